@@ -1,8 +1,5 @@
 //! No agent's name and no spelling of its JSON, its tools or its settings stands outside its folder.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 

@@ -1,8 +1,5 @@
 //! Whatever an agent writes, the hook ends well and the event is kept; whatever a person types is answered in words.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::os::unix::net::UnixListener;
 
 use recall_tests::{Said, Stage, masked_text};

@@ -1,8 +1,5 @@
 //! What was checked out where something was made, and what is said of it where something else is.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::path::Path;
 
 use recall_tests::repository::Repository;

@@ -1,9 +1,6 @@
 //! A disk that fails under the daemon: nothing is acknowledged that is not stored, nothing is damaged, and capture goes
 //! on by itself when the disk works again.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
-
 use std::time::{Duration, Instant};
 
 use recall_tests::Stage;

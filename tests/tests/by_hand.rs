@@ -1,8 +1,5 @@
 //! What a user says of the memory: something to remember, something that no longer holds, and when to look away.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::time::Duration;
 
 use recall_protocol::client::Connection;

@@ -1,8 +1,5 @@
 //! The observations of a session are chosen over the whole of it: at its end, after a crash, and when work arrives late.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use recall_tests::Stage;
 use serde_json::{Value, json};
 

@@ -2,9 +2,6 @@
 //!
 //! The actor tree runs in the test's own process with a compressor of the test; what happens is heard on the bus.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};

@@ -1,8 +1,5 @@
 //! `recall config` changes one key at a time, keeps everything else, and lets no mistake into the file.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use recall_tests::{Said, Stage};
 use serde_json::json;
 

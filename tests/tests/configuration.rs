@@ -1,8 +1,5 @@
 //! A configuration with mistakes, and one that changes: what it forbids stays forbidden, and everybody says so.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};

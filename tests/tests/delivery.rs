@@ -1,8 +1,5 @@
 //! Nothing accepted is lost and nothing is stored twice, whoever is killed or comes late.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::process::Stdio;
 
 use recall_protocol::frame::encode_frame;

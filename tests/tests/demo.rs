@@ -1,8 +1,5 @@
 //! `recall demo`: a recorded session goes in, and what the next one is given comes out.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use recall_tests::Stage;
 
 #[test]

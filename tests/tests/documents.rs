@@ -1,8 +1,5 @@
 //! The documents' links lead somewhere.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::path::{Path, PathBuf};
 
 /// The Markdown files of the root, and of `docs/` and what is beneath it.

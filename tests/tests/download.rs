@@ -1,8 +1,5 @@
 //! The installer that downloads: it takes what has the published checksum, and nothing else.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

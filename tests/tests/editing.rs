@@ -1,8 +1,5 @@
 //! `recall edit`, `pin`, `undo` and `resolve --query`.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use recall_tests::{Said, Stage, run};
 use serde_json::{Value, json};
 

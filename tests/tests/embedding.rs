@@ -1,9 +1,6 @@
 //! Sentence embeddings: what shares no word is found, vectors go with what they were made of, and without a model
 //! everything else goes on.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 

@@ -1,8 +1,5 @@
 //! What others hear of sessions: who follows, and the commands that the user has subscribed.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStdout, ExitStatus, Stdio};
 use std::thread::JoinHandle;

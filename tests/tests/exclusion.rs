@@ -1,8 +1,5 @@
 //! Of excluded projects nothing is kept, whichever folder an event names and wherever a call comes from.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 

@@ -1,9 +1,6 @@
 //! A daemon that dies at each step of its own code loses nothing and doubles nothing; a session that crashes takes
 //! nobody along.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
-
 use std::process::Stdio;
 
 use recall::faults::Point;

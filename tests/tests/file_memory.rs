@@ -1,8 +1,5 @@
 //! What a session is told when it opens a file that another one has learned something about.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use recall_tests::{Said, Stage};
 use serde_json::{Value, json};
 

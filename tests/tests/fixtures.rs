@@ -1,8 +1,5 @@
 //! Every recorded payload of Claude Code is understood, and the peculiar ones mean what they mean.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::path::{Path, PathBuf};
 
 use recall_protocol::wire::Reply;

@@ -1,8 +1,5 @@
 //! Deleted stays deleted: of what was forgotten no byte is left below recall's home, and nothing brings it back.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 

@@ -1,9 +1,6 @@
 //! The gateway over its real socket: what is reported by HTTP is stored as hooks store it, and whoever has no business
 //! there is refused.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;

@@ -4,9 +4,6 @@
 //! The rows are told in the shape of `recall ctl session --json`, without the texts that other tests look at: these
 //! snapshots are there to show what changes when a rule does.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 

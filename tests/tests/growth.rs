@@ -3,9 +3,6 @@
 //! The days are made up by the events' own time of capture; the daemon's clock is the true one, and housekeeping comes
 //! round every second.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
-
 use std::path::Path;
 use std::time::Duration;
 

@@ -1,8 +1,5 @@
 //! Guards: calls that are refused, results that are warned of, and that without `[guards]` nothing changes.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use recall_tests::{Said, Stage};
 use serde_json::{Value, json};
 

@@ -1,8 +1,5 @@
 //! What the daemon does when its files go bad: the database, the index, and a process that was killed in between.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;

@@ -1,8 +1,5 @@
 //! Texts of the user's own that go with prompts, and the ambient line.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use recall_tests::Stage;
 use recall_tests::repository::Repository;
 use serde_json::json;

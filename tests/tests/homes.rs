@@ -1,8 +1,5 @@
 //! Where a session runs does not depend on which of its events is heard first.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::path::Path;
 
 use recall_protocol::wire::Deliver;

@@ -1,9 +1,6 @@
 //! Ids, names, folders and branches that somebody has made to do harm: with secrets, of a megabyte, or with characters
 //! that steer a terminal.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::Stdio;

@@ -1,8 +1,5 @@
 //! A project's own file, whoever wrote it, makes recall do less and nothing else.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;

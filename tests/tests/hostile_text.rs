@@ -1,9 +1,6 @@
 //! Text made to be slow: whatever it is, the time of redaction, stripping and scanning grows with its length and no
 //! faster.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
-
 use std::hint::black_box;
 use std::path::Path;
 use std::time::Duration;

@@ -1,8 +1,5 @@
 //! Which folders are one project: clones of all sorts are, and a folder that only says so is not.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::path::{Path, PathBuf};
 
 use recall_tests::repository::Repository;

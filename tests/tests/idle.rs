@@ -1,8 +1,5 @@
 //! A daemon with nothing to do does nothing.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
-
 use std::process::Command;
 
 use recall_tests::Stage;

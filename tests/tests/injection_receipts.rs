@@ -1,8 +1,5 @@
 //! What counts as told: what a hook was there to hear, once.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;

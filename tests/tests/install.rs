@@ -1,8 +1,5 @@
 //! `recall install` and `uninstall` with the real binary in a home of their own, and the hooks they write, run.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -1,8 +1,5 @@
 //! Nobody else: other users, squatters, slow and hostile clients get nothing, and what an agent said is in no log.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
-
 use std::io::Write;
 use std::os::unix::fs::{chown, symlink};
 use std::os::unix::net::UnixStream;

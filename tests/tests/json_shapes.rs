@@ -2,9 +2,6 @@
 //!
 //! What differs between two runs (times, ids of events, paths, sizes) is masked; everything else is pinned.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use recall_tests::{DISCOUNT_ANSWER, DISCOUNT_PROMPT, Stage, masked, masked_text};
 use serde_json::{Value, json};
 

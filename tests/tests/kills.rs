@@ -1,9 +1,6 @@
 //! Nothing accepted is lost and nothing is stored twice, whoever is killed at whatever moment; and what comes late takes
 //! the place that it would have had.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 

@@ -1,9 +1,6 @@
 //! What a session lives through besides its work: daemons that stop or are killed, turns without an end, a cleared
 //! conversation, plans.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 

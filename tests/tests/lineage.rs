@@ -1,9 +1,6 @@
 //! What becomes of what is remembered: newer statements take the place of older ones, problems are solved, and whoever
 //! says so can be contradicted.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use recall_tests::Stage;
 use serde_json::{Value, json};
 

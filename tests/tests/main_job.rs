@@ -1,8 +1,5 @@
 //! The main job: what one session found out reaches the next session of the same project, and nobody else.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::path::{Path, PathBuf};
 
 use recall::memory::tokens::estimate;

@@ -1,8 +1,5 @@
 //! `recall mcp` as a client of the protocol uses it: lines of JSON over a pipe to the real program.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 

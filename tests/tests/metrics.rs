@@ -1,8 +1,5 @@
 //! `recall status --prometheus` is text that Prometheus reads.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::collections::{HashMap, HashSet};
 
 use recall_tests::Stage;

@@ -1,9 +1,6 @@
 //! Files of other users: what somebody else has put in the way of a session, or in the place of recall's own files,
 //! decides nothing, holds nobody up, and is named.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
-
 use std::fs::Permissions;
 use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 use std::os::unix::process::CommandExt;

@@ -2,10 +2,7 @@
 //!
 //! Each fault of [`Fault::ALL`] has a row, and each row is a test: its check is green as recall is, and red, with the
 //! words that belong to it, where the fault is planted. By hand:
-//! `RECALL_PLANTED=ack-before-commit cargo test -p recall-tests --test kills`.
-
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+//! `RECALL_PLANTED=ack-before-commit cargo test -p recall-tests kills::`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;

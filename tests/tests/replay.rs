@@ -3,9 +3,6 @@
 //! The bundled ones are small and peculiar: each shows one thing that real sessions do. Longer ones are played where
 //! they are to be found: `RECALL_REPLAY_DIR`, or `shared/bench/replay-dev` beside the workspace.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
-
 use std::path::{Path, PathBuf};
 
 use recall_protocol::wire::Reply;

@@ -1,9 +1,6 @@
 //! Recorded work leaves the same memory however its events arrive: in order, with a daemon that dies in between, or
 //! late and overtaken.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
-
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -79,7 +76,7 @@ fn peculiar_sessions_are_remembered_the_same_however_they_arrive() {
     is_the_same(&recording, &expected, Manner::Late { seed: 6 });
 }
 
-/// `cargo test -p recall-tests --release --test replay_order -- --ignored --nocapture`; `RECALL_REPLAY_DIR` names other
+/// `cargo test -p recall-tests --release replay_order:: -- --ignored --nocapture`; `RECALL_REPLAY_DIR` names other
 /// recordings, `RECALL_SEEDS` how often each is played.
 #[test]
 #[ignore = "minutes: every recording many times"]

@@ -1,9 +1,6 @@
 //! `docs/screens.md` shows what the commands print. This test plays the same sessions, and the page must be what they
 //! print now; `INSTA_UPDATE=always` writes it anew.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
-
 use std::fmt::Write as _;
 use std::fs;
 use std::time::{Duration, Instant};

@@ -1,9 +1,6 @@
 //! The systemd units under a user's manager of their own: everything that they forbid, the daemon and the programs that
 //! it starts can do without.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
-
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;

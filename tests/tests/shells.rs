@@ -1,9 +1,6 @@
 //! What the shells and `man` make of recall: completion by real shells, and manual pages that formatters read without
 //! a warning. A shell or formatter that is not there is skipped, and said so.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};

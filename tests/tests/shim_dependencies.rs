@@ -3,9 +3,6 @@
 //! Both are properties of the sources, so they are read from the sources: the dependency tree as cargo resolves it,
 //! and who names the codec's crate.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

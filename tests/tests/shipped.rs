@@ -1,9 +1,6 @@
 //! What is shipped has no fail points and no planted faults: no selection of packages builds them in, and an installed
 //! program does not know the variables that would wake them.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::path::Path;
 use std::process::Command;
 

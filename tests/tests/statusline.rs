@@ -1,8 +1,5 @@
 //! `recall statusline` says one line, whatever happens, and starts nothing.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use recall_tests::{Stage, run};
 use serde_json::json;
 

@@ -1,8 +1,5 @@
 //! What a subagent is told when it begins: what bears on its task, and nothing of what its caller reads.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use recall_tests::{Said, Stage};
 use serde_json::{Value, json};
 

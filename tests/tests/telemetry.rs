@@ -1,8 +1,5 @@
 //! Traces and metrics as a collector receives them.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;

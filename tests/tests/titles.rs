@@ -1,8 +1,5 @@
 //! What a session is called: as the agent says, before anything that recall makes up.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use recall_tests::{DISCOUNT_ANSWER, DISCOUNT_PROMPT, Stage};
 use serde_json::{Value, json};
 

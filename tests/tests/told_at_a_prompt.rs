@@ -1,8 +1,5 @@
 //! What is told at a prompt: as it is now, and with a word on what has changed.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::fs::File;
 use std::time::{Duration, SystemTime};
 

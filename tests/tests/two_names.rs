@@ -1,8 +1,5 @@
 //! Some agents also run the hooks of others: the same event under two names is one, in the words of the agent that sent it.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::path::Path;
 
 use recall_protocol::wire::{Deliver, Reply};

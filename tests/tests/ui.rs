@@ -1,8 +1,5 @@
 //! `recall ui` in a terminal of its own: what a user types, and what stands on the screen then.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use recall_tests::Stage;
 use recall_tests::screen::Screen;
 

@@ -1,8 +1,5 @@
 //! `recall ctl backup`, `restore`, `check`, `prune` and `reindex`, and `recall sql`.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::path::{Path, PathBuf};
 
 use recall_tests::{Said, Stage};

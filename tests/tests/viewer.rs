@@ -3,9 +3,6 @@
 //!
 //! `RECALL_AXE` names the script of axe-core, which then looks at every view. `RECALL_SCREENSHOTS=1` writes the pictures of `docs/viewer/` anew.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
-
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

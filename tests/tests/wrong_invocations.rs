@@ -1,8 +1,5 @@
 //! What people type wrong, and what they are told: what is wrong, and what to do instead. Nothing is changed by it.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::fs::OpenOptions;
 use std::io::Read;
 use std::process::Stdio;

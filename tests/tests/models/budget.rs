@@ -8,7 +8,7 @@ use recall_tests::provider::{Behaviour, Provider, TOKENS_IN, TOKENS_OUT, well};
 use recall_tests::{DISCOUNT_ANSWER, Stage};
 use serde_json::json;
 
-use crate::turns::{job, observations, origins, turn};
+use super::turns::{job, observations, origins, turn};
 
 #[test]
 fn the_days_budget_is_hard_and_the_built_in_one_takes_over() {

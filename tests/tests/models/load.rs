@@ -1,4 +1,4 @@
-//! Many turns at once. By name: `cargo test -p recall-tests --release --test models -- --ignored --nocapture thousand`.
+//! Many turns at once. By name: `cargo test -p recall-tests --release models:: -- --ignored --nocapture thousand`.
 
 use std::time::{Duration, Instant};
 

@@ -4,7 +4,7 @@ use recall_tests::Stage;
 use recall_tests::provider::{Behaviour, Provider, TOKENS_IN, TOKENS_OUT, well};
 use serde_json::{Value, json};
 
-use crate::turns::{job, observations, origins, turn};
+use super::turns::{job, observations, origins, turn};
 
 #[test]
 fn both_apis_make_notes_and_are_paid_for() {

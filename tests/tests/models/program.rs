@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use recall_tests::{Stage, provider};
 use serde_json::json;
 
-use crate::turns::{origins, turn};
+use super::turns::{origins, turn};
 
 /// A `claude` that does this instead, in front of everything else that is called so.
 fn with_claude(stage: Stage, script: &str) -> Stage {

@@ -8,7 +8,7 @@ use recall_tests::provider::{Behaviour, Provider, well};
 use recall_tests::{DISCOUNT_ANSWER, Stage};
 use serde_json::json;
 
-use crate::turns::{job, observations, origins, turn, until};
+use super::turns::{job, observations, origins, turn, until};
 
 #[test]
 fn a_failure_costs_no_note_and_a_later_success_replaces_what_stood_in() {

@@ -3,9 +3,6 @@
 //! Whatever it does: notes are there when `flush` returns, nothing it says wrongly becomes a row, nobody else is called,
 //! and nothing is spent beyond the cap.
 
-// Test code: a panic is how it says that something is wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 mod turns;
 mod notes;
 mod trouble;

@@ -1,0 +1,90 @@
+//! All end-to-end tests, as one program: linking one is a matter of seconds, and one for each file took minutes and
+//! gigabytes. `cargo test -p recall-tests lifecycle::` runs one file.
+
+// Test code: a panic is how it says that something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
+
+mod agent_names;
+mod bad_input;
+mod bounds;
+mod branches;
+mod broken_disk;
+mod by_hand;
+mod choice;
+mod compression;
+mod config_command;
+mod configuration;
+mod delivery;
+mod demo;
+mod documents;
+mod download;
+mod editing;
+mod embedding;
+mod events;
+mod exclusion;
+mod fail_points;
+mod file_memory;
+mod fixtures;
+mod forgetting;
+mod gateway;
+mod golden;
+mod growth;
+mod guards;
+mod harm;
+mod healing;
+mod hints;
+mod homes;
+mod hostile_fields;
+mod hostile_project;
+mod hostile_text;
+mod identity;
+mod idle;
+mod import;
+mod injection_receipts;
+mod install;
+mod intruders;
+mod json_shapes;
+mod kills;
+mod lifecycle;
+mod lineage;
+mod main_job;
+mod mcp;
+mod metrics;
+mod models;
+mod other_users;
+mod planted;
+mod portable;
+mod replay;
+mod replay_order;
+mod screens;
+mod service_unit;
+mod shells;
+mod shim_dependencies;
+mod shipped;
+mod statusline;
+mod subagent_tasks;
+mod telemetry;
+mod titles;
+mod told_at_a_prompt;
+mod two_names;
+mod ui;
+mod upkeep;
+mod viewer;
+mod wrong_invocations;
+
+/// A file without its line above would be tested by nobody, in silence.
+#[test]
+fn every_file_here_is_part_of_the_program() {
+    let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let lines: Vec<String> = include_str!("main.rs").lines().map(str::to_owned).collect();
+    for entry in std::fs::read_dir(here).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_string_lossy();
+        let code =
+            path.extension().is_some_and(|extension| extension == "rs") || path.join("mod.rs").is_file();
+        assert!(
+            !code || name == "main" || lines.contains(&format!("mod {name};")),
+            "{name} has no line in tests/tests/main.rs"
+        );
+    }
+}

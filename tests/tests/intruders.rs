@@ -25,13 +25,13 @@ fn stored(stage: &Stage) -> Value {
 
 #[test]
 fn another_user_gets_no_word_out_of_the_daemon() {
-    let test = "another_user_gets_no_word_out_of_the_daemon";
+    let test = "intruders::another_user_gets_no_word_out_of_the_daemon";
     others::another_user_gets_no_word_out_of_the_daemon(Stage::new(), test);
 }
 
 #[test]
 fn a_false_daemon_of_another_user_gets_no_payload() {
-    let test = "a_false_daemon_of_another_user_gets_no_payload";
+    let test = "intruders::a_false_daemon_of_another_user_gets_no_payload";
     others::a_false_daemon_of_another_user_gets_no_payload(Stage::new(), test);
 }
 

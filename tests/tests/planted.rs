@@ -76,7 +76,7 @@ fn any_peer() {
         println!("skipped: only the superuser can become another");
         return;
     }
-    let check = |stage| others::another_user_gets_no_word_out_of_the_daemon(stage, "any_peer");
+    let check = |stage| others::another_user_gets_no_word_out_of_the_daemon(stage, "planted::any_peer");
     turns_red(Fault::AnyPeer, "answered ", check);
 }
 
@@ -86,7 +86,7 @@ fn any_daemon() {
         println!("skipped: only the superuser can become another");
         return;
     }
-    let check = |stage| others::a_false_daemon_of_another_user_gets_no_payload(stage, "any_daemon");
+    let check = |stage| others::a_false_daemon_of_another_user_gets_no_payload(stage, "planted::any_daemon");
     turns_red(Fault::AnyDaemon, "bytes from 2 visitors", check);
 }
 

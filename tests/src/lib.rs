@@ -113,9 +113,9 @@ fn build(profile: &Path) {
     let mut build = Command::new(env!("CARGO"));
     build.args(["build", "--quiet", "--locked", "--workspace", "--bins"]);
     if WITH_FAULTS {
-        // One of the tests beside them, for tests bring the faults, and choose the features of other crates: without
+        // The tests beside them, for tests bring the faults, and choose the features of other crates: without
         // it half the world would be built anew.
-        build.args(["--test", "shipped"]);
+        build.args(["--test", "end_to_end"]);
     }
     if profile.ends_with("release") {
         build.arg("--release");

@@ -10,13 +10,6 @@ use super::document::{DocumentKind, Status};
 use super::ids::Timestamp;
 use super::observation::Importance;
 
-/// BM25's saturation of repeated words, at its usual value.
-const K1: f32 = 1.2;
-/// BM25's length normalisation, at its usual value. Tool output is long and mentions each thing rarely.
-const B: f32 = 0.75;
-/// Extra occurrences that a word in the title counts for, on top of its place in the text.
-const TITLE_REPEATS: f32 = 2.0;
-
 /// The weight of the expected frequencies, in documents. In a small project it keeps ordinary words from counting as
 /// rare; in a large one it is negligible.
 const EXPECTED_DOCUMENTS: f32 = 1_000.0;
@@ -75,31 +68,10 @@ pub fn information(frequency: Frequency, commonness: Commonness) -> f32 {
     inverse / TELLING_FREQUENCY.ln()
 }
 
-/// How prominent a term is in one document, 0 to 1: BM25's term factor.
-///
-/// `length` and `average_length` are counted in terms. An average of 0 stands for an empty index.
-pub fn presence(in_text: u32, place: TermField, length: u32, average_length: f32) -> f32 {
-    let repeats = match place {
-        TermField::Text => 0.0,
-        TermField::Title => TITLE_REPEATS,
-    };
-    let frequency = in_text as f32 + repeats;
-    let relative_length = if average_length > 0.0 { length as f32 / average_length } else { 1.0 };
-    frequency / (frequency + K1 * (1.0 - B + B * relative_length))
-}
-
-/// The field in which a term was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TermField {
-    Text,
-    /// In the title, which is also part of the text.
-    Title,
-}
-
 /// How well a document's text matches the query.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TextMatch {
-    /// The [`presence`] of each term weighted by its information, as a share of the maximum, 0 to 1.
+    /// BM25's factor of each term weighted by its information, as a share of the maximum, 0 to 1.
     pub strength: f32,
     /// The information of the found terms, as a share of the query's, 0 to 1.
     pub coverage: f32,
@@ -471,15 +443,11 @@ mod tests {
 
         #[test]
         fn every_number_stays_in_its_range(
-            documents in any::<u32>(), population in any::<u32>(), repeats in any::<u32>(), length in any::<u32>(),
-            average in 0.0f32..1e6, answered in -1.0f32..2.0, evidence in -1.0f32..1e6,
+            documents in any::<u32>(), population in any::<u32>(), answered in -1.0f32..2.0, evidence in -1.0f32..1e6,
         ) {
             for commonness in [Commonness::Function, Commonness::Command, Commonness::Content] {
                 let information = information(Frequency { documents, population }, commonness);
                 prop_assert!((0.0..=4.0).contains(&information));
-            }
-            for place in [TermField::Text, TermField::Title] {
-                prop_assert!((0.0..=1.0).contains(&presence(repeats, place, length, average)));
             }
             let relevance = relevance(TextMatch { answered, evidence, ..TextMatch::default() });
             prop_assert!((0.0..=1.0).contains(&relevance));

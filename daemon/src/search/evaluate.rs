@@ -1,20 +1,18 @@
 //! Finds candidates by their words: one pass over the posting lists, then a second look at the best.
 //!
-//! Term by term, the strength and coverage of every document are summed in flat arrays. This is linear in the length
-//! of the posting lists for every query, and yields the frequencies inside the scope, the scores and the total
-//! together. Positions are read only for the best candidates.
+//! First each term's frequency inside the scope is counted, which says what the term is worth. Then the terms of every
+//! document are summed, see [`super::sums`]. Both are linear in the length of the posting lists for every query, and
+//! yield exact scores and the total. Positions are read only for the best candidates.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-use tantivy::fieldnorm::FieldNormReader;
-use tantivy::postings::Postings;
 use tantivy::schema::IndexRecordOption;
-use tantivy::{DocId, DocSet, Searcher, TERMINATED, Term};
+use tantivy::{DocId, DocSet, Searcher, TERMINATED};
 
 use crate::memory::document::DocumentKey;
 use crate::memory::ranking::{
-    Commonness, Frequency, HIGHEST_TRAIT_FACTOR, TermField, TextMatch, information, relevance,
+    Commonness, Frequency, HIGHEST_TRAIT_FACTOR, TextMatch, information, relevance,
 };
 
 use super::filter::passage_count;
@@ -26,8 +24,9 @@ use super::schema::Fields;
 use super::segment::Segment;
 use super::source::{Candidate, Candidates, Part};
 use super::spelling;
+use super::sums::{Sum, Summand, Texts, Visited};
 use super::terms::{self, QueryTerm};
-use super::weights::{factors, presence, text_factors};
+use super::weights::{WEIGHING, factors, text_factors};
 
 /// Candidates that get the second look, unless more hits are asked for.
 const CANDIDATES: usize = 200;
@@ -48,11 +47,27 @@ pub(super) fn evaluate(
         Spelling::AsWritten => Vec::new(),
         Spelling::Forgiving => spelling::correct(&segments, fields.text, &mut terms)?,
     };
-    let tally = Tally::count(fields, &segments, &terms)?;
-    let (best, total) = best_documents(&segments, &tally, request);
-    let candidates = judged(fields, &segments, &tally, best, request)?;
-    let terms = tally.terms.iter().map(|weighted| weighted.term.text.clone()).collect();
+    let texts = open_texts(fields, &segments)?;
+    let terms = Terms::count(&texts, &terms)?;
+    let (best, total) = best_documents((&segments, &texts), &terms, request)?;
+    let candidates = judged(fields, &segments, &terms, best, request)?;
+    let terms = terms.all.iter().map(|weighted| weighted.term.text.clone()).collect();
     Ok(Candidates { candidates, total, terms, read_as })
+}
+
+/// The text of each segment, as this query weighs it.
+fn open_texts(fields: &Fields, segments: &[Segment<'_>]) -> tantivy::Result<Vec<Texts>> {
+    let (mut tokens, mut texts) = (0, 0);
+    for segment in segments {
+        tokens += segment.reader.inverted_index(fields.text)?.total_num_tokens();
+        texts += segment.reader.max_doc() - passage_count(segment.reader)?;
+    }
+    let average_length = if texts == 0 { 0.0 } else { tokens as f32 / texts as f32 };
+    let open = |segment: &Segment<'_>| {
+        let fields = (fields.text, Some(fields.title));
+        Texts::open(segment.reader, fields, segment.population.clone(), (WEIGHING, average_length))
+    };
+    segments.iter().map(open).collect()
 }
 
 /// Of these documents, the first `most` that are in the request's scope and fulfil its conditions, as candidates.
@@ -86,77 +101,52 @@ pub(super) fn admitted(
     Ok(candidates)
 }
 
-/// The sums of all documents, and the information of the terms.
-struct Tally<'a> {
-    terms: Vec<Weighted<'a>>,
-    /// Strength and information of each document. Arrays of zeros cost nothing where no term is found.
-    sums: Vec<[f32; 2]>,
-    /// One bit for each term that a document has.
-    found: Vec<u32>,
+/// The terms with their information inside the scope.
+struct Terms<'a> {
+    all: Vec<Weighted<'a>>,
     /// The sum of a document that has every term.
     whole: f32,
 }
 
-impl<'a> Tally<'a> {
-    fn count(fields: &Fields, segments: &[Segment<'_>], terms: &'a [QueryTerm]) -> tantivy::Result<Self> {
-        let documents: usize = segments.iter().map(|segment| segment.reader.max_doc() as usize).sum();
-        let mut tokens = 0;
-        for segment in segments {
-            tokens += segment.reader.inverted_index(fields.text)?.total_num_tokens();
-        }
-        let mut texts = 0;
-        for segment in segments {
-            texts += segment.reader.max_doc() - passage_count(segment.reader)?;
-        }
-        let average_length = if texts == 0 { 0.0 } else { tokens as f32 / texts as f32 };
-        let population = segments.iter().map(Segment::size).sum::<usize>();
+impl<'a> Terms<'a> {
+    fn count(texts: &[Texts], terms: &'a [QueryTerm]) -> tantivy::Result<Self> {
+        let population = texts.iter().map(Texts::population).sum::<usize>();
         let population = u32::try_from(population).unwrap_or(u32::MAX);
-        let mut tally = Self {
-            terms: Vec::new(),
-            sums: vec![[0.0; 2]; documents],
-            found: vec![0; documents],
-            whole: 0.0,
-        };
-        let mut matches: Vec<(u32, f32)> = Vec::new();
-        for (place, term) in terms.iter().enumerate().take(terms::MOST_TERMS) {
-            matches.clear();
-            for segment in segments {
-                collect(fields, segment, term, average_length, &mut matches)?;
+        let mut counted = Self { all: Vec::new(), whole: 0.0 };
+        for term in terms.iter().take(terms::MOST_TERMS) {
+            let mut documents: u32 = 0;
+            for text in texts {
+                documents = documents.saturating_add(text.frequency(&term.text)?);
             }
-            let frequency =
-                Frequency { documents: u32::try_from(matches.len()).unwrap_or(u32::MAX), population };
-            let information = information(frequency, term.commonness) * term.share;
-            for (document, presence) in &matches {
-                let document = *document as usize;
-                if let (Some([strength, sum]), Some(found)) =
-                    (tally.sums.get_mut(document), tally.found.get_mut(document))
-                {
-                    *strength += presence * information;
-                    *sum += information;
-                    *found |= 1 << place;
-                }
-            }
-            tally.whole += information;
-            tally.terms.push(Weighted { term, information });
+            let information = information(Frequency { documents, population }, term.commonness) * term.share;
+            counted.whole += information;
+            counted.all.push(Weighted { term, information });
         }
-        Ok(tally)
+        Ok(counted)
     }
 
-    fn found(&self, document: usize) -> u32 {
-        self.found.get(document).copied().unwrap_or_default()
+    fn summands(&self) -> Vec<Summand<'_>> {
+        let weighted = self.all.iter().zip(0..);
+        let summands = weighted.map(|(one, place)| Summand {
+            text: &one.term.text,
+            information: one.information,
+            bit: 1_u32.checked_shl(place).unwrap_or(0),
+        });
+        summands.collect()
     }
 
     /// The text match without its evidence, see [`Self::with_evidence`].
-    fn text_match(&self, document: usize, proximity: f32) -> TextMatch {
-        if self.terms.is_empty() {
+    fn text_match(&self, sum: Sum, proximity: f32) -> TextMatch {
+        if self.all.is_empty() {
             // Only conditions were asked for. Every document that fulfils them matches fully but is evidence of
             // nothing.
             return TextMatch { strength: 1.0, coverage: 1.0, ..TextMatch::default() };
         }
-        let [strength, information] = self.sums.get(document).copied().unwrap_or_default();
+        let found = self.all.iter().enumerate().filter(|(place, _)| sum.found >> place & 1 == 1);
+        let information: f32 = found.map(|(_, weighted)| weighted.information).sum();
         let whole = self.whole.max(f32::MIN_POSITIVE);
         TextMatch {
-            strength: (strength / whole).min(1.0),
+            strength: (sum.strength / whole).min(1.0),
             coverage: (information / whole).min(1.0),
             proximity,
             ..TextMatch::default()
@@ -164,10 +154,9 @@ impl<'a> Tally<'a> {
     }
 
     /// Adds the evidence of the found terms. Instructing words support a subject but are no evidence without one.
-    fn with_evidence(&self, document: usize, text: TextMatch) -> TextMatch {
-        let found = self.found(document);
+    fn with_evidence(&self, found: u32, text: TextMatch) -> TextMatch {
         let (mut subject, mut support, mut missed) = (0.0, 0.0, 0.0);
-        for (place, weighted) in self.terms.iter().enumerate() {
+        for (place, weighted) in self.all.iter().enumerate() {
             let told = weighted.information.min(1.0);
             match (found >> place & 1, weighted.term.commonness) {
                 (1, Commonness::Content) => subject += told,
@@ -183,43 +172,10 @@ impl<'a> Tally<'a> {
         TextMatch { evidence, answered: evidence / (evidence + missed), ..text }
     }
 
-    fn part(&self, document: usize, text: TextMatch) -> Part {
+    fn part(&self, matched: u32, text: TextMatch) -> Part {
         let words = text_factors(text);
-        let matched = self.found(document);
         Part { fit: words.fit(), relevance: relevance(text), words: Some(words), cosine: None, matched }
     }
-}
-
-/// Appends the documents with a term, and its presence in each.
-fn collect(
-    fields: &Fields,
-    segment: &Segment<'_>,
-    term: &QueryTerm,
-    average_length: f32,
-    matches: &mut Vec<(u32, f32)>,
-) -> tantivy::Result<()> {
-    let in_text = segment.reader.inverted_index(fields.text)?;
-    let lookup = Term::from_field_text(fields.text, &term.text);
-    let Some(mut postings) = in_text.read_postings(&lookup, IndexRecordOption::WithFreqs)? else {
-        return Ok(());
-    };
-    let lookup = Term::from_field_text(fields.title, &term.text);
-    let mut titles =
-        segment.reader.inverted_index(fields.title)?.read_postings(&lookup, IndexRecordOption::Basic)?;
-    let lengths = segment.reader.get_fieldnorms_reader(fields.text)?;
-    while postings.doc() != TERMINATED {
-        let doc = postings.doc();
-        if segment.holds(doc) {
-            let in_title =
-                titles.as_mut().is_some_and(|titles| titles.doc().max(doc) == doc && titles.seek(doc) == doc);
-            let place = if in_title { TermField::Title } else { TermField::Text };
-            let length = FieldNormReader::id_to_fieldnorm(lengths.fieldnorm_id(doc));
-            let presence = presence(postings.term_freq(), place, length, average_length);
-            matches.push((segment.first + doc, presence));
-        }
-        postings.advance();
-    }
-    Ok(())
 }
 
 /// A document that may become a candidate.
@@ -229,6 +185,7 @@ struct Ranked {
     score: f32,
     segment: usize,
     doc: DocId,
+    sum: Sum,
 }
 
 impl Ord for Ranked {
@@ -255,44 +212,52 @@ impl PartialEq for Ranked {
 impl Eq for Ranked {}
 
 /// The best documents that fulfil all conditions, and the number of all that do.
-fn best_documents(segments: &[Segment<'_>], tally: &Tally<'_>, request: &Request) -> (Vec<Ranked>, usize) {
+fn best_documents(
+    (segments, texts): (&[Segment<'_>], &[Texts]),
+    terms: &Terms<'_>,
+    request: &Request,
+) -> tantivy::Result<(Vec<Ranked>, usize)> {
     let most = request.limit.clamp(CANDIDATES, Request::MOST_HITS);
     let mut best: BinaryHeap<Reverse<Ranked>> = BinaryHeap::with_capacity(most + 1);
     let mut total = 0;
     // A phrase may consist of function words, which are not looked up. Its documents are known from the conditions.
-    let any_text = tally.terms.is_empty() || !request.query.phrases.is_empty();
-    for (place, segment) in segments.iter().enumerate() {
-        let found = tally.found.iter().skip(segment.first as usize);
-        for (doc, found) in (0..segment.reader.max_doc()).zip(found) {
-            let fits = *found != 0 || any_text && segment.holds(doc);
-            if !(fits && segment.conditions.admits(doc)) {
-                continue;
+    let any_text = terms.all.is_empty() || !request.query.phrases.is_empty();
+    let visited = if any_text { Visited::All } else { Visited::WithATerm };
+    let summands = terms.summands();
+    // What a document has to exceed once there are enough, and the sum without which it cannot.
+    let (mut floor, mut least) = (f32::NEG_INFINITY, f32::NEG_INFINITY);
+    for (place, (segment, text)) in segments.iter().zip(texts).enumerate() {
+        text.sum(&summands, (0..text.max_doc(), visited), |doc, sum| {
+            if !segment.conditions.admits(doc) {
+                return;
             }
-            let document = (segment.first + doc) as usize;
             total += 1;
-            let text = tally.text_match(document, 0.0);
-            let floor = if best.len() < most { None } else { best.peek().map(|Reverse(least)| least.score) };
-            if floor.is_some_and(|floor| text.strength * HIGHEST_TRAIT_FACTOR <= floor) {
-                continue;
+            if sum.strength <= least {
+                return;
             }
-            let score = factors(text_factors(text).fit(), segment.traits(doc, request.now)).score();
-            if floor.is_some_and(|floor| score <= floor) {
-                continue;
+            let fit = text_factors(terms.text_match(sum, 0.0)).fit();
+            let score = factors(fit, segment.traits(doc, request.now)).score();
+            if score <= floor {
+                return;
             }
-            best.push(Reverse(Ranked { score, segment: place, doc }));
+            best.push(Reverse(Ranked { score, segment: place, doc, sum }));
             if best.len() > most {
                 best.pop();
+                floor = best.peek().map_or(floor, |Reverse(worst)| worst.score);
+                if !terms.all.is_empty() {
+                    least = floor / HIGHEST_TRAIT_FACTOR * terms.whole;
+                }
             }
-        }
+        })?;
     }
-    (best.into_iter().map(|Reverse(ranked)| ranked).collect(), total)
+    Ok((best.into_iter().map(|Reverse(ranked)| ranked).collect(), total))
 }
 
 /// Looks at the candidates' positions, and says what each one's words come to.
 fn judged(
     fields: &Fields,
     segments: &[Segment<'_>],
-    tally: &Tally<'_>,
+    terms: &Terms<'_>,
     mut best: Vec<Ranked>,
     request: &Request,
 ) -> tantivy::Result<Vec<Candidate>> {
@@ -303,11 +268,10 @@ fn judged(
             continue;
         };
         let docs: Vec<DocId> = group.iter().map(|ranked| ranked.doc).collect();
-        let close = closeness(segment.reader, fields, &tally.terms, &docs)?;
-        for (doc, proximity) in docs.into_iter().zip(close) {
-            let document = (segment.first + doc) as usize;
-            let text = tally.with_evidence(document, tally.text_match(document, proximity));
-            candidates.extend(segment.candidate(doc, request.now, tally.part(document, text)));
+        let close = closeness(segment.reader, fields, &terms.all, &docs)?;
+        for (Ranked { doc, sum, .. }, proximity) in group.iter().zip(close) {
+            let text = terms.with_evidence(sum.found, terms.text_match(*sum, proximity));
+            candidates.extend(segment.candidate(*doc, request.now, terms.part(sum.found, text)));
         }
     }
     Ok(candidates)

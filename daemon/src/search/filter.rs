@@ -9,6 +9,8 @@ use tantivy::query::{EnableScoring, PhraseQuery, Query as _, TermQuery};
 use tantivy::schema::{Field, IndexRecordOption};
 use tantivy::{BitSet, DocId, DocSet, Searcher, SegmentReader, TERMINATED, Term};
 
+use crate::memory::ids::{ProjectKey, SessionId};
+
 use super::query::Filter;
 use super::request::{Request, Scope};
 use super::schema::{self, Fields, PackedTraits};
@@ -190,7 +192,7 @@ fn starts_with(segment: &SegmentReader, column: &str, start: &str) -> tantivy::R
 }
 
 /// The documents of one segment that are in scope and not deleted. `None` means all.
-pub(crate) fn population(segment: &SegmentReader, scope: &Scope) -> tantivy::Result<Option<BitSet>> {
+pub(crate) fn documents(segment: &SegmentReader, scope: &Scope) -> tantivy::Result<Option<BitSet>> {
     let condition = match scope {
         Scope::Everything if !segment.has_deletes() && passage_count(segment)? == 0 => return Ok(None),
         // Passages have no project there.
@@ -204,4 +206,32 @@ pub(crate) fn population(segment: &SegmentReader, scope: &Scope) -> tantivy::Res
         }
     }
     Ok(Some(docs))
+}
+
+/// The passages of a project that are not deleted.
+pub(crate) fn passages(
+    segment: &SegmentReader,
+    fields: &Fields,
+    project: &ProjectKey,
+) -> tantivy::Result<BitSet> {
+    let mut docs = BitSet::with_max_value(segment.max_doc());
+    let term = Term::from_field_text(fields.passage_project, project.as_str());
+    let index = segment.inverted_index(fields.passage_project)?;
+    let Some(mut postings) = index.read_postings(&term, IndexRecordOption::Basic)? else { return Ok(docs) };
+    while postings.doc() != TERMINATED {
+        if segment.alive_bitset().is_none_or(|alive| alive.is_alive(postings.doc())) {
+            docs.insert(postings.doc());
+        }
+        postings.advance();
+    }
+    Ok(docs)
+}
+
+/// Whether a document is of a session. `None` if none of the segment is.
+pub(crate) fn of_session(segment: &SegmentReader, session: &SessionId) -> tantivy::Result<Option<Condition>> {
+    let Some(column) = segment.fast_fields().str(schema::SESSION)? else { return Ok(None) };
+    match column.dictionary().term_ord(session.as_str().as_bytes())? {
+        Some(_) => Ok(Some(equals(segment, schema::SESSION, &[session.as_str()])?)),
+        None => Ok(None),
+    }
 }

@@ -25,7 +25,7 @@ use crate::memory::document::{Document, DocumentKey};
 use super::error::IndexError;
 use super::evaluate::{admitted, evaluate};
 use super::merging::Merges;
-use super::populations::Populations;
+use super::populations::{Population, Populations};
 use super::request::{Request, Scope};
 use super::schema::{self, Fields, SCHEMA_VERSION};
 use super::source::{Candidate, CandidateSource, Candidates, Part};
@@ -181,8 +181,9 @@ impl Index {
     /// The number of searchable documents, without passages.
     pub fn documents(&self) -> u64 {
         let searcher = self.reader.searcher();
+        let everything = Population::Documents(Scope::Everything);
         let count = |segment: &SegmentReader| {
-            let documents = self.populations.of(segment, &Scope::Everything).ok().flatten();
+            let documents = self.populations.of(segment, &self.fields, &everything).ok().flatten();
             documents.map_or_else(|| u64::from(segment.num_docs()), |documents| documents.len() as u64)
         };
         searcher.segment_readers().iter().map(count).sum()
@@ -197,6 +198,10 @@ impl Index {
 
     pub(super) fn fields(&self) -> &Fields {
         &self.fields
+    }
+
+    pub(super) fn populations(&self) -> &Populations {
+        &self.populations
     }
 }
 

@@ -38,6 +38,7 @@ mod passages;
 mod populations;
 mod proximity;
 mod schema;
+mod sums;
 mod terms;
 mod weights;
 

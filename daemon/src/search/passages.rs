@@ -3,22 +3,25 @@
 //! Passages are documents of the index with fields of their own. Only the posting lists of the prompt's terms and the
 //! list of the project's passages are read.
 
-use tantivy::fieldnorm::FieldNormReader;
-use tantivy::postings::Postings;
-use tantivy::schema::IndexRecordOption;
-use tantivy::{BitSet, DocId, DocSet, Searcher, SegmentReader, TERMINATED, Term};
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::sync::Arc;
 
-use std::collections::HashSet;
+use tantivy::fieldnorm::FieldNormReader;
+use tantivy::schema::IndexRecordOption;
+use tantivy::{BitSet, DocId, DocSet, Searcher, SegmentReader, TERMINATED};
 
 use crate::memory::document::{DocumentKey, Status};
 use crate::memory::ids::{ProjectKey, SessionId, Timestamp};
 use crate::memory::passage::{PassageKey, PassageMatch, PassageMatches, PassageTerm};
-use crate::memory::ranking::{Frequency, TermField, information, presence};
+use crate::memory::ranking::{Frequency, information};
 
-use super::filter::equals;
+use super::populations::{Population, Populations};
 use super::query::Query;
 use super::schema::{self, Fields, PackedTraits};
+use super::sums::{Sum, Summand, Texts, Visited};
 use super::terms::{self, QueryTerm};
+use super::weights::WEIGHING_OF_PASSAGES;
 
 /// What is searched for.
 #[derive(Clone, Copy, Debug)]
@@ -36,14 +39,8 @@ pub struct PassageRequest<'a> {
 /// An index, without some of its documents.
 pub(crate) struct PassagePart<'a> {
     pub searcher: &'a Searcher,
+    pub populations: &'a Populations,
     pub without: &'a HashSet<DocumentKey>,
-}
-
-/// The sums for one passage.
-#[derive(Clone, Copy, Default)]
-struct Sum {
-    strength: f32,
-    found: u32,
 }
 
 /// Searches the parts as one index. The first says which words of a long prompt are rare.
@@ -54,35 +51,109 @@ pub(crate) fn find(
 ) -> tantivy::Result<PassageMatches> {
     let Some(first) = parts.first() else { return Ok(PassageMatches::default()) };
     let wanted = terms::select(first.searcher, fields, terms::query_terms(&Query::plain(request.prompt)))?;
-    let mut segments = Vec::new();
-    for part in parts {
-        Segment::open_all(part, fields, request, &mut segments)?;
-    }
-    let population = segments.iter().map(|segment| segment.passages.len()).sum::<usize>();
+    let segments = Segment::open_all(parts, fields, request)?;
+    let population = segments.iter().map(|segment| segment.texts.population()).sum::<usize>();
+    let mut matches = PassageMatches {
+        population: u32::try_from(population).unwrap_or(u32::MAX),
+        ..PassageMatches::default()
+    };
     if wanted.is_empty() || population == 0 {
         return Ok(PassageMatches::default());
     }
-    let mut tally = Tally {
-        population: u32::try_from(population).unwrap_or(u32::MAX),
-        average_length: average_length(&segments, fields)?,
-        sums: segments.iter().map(|one| vec![Sum::default(); one.reader.max_doc() as usize]).collect(),
-        terms: Vec::new(),
-        whole: 0.0,
-    };
     for term in wanted.iter().take(terms::MOST_TERMS) {
-        tally.count(fields, &segments, term)?;
+        matches.terms.push(count(&segments, term, matches.population)?);
     }
     let near = near(fields, &segments, request.near)?;
-    tally.best(fields, &segments, request.limit, near)
+    let best = best(&segments, &matches.terms, request.limit, near)?;
+    let whole: f32 = matches.terms.iter().map(|term| term.information).sum();
+    for found in best {
+        matches.matches.extend(found.passage(fields, &segments, whole)?);
+    }
+    // The numbers of segments change; keys do not.
+    matches.matches.sort_by(|a, b| b.strength.total_cmp(&a.strength).then_with(|| a.key.cmp(&b.key)));
+    Ok(matches)
 }
 
-/// The passages of these keys, as the segments have them.
+/// A segment with the project's passages.
+struct Segment<'a> {
+    reader: &'a SegmentReader,
+    texts: Texts,
+}
+
+impl<'a> Segment<'a> {
+    fn open_all(
+        parts: &[PassagePart<'a>],
+        fields: &Fields,
+        request: &PassageRequest<'_>,
+    ) -> tantivy::Result<Vec<Self>> {
+        let (mut tokens, mut passages) = (0, 0);
+        let mut opened = Vec::new();
+        for part in parts {
+            for reader in part.searcher.segment_readers() {
+                let known = part.populations.of(
+                    reader,
+                    fields,
+                    &Population::Passages(request.project.clone(), request.except.cloned()),
+                )?;
+                let Some(documents) = known.filter(|documents| documents.len() > 0) else { continue };
+                tokens += reader.inverted_index(fields.passage)?.total_num_tokens();
+                passages += super::filter::passage_count(reader)?;
+                opened.push((reader, without(reader, fields, documents, part.without)?));
+            }
+        }
+        let average_length = if passages == 0 { 0.0 } else { tokens as f32 / passages as f32 };
+        let open = |(reader, documents)| {
+            let weighing = (WEIGHING_OF_PASSAGES, average_length);
+            let texts = Texts::open(reader, (fields.passage, None), Some(documents), weighing)?;
+            Ok(Self { reader, texts })
+        };
+        opened.into_iter().map(open).collect()
+    }
+}
+
+/// A set of passages without those of some documents.
+fn without(
+    reader: &SegmentReader,
+    fields: &Fields,
+    mut passages: Arc<BitSet>,
+    keys: &HashSet<DocumentKey>,
+) -> tantivy::Result<Arc<BitSet>> {
+    let index = reader.inverted_index(fields.key)?;
+    for key in keys {
+        let Some(mut postings) = index.read_postings(&fields.key_term(*key), IndexRecordOption::Basic)?
+        else {
+            continue;
+        };
+        while postings.doc() != TERMINATED {
+            Arc::make_mut(&mut passages).remove(postings.doc());
+            postings.advance();
+        }
+    }
+    Ok(passages)
+}
+
+/// A term with its information among the passages.
+fn count(segments: &[Segment<'_>], term: &QueryTerm, population: u32) -> tantivy::Result<PassageTerm> {
+    let mut passages: u32 = 0;
+    for segment in segments {
+        passages = passages.saturating_add(segment.texts.frequency(&term.text)?);
+    }
+    let information = information(Frequency { documents: passages, population }, term.commonness);
+    Ok(PassageTerm {
+        text: term.text.clone(),
+        information: information * term.share,
+        passages,
+        commonness: term.commonness,
+    })
+}
+
+/// The passages of these keys, by segment.
 fn near(
     fields: &Fields,
     segments: &[Segment<'_>],
     keys: &[PassageKey],
-) -> tantivy::Result<HashSet<(usize, DocId)>> {
-    let mut near = HashSet::new();
+) -> tantivy::Result<HashMap<(usize, DocId), Sum>> {
+    let mut near = HashMap::new();
     for (number, segment) in segments.iter().enumerate() {
         let index = segment.reader.inverted_index(fields.key)?;
         let parts = segment.reader.fast_fields().u64(schema::PART)?;
@@ -94,8 +165,8 @@ fn near(
             };
             while postings.doc() != TERMINATED {
                 let doc = postings.doc();
-                if segment.passages.contains(doc) && parts.first(doc) == Some(u64::from(key.part)) {
-                    near.insert((number, doc));
+                if segment.texts.counts(doc) && parts.first(doc) == Some(u64::from(key.part)) {
+                    near.insert((number, doc), Sum::default());
                 }
                 postings.advance();
             }
@@ -104,176 +175,108 @@ fn near(
     Ok(near)
 }
 
-/// A segment with the project's passages.
-struct Segment<'a> {
-    reader: &'a SegmentReader,
-    passages: BitSet,
-}
-
-impl<'a> Segment<'a> {
-    fn open_all(
-        part: &PassagePart<'a>,
-        fields: &Fields,
-        request: &PassageRequest<'_>,
-        segments: &mut Vec<Self>,
-    ) -> tantivy::Result<()> {
-        let project = Term::from_field_text(fields.passage_project, request.project.as_str());
-        for reader in part.searcher.segment_readers() {
-            let index = reader.inverted_index(fields.passage_project)?;
-            let Some(mut postings) = index.read_postings(&project, IndexRecordOption::Basic)? else {
-                continue;
-            };
-            let own = match request.except {
-                Some(session) => Some(equals(reader, schema::SESSION, &[session.as_str()])?),
-                None => None,
-            };
-            let mut passages = BitSet::with_max_value(reader.max_doc());
-            while postings.doc() != TERMINATED {
-                let doc = postings.doc();
-                let is_own = own.as_ref().is_some_and(|own| own.admits(doc));
-                if !is_own && reader.alive_bitset().is_none_or(|alive| alive.is_alive(doc)) {
-                    passages.insert(doc);
-                }
-                postings.advance();
+/// The strongest passages, and those that are near.
+fn best(
+    segments: &[Segment<'_>],
+    terms: &[PassageTerm],
+    limit: usize,
+    mut near: HashMap<(usize, DocId), Sum>,
+) -> tantivy::Result<Vec<Found>> {
+    let summands = terms.iter().zip(0..).map(|(term, place)| Summand {
+        text: &term.text,
+        information: term.information,
+        bit: 1_u32.checked_shl(place).unwrap_or(0),
+    });
+    let summands: Vec<Summand<'_>> = summands.collect();
+    let mut best: BinaryHeap<Reverse<Found>> = BinaryHeap::with_capacity(limit + 1);
+    let mut floor = f32::NEG_INFINITY;
+    for (segment, one) in segments.iter().enumerate() {
+        one.texts.sum(&summands, (0..one.texts.max_doc(), Visited::WithATerm), |doc, sum| {
+            if !near.is_empty()
+                && let Some(of_near) = near.get_mut(&(segment, doc))
+            {
+                *of_near = sum;
             }
-            for key in part.without {
-                let replaced = reader.inverted_index(fields.key)?;
-                let Some(mut postings) =
-                    replaced.read_postings(&fields.key_term(*key), IndexRecordOption::Basic)?
-                else {
-                    continue;
-                };
-                while postings.doc() != TERMINATED {
-                    passages.remove(postings.doc());
-                    postings.advance();
-                }
+            if sum.strength <= floor {
+                return;
             }
-            segments.push(Self { reader, passages });
-        }
-        Ok(())
+            best.push(Reverse(Found { place: (segment, doc), sum }));
+            if best.len() > limit {
+                best.pop();
+                floor = best.peek().map_or(floor, |Reverse(least)| least.sum.strength);
+            }
+        })?;
     }
-}
-
-/// The average length of a passage in the segments, in terms.
-fn average_length(segments: &[Segment<'_>], fields: &Fields) -> tantivy::Result<f32> {
-    let (mut tokens, mut passages) = (0, 0);
-    for segment in segments {
-        tokens += segment.reader.inverted_index(fields.passage)?.total_num_tokens();
-        passages += super::filter::passage_count(segment.reader)?;
+    let mut best: Vec<Found> = best.into_iter().map(|Reverse(found)| found).collect();
+    for found in &best {
+        near.remove(&found.place);
     }
-    Ok(if passages == 0 { 0.0 } else { tokens as f32 / passages as f32 })
+    best.extend(near.into_iter().map(|(place, sum)| Found { place, sum }));
+    Ok(best)
 }
 
-struct Tally {
-    population: u32,
-    average_length: f32,
-    /// For each segment, by document.
-    sums: Vec<Vec<Sum>>,
-    terms: Vec<PassageTerm>,
-    /// The sum of a passage that has every term.
-    whole: f32,
+/// A passage that was found: its segment and document, and what the terms come to.
+#[derive(Clone, Copy)]
+struct Found {
+    place: (usize, DocId),
+    sum: Sum,
 }
 
-impl Tally {
-    fn count(&mut self, fields: &Fields, segments: &[Segment<'_>], term: &QueryTerm) -> tantivy::Result<()> {
-        let mut matches: Vec<((usize, DocId), f32)> = Vec::new();
-        for (number, segment) in segments.iter().enumerate() {
-            let index = segment.reader.inverted_index(fields.passage)?;
-            let lookup = Term::from_field_text(fields.passage, &term.text);
-            let Some(mut postings) = index.read_postings(&lookup, IndexRecordOption::WithFreqs)? else {
-                continue;
-            };
-            let lengths = segment.reader.get_fieldnorms_reader(fields.passage)?;
-            while postings.doc() != TERMINATED {
-                let doc = postings.doc();
-                if segment.passages.contains(doc) {
-                    let length = FieldNormReader::id_to_fieldnorm(lengths.fieldnorm_id(doc));
-                    let presence =
-                        presence(postings.term_freq(), TermField::Text, length, self.average_length);
-                    matches.push(((number, doc), presence));
-                }
-                postings.advance();
-            }
-        }
-        let passages = u32::try_from(matches.len()).unwrap_or(u32::MAX);
-        let frequency = Frequency { documents: passages, population: self.population };
-        let information = information(frequency, term.commonness) * term.share;
-        let bit = 1_u32.checked_shl(u32::try_from(self.terms.len()).unwrap_or(u32::MAX)).unwrap_or(0);
-        for ((segment, doc), presence) in matches {
-            let sums = self.sums.get_mut(segment);
-            if let Some(sum) = sums.and_then(|sums| sums.get_mut(doc as usize)) {
-                sum.strength += presence * information;
-                sum.found |= bit;
-            }
-        }
-        self.whole += information;
-        self.terms.push(PassageTerm {
-            text: term.text.clone(),
-            information,
-            passages,
-            commonness: term.commonness,
-        });
-        Ok(())
-    }
-
-    fn best(
+impl Found {
+    /// `None` for one that was replaced or resolved: it can be searched for, and is never told.
+    fn passage(
         self,
         fields: &Fields,
         segments: &[Segment<'_>],
-        limit: usize,
-        near: HashSet<(usize, DocId)>,
-    ) -> tantivy::Result<PassageMatches> {
-        let found = self.sums.iter().enumerate().flat_map(|(segment, sums)| {
-            let sums = sums.iter().zip(0..).filter(|(sum, _)| sum.found != 0);
-            sums.map(move |(sum, doc): (&Sum, DocId)| ((segment, doc), *sum))
-        });
-        let mut ranked: Vec<((usize, DocId), Sum)> = found.collect();
-        let most = limit.min(ranked.len());
-        let order = |a: &((usize, DocId), Sum), b: &((usize, DocId), Sum)| {
-            b.1.strength.total_cmp(&a.1.strength).then(a.0.cmp(&b.0))
-        };
-        if most > 0 && most < ranked.len() {
-            ranked.select_nth_unstable_by(most - 1, order);
-            ranked.truncate(most);
+        whole: f32,
+    ) -> tantivy::Result<Option<PassageMatch>> {
+        let Self { place: (segment, doc), sum } = self;
+        let Some(Segment { reader, .. }) = segments.get(segment) else { return Ok(None) };
+        let columns = reader.fast_fields();
+        let traits = PackedTraits(columns.u64(schema::TRAITS)?.first(doc).unwrap_or_default());
+        if traits.status() != Status::Active {
+            return Ok(None);
         }
-        let known: HashSet<(usize, DocId)> = ranked.iter().map(|(place, _)| *place).collect();
-        ranked.extend(near.into_iter().filter(|place| !known.contains(place)).map(|place| {
-            let sum = self.sums.get(place.0).and_then(|sums| sums.get(place.1 as usize));
-            (place, sum.copied().unwrap_or_default())
-        }));
-        let mut matches = Vec::with_capacity(ranked.len());
-        for (number, segment) in segments.iter().enumerate() {
-            let columns = segment.reader.fast_fields();
-            let (row, part) = (columns.i64(schema::ROW)?, columns.u64(schema::PART)?);
-            let (at, traits) = (columns.i64(schema::AT)?, columns.u64(schema::TRAITS)?);
-            let conversation = columns.u64(schema::CONVERSATION)?;
-            let lengths = segment.reader.get_fieldnorms_reader(fields.passage)?;
-            for ((_, doc), sum) in ranked.iter().filter(|((of, _), _)| *of == number) {
-                let traits = PackedTraits(traits.first(*doc).unwrap_or_default());
-                // What was replaced or resolved can be searched for, and is never told.
-                if traits.status() != Status::Active {
-                    continue;
-                }
-                let document = DocumentKey { kind: traits.kind(), row: row.first(*doc).unwrap_or_default() };
-                let part = part.first(*doc).and_then(|part| u32::try_from(part).ok()).unwrap_or_default();
-                matches.push(PassageMatch {
-                    key: PassageKey { document, part },
-                    at: Timestamp(at.first(*doc).unwrap_or_default()),
-                    conversation: conversation.first(*doc).unwrap_or_default(),
-                    importance: traits.importance(),
-                    observation_type: traits.observation_type(),
-                    length: FieldNormReader::id_to_fieldnorm(lengths.fieldnorm_id(*doc)),
-                    strength: sum.strength / self.whole.max(f32::MIN_POSITIVE),
-                    found: sum.found,
-                    cosine: None,
-                });
-            }
-        }
-        // The numbers of segments change; keys do not.
-        matches.sort_by(|a, b| b.strength.total_cmp(&a.strength).then_with(|| a.key.cmp(&b.key)));
-        Ok(PassageMatches { terms: self.terms, population: self.population, matches, background: None })
+        let row = columns.i64(schema::ROW)?.first(doc).unwrap_or_default();
+        let part = columns.u64(schema::PART)?.first(doc).unwrap_or_default();
+        let lengths = reader.get_fieldnorms_reader(fields.passage)?;
+        Ok(Some(PassageMatch {
+            key: PassageKey {
+                document: DocumentKey { kind: traits.kind(), row },
+                part: u32::try_from(part).unwrap_or_default(),
+            },
+            at: Timestamp(columns.i64(schema::AT)?.first(doc).unwrap_or_default()),
+            conversation: columns.u64(schema::CONVERSATION)?.first(doc).unwrap_or_default(),
+            importance: traits.importance(),
+            observation_type: traits.observation_type(),
+            length: FieldNormReader::id_to_fieldnorm(lengths.fieldnorm_id(doc)),
+            strength: sum.strength / whole.max(f32::MIN_POSITIVE),
+            found: sum.found,
+            cosine: None,
+        }))
     }
 }
+
+impl Ord for Found {
+    /// By strength. Of equal ones the later document is less, so that the order is certain.
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.sum.strength.total_cmp(&other.sum.strength).then_with(|| other.place.cmp(&self.place))
+    }
+}
+
+impl PartialOrd for Found {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Found {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Found {}
 
 #[cfg(test)]
 mod tests {

@@ -6,7 +6,7 @@ use tantivy::columnar::Column;
 use tantivy::{BitSet, DocId, Searcher, SegmentReader};
 
 use super::filter::{ConditionBuilder, Conditions};
-use super::populations::Populations;
+use super::populations::{Population, Populations};
 use super::request::Request;
 use super::schema::{self, Fields, PackedTraits};
 use super::source::{Candidate, Part};
@@ -17,9 +17,8 @@ use crate::memory::ranking::DocumentTraits;
 /// A segment with the columns that a request needs.
 pub(super) struct Segment<'a> {
     pub(super) reader: &'a SegmentReader,
-    /// The index of its first document among those of all segments.
-    pub(super) first: DocId,
-    population: Option<Arc<BitSet>>,
+    /// The documents in scope. `None` means all.
+    pub(super) population: Option<Arc<BitSet>>,
     pub(super) conditions: Conditions,
     traits: Column<u64>,
     at: Column<i64>,
@@ -35,31 +34,25 @@ impl<'a> Segment<'a> {
         request: &Request,
     ) -> tantivy::Result<Vec<Self>> {
         let conditions = ConditionBuilder { searcher, fields, request };
-        let mut first = 0;
+        let scope = Population::Documents(request.scope.clone());
         let mut segments = Vec::new();
         for reader in searcher.segment_readers() {
             let columns = reader.fast_fields();
             segments.push(Self {
                 reader,
-                first,
-                population: populations.of(reader, &request.scope)?,
+                population: populations.of(reader, fields, &scope)?,
                 conditions: conditions.build(reader)?,
                 traits: columns.u64(schema::TRAITS)?,
                 at: columns.i64(schema::AT)?,
                 row: columns.i64(schema::ROW)?,
                 conversation: columns.u64(schema::CONVERSATION)?,
             });
-            first += reader.max_doc();
         }
         Ok(segments)
     }
 
     pub(super) fn holds(&self, doc: DocId) -> bool {
         self.population.as_ref().is_none_or(|docs| docs.contains(doc))
-    }
-
-    pub(super) fn size(&self) -> usize {
-        self.population.as_ref().map_or(self.reader.max_doc() as usize, |docs| docs.len())
     }
 
     pub(super) fn at(&self, doc: DocId) -> Timestamp {

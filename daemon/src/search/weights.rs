@@ -2,12 +2,16 @@
 //! [`crate::memory::ranking`] says. `docs/search.md` has the figures.
 
 use crate::memory::document::DocumentKind;
-use crate::memory::ranking::{DocumentTraits, Factors, TermField, TextFactors, TextMatch};
+use crate::memory::ranking::{DocumentTraits, Factors, TextFactors, TextMatch};
+
+use super::sums::Weighing;
 
 /// BM25's saturation of repeated words, at its usual value.
 const K1: f32 = 1.2;
 /// BM25's length normalisation. Less than usual: a long answer is long because it explains.
 const B: f32 = 0.3;
+/// At its usual value: a passage that has more words than others for the same fact is further from it.
+const B_OF_PASSAGES: f32 = 0.75;
 /// Extra occurrences that a word in the title counts for.
 const TITLE_REPEATS: f32 = 2.0;
 /// The bonus when all words of the query are adjacent as in the query.
@@ -15,17 +19,23 @@ const PROXIMITY_WEIGHT: f32 = 1.0;
 /// Prompts count as much as answers: they say what the user wanted, often in the words of the question.
 const PROMPT: f32 = 2.2;
 
-/// How prominent a term is in one document, 0 to 1: BM25's term factor.
+/// How the terms of a document are weighed.
+pub(super) const WEIGHING: Weighing = Weighing {
+    saturation: |length, average_length| saturation(length, average_length, B),
+    title_repeats: TITLE_REPEATS,
+};
+/// How the terms of a passage are weighed.
+pub(super) const WEIGHING_OF_PASSAGES: Weighing = Weighing {
+    saturation: |length, average_length| saturation(length, average_length, B_OF_PASSAGES),
+    title_repeats: 0.0,
+};
+
+/// The occurrences at which a term reaches half of its weight in a text of this length, as in BM25.
 ///
 /// `length` and `average_length` are counted in terms. An average of 0 stands for an empty index.
-pub(super) fn presence(in_text: u32, place: TermField, length: u32, average_length: f32) -> f32 {
-    let repeats = match place {
-        TermField::Text => 0.0,
-        TermField::Title => TITLE_REPEATS,
-    };
-    let frequency = in_text as f32 + repeats;
+fn saturation(length: u32, average_length: f32, normalisation: f32) -> f32 {
     let relative_length = if average_length > 0.0 { length as f32 / average_length } else { 1.0 };
-    frequency / (frequency + K1 * (1.0 - B + B * relative_length))
+    K1 * (1.0 - normalisation + normalisation * relative_length)
 }
 
 /// The factors of a text's fit.
@@ -49,8 +59,6 @@ pub(super) fn factors(fit: f32, traits: DocumentTraits) -> Factors {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
     use crate::memory::document::Status;
     use crate::memory::observation::Importance;
@@ -62,18 +70,6 @@ mod tests {
             let best =
                 DocumentTraits { kind, status: Status::Active, importance: Importance::clamped(10), age: 0 };
             assert!(factors(1.0, best).of_traits() <= HIGHEST_TRAIT_FACTOR + 1e-4, "{kind:?}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn presence_grows_with_repeats_and_stays_in_its_range(
-            repeats in 1u32..1_000, length in 1u32..100_000, average in 1.0f32..10_000.0,
-        ) {
-            let once = presence(repeats, TermField::Text, length, average);
-            let more = presence(repeats + 1, TermField::Text, length, average);
-            let titled = presence(repeats, TermField::Title, length, average);
-            prop_assert!(0.0 < once && once < more && more < titled && titled < 1.0);
         }
     }
 }

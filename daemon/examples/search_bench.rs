@@ -24,6 +24,7 @@ use recall::memory::ids::{AgentName, ProjectKey, SessionId, Timestamp};
 use recall::memory::observation::Importance;
 use recall::memory::passage::{self, Passage};
 use recall::search::meaning::{self, Meaning, Vectors};
+use recall::search::request::Spelling;
 use recall::search::{Hits, Index, Opened, Query, Request, Scope, search};
 
 #[derive(Parser)]
@@ -151,6 +152,8 @@ fn answer_questions(docs: &Path, folder: &Path, arguments: &Arguments) -> anyhow
     for line in std::io::stdin().lock().lines() {
         let question: Question = serde_json::from_str(&line?)?;
         let mut request = Request::new(Query::plain(&question.query), Timestamp(0));
+        // As a person's search.
+        request.spelling = Spelling::Forgiving;
         request.scope = Scope::Project(ProjectKey(question.scope.clone()));
         request.limit = question.k;
         let hits = found_for(&index, meaning.as_ref(), &request)?;

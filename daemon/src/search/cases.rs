@@ -121,7 +121,7 @@ impl Memory {
 }
 
 /// The query, and the ids that come first, in order. `!` before an id: it must not be found at all.
-const CASES: [(&str, &str); 50] = [
+const CASES: [(&str, &str); 53] = [
     // Parts of identifiers, in any spelling.
     ("refresh_token", "1"),
     ("refreshToken", "1"),
@@ -172,6 +172,10 @@ const CASES: [(&str, &str); 50] = [
     ("attrbution of comits", "8"),
     ("databse migratoins", "10"),
     ("gatway", "2"),
+    // Other words of near meaning.
+    ("hue", "9"),
+    ("purchase", "2"),
+    ("which hue does the page have at night?", "9"),
     // Scripts, accents, emoji, hyphens, versions.
     ("登录", "6"),
     ("Größenänderung", "5"),
@@ -225,6 +229,8 @@ fn a_word_that_was_read_as_another_is_named() {
     let hits = memory.search("atribution commits", Scope::Everything);
     let read: Vec<_> = hits.read_as.iter().map(|word| (word.typed.as_str(), word.read.as_str())).collect();
     assert_eq!(read, [("atribution", "attribut")]);
+    let hits = memory.search("hue", Scope::Everything);
+    assert!(hits.read_as.iter().any(|word| word.typed == "hue" && word.read.starts_with("colo")), "{hits:?}");
     // A word that somebody has is never read as another, and neither is one of another project's only.
     assert!(memory.search("tokens", Scope::Everything).read_as.is_empty());
     let request = Request::new(parse("atribution"), NOW);

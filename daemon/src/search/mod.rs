@@ -34,6 +34,7 @@ mod evaluate;
 mod filter;
 mod long_text;
 mod merging;
+mod near_words;
 mod passages;
 mod populations;
 mod proximity;

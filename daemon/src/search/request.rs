@@ -21,7 +21,7 @@ pub enum Spelling {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadAs {
     pub typed: String,
-    /// As indexed: a stem.
+    /// A word of near meaning, or a stem as it is indexed.
     pub read: String,
 }
 

@@ -1,4 +1,5 @@
-//! Reads a word that no searched document has as the nearest word that one has.
+//! Reads a word that no searched document has as one that some have: a word of near meaning, or else the nearest in
+//! writing.
 //!
 //! Only words that people type are read so, and only without a hit: a pasted text or an error code means what it says.
 
@@ -8,11 +9,12 @@ use tantivy::{DocSet, TERMINATED, Term};
 use crate::memory::ranking::Commonness;
 
 use super::edit_distance::edits;
+use super::near_words;
 use super::request::ReadAs;
 use super::segment::Segment;
 use super::terms::QueryTerm;
 
-/// Shorter words have too many neighbours.
+/// Shorter words have too many neighbours in writing.
 const SHORTEST: usize = 4;
 /// From this length on two edits are one typo.
 const LONG: usize = 8;
@@ -32,26 +34,46 @@ pub(super) fn correct(
     let mut corrected = Vec::new();
     let mut comparisons = MOST_COMPARED;
     let known: Vec<String> = terms.iter().map(|term| term.text.clone()).collect();
+    let may_be = |stem: &str| -> tantivy::Result<bool> {
+        Ok(!known.iter().any(|term| term == stem) && occurs(segments, text, stem)?)
+    };
     for term in terms.iter_mut() {
-        if corrected.len() == MOST_CORRECTED || !may_be_mistyped(term) || occurs(segments, text, &term.text)?
-        {
+        if corrected.len() == MOST_CORRECTED || !is_word(term) || occurs(segments, text, &term.text)? {
             continue;
         }
-        for near in nearest(segments, text, &term.text, &mut comparisons)? {
-            if !known.contains(&near) && occurs(segments, text, &near)? {
-                corrected.push(ReadAs { typed: term.typed.clone(), read: near.clone() });
-                term.text = near;
-                break;
-            }
+        // A word of the language was hardly mistyped.
+        let meant = near_words::of(&term.text).map(|(stem, word)| (stem, word.to_owned()));
+        let mut share = near_words::SHARE;
+        let mut read = first(meant, may_be)?;
+        if read.is_none() && term.text.len() >= SHORTEST {
+            let near = nearest(segments, text, &term.text, &mut comparisons)?.into_iter();
+            share = 1.0;
+            read = first(near.map(|word| (word.clone(), word)), may_be)?;
+        }
+        if let Some((stem, word)) = read {
+            corrected.push(ReadAs { typed: term.typed.clone(), read: word });
+            term.text = stem;
+            term.share *= share;
         }
     }
     Ok(corrected)
 }
 
-fn may_be_mistyped(term: &QueryTerm) -> bool {
-    term.commonness == Commonness::Content
-        && term.text.len() >= SHORTEST
-        && term.text.bytes().all(|byte| byte.is_ascii_lowercase())
+/// The first of these stems and words that may be what was asked for.
+fn first(
+    words: impl Iterator<Item = (String, String)>,
+    may_be: impl Fn(&str) -> tantivy::Result<bool>,
+) -> tantivy::Result<Option<(String, String)>> {
+    for (stem, word) in words {
+        if may_be(&stem)? {
+            return Ok(Some((stem, word)));
+        }
+    }
+    Ok(None)
+}
+
+fn is_word(term: &QueryTerm) -> bool {
+    term.commonness == Commonness::Content && term.text.bytes().all(|byte| byte.is_ascii_lowercase())
 }
 
 /// Whether a document in scope has the term.

@@ -1,0 +1,51 @@
+//! Words of near meaning, for a word of a question that no searched document has.
+//!
+//! People ask weeks later in other words than they used. `examples/near_words.rs` made the list, once, from a sentence
+//! model; nothing of the model is needed to use it. The list is English, and a word that it lacks has no near words.
+
+use std::sync::LazyLock;
+
+use super::tokenizer::CodeTokenizer;
+
+const LIST: &str = include_str!("near_words.txt");
+
+/// The lines, in the order of their stems.
+static LINES: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
+    let lines = LIST.lines().filter(|line| !line.starts_with('#'));
+    lines.filter_map(|line| line.split_once(' ')).collect()
+});
+
+/// What a word of near meaning counts beside the word itself.
+pub(super) const SHARE: f32 = 0.6;
+
+/// The words of near meaning of a stem, the nearest first, each with its stem.
+pub(super) fn of(stem: &str) -> impl Iterator<Item = (String, &'static str)> {
+    let place = LINES.binary_search_by(|(known, _)| (*known).cmp(stem)).ok();
+    let words = place.and_then(|place| LINES.get(place)).map_or("", |(_, words)| words);
+    words.split(' ').filter_map(|word| {
+        let token = CodeTokenizer::default().tokens(word).into_iter().next()?;
+        Some((token.text, word))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_is_in_order_and_its_stems_are_those_of_the_index() {
+        assert!(LINES.len() > 5_000, "{}", LINES.len());
+        assert!(LINES.is_sorted_by(|(a, _), (b, _)| a < b));
+        for word in ["permissions", "startup", "folder", "encrypted"] {
+            let tokens = CodeTokenizer::default().tokens(word);
+            assert!(of(&tokens[0].text).next().is_some(), "{word}");
+        }
+    }
+
+    #[test]
+    fn near_words_are_near_and_unknown_ones_have_none() {
+        assert!(of("folder").any(|(_, word)| word == "directory"), "{:?}", of("folder").collect::<Vec<_>>());
+        assert_eq!(of("xyzzy").count(), 0);
+        assert_eq!(of("").count(), 0);
+    }
+}

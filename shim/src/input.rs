@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use recall_protocol::frame::{self, Waited};
 use recall_protocol::json_scan::{Cleaned, Progress, Scanner};
+use rustix::buffer::spare_capacity;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 
@@ -27,7 +28,8 @@ pub(crate) fn read(stdin: BorrowedFd<'_>) -> Cleaned {
 
 fn read_with(stdin: BorrowedFd<'_>, mut timeout: Duration) -> Cleaned {
     let mut scanner = Scanner::default();
-    let mut chunk = vec![0; CHUNK];
+    // Not cleared: an event is far shorter, and a page that nobody touches costs nothing.
+    let mut chunk = Vec::with_capacity(CHUNK);
     let mut towards_pace = 0_usize;
     while !timeout.is_zero() {
         let before = Instant::now();
@@ -38,7 +40,8 @@ fn read_with(stdin: BorrowedFd<'_>, mut timeout: Duration) -> Cleaned {
             Ok(Waited::NotYet) => continue,
             Err(_) => break,
         }
-        match rustix::io::read(stdin, &mut chunk) {
+        chunk.clear();
+        match rustix::io::read(stdin, spare_capacity(&mut chunk)) {
             Ok(0) => break,
             Ok(read) => {
                 towards_pace += read;
@@ -46,7 +49,7 @@ fn read_with(stdin: BorrowedFd<'_>, mut timeout: Duration) -> Cleaned {
                     towards_pace -= PACE;
                     timeout += TIMEOUT;
                 }
-                if scanner.feed(chunk.get(..read).unwrap_or_default()) == Progress::Complete {
+                if scanner.feed(&chunk) == Progress::Complete {
                     break;
                 }
             }

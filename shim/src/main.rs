@@ -18,21 +18,32 @@
 //!
 //! **Invariant:** no runtime, no regular expressions, no JSON tree, no command line parser.
 
+#![cfg_attr(all(target_os = "linux", target_env = "gnu", not(test)), no_main)]
+
 mod agent;
 mod delivery;
 mod input;
 mod launch;
 mod output;
+#[cfg(all(target_os = "linux", target_env = "gnu", not(test)))]
+mod start;
 mod usage;
 
 use std::io::{IsTerminal, Write};
+#[cfg(not(all(target_os = "linux", target_env = "gnu", not(test))))]
 use std::process::ExitCode;
 
 use agent::Agent;
 use recall_protocol::core_dump;
 use usage::Invocation;
 
+#[cfg(not(all(target_os = "linux", target_env = "gnu", not(test))))]
 fn main() -> ExitCode {
+    run();
+    ExitCode::SUCCESS
+}
+
+fn run() {
     // Even a panic must not block the agent or print anything.
     std::panic::set_hook(Box::new(|_| std::process::exit(0)));
 
@@ -43,27 +54,26 @@ fn main() -> ExitCode {
         Invocation::Event { .. } if std::io::stdin().is_terminal() => {
             // A person: no agent lets a hook read from its terminal.
             output::print(usage::help().as_bytes());
-            return ExitCode::SUCCESS;
+            return;
         }
         Invocation::Event { agent, event_name } => (agent, event_name),
         Invocation::Answer(text) => {
             output::print(text.as_bytes());
-            return ExitCode::SUCCESS;
+            return;
         }
         Invocation::UnknownOption(text) => {
             let _ = std::io::stderr().write_all(text.as_bytes());
-            return ExitCode::SUCCESS;
+            return;
         }
     };
     let agent = Agent::named(agent);
     if std::env::var_os("RECALL_DISABLE").is_some_and(|value| value == "1") {
         output::print(agent.row().silence(&event_name).as_bytes());
-        return ExitCode::SUCCESS;
+        return;
     }
 
     let cleaned = input::read(rustix::stdio::stdin());
     let event = delivery::Event::new(&agent, event_name, cleaned);
     let answer = event.deliver().unwrap_or_default();
     output::print(if answer.is_empty() { event.silence().as_bytes() } else { &answer });
-    ExitCode::SUCCESS
 }

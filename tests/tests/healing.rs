@@ -239,6 +239,36 @@ fn flipped_bits_in_the_index_are_noticed() {
     });
 }
 
+/// The lists of files and segments are whole, so that the index opens and is searched before its files are compared.
+#[test]
+fn flipped_bits_in_an_index_that_opens_are_noticed_afterwards() {
+    let segments = |stage: &Stage| {
+        let mut files = index_files(stage);
+        files.retain(|file| file.extension().is_some_and(|extension| extension != "json"));
+        files
+    };
+    check_index(|stage| {
+        for file in segments(stage) {
+            let mut bytes = fs::read(&file).unwrap();
+            if let Some(byte) = bytes.first_mut() {
+                *byte ^= 0x10;
+            }
+            fs::write(&file, bytes).unwrap();
+        }
+    });
+    // Only the words: what is searched for seems to be nowhere.
+    check_index(|stage| {
+        for file in segments(stage) {
+            if file.extension().is_some_and(|extension| extension == "term") {
+                let mut bytes = fs::read(&file).unwrap();
+                let words = bytes.len() - 200;
+                bytes[..words].iter_mut().for_each(|byte| *byte ^= 0x20);
+                fs::write(&file, bytes).unwrap();
+            }
+        }
+    });
+}
+
 #[test]
 fn an_empty_memory_has_no_index_to_rebuild() {
     let mut stage = Stage::new();

@@ -3,8 +3,12 @@
 //! A commit costs milliseconds whatever its size, so changes are collected for a moment; `flush` does not wait for
 //! that. A damaged or outdated index is rebuilt from the store. Until it is complete the [`IndexHandle`] says so, and
 //! searches by users read the store instead.
+//!
+//! An index that was opened is searched at once. The first run compares its files with their checksums, which takes
+//! longer than the rest of the daemon's start, and writes nothing before that.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
@@ -20,7 +24,7 @@ use crate::app::index_handle::{IndexHandle, IndexState};
 use crate::faults::{self, Point};
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::search::IndexError;
-use crate::search::index::{Index, OpenIndexError, Opened, Writer};
+use crate::search::index::{Index, OpenIndexError, Opened, Unexamined, Writer};
 use crate::store::{self, Readers, StoreError, TrimIndexLog};
 
 /// How long changes are collected.
@@ -44,17 +48,24 @@ pub enum IndexerMessage {
     Purge(RpcReplyPort<()>),
     /// The run has ended and the writer is back.
     Followed(Box<Progress>),
-    /// A search failed, which means damaged files. They are reopened, which finds the damage.
+    /// A search failed, which means damaged files. The next run compares them with their checksums.
     Suspect,
     Observe(RpcReplyPort<IndexCounters>),
 }
 
 /// The result of a run over the log.
 pub struct Progress {
-    writer: Option<Writer>,
-    upto: i64,
+    /// `None` after an error.
+    opened: Option<Opened>,
+    origin: Origin,
     took: Duration,
     error: Option<String>,
+}
+
+/// The index between two runs.
+enum Held {
+    Unexamined(Box<Unexamined>),
+    Examined(Box<Opened>),
 }
 
 /// What `recall ctl status` shows of the index.
@@ -81,7 +92,8 @@ pub(super) struct Indexer;
 pub struct IndexerState {
     arguments: IndexerArguments,
     /// `None` while a run uses it.
-    writer: Option<Writer>,
+    held: Option<Held>,
+    trust: Trust,
     next_run: NextRun,
     /// Callers that wait for a run that starts after their request.
     waiting: Vec<RpcReplyPort<()>>,
@@ -99,6 +111,14 @@ enum Extent {
     Follow,
     /// Also rewrite the files that contain removed documents.
     Purge,
+}
+
+/// Whether the files of an examined index are believed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Trust {
+    #[default]
+    Kept,
+    Lost,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -121,7 +141,8 @@ impl Actor for Indexer {
     ) -> Result<IndexerState, ActorProcessingErr> {
         let mut state = IndexerState {
             arguments,
-            writer: None,
+            held: None,
+            trust: Trust::Kept,
             pause: COLLECT_FOR,
             next_run: NextRun::Now,
             waiting: Vec::new(),
@@ -175,7 +196,9 @@ impl Actor for Indexer {
             IndexerMessage::Followed(progress) => state.followed(&me, *progress)?,
             IndexerMessage::Suspect => {
                 state.arguments.handle.set(IndexState::Absent);
-                return Err(GaveUp("a search failed".to_owned()).into());
+                state.trust = Trust::Lost;
+                state.next_run = NextRun::Now;
+                state.run(&me);
             }
             IndexerMessage::Observe(counters) => {
                 let _ = counters.send(state.counters);
@@ -185,22 +208,80 @@ impl Actor for Indexer {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
     Kept,
     Recreated,
 }
 
-/// Opens the index, or creates an empty one where it is missing or unusable.
-fn open(folder: &std::path::Path) -> Result<(Opened, Origin), OpenIndexError> {
-    match Index::open(folder) {
-        Ok(opened) => Ok((opened, Origin::Kept)),
+/// Opens the index, or creates an empty one where it is missing or cannot be opened.
+fn open(folder: &Path) -> Result<(Held, Origin), OpenIndexError> {
+    match Index::open_unexamined(folder) {
+        Ok(unexamined) => Ok((Held::Unexamined(Box::new(unexamined)), Origin::Kept)),
         Err(OpenIndexError::Unusable { path, why }) => {
             tracing::warn!(index = %path.display(), %why, "rebuilding the index");
-            Ok((Index::recreate(folder)?, Origin::Recreated))
+            Ok((Held::Examined(Box::new(Index::recreate(folder)?)), Origin::Recreated))
         }
         Err(error) => Err(error),
     }
+}
+
+/// The index whose files agree with their checksums: this one, or an empty one in its place.
+fn examined(
+    held: Held,
+    folder: &Path,
+    handle: &IndexHandle,
+) -> Result<(Box<Opened>, Origin), OpenIndexError> {
+    let unexamined = match held {
+        Held::Examined(opened) => return Ok((opened, Origin::Kept)),
+        Held::Unexamined(unexamined) => unexamined,
+    };
+    let begun = Instant::now();
+    match unexamined.examine() {
+        Ok(opened) => {
+            tracing::debug!(took = ?begun.elapsed(), "the files of the index agree with their checksums");
+            handle.set(state_of(&opened.index));
+            Ok((Box::new(opened), Origin::Kept))
+        }
+        Err(OpenIndexError::Unusable { path, why }) => {
+            tracing::warn!(index = %path.display(), %why, "rebuilding the index");
+            handle.set(IndexState::Absent);
+            let opened = Index::recreate(folder)?;
+            handle.set(state_of(&opened.index));
+            Ok((Box::new(opened), Origin::Recreated))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The first run over the log shows whether an empty index is complete.
+fn state_of(examined: &Index) -> IndexState {
+    match examined.high_water() {
+        0 => IndexState::Filling(examined.clone()),
+        _ => IndexState::Complete(examined.clone()),
+    }
+}
+
+/// As [`examined`], on a thread that leaves the processor to all others.
+fn examined_aside(
+    held: Held,
+    folder: &Path,
+    handle: &IndexHandle,
+) -> Result<(Box<Opened>, Origin), CatchUpError> {
+    if matches!(held, Held::Examined(_)) {
+        return Ok(examined(held, folder, handle)?);
+    }
+    thread::scope(|scope| {
+        let work = move || {
+            // On Linux this is about the calling thread alone.
+            #[cfg(target_os = "linux")]
+            let _ = rustix::process::setpriority_process(None, 19);
+            examined(held, folder, handle)
+        };
+        let named = thread::Builder::new().name("index-check".to_owned());
+        let examined = named.spawn_scoped(scope, work).map_err(CatchUpError::Thread)?.join();
+        Ok(examined.map_err(|_| CatchUpError::Panicked)??)
+    })
 }
 
 fn follow_the_log(me: &ActorRef<IndexerMessage>, arguments: &IndexerArguments) {
@@ -223,40 +304,37 @@ fn follow_the_log(me: &ActorRef<IndexerMessage>, arguments: &IndexerArguments) {
 impl IndexerState {
     async fn open(&mut self) -> Result<(), ActorProcessingErr> {
         let folder = self.arguments.folder.clone();
-        let (Opened { index, writer }, origin) = tokio::task::spawn_blocking(move || open(&folder)).await??;
-        // The first run over the log shows whether an empty index is complete.
-        self.arguments.handle.set(match writer.high_water() {
-            0 => IndexState::Filling(index),
-            _ => IndexState::Complete(index),
-        });
-        self.counters = IndexCounters {
-            high_water: writer.high_water(),
-            rebuilds: u64::from(origin == Origin::Recreated),
+        let (held, origin) = tokio::task::spawn_blocking(move || open(&folder)).await??;
+        let (state, high_water) = match &held {
+            Held::Examined(opened) => (state_of(&opened.index), opened.writer.high_water()),
+            Held::Unexamined(unexamined) => match unexamined.high_water() {
+                0 => (IndexState::Filling(unexamined.index.clone()), 0),
+                upto => (IndexState::Unexamined(unexamined.index.clone()), upto),
+            },
         };
-        self.writer = Some(writer);
+        self.arguments.handle.set(state);
+        self.counters = IndexCounters { high_water, rebuilds: u64::from(origin == Origin::Recreated) };
+        self.held = Some(held);
         Ok(())
     }
 
     fn run(&mut self, me: &ActorRef<IndexerMessage>) {
-        let Some(mut writer) = self.writer.take() else { return };
+        let Some(held) = self.held.take() else { return };
+        let held = match (held, std::mem::take(&mut self.trust)) {
+            (Held::Examined(opened), Trust::Lost) => {
+                Held::Unexamined(Box::new(opened.doubted(&self.arguments.folder)))
+            }
+            (held, _) => held,
+        };
         self.next_run = NextRun::None;
         self.served_by_run.append(&mut self.waiting);
         let extent = std::mem::take(&mut self.extent);
-        let (me, agents, readers) = (me.clone(), self.arguments.agents, self.arguments.readers.clone());
-        let handle = self.arguments.handle.clone();
+        let (me, arguments) = (me.clone(), self.arguments.clone());
         tokio::spawn(async move {
-            let work = tokio::task::spawn_blocking(move || {
-                let begun = Instant::now();
-                let outcome = catch_up(&mut writer, agents, &readers, &handle).and_then(|()| match extent {
-                    Extent::Follow => Ok(()),
-                    Extent::Purge => Ok(writer.purge()?),
-                });
-                let error = outcome.err().map(|error| error.to_string());
-                Progress { upto: writer.high_water(), writer: Some(writer), took: begun.elapsed(), error }
-            });
+            let work = tokio::task::spawn_blocking(move || follow(held, &arguments, extent));
             let progress = work.await.unwrap_or_else(|_| Progress {
-                writer: None,
-                upto: 0,
+                opened: None,
+                origin: Origin::Kept,
                 took: Duration::ZERO,
                 error: Some("the indexer's thread panicked".to_owned()),
             });
@@ -270,12 +348,17 @@ impl IndexerState {
         me: &ActorRef<IndexerMessage>,
         progress: Progress,
     ) -> Result<(), ActorProcessingErr> {
-        let Progress { writer, upto, took, error } = progress;
-        if let Some(error) = error {
-            self.arguments.handle.set(IndexState::Absent);
-            return Err(GaveUp(error).into());
-        }
-        self.writer = writer;
+        let Progress { opened, origin, took, error } = progress;
+        self.counters.rebuilds += u64::from(origin == Origin::Recreated);
+        let opened = match (opened, error) {
+            (Some(opened), None) => opened,
+            (_, error) => {
+                self.arguments.handle.set(IndexState::Absent);
+                return Err(GaveUp(error.unwrap_or_default()).into());
+            }
+        };
+        let upto = opened.writer.high_water();
+        self.held = Some(Held::Examined(Box::new(opened)));
         self.pause = (took * 3).clamp(COLLECT_FOR, LONGEST_PAUSE);
         if upto > self.counters.high_water {
             self.counters.high_water = upto;
@@ -297,6 +380,25 @@ impl IndexerState {
     }
 }
 
+/// One run: the index is examined if it has to be, and takes what the log has more.
+fn follow(held: Held, arguments: &IndexerArguments, extent: Extent) -> Progress {
+    let IndexerArguments { agents, folder, readers, handle, .. } = arguments;
+    let (mut opened, origin) = match examined_aside(held, folder, handle) {
+        Ok(examined) => examined,
+        Err(error) => {
+            let error = Some(error.to_string());
+            return Progress { opened: None, origin: Origin::Kept, took: Duration::ZERO, error };
+        }
+    };
+    let begun = Instant::now();
+    let outcome = catch_up(&mut opened.writer, *agents, readers, handle).and_then(|()| match extent {
+        Extent::Follow => Ok(()),
+        Extent::Purge => Ok(opened.writer.purge()?),
+    });
+    let error = outcome.err().map(|error| error.to_string());
+    Progress { opened: Some(*opened), origin, took: begun.elapsed(), error }
+}
+
 /// Why the index could not follow the log.
 #[derive(Debug, thiserror::Error)]
 enum CatchUpError {
@@ -304,6 +406,12 @@ enum CatchUpError {
     Index(#[from] IndexError),
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error(transparent)]
+    Open(#[from] OpenIndexError),
+    #[error("cannot start a thread: {0}")]
+    Thread(std::io::Error),
+    #[error("the examination of the index panicked")]
+    Panicked,
 }
 
 fn catch_up(

@@ -1,15 +1,17 @@
 //! Owns the only write connection and answers after commit.
 //!
 //! One commit takes the writes that have queued up during the previous one; it does not wait for more. The shim removes
-//! its event when it is acknowledged, so nothing is answered before `COMMIT` has returned. A blocking thread uses the
-//! connection; between two groups the actor has it.
+//! its event when it is acknowledged, so nothing is answered before `COMMIT` has returned. A thread of its own has the
+//! connection: an agent waits for each commit, and a thread of a pool takes longer to wake.
 //!
 //! A damaged database takes no more writes. The group is rolled back, its callers get an error, and the writer fails
 //! with [`DatabaseDamaged`], which the root repairs. [`DatabaseLock`] prevents a repair from replacing the file while
 //! it is open.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use ractor::concurrency::oneshot;
@@ -39,14 +41,12 @@ pub enum WriterMessage {
     /// Replies when all earlier writes are committed.
     Settle(RpcReplyPort<()>),
     /// Moves the write-ahead log into the database, after all earlier writes.
-    EmptyLog,
+    RestartLog,
     /// Rewrites the database after all earlier writes, so that nothing removed is left in it.
     Rewrite(RpcReplyPort<Result<(), StoreError>>),
-    /// A group is done and the connection is back.
-    Flushed(Box<WriteConnection>),
-    /// The thread of the group panicked, and the connection is lost.
+    /// The thread panicked, and the connection is lost.
     Broken,
-    /// The group found the database damaged and has closed the connection.
+    /// The thread found the database damaged and has closed the connection.
     Damaged(DatabaseDamaged),
 }
 
@@ -120,10 +120,10 @@ impl WriterHandle {
         self.handle.ask(WriterMessage::Settle, ANSWER_WITHIN).await
     }
 
-    /// Requests that the write-ahead log is emptied, without waiting for it.
-    pub fn empty_log(&self) {
+    /// Requests that the write-ahead log is moved into the database, without waiting for it.
+    pub fn restart_log(&self) {
         // A writer that is being restarted does it another time.
-        let _ = self.handle.send(WriterMessage::EmptyLog);
+        let _ = self.handle.send(WriterMessage::RestartLog);
     }
 
     /// Waits until the database is rewritten and its write-ahead log is empty.
@@ -145,8 +145,8 @@ impl ports::Writer for WriterHandle {
         Self::rewrite(self).await
     }
 
-    fn empty_log(&self) {
-        Self::empty_log(self);
+    fn restart_log(&self) {
+        Self::restart_log(self);
     }
 }
 
@@ -163,11 +163,9 @@ pub struct WriterArguments {
 pub(super) struct Writer;
 
 pub struct WriterState {
-    /// `None` while a group is being committed.
-    connection: Option<Box<WriteConnection>>,
-    waiting: Vec<Pending>,
-    bus: Bus,
-    latencies: Arc<Latencies>,
+    /// The way to the thread, which ends when it is closed.
+    queue: Option<mpsc::Sender<Pending>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 /// A queued operation of any output type. Called inside a transaction, or with the error of its `BEGIN`.
@@ -204,7 +202,7 @@ fn queued<O: Operation>(operation: O, reply: RpcReplyPort<Result<O::Output, Stor
 enum Pending {
     Write(QueuedWrite),
     Settle(RpcReplyPort<()>),
-    EmptyLog,
+    RestartLog,
     Rewrite(RpcReplyPort<Result<(), StoreError>>),
 }
 
@@ -215,7 +213,7 @@ impl Actor for Writer {
 
     async fn pre_start(
         &self,
-        _me: ActorRef<WriterMessage>,
+        me: ActorRef<WriterMessage>,
         arguments: WriterArguments,
     ) -> Result<WriterState, ActorProcessingErr> {
         let WriterArguments { database, backups, durability, bus, only, first, latencies } = arguments;
@@ -229,26 +227,39 @@ impl Actor for Writer {
                 true => ActorProcessingErr::from(DatabaseDamaged(error.to_string())),
                 false => error.into(),
             })?;
-        let connection = Box::new(WriteConnection { connection, _only: only });
-        Ok(WriterState { connection: Some(connection), waiting: Vec::new(), bus, latencies })
+        let held = WriteConnection { connection, _only: only };
+        let (queue, waiting) = mpsc::channel();
+        let thread = thread::Builder::new().name("writer".to_owned()).spawn(move || {
+            let message =
+                match catch_unwind(AssertUnwindSafe(|| serve(held, &waiting, &bus, &latencies.commits))) {
+                    Ok(Ok(())) => return,
+                    Ok(Err(damage)) => WriterMessage::Damaged(damage),
+                    Err(_) => WriterMessage::Broken,
+                };
+            // A stopped writer needs no thread.
+            let _ = me.send_message(message);
+        })?;
+        Ok(WriterState { queue: Some(queue), thread: Some(thread) })
     }
 
     async fn handle(
         &self,
-        me: ActorRef<WriterMessage>,
+        _me: ActorRef<WriterMessage>,
         message: WriterMessage,
         state: &mut WriterState,
     ) -> Result<(), ActorProcessingErr> {
-        match message {
-            WriterMessage::Write(write) => state.waiting.push(Pending::Write(write)),
-            WriterMessage::Settle(done) => state.waiting.push(Pending::Settle(done)),
-            WriterMessage::EmptyLog => state.waiting.push(Pending::EmptyLog),
-            WriterMessage::Rewrite(done) => state.waiting.push(Pending::Rewrite(done)),
-            WriterMessage::Flushed(connection) => state.connection = Some(connection),
+        let pending = match message {
+            WriterMessage::Write(write) => Pending::Write(write),
+            WriterMessage::Settle(done) => Pending::Settle(done),
+            WriterMessage::RestartLog => Pending::RestartLog,
+            WriterMessage::Rewrite(done) => Pending::Rewrite(done),
             WriterMessage::Broken => return Err(GaveUp("the commit panicked".to_owned()).into()),
             WriterMessage::Damaged(damage) => return Err(damage.into()),
+        };
+        if let Some(queue) = &state.queue {
+            // A thread that has ended has said why, and callers learn that nobody answers.
+            let _ = queue.send(pending);
         }
-        state.flush(&me);
         Ok(())
     }
 
@@ -257,53 +268,39 @@ impl Actor for Writer {
         _me: ActorRef<WriterMessage>,
         state: &mut WriterState,
     ) -> Result<(), ActorProcessingErr> {
-        if let Some(held) = state.connection.take() {
-            // Leave one file behind, unless somebody is reading.
-            let close = move || {
-                let _ = held.connection.execute_batch("PRAGMA optimize");
-                let _ = store::empty_log(&held.connection);
-            };
-            let _ = tokio::task::spawn_blocking(close).await;
+        drop(state.queue.take());
+        if let Some(thread) = state.thread.take() {
+            // It has said why if it has panicked.
+            let _ = tokio::task::spawn_blocking(move || thread.join()).await;
         }
         Ok(())
     }
 }
 
-impl WriterState {
-    /// Starts the next group, if there is one and the previous one is done.
-    fn flush(&mut self, me: &ActorRef<WriterMessage>) {
-        if self.waiting.is_empty() {
-            return;
-        }
-        let Some(connection) = self.connection.take() else { return };
-        let rest = self.waiting.split_off(self.waiting.len().min(MAX_GROUP));
-        let group = std::mem::replace(&mut self.waiting, rest);
-        let (me, bus, latencies) = (me.clone(), self.bus.clone(), Arc::clone(&self.latencies));
-        tokio::spawn(async move {
-            let back = tokio::task::spawn_blocking(move || {
-                commit_group(connection, group, &bus, &latencies.commits)
-            })
-            .await;
-            let message = match back {
-                Ok(Ok(connection)) => WriterMessage::Flushed(connection),
-                Ok(Err(damage)) => WriterMessage::Damaged(damage),
-                Err(_) => WriterMessage::Broken,
-            };
-            // A stopped writer needs no connection.
-            let _ = me.send_message(message);
-        });
+/// Commits what comes, until the writer stops or the database is damaged.
+fn serve(
+    held: WriteConnection,
+    waiting: &mpsc::Receiver<Pending>,
+    bus: &Bus,
+    commits: &LatencyWindow,
+) -> Result<(), DatabaseDamaged> {
+    while let Ok(first) = waiting.recv() {
+        let group = std::iter::once(first).chain(waiting.try_iter()).take(MAX_GROUP).collect();
+        commit_group(&held.connection, group, bus, commits)?;
     }
+    // Leave one file behind, unless somebody is reading.
+    let _ = held.connection.execute_batch("PRAGMA optimize");
+    let _ = store::empty_log(&held.connection);
+    Ok(())
 }
 
-/// Commits a group and replies to each caller. Returns the connection. If the database is damaged, the whole group is
-/// rolled back and the connection is closed.
+/// Commits a group and replies to each caller. If the database is damaged, the whole group is rolled back.
 fn commit_group(
-    held: Box<WriteConnection>,
+    connection: &Connection,
     group: Vec<Pending>,
     bus: &Bus,
     commits: &LatencyWindow,
-) -> Result<Box<WriteConnection>, DatabaseDamaged> {
-    let connection = &held.connection;
+) -> Result<(), DatabaseDamaged> {
     let started = Instant::now();
     let mut changes = Changes::default();
     let mut log_asked = false;
@@ -315,7 +312,7 @@ fn commit_group(
     for pending in group {
         match pending {
             Pending::Settle(done) => settled.push(done),
-            Pending::EmptyLog => log_asked = true,
+            Pending::RestartLog => log_asked = true,
             Pending::Rewrite(done) => rewrites.push(done),
             Pending::Write(write) => {
                 let executed = write(begun.as_ref().map(|()| connection), &mut changes);
@@ -363,9 +360,9 @@ fn commit_group(
     }
     if damage.is_none()
         && log_asked
-        && let Err(error) = store::empty_log(connection)
+        && let Err(error) = store::restart_log(connection)
     {
-        tracing::warn!(%error, "cannot truncate the database's write-ahead log");
+        tracing::warn!(%error, "cannot move the write-ahead log into the database");
         damage = damage_of(&error);
     }
     for done in rewrites {
@@ -377,7 +374,7 @@ fn commit_group(
         let _ = done.send(rewritten);
     }
     match damage {
-        None => Ok(held),
+        None => Ok(()),
         Some(damage) => Err(damage),
     }
 }

@@ -6,11 +6,14 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use globset::GlobSet;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::{block_in_place, spawn_blocking};
 
 use crate::config::Excluded;
 use crate::memory::project::{RepositoryFacts, display_name, identities, normalise_remote};
@@ -178,8 +181,20 @@ impl CaptureRules {
                 return EventRules { rules: believed, elsewhere: HashSet::new() };
             }
         }
-        let this = self.clone();
-        tokio::task::spawn_blocking(move || this.look_around(&folders, names)).await.unwrap_or_else(|_| {
+        let looked = match Handle::current().runtime_flavor() {
+            // A lookup takes microseconds and an agent waits, so no other thread is woken for it. The runtime gives
+            // this one's tasks away meanwhile, because a folder may lie on a disk that does not answer.
+            RuntimeFlavor::MultiThread => {
+                let look = || block_in_place(|| self.look_around(&folders, names));
+                catch_unwind(AssertUnwindSafe(look)).ok()
+            }
+            // Tests whose clock stands still have one thread.
+            _ => {
+                let this = self.clone();
+                spawn_blocking(move || this.look_around(&folders, names)).await.ok()
+            }
+        };
+        looked.unwrap_or_else(|| {
             tracing::error!("the lookup of a project's rules panicked");
             let nothing = FolderRules { captured: Captured::No, ..FolderRules::default() };
             EventRules { rules: vec![Arc::new(nothing)], elsewhere: HashSet::new() }

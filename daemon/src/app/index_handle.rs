@@ -53,6 +53,8 @@ pub enum IndexState {
     Absent,
     /// It is being filled from the store. What it finds is correct, but it may miss documents.
     Filling(Index),
+    /// It was complete when it was closed. Its files are being compared with their checksums.
+    Unexamined(Index),
     Complete(Index),
 }
 
@@ -166,7 +168,9 @@ impl IndexHandle {
     pub fn index(&self) -> Option<Index> {
         match self.state() {
             IndexState::Absent => None,
-            IndexState::Filling(index) | IndexState::Complete(index) => Some(index),
+            IndexState::Filling(index) | IndexState::Unexamined(index) | IndexState::Complete(index) => {
+                Some(index)
+            }
         }
     }
 }

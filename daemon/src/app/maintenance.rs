@@ -1,5 +1,5 @@
-//! Regular maintenance of the database: the daily backup, deleting old jobs, forgetting expired sessions, and keeping
-//! the write-ahead log short.
+//! Regular maintenance of the database: the daily backup, deleting old jobs, forgetting expired sessions, and moving
+//! the write-ahead log into the database.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -36,6 +36,8 @@ pub struct Maintenance<P> {
 pub struct LastDone {
     jobs: Option<Instant>,
     sessions: Option<Instant>,
+    /// When the log was last written that was moved into the database.
+    log: Option<SystemTime>,
 }
 
 impl<P: Ports> Maintenance<P> {
@@ -53,8 +55,8 @@ impl<P: Ports> Maintenance<P> {
             Some(at) if at.elapsed() < EXPIRE_EVERY => Some(at),
             _ => self.forget_expired_sessions().await,
         };
-        self.shorten_log();
-        LastDone { jobs, sessions }
+        let log = self.restart_log(last.log);
+        LastDone { jobs, sessions, log }
     }
 
     async fn back_up(&self) {
@@ -115,12 +117,16 @@ impl<P: Ports> Maintenance<P> {
         }
     }
 
-    fn shorten_log(&self) {
+    /// Has a long log moved into the database if it was written since the last time. Returns when it was written.
+    fn restart_log(&self, last: Option<SystemTime>) -> Option<SystemTime> {
         let mut log = self.database.clone().into_os_string();
         log.push("-wal");
-        if std::fs::metadata(log).is_ok_and(|log| log.len() >= SHORT_LOG) {
-            self.forgetting.ports.writer().empty_log();
+        let log = std::fs::metadata(log).ok()?;
+        let written = log.modified().ok();
+        if log.len() >= SHORT_LOG && written != last {
+            self.forgetting.ports.writer().restart_log();
         }
+        written
     }
 }
 

@@ -35,8 +35,8 @@ pub trait Writer: Clone + Send + Sync + 'static {
     /// Waits until the database is rewritten and its write-ahead log is empty.
     fn rewrite(&self) -> impl Future<Output = Result<(), WriteFailed>> + Send;
 
-    /// Requests that the write-ahead log is emptied, without waiting for it.
-    fn empty_log(&self);
+    /// Requests that the write-ahead log is moved into the database, without waiting for it.
+    fn restart_log(&self);
 }
 
 /// The writer and the other actors, as the use cases see them.

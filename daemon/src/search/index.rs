@@ -4,8 +4,10 @@
 //! - Everything committed is searchable when [`Writer::commit`] returns, and survives a crash.
 //! - A commit stores the schema version and the caller's high-water mark, so a restart knows where to continue.
 //! - All damage is reported as [`OpenIndexError::Unusable`]. The caller then creates a fresh index with
-//!   [`Index::recreate`] and fills it from the store. Checksums of all files are compared on opening, because a
-//!   flipped bit in a posting list would otherwise be a wrong answer or a panic during a search.
+//!   [`Index::recreate`] and fills it from the store.
+//! - Checksums of all files are compared, because a flipped bit in a posting list would otherwise stay a wrong answer.
+//!   That reads every file, so [`Index::open_unexamined`] leaves it for later: such an index can be searched and not
+//!   written. A merge would take damage over into files whose checksums are right.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -64,6 +66,45 @@ pub struct Opened {
     pub writer: Writer,
 }
 
+/// An index that was opened, or has failed since. Nobody has compared its files with their checksums.
+pub struct Unexamined {
+    pub index: Index,
+    folder: PathBuf,
+    writer: Writer,
+}
+
+impl Unexamined {
+    /// As [`Writer::high_water`].
+    pub fn high_water(&self) -> i64 {
+        self.writer.high_water
+    }
+
+    /// Compares all files with their checksums. Reads all of them.
+    ///
+    /// # Errors
+    /// When a file is damaged or missing. The index is closed then.
+    pub fn examine(self) -> Result<Opened, OpenIndexError> {
+        let Self { index, folder, mut writer } = self;
+        // It replaces files meanwhile.
+        writer.merges.finish();
+        let examined = catch_unwind(|| damaged_files(&folder));
+        let why = match examined {
+            Ok(Ok(damaged)) if damaged.is_empty() => return Ok(Opened { index, writer }),
+            Ok(Ok(damaged)) => Unusable::Damaged(damaged),
+            Ok(Err(error)) => Unusable::Unreadable(error),
+            Err(_) => Unusable::Panicked,
+        };
+        Err(OpenIndexError::Unusable { path: folder, why })
+    }
+}
+
+impl Opened {
+    /// A search in it has failed: its files may be damaged.
+    pub fn doubted(self, folder: &Path) -> Unexamined {
+        Unexamined { index: self.index, folder: folder.to_owned(), writer: self.writer }
+    }
+}
+
 /// Why an index could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenIndexError {
@@ -113,9 +154,14 @@ impl Index {
 
     /// Opens the index in `folder` for reading and writing. Creates it if there is none.
     pub fn open(folder: &Path) -> Result<Opened, OpenIndexError> {
+        Self::open_unexamined(folder)?.examine()
+    }
+
+    /// As [`Self::open`], for reading at once. Only incomplete files are noticed.
+    pub fn open_unexamined(folder: &Path) -> Result<Unexamined, OpenIndexError> {
         std::fs::create_dir_all(folder)
             .map_err(|source| OpenIndexError::Folder { path: folder.to_owned(), source })?;
-        // Damaged files can make the engine panic before their checksums are compared.
+        // Damaged files can make the engine panic.
         catch_unwind(AssertUnwindSafe(|| open_unguarded(folder))).unwrap_or_else(|_| {
             Err(OpenIndexError::Unusable { path: folder.to_owned(), why: Unusable::Panicked })
         })
@@ -220,7 +266,16 @@ impl CandidateSource for Index {
     }
 }
 
-fn open_unguarded(folder: &Path) -> Result<Opened, OpenIndexError> {
+/// The files that do not agree with their checksums.
+fn damaged_files(folder: &Path) -> tantivy::Result<Vec<PathBuf>> {
+    // Mapped apart from what is searched, and one after the other: what was read does not stay in memory.
+    let mut damaged: Vec<PathBuf> =
+        tantivy::Index::open_in_dir(folder)?.validate_checksum()?.into_iter().collect();
+    damaged.sort();
+    Ok(damaged)
+}
+
+fn open_unguarded(folder: &Path) -> Result<Unexamined, OpenIndexError> {
     let unusable = |why| OpenIndexError::Unusable { path: folder.to_owned(), why };
     let engine = |error: TantivyError| match error {
         TantivyError::LockFailure(LockError::LockBusy, _) => {
@@ -251,12 +306,6 @@ fn open_unguarded(folder: &Path) -> Result<Opened, OpenIndexError> {
     let note = note
         .filter(|note| note.schema == SCHEMA_VERSION && index.schema() == schema)
         .ok_or_else(|| unusable(Unusable::OtherVersion { found: note.map(|note| note.schema) }))?;
-    let damaged = index.validate_checksum().map_err(engine)?;
-    if !damaged.is_empty() {
-        let mut damaged: Vec<PathBuf> = damaged.into_iter().collect();
-        damaged.sort();
-        return Err(unusable(Unusable::Damaged(damaged)));
-    }
     index.tokenizers().register(tokenizer::NAME, schema::analyzer());
     let options = IndexWriterOptions::builder()
         .num_worker_threads(1)
@@ -269,7 +318,8 @@ fn open_unguarded(folder: &Path) -> Result<Opened, OpenIndexError> {
     let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into().map_err(engine)?;
     let high_water = note.high_water;
     let searched = Arc::new(AtomicI64::new(high_water));
-    Ok(Opened {
+    Ok(Unexamined {
+        folder: folder.to_owned(),
         index: Index {
             reader: reader.clone(),
             fields,
@@ -765,6 +815,38 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_search_before_the_examination_survives_damage() {
+        for place in 0..segment_files(shop().folder.path()).len() {
+            for share in 0..12 {
+                let Fixture { folder, opened } = shop();
+                drop(opened);
+                let file = &segment_files(folder.path())[place];
+                let mut bytes = fs::read(file).expect("reads");
+                let at = (bytes.len() - 1) * share / 11;
+                bytes[at] ^= 0x41;
+                fs::write(file, bytes).expect("writes");
+                // The end of a file is read on opening.
+                let Ok(unexamined) = Index::open_unexamined(folder.path()) else { continue };
+                for text in ["login page", "src/payment/gateway.rs", "type:decision gateway", "logn"] {
+                    // Anything may be found.
+                    let _ = search(&[&unexamined.index], &Request::new(parse(text), NOW));
+                }
+                let examined = unexamined.examine();
+                assert!(matches!(examined, Err(OpenIndexError::Unusable { .. })), "byte {at} of {file:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_index_that_is_doubted_for_nothing_goes_on() {
+        let Fixture { folder, opened } = shop();
+        let Opened { mut writer, index } = opened.doubted(folder.path()).examine().expect("it is sound");
+        writer.put(&observation(9, "written afterwards", "")).expect("documents are accepted");
+        writer.commit(8).expect("commits");
+        assert_eq!(index.high_water(), 8);
     }
 
     #[test]

@@ -253,8 +253,11 @@ impl OpenStoreError {
     }
 }
 
-/// The log beside the database is cut to this size when it has grown beyond it, in bytes.
-const LOG_BYTES: u32 = 8 * 1024 * 1024;
+/// SQLite moves the log beside the database into it when the log has so many pages.
+const LOG_PAGES: u32 = 4_000;
+/// The log is cut to this size when it has grown beyond it, in bytes. A commit that overwrites the log takes half the
+/// time of one that makes it longer, so all that `LOG_PAGES` needs is kept, and the group that went beyond.
+const LOG_BYTES: u32 = 20 * 1024 * 1024;
 
 /// Opens the write connection; creates and migrates the database. There must be only one in all processes: the
 /// daemon's lock sees to that.
@@ -281,7 +284,7 @@ pub fn open_writer(
         .execute_batch(&format!(
             "PRAGMA synchronous = {meanwhile}; PRAGMA journal_mode = WAL; PRAGMA secure_delete = ON;
              PRAGMA trusted_schema = OFF; PRAGMA foreign_keys = ON; PRAGMA busy_timeout = 5000;
-             PRAGMA cache_size = -8000; PRAGMA wal_autocheckpoint = 4000; PRAGMA journal_size_limit = {LOG_BYTES};"
+             PRAGMA cache_size = -8000; PRAGMA wal_autocheckpoint = {LOG_PAGES}; PRAGMA journal_size_limit = {LOG_BYTES};"
         ))
         .map_err(failed)?;
     plans_do_not_depend_on_values(&connection).map_err(failed)?;
@@ -316,14 +319,23 @@ fn private_file(path: &Path) {
     }
 }
 
-/// Moves what the log beside the database holds into the database and empties it, if no reader is in the way. For
-/// the write connection, outside of a transaction.
+/// Moves what the log beside the database holds into the database, if no reader is in the way. The next commit
+/// overwrites the log from its beginning. For the write connection, outside of a transaction.
+pub fn restart_log(connection: &Connection) -> Result<(), StoreError> {
+    checkpoint(connection, "PRAGMA wal_checkpoint(RESTART)")
+}
+
+/// As [`restart_log`], and makes the log empty.
 pub fn empty_log(connection: &Connection) -> Result<(), StoreError> {
+    checkpoint(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
+}
+
+fn checkpoint(connection: &Connection, sql: &str) -> Result<(), StoreError> {
     // A long reader must not block: the next call tries again.
     connection.busy_timeout(Duration::ZERO)?;
-    let emptied = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+    let done = connection.query_row(sql, [], |_| Ok(()));
     connection.busy_timeout(Duration::from_secs(5))?;
-    Ok(emptied?)
+    Ok(done?)
 }
 
 /// As [`empty_log`], but waits for readers, and fails if one takes too long.

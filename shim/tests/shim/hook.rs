@@ -40,6 +40,29 @@ fn the_daemons_answer_is_printed_byte_for_byte() {
 }
 
 #[test]
+fn an_agent_that_does_not_read_the_answer_is_no_signal() {
+    let home = Home::new();
+    let daemon = home.daemon(|_| acknowledge("{}"));
+    let (reader, writer) = std::io::pipe().expect("pipe");
+    drop(reader);
+    let mut command = home.shim(&["claude-code"]);
+    finish(feed(command.stdout(writer).spawn().expect("starts"), START));
+    daemon.join().expect("daemon");
+}
+
+#[test]
+fn without_any_descriptor_the_event_that_cannot_be_read_is_no_failure() {
+    let home = Home::new();
+    let daemon = home.daemon(|_| acknowledge("{}"));
+    let mut command = Command::new("sh");
+    let script = "exec \"$0\" claude-code <&- >&- 2>&-";
+    command.args(["-c", script, env!("CARGO_BIN_EXE_recall-shim")]);
+    command.env("RECALL_HOME", home.dir.path().join("home")).env("RECALL_NO_DAEMON_START", "1");
+    assert!(command.status().expect("runs").success());
+    assert!(daemon.join().expect("daemon").payload.is_empty());
+}
+
+#[test]
 fn arguments_and_folders_travel_along() {
     let home = Home::new();
     let daemon = home.daemon(|_| acknowledge(""));

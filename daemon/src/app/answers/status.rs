@@ -281,7 +281,8 @@ pub struct IndexState {
     pub documents: u64,
     /// Log entries that are not in the index yet.
     pub behind: i64,
-    /// `complete`, `rebuilding` or `absent`.
+    /// `complete`, `rebuilding`, `absent`, or `checking`: it was complete at the last stop, and its files are being
+    /// compared with their checksums.
     pub state: Text,
     /// How often it was rebuilt since the daemon started.
     pub rebuilds: u64,

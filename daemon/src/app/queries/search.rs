@@ -56,6 +56,11 @@ pub fn search(lookup: &ContextLookup, request: Search) -> Answer<SearchAnswer> {
     let scope = read(lookup, |db| projects(db, &filter))?;
     let by_index = match lookup.index.state() {
         IndexState::Complete(index) => ask_index(lookup, &index, &query, scope.as_deref(), &filter, explain),
+        // In damaged files the words may be missing.
+        IndexState::Unexamined(index) => {
+            ask_index(lookup, &index, &query, scope.as_deref(), &filter, explain)
+                .filter(|findings| !findings.found.is_empty())
+        }
         IndexState::Absent | IndexState::Filling(_) => None,
     };
     // An empty store has nothing that could be missed.

@@ -65,12 +65,12 @@ pub fn check(lookup: &ContextLookup, _: Check) -> Answer<CheckAnswer> {
     match lookup.index.state() {
         IndexState::Absent => problems.push("the search index is missing".to_owned()),
         IndexState::Filling(_) => problems.push("the search index is being built".to_owned()),
-        IndexState::Complete(index) if index.high_water() > newest => {
+        IndexState::Unexamined(index) | IndexState::Complete(index) if index.high_water() > newest => {
             problems.push(
                 "the search index is of another database; `recall ctl reindex` builds it again".to_owned(),
             );
         }
-        IndexState::Complete(_) => {}
+        IndexState::Unexamined(_) | IndexState::Complete(_) => {}
     }
     let documents = lookup.index.index().map_or(0, |index| index.documents());
     Ok(CheckAnswer { healthy: problems.is_empty(), problems, sessions: sessions.sessions, documents })

@@ -85,10 +85,7 @@ pub(super) fn rewrite<'a>(
 fn string_from(json: &str, start: usize) -> &str {
     let rest = json.get(start..).unwrap_or_default();
     let mut at = 0;
-    let ends = |byte: u8| matches!(byte, b'"' | b'\\');
-    while let Some(found) =
-        rest.as_bytes().get(at..).and_then(|tail| tail.iter().position(|byte| ends(*byte)))
-    {
+    while let Some(found) = rest.as_bytes().get(at..).and_then(|tail| memchr::memchr2(b'"', b'\\', tail)) {
         at += found;
         if rest.as_bytes().get(at) == Some(&b'"') {
             return rest.get(..at).unwrap_or_default();
@@ -111,7 +108,7 @@ impl Decoded {
         self.text.clear();
         self.steps.clear();
         let mut at = 0;
-        while let Some(found) = raw.get(at..).and_then(|rest| rest.find('\\')) {
+        while let Some(found) = raw.get(at..).and_then(|rest| memchr::memchr(b'\\', rest.as_bytes())) {
             self.text.push_str(raw.get(at..at + found).unwrap_or_default());
             let escape = raw.as_bytes().get(at + found..).unwrap_or_default();
             let (character, length) = json_escape::read(escape);

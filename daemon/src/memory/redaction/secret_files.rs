@@ -529,7 +529,7 @@ fn heading(line: &str) -> Option<&str> {
 
 /// The file of `path:12:content`, `path-12-content` or `path:content`, and where the content begins.
 fn found_line(line: &str) -> Option<(&str, usize)> {
-    let word = line.split([' ', '\t']).next()?;
+    let word = line.get(..memchr::memchr2(b' ', b'\t', line.as_bytes()).unwrap_or(line.len()))?;
     let number = |sign: char| {
         word.match_indices(sign).find_map(|(at, _)| {
             let rest = word.get(at + 1..)?;

@@ -95,6 +95,7 @@ fn put_together(connection: &ConnectionContext, observed: Observed) -> Answer<St
             state: match services.context_lookup.index.state() {
                 IndexState::Absent => "absent".into(),
                 IndexState::Filling(_) => "rebuilding".into(),
+                IndexState::Unexamined(_) => "checking".into(),
                 IndexState::Complete(_) => "complete".into(),
             },
             rebuilds: index.rebuilds,

@@ -219,6 +219,58 @@ fn chats_of_gemini_become_sessions() {
     assert_eq!(import(&stage, &[])["known"], 2);
 }
 
+#[test]
+fn chats_of_qwen_become_sessions() {
+    let stage = Stage::new().daemon();
+    copy(&recorded("qwen-code"), &stage.user_home().join(".qwen"));
+    let counted = import(&stage, &[]);
+    assert_eq!((&counted["sessions"], &counted["unreadable_files"]), (&json!(2), &json!([])), "{counted}");
+    stage.flush();
+    let session = stage.json(["ctl", "session", "da323f8d"]);
+    assert_eq!(prompts(&session), ["please fix the cart total", "delegate this"], "no notice is a prompt");
+    let (first, second) = (&session["batches"][0], &session["batches"][1]);
+    assert_eq!(first["response"], "The cart total now multiplies by quantity.");
+    let calls = first["activities"].as_array().unwrap();
+    let told: Vec<_> = calls.iter().map(|call| (call["tool_name"].as_str().unwrap(), &call["failed"])).collect();
+    let (failed, fine) = (json!(true), json!(false));
+    let expected = [("read_file", &fine), ("edit", &fine), ("run_shell_command", &failed), ("mcp__memo__search", &fine)];
+    assert_eq!(told[..4], expected, "{calls:?}");
+    let of_subagent = "src holds cart.py.";
+    assert!(second.to_string().contains(of_subagent) || session.to_string().contains(of_subagent), "{session}");
+    assert!(!session.to_string().contains("prompt-submit-context"), "what hooks added is no prompt: {session}");
+    assert!(session["started_at"].as_str().unwrap().starts_with("2026-11-20T23:54"), "{session}");
+    assert_eq!(import(&stage, &[])["known"], 2);
+}
+
+#[test]
+fn records_of_copilot_become_sessions() {
+    let stage = Stage::new().daemon();
+    copy(&recorded("copilot-cli"), &stage.user_home().join(".copilot"));
+    let storage = stage.user_home().join(".config/Code/User/workspaceStorage/3f1f2b7c");
+    copy(&recorded("vscode-copilot"), &storage.join("GitHub.copilot-chat"));
+    let counted = import(&stage, &[]);
+    assert_eq!((&counted["sessions"], &counted["unreadable_lines"]), (&json!(3), &json!(0)), "{counted}");
+    stage.flush();
+    let session = stage.json(["ctl", "session", "b6c7f209"]);
+    assert_eq!(prompts(&session), ["please fix the cart total", "hello again"], "{session}");
+    let batch = &session["batches"][0];
+    assert_eq!(batch["response"], "The cart total now multiplies by quantity.");
+    let calls = batch["activities"].as_array().unwrap();
+    let failed: Vec<_> =
+        calls.iter().filter(|call| call["failed"] == true).map(|call| &call["tool_name"]).collect();
+    assert_eq!(failed, ["edit", "bash"], "{calls:?}");
+    assert!(!session.to_string().contains("recall: noted"), "what hooks added is no result: {session}");
+
+    let delegated = stage.json(["ctl", "session", "f416e2f9"]);
+    assert_eq!(prompts(&delegated), ["delegate this"], "a subagent's prompt is its caller's: {delegated}");
+    assert_eq!(delegated["batches"][0]["response"], "The subagent is done.");
+
+    let of_editor = stage.json(["ctl", "session", "5b0a4c1e"]);
+    assert_eq!((&of_editor["agent"], prompts(&of_editor)), (&json!("vscode-copilot"), vec!["please fix the cart total"]));
+    assert_eq!(of_editor["batches"][0]["response"], "The cart total now multiplies by quantity.");
+    assert_eq!(import(&stage, &[])["known"], 3);
+}
+
 /// A database as OpenCode 1.18 writes it, with the columns that count.
 fn opencode_database(stage: &Stage) {
     let folder = stage.user_home().join(".local/share/opencode");

@@ -243,11 +243,17 @@ impl Installation<'_> {
         let edits = Edit::plan(agent, parts, &EditAction::Register(registration))?;
         let settings = inspection::hooks_file(agent);
         let Some(path) = settings.filter(|_| !edits.is_empty()) else {
-            writeln!(out, "{title}: has no settings for a project; left out.")?;
+            match self.scope {
+                Scope::Project(_) => writeln!(out, "{title}: has no settings for a project; left out.")?,
+                Scope::User => writeln!(out, "{title}: has no file that could have hooks yet; left out.")?,
+            }
             return Ok(Vec::new());
         };
         let version_text = version.map(|version| format!(" {version}")).unwrap_or_default();
         match agent.is_connected_by_plugin() {
+            _ if !agent.has_place_for_hooks() => {
+                writeln!(out, "{title}{version_text}: no hooks yet, because {} is not there", path.display())?;
+            }
             true => writeln!(out, "{title}{version_text}: a plugin in {}", path.display())?,
             false => {
                 let count = agent.spec.events_with_guards(version, guarding).count();
@@ -262,6 +268,10 @@ impl Installation<'_> {
         }
         for edit in edits.iter().filter(|edit| edit.is_needed() && edit.file.path() != path) {
             writeln!(out, "  Also {}", edit.file.path().display())?;
+        }
+        for edit in edits.iter().filter(|edit| edit.is_left_out()) {
+            let path = edit.file.path().display();
+            writeln!(out, "  {path} is yours and stays, so recall goes without that event.")?;
         }
         let (switch, plugin) = inspection::obstacles(agent, &edits);
         if let HookSwitch::Off(setting) = switch {

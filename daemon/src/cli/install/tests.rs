@@ -202,6 +202,8 @@ mod every_agent {
         ("openclaw", "openclaw.json", ".openclaw/openclaw.json", &["is JSON5", "'anthropic/", "voice-call"]),
         ("droid", "hooks.json", ".factory/hooks.json", &["prettier"]),
         ("devin", "config.json", ".config/devin/config.json", &["// devin user config", "notify-send"]),
+        ("kiro", "agent.json", ".kiro/agents/shop.json", &["\"tools\": [\"*\"]", "npm test"]),
+        ("auggie", "settings.json", ".augment/settings.json", &["{\"model\":\"default\",", "/home/dev/bin/guard"]),
     ];
 
     fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
@@ -318,7 +320,7 @@ mod every_agent {
             home.install(spec.name).unwrap();
             for (path, text) in files(home.folder.path()) {
                 let path = path.strip_prefix(home.folder.path()).unwrap().display().to_string();
-                let is_long = path.ends_with(".js") || path.ends_with(".md");
+                let is_long = [".js", ".ts", ".md"].iter().any(|end| path.ends_with(end));
                 let text = if is_long { "(a whole file)\n".into() } else { String::from_utf8(text).unwrap() };
                 told.push_str(&format!("=== {} {path}\n{text}", spec.name));
             }
@@ -364,6 +366,29 @@ mod every_agent {
             assert!(error.contains(why) && error.contains("nothing was changed"), "{agent}: {error}");
             assert_eq!(files(home.folder.path()), before, "{agent}");
         }
+    }
+
+    #[test]
+    fn a_program_with_an_events_name_stays() {
+        let home = Home::with("cline", "PostToolUse", ".cline/hooks/PostToolUse");
+        let before = files(home.folder.path());
+        let said = home.install("cline").unwrap();
+        assert!(said.contains("~/.cline/hooks/PostToolUse is yours and stays"), "{said}");
+        let hook = home.folder.path().join(".cline/hooks/TaskStart");
+        assert_eq!(fs::metadata(&hook).unwrap().permissions().mode() & 0o777, 0o700);
+        assert!(fs::read_to_string(&hook).unwrap().ends_with("exec /opt/bin/recall-shim cline TaskStart\n"));
+        assert!(files(home.folder.path()).len() > 5);
+        home.uninstall("cline");
+        assert_eq!(files(home.folder.path()), before);
+    }
+
+    #[test]
+    fn an_agent_whose_hooks_have_no_file_yet_gets_none() {
+        let home = Home::new("/nonexistent");
+        let said = home.install("kiro").unwrap();
+        assert!(said.contains("no hooks yet, because ~/.kiro/agents/*.json is not there"), "{said}");
+        let names: Vec<_> = files(home.folder.path()).into_keys().collect();
+        assert_eq!(names, [home.folder.path().join(".kiro/settings/mcp.json")]);
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub struct Part {
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     pub base: Base,
-    /// The user's file. `*.json` stands for each such file of a folder that exists.
+    /// The user's file; empty if there is only one of a project. `*.json` stands for each such file of a folder that exists.
     pub user: &'static str,
     /// A project's files, relative to its folder. Their hooks are run besides the user's. The first is the one to
     /// install into.
@@ -54,6 +54,11 @@ impl Place {
     /// A file in the agent's folder.
     pub const fn own(user: &'static str, project: &'static [&'static str]) -> Self {
         Self { base: Base::Folder, user, project }
+    }
+
+    /// A file that only projects have.
+    pub const fn of_project(project: &'static [&'static str]) -> Self {
+        Self { base: Base::Folder, user: "", project }
     }
 }
 
@@ -194,8 +199,22 @@ impl OwnFile {
     }
 }
 
-/// What the model is told of the memory.
-pub const SKILL: OwnFile = OwnFile::text(include_str!("skill.md"));
+/// What the model is told of the memory, and when to read it. `$more` is what else the agent wants to know of such a file.
+macro_rules! about_the_memory {
+    ($more:literal) => {
+        concat!(
+            "---\n",
+            $more,
+            "description: ",
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/agents/when.txt")),
+            "---\n",
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/agents/memory.md"))
+        )
+    };
+}
+pub(super) use about_the_memory;
+
+pub const SKILL: OwnFile = OwnFile::text(about_the_memory!("name: recall\n"));
 
 /// The paths of recall's programs, as they are written into settings.
 #[derive(Clone, Copy, Debug)]

@@ -57,7 +57,10 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
             hook!("TaskError"),
             hook!("SessionShutdown"),
         ],
-        server: &[],
+        server: &[Part {
+            place: Place::of_project(&[".clinerules/recall.md"]),
+            content: Content::OwnFile(OwnFile::text(include_str!("../memory.md"))),
+        }],
         then: Some("Cline runs hooks only where they are enabled in its settings."),
     },
     ..AgentSpec::PLAIN

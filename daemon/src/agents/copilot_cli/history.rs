@@ -145,7 +145,8 @@ mod tests {
 
     #[test]
     fn what_hooks_added_is_no_part_of_a_result() {
-        let said = "ok\n\nTool \"bash\" succeeded. Additional guidance from postToolUse hooks:\nrecall: noted.";
+        let said =
+            "ok\n\nTool \"bash\" succeeded. Additional guidance from postToolUse hooks:\nrecall: noted.";
         assert_eq!(without_what_hooks_added(said, "bash"), "ok");
         assert_eq!(without_what_hooks_added(said, "view"), said);
     }

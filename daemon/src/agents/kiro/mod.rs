@@ -55,7 +55,9 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
                 vec![(&["mcpServers", "recall"], server)]
             })),
         }],
-        then: Some("Kiro CLI has hooks only in custom agents: run `recall install` again after you have made one."),
+        then: Some(
+            "Kiro CLI has hooks only in custom agents: run `recall install` again after you have made one.",
+        ),
     },
     ..AgentSpec::PLAIN
 };

@@ -10,8 +10,8 @@ use super::copilot_cli;
 use super::failure::FailureRules;
 use super::format::tools::{Tool, Tools};
 use super::format::{Format, Meaning, answer};
-use super::settings::{AgentVersion, Base, Content, Install, JsonValues, Part, Place, Syntax};
 use super::history::{self, History};
+use super::settings::{AgentVersion, Base, Content, Install, JsonValues, Part, Place, Syntax};
 use super::{AgentSpec, GuardAnswers, HookOutput, Host, Mark, Unreadable};
 use crate::memory::event::{EventName, HookEvent};
 

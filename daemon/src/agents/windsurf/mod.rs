@@ -12,7 +12,8 @@ use super::format::prompt_text;
 use super::format::tools::{Tool, Tools};
 use super::json::Fields;
 use super::settings::{
-    AgentVersion, Content, Groups, Install, JsonHooks, JsonValues, Part, Place, Syntax, shell_line,
+    AgentVersion, Content, Groups, Install, JsonHooks, JsonValues, OwnFile, Part, Place, Syntax,
+    about_the_memory, shell_line,
 };
 use super::{AgentSpec, EventSpec, Host, Mark, Unreadable};
 use crate::memory::event::{EventName, HookEvent, HookEventKind, ToolCall, ToolResult};
@@ -49,13 +50,19 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
                 ..JsonHooks::GROUPED
             }),
         }],
-        server: &[Part {
-            place: Place::own("mcp_config.json", &[]),
-            content: Content::JsonValues(JsonValues::new(Syntax::Json, |programs| {
-                let server = json!({"command": programs.recall, "args": ["mcp"]});
-                vec![(&["mcpServers", "recall"], server)]
-            })),
-        }],
+        server: &[
+            Part {
+                place: Place::own("mcp_config.json", &[]),
+                content: Content::JsonValues(JsonValues::new(Syntax::Json, |programs| {
+                    let server = json!({"command": programs.recall, "args": ["mcp"]});
+                    vec![(&["mcpServers", "recall"], server)]
+                })),
+            },
+            Part {
+                place: Place::of_project(&[".windsurf/rules/recall.md"]),
+                content: Content::OwnFile(OwnFile::text(about_the_memory!("trigger: model_decision\n"))),
+            },
+        ],
         then: None,
     },
     ..AgentSpec::PLAIN

@@ -6,7 +6,9 @@ use super::hook_entry::Hook;
 use super::part::Wanted;
 use super::settings_file::SettingsFile;
 use super::{hook_settings, toml_settings, version};
-use crate::agents::settings::{AgentVersion, Base, Content, HookCall, JsonHooks, OwnKind, Part, Place, Programs};
+use crate::agents::settings::{
+    AgentVersion, Base, Content, HookCall, JsonHooks, OwnKind, Part, Place, Programs,
+};
 use crate::agents::{AgentSpec, Guarding};
 use crate::service::environment::{Environment, is_executable};
 
@@ -41,6 +43,7 @@ impl LocalAgent<'_> {
         let home = self.environment.home();
         let path = match (self.scope, place.base) {
             (Scope::Project(folder), _) => folder.join(place.project.first()?),
+            (Scope::User, _) if place.user.is_empty() => return None,
             (Scope::User, Base::Folder) => self.folder().join(place.user),
             (Scope::User, Base::Home) => home.join(place.user),
             (Scope::User, Base::HomeUnlessMoved) => {
@@ -83,7 +86,8 @@ impl LocalAgent<'_> {
 
     /// True when the agent has no command hooks.
     pub fn is_connected_by_plugin(&self) -> bool {
-        let is_plugin = |part: &Part| matches!(part.content, Content::OwnFile(file) if file.kind == OwnKind::Text);
+        let is_plugin =
+            |part: &Part| matches!(part.content, Content::OwnFile(file) if file.kind == OwnKind::Text);
         self.spec.install.hooks.iter().any(is_plugin)
     }
 
@@ -127,7 +131,8 @@ impl LocalAgent<'_> {
             }
         };
         let programs = Programs { recall: &registration.recall, shim: &registration.shim };
-        let places = parts.iter().flat_map(|part| self.paths(&part.place).into_iter().map(move |path| (part, path)));
+        let places =
+            parts.iter().flat_map(|part| self.paths(&part.place).into_iter().map(move |path| (part, path)));
         for (part, path) in places {
             let wanted = match &part.content {
                 Content::JsonHooks(json) => {

@@ -241,8 +241,8 @@ impl Installation<'_> {
         };
         let guarding = registration.guarding;
         let edits = Edit::plan(agent, parts, &EditAction::Register(registration))?;
-        let settings = inspection::hooks_file(agent);
-        let Some(path) = settings.filter(|_| !edits.is_empty()) else {
+        let settings = inspection::hooks_file(agent).filter(|_| agent.has_place_for_hooks());
+        let Some(path) = settings else {
             match self.scope {
                 Scope::Project(_) => writeln!(out, "{title}: has no settings for a project; left out.")?,
                 Scope::User => writeln!(out, "{title}: has no file that could have hooks yet; left out.")?,
@@ -251,9 +251,6 @@ impl Installation<'_> {
         };
         let version_text = version.map(|version| format!(" {version}")).unwrap_or_default();
         match agent.is_connected_by_plugin() {
-            _ if !agent.has_place_for_hooks() => {
-                writeln!(out, "{title}{version_text}: no hooks yet, because {} is not there", path.display())?;
-            }
             true => writeln!(out, "{title}{version_text}: a plugin in {}", path.display())?,
             false => {
                 let count = agent.spec.events_with_guards(version, guarding).count();

@@ -126,7 +126,7 @@ fn an_agent_without_a_version_gets_the_older_hooks() {
 #[test]
 fn no_agent_at_all_is_said_and_is_no_failure() {
     assert_snapshot!(Home::new("/nonexistent").run(Consent::Given).unwrap(), @"
-    No coding agent was found (looked for Claude Code, Codex CLI, Gemini CLI, GitHub Copilot CLI, OpenCode, Qwen Code, Cursor, Copilot in VS Code, Windsurf, OpenClaw, Factory Droid, Devin).
+    No coding agent was found (looked for Claude Code, Codex CLI, Gemini CLI, GitHub Copilot CLI, OpenCode, Qwen Code, Cursor, Copilot in VS Code, Windsurf, OpenClaw, Factory Droid, Devin, Kiro CLI, pi coding agent, Auggie, Cline).
     Run `recall install` again once there is one.
     ");
 }
@@ -203,7 +203,12 @@ mod every_agent {
         ("droid", "hooks.json", ".factory/hooks.json", &["prettier"]),
         ("devin", "config.json", ".config/devin/config.json", &["// devin user config", "notify-send"]),
         ("kiro", "agent.json", ".kiro/agents/shop.json", &["\"tools\": [\"*\"]", "npm test"]),
-        ("auggie", "settings.json", ".augment/settings.json", &["{\"model\":\"default\",", "/home/dev/bin/guard"]),
+        (
+            "auggie",
+            "settings.json",
+            ".augment/settings.json",
+            &["\"model\":\"default\"", "/home/dev/bin/guard"],
+        ),
     ];
 
     fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
@@ -232,12 +237,16 @@ mod every_agent {
         }
 
         fn install(&self, agent: &str) -> anyhow::Result<String> {
+            self.install_into(agent, Scope::User)
+        }
+
+        fn install_into(&self, agent: &str, scope: Scope<'_>) -> anyhow::Result<String> {
             let installation = Installation {
                 environment: &self.environment,
                 programs: &self.programs,
                 known: AGENTS,
                 agents: vec![AGENTS.spec(agent)],
-                scope: Scope::User,
+                scope,
                 access: Access::HooksAndServer,
                 service: None,
             };
@@ -247,10 +256,14 @@ mod every_agent {
         }
 
         fn uninstall(&self, agent: &str) {
+            self.uninstall_from(agent, Scope::User);
+        }
+
+        fn uninstall_from(&self, agent: &str, scope: Scope<'_>) {
             let uninstallation = Uninstallation {
                 environment: &self.environment,
                 agents: vec![AGENTS.spec(agent)],
-                scope: Scope::User,
+                scope,
                 daemon: Daemon::Keep,
                 commands: &Processes,
             };
@@ -383,12 +396,35 @@ mod every_agent {
     }
 
     #[test]
-    fn an_agent_whose_hooks_have_no_file_yet_gets_none() {
+    fn an_agent_whose_hooks_have_no_file_yet_is_left_out() {
         let home = Home::new("/nonexistent");
         let said = home.install("kiro").unwrap();
-        assert!(said.contains("no hooks yet, because ~/.kiro/agents/*.json is not there"), "{said}");
-        let names: Vec<_> = files(home.folder.path()).into_keys().collect();
-        assert_eq!(names, [home.folder.path().join(".kiro/settings/mcp.json")]);
+        assert_eq!(said, "Kiro CLI: has no file that could have hooks yet; left out.\n");
+        assert!(files(home.folder.path()).is_empty());
+    }
+
+    #[test]
+    fn a_project_gets_a_rule_where_an_agent_has_no_skills() {
+        for (agent, rule, start) in [
+            ("cursor", ".cursor/rules/recall.mdc", "---\nalwaysApply: false\ndescription: Ask the memory"),
+            (
+                "windsurf",
+                ".windsurf/rules/recall.md",
+                "---\ntrigger: model_decision\ndescription: Ask the memory",
+            ),
+            ("cline", ".clinerules/recall.md", "<!-- written by"),
+        ] {
+            let home = Home::new("/nonexistent");
+            let shop = home.folder.path().join("shop");
+            fs::create_dir(&shop).unwrap();
+            home.install_into(agent, Scope::Project(&shop)).unwrap();
+            let text = fs::read_to_string(shop.join(rule)).unwrap();
+            assert!(text.starts_with(start) && text.contains("recall search"), "{agent}: {text}");
+            home.uninstall_from(agent, Scope::Project(&shop));
+            assert!(files(home.folder.path()).is_empty(), "{agent}");
+            home.install(agent).unwrap();
+            assert!(!home.folder.path().join(rule).exists(), "{agent}: only a project has it");
+        }
     }
 
     #[test]

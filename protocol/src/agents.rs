@@ -112,14 +112,31 @@ pub const ROWS: [AgentRow; 18] = [
         silence_at: &[("beforeSubmitPrompt", r#"{"continue":true}"#)],
         ..row("cursor", OBJECT, &["CURSOR_PROJECT_DIR", CLAUDE_PROJECT_DIR])
     },
-    row("cline", r#"{"cancel":false}"#, &[]),
-    AgentRow { config_dir: Some("KIRO_HOME"), ..row("kiro", NOTHING, &[]) },
+    AgentRow {
+        waits: &[
+            ("TaskStart", Wait::Start),
+            ("TaskResume", Wait::Start),
+            ("TaskComplete", Wait::Report),
+            ("TaskError", Wait::Report),
+            ("SessionShutdown", Wait::Report),
+        ],
+        ..row("cline", r#"{"cancel":false}"#, &[])
+    },
+    AgentRow {
+        waits: &[("agentSpawn", Wait::Start)],
+        config_dir: Some("KIRO_HOME"),
+        ..row("kiro", NOTHING, &[])
+    },
     row("droid", OBJECT, &["FACTORY_PROJECT_DIR", CLAUDE_PROJECT_DIR]),
     AgentRow {
         marker: Some("DEVIN_PROJECT_DIR"),
         ..row("devin", OBJECT, &["DEVIN_PROJECT_DIR", CLAUDE_PROJECT_DIR])
     },
-    row("auggie", OBJECT, &["AUGMENT_PROJECT_DIR"]),
+    AgentRow {
+        prompt_field: "user_prompt",
+        marker: Some("AUGMENT_HOOK_EVENT"),
+        ..row("auggie", OBJECT, &["AUGMENT_PROJECT_DIR"])
+    },
     row("goose", OBJECT, &[]),
     row("pi", OBJECT, &[]),
     row("trae", NOTHING, &["TRAE_PROJECT_DIR", CLAUDE_PROJECT_DIR]),

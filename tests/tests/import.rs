@@ -160,6 +160,49 @@ fn an_import_that_was_cut_short_goes_on() {
     assert!(prompts(&session).contains(&"Show the discount on the receipt"), "{session}");
 }
 
+/// A transcript of one prompt and its answer.
+fn short_transcript(number: usize) -> String {
+    let record = |kind: &str, uuid: &str, message: Value| {
+        json!({"type": kind, "uuid": format!("{uuid}-{number}"), "sessionId": format!("s{number}"), "cwd": "/home/dev/shop",
+               "timestamp": format!("2026-01-01T{:02}:{:02}:00Z", number / 60, number % 60), "message": message})
+    };
+    let asked = record("user", "asked", json!({"content": format!("Why does case {number} fail?")}));
+    let said =
+        json!({"id": "m", "content": [{"type": "text", "text": format!("Case {number} was never loaded.")}]});
+    format!("{asked}\n{}\n", record("assistant", "said", said))
+}
+
+#[test]
+fn an_import_that_is_killed_goes_on() {
+    const SESSIONS: usize = 300;
+    let stage = Stage::new().daemon();
+    let folder = stage.user_home().join(".claude/projects/-home-dev-shop");
+    std::fs::create_dir_all(&folder).unwrap();
+    for number in 0..SESSIONS {
+        std::fs::write(folder.join(format!("s{number}.jsonl")), short_transcript(number)).unwrap();
+    }
+    let mut command = stage.command("recall");
+    command.arg("import").stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+    let mut importing = command.spawn().unwrap();
+    let stored = || stage.json(["ctl", "status"])["events"]["stored"].as_u64().unwrap();
+    while stored() < 60 && importing.try_wait().unwrap().is_none() {
+        std::thread::yield_now();
+    }
+    importing.kill().unwrap();
+    importing.wait().unwrap();
+    let before = import(&stage, &["--dry-run"]);
+    assert_eq!(before["sessions"], SESSIONS, "{before}");
+    let counted = import(&stage, &[]);
+    let (new, known) = (counted["sessions"].as_u64().unwrap(), counted["known"].as_u64().unwrap());
+    assert_eq!(new + known, SESSIONS as u64, "{counted}");
+    assert!(known > 0 && new > 0, "it was killed in the middle: {counted}");
+    stage.flush();
+    // A start, a prompt, an answer and an end, each once.
+    assert_eq!(stored(), 4 * SESSIONS as u64);
+    assert_eq!(import(&stage, &[])["known"], SESSIONS);
+    assert_eq!(stored(), 4 * SESSIONS as u64);
+}
+
 #[test]
 fn what_cannot_be_read_is_said() {
     let stage = Stage::new().daemon();
@@ -217,6 +260,69 @@ fn chats_of_gemini_become_sessions() {
     assert_eq!(prompts(&old), ["why is the cart total wrong?"]);
     assert_eq!(old["batches"][0]["response"], "It sums prices and ignores `qty`.");
     assert_eq!(import(&stage, &[])["known"], 2);
+}
+
+#[test]
+fn chats_of_qwen_become_sessions() {
+    let stage = Stage::new().daemon();
+    copy(&recorded("qwen-code"), &stage.user_home().join(".qwen"));
+    let counted = import(&stage, &[]);
+    assert_eq!((&counted["sessions"], &counted["unreadable_files"]), (&json!(2), &json!([])), "{counted}");
+    stage.flush();
+    let session = stage.json(["ctl", "session", "da323f8d"]);
+    assert_eq!(prompts(&session), ["please fix the cart total", "delegate this"], "no notice is a prompt");
+    let (first, second) = (&session["batches"][0], &session["batches"][1]);
+    assert_eq!(first["response"], "The cart total now multiplies by quantity.");
+    let calls = first["activities"].as_array().unwrap();
+    let told: Vec<_> =
+        calls.iter().map(|call| (call["tool_name"].as_str().unwrap(), &call["failed"])).collect();
+    let (failed, fine) = (json!(true), json!(false));
+    let expected =
+        [("read_file", &fine), ("edit", &fine), ("run_shell_command", &failed), ("mcp__memo__search", &fine)];
+    assert_eq!(told[..4], expected, "{calls:?}");
+    let of_subagent = "src holds cart.py.";
+    assert!(
+        second.to_string().contains(of_subagent) || session.to_string().contains(of_subagent),
+        "{session}"
+    );
+    assert!(
+        !session.to_string().contains("prompt-submit-context"),
+        "what hooks added is no prompt: {session}"
+    );
+    assert!(session["started_at"].as_str().unwrap().starts_with("2026-11-20T23:54"), "{session}");
+    assert_eq!(import(&stage, &[])["known"], 2);
+}
+
+#[test]
+fn records_of_copilot_become_sessions() {
+    let stage = Stage::new().daemon();
+    copy(&recorded("copilot-cli"), &stage.user_home().join(".copilot"));
+    let storage = stage.user_home().join(".config/Code/User/workspaceStorage/3f1f2b7c");
+    copy(&recorded("vscode-copilot"), &storage.join("GitHub.copilot-chat"));
+    let counted = import(&stage, &[]);
+    assert_eq!((&counted["sessions"], &counted["unreadable_lines"]), (&json!(3), &json!(0)), "{counted}");
+    stage.flush();
+    let session = stage.json(["ctl", "session", "b6c7f209"]);
+    assert_eq!(prompts(&session), ["please fix the cart total", "hello again"], "{session}");
+    let batch = &session["batches"][0];
+    assert_eq!(batch["response"], "The cart total now multiplies by quantity.");
+    let calls = batch["activities"].as_array().unwrap();
+    let failed: Vec<_> =
+        calls.iter().filter(|call| call["failed"] == true).map(|call| &call["tool_name"]).collect();
+    assert_eq!(failed, ["edit", "bash"], "{calls:?}");
+    assert!(!session.to_string().contains("recall: noted"), "what hooks added is no result: {session}");
+
+    let delegated = stage.json(["ctl", "session", "f416e2f9"]);
+    assert_eq!(prompts(&delegated), ["delegate this"], "a subagent's prompt is its caller's: {delegated}");
+    assert_eq!(delegated["batches"][0]["response"], "The subagent is done.");
+
+    let of_editor = stage.json(["ctl", "session", "5b0a4c1e"]);
+    assert_eq!(
+        (&of_editor["agent"], prompts(&of_editor)),
+        (&json!("vscode-copilot"), vec!["please fix the cart total"])
+    );
+    assert_eq!(of_editor["batches"][0]["response"], "The cart total now multiplies by quantity.");
+    assert_eq!(import(&stage, &[])["known"], 3);
 }
 
 /// A database as OpenCode 1.18 writes it, with the columns that count.

@@ -21,6 +21,7 @@ mod download;
 mod editing;
 mod embedding;
 mod events;
+mod extension;
 mod exclusion;
 mod fail_points;
 mod file_memory;

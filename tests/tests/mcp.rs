@@ -155,8 +155,15 @@ fn the_project_is_that_of_the_clients_first_root() {
     std::fs::create_dir_all(&elsewhere).unwrap();
     let root = elsewhere.display().to_string().replace(' ', "%20");
     let mut mcp = Mcp::start(&stage, Some(root));
-    let answer = mcp.call("search", json!({"query": "cart"}));
-    assert!(!answer.to_string().contains("Rounding"), "{answer}");
+    // A new project is no mistake of the model's.
+    for (tool, arguments) in [
+        ("search", json!({"query": "cart"})),
+        ("recent_context", json!({})),
+        ("file_history", json!({"path": "cart.rs"})),
+        ("timeline", json!({"query": "cart"})),
+    ] {
+        assert!(mcp.told(tool, arguments).starts_with("Nothing is remembered of this project yet"), "{tool}");
+    }
     let all = mcp.told("search", json!({"query": "cart", "all": true}));
     assert!(all.contains('#'), "{all}");
     let mut mcp = Mcp::start(&stage, Some(stage.project().display().to_string()));
@@ -175,6 +182,22 @@ fn what_is_wrong_is_told_and_the_server_goes_on() {
     let missing = mcp.call("get_observations", json!({"ids": [4711]}));
     assert_eq!(missing["result"]["isError"], true, "{missing}");
     assert!(missing["result"]["content"][0]["text"].as_str().unwrap().contains("4711"), "{missing}");
+
+    let some = mcp.told("get_observations", json!({"ids": [4711, 1]}));
+    assert!(some.starts_with("#1") && some.contains("4711"), "one wrong id does not cost the others: {some}");
+    let none = mcp.call("get_observations", json!({"ids": []}));
+    assert_eq!(none["result"]["isError"], true, "{none}");
+    let gone = mcp.ask("resources/read", json!({"uri": "recall://session/gone"}));
+    assert_eq!(gone["error"]["code"], -32002, "{gone}");
+    let other = mcp.call("search", json!({"query": "cart", "project": "no-such"}));
+    assert_eq!(other["result"]["isError"], true, "a project that was named has to be there: {other}");
+    for arguments in [
+        json!({"query": "cart", "files": ["cart.rs"], "type": "observations"}),
+        json!({"query": "cart", "type": "prompts"}),
+    ] {
+        let told = mcp.told("search", arguments.clone());
+        assert!(told.contains(" ~"), "parameters of another memory's tools: {arguments} {told}");
+    }
 
     stage.stop_daemon();
     let away = mcp.call("search", json!({"query": "cart"}));

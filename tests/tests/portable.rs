@@ -160,21 +160,25 @@ fn claude_mem(folder: &Path) {
                 prompt_number INTEGER, prompt_text TEXT, created_at TEXT, created_at_epoch INTEGER);
            CREATE TABLE observations (id INTEGER PRIMARY KEY, memory_session_id TEXT, project TEXT, text TEXT, type TEXT, title TEXT,
                 subtitle TEXT, facts TEXT, narrative TEXT, concepts TEXT, files_read TEXT, files_modified TEXT,
-                prompt_number INTEGER, created_at TEXT, created_at_epoch INTEGER);
+                prompt_number INTEGER, created_at TEXT, created_at_epoch INTEGER, merged_into_project TEXT,
+                origin_device_id TEXT, origin_local_id TEXT);
            CREATE TABLE session_summaries (id INTEGER PRIMARY KEY, memory_session_id TEXT, project TEXT, request TEXT,
                 investigated TEXT, learned TEXT, completed TEXT, next_steps TEXT, notes TEXT, prompt_number INTEGER,
                 created_at TEXT, created_at_epoch INTEGER);
            INSERT INTO sdk_sessions VALUES (1, 'cs-1', 'ms-1', 'blog', 'claude', '', '', 1750000000000, 'active', NULL),
                 (2, 'cs-2', 'ms-2', 'observer-sessions', 'claude', '', '', 1750000000000, 'active', NULL);
            INSERT INTO user_prompts VALUES (1, 1, 'cs-1', 1, 'Why are drafts published?', '', 1750000001000),
-                (2, NULL, 'cs-1', 2, 'Fix it', '', 1750000002000), (3, 2, 'cs-2', 1, 'You observe', '', 1750000002000);
+                (2, NULL, 'cs-1', 2, 'Fix it', '', 1750000002000), (4, 1, 'cs-1', 3, '[media prompt]', '', 1750000002500),
+                (5, 1, 'cs-1', 4, 'You are a Claude-Mem, a specialized observer tool.', '', 1750000002600), (3, 2, 'cs-2', 1, 'You observe', '', 1750000002000);
            INSERT INTO observations VALUES
                 (1, 'ms-1', 'blog', NULL, 'bugfix', 'Drafts are no longer published by the nightly job', NULL,
-                 '["The job ignored the flag"]', 'The nightly job ignored the draft flag.', '["gotcha"]', '["jobs/nightly.rb"]',
-                 'jobs/nightly.rb', 2, '', 1750000003000),
-                (2, 'ms-1', 'blog', 'Only text', 'how-it-works', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '', 1750000004000),
-                (3, 'gone', 'blog', NULL, 'decision', 'Posts are written in Markdown', NULL, '', 'So.', '', '', '', NULL, '', 1740000000000),
-                (4, 'ms-2', 'observer-sessions', NULL, 'change', 'Debris', NULL, '', '', '', '', '', NULL, '', 1750000005000);
+                 '["The job ignored the flag"]', 'The nightly job ignored the draft flag.', '["gotcha: a trap", "bugfix"]', '["jobs/nightly.rb"]',
+                 'jobs/nightly.rb', 2, '', 1750000003000, NULL, NULL, NULL),
+                (2, 'ms-1', 'blog', 'Only text', 'how-it-works', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '', 1750000004000, NULL, NULL, NULL),
+                (3, 'gone', 'blog', NULL, 'decision', 'Posts are written in Markdown', NULL, '', 'So.', '', '', '', NULL, '', 1740000000000, NULL, NULL, NULL),
+                (4, 'ms-2', 'observer-sessions', NULL, 'change', 'Debris', NULL, '', '', '', '', '', NULL, '', 1750000005000, NULL, NULL, NULL),
+                (5, 'gone too', 'blog/fast-feed', NULL, 'discovery', NULL, NULL, '["The feed is built twice"]', '', '', '', '',
+                 NULL, '', 1750000007000, 'blog', 'laptop', '77');
            INSERT INTO session_summaries VALUES (1, 'ms-1', 'blog', 'Stop drafts', '', 'early', '', '', '', 1, '', 1750000003000),
                 (2, 'ms-1', 'blog', 'Stop drafts from being published', '', 'The flag counts', 'The job skips drafts', '', '', 2, '', 1750000006000);"#,
     )
@@ -186,9 +190,9 @@ fn the_database_of_claude_mem_is_taken_as_it_is() {
     let stage = Stage::new().daemon();
     claude_mem(&stage.user_home().join(".claude-mem"));
     let counted = stage.json(["import", "--dry-run"]);
-    assert_eq!(counted["rows"]["added"]["observation"], 3, "{counted}");
+    assert_eq!(counted["rows"]["added"]["observation"], 4, "{counted}");
     let rows = stage.json(["import", "claude-mem"])["rows"].clone();
-    let expected = json!({"project": 1, "session": 1, "prompt": 2, "observation": 3, "summary": 1});
+    let expected = json!({"project": 1, "session": 1, "prompt": 3, "observation": 4, "summary": 1});
     assert_eq!((&rows["added"], &rows["skipped"]), (&expected, &json!(0)), "{rows}");
     stage.flush();
     let found = stage.json(["search", "drafts nightly", "--project", "blog"]);
@@ -204,6 +208,13 @@ fn the_database_of_claude_mem_is_taken_as_it_is() {
     );
     let session = stage.json(["ctl", "session", "cs-1"]);
     assert_eq!(session["batches"][0]["prompt"], "Why are drafts published?", "{session}");
+    assert_eq!(item["concepts"], json!(["gotcha"]), "a keyword without its text, and not the type: {shown}");
+    assert_eq!(session["batches"][2]["source"], "system", "nobody typed it: {session}");
+    let merged = stage.json(["search", "feed built twice", "--project", "blog"]);
+    assert_eq!(
+        merged["results"][0]["title"], "The feed is built twice",
+        "its work tree is of that project: {merged}"
+    );
     let kept = stage.json(["search", "Markdown posts"]);
     assert_eq!(kept["results"][0]["session_id"], Value::Null, "an orphan is kept: {kept}");
     assert_eq!(stage.json(["search", "Debris"])["total"], 0);

@@ -11,7 +11,7 @@ const FAILED: [&str; 2] = ["is_error", "isError"];
 /// Flags that mean failure if false.
 const SUCCEEDED: [&str; 2] = ["success", "ok"];
 /// Fields with an error message. An empty one is not an error.
-const ERRORS: [&str; 2] = ["error", "error_message"];
+const ERRORS: [&str; 3] = ["error", "error_message", "tool_error"];
 /// Fields with the status of the call; [`FAILURES`] are the values that mean failure.
 const STATUSES: [&str; 3] = ["status", "result_type", "resultType"];
 const FAILURES: [&str; 9] =

@@ -9,7 +9,9 @@
 //! **Invariant:** nothing here stores, searches or decides what an event means. An agent's name and spellings are in its
 //! folder, and its module in this file. Only the hook client's table repeats some ([`recall_protocol::agents`]).
 
+mod auggie;
 mod claude_code;
+mod cline;
 mod codex;
 mod copilot_cli;
 mod cursor;
@@ -24,9 +26,11 @@ mod golden;
 mod host;
 pub mod history;
 pub mod json;
+mod kiro;
 pub mod named_file;
 mod openclaw;
 mod opencode;
+mod pi;
 mod qwen_code;
 pub mod settings;
 mod vscode_copilot;
@@ -68,6 +72,10 @@ pub const AGENTS: Agents = Agents::new(&[
     &openclaw::SPEC,
     &droid::SPEC,
     &devin::SPEC,
+    &kiro::SPEC,
+    &pi::SPEC,
+    &auggie::SPEC,
+    &cline::SPEC,
 ]);
 
 /// What recall must know of an agent.

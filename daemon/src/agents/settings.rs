@@ -32,7 +32,7 @@ pub struct Part {
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     pub base: Base,
-    /// The user's file.
+    /// The user's file; empty if there is only one of a project. `*.json` stands for each such file of a folder that exists.
     pub user: &'static str,
     /// A project's files, relative to its folder. Their hooks are run besides the user's. The first is the one to
     /// install into.
@@ -54,6 +54,11 @@ impl Place {
     /// A file in the agent's folder.
     pub const fn own(user: &'static str, project: &'static [&'static str]) -> Self {
         Self { base: Base::Folder, user, project }
+    }
+
+    /// A file that only projects have.
+    pub const fn of_project(project: &'static [&'static str]) -> Self {
+        Self { base: Base::Folder, user: "", project }
     }
 }
 
@@ -159,23 +164,57 @@ pub struct TomlTable {
 /// A file that only recall writes.
 #[derive(Clone, Copy, Debug)]
 pub struct OwnFile {
-    /// Its text, with [`OwnFile::SHIM`] and [`OwnFile::MARK`] in it.
+    /// Its text, with [`OwnFile::SHIM`] or [`OwnFile::SHIM_IN_SHELL`], and [`OwnFile::MARK`] in it.
     pub text: &'static str,
+    pub kind: OwnKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnKind {
+    /// The agent reads it.
+    Text,
+    /// The agent runs it, because of its name. A program of the user's with that name stays, and the event is left out.
+    Program,
 }
 
 impl OwnFile {
     /// Stands for the path of the hook client, as a string of JSON.
     pub const SHIM: &'static str = "\"@recall-shim@\"";
+    /// Stands for it as a word of a shell.
+    pub const SHIM_IN_SHELL: &'static str = "'@recall-shim@'";
     /// What shows that a file is recall's.
     pub const MARK: &'static str = "written by `recall install`";
 
+    pub const fn text(text: &'static str) -> Self {
+        Self { text, kind: OwnKind::Text }
+    }
+
+    pub const fn program(text: &'static str) -> Self {
+        Self { text, kind: OwnKind::Program }
+    }
+
     pub fn written(&self, programs: &Programs<'_>) -> String {
-        self.text.replace(Self::SHIM, &Value::from(programs.shim).to_string())
+        let text = self.text.replace(Self::SHIM, &Value::from(programs.shim).to_string());
+        text.replace(Self::SHIM_IN_SHELL, &shell_line(programs.shim, &[]))
     }
 }
 
-/// What the model is told of the memory.
-pub const SKILL: OwnFile = OwnFile { text: include_str!("skill.md") };
+/// What the model is told of the memory, and when to read it. `$more` is what else the agent wants to know of such a file.
+macro_rules! about_the_memory {
+    ($more:literal) => {
+        concat!(
+            "---\n",
+            $more,
+            "description: ",
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/agents/when.txt")),
+            "---\n",
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/agents/memory.md"))
+        )
+    };
+}
+pub(super) use about_the_memory;
+
+pub const SKILL: OwnFile = OwnFile::text(about_the_memory!("name: recall\n"));
 
 /// The paths of recall's programs, as they are written into settings.
 #[derive(Clone, Copy, Debug)]

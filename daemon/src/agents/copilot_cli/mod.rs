@@ -4,6 +4,7 @@
 //! events come in the other one all the same. The same file is read by VS Code, which calls the hook client under this
 //! agent's name.
 
+pub(super) mod history;
 mod transcript;
 
 use recall_protocol::agents::Wait;
@@ -69,6 +70,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         ],
         then: None,
     },
+    history: Some(history::HISTORY),
     ..AgentSpec::PLAIN
 };
 

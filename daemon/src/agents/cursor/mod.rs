@@ -13,7 +13,8 @@ use super::format::payload::Payload;
 use super::format::tools::{Tool, Tools};
 use super::format::{Format, Meaning, answer};
 use super::settings::{
-    AgentVersion, Content, Groups, Install, JsonHooks, JsonValues, Part, Place, Syntax, shell_line,
+    AgentVersion, Content, Groups, Install, JsonHooks, JsonValues, OwnFile, Part, Place, Syntax,
+    about_the_memory, shell_line,
 };
 use super::{AgentSpec, Cap, EventSpec, GuardAnswers, HookOutput, Host, Mark, Unreadable};
 use crate::memory::event::{EventName, HookEvent, HookEventKind, Subagent};
@@ -63,13 +64,19 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
                 ..JsonHooks::GROUPED
             }),
         }],
-        server: &[Part {
-            place: Place::own("mcp.json", &[".cursor/mcp.json"]),
-            content: Content::JsonValues(JsonValues::new(Syntax::Comments, |programs| {
-                let server = json!({"command": programs.recall, "args": ["mcp"]});
-                vec![(&["mcpServers", "recall"], server)]
-            })),
-        }],
+        server: &[
+            Part {
+                place: Place::own("mcp.json", &[".cursor/mcp.json"]),
+                content: Content::JsonValues(JsonValues::new(Syntax::Comments, |programs| {
+                    let server = json!({"command": programs.recall, "args": ["mcp"]});
+                    vec![(&["mcpServers", "recall"], server)]
+                })),
+            },
+            Part {
+                place: Place::of_project(&[".cursor/rules/recall.mdc"]),
+                content: Content::OwnFile(OwnFile::text(about_the_memory!("alwaysApply: false\n"))),
+            },
+        ],
         then: None,
     },
     ..AgentSpec::PLAIN

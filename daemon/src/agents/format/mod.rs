@@ -234,12 +234,18 @@ fn prompt(payload: &Payload, delivery: &Deliver) -> HookEventKind {
         Some("system" | "loop_wakeup" | "schedule_wakeup" | "poll_event") => BatchSource::System,
         _ => BatchSource::User,
     };
-    let text = if delivery.flags.contains(Flags::WHOLLY_PRIVATE) {
-        PromptText::WhollyPrivate
-    } else {
-        PromptText::Text(payload.text(payload::PROMPT).unwrap_or_default())
-    };
-    HookEventKind::Prompt { text, source }
+    HookEventKind::Prompt { text: prompt_text(payload.text(payload::PROMPT), delivery), source }
+}
+
+/// A prompt of which only private text was left out is wholly private. The hook client flags it only where the prompt is no
+/// part of an object inside the payload.
+pub(super) fn prompt_text(text: Option<String>, delivery: &Deliver) -> PromptText {
+    let text = text.unwrap_or_default();
+    let is_stripped = text.trim().is_empty() && delivery.flags.contains(Flags::STRIPPED);
+    match is_stripped || delivery.flags.contains(Flags::WHOLLY_PRIVATE) {
+        true => PromptText::WhollyPrivate,
+        false => PromptText::Text(text),
+    }
 }
 
 #[cfg(test)]

@@ -93,8 +93,8 @@ const TASK_BYTES: usize = 2_000;
 
 // All spellings of a tool's fields.
 const PATH: &[&str] = &["file_path", "filePath", "notebook_path", "path", "absolute_path", "TargetFile"];
-const BEFORE: &[&str] = &["old_string", "oldString", "old_str"];
-const AFTER: &[&str] = &["new_string", "newString", "new_str"];
+const BEFORE: &[&str] = &["old_string", "oldString", "old_str", "oldText"];
+const AFTER: &[&str] = &["new_string", "newString", "new_str", "newText"];
 const CONTENT: &[&str] = &["content", "file_text"];
 const EDITS: &[&str] = &["edits", "replacements"];
 const COMMAND: &[&str] = &["command", "command_line", "cmd"];

@@ -67,7 +67,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
 const CONFIG: &str = "openclaw.json";
 
 const fn file(user: &'static str, text: &'static str) -> Part {
-    Part { place: Place::own(user, &[]), content: Content::OwnFile(OwnFile { text }) }
+    Part { place: Place::own(user, &[]), content: Content::OwnFile(OwnFile::text(text)) }
 }
 
 const CAP: Cap = Cap { utf16_units: 10_000 };

@@ -31,7 +31,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     install: Install {
         hooks: &[Part {
             place: Place::own("plugins/recall.js", &[".opencode/plugins/recall.js"]),
-            content: Content::OwnFile(OwnFile { text: include_str!("plugin.js") }),
+            content: Content::OwnFile(OwnFile::text(include_str!("plugin.js"))),
         }],
         server: &[
             Part {

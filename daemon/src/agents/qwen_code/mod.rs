@@ -3,6 +3,8 @@
 //! `UserPromptSubmit` fires for each call of the model, also after each round of tools. Only one with the submitted text
 //! is a prompt. A command that fails is a failed call.
 
+mod history;
+
 use recall_protocol::agents::Wait;
 use recall_protocol::wire::Deliver;
 use serde_json::{Map, Value, json};
@@ -63,6 +65,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         ],
         then: None,
     },
+    history: Some(history::HISTORY),
     ..AgentSpec::PLAIN
 };
 

@@ -10,6 +10,7 @@ use super::copilot_cli;
 use super::failure::FailureRules;
 use super::format::tools::{Tool, Tools};
 use super::format::{Format, Meaning, answer};
+use super::history::{self, History};
 use super::settings::{AgentVersion, Base, Content, Install, JsonValues, Part, Place, Syntax};
 use super::{AgentSpec, GuardAnswers, HookOutput, Host, Mark, Unreadable};
 use crate::memory::event::{EventName, HookEvent};
@@ -57,11 +58,24 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         }],
         then: None,
     },
+    history: Some(HISTORY),
     ..AgentSpec::PLAIN
 };
 
 const FOLDER: &str =
     if cfg!(target_os = "macos") { "Library/Application Support/Code/User" } else { ".config/Code/User" };
+
+/// Of the same form as those of Copilot CLI. Old ones are deleted.
+const HISTORY: History = History {
+    place: history::Place::Agent("workspaceStorage"),
+    is_session: |path| {
+        let is_jsonl = path.extension().is_some_and(|extension| extension == "jsonl");
+        is_jsonl && path.parent().is_some_and(|folder| folder.ends_with("GitHub.copilot-chat/transcripts"))
+    },
+    inside: None,
+    read: copilot_cli::history::read,
+    end: Some("SessionEnd"),
+};
 
 const FORMAT: Format = Format {
     events: copilot_cli::EVENTS,

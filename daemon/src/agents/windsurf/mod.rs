@@ -3,18 +3,20 @@
 //! Its hooks only report: nothing that they print reaches the model. It has no event for a session's start or end, so the
 //! first event begins a session and silence ends it.
 
-use recall_protocol::wire::{Deliver, Flags};
+use recall_protocol::wire::Deliver;
 use serde_json::json;
 
 use super::failure::{FailureRules, Source};
 use super::format::payload::Payload;
+use super::format::prompt_text;
 use super::format::tools::{Tool, Tools};
 use super::json::Fields;
 use super::settings::{
-    AgentVersion, Content, Groups, Install, JsonHooks, JsonValues, Part, Place, Syntax, shell_line,
+    AgentVersion, Content, Groups, Install, JsonHooks, JsonValues, OwnFile, Part, Place, Syntax,
+    about_the_memory, shell_line,
 };
 use super::{AgentSpec, EventSpec, Host, Mark, Unreadable};
-use crate::memory::event::{EventName, HookEvent, HookEventKind, PromptText, ToolCall, ToolResult};
+use crate::memory::event::{EventName, HookEvent, HookEventKind, ToolCall, ToolResult};
 use crate::memory::ids::{PromptId, SessionId};
 use crate::memory::material::BatchSource;
 
@@ -48,13 +50,19 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
                 ..JsonHooks::GROUPED
             }),
         }],
-        server: &[Part {
-            place: Place::own("mcp_config.json", &[]),
-            content: Content::JsonValues(JsonValues::new(Syntax::Json, |programs| {
-                let server = json!({"command": programs.recall, "args": ["mcp"]});
-                vec![(&["mcpServers", "recall"], server)]
-            })),
-        }],
+        server: &[
+            Part {
+                place: Place::own("mcp_config.json", &[]),
+                content: Content::JsonValues(JsonValues::new(Syntax::Json, |programs| {
+                    let server = json!({"command": programs.recall, "args": ["mcp"]});
+                    vec![(&["mcpServers", "recall"], server)]
+                })),
+            },
+            Part {
+                place: Place::of_project(&[".windsurf/rules/recall.md"]),
+                content: Content::OwnFile(OwnFile::text(about_the_memory!("trigger: model_decision\n"))),
+            },
+        ],
         then: None,
     },
     ..AgentSpec::PLAIN
@@ -85,10 +93,7 @@ fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     let info = Fields::read(raw.as_bytes())?;
     let what = match name.as_str() {
         "pre_user_prompt" => {
-            let text = match delivery.flags.contains(Flags::WHOLLY_PRIVATE) {
-                true => PromptText::WhollyPrivate,
-                false => PromptText::Text(info.text(PROMPT).unwrap_or_default()),
-            };
+            let text = prompt_text(info.text(PROMPT), delivery);
             HookEventKind::Prompt { text, source: BatchSource::User }
         }
         "post_cascade_response" => {

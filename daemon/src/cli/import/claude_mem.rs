@@ -22,8 +22,12 @@ const TITLE_CHARS: usize = 100;
 const MOST_CHARS: usize = 50_000;
 /// The project in which its own helper worked.
 const OWN_PROJECT: &str = "observer-sessions";
+/// A longer value of a column is cut when it is read, in bytes: a table of such rows would fill the memory.
+const MOST_BYTES: usize = 256 << 10;
 /// What its own prompts contain.
-const OWN_PROMPT: &str = "<observed_from_primary_session>";
+const OWN_PROMPTS: [&str; 2] = ["<observed_from_primary_session>", "Claude-Mem, a specialized observer"];
+/// What stands in place of a prompt that nobody typed.
+const MACHINE_PROMPTS: [&str; 3] = ["[media prompt]", "session start", "after compaction"];
 
 /// Where it keeps its database, if it does.
 pub(super) fn database() -> Option<PathBuf> {
@@ -41,7 +45,10 @@ fn fields(row: &Row<'_>) -> rusqlite::Result<Fields> {
     for (number, name) in names.into_iter().enumerate() {
         let value = match row.get_ref(number)? {
             ValueRef::Integer(number) => json!(number),
-            ValueRef::Text(text) => json!(String::from_utf8_lossy(text)),
+            ValueRef::Text(text) => {
+                let kept = text.get(..MOST_BYTES).unwrap_or(text);
+                json!(String::from_utf8_lossy(kept).trim_end_matches('\u{FFFD}'))
+            }
             _ => continue,
         };
         fields.insert(name, value);
@@ -110,8 +117,7 @@ pub(super) fn read(path: &Path, lines: &mut Lines, wanted: &Wanted) -> anyhow::R
         let started_at = number(&row, "started_at_epoch").unwrap_or_default();
         by_memory.insert(text(&row, &["memory_session_id", "sdk_session_id"]).to_owned(), key);
         by_content.insert(id.clone(), key);
-        let (project, title) =
-            (text(&row, &["project"]).to_owned(), text(&row, &["custom_title"]).to_owned());
+        let (project, title) = (project_of(&row), text(&row, &["custom_title"]).to_owned());
         let name = format!("{agent}:{id}");
         sessions.insert(key, Session { name, agent, id, project, title, started_at, last_at: started_at });
     }
@@ -135,11 +141,10 @@ pub(super) fn read(path: &Path, lines: &mut Lines, wanted: &Wanted) -> anyhow::R
     sessions.retain(|_, session| {
         session.project != OWN_PROJECT && wanted.is_met_by(&session.project, session.last_at)
     });
-    let orphans =
-        observations.iter().filter(|(key, _)| key.is_none()).map(|(_, row)| text(row, &["project"]));
-    let mut projects: BTreeSet<&str> = sessions.values().map(|session| session.project.as_str()).collect();
+    let orphans = observations.iter().filter(|(key, _)| key.is_none()).map(|(_, row)| project_of(row));
+    let mut projects: BTreeSet<String> = sessions.values().map(|session| session.project.clone()).collect();
     projects.extend(orphans);
-    for name in projects.iter().filter(|name| !name.is_empty() && **name != OWN_PROJECT) {
+    for name in projects.iter().filter(|name| !name.is_empty() && *name != OWN_PROJECT) {
         let line = json!({"kind": "project", "key": key_of(name), "name": name, "by_name": true});
         lines.push(line.to_string())?;
     }
@@ -155,13 +160,14 @@ pub(super) fn read(path: &Path, lines: &mut Lines, wanted: &Wanted) -> anyhow::R
     for (key, row) in prompts {
         let Some(session) = key.and_then(|key| sessions.get(&key)) else { continue };
         let said = text(row, &["prompt_text"]);
-        if said.is_empty() || said.contains(OWN_PROMPT) {
+        if said.is_empty() || OWN_PROMPTS.iter().any(|own| said.contains(own)) {
             continue;
         }
+        let source = if MACHINE_PROMPTS.contains(&said) { "system" } else { "user" };
         let number_in_session = number(row, "prompt_number").unwrap_or(1);
         lines.push(
             json!({"kind": "prompt", "session": session.name, "seq": number_in_session,
-                   "prompt_number": number_in_session, "source": "user", "prompt": cut(said),
+                   "prompt_number": number_in_session, "source": source, "prompt": cut(said),
                    "opened_at": number(row, "created_at_epoch").unwrap_or(session.started_at)})
             .to_string(),
         )?;
@@ -186,6 +192,12 @@ pub(super) fn read(path: &Path, lines: &mut Lines, wanted: &Wanted) -> anyhow::R
     lines.send()
 }
 
+/// The name of a row's project: the one that it was merged into, else its own, without the name of a work tree.
+fn project_of(row: &Fields) -> String {
+    let name = text(row, &["merged_into_project", "project"]);
+    name.split('/').next().unwrap_or(name).to_owned()
+}
+
 fn agent_of(platform: &str) -> &'static str {
     match platform {
         "gemini" | "gemini-cli" => "gemini-cli",
@@ -206,9 +218,13 @@ fn key_of(project: &str) -> String {
 fn uuid_of(row: &Fields) -> String {
     let device = text(row, &["origin_device_id"]);
     let device = if device.is_empty() { "local" } else { device };
-    let id = number(row, "origin_local_id").or_else(|| number(row, "id")).unwrap_or_default();
-    let local = text(row, &["origin_local_id"]);
-    let hash = Sha256::digest(format!("claude-mem observations {device} {local}{id}"));
+    let id = |name: &str| match row.get(name)? {
+        Value::Number(number) => Some(number.to_string()),
+        Value::String(text) => Some(text.clone()).filter(|text| !text.is_empty()),
+        _ => None,
+    };
+    let id = id("origin_local_id").or_else(|| id("id")).unwrap_or_default();
+    let hash = Sha256::digest(format!("claude-mem observations {device} {id}"));
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&hash[..16]);
     uuid::Builder::from_custom_bytes(bytes).into_uuid().to_string()
@@ -226,15 +242,22 @@ fn kind_of(written: &str) -> ObservationType {
 }
 
 fn observation(row: &Fields, session: Option<&Session>) -> Option<Value> {
-    let project = session.map_or_else(|| text(row, &["project"]), |session| session.project.as_str());
+    let own = project_of(row);
+    let project = session.map_or(own.as_str(), |session| session.project.as_str());
     let narrative = text(row, &["narrative", "text"]);
-    let title = [text(row, &["title"]), narrative].into_iter().find(|text| !text.is_empty())?;
+    let facts = list(row, "facts");
+    let first_fact = facts.first().map(String::as_str).unwrap_or_default();
+    let titles = [text(row, &["title"]), text(row, &["subtitle"]), narrative, first_fact];
+    let title = titles.into_iter().find(|text| !text.is_empty())?;
     if project == OWN_PROJECT {
         return None;
     }
     let written = text(row, &["type"]);
     let kind = kind_of(written);
-    let mut concepts: Vec<String> = list(row, "concepts");
+    // Older releases wrote `keyword: what is meant`, and repeated the type.
+    let concepts = list(row, "concepts").into_iter();
+    let words = concepts.map(|concept| concept.split(':').next().unwrap_or_default().trim().to_owned());
+    let mut concepts: Vec<String> = words.filter(|word| !word.is_empty() && word != written).collect();
     // A type that recall does not have is kept as a word.
     if ObservationType::parse(&written.replace('-', "_")).is_none() && !written.is_empty() {
         concepts.push(written.to_owned());
@@ -244,7 +267,7 @@ fn observation(row: &Fields, session: Option<&Session>) -> Option<Value> {
         "prompt": number(row, "prompt_number").filter(|_| session.is_some()), "project": key_of(project),
         "type": kind.as_str(), "title": shortened_line(title, TITLE_CHARS),
         "subtitle": Some(text(row, &["subtitle"])).filter(|text| !text.is_empty()), "narrative": cut(narrative),
-        "facts": list(row, "facts"), "concepts": concepts, "files_read": list(row, "files_read"),
+        "facts": facts, "concepts": concepts, "files_read": list(row, "files_read"),
         "files_modified": list(row, "files_modified"), "importance": 5, "status": "active", "evidence": [],
         "origin": ORIGIN, "tokens_saved": 0, "created_at": number(row, "created_at_epoch").unwrap_or_default(),
     }))

@@ -6,7 +6,9 @@ use super::hook_entry::Hook;
 use super::part::Wanted;
 use super::settings_file::SettingsFile;
 use super::{hook_settings, toml_settings, version};
-use crate::agents::settings::{AgentVersion, Base, Content, HookCall, JsonHooks, Part, Place, Programs};
+use crate::agents::settings::{
+    AgentVersion, Base, Content, HookCall, JsonHooks, OwnKind, Part, Place, Programs,
+};
 use crate::agents::{AgentSpec, Guarding};
 use crate::service::environment::{Environment, is_executable};
 
@@ -41,6 +43,7 @@ impl LocalAgent<'_> {
         let home = self.environment.home();
         let path = match (self.scope, place.base) {
             (Scope::Project(folder), _) => folder.join(place.project.first()?),
+            (Scope::User, _) if place.user.is_empty() => return None,
             (Scope::User, Base::Folder) => self.folder().join(place.user),
             (Scope::User, Base::Home) => home.join(place.user),
             (Scope::User, Base::HomeUnlessMoved) => {
@@ -56,6 +59,25 @@ impl LocalAgent<'_> {
         })
     }
 
+    /// The files of a part: one, or those of a folder that exist.
+    fn paths(&self, place: &Place) -> Vec<PathBuf> {
+        let Some(path) = self.path(place) else { return Vec::new() };
+        if path.file_name().is_none_or(|name| name != "*.json") {
+            return vec![path];
+        }
+        let entries = path.parent().and_then(|folder| folder.read_dir().ok()).into_iter().flatten().flatten();
+        let files = entries.map(|entry| entry.path());
+        let mut files: Vec<_> =
+            files.filter(|file| file.extension().is_some_and(|ending| ending == "json")).collect();
+        files.sort();
+        files
+    }
+
+    /// False where hooks go into files that are the user's to make.
+    pub(super) fn has_place_for_hooks(&self) -> bool {
+        self.spec.install.hooks.iter().any(|part| !self.paths(&part.place).is_empty())
+    }
+
     /// The settings file with the hooks.
     pub fn settings(&self) -> PathBuf {
         let path = self.spec.install.hooks.first().and_then(|part| self.path(&part.place));
@@ -64,7 +86,9 @@ impl LocalAgent<'_> {
 
     /// True when the agent has no command hooks.
     pub fn is_connected_by_plugin(&self) -> bool {
-        self.spec.install.hooks.iter().any(|part| matches!(part.content, Content::OwnFile(_)))
+        let is_plugin =
+            |part: &Part| matches!(part.content, Content::OwnFile(file) if file.kind == OwnKind::Text);
+        self.spec.install.hooks.iter().any(is_plugin)
     }
 
     pub fn program(&self) -> Option<PathBuf> {
@@ -107,8 +131,9 @@ impl LocalAgent<'_> {
             }
         };
         let programs = Programs { recall: &registration.recall, shim: &registration.shim };
-        for part in parts {
-            let Some(path) = self.path(&part.place) else { continue };
+        let places =
+            parts.iter().flat_map(|part| self.paths(&part.place).into_iter().map(move |path| (part, path)));
+        for (part, path) in places {
             let wanted = match &part.content {
                 Content::JsonHooks(json) => {
                     let hooks = registration.hooks(self.spec, json);
@@ -125,7 +150,7 @@ impl LocalAgent<'_> {
                 }
                 Content::JsonValues(json) => Wanted::JsonValues(json, (json.values)(&programs)),
                 Content::TomlTable(table) => Wanted::TomlTable(table.path, (table.values)(&programs)),
-                Content::OwnFile(file) => Wanted::OwnFile(file.written(&programs)),
+                Content::OwnFile(file) => Wanted::OwnFile(file.written(&programs), file.kind),
             };
             add(path, wanted, GoalState::Present);
         }

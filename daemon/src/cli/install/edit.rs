@@ -15,7 +15,7 @@ use super::hook_settings::{self, HookSwitch, SettingsError};
 use super::part::{Wanted, meaning_without_traces};
 use super::settings_file::{FileError, SettingsFile};
 use crate::agents::AgentSpec;
-use crate::agents::settings::Part;
+use crate::agents::settings::{OwnKind, Part};
 use crate::cli::failure::Failure;
 
 /// What is to be changed in an agent's settings.
@@ -41,6 +41,8 @@ pub(crate) struct Edit {
 #[derive(Debug, PartialEq, Eq)]
 enum After {
     Unchanged,
+    /// A program of the user's has the name that the agent looks for.
+    LeftOut,
     Text(String),
     /// The content of the backup, which is then no longer needed.
     Restored(String),
@@ -82,19 +84,29 @@ impl Edit {
             true => registered(before.as_deref(), &goals),
             false => removed(before.as_deref(), &goals, &file),
         };
+        let is_program = |goal: &Goal| matches!(goal.wanted, Wanted::OwnFile(_, OwnKind::Program));
+        let after = match after {
+            Err(SettingsError::Foreign) if goals.iter().all(is_program) => Ok(After::LeftOut),
+            after => after,
+        };
         let after =
             after.map_err(|error| refusal(spec, &file, &error, switched_off(&goals, before.as_deref())))?;
         Ok(Self { spec, file, goals, before, after })
     }
 
     pub(crate) fn is_needed(&self) -> bool {
-        self.after != After::Unchanged
+        !matches!(self.after, After::Unchanged | After::LeftOut)
+    }
+
+    /// Whether a file of the user's stands where recall's would.
+    pub(crate) fn is_left_out(&self) -> bool {
+        self.after == After::LeftOut
     }
 
     /// The future text of the settings; `None` for no file.
     pub(crate) fn text(&self) -> Option<&str> {
         match &self.after {
-            After::Unchanged => self.before.as_deref(),
+            After::Unchanged | After::LeftOut => self.before.as_deref(),
             After::Text(text) | After::Restored(text) => Some(text),
             After::Gone => None,
         }
@@ -109,18 +121,25 @@ impl Edit {
     pub(crate) fn apply(self) -> anyhow::Result<()> {
         let now = Self::of(self.spec, self.file, self.goals)?;
         let written = match &now.after {
-            After::Unchanged => Ok(()),
-            After::Text(text) => now.keep_backup().and_then(|()| now.file.write(text)),
+            After::Unchanged | After::LeftOut => Ok(()),
+            After::Text(text) => now.keep_backup().and_then(|()| match now.is_program() {
+                true => now.file.write_program(text),
+                false => now.file.write(text),
+            }),
             After::Restored(text) => now.file.write(text).and_then(|()| now.file.remove_backup()),
             After::Gone => now.file.remove().map(|()| now.file.remove_own_folder()),
         };
         written.with_context(|| format!("the settings of {} are as they were", now.spec.title))
     }
 
+    fn is_program(&self) -> bool {
+        self.goals.iter().any(|goal| matches!(goal.wanted, Wanted::OwnFile(_, OwnKind::Program)))
+    }
+
     /// Backs up the newest text without anything of recall's. A text with it is used only if there is no better one.
     fn keep_backup(&self) -> Result<(), FileError> {
         let Some(before) = &self.before else { return Ok(()) };
-        let has_own_file = self.goals.iter().any(|goal| matches!(goal.wanted, Wanted::OwnFile(_)));
+        let has_own_file = self.goals.iter().any(|goal| matches!(goal.wanted, Wanted::OwnFile(..)));
         let registers = self.goals.iter().any(|goal| goal.state == GoalState::Present);
         if registers
             && !has_own_file
@@ -199,13 +218,15 @@ fn refusal(
     match error {
         SettingsError::Json { line, column, what } => {
             Failure::failed(format!("{path}:{line}:{column}: {what}; nothing was changed")).hint(format!(
-                "{title} ignores the whole file because it cannot be parsed. Fix line {line} and try again"
+                "{title} ignores the whole file because it cannot be parsed. Fix line {line} and try again, or name the other agents with --agent"
             ))
         }
+        SettingsError::Foreign => Failure::failed(format!("{path}: {error}; nothing was changed"))
+            .hint("recall needs a file of that name. Move yours away and try again"),
         SettingsError::Shape(_) => {
             let off = off.map(|setting| format!(" ({setting} is set there too, so {title} runs no hooks)"));
             Failure::failed(format!("{path}: {error}; nothing was changed")).hint(format!(
-                "recall does not change settings whose shape it does not know. Fix them and try again{}",
+                "recall does not change settings whose shape it does not know. Fix them and try again, or name the other agents with --agent{}",
                 off.unwrap_or_default()
             ))
         }

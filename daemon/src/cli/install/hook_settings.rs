@@ -24,6 +24,9 @@ pub enum SettingsError {
     /// Valid JSON with another structure; each text names the place and what is there.
     #[error("{}", .0.join("; "))]
     Shape(Vec<String>),
+    /// A whole file that recall would write is there, and is not recall's.
+    #[error("it is somebody else's file")]
+    Foreign,
 }
 
 /// The result of [`uninstall`].

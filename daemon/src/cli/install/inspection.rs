@@ -14,7 +14,7 @@ use super::second_settings::{self, SecondCommands, SecondSettings};
 use super::settings_file::{FileError, SettingsFile};
 use super::toml_settings;
 use crate::agents::Agents;
-use crate::agents::settings::{AgentVersion, Content, JsonHooks};
+use crate::agents::settings::{AgentVersion, Content, JsonHooks, OwnKind};
 use crate::service::environment::{Environment, is_executable};
 
 /// The state of recall's hooks for one agent.
@@ -153,6 +153,8 @@ pub(super) fn hooks_file(agent: LocalAgent<'_>) -> Option<PathBuf> {
         Content::JsonHooks(json) if agent.hooks_belong_into_toml(json, &path) => {
             json.or_toml.as_ref().and_then(|toml| agent.path(&toml.place))
         }
+        // One of several.
+        Content::OwnFile(file) if file.kind == OwnKind::Program => path.parent().map(Path::to_owned),
         _ => Some(path),
     }
 }

@@ -241,9 +241,12 @@ impl Installation<'_> {
         };
         let guarding = registration.guarding;
         let edits = Edit::plan(agent, parts, &EditAction::Register(registration))?;
-        let settings = inspection::hooks_file(agent);
-        let Some(path) = settings.filter(|_| !edits.is_empty()) else {
-            writeln!(out, "{title}: has no settings for a project; left out.")?;
+        let settings = inspection::hooks_file(agent).filter(|_| agent.has_place_for_hooks());
+        let Some(path) = settings else {
+            match self.scope {
+                Scope::Project(_) => writeln!(out, "{title}: has no settings for a project; left out.")?,
+                Scope::User => writeln!(out, "{title}: has no file that could have hooks yet; left out.")?,
+            }
             return Ok(Vec::new());
         };
         let version_text = version.map(|version| format!(" {version}")).unwrap_or_default();
@@ -262,6 +265,10 @@ impl Installation<'_> {
         }
         for edit in edits.iter().filter(|edit| edit.is_needed() && edit.file.path() != path) {
             writeln!(out, "  Also {}", edit.file.path().display())?;
+        }
+        for edit in edits.iter().filter(|edit| edit.is_left_out()) {
+            let path = edit.file.path().display();
+            writeln!(out, "  {path} is yours and stays, so recall goes without that event.")?;
         }
         let (switch, plugin) = inspection::obstacles(agent, &edits);
         if let HookSwitch::Off(setting) = switch {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::hook_entry::Hook;
 use super::hook_settings::{self, Parsed, Removal, SettingsError};
 use super::{json_values, toml_settings};
-use crate::agents::settings::{JsonHooks, JsonValues, OwnFile, PlacedValue};
+use crate::agents::settings::{JsonHooks, JsonValues, OwnFile, OwnKind, PlacedValue};
 
 /// What is recall's in a file, ready to be written.
 #[derive(Clone, Debug)]
@@ -15,7 +15,7 @@ pub(crate) enum Wanted {
     JsonValues(&'static JsonValues, Vec<PlacedValue>),
     TomlTable(&'static [&'static str], Vec<(&'static str, Value)>),
     /// The whole text.
-    OwnFile(String),
+    OwnFile(String, OwnKind),
 }
 
 impl Wanted {
@@ -27,10 +27,10 @@ impl Wanted {
             Self::TomlHooks(hooks) => toml_settings::install_hooks(text, hooks),
             Self::JsonValues(json, values) => json_values::install(json, text, values),
             Self::TomlTable(path, values) => toml_settings::install_table(text, path, values),
-            Self::OwnFile(_) if before.is_some_and(|text| !text.trim().is_empty() && !is_our_file(text)) => {
-                Err(SettingsError::Shape(vec!["it is somebody else's file".to_owned()]))
+            Self::OwnFile(..) if before.is_some_and(|text| !text.trim().is_empty() && !is_our_file(text)) => {
+                Err(SettingsError::Foreign)
             }
-            Self::OwnFile(wanted) => Ok(wanted.clone()),
+            Self::OwnFile(wanted, _) => Ok(wanted.clone()),
         }
     }
 
@@ -41,8 +41,8 @@ impl Wanted {
             Self::TomlHooks(_) => toml_settings::uninstall_hooks(text),
             Self::JsonValues(json, values) => json_values::uninstall(json, text, values),
             Self::TomlTable(path, _) => toml_settings::uninstall_table(text, path),
-            Self::OwnFile(_) if is_our_file(text) => Ok(Removal { text: String::new(), entries: 1 }),
-            Self::OwnFile(_) => Ok(Removal { text: text.to_owned(), entries: 0 }),
+            Self::OwnFile(..) if is_our_file(text) => Ok(Removal { text: String::new(), entries: 1 }),
+            Self::OwnFile(..) => Ok(Removal { text: text.to_owned(), entries: 0 }),
         }
     }
 
@@ -57,7 +57,7 @@ impl Wanted {
             Self::JsonHooks(json, _) => Some(Parsed::of(json.syntax, text).ok()?.value),
             Self::JsonValues(json, _) => Some(Parsed::of(json.syntax, text).ok()?.value),
             Self::TomlHooks(_) | Self::TomlTable(..) => toml_settings::value(text),
-            Self::OwnFile(_) => Some(Value::Object(serde_json::Map::new())),
+            Self::OwnFile(..) => Some(Value::Object(serde_json::Map::new())),
         }
     }
 
@@ -65,7 +65,7 @@ impl Wanted {
         match self {
             Self::JsonHooks(json, _) => hook_settings::without_traces(json, settings),
             Self::JsonValues(_, values) => json_values::without_traces(values, settings),
-            Self::TomlHooks(_) | Self::TomlTable(..) | Self::OwnFile(_) => {}
+            Self::TomlHooks(_) | Self::TomlTable(..) | Self::OwnFile(..) => {}
         }
     }
 }

@@ -81,6 +81,14 @@ impl SettingsFile {
         replace(&self.target, &self.target, text)
     }
 
+    /// Writes a program that the agent runs.
+    pub(crate) fn write_program(&self, text: &str) -> Result<(), FileError> {
+        self.write(text)?;
+        let failed = io_error("set the mode of", &self.target);
+        let mode = fs::metadata(&self.target).map(|known| known.mode() & 0o7777 | 0o700);
+        mode.and_then(|mode| fs::set_permissions(&self.target, Permissions::from_mode(mode))).map_err(failed)
+    }
+
     /// Writes `text` as the backup, with the mode of the settings.
     pub(crate) fn write_backup(&self, text: &str) -> Result<(), FileError> {
         replace(&self.backup_path(), &self.target, text)

@@ -126,7 +126,7 @@ fn an_agent_without_a_version_gets_the_older_hooks() {
 #[test]
 fn no_agent_at_all_is_said_and_is_no_failure() {
     assert_snapshot!(Home::new("/nonexistent").run(Consent::Given).unwrap(), @"
-    No coding agent was found (looked for Claude Code, Codex CLI, Gemini CLI, GitHub Copilot CLI, OpenCode, Qwen Code, Cursor, Copilot in VS Code, Windsurf, OpenClaw, Factory Droid, Devin).
+    No coding agent was found (looked for Claude Code, Codex CLI, Gemini CLI, GitHub Copilot CLI, OpenCode, Qwen Code, Cursor, Copilot in VS Code, Windsurf, OpenClaw, Factory Droid, Devin, Kiro CLI, pi coding agent, Auggie, Cline).
     Run `recall install` again once there is one.
     ");
 }
@@ -202,6 +202,13 @@ mod every_agent {
         ("openclaw", "openclaw.json", ".openclaw/openclaw.json", &["is JSON5", "'anthropic/", "voice-call"]),
         ("droid", "hooks.json", ".factory/hooks.json", &["prettier"]),
         ("devin", "config.json", ".config/devin/config.json", &["// devin user config", "notify-send"]),
+        ("kiro", "agent.json", ".kiro/agents/shop.json", &["\"tools\": [\"*\"]", "npm test"]),
+        (
+            "auggie",
+            "settings.json",
+            ".augment/settings.json",
+            &["\"model\":\"default\"", "/home/dev/bin/guard"],
+        ),
     ];
 
     fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
@@ -230,12 +237,16 @@ mod every_agent {
         }
 
         fn install(&self, agent: &str) -> anyhow::Result<String> {
+            self.install_into(agent, Scope::User)
+        }
+
+        fn install_into(&self, agent: &str, scope: Scope<'_>) -> anyhow::Result<String> {
             let installation = Installation {
                 environment: &self.environment,
                 programs: &self.programs,
                 known: AGENTS,
                 agents: vec![AGENTS.spec(agent)],
-                scope: Scope::User,
+                scope,
                 access: Access::HooksAndServer,
                 service: None,
             };
@@ -245,10 +256,14 @@ mod every_agent {
         }
 
         fn uninstall(&self, agent: &str) {
+            self.uninstall_from(agent, Scope::User);
+        }
+
+        fn uninstall_from(&self, agent: &str, scope: Scope<'_>) {
             let uninstallation = Uninstallation {
                 environment: &self.environment,
                 agents: vec![AGENTS.spec(agent)],
-                scope: Scope::User,
+                scope,
                 daemon: Daemon::Keep,
                 commands: &Processes,
             };
@@ -318,7 +333,7 @@ mod every_agent {
             home.install(spec.name).unwrap();
             for (path, text) in files(home.folder.path()) {
                 let path = path.strip_prefix(home.folder.path()).unwrap().display().to_string();
-                let is_long = path.ends_with(".js") || path.ends_with(".md");
+                let is_long = [".js", ".ts", ".md"].iter().any(|end| path.ends_with(end));
                 let text = if is_long { "(a whole file)\n".into() } else { String::from_utf8(text).unwrap() };
                 told.push_str(&format!("=== {} {path}\n{text}", spec.name));
             }
@@ -363,6 +378,52 @@ mod every_agent {
             let error = format!("{:#}", home.install(agent).unwrap_err());
             assert!(error.contains(why) && error.contains("nothing was changed"), "{agent}: {error}");
             assert_eq!(files(home.folder.path()), before, "{agent}");
+        }
+    }
+
+    #[test]
+    fn a_program_with_an_events_name_stays() {
+        let home = Home::with("cline", "PostToolUse", ".cline/hooks/PostToolUse");
+        let before = files(home.folder.path());
+        let said = home.install("cline").unwrap();
+        assert!(said.contains("~/.cline/hooks/PostToolUse is yours and stays"), "{said}");
+        let hook = home.folder.path().join(".cline/hooks/TaskStart");
+        assert_eq!(fs::metadata(&hook).unwrap().permissions().mode() & 0o777, 0o700);
+        assert!(fs::read_to_string(&hook).unwrap().ends_with("exec /opt/bin/recall-shim cline TaskStart\n"));
+        assert!(files(home.folder.path()).len() > 5);
+        home.uninstall("cline");
+        assert_eq!(files(home.folder.path()), before);
+    }
+
+    #[test]
+    fn an_agent_whose_hooks_have_no_file_yet_is_left_out() {
+        let home = Home::new("/nonexistent");
+        let said = home.install("kiro").unwrap();
+        assert_eq!(said, "Kiro CLI: has no file that could have hooks yet; left out.\n");
+        assert!(files(home.folder.path()).is_empty());
+    }
+
+    #[test]
+    fn a_project_gets_a_rule_where_an_agent_has_no_skills() {
+        for (agent, rule, start) in [
+            ("cursor", ".cursor/rules/recall.mdc", "---\nalwaysApply: false\ndescription: Ask the memory"),
+            (
+                "windsurf",
+                ".windsurf/rules/recall.md",
+                "---\ntrigger: model_decision\ndescription: Ask the memory",
+            ),
+            ("cline", ".clinerules/recall.md", "<!-- written by"),
+        ] {
+            let home = Home::new("/nonexistent");
+            let shop = home.folder.path().join("shop");
+            fs::create_dir(&shop).unwrap();
+            home.install_into(agent, Scope::Project(&shop)).unwrap();
+            let text = fs::read_to_string(shop.join(rule)).unwrap();
+            assert!(text.starts_with(start) && text.contains("recall search"), "{agent}: {text}");
+            home.uninstall_from(agent, Scope::Project(&shop));
+            assert!(files(home.folder.path()).is_empty(), "{agent}");
+            home.install(agent).unwrap();
+            assert!(!home.folder.path().join(rule).exists(), "{agent}: only a project has it");
         }
     }
 

@@ -5,7 +5,7 @@ use recall_protocol::query::{Explain, Filter, Mark, Remember, Search, Session, T
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{ask, shown};
+use super::{ask, is_not_found, shown};
 use crate::app::answers::found::{SearchResult, TimelineItem};
 use crate::app::clock;
 use crate::cli::ctl::session as session_text;
@@ -19,6 +19,8 @@ use crate::config::McpWriting;
 const MOST: u32 = 100;
 const NEWEST: &str = "kind:observation";
 const NOTHING: &str = "Nothing found.";
+const NEW: &str =
+    "Nothing is remembered of this project yet. With all = true, search looks in every project.";
 
 /// An id as models write it.
 #[derive(Debug, Deserialize)]
@@ -37,6 +39,23 @@ impl Id {
     }
 }
 
+/// One name or several, as models write them. Of several the first is looked for.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Names {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl Names {
+    fn first(&self) -> Option<&str> {
+        match self {
+            Self::One(name) => Some(name),
+            Self::Several(names) => names.first().map(String::as_str),
+        }
+    }
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct SearchCall {
@@ -45,7 +64,7 @@ pub(super) struct SearchCall {
     #[serde(rename = "type", alias = "obs_type")]
     kind: Option<String>,
     #[serde(alias = "files")]
-    file: Option<String>,
+    file: Option<Names>,
     #[serde(alias = "dateStart")]
     since: Option<String>,
     project: Option<String>,
@@ -137,7 +156,7 @@ impl Call {
                 search(SearchCall { query: NEWEST.to_owned(), limit, ..SearchCall::default() }, folder)
             }
             Self::FileHistory(call) => {
-                let file = Some(call.path);
+                let file = Some(Names::One(call.path));
                 search(SearchCall { query: NEWEST.to_owned(), file, ..SearchCall::default() }, folder)
             }
             Self::Remember(call) => remember(call, folder),
@@ -148,10 +167,16 @@ impl Call {
 
 fn search(call: SearchCall, folder: &str) -> anyhow::Result<String> {
     let mut text = call.query;
-    for (key, value) in [("type", &call.kind), ("file", &call.file)] {
-        if let Some(value) = value {
-            text.push_str(&format!(" {key}:\"{}\"", value.replace('"', "")));
-        }
+    let kind = call.kind.as_deref().map(|name| match name {
+        // Another memory's tools name the kind of what is looked for here.
+        "observations" => ("kind", "observation"),
+        "sessions" => ("kind", "summary"),
+        "prompts" => ("kind", "prompt"),
+        name => ("type", name),
+    });
+    let file = call.file.as_ref().and_then(Names::first).map(|name| ("file", name));
+    for (key, value) in kind.into_iter().chain(file) {
+        text.push_str(&format!(" {key}:\"{}\"", value.replace('"', "")));
     }
     let project = match (call.all, call.project) {
         (true, _) => None,
@@ -161,9 +186,20 @@ fn search(call: SearchCall, folder: &str) -> anyhow::Result<String> {
     let since_ms = call.since.as_deref().map(filter::since).transpose()?;
     let limit = Some(call.limit.unwrap_or(20).min(MOST));
     let filter = Filter { project, since_ms, limit };
-    let found = ask(Search { text, filter, explain: Explain::No, folder: Some(folder.to_owned()) })?;
+    let is_here = filter.project.as_deref() == Some(folder);
+    let found = match ask(Search { text, filter, explain: Explain::No, folder: Some(folder.to_owned()) }) {
+        Err(_) if is_here && is_new(folder) => return Ok(NEW.to_owned()),
+        found => found?,
+    };
     let lines: Vec<String> = found.results.iter().map(result_line).collect();
     Ok(if lines.is_empty() { NOTHING.to_owned() } else { lines.join("\n") })
+}
+
+/// Whether nothing is known of the project yet, which is no mistake of the model's.
+fn is_new(folder: &str) -> bool {
+    let filter = Filter { project: Some(folder.to_owned()), since_ms: None, limit: Some(1) };
+    let newest = Search { text: NEWEST.to_owned(), filter, explain: Explain::No, folder: None };
+    ask(newest).is_err_and(|error| is_not_found(&error))
 }
 
 fn result_line(found: &SearchResult) -> String {
@@ -179,7 +215,10 @@ fn timeline(call: TimelineCall, folder: &str) -> anyhow::Result<String> {
         (Some(id), _) => id.text(),
         (None, Some(query)) => {
             let filter = Filter { project: Some(folder.to_owned()), since_ms: None, limit: Some(1) };
-            let found = ask(Search { text: query, filter, explain: Explain::No, folder: None })?;
+            let found = match ask(Search { text: query, filter, explain: Explain::No, folder: None }) {
+                Err(_) if is_new(folder) => return Ok(NEW.to_owned()),
+                found => found?,
+            };
             match found.results.first() {
                 Some(best) => best.id.0.to_string(),
                 None => return Ok(NOTHING.to_owned()),
@@ -198,13 +237,24 @@ fn timeline(call: TimelineCall, folder: &str) -> anyhow::Result<String> {
 }
 
 fn get(call: IdsCall, folder: &str) -> anyhow::Result<String> {
-    let mut items = Vec::new();
+    let (mut items, mut missing) = (Vec::new(), Vec::new());
     for id in call.ids.into_iter().take(MOST as usize) {
-        items.extend(shown(&id.text(), folder)?);
+        match shown(&id.text(), folder) {
+            Ok(found) => items.extend(found),
+            Err(error) => missing.push(error),
+        }
+    }
+    // One wrong id does not cost the others.
+    if items.is_empty() {
+        return Err(missing
+            .into_iter()
+            .next()
+            .unwrap_or_else(|| anyhow::anyhow!("get_observations needs ids")));
     }
     let mut text = Vec::new();
     show::tell(&mut text, items)?;
-    Ok(plain(&text))
+    let notes: String = missing.iter().map(|error| format!("\n{error}.\n")).collect();
+    Ok(plain(&text) + &notes)
 }
 
 /// An overview of a session.

@@ -12,6 +12,7 @@ use anyhow::Context;
 use clap::Args;
 use recall_protocol::paths::Paths;
 use recall_protocol::query::{Filter, Sessions, Show};
+use recall_protocol::wire::ErrorKind;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, GetPromptRequestParams,
     GetPromptResponse, GetPromptResult, Implementation, ListPromptsResult, ListResourcesResult,
@@ -109,10 +110,18 @@ fn protocol_error(error: &anyhow::Error) -> ErrorData {
     let failure = error.chain().find_map(|cause| cause.downcast_ref::<Failure>());
     let hint = failure.and_then(|failure| failure.hint.as_deref()).unwrap_or_default();
     let text = format!("{error}. {hint}").trim().to_owned();
-    match failure.map(|failure| failure.kind) {
-        Some(ExitKind::Usage) => ErrorData::invalid_params(text, None),
+    match failure.map(|failure| (failure.kind, failure.refusal)) {
+        Some((ExitKind::Usage, _) | (_, Some(ErrorKind::NotFound | ErrorKind::Invalid))) => {
+            ErrorData::invalid_params(text, None)
+        }
         _ => ErrorData::internal_error(text, None),
     }
+}
+
+/// Whether the daemon does not have what was named.
+fn is_not_found(error: &anyhow::Error) -> bool {
+    let failure = error.chain().find_map(|cause| cause.downcast_ref::<Failure>());
+    failure.is_some_and(|failure| failure.refusal == Some(ErrorKind::NotFound))
 }
 
 async fn blocking<T: Send + 'static>(
@@ -187,7 +196,11 @@ impl ServerHandler for Server {
         let Some(id) = uri.strip_prefix("recall://session/").map(str::to_owned) else {
             return Err(ErrorData::resource_not_found(format!("There is no resource {uri:?}."), None));
         };
-        let text = blocking(move || calls::session(&id)).await.map_err(|error| protocol_error(&error))?;
+        let text =
+            blocking(move || calls::session(&id)).await.map_err(|error| match is_not_found(&error) {
+                true => ErrorData::resource_not_found(error.to_string(), None),
+                false => protocol_error(&error),
+            })?;
         Ok(ReadResourceResult::new(vec![ResourceContents::text(text, uri)]).into())
     }
 

@@ -177,6 +177,14 @@ impl Key {
         }
     }
 
+    /// The names of which it takes one or several.
+    pub fn choices(&self) -> Option<&'static [&'static str]> {
+        match self.kind {
+            Choice(names) | Choices(names) => Some(names),
+            Switch | Number | Dollars | Text | Texts => None,
+        }
+    }
+
     fn range(&self) -> Option<(i64, i64)> {
         let of_all = Written::default().ranges();
         let (_, _, range) = of_all.into_iter().find(|(name, ..)| *name == self.name)?;

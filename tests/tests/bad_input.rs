@@ -268,7 +268,7 @@ fn a_broken_config_is_named_and_stops_nobody() {
     let config = report["findings"].as_array().unwrap().iter().find(|each| each["area"] == "config").unwrap();
     assert_eq!(config["health"], "bad", "{config}");
     let what = config["what"].as_str().unwrap();
-    assert!(what.contains("config.toml, line 3, column 1: unknown field `batch_idle`"), "{what}");
+    assert!(what.contains("config.toml, line 3, column 1: unknown key `batch_idle` in [timers]"), "{what}");
     // It runs on the defaults.
     stage.discount_session("first");
     stage.flush();

@@ -124,6 +124,20 @@ pub fn hang(line: &str, start: usize, indent: usize, width: usize) -> String {
     out
 }
 
+/// The first lines of a text that begins at column `indent` and goes on there; an ellipsis tells of more. In a pipe, where
+/// the width is unbounded, all of it.
+pub fn first_lines(text: &str, indent: usize, width: usize, most: usize) -> String {
+    let lines = hang(text, indent, indent, width);
+    let end = lines.match_indices('\n').nth(most - 1).map(|(end, _)| end);
+    let Some(shown) = end.and_then(|end| lines.get(..end)) else { return lines };
+    // Room for the ellipsis, and no colour that goes on.
+    let last = shown.rfind('\n').map_or(0, |end| end + 1);
+    let fits = columns(shown.get(last..).unwrap_or_default()) + 2 <= width;
+    let shown = if fits { shown } else { shown.rsplit_once(' ').map_or(shown, |(before, _)| before) };
+    let ended = if shown.contains('\u{1b}') { "\u{1b}[0m" } else { "" };
+    format!("{}{ended} …", shown.trim_end_matches([' ', '…']))
+}
+
 /// The columns that a text takes, without its colours.
 pub fn columns(text: &str) -> usize {
     let (mut columns, mut inside) = (0, false);
@@ -153,6 +167,15 @@ mod tests {
         assert_eq!(fit("日本 日本 日本", 9), "日本 日本\n日本");
         assert_eq!(hang("one two", 5, 5, 10), "one\n     two");
         assert_eq!(fit("- one two\n", 7), "- one\n  two\n");
+    }
+
+    #[test]
+    fn only_the_first_lines_are_shown() {
+        assert_eq!(first_lines("one two three four", 2, 9, 2), "one two\n  three …");
+        assert_eq!(first_lines("one two three four", 2, 9, 1), "one …");
+        assert_eq!(first_lines("one two", 2, 9, 1), "one two");
+        assert_eq!(first_lines("one two", 2, usize::MAX, 1), "one two");
+        assert_eq!(first_lines("\u{1b}[1mone two\u{1b}[0m three", 0, 7, 1), "\u{1b}[1mone\u{1b}[0m …");
     }
 
     proptest! {

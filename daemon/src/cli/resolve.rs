@@ -5,6 +5,7 @@ use std::io::Write;
 
 use clap::Args;
 use recall_protocol::query::{Explain, Filter, Mark, Search, Validity};
+use serde_json::json;
 
 use super::candidates;
 use super::client::{Client, Start};
@@ -27,8 +28,11 @@ pub struct ResolveArgs {
     #[arg(long, requires = "query", default_value = ".", add = candidates::projects())]
     project: String,
     /// Do not ask for confirmation
-    #[arg(long, requires = "query")]
+    #[arg(long, short, requires = "query", conflicts_with = "dry_run")]
     yes: bool,
+    /// Show what would be marked, and change nothing
+    #[arg(long, requires = "query")]
+    dry_run: bool,
     /// Mark it as active again
     #[arg(long, visible_alias = "undo")]
     reopen: bool,
@@ -43,6 +47,7 @@ pub fn run(args: &ResolveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let ids = match &args.query {
         None => args.id.clone(),
         Some(query) => match found(&mut client, args, query, validity, out)? {
+            ids if ids.is_empty() && args.json => return Ok(writeln!(out, "{}", json!({"items": []}))?),
             ids if ids.is_empty() => return Ok(()),
             ids => ids,
         },
@@ -73,8 +78,10 @@ fn found(
     let is_wanted = |status: &str| (status == "active") == (validity == Validity::Resolved);
     let wanted: Vec<_> =
         found.results.iter().filter(|result| result.status.as_deref().is_some_and(is_wanted)).collect();
-    if wanted.is_empty() {
+    if wanted.is_empty() && !args.json {
         writeln!(out, "No observation is found that would change.")?;
+    }
+    if wanted.is_empty() {
         return Ok(Vec::new());
     }
     if !args.json {
@@ -87,7 +94,11 @@ fn found(
         Validity::Active => ("Reopen", counted(wanted.len(), "observation", "observations")),
     };
     let mut input = std::io::stdin().lock();
-    let consent = if args.yes { Consent::Given } else { Consent::at_terminal(&mut input) };
+    let consent = match (args.dry_run, args.yes) {
+        (true, _) => Consent::ShowOnly,
+        (false, true) => Consent::Given,
+        (false, false) => Consent::at_terminal(&mut input),
+    };
     match consent.obtain(&format!("{verb} {count}?"), out)? {
         Answer::Leave => Ok(Vec::new()),
         Answer::Go => Ok(wanted.iter().map(|result| result.id.0.row.to_string()).collect()),

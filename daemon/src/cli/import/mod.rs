@@ -233,11 +233,23 @@ impl Counts {
     }
 }
 
+impl Counts {
+    /// Whether no source had anything.
+    fn is_nothing(&self) -> bool {
+        let seen = self.known + self.left_out + self.empty + self.other + self.unreadable_lines;
+        seen == 0 && self.unreadable_files.is_empty() && self.rows.is_none()
+    }
+}
+
 fn tell(out: &mut dyn Write, counts: &Counts, args: &ImportArgs) -> std::io::Result<()> {
     let sessions = counted(counts.sessions, "session", "sessions");
     let folders = counted(counts.projects.len(), "folder", "folders");
     let prompts = counted(counts.prompts, "prompt", "prompts");
     match (args.dry_run, counts.sessions) {
+        (_, 0) if counts.is_nothing() => writeln!(
+            out,
+            "No recorded sessions were found. If they lie elsewhere, name the place: `recall import claude-code FOLDER`."
+        )?,
         (true, 0) if counts.rows.is_some() => {}
         (true, _) => writeln!(out, "Found {sessions} of {folders} with {prompts}. Nothing was stored.")?,
         (false, 0) if counts.rows.is_some() => {}

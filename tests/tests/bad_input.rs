@@ -206,6 +206,19 @@ fn nobody_is_there() {
     assert!(!stage.home().join("data/recall.db").exists(), "ctl starts nothing");
 }
 
+/// What people use daily works without one.
+#[test]
+fn a_pause_starts_the_daemon_and_holds() {
+    let stage = Stage::new();
+    let said = stage.recall(["pause"]);
+    assert_eq!((said.code(), said.stderr.as_str()), (0, ""), "{said:?}");
+    assert_eq!(stage.recall(["ctl", "stop"]).code(), 0);
+    let said = stage.recall(["sessions"]);
+    assert!(said.stdout.starts_with("No sessions yet."), "{said:?}");
+    assert!(stage.recall(["status"]).stdout.contains("Paused until `recall resume`"));
+    assert_eq!(stage.recall(["ctl", "stop"]).code(), 0);
+}
+
 #[test]
 fn a_search_starts_the_daemon_and_answers() {
     let stage = Stage::new();

@@ -199,6 +199,26 @@ impl Command {
         }
     }
 
+    /// Whether the command tells a person line by line what it does. What scripts read stays as it is, and so does a
+    /// difference of settings.
+    fn is_told(&self) -> bool {
+        match self {
+            Self::Import(_)
+            | Self::Demo(_)
+            | Self::Remember(_)
+            | Self::Edit(_)
+            | Self::Pin(_)
+            | Self::Undo(_)
+            | Self::Resolve(_) => true,
+            Self::Forget(_) | Self::Pause(_) | Self::Resume(_) | Self::Guard(_) | Self::Model(_) => true,
+            Self::Ctl(command) => !matches!(command, ctl::CtlCommand::Events(_)),
+            Self::Config(command) => {
+                !matches!(command, config::ConfigCommand::Get(_) | config::ConfigCommand::Path(_))
+            }
+            _ => false,
+        }
+    }
+
     /// Whether the command also warns about events that cannot be stored or were lost.
     fn warns(&self) -> bool {
         // The doctor reports it in detail, nobody reads the daemon's output, and a shell reads the completion
@@ -251,7 +271,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         let fitted = page::width().map_or_else(|| text.to_string(), |width| page::fit(&text, width));
         page::print(&fitted, paging).map_err(anyhow::Error::from).and(outcome)
     } else {
-        let mut out = anstream::AutoStream::auto(std::io::stdout().lock());
+        let is_told = parsed.command.is_told() && !asks_for_json(&matches);
+        let out = anstream::AutoStream::auto(std::io::stdout().lock());
+        let mut out = page::Fitted::new(out, page::width().filter(|_| is_told));
         dispatch(parsed.command, &mut out).and_then(|()| Ok(out.flush()?))
     };
     if warns {

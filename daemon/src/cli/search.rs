@@ -31,7 +31,7 @@ pub struct SearchArgs {
     /// Show how each score was computed
     #[arg(long)]
     explain: bool,
-    /// Write JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

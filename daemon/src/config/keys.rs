@@ -265,8 +265,8 @@ mod tests {
     fn known_of(table: &str) -> Vec<String> {
         let text = if table.is_empty() { "zzz = 1\n".to_owned() } else { format!("[{table}]\nzzz = 1\n") };
         let what = reading::read(&text).problems.remove(0).what;
-        let (_, known) = what.split_once("expected ").unwrap();
-        known.split('`').skip(1).step_by(2).filter(|name| *name != "zzz").map(str::to_owned).collect()
+        let (_, known) = what.split_once("it must be one of ").unwrap();
+        known.split(", ").map(|name| name.trim_matches(['`', '[', ']']).to_owned()).collect()
     }
 
     #[test]

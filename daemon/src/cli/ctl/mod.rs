@@ -36,13 +36,13 @@ pub enum CtlCommand {
     Flush(flush::FlushArgs),
     /// Copy the database to a file
     Backup(upkeep::BackupArgs),
-    /// Go on with a backup; the present database is kept aside
+    /// Replace the database with a backup; the present one is kept aside
     Restore(upkeep::RestoreArgs),
     /// Look for damage in the database and the index
     Check(upkeep::CheckArgs),
     /// Forget old sessions
     Prune(upkeep::PruneArgs),
-    /// Build the search index again
+    /// Rebuild the search index
     Reindex(upkeep::ReindexArgs),
     /// Stop recording and injecting for a while
     Pause(pause::PauseArgs),

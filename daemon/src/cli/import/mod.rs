@@ -47,12 +47,6 @@ const MOST_NAMED: usize = 10;
 ///
 /// Their dates are kept. Notes are made of them without any model. Repeating it adds only what is new.
 #[derive(Debug, Default, Args)]
-#[command(after_help = "Examples:
-  recall import                          everything that is found
-  recall import --dry-run                only say what there is
-  recall import claude-code --since 30d
-  recall import codex ~/backup/sessions
-  recall import recall memory.jsonl      what `recall export` wrote")]
 pub struct ImportArgs {
     /// Whose sessions: an agent's, claude-mem's database, or an export of recall [default: all that is found]
     #[arg(value_parser = sources())]
@@ -68,7 +62,7 @@ pub struct ImportArgs {
     /// Count what there is and store nothing
     #[arg(long)]
     dry_run: bool,
-    /// Write JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

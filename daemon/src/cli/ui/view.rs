@@ -22,10 +22,10 @@ const NAME: &str = " recall  ";
 const GAP: &str = "  ";
 
 const HELP: &str = "\
-/          search as you type          Tab   observations, sessions, threads
+/          search as you type          Tab   the next tab
 ↑ ↓ j k    move                        a     this project or all
 Enter →    open, or read the detail    t     timeline around the item
-Esc ←      back                        T     what was said of the same before
+Esc ←      back                        T     thread of the observation
 g G        first, last                 r     resolve or reopen
 q          leave                       p     pin, or pin no longer
 ?          this help                   f     forget

@@ -176,7 +176,7 @@ fn every_setting_is_taken_up_while_the_daemon_runs() {
             "[capture]\nskip_tools = ['Read']\n[durability]\nsync = 'normal'\n[timers]\nbatch_idle_s = 9\n\
              housekeeping_s = 9\n[gateway]\nenabled = true\n[telemetry]\notlp_endpoint = 'http://127.0.0.1:1'\n\
              [compression]\nbackend = 'openai'\nmodel = 'm'\nbase_url = 'http://127.0.0.1:1'\n\
-             [[subscribe]]\nevents = ['prompt_received']\ncommand = ['sh', '-c', '''{script}''']\n"
+             [[subscribe]]\nevents = ['message_received']\ncommand = ['sh', '-c', '''{script}''']\n"
         ),
     );
     stage.flush();

@@ -157,6 +157,9 @@ fn all_that_a_search_finds_is_resolved() {
     let said = stage.recall(["resolve", "--query", "flag", "--reopen", "--dry-run"]);
     assert!(said.code() == 0 && said.stdout.ends_with("Dry run; nothing was changed.\n"), "{said:?}");
     assert_eq!(observation(&stage, "1")["status"], "resolved");
+    let said = stage.recall(["resolve", "3", "--dry-run"]);
+    assert_eq!(said.stdout, "#3 Carts are green\nDry run; nothing was changed.\n", "{said:?}");
+    assert_eq!(observation(&stage, "3")["status"], "active");
     assert_eq!(stage.recall(["undo"]).code(), 0);
     let said = stage.recall(["resolve", "--query", "flag", "--reopen", "--yes"]);
     assert!(said.stdout.contains(" is active"), "{said:?}");

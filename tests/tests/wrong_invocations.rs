@@ -8,7 +8,7 @@ use recall_tests::Stage;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 /// Nothing goes on stdout but help that was asked for; usage errors end with 2, refusals with 1.
-const WRONG: [(&[&str], i32, &str); 70] = [
+const WRONG: [(&[&str], i32, &str); 69] = [
     (&["serach", "cart"], 2, "a similar subcommand exists: 'search'"),
     (&["sesions"], 2, "a similar subcommand exists: 'sessions'"),
     (&["confg", "list"], 2, "a similar subcommand exists: 'config'"),
@@ -55,7 +55,6 @@ const WRONG: [(&[&str], i32, &str); 70] = [
     (&["resolve"], 2, "For example: recall resolve 12"),
     (&["resolve", "banana"], 1, "\"banana\" is no id."),
     (&["resolve", "9999"], 1, "There is no observation 9999."),
-    (&["resolve", "1", "--dry-run"], 2, "cannot be used with"),
     (&["resolve", "--query", "cart", "--yes", "--dry-run"], 2, "cannot be used with"),
     (&["forget"], 2, "Use ids, --session, --project"),
     (&["forget", "1"], 2, "Use --yes to confirm, or --dry-run to see the changes."),

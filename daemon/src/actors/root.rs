@@ -320,6 +320,7 @@ impl RootState {
             }
             self.start_again(me, *child).await?;
         }
+        self.services.config.set_applied();
         tracing::info!(restarted = ?concerned, "applied a change of the configuration");
         Ok(())
     }

@@ -3,7 +3,7 @@
 //! An actor takes its settings when it starts. Whoever supervises the actors learns of a change here, restarts those that
 //! it concerns, and says so.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -17,17 +17,22 @@ const APPLIED_WITHIN: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 pub struct CurrentConfig {
     read: watch::Sender<Arc<Config>>,
-    in_force: watch::Sender<Arc<Config>>,
+    in_force: Arc<RwLock<Arc<Config>>>,
+    applied: watch::Sender<Arc<Config>>,
 }
 
 impl CurrentConfig {
     pub fn new(config: &Config) -> Self {
         let config = Arc::new(config.clone());
-        Self { read: watch::Sender::new(Arc::clone(&config)), in_force: watch::Sender::new(config) }
+        Self {
+            read: watch::Sender::new(Arc::clone(&config)),
+            in_force: Arc::new(RwLock::new(Arc::clone(&config))),
+            applied: watch::Sender::new(config),
+        }
     }
 
     pub fn get(&self) -> Arc<Config> {
-        Arc::clone(&self.in_force.borrow())
+        Arc::clone(&self.in_force.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The file says something else now.
@@ -46,17 +51,22 @@ impl CurrentConfig {
         self.read.subscribe()
     }
 
-    /// The daemon works by this one from here on.
+    /// What starts from here on works by this one.
     pub fn set_in_force(&self, config: Arc<Config>) {
-        self.in_force.send_replace(config);
+        *self.in_force.write().unwrap_or_else(PoisonError::into_inner) = config;
+    }
+
+    /// All work by the one in force.
+    pub fn set_applied(&self) {
+        self.applied.send_replace(self.get());
     }
 
     /// Each change that was applied.
     pub fn applied(&self) -> watch::Receiver<Arc<Config>> {
-        self.in_force.subscribe()
+        self.applied.subscribe()
     }
 
-    /// Waits until what was read is in force.
+    /// Waits until all work by what was read.
     pub async fn settle(&self) {
         let wanted = Arc::clone(&self.read.borrow());
         let mut applied = self.applied();
@@ -80,6 +90,8 @@ mod tests {
         assert!(changes.has_changed().unwrap());
         assert_eq!(current.get().retention_days, 0);
         current.set_in_force(Arc::clone(&changes.borrow_and_update()));
+        assert_eq!(current.applied().borrow().retention_days, 0);
+        current.set_applied();
         current.settle().await;
         assert_eq!(current.get().retention_days, 7);
     }

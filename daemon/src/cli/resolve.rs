@@ -4,7 +4,7 @@
 use std::io::Write;
 
 use clap::Args;
-use recall_protocol::query::{Explain, Filter, Mark, Search, Validity};
+use recall_protocol::query::{Explain, Filter, Mark, Search, Show, Validity};
 use serde_json::json;
 
 use super::candidates;
@@ -12,6 +12,7 @@ use super::client::{Client, Start};
 use super::consent::{Answer, Consent};
 use super::filter;
 use super::terminal::{ACCENT, counted};
+use crate::app::answers::found::ShownItem;
 
 /// Observations that one command marks.
 const MOST: u32 = 100;
@@ -28,10 +29,10 @@ pub struct ResolveArgs {
     #[arg(long, requires = "query", default_value = ".", add = candidates::projects())]
     project: String,
     /// Do not ask for confirmation
-    #[arg(long, short, requires = "query", conflicts_with = "dry_run")]
+    #[arg(long, short, conflicts_with = "dry_run")]
     yes: bool,
     /// Show what would be marked, and change nothing
-    #[arg(long, requires = "query")]
+    #[arg(long)]
     dry_run: bool,
     /// Mark it as active again
     #[arg(long, visible_alias = "undo")]
@@ -45,6 +46,7 @@ pub fn run(args: &ResolveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let validity = if args.reopen { Validity::Active } else { Validity::Resolved };
     let mut client = Client::connect(Start::IfNeeded)?;
     let ids = match &args.query {
+        None if args.dry_run => return would_mark(&mut client, args, out),
         None => args.id.clone(),
         Some(query) => match found(&mut client, args, query, validity, out)? {
             ids if ids.is_empty() && args.json => return Ok(writeln!(out, "{}", json!({"items": []}))?),
@@ -61,6 +63,23 @@ pub fn run(args: &ResolveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         writeln!(out, "{ACCENT}#{}{ACCENT:#} is {}: {}", item.id, item.status, item.title)?;
     }
     Ok(())
+}
+
+/// Shows the observations that were named, and marks none.
+fn would_mark(client: &mut Client, args: &ResolveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let mut items = Vec::new();
+    for id in &args.id {
+        items.extend(client.ask(Show { id: id.clone(), folder: None })?.read()?.items);
+    }
+    if args.json {
+        return Ok(writeln!(out, "{}", json!({"items": items}))?);
+    }
+    for item in &items {
+        if let ShownItem::Observation(item) = item {
+            writeln!(out, "{ACCENT}#{}{ACCENT:#} {}", item.id, item.title)?;
+        }
+    }
+    Consent::ShowOnly.obtain("", out).map(drop)
 }
 
 /// The observations that a search finds and that are not marked so yet, if the user agrees.

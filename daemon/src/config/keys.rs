@@ -263,7 +263,7 @@ mod tests {
 
     /// The names that the reader of a table knows.
     fn known_of(table: &str) -> Vec<String> {
-        let text = if table.is_empty() { "zzz = 1\n".to_owned() } else { format!("[{table}]\nzzz = 1\n") };
+        let text = if table.is_empty() { "[zzz]\n".to_owned() } else { format!("[{table}]\nzzz = 1\n") };
         let what = reading::read(&text).problems.remove(0).what;
         let (_, known) = what.split_once("it must be one of ").unwrap();
         known.split(", ").map(|name| name.trim_matches(['`', '[', ']']).to_owned()).collect()

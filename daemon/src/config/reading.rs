@@ -28,7 +28,8 @@ pub struct Problem {
 
 impl Problem {
     fn is_of_unknown_key(&self) -> bool {
-        self.what.starts_with("unknown key") || self.what.starts_with("unknown table")
+        ["unknown key", "unknown table"].iter().any(|known| self.what.starts_with(known))
+            || self.what.contains("stands outside of a table")
     }
 }
 
@@ -204,6 +205,13 @@ impl<'i> Reader<'i> {
             self.keep_pattern(&meant);
         }
         let at = section.span().start;
+        if !matches!(value.get_ref(), DeValue::Table(_)) {
+            let name = section.get_ref();
+            let meant = keys::Key::nearest(name).and_then(|key| key.rsplit_once('.'));
+            let meant = meant.map(|(table, key)| format!("; did you mean `{key}` in [{table}]?"));
+            return self
+                .problem(at, &format!("`{name}` stands outside of a table{}", meant.unwrap_or_default()));
+        }
         self.take(DeTable::from_iter([(section, value)]), at, "");
     }
 

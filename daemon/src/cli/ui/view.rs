@@ -14,6 +14,8 @@ use crate::memory::ids::Timestamp;
 
 /// From this width on, the detail stands beside the list and not beneath it.
 const BESIDE_FROM: u16 = 110;
+/// From this width on, the help has two columns.
+const TWO_COLUMNS_FROM: u16 = 80;
 const ID_WIDTH: usize = 7;
 const AGE_WIDTH: usize = 4;
 const KIND_WIDTH: usize = 11;
@@ -21,17 +23,46 @@ const KIND_WIDTH: usize = 11;
 const NAME: &str = " recall  ";
 const GAP: &str = "  ";
 
-const HELP: &str = "\
-/          search as you type          Tab   the next tab
-↑ ↓ j k    move                        a     this project or all
-Enter →    open, or read the detail    t     timeline around the item
-Esc ←      back                        T     thread of the observation
-g G        first, last                 r     resolve or reopen
-q          leave                       p     pin, or pin no longer
-?          this help                   f     forget
-                                       u     undo the last change
+/// The keys, in two columns where they fit.
+const KEYS: [[(&str, &str); 8]; 2] = [
+    [
+        ("/", "search as you type"),
+        ("↑ ↓ j k", "move"),
+        ("Enter →", "open, or read the detail"),
+        ("Esc ←", "back"),
+        ("g G", "first, last"),
+        ("Tab", "the next tab"),
+        ("a", "this project or all"),
+        ("q", "leave"),
+    ],
+    [
+        ("t", "timeline around the item"),
+        ("T", "thread of the observation"),
+        ("r", "resolve or reopen"),
+        ("p", "pin, or pin no longer"),
+        ("f", "forget"),
+        ("u", "undo the last change"),
+        ("?", "this help"),
+        ("", ""),
+    ],
+];
+const QUERY_HELP: &str = "A search takes \"phrases\", -without, type: kind: file: project: since:";
 
-A search takes \"phrases\", -without, type: kind: file: project: since:";
+fn help(width: u16) -> String {
+    let [first, second] = KEYS;
+    let line = |(key, what): (&str, &str)| format!("{key:<9}{what}");
+    let lines: Vec<String> = if width >= TWO_COLUMNS_FROM {
+        first
+            .into_iter()
+            .zip(second)
+            .map(|(left, right)| format!("{:<37}{}", line(left), line(right)))
+            .collect()
+    } else {
+        first.into_iter().chain(second).filter(|(key, _)| !key.is_empty()).map(line).collect()
+    };
+    let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
+    format!("{}\n\n{QUERY_HELP}", lines.join("\n"))
+}
 
 pub(super) fn draw(frame: &mut Frame, ui: &mut Ui, now: Timestamp) {
     let [head, body, foot] =
@@ -55,7 +86,7 @@ pub(super) fn draw(frame: &mut Frame, ui: &mut Ui, now: Timestamp) {
     draw_detail(frame, ui, inside);
     draw_foot(frame, ui, foot);
     match &ui.dialog {
-        Some(Dialog::Help) => draw_dialog(frame, "Keys", Text::raw(HELP)),
+        Some(Dialog::Help) => draw_dialog(frame, "Keys", Text::raw(help(frame.area().width))),
         Some(Dialog::Forget { text, .. }) => {
             let mut text = text.clone();
             text.push_line(Line::raw(""));
@@ -100,8 +131,13 @@ fn draw_head(frame: &mut Frame, ui: &Ui, area: Rect) {
     }
     title.push(Span::from(place).cyan());
     let title = Line::from(title);
+    let taken = title.width();
     frame.render_widget(title, tabs);
-    frame.render_widget(Line::from(format!("{scope} ")).dim().right_aligned(), tabs);
+    let scope = format!("{scope} ");
+    // Where they do not fit both, the place is of more use.
+    if taken + scope.width() < usize::from(tabs.width) {
+        frame.render_widget(Line::from(scope).dim().right_aligned(), tabs);
+    }
 
     let prompt = "  / ";
     let room = usize::from(query.width).saturating_sub(prompt.len() + 1);

@@ -54,7 +54,8 @@ fn a_user_follows_a_thread_and_pins_its_newest() {
     }
     let mut command = stage.command("recall");
     command.arg("ui");
-    let mut screen = Screen::of(command, SIZE);
+    // The list has the whole width.
+    let mut screen = Screen::of(command, (100, 30));
     screen.shows("Timeout of the gateway is 90 seconds");
     // Shift-Tab.
     screen.press("\x1b[Z");

@@ -156,7 +156,7 @@ fn entry(out: &mut dyn Write, result: &SearchResult, query: &Query, scope: Scope
     let status = status.map(|status| format!(", {status}")).unwrap_or_default();
     let elsewhere = terminal::elsewhere(result.made_on.elsewhere.as_deref());
     writeln!(out, "   {DIM}{kind}{project}, {time}{status}{DIM:#}{elsewhere}")?;
-    let snippet = beyond(&result.snippet, &result.title);
+    let snippet = beyond(&result.snippet, title);
     if !snippet.is_empty() {
         let snippet = highlighted(snippet, query, Style::new());
         writeln!(out, "   {}", page::first_lines(&snippet, INDENT, width, SNIPPET_LINES))?;
@@ -169,11 +169,14 @@ fn entry(out: &mut dyn Write, result: &SearchResult, query: &Query, scope: Scope
 
 /// What a snippet says beyond the title that it may begin with.
 fn beyond<'a>(snippet: &'a str, title: &str) -> &'a str {
-    let title = title.trim_end_matches('…');
+    let title = title.trim_end_matches(['…', ' ']);
     let text = snippet.trim_start_matches(['#', '*', '-', '>', ' ']);
     match text.strip_prefix(title) {
-        Some(rest) => rest.trim_start_matches(['*', '.', ':', '—', ' ']),
-        None => snippet,
+        // No word is broken.
+        Some(rest) if !rest.starts_with(char::is_alphanumeric) => {
+            rest.trim_start_matches(['*', '.', ':', '—', ' '])
+        }
+        _ => snippet,
     }
 }
 
@@ -245,6 +248,8 @@ mod tests {
         assert_eq!(beyond("### The hooks **Two** of them", "The hooks"), "Two** of them");
         assert_eq!(beyond("Rounding happens once.", "Rounding happens once."), "");
         assert_eq!(beyond("…after summing", "Rounding"), "…after summing");
+        assert_eq!(beyond("Both call `round` once.", "Both call …"), "`round` once.");
+        assert_eq!(beyond("Both call rounding.", "Both call round…"), "Both call rounding.");
     }
 
     #[test]

@@ -60,6 +60,15 @@ fn reading_commands() {
     shapes!(stage, "context_for_prompt", "context", "--prompt", "Why is rounding done once after summing?");
     shapes!(stage, "why", "why", "second-session");
     shapes!(stage, "why_observation", "why", "1");
+    // Whatever a session was given says to whom it was given.
+    let why = stage.json(["why", "second-session"]);
+    let items = why["injections"][0]["items"].as_array().unwrap();
+    let ids: Vec<String> = items.iter().map(|item| item["id"].to_string().replace('"', "")).collect();
+    assert!(ids.iter().any(|id| id.starts_with('p')), "{why}");
+    for id in ids {
+        let given = stage.json(["why", &id]);
+        assert_eq!(given["given"][0]["session_id"], "second-session", "{id}: {given}");
+    }
 }
 
 #[test]

@@ -193,7 +193,8 @@ pub fn show(out: &mut dyn Write, answer: &ForgetAnswer) -> std::io::Result<()> {
     let items = answer.items.as_deref().unwrap_or_default();
     for item in items {
         let id = terminal::id(item.id);
-        writeln!(out, "  {ACCENT}{id}{ACCENT:#} {DIM}{}{DIM:#} {}", terminal::kind(&item.kind), item.title)?;
+        let (kind, title) = (terminal::kind(&item.kind), terminal::whole_words(&item.title));
+        writeln!(out, "  {ACCENT}{id}{ACCENT:#} {DIM}{kind}{DIM:#} {title}")?;
     }
     let all: u64 = listed(answer).iter().map(|(count, ..)| count).sum();
     let more = all.saturating_sub(items.len() as u64);

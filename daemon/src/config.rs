@@ -572,10 +572,32 @@ mod tests {
     fn mistakes_are_named_with_their_line_or_key() {
         problem(
             "[timers]\nbatch_idle_s = 5\nbatch_idle = 3\n",
-            "line 3, column 1: unknown field `batch_idle`; did you mean `batch_idle_s`?",
+            "line 3, column 1: unknown key `batch_idle` in [timers]; did you mean `batch_idle_s`?",
         );
         problem("[context\n", "line 1");
         problem("\n\n[compression]\nbackend = \"magic\"\n", "line 4");
+        problem(
+            "[context]\nstart_tokens = \"many\"\n",
+            "line 2, column 16: context.start_tokens is \"many\"; it must be a whole number from 0 to 10000",
+        );
+        problem("[context]\nnotice = [1.5]\n", "context.notice is a list; it must be true or false");
+        problem("[context]\nstart_tokens = 1.5\n", "context.start_tokens is 1.5; it must be");
+        problem(
+            "[compresion]\nx = 1\n",
+            "line 1, column 2: unknown table [compresion]; did you mean [compression]?",
+        );
+        problem(
+            "[context]\nxyzzy = 1\n",
+            "unknown key `xyzzy` in [context]; it must be one of `start_tokens`",
+        );
+        // Of what counts as a whole, every mistake is named.
+        let text = "[compression]\nbackend = 'opnai'\nmodle = 'm'\nusd_per_day = -4\n";
+        problem(
+            text,
+            "compression.backend is \"opnai\"; did you mean \"openai\"? It must be one of extractive, ",
+        );
+        problem(text, "line 3, column 1: unknown key `modle` in [compression]; did you mean `model`?");
+        problem(text, "line 4, column 1: compression.usd_per_day is -4");
         problem("[timers]\nbatch_idle_s = 0\n[compression]\nconcurrency = 99\n", "timers.batch_idle_s is 0");
         problem(
             "[timers]\nbatch_idle_s = 0\n[compression]\nconcurrency = 99\n",

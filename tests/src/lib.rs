@@ -485,11 +485,13 @@ pub fn masked(value: &Value, stage: &Stage) -> Value {
 
 /// The same for what people read: times, durations, sizes and process ids.
 pub fn masked_text(text: &str, stage: &Stage) -> String {
-    const VARYING: [(&str, &str); 14] = [
+    const VARYING: [(&str, &str); 16] = [
         (r"\d{4}-\d\d-\d\dT[0-9:.]+Z", "[time]"),
         (r"\d{4}-\d\d-\d\d \d\d:\d\d", "[time]"),
         (r"\b\d+(\.\d+)? ms\b", "[n] ms"),
         (r"\bpid \d+", "pid [n]"),
+        (r"(?m)^\d{4}-\d\d-\d\d$", "[date]"),
+        (r"(?m)^  \d\d:\d\d  ", "  [min]  "),
         (r"\bup \d+ (s|min)\b", "up [time]"),
         (r"\b\d+(\.\d+)? (B|[KMG]iB)\b", "[bytes]"),
         (r"\bscore \d\.\d+", "score [n]"),
@@ -511,13 +513,14 @@ pub fn masked_text(text: &str, stage: &Stage) -> String {
 }
 
 fn mask(value: &Value, key: &str, stage: &Stage) -> Value {
-    const VARYING: [&str; 19] = [
+    const VARYING: [&str; 20] = [
         "uuid",
         "samples",
         "created_at",
         "started_at",
         "ended_at",
         "updated_at",
+        "edited_at",
         "suspended_for_ms",
         "at",
         "took_ms",

@@ -11,7 +11,7 @@ use regex::Regex;
 const SPELLINGS: &str = r#""(?:MultiEdit|Notebook\w+|Bash|PowerShell|Grep|Glob|WebFetch|WebSearch|AskUserQuestion|ExitPlanMode|TodoWrite|TaskCreate|TaskUpdate|ListMcpResourcesTool|SlashCommand|Skill|hook_event_name|tool_name|tool_input|tool_response|last_assistant_message|stop_hook_active|systemMessage|hookEventName|hookSpecificOutput|additionalContext|disableAllHooks|enabledPlugins)"|task-notification|system-reminder|worktrees/"#;
 
 /// What bears a name and is no agent's, and where it may stand.
-const NO_AGENT: [(&str, &str); 13] = [
+const NO_AGENT: [(&str, &str); 14] = [
     // A model's provider, which calls the program; and a model.
     (r"(?i)\bclaude[-_]?cli\b|ClaudeCli", ""),
     (r#""claude-haiku[^"]*""#, ""),
@@ -21,8 +21,9 @@ const NO_AGENT: [(&str, &str); 13] = [
     // Another memory, whose database names agents in its own words.
     (".*", "/import/claude_mem.rs"),
     (r"(?i)\bclaude[-_]mem\b", "/cli/import/"),
-    // Examples in its help.
+    // Examples in its help and its words.
     (r"recall import \S+", "/cli/import/mod.rs"),
+    (r"recall import \S+", "/cli/examples.rs"),
     // Endpoints of another memory's worker, which other programs call in its own words.
     (".*", "/server/http/hooks.rs"),
     (".*", "/server/http/routes.rs"),

@@ -206,6 +206,19 @@ fn nobody_is_there() {
     assert!(!stage.home().join("data/recall.db").exists(), "ctl starts nothing");
 }
 
+/// What people use daily works without one.
+#[test]
+fn a_pause_starts_the_daemon_and_holds() {
+    let stage = Stage::new();
+    let said = stage.recall(["pause"]);
+    assert_eq!((said.code(), said.stderr.as_str()), (0, ""), "{said:?}");
+    assert_eq!(stage.recall(["ctl", "stop"]).code(), 0);
+    let said = stage.recall(["sessions"]);
+    assert!(said.stdout.starts_with("No sessions yet."), "{said:?}");
+    assert!(stage.recall(["status"]).stdout.contains("Paused until `recall resume`"));
+    assert_eq!(stage.recall(["ctl", "stop"]).code(), 0);
+}
+
 #[test]
 fn a_search_starts_the_daemon_and_answers() {
     let stage = Stage::new();
@@ -268,7 +281,7 @@ fn a_broken_config_is_named_and_stops_nobody() {
     let config = report["findings"].as_array().unwrap().iter().find(|each| each["area"] == "config").unwrap();
     assert_eq!(config["health"], "bad", "{config}");
     let what = config["what"].as_str().unwrap();
-    assert!(what.contains("config.toml, line 3, column 1: unknown field `batch_idle`"), "{what}");
+    assert!(what.contains("config.toml, line 3, column 1: unknown key `batch_idle` in [timers]"), "{what}");
     // It runs on the defaults.
     stage.discount_session("first");
     stage.flush();

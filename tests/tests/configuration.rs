@@ -47,7 +47,7 @@ fn a_mistake_elsewhere_cancels_no_exclusion_and_everybody_says_so() {
     let told = stage.recall(["ctl", "status"]).stdout;
     assert!(
         told.contains(
-            "config.toml, line 5, column 1: unknown field `start_token`; did you mean `start_tokens`?"
+            "config.toml, line 5, column 1: unknown key `start_token` in [context]; did you mean `start_tokens`?"
         ),
         "{told}"
     );
@@ -130,16 +130,12 @@ fn what_keeps_things_out_is_taken_up_while_the_daemon_runs() {
     let stage = Stage::new().daemon();
     prompt(&stage, "one", "hello ACME-1");
     counts(&stage, 1, 0);
-    write(
-        &stage,
-        "[redaction]\nextra = ['ACME-\\d+']\n[context]\nstart_tokens = 70\n[timers]\nbatch_idle_s = 9\n",
-    );
+    write(&stage, "[redaction]\nextra = ['ACME-\\d+']\n[context]\nstart_tokens = 70\n");
     stage.flush();
     prompt(&stage, "two", "hello ACME-1");
     counts(&stage, 2, 0);
     let prompt_of = |id: &str| stage.json(["ctl", "session", id])["batches"][0]["prompt"].to_string();
     assert!(prompt_of("one").contains("ACME-1") && !prompt_of("two").contains("ACME-1"));
-    assert_eq!(stage.json(["ctl", "status"])["config"]["after_restart"], json!(["timers"]));
     write(&stage, EXCLUDE);
     stage.flush();
     prompt(&stage, "three", "hello");
@@ -157,6 +153,59 @@ fn what_keeps_things_out_is_taken_up_while_the_daemon_runs() {
     }
     prompt(&stage, "five", "hello");
     counts(&stage, 3, 2);
+}
+
+/// Also what an actor takes when it starts: the actor is restarted, and the daemon and its sessions go on.
+#[test]
+fn every_setting_is_taken_up_while_the_daemon_runs() {
+    let stage = Stage::new().daemon();
+    let pid = stage.daemon_pid();
+    let read = |session: &str, id: &str| {
+        let call = json!({"tool_name": "Read", "tool_use_id": id, "prompt_id": session,
+            "tool_input": {"file_path": stage.project().join("notes.md")}, "tool_response": {"content": "the text"}});
+        stage.hook(&stage.event(session, "PostToolUse", call));
+    };
+    prompt(&stage, "one", "hello");
+    read("one", "t1");
+    stage.flush();
+    let said = stage.user_home().join("said");
+    let script = format!("cat >>'{}'", said.display());
+    write(
+        &stage,
+        &format!(
+            "[capture]\nskip_tools = ['Read']\n[durability]\nsync = 'normal'\n[timers]\nbatch_idle_s = 9\n\
+             housekeeping_s = 9\n[gateway]\nenabled = true\n[telemetry]\notlp_endpoint = 'http://127.0.0.1:1'\n\
+             [compression]\nbackend = 'openai'\nmodel = 'm'\nbase_url = 'http://127.0.0.1:1'\n\
+             [[subscribe]]\nevents = ['message_received']\ncommand = ['sh', '-c', '''{script}''']\n"
+        ),
+    );
+    stage.flush();
+    let status = stage.json(["ctl", "status"]);
+    assert_eq!(status["compression"]["backend"], "openai:m", "{status}");
+    assert_eq!(status["telemetry"]["endpoint"], "http://127.0.0.1:1", "{status}");
+    assert!(stage.home().join("run/gateway.json").exists());
+    // A session that was live before goes on.
+    read("one", "t2");
+    prompt(&stage, "two", "and goodbye");
+    stage.flush();
+    let session = stage.json(["ctl", "session", "one"]);
+    let calls = session["batches"][0]["activities"].as_array().unwrap();
+    assert!(calls.len() == 1 && session["batches"][0]["prompt"] == "hello", "{session}");
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !std::fs::read_to_string(&said).unwrap_or_default().contains("\"two\"") {
+        assert!(Instant::now() < deadline, "the new subscription is not told");
+    }
+    // And back.
+    write(&stage, "");
+    stage.flush();
+    let status = stage.json(["ctl", "status"]);
+    assert_eq!(status["compression"]["backend"], "extractive", "{status}");
+    assert_eq!((&status["telemetry"]["endpoint"], &status["pid"]), (&json!(null), &json!(pid)), "{status}");
+    assert!(!stage.home().join("run/gateway.json").exists());
+    read("one", "t3");
+    stage.flush();
+    let session = stage.json(["ctl", "session", "one"]);
+    assert_eq!(session["batches"][0]["activities"].as_array().unwrap().len(), 2, "{session}");
 }
 
 #[test]

@@ -32,6 +32,8 @@ fn an_edit_replaces_the_text_and_is_taken_back() {
     assert!(said.stdout.contains("#1 now says: The staging gateway recycles idle"), "{said:?}");
     let edited = observation(&stage, "1");
     assert_eq!((&edited["type"], &edited["origin"]), (&json!("decision"), &json!("user")));
+    assert!(edited["edited_at"].is_string(), "{edited}");
+    assert!(stage.recall(["show", "1"]).stdout.contains("\nEdited by you just now; no later compression"));
     stage.flush();
     assert_eq!((total(&stage, "recycles"), total(&stage, "\"gateway drops\"")), (json!(1), json!(0)));
 
@@ -40,6 +42,7 @@ fn an_edit_replaces_the_text_and_is_taken_back() {
     let said = stage.recall(["undo"]);
     assert!(said.stdout.starts_with("Took back: edit of #1"), "{said:?}");
     let back = observation(&stage, "1");
+    assert_eq!(back["edited_at"], Value::Null);
     assert_eq!((&back["title"], &back["type"]), (&json!(REMARK), &json!("gotcha")));
     assert_eq!(stage.recall(["undo"]).stdout, "There is nothing to take back.\n");
     stage.flush();
@@ -150,6 +153,13 @@ fn all_that_a_search_finds_is_resolved() {
     assert_eq!(observation(&stage, "3")["status"], "active");
     let said = stage.recall(["resolve", "--query", "flag", "--yes"]);
     assert_eq!(said.stdout, "No observation is found that would change.\n");
+    assert_eq!(stage.json(["resolve", "--query", "flag", "--yes"]), json!({"items": []}));
+    let said = stage.recall(["resolve", "--query", "flag", "--reopen", "--dry-run"]);
+    assert!(said.code() == 0 && said.stdout.ends_with("Dry run; nothing was changed.\n"), "{said:?}");
+    assert_eq!(observation(&stage, "1")["status"], "resolved");
+    let said = stage.recall(["resolve", "3", "--dry-run"]);
+    assert_eq!(said.stdout, "#3 Carts are green\nDry run; nothing was changed.\n", "{said:?}");
+    assert_eq!(observation(&stage, "3")["status"], "active");
     assert_eq!(stage.recall(["undo"]).code(), 0);
     let said = stage.recall(["resolve", "--query", "flag", "--reopen", "--yes"]);
     assert!(said.stdout.contains(" is active"), "{said:?}");

@@ -207,7 +207,7 @@ fn an_import_that_is_killed_goes_on() {
 fn what_cannot_be_read_is_said() {
     let stage = Stage::new().daemon();
     let said = stage.recall(["import"]);
-    assert_eq!((said.code(), said.stdout.trim()), (0, "Nothing new to import."), "{said:?}");
+    assert!(said.code() == 0 && said.stdout.starts_with("No recorded sessions were found."), "{said:?}");
     let said = stage.recall(["import", "claude-code", "/no/such/place"]);
     assert_eq!(said.code(), 2, "{said:?}");
     assert!(said.stderr.contains("Cannot read /no/such/place"), "{said:?}");

@@ -60,6 +60,15 @@ fn reading_commands() {
     shapes!(stage, "context_for_prompt", "context", "--prompt", "Why is rounding done once after summing?");
     shapes!(stage, "why", "why", "second-session");
     shapes!(stage, "why_observation", "why", "1");
+    // Whatever a session was given says to whom it was given.
+    let why = stage.json(["why", "second-session"]);
+    let items = why["injections"][0]["items"].as_array().unwrap();
+    let ids: Vec<String> = items.iter().map(|item| item["id"].to_string().replace('"', "")).collect();
+    assert!(ids.iter().any(|id| id.starts_with('p')), "{why}");
+    for id in ids {
+        let given = stage.json(["why", &id]);
+        assert_eq!(given["given"][0]["session_id"], "second-session", "{id}: {given}");
+    }
 }
 
 #[test]
@@ -113,40 +122,33 @@ fn the_figures_of_the_status_are_true() {
 #[test]
 fn help() {
     let stage = Stage::new();
-    for command in [
-        "",
-        "install",
-        "uninstall",
-        "doctor",
-        "demo",
-        "search",
-        "show",
-        "timeline",
-        "context",
-        "why",
-        "remember",
-        "resolve",
-        "forget",
-        "daemon",
-        "completions",
-        "ctl",
-        "ctl status",
-        "ctl sessions",
-        "ctl session",
-        "ctl jobs",
-        "ctl flush",
-        "ctl events",
-        "ctl stop",
-        "sessions",
-        "events",
-        "config",
-        "config set",
-    ] {
-        let said = stage.recall(command.split_whitespace().chain(["--help"]));
-        assert_eq!((said.code(), said.stderr.as_str()), (0, ""), "{command}");
-        let name = format!("help {command}").trim().replace(' ', "_");
-        insta::assert_snapshot!(name, masked_text(&said.stdout, &stage));
+    let said = |path: &str| {
+        let said = stage.recall(path.split_whitespace().chain(["--help"]));
+        assert_eq!((said.code(), said.stderr.as_str()), (0, ""), "{path}");
+        masked_text(&said.stdout, &stage)
+    };
+    let overview = said("");
+    insta::assert_snapshot!("help", overview);
+    // Every command that a help names, and those beneath it.
+    let mut waiting = subcommands(&overview);
+    assert!(waiting.len() > 30, "{overview}");
+    while let Some(path) = waiting.pop() {
+        let shown = said(&path);
+        waiting.extend(subcommands(&shown).iter().map(|name| format!("{path} {name}")));
+        insta::assert_snapshot!(format!("help {path}").replace(' ', "_"), shown);
     }
+}
+
+/// The commands that a help lists: under `Commands:`, or in the groups of recall's own.
+fn subcommands(help: &str) -> Vec<String> {
+    let lists = help.split("\n\n").filter(|part| {
+        let head = part.lines().next().unwrap_or_default();
+        head.ends_with(':') && !matches!(head, "Options:" | "Arguments:" | "Examples:")
+    });
+    let lines = lists.flat_map(|part| part.lines().skip(1));
+    let names = lines.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let names = names.filter_map(|line| line.split_whitespace().next()).map(str::to_owned);
+    names.filter(|name| name != "help").collect()
 }
 
 #[test]
@@ -169,11 +171,20 @@ fn what_people_read_fits_the_screen() {
                 release, and every sum has been rounded once, at its end, since then.";
     let remembered = stage.recall(["remember", note, "--file", "src/ledger/rounding/half_even_rounding.ts"]);
     assert_eq!(remembered.code(), 0, "{remembered:?}");
+    let edited = stage.recall([
+        "edit",
+        "2",
+        "--title",
+        "The ledger is kept in cents since three customers were billed fractions",
+    ]);
+    assert_eq!(edited.code(), 0, "{edited:?}");
+    assert_eq!(stage.recall(["pin", "2"]).code(), 0);
     stage.flush();
     for (name, line) in [
         ("search", "search cents"),
         ("explained", "search cents --explain"),
         ("show", "show 1"),
+        ("show_edited", "show 2"),
         ("show_summary", "show s1"),
         ("show_prompt", "show p1"),
         ("show_response", "show r1"),
@@ -193,19 +204,33 @@ fn what_people_read_fits_the_screen() {
         ("doctor", "doctor"),
         ("changes", "undo --list"),
         ("models", "model list"),
+        ("guards", "guard list"),
+        ("sql", "sql select&id,type,title&from&observations"),
+        ("statusline", "statusline"),
+        ("config_table", "config get context"),
+        ("found_nothing", "search nowhere-to-be-found"),
+        ("all_sessions", "sessions --all"),
+        ("forget_preview", "forget --session first-session --dry-run"),
+        ("resolve_preview", "resolve --query ledger --dry-run"),
+        ("prune_preview", "ctl prune --older-than 90d"),
+        ("imported", "import --dry-run"),
     ] {
+        // A statement has blanks of its own.
+        let line: Vec<String> = line.split(' ').map(|word| word.replace('&', " ")).collect();
+        let line: Vec<&str> = line.iter().map(String::as_str).collect();
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        let plain = masked_text(&stage.recall(line.split(' ')).stdout, &stage);
+        let plain = masked_text(&stage.recall(line.iter().copied()).stdout, &stage);
         for width in [80, 120, 200] {
             let mut command = stage.command("recall");
-            command.args(line.split(' ')).env("COLUMNS", width.to_string());
+            command.args(&line).env("COLUMNS", width.to_string());
             let said = recall_tests::run(command, b"");
             for shown in said.stdout.lines() {
                 let fits = shown.chars().count() <= width || shown.split_whitespace().count() == 1;
                 assert!(fits, "{name} at {width}: {shown:?}");
             }
             let masked = masked_text(&said.stdout, &stage);
-            if !matches!(name, "status" | "config" | "session" | "doctor") {
+            // Of a snippet the first lines are shown.
+            if !matches!(name, "search" | "explained" | "status" | "config" | "session" | "doctor") {
                 assert_eq!(words(&masked), words(&plain), "{name} at {width}");
             }
             // Where a line breaks depends on figures of this run, and what the doctor sees on the machine.

@@ -69,8 +69,10 @@ fn played() -> Stage {
 
 /// Without what differs from run to run, and as wide as it was.
 fn settled(text: &str, stage: &Stage) -> String {
-    const VARYING: [(&str, &str); 7] = [
+    const VARYING: [(&str, &str); 9] = [
         (r"\d{4}-\d\d-\d\d \d\d:\d\d", "2026-11-23 14:05"),
+        (r"(?m)^\d{4}-\d\d-\d\d$", "2026-11-23"),
+        (r"(?m)^  \d\d:\d\d  ", "  14:05  "),
         (r"\b1 min ago\b", "just now"),
         (r"\b\d+(\.\d+)? (ms|KiB|MiB|GiB|B)\b", "… $2"),
         (r"\bpid \d+", "pid …"),

@@ -46,6 +46,37 @@ fn a_user_looks_around_and_forgets() {
 }
 
 #[test]
+fn a_user_follows_a_thread_and_pins_its_newest() {
+    let stage = Stage::new().daemon();
+    for seconds in ["30", "60", "90"] {
+        let note = format!("Timeout of the gateway is {seconds} seconds");
+        assert_eq!(stage.recall(["remember", &note, "--type", "gotcha"]).code(), 0);
+    }
+    let mut command = stage.command("recall");
+    command.arg("ui");
+    // The list has the whole width.
+    let mut screen = Screen::of(command, (100, 30));
+    screen.shows("Timeout of the gateway is 90 seconds");
+    // Shift-Tab.
+    screen.press("\x1b[Z");
+    screen.shows("Timeout of the gateway is 90 seconds (3)");
+    screen.press("\r");
+    screen.shows("what was said of #3");
+    screen.shows("Timeout of the gateway is 30 seconds");
+    screen.press("p");
+    screen.shows("#3 is pinned");
+    assert_eq!(stage.json(["show", "3"])["items"][0]["pinned"], true);
+    screen.press("u");
+    screen.shows("Took back: pin of #3");
+    assert_eq!(stage.json(["show", "3"])["items"][0]["pinned"], false);
+    // A click on a tab.
+    screen.press("\x1b[<0;12;1M");
+    screen.until("the first tab", |shown| !shown.contains("what was said of"));
+    screen.press("q");
+    assert!(screen.end().success());
+}
+
+#[test]
 fn without_a_terminal_it_says_what_to_use_instead() {
     let stage = Stage::new();
     let said = stage.recall(["ui"]);

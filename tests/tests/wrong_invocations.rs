@@ -8,7 +8,7 @@ use recall_tests::Stage;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 /// Nothing goes on stdout but help that was asked for; usage errors end with 2, refusals with 1.
-const WRONG: [(&[&str], i32, &str); 61] = [
+const WRONG: [(&[&str], i32, &str); 69] = [
     (&["serach", "cart"], 2, "a similar subcommand exists: 'search'"),
     (&["sesions"], 2, "a similar subcommand exists: 'sessions'"),
     (&["confg", "list"], 2, "a similar subcommand exists: 'config'"),
@@ -16,6 +16,7 @@ const WRONG: [(&[&str], i32, &str); 61] = [
     (&["delete", "1"], 2, "You may mean `recall forget`."),
     (&["restart"], 2, "You may mean `recall ctl stop`."),
     (&["frobnicate"], 2, "unrecognized subcommand 'frobnicate'"),
+    (&["help", "serch"], 2, "You may mean `recall search`."),
     (&["ctl", "statsu"], 2, "a similar subcommand exists: 'status'"),
     (&["config"], 2, "Usage: recall config"),
     (&["search"], 2, "For example: recall search rounding cents"),
@@ -40,6 +41,8 @@ const WRONG: [(&[&str], i32, &str); 61] = [
     (&["timeline", "nowhere"], 1, "`recall sessions --all` lists those there are."),
     (&["timeline", "1", "--before", "many"], 2, "give a whole number"),
     (&["context", "--cwd"], 2, "a value is required for '--cwd <DIR>'"),
+    (&["context", "--cwd", "/no/such/folder"], 2, "There is no folder /no/such/folder."),
+    (&["why", "p99"], 1, "There is no prompt p99."),
     (&["why", "nowhere"], 1, "There is no session \"nowhere\"."),
     (&["remember"], 2, "For example: recall remember 'Prices are in cents.'"),
     (&["remember", "-"], 2, "There is nothing to remember."),
@@ -52,6 +55,7 @@ const WRONG: [(&[&str], i32, &str); 61] = [
     (&["resolve"], 2, "For example: recall resolve 12"),
     (&["resolve", "banana"], 1, "\"banana\" is no id."),
     (&["resolve", "9999"], 1, "There is no observation 9999."),
+    (&["resolve", "--query", "cart", "--yes", "--dry-run"], 2, "cannot be used with"),
     (&["forget"], 2, "Use ids, --session, --project"),
     (&["forget", "1"], 2, "Use --yes to confirm, or --dry-run to see the changes."),
     (&["forget", "9999", "--yes"], 1, "There is no observation 9999."),
@@ -61,8 +65,12 @@ const WRONG: [(&[&str], i32, &str); 61] = [
     (&["ctl", "session", "frist"], 1, "Did you mean \"first\"?"),
     (&["ctl", "retry", "banana"], 2, "give the number of a job"),
     (&["events", "--kinds", "session_over"], 1, "There are session_start, session_suspend"),
+    (&["sql"], 2, "For example: recall sql"),
+    (&["export", "--project", "unheard-of"], 1, "`recall sessions --all` shows the projects"),
+    (&["import", "claud-code"], 2, "a similar value exists: 'claude-code'"),
     (&["stats", "--days", "many"], 2, "give a whole number"),
     (&["config", "get", "timers.batch_idle"], 2, "Did you mean timers.batch_idle_s?"),
+    (&["config", "get", "compresion.backend"], 2, "Did you mean compression.backend?"),
     (&["config", "set", "timers.batch_idle_s"], 2, "For example: recall config set context.start_tokens 500"),
     (&["config", "set", "timers.batch_idle_s", "soon"], 2, "it must be a whole number from 1 to 86400."),
     (&["config", "set", "durability.sync", "fast"], 2, "it must be one of full, normal."),

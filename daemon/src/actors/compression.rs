@@ -59,6 +59,8 @@ pub enum CompressionMessage {
 /// What `recall ctl status` shows of compression.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CompressionCounters {
+    /// The backends in use, as an observation's origin names them.
+    pub backend: String,
     pub restarts: u64,
     pub threads_lost: u64,
     pub circuit: Circuit,
@@ -156,8 +158,9 @@ impl Actor for Compression {
             CompressionMessage::ThreadLost { worker } => state.lost(&me, &worker),
             CompressionMessage::Reconsider => state.template.compressor.reconsider(),
             CompressionMessage::Observe(counters) => {
-                let providers = state.template.compressor.providers();
-                let _ = counters.send(CompressionCounters { providers, ..state.counters.clone() });
+                let compressor = &state.template.compressor;
+                let (backend, providers) = (compressor.origin(), compressor.providers());
+                let _ = counters.send(CompressionCounters { backend, providers, ..state.counters.clone() });
             }
         }
         Ok(())

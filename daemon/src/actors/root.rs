@@ -9,6 +9,7 @@
 //! [`RootState::repair`].
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
@@ -28,6 +29,8 @@ use super::telemetry::Telemetry;
 use super::writer::{DatabaseLock, Writer};
 use crate::app::bus::BusEvent;
 use crate::app::clock;
+use crate::compression;
+use crate::config::Config;
 use crate::store::{self, Evidence, ReleaseLeases, RepairOutcome, RepairSite, Suspicion};
 
 const FAILURE_WINDOW: Duration = Duration::from_secs(60);
@@ -62,6 +65,8 @@ pub enum RootMessage {
     Restart(Child),
     /// A read found signs of damage in the database.
     Suspect(Suspicion),
+    /// Work by this configuration from here on.
+    Reconfigure(Arc<Config>),
     /// Stop a child and reply when it has stopped.
     StopChild(Child, ractor::RpcReplyPort<()>),
 }
@@ -90,6 +95,15 @@ impl Actor for Root {
         services.readers.on_damage(move |suspicion| {
             // A root that has stopped repairs nothing.
             let _ = root.send_message(RootMessage::Suspect(suspicion));
+        });
+        let (mut changes, root) = (services.config.changes(), me.clone());
+        tokio::spawn(async move {
+            while changes.changed().await.is_ok() {
+                let config = Arc::clone(&changes.borrow_and_update());
+                if root.send_message(RootMessage::Reconfigure(config)).is_err() {
+                    return;
+                }
+            }
         });
         let mut state = RootState {
             setup,
@@ -124,13 +138,9 @@ impl Actor for Root {
                     state.repair(&me, suspicion.evidence, suspicion.why).await?;
                 }
             }
+            RootMessage::Reconfigure(config) => state.reconfigure(&me, config).await?,
             RootMessage::StopChild(child, gone) => {
-                let cell =
-                    state.children.values().find(|(kind, _)| *kind == child).map(|(_, cell)| cell.clone());
-                if let Some(cell) = cell {
-                    state.children.remove(&cell.get_id());
-                    let _ = cell.drain_and_wait(Some(STOP_WITHIN)).await;
-                }
+                state.drain(child).await;
                 let _ = gone.send(());
             }
         }
@@ -270,13 +280,7 @@ impl RootState {
             None => tracing::error!("cannot repair the database: the writer still has it open"),
         }
         self.start_again(me, Child::Writer).await?;
-        // Before a lease is granted again.
-        let released = self.services.writer.queue(ReleaseLeases);
-        tokio::spawn(async move {
-            if let Err(error) = released.await {
-                tracing::warn!(%error, "cannot release the leases from before the repair");
-            }
-        });
+        self.release_leases();
         self.start_again(me, Child::Sessions).await?;
         self.start_again(me, Child::Compression).await
     }
@@ -287,8 +291,57 @@ impl RootState {
         child: Child,
     ) -> Result<(), ActorProcessingErr> {
         let Err(error) = self.start(me, child).await else { return Ok(()) };
-        tracing::error!(?child, %error, "cannot start an actor after the repair");
+        tracing::error!(?child, %error, "cannot start an actor again");
         self.failed(me, child)
+    }
+
+    /// Restarts the actors that a change of the configuration concerns. Callers of an actor that is not there for the
+    /// moment get BUSY, so that events go to the spool.
+    async fn reconfigure(
+        &mut self,
+        me: &ActorRef<RootMessage>,
+        config: Arc<Config>,
+    ) -> Result<(), ActorProcessingErr> {
+        let before = self.services.config.get();
+        if before.compression != config.compression {
+            match compression::compressor(&config.compression, &tokio::runtime::Handle::current()) {
+                Ok(compressor) => self.setup.compressor = compressor,
+                Err(error) => tracing::error!(%error, "cannot apply a change of [compression]"),
+            }
+        }
+        let concerned = concerned(&before, &config);
+        for child in concerned.iter().rev() {
+            self.drain(*child).await;
+        }
+        self.services.config.set_in_force(config);
+        for child in &concerned {
+            if *child == Child::Compression {
+                self.release_leases();
+            }
+            self.start_again(me, *child).await?;
+        }
+        self.services.config.set_applied();
+        tracing::info!(restarted = ?concerned, "applied a change of the configuration");
+        Ok(())
+    }
+
+    /// Gives back the jobs of compressors that were stopped, before a lease is granted again.
+    fn release_leases(&self) {
+        let released = self.services.writer.queue(ReleaseLeases);
+        tokio::spawn(async move {
+            if let Err(error) = released.await {
+                tracing::warn!(%error, "cannot release the leases of stopped compressors");
+            }
+        });
+    }
+
+    /// Stops a child after it has handled its queued messages.
+    async fn drain(&mut self, child: Child) {
+        let cell = self.children.values().find(|(kind, _)| *kind == child).map(|(_, cell)| cell.clone());
+        if let Some(cell) = cell {
+            self.children.remove(&cell.get_id());
+            let _ = cell.drain_and_wait(Some(STOP_WITHIN)).await;
+        }
     }
 
     /// Stops a child at once. Callers of queued messages get no reply.
@@ -323,6 +376,26 @@ impl RootState {
         }
         Ok(failures.len())
     }
+}
+
+/// The children that take their settings from what differs, in the order in which they start.
+fn concerned(before: &Config, now: &Config) -> Vec<Child> {
+    let timers = (before.idle, before.housekeeping_s, before.retention_days)
+        != (now.idle, now.housekeeping_s, now.retention_days);
+    let is_concerned = |child: &Child| match child {
+        Child::Subscriber => before.subscriptions != now.subscriptions,
+        Child::Telemetry => before.otlp_endpoint != now.otlp_endpoint,
+        Child::Writer => before.durability != now.durability,
+        Child::Indexer => false,
+        // Its calls count for the caps of both.
+        Child::Embedder => {
+            before.embedding != now.embedding || before.compression.caps != now.compression.caps
+        }
+        Child::Sessions => timers || before.capture != now.capture,
+        Child::Compression => before.compression != now.compression,
+        Child::Housekeeper => timers,
+    };
+    CHILDREN.into_iter().filter(is_concerned).collect()
 }
 
 /// Starts an actor under its supervisor and sets its handle.

@@ -30,6 +30,7 @@ use crate::app::clock;
 use crate::app::commands::CommandContext;
 use crate::app::context_lookup::{ContextLookup, answer_within};
 use crate::app::crashes::Crashes;
+use crate::app::current_config::CurrentConfig;
 use crate::app::embedding_work::EmbeddingWork;
 use crate::app::forgetting::{BackingUp, Forgetting};
 use crate::app::index_handle::{IndexHandle, StoredDocuments};
@@ -43,7 +44,7 @@ use crate::app::settings::{CurrentRedactor, Settings, SettingsFiles};
 use crate::app::transcript_replies::TranscriptReplies;
 use crate::app::welcome::Welcome;
 use crate::compression::Compressor;
-use crate::config::{Config, Loaded, Subscription};
+use crate::config::{Loaded, Subscription};
 use crate::embedding::InstalledModels;
 use crate::memory::ids::Timestamp;
 use crate::memory::redaction::Redactor;
@@ -95,8 +96,7 @@ pub struct Services {
     pub forgetting: Forgetting<ActorPorts>,
     pub readers: Readers,
     pub spool: Spool,
-    pub config: Config,
-    pub backend: String,
+    pub config: CurrentConfig,
     /// When the daemon began to receive events of sessions.
     pub started_at: Timestamp,
     pub latencies: Arc<Latencies>,
@@ -106,11 +106,12 @@ impl Services {
     pub fn new(setup: &DaemonSetup) -> Self {
         let readers = Readers::new(&setup.database);
         let (writer, sessions) = (WriterHandle::default(), SessionsHandle::default());
-        let config = &setup.config.config;
+        let loaded = &setup.config;
+        let config = CurrentConfig::new(&loaded.config);
         let redactor = CurrentRedactor::new(Arc::clone(&setup.redactor));
-        let capture_rules = CaptureRules::new(&config.excluded);
-        let settings =
-            Settings::new(setup.settings.clone(), &setup.config, redactor.clone(), capture_rules.clone());
+        let capture_rules = CaptureRules::new(&loaded.config.excluded);
+        let (files, rules) = (setup.settings.clone(), capture_rules.clone());
+        let settings = Settings::new(files, loaded, config.clone(), redactor.clone(), rules);
         let (indexer, housekeeper) = (IndexerHandle::default(), HousekeeperHandle::default());
         let compression = CompressionHandle::default();
         let ports = ActorPorts {
@@ -171,8 +172,7 @@ impl Services {
             forgetting,
             readers,
             spool: setup.spool.clone(),
-            config: config.clone(),
-            backend: setup.compressor.origin(),
+            config,
             started_at: clock::now(),
             latencies: Arc::default(),
         }
@@ -189,12 +189,12 @@ impl Services {
     }
 
     pub(super) fn subscriber_arguments(&self) -> (Vec<Subscription>, Bus) {
-        (self.config.subscriptions.clone(), self.bus.clone())
+        (self.config.get().subscriptions.clone(), self.bus.clone())
     }
 
     pub(super) fn telemetry_arguments(&self) -> TelemetryArguments {
         TelemetryArguments {
-            endpoint: self.config.otlp_endpoint.clone(),
+            endpoint: self.config.get().otlp_endpoint.clone(),
             readers: self.readers.clone(),
             bus: self.bus.clone(),
             since: self.started_at,
@@ -205,7 +205,7 @@ impl Services {
         WriterArguments {
             database: setup.database.clone(),
             backups: setup.backups.clone(),
-            durability: self.config.durability,
+            durability: self.config.get().durability,
             bus: self.bus.clone(),
             only,
             first: setup.first_connection.clone(),
@@ -227,7 +227,7 @@ impl Services {
     pub(super) fn embedder_arguments(&self, setup: &DaemonSetup) -> EmbedderArguments {
         let ledger = WriterLedger {
             writer: self.writer.clone(),
-            caps: self.config.compression.caps,
+            caps: self.config.get().compression.caps,
             runtime: tokio::runtime::Handle::current(),
             bus: self.bus.clone(),
             under_way: CallsUnderWay::default(),
@@ -238,7 +238,7 @@ impl Services {
                 readers: self.readers.clone(),
                 writer: self.writer.clone(),
                 sentences: self.context_lookup.index.sentences.clone(),
-                policy: self.config.embedding.clone(),
+                policy: self.config.get().embedding.clone(),
                 models: InstalledModels::new(setup.models_folder.clone()),
                 ledger: Arc::new(ledger),
                 hurry: Arc::default(),
@@ -256,8 +256,8 @@ impl Services {
             writer: self.writer.clone(),
             context_lookup: self.context_lookup.clone(),
             crashes: self.ingest.crashes.clone(),
-            capture: self.config.capture.clone(),
-            idle: self.config.idle,
+            capture: self.config.get().capture.clone(),
+            idle: self.config.get().idle,
             started_at: self.started_at,
             transcript_replies: TranscriptReplies::new(self.agents, self.ingest.redactor.clone()),
             redactor: self.ingest.redactor.clone(),
@@ -279,7 +279,7 @@ impl Services {
             readers: self.readers.clone(),
             bus: self.bus.clone(),
             compressor: Arc::clone(&setup.compressor),
-            policy: self.config.compression.clone(),
+            policy: self.config.get().compression.clone(),
             on_lost_thread: Arc::new(on_lost_thread),
         }
     }
@@ -289,15 +289,15 @@ impl Services {
             spool: self.spool.clone(),
             ingest: self.ingest.clone(),
             readers: self.readers.clone(),
-            idle: self.config.idle,
+            idle: self.config.get().idle,
             started_at: self.started_at,
-            every: Duration::from_secs(self.config.housekeeping_s),
+            every: Duration::from_secs(self.config.get().housekeeping_s),
             maintenance: Maintenance {
                 database: setup.database.clone(),
                 backups: setup.backups.clone(),
                 readers: self.readers.clone(),
                 forgetting: self.forgetting.clone(),
-                retention_days: self.config.retention_days,
+                retention_days: self.config.get().retention_days,
             },
         }
     }

@@ -144,9 +144,9 @@ pub fn title_and_text(row: &DocumentRow, agents: Agents) -> (String, String) {
         DocumentRow::Observation { row, .. } => (row.title.clone(), observation_body(row)),
         DocumentRow::Summary { row, .. } => (row.title.clone(), summary_body(row)),
         DocumentRow::Plan { row, .. } => (row.title.clone(), row.text.clone()),
-        DocumentRow::Compaction { row, .. } => (first_line(&row.summary), row.summary.clone()),
+        DocumentRow::Compaction { row, .. } => (telling_line(&row.summary), row.summary.clone()),
         DocumentRow::Prompt { text, .. } | DocumentRow::Response { text, .. } => {
-            (first_line(text), text.clone())
+            (telling_line(text), text.clone())
         }
         DocumentRow::Activity { row, session } => {
             let digest = activity_digest(row, session, agents);
@@ -204,8 +204,14 @@ fn summary_body(row: &SummaryRow) -> String {
     parts.join("\n")
 }
 
-fn first_line(text: &str) -> String {
-    let line = text.trim_start().lines().next().unwrap_or_default();
+/// The first line with a word in it, without the marks of a heading, a list or emphasis around it.
+fn telling_line(text: &str) -> String {
+    let has_word = |line: &&str| line.contains(char::is_alphanumeric);
+    let line = text.lines().map(str::trim).find(has_word).unwrap_or_default();
+    let line = line.trim_start_matches(['#', '>', ' ']);
+    let line = ["- ", "* "].iter().find_map(|mark| line.strip_prefix(mark)).unwrap_or(line);
+    let bare = line.strip_prefix("**").and_then(|rest| rest.strip_suffix("**"));
+    let line = bare.filter(|bare| !bare.contains("**")).unwrap_or(line);
     let mut title: String = line.chars().take(100).collect();
     if title.len() < line.len() {
         title.push('…');

@@ -22,6 +22,7 @@ pub mod ancestry;
 pub mod documents;
 pub mod capture_rules;
 pub mod skipped_tools;
+pub mod current_config;
 pub mod settings;
 pub mod transcript_replies;
 pub mod injection_receipt;

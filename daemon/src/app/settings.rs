@@ -1,5 +1,5 @@
-//! The settings that are applied while the daemon runs: those that keep data out, and what
-//! sessions are given. All others apply from its next start.
+//! Takes up changes of `config.toml` while the daemon runs. What keeps data out, and what sessions are given, is applied
+//! here; [`CurrentConfig`] tells the others.
 //!
 //! The housekeeper watches the folder of the file and checks the file's stamp every ten seconds, never for an event. A
 //! change counts when two checks see the same stamp, because a program may still be writing.
@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::capture_rules::CaptureRules;
+use super::current_config::CurrentConfig;
 use crate::config::{Ambient, Config, Excluded, Loaded, Notice};
 use crate::faults::{Fault, planted};
 use crate::memory::context::Budgets;
@@ -64,6 +65,7 @@ pub enum CheckResult {
 pub struct Settings {
     /// `None`: the configuration is never read again.
     files: Arc<Option<SettingsFiles>>,
+    config: CurrentConfig,
     redactor: CurrentRedactor,
     capture_rules: CaptureRules,
     seen: Arc<Mutex<Seen>>,
@@ -97,32 +99,14 @@ pub struct ConfigReport {
     /// The consequences of the problems; `None` without any.
     pub consequence: Option<&'static str>,
     pub nothing_is_captured: bool,
-    /// Parts that have changed and apply after a restart.
-    pub after_restart: Vec<&'static str>,
 }
 
 impl ConfigReport {
-    fn of(loaded: &Loaded, running: &Config) -> Self {
-        let (new, old) = (&loaded.config, running);
-        let parts = [
-            ("capture", new.capture != old.capture),
-            ("durability", new.durability != old.durability),
-            (
-                "timers",
-                (new.idle, new.housekeeping_s, new.retention_days)
-                    != (old.idle, old.housekeeping_s, old.retention_days),
-            ),
-            ("compression", new.compression != old.compression),
-            ("embedding", new.embedding != old.embedding),
-            ("gateway", new.gateway != old.gateway),
-            ("telemetry", new.otlp_endpoint != old.otlp_endpoint),
-            ("subscribe", new.subscriptions != old.subscriptions),
-        ];
+    fn of(loaded: &Loaded) -> Self {
         Self {
             problems: loaded.problems.iter().map(ToString::to_string).collect(),
             consequence: (!loaded.problems.is_empty()).then(|| loaded.consequence()),
-            nothing_is_captured: new.excluded == Excluded::Everything,
-            after_restart: parts.into_iter().filter(|(_, changed)| *changed).map(|(name, _)| name).collect(),
+            nothing_is_captured: loaded.config.excluded == Excluded::Everything,
         }
     }
 
@@ -141,7 +125,6 @@ impl ConfigReport {
 }
 
 struct Seen {
-    running: Config,
     redaction: RedactionPolicy,
     excluded: Excluded,
     /// `None`: the file was not checked yet.
@@ -158,11 +141,11 @@ impl Settings {
     pub fn new(
         files: Option<SettingsFiles>,
         loaded: &Loaded,
+        config: CurrentConfig,
         redactor: CurrentRedactor,
         capture_rules: CaptureRules,
     ) -> Self {
         let seen = Seen {
-            running: loaded.config.clone(),
             redaction: loaded.config.redaction.clone(),
             excluded: loaded.config.excluded.clone(),
             // The first checks find changes since it was read.
@@ -171,10 +154,11 @@ impl Settings {
         };
         Self {
             files: Arc::new(files),
+            config,
             redactor,
             capture_rules,
             seen: Arc::new(Mutex::new(seen)),
-            report: Arc::new(RwLock::new(Arc::new(ConfigReport::of(loaded, &loaded.config)))),
+            report: Arc::new(RwLock::new(Arc::new(ConfigReport::of(loaded)))),
             context: Arc::new(RwLock::new(ContextSettings::of(&loaded.config))),
             guards: Arc::new(RwLock::new(guards_of(&loaded.config))),
             hints: Arc::new(RwLock::new(hints_of(&loaded.config))),
@@ -252,7 +236,8 @@ impl Settings {
         *self.context.write().unwrap_or_else(PoisonError::into_inner) = ContextSettings::of(config);
         *self.guards.write().unwrap_or_else(PoisonError::into_inner) = guards_of(config);
         *self.hints.write().unwrap_or_else(PoisonError::into_inner) = hints_of(config);
-        let report = ConfigReport::of(loaded, &seen.running);
+        self.config.was_read(config);
+        let report = ConfigReport::of(loaded);
         if !report.problems.is_empty() {
             tracing::warn!(
                 problems = report.problems.len(),

@@ -15,7 +15,7 @@ use recall_protocol::search_path;
 use recall_protocol::wire::{Deliver, Reply, Request as Frame};
 
 use super::failure::Failure;
-use super::terminal;
+use super::{keeping, terminal};
 use crate::app::requests::Request;
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
@@ -184,8 +184,15 @@ fn start_daemon(paths: &Paths) -> anyhow::Result<Client> {
         }
         // Exit code 0: another daemon started first and will answer.
         if let Some(status) = child.try_wait()?.filter(|status| !status.success()) {
-            let failure = Failure::unreachable(format!("The daemon failed to start ({status})"));
-            return Err(failure.hint("Run `recall daemon` in a terminal to see why.").into());
+            let failure = match keeping::obstacle(paths) {
+                Some(error) => {
+                    Failure::unreachable(format!("The daemon cannot start: {}", keeping::reason(&error)))
+                        .hint("Make that folder yours and writable, or set RECALL_HOME to another one.")
+                }
+                None => Failure::unreachable(format!("The daemon failed to start ({status})"))
+                    .hint("Run `recall daemon` in a terminal to see why."),
+            };
+            return Err(failure.into());
         }
         std::thread::sleep(START_POLL);
     }

@@ -27,6 +27,11 @@ pub fn run(args: &ContextArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let folder = std::path::absolute(&args.cwd).map_err(|error| {
         Failure::usage(format!("Invalid folder {:?}: {error}", args.cwd)).hint("Name a folder with --cwd.")
     })?;
+    if !folder.is_dir() {
+        return Err(Failure::usage(format!("There is no folder {}", folder.display()))
+            .hint("Name a folder with --cwd.")
+            .into());
+    }
     let query = Context { cwd: folder.to_string_lossy().into_owned(), prompt: args.prompt.clone() };
     let answer = Client::connect(Start::IfNeeded)?.ask(query)?;
     if args.json {
@@ -40,7 +45,8 @@ pub fn run(args: &ContextArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             Some(Silence::Excluded) => {
                 "No context: this project is excluded, by `capture.exclude` or its `.recall.toml`."
             }
-            None => "No relevant notes.",
+            None if args.prompt.is_some() => "Nothing known here helps with this prompt.",
+            None => "Nothing is known of this folder yet: a session here would start without context.",
         };
         writeln!(out, "{why}")?;
         return says_why(context.decision.as_ref(), out);

@@ -135,7 +135,7 @@ pub(super) fn open(path: &Path) -> anyhow::Result<()> {
 }
 
 const HELP: &str =
-    "# Write what is right. Lines that start with `# ` are left out; an empty file changes nothing.
+    "# Change what is wrong. Lines that start with `# ` are left out; an empty file changes nothing.
 # After the empty line: the text, then facts, a line with `- ` each.
 ";
 

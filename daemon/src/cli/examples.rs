@@ -48,6 +48,30 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     ("mcp", &[("recall mcp", "agents start it")]),
     ("stats", &[("recall stats --days 30", "a month")]),
     (
+        "sql",
+        &[
+            ("recall sql \"SELECT project, count(*) FROM user_prompts GROUP BY project\"", ""),
+            ("recall sql --csv \"SELECT id, type, title FROM observations\" > notes.csv", ""),
+        ],
+    ),
+    (
+        "export",
+        &[
+            ("recall export memory.jsonl", "all of it"),
+            ("recall export --project . --since 90d > shop.jsonl", "a part of it"),
+        ],
+    ),
+    (
+        "import",
+        &[
+            ("recall import", "everything that is found"),
+            ("recall import --dry-run", "only say what there is"),
+            ("recall import claude-code --since 30d", "of one agent"),
+            ("recall import codex ~/backup/sessions", "from another place"),
+            ("recall import recall memory.jsonl", "what `recall export` wrote"),
+        ],
+    ),
+    (
         "statusline",
         &[("recall statusline", "of the current folder"), ("recall statusline --cwd ~/shop", "of another")],
     ),

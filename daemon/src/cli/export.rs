@@ -15,6 +15,7 @@ use super::client::{Client, Start};
 use super::failure::Failure;
 use super::filter;
 use super::terminal::counted;
+use crate::app::answers::portable::ExportAnswer;
 use crate::app::clock;
 use crate::faults::VERSION;
 
@@ -25,10 +26,7 @@ pub(super) const FORMAT_VERSION: u64 = 1;
 
 /// Write the memory as lines of JSON, for a backup, another machine, or another program
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  recall export memory.jsonl
-  recall export --project . --since 90d > shop.jsonl
-  recall import recall memory.jsonl      takes it back, here or elsewhere")]
+#[command(after_help = "`recall import recall FILE` takes it back, here or elsewhere.")]
 pub struct ExportArgs {
     /// The file to write; it must not exist [default: stdout]
     path: Option<PathBuf>,
@@ -47,8 +45,10 @@ pub fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         limit: None,
     };
     let mut client = Client::connect(Start::IfNeeded)?;
+    // Whoever asks for an unknown project gets no file.
+    let first = client.ask(Export { filter: filter.clone(), from: None })?.unchanged()?;
     match args.path.as_deref().filter(|path| *path != Path::new("-")) {
-        None => write(&mut client, &filter, out).map(drop),
+        None => write(&mut client, &filter, first, out).map(drop),
         Some(path) => {
             // It holds what the memory holds, so it is as private.
             let file =
@@ -57,29 +57,31 @@ pub fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<()> {
                         .hint("Name a file that does not exist yet.")
                 })?;
             let mut file = BufWriter::new(file);
-            let lines = write(&mut client, &filter, &mut file)?;
+            let lines = write(&mut client, &filter, first, &mut file)?;
             file.into_inner().context("writing the export")?.sync_all().context("writing the export")?;
             Ok(writeln!(out, "Wrote {} to {}.", counted(lines, "line", "lines"), path.display())?)
         }
     }
 }
 
-/// Returns the number of lines.
-fn write(client: &mut Client, filter: &Filter, out: &mut dyn Write) -> anyhow::Result<usize> {
+/// Writes the first part and those that follow. Returns the number of lines.
+fn write(
+    client: &mut Client,
+    filter: &Filter,
+    first: ExportAnswer,
+    out: &mut dyn Write,
+) -> anyhow::Result<usize> {
     let at = jiff::Timestamp::from_millisecond(clock::now().0).unwrap_or_default();
     let head = json!({"format": FORMAT, "version": FORMAT_VERSION, "recall": VERSION, "exported_at": at.to_string()});
     writeln!(out, "{head}")?;
-    let (mut from, mut lines) = (None, 1);
+    let (mut part, mut lines) = (first, 1);
     loop {
-        // Not through `Answer::read`, which changes what a terminal would act on.
-        let answer = client.ask(Export { filter: filter.clone(), from })?.unchanged()?;
-        lines += answer.lines.len();
-        for line in answer.lines {
+        lines += part.lines.len();
+        for line in &part.lines {
             writeln!(out, "{line}")?;
         }
-        match answer.next {
-            Some(next) => from = Some(next),
-            None => return Ok(lines),
-        }
+        let Some(next) = part.next else { return Ok(lines) };
+        // Not through `Answer::read`, which changes what a terminal would act on.
+        part = client.ask(Export { filter: filter.clone(), from: Some(next) })?.unchanged()?;
     }
 }

@@ -37,7 +37,7 @@ pub struct ForgetArgs {
     #[arg(long)]
     unreadable: bool,
     /// Do not ask for confirmation
-    #[arg(long, conflicts_with = "dry_run")]
+    #[arg(long, short, conflicts_with = "dry_run")]
     yes: bool,
     /// Show what would be forgotten, and change nothing
     #[arg(long)]
@@ -193,7 +193,8 @@ pub fn show(out: &mut dyn Write, answer: &ForgetAnswer) -> std::io::Result<()> {
     let items = answer.items.as_deref().unwrap_or_default();
     for item in items {
         let id = terminal::id(item.id);
-        writeln!(out, "  {ACCENT}{id}{ACCENT:#} {DIM}{}{DIM:#} {}", item.kind, item.title)?;
+        let (kind, title) = (terminal::kind(&item.kind), terminal::whole_words(&item.title));
+        writeln!(out, "  {ACCENT}{id}{ACCENT:#} {DIM}{kind}{DIM:#} {title}")?;
     }
     let all: u64 = listed(answer).iter().map(|(count, ..)| count).sum();
     let more = all.saturating_sub(items.len() as u64);

@@ -3,6 +3,7 @@
 //! **Invariant:** commands talk to the daemon over its socket and never open the database while a daemon runs.
 
 mod examples;
+mod overview;
 pub mod failure;
 pub mod client;
 pub mod terminal;
@@ -47,9 +48,11 @@ use std::process::ExitCode;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
+use client::Start;
 use failure::{ExitKind, Failure};
 
 use crate::faults::VERSION;
+use crate::search::edit_distance::nearest_name;
 
 /// A memory for coding agents that outlives the session.
 ///
@@ -102,31 +105,31 @@ enum Command {
     Install(install::InstallArgs),
     /// Disconnect recall from the agents; recorded data stays
     Uninstall(uninstall::UninstallArgs),
-    /// Check the installation and suggest fixes
+    /// Check what is installed and running, and say what mends it
     Doctor(doctor::DoctorArgs),
-    /// Import the sessions that agents recorded before recall was installed
+    /// Take in the sessions that your agents recorded before
     Import(import::ImportArgs),
     /// Write the memory as lines of JSON
     Export(export::ExportArgs),
-    /// Replay a recorded session and show the context for the next one
+    /// Play a recorded session and show what the next one is given
     Demo(demo::DemoArgs),
     /// Search observations, prompts, answers and tool calls
     Search(search::SearchArgs),
-    /// Show an observation, prompt, answer or other item
+    /// Show an observation, prompt, answer or other item in full
     Show(show::ShowArgs),
     /// Show what happened around an item or in a session
     Timeline(timeline::TimelineArgs),
-    /// Show the context for the next session in a folder
+    /// Show what the next session in a folder would be given
     Context(context::ContextArgs),
-    /// Show what a session was given and why, or which sessions got an item
+    /// Show what a session was given, and why; or who got an item
     Why(why::WhyArgs),
-    /// Look around in the terminal
+    /// Look around in the terminal, or with --web in a browser
     Ui(ui::UiArgs),
-    /// Let an agent's model ask the memory (MCP server on stdin and stdout)
+    /// Let an agent's model ask the memory (an MCP server)
     Mcp(mcp::McpArgs),
     /// Show what models have cost, by day
     Stats(stats::StatsArgs),
-    /// Print one line about the project, for a shell's prompt or an agent's status line
+    /// Print one line for a shell's prompt or an agent's status line
     Statusline(statusline::StatuslineArgs),
     /// Ask the database in SQL; nothing can be changed
     Sql(sql::SqlArgs),
@@ -139,17 +142,17 @@ enum Command {
     /// Install, list and remove sentence models
     #[command(subcommand)]
     Model(model::ModelCommand),
-    /// Add a note
+    /// Store something that you know
     Remember(remember::RememberArgs),
     /// Mark an observation as resolved, or reopen it
     Resolve(resolve::ResolveArgs),
     /// Rewrite an observation in your editor
     Edit(edit::EditArgs),
-    /// Have observations stand first when a session starts
+    /// Put observations first in what every session is given
     Pin(pin::PinArgs),
     /// Take back the last edit, pin, resolve or reopening
     Undo(undo::UndoArgs),
-    /// Remove data permanently, backups included
+    /// Delete for good, backups included
     ///
     /// A prompt is removed with its answer, its tool calls and the observations made from them. Backups are replaced by
     /// a new one. Forgotten events are not stored again, even if an agent sends them again.
@@ -158,13 +161,13 @@ enum Command {
     Status(ctl::status::StatusArgs),
     /// List sessions of this project, newest first
     Sessions(ctl::sessions::SessionsArgs),
-    /// Follow what happens to sessions
+    /// Follow what happens, as it happens
     Events(ctl::events::EventsArgs),
     /// Stop recording and injecting for a while
     Pause(ctl::pause::PauseArgs),
     /// Resume recording
     Resume(ctl::pause::ResumeArgs),
-    /// Manage the daemon
+    /// Manage the daemon: backups, jobs, index, stop
     #[command(subcommand)]
     Ctl(ctl::CtlCommand),
     /// Run the daemon in the foreground
@@ -192,6 +195,26 @@ impl Command {
                     | ctl::CtlCommand::Session(_)
                     | ctl::CtlCommand::Jobs(_)
             ),
+            _ => false,
+        }
+    }
+
+    /// Whether the command tells a person line by line what it does. What scripts read stays as it is, and so does a
+    /// difference of settings.
+    fn is_told(&self) -> bool {
+        match self {
+            Self::Import(_)
+            | Self::Demo(_)
+            | Self::Remember(_)
+            | Self::Edit(_)
+            | Self::Pin(_)
+            | Self::Undo(_)
+            | Self::Resolve(_) => true,
+            Self::Forget(_) | Self::Pause(_) | Self::Resume(_) | Self::Guard(_) | Self::Model(_) => true,
+            Self::Ctl(command) => !matches!(command, ctl::CtlCommand::Events(_)),
+            Self::Config(command) => {
+                !matches!(command, config::ConfigCommand::Get(_) | config::ConfigCommand::Path(_))
+            }
             _ => false,
         }
     }
@@ -248,7 +271,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         let fitted = page::width().map_or_else(|| text.to_string(), |width| page::fit(&text, width));
         page::print(&fitted, paging).map_err(anyhow::Error::from).and(outcome)
     } else {
-        let mut out = anstream::AutoStream::auto(std::io::stdout().lock());
+        let is_told = parsed.command.is_told() && !asks_for_json(&matches);
+        let out = anstream::AutoStream::auto(std::io::stdout().lock());
+        let mut out = page::Fitted::new(out, page::width().filter(|_| is_told));
         dispatch(parsed.command, &mut out).and_then(|()| Ok(out.flush()?))
     };
     if warns {
@@ -267,7 +292,10 @@ fn hint_at(error: &clap::Error, words: &[String]) {
     let hint = match error.kind() {
         Kind::InvalidSubcommand => match error.get(clap::error::ContextKind::InvalidSubcommand) {
             Some(clap::error::ContextValue::String(typed)) => {
-                examples::meant_by(typed).map(|command| format!("You may mean `recall {command}`."))
+                let is_suggested = error.get(clap::error::ContextKind::SuggestedSubcommand).is_some();
+                let nearest = || nearest_command(typed).filter(|_| !is_suggested);
+                let meant = examples::meant_by(typed).map(str::to_owned).or_else(nearest);
+                meant.map(|command| format!("You may mean `recall {command}`."))
             }
             _ => None,
         },
@@ -279,6 +307,14 @@ fn hint_at(error: &clap::Error, words: &[String]) {
     if let Some(hint) = hint {
         let _ = writeln!(anstream::AutoStream::auto(std::io::stderr().lock()), "  hint: {hint}");
     }
+}
+
+/// The command whose name is nearest, where clap does not look for one.
+fn nearest_command(typed: &str) -> Option<String> {
+    let line = command_line();
+    let names: Vec<&str> =
+        line.get_subcommands().filter(|inner| !inner.is_hide_set()).map(|inner| inner.get_name()).collect();
+    nearest_name(typed, names).map(str::to_owned)
 }
 
 /// Whether the command has `--json`.
@@ -318,10 +354,10 @@ fn dispatch(command: Command, out: &mut dyn Write) -> anyhow::Result<()> {
         Command::Resolve(args) => resolve::run(&args, out),
         Command::Forget(args) => forget::run(&args, out),
         Command::Status(args) => ctl::status::run(&args, out),
-        Command::Sessions(args) => ctl::sessions::run(&args, out),
-        Command::Events(args) => ctl::events::run(&args, out),
-        Command::Pause(args) => ctl::pause::pause(&args, out),
-        Command::Resume(args) => ctl::pause::resume(&args, out),
+        Command::Sessions(args) => ctl::sessions::run(&args, Start::IfNeeded, out),
+        Command::Events(args) => ctl::events::run(&args, Start::IfNeeded, out),
+        Command::Pause(args) => ctl::pause::pause(&args, Start::IfNeeded, out),
+        Command::Resume(args) => ctl::pause::resume(&args, Start::IfNeeded, out),
         Command::Ctl(command) => ctl::run(command, out),
         Command::Daemon(args) => daemon::run(&args, out),
         Command::Completions(args) => completions::run(&args, out),
@@ -358,7 +394,7 @@ fn full_stop(sentence: &str) -> &'static str {
 
 /// The clap command, for completion scripts.
 pub(crate) fn command_line() -> clap::Command {
-    examples::with_examples(Arguments::command())
+    overview::with_overview(examples::with_examples(Arguments::command()))
 }
 
 #[cfg(test)]

@@ -78,18 +78,64 @@ fn page(text: &[u8]) -> bool {
     child.wait().is_ok_and(|status| status.code() != Some(127))
 }
 
+/// Writes lines of at most this width, as far as their words allow; `None`: as they are.
+pub struct Fitted<W> {
+    out: W,
+    width: Option<usize>,
+    /// A line that has not ended yet.
+    begun: Vec<u8>,
+}
+
+impl<W: Write> Fitted<W> {
+    pub fn new(out: W, width: Option<usize>) -> Self {
+        Self { out, width, begun: Vec::new() }
+    }
+}
+
+impl<W: Write> Write for Fitted<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let Some(width) = self.width else { return self.out.write(bytes) };
+        self.begun.extend_from_slice(bytes);
+        if let Some(end) = self.begun.iter().rposition(|byte| *byte == b'\n') {
+            let lines: Vec<u8> = self.begun.drain(..=end).collect();
+            self.out.write_all(fit(&String::from_utf8_lossy(&lines), width).as_bytes())?;
+        }
+        Ok(bytes.len())
+    }
+
+    /// A question has no end of line: it is shown as it stands.
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.out.write_all(&self.begun)?;
+        self.begun.clear();
+        self.out.flush()
+    }
+}
+
 /// The text with lines of at most `width` columns, as far as its words allow.
 pub fn fit(text: &str, width: usize) -> String {
     let mut fitted = String::with_capacity(text.len() + text.len() / 16);
     for line in text.split_inclusive('\n') {
         let (body, end) = line.strip_suffix('\n').map_or((line, ""), |body| (body, "\n"));
-        let text = body.trim_start_matches(' ');
-        let bullet = if ["- ", "* ", "→ "].iter().any(|mark| text.starts_with(mark)) { 2 } else { 0 };
-        let indent = columns(body) - columns(text) + bullet;
-        fitted.push_str(&hang(body, 0, indent, width));
+        fitted.push_str(&hang(body, 0, text_column(body), width));
         fitted.push_str(end);
     }
     fitted
+}
+
+/// Where the text of a line begins: behind its spaces, its bullet, or its label, which wider spaces follow.
+fn text_column(line: &str) -> usize {
+    let plain = anstream::adapter::strip_str(line).to_string();
+    let text = plain.trim_start_matches(' ');
+    let spaces = plain.len() - text.len();
+    if ["- ", "* ", "→ "].iter().any(|mark| text.starts_with(mark)) {
+        return spaces + 2;
+    }
+    let rest = text.find(' ').and_then(|end| text.get(end..)).unwrap_or_default();
+    let gap = rest.len() - rest.trim_start_matches(' ').len();
+    match (spaces, gap) {
+        (2, 2..) => columns(&plain) - columns(rest.trim_start_matches(' ')),
+        _ => spaces,
+    }
 }
 
 /// Breaks one line that begins at column `start`; what goes on is indented. Colours take no columns.
@@ -124,6 +170,20 @@ pub fn hang(line: &str, start: usize, indent: usize, width: usize) -> String {
     out
 }
 
+/// The first lines of a text that begins at column `indent` and goes on there; an ellipsis tells of more. In a pipe, where
+/// the width is unbounded, all of it.
+pub fn first_lines(text: &str, indent: usize, width: usize, most: usize) -> String {
+    let lines = hang(text, indent, indent, width);
+    let end = lines.match_indices('\n').nth(most - 1).map(|(end, _)| end);
+    let Some(shown) = end.and_then(|end| lines.get(..end)) else { return lines };
+    // Room for the ellipsis, and no colour that goes on.
+    let (start, last) = shown.rsplit_once('\n').map_or((indent, shown), |(_, last)| (0, last));
+    let fits = start + columns(last) + 2 <= width;
+    let shown = if fits { shown } else { shown.rsplit_once(' ').map_or(shown, |(before, _)| before) };
+    let ended = if shown.contains('\u{1b}') { "\u{1b}[0m" } else { "" };
+    format!("{}{ended} …", shown.trim_end_matches([' ', '…']))
+}
+
 /// The columns that a text takes, without its colours.
 pub fn columns(text: &str) -> usize {
     let (mut columns, mut inside) = (0, false);
@@ -153,6 +213,33 @@ mod tests {
         assert_eq!(fit("日本 日本 日本", 9), "日本 日本\n日本");
         assert_eq!(hang("one two", 5, 5, 10), "one\n     two");
         assert_eq!(fit("- one two\n", 7), "- one\n  two\n");
+        assert_eq!(
+            fit("  \u{1b}[32mok\u{1b}[0m    one two\n", 12),
+            "  \u{1b}[32mok\u{1b}[0m    one\n        two\n"
+        );
+    }
+
+    #[test]
+    fn lines_are_fitted_as_they_end() {
+        let mut out = Fitted::new(Vec::new(), Some(9));
+        out.write_all(b"one two th").unwrap();
+        assert_eq!(out.out, b"");
+        out.write_all(b"ree\nfour").unwrap();
+        assert_eq!(out.out, b"one two\nthree\n");
+        out.flush().unwrap();
+        assert_eq!(out.out, b"one two\nthree\nfour");
+        let mut out = Fitted::new(Vec::new(), None);
+        out.write_all(b"one two three four").unwrap();
+        assert_eq!(out.out, b"one two three four");
+    }
+
+    #[test]
+    fn only_the_first_lines_are_shown() {
+        assert_eq!(first_lines("one two three four", 2, 9, 2), "one two\n  three …");
+        assert_eq!(first_lines("one two three four", 2, 9, 1), "one …");
+        assert_eq!(first_lines("one two", 2, 9, 1), "one two");
+        assert_eq!(first_lines("one two", 2, usize::MAX, 1), "one two");
+        assert_eq!(first_lines("\u{1b}[1mone two\u{1b}[0m three", 0, 7, 1), "\u{1b}[1mone\u{1b}[0m …");
     }
 
     proptest! {

@@ -14,7 +14,7 @@ pub struct PinArgs {
     /// Number of an observation, e.g. 12 or #12
     #[arg(required = true, add = candidates::observations())]
     id: Vec<String>,
-    /// Pin it no longer
+    /// Unpin them
     #[arg(long)]
     off: bool,
     /// Print JSON

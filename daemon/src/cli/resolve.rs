@@ -4,13 +4,15 @@
 use std::io::Write;
 
 use clap::Args;
-use recall_protocol::query::{Explain, Filter, Mark, Search, Validity};
+use recall_protocol::query::{Explain, Filter, Mark, Search, Show, Validity};
+use serde_json::json;
 
 use super::candidates;
 use super::client::{Client, Start};
 use super::consent::{Answer, Consent};
 use super::filter;
 use super::terminal::{ACCENT, counted};
+use crate::app::answers::found::ShownItem;
 
 /// Observations that one command marks.
 const MOST: u32 = 100;
@@ -27,8 +29,11 @@ pub struct ResolveArgs {
     #[arg(long, requires = "query", default_value = ".", add = candidates::projects())]
     project: String,
     /// Do not ask for confirmation
-    #[arg(long, requires = "query")]
+    #[arg(long, short, conflicts_with = "dry_run")]
     yes: bool,
+    /// Show what would be marked, and change nothing
+    #[arg(long)]
+    dry_run: bool,
     /// Mark it as active again
     #[arg(long, visible_alias = "undo")]
     reopen: bool,
@@ -41,8 +46,10 @@ pub fn run(args: &ResolveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let validity = if args.reopen { Validity::Active } else { Validity::Resolved };
     let mut client = Client::connect(Start::IfNeeded)?;
     let ids = match &args.query {
+        None if args.dry_run => return would_mark(&mut client, args, out),
         None => args.id.clone(),
         Some(query) => match found(&mut client, args, query, validity, out)? {
+            ids if ids.is_empty() && args.json => return Ok(writeln!(out, "{}", json!({"items": []}))?),
             ids if ids.is_empty() => return Ok(()),
             ids => ids,
         },
@@ -56,6 +63,23 @@ pub fn run(args: &ResolveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         writeln!(out, "{ACCENT}#{}{ACCENT:#} is {}: {}", item.id, item.status, item.title)?;
     }
     Ok(())
+}
+
+/// Shows the observations that were named, and marks none.
+fn would_mark(client: &mut Client, args: &ResolveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let mut items = Vec::new();
+    for id in &args.id {
+        items.extend(client.ask(Show { id: id.clone(), folder: None })?.read()?.items);
+    }
+    if args.json {
+        return Ok(writeln!(out, "{}", json!({"items": items}))?);
+    }
+    for item in &items {
+        if let ShownItem::Observation(item) = item {
+            writeln!(out, "{ACCENT}#{}{ACCENT:#} {}", item.id, item.title)?;
+        }
+    }
+    Consent::ShowOnly.obtain("", out).map(drop)
 }
 
 /// The observations that a search finds and that are not marked so yet, if the user agrees.
@@ -73,8 +97,10 @@ fn found(
     let is_wanted = |status: &str| (status == "active") == (validity == Validity::Resolved);
     let wanted: Vec<_> =
         found.results.iter().filter(|result| result.status.as_deref().is_some_and(is_wanted)).collect();
-    if wanted.is_empty() {
+    if wanted.is_empty() && !args.json {
         writeln!(out, "No observation is found that would change.")?;
+    }
+    if wanted.is_empty() {
         return Ok(Vec::new());
     }
     if !args.json {
@@ -87,7 +113,11 @@ fn found(
         Validity::Active => ("Reopen", counted(wanted.len(), "observation", "observations")),
     };
     let mut input = std::io::stdin().lock();
-    let consent = if args.yes { Consent::Given } else { Consent::at_terminal(&mut input) };
+    let consent = match (args.dry_run, args.yes) {
+        (true, _) => Consent::ShowOnly,
+        (false, true) => Consent::Given,
+        (false, false) => Consent::at_terminal(&mut input),
+    };
     match consent.obtain(&format!("{verb} {count}?"), out)? {
         Answer::Leave => Ok(Vec::new()),
         Answer::Go => Ok(wanted.iter().map(|result| result.id.0.row.to_string()).collect()),

@@ -10,10 +10,16 @@ use recall_protocol::query::{Explain, Search};
 use super::client::{Client, Start, this_folder};
 use super::failure::Failure;
 use super::filter::{Scope, ScopeArgs};
+use super::page;
 use super::terminal::{self, ACCENT, BOLD, DIM, MATCH, WARNING};
 use crate::app::answers::found::{ExplainedSource, Explanation, ReadAs, SearchAnswer, SearchResult, Unknown};
 use crate::search::query::{self, Query, mistake};
 use crate::search::snippet::matches;
+
+/// Where the lines of a result go on, in columns.
+const INDENT: usize = 3;
+/// The most lines of a snippet on a screen.
+const SNIPPET_LINES: usize = 2;
 
 #[derive(Debug, Args)]
 pub struct SearchArgs {
@@ -25,7 +31,7 @@ pub struct SearchArgs {
     /// Show how each score was computed
     #[arg(long)]
     explain: bool,
-    /// Write JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -92,7 +98,7 @@ fn tell(out: &mut dyn Write, answer: &SearchAnswer, query: &Query, scope: Scope)
     let mut sought = query.clone();
     sought.words.extend(answer.read_as.iter().map(|word| word.read.clone()));
     for result in &answer.results {
-        entry(out, result, &sought)?;
+        entry(out, result, &sought, scope)?;
     }
     let (shown, total, took) = (answer.results.len(), answer.total, answer.took_ms);
     for Unknown { key, value, meant } in &answer.unknown {
@@ -134,22 +140,44 @@ fn tell(out: &mut dyn Write, answer: &SearchAnswer, query: &Query, scope: Scope)
     Ok(())
 }
 
-fn entry(out: &mut dyn Write, result: &SearchResult, query: &Query) -> std::io::Result<()> {
-    let kind = result.observation_type.as_ref().unwrap_or(&result.kind);
+fn entry(out: &mut dyn Write, result: &SearchResult, query: &Query, scope: Scope) -> std::io::Result<()> {
+    let kind = terminal::kind(result.observation_type.as_ref().unwrap_or(&result.kind));
     let (id, time) = (terminal::id(result.id), terminal::ago(result.created_at));
-    let (title, project) = (&terminal::whole_words(&result.title), &result.project);
-    writeln!(out, "{ACCENT}{id}{ACCENT:#} {}", highlighted(title, query, BOLD))?;
+    let title = &terminal::whole_words(&result.title);
+    let width = page::width().unwrap_or(usize::MAX);
+    let head = format!("{ACCENT}{id}{ACCENT:#} {}", highlighted(title, query, BOLD));
+    writeln!(out, "{}", page::hang(&head, 0, INDENT, width))?;
+    // Of one project they all are.
+    let project = match scope {
+        Scope::Here => String::new(),
+        Scope::Chosen => format!(", {}", result.project),
+    };
     let status = result.status.as_deref().filter(|status| *status != "active");
     let status = status.map(|status| format!(", {status}")).unwrap_or_default();
     let elsewhere = terminal::elsewhere(result.made_on.elsewhere.as_deref());
-    writeln!(out, "   {DIM}{kind}, {project}, {time}{status}{DIM:#}{elsewhere}")?;
-    if !result.snippet.is_empty() && result.snippet != *title {
-        writeln!(out, "   {}", highlighted(&result.snippet, query, Style::new()))?;
+    writeln!(out, "   {DIM}{kind}{project}, {time}{status}{DIM:#}{elsewhere}")?;
+    let snippet = beyond(&result.snippet, title);
+    if !snippet.is_empty() {
+        let snippet = highlighted(snippet, query, Style::new());
+        writeln!(out, "   {}", page::first_lines(&snippet, INDENT, width, SNIPPET_LINES))?;
     }
     if let Some(why) = &result.why {
         explain(out, result.score, why)?;
     }
     Ok(())
+}
+
+/// What a snippet says beyond the title that it may begin with.
+fn beyond<'a>(snippet: &'a str, title: &str) -> &'a str {
+    let title = title.trim_end_matches(['…', ' ']);
+    let text = snippet.trim_start_matches(['#', '*', '-', '>', ' ']);
+    match text.strip_prefix(title) {
+        // No word is broken.
+        Some(rest) if !rest.starts_with(char::is_alphanumeric) => {
+            rest.trim_start_matches(['*', '.', ':', '—', ' '])
+        }
+        _ => snippet,
+    }
 }
 
 /// A text in this style, with the words of the query highlighted.
@@ -213,6 +241,15 @@ mod tests {
         let shielded = shield(line.split('|').map(OsString::from));
         let text: Vec<_> = shielded.iter().map(|argument| argument.to_string_lossy()).collect();
         assert_eq!(text.join("|"), expected);
+    }
+
+    #[test]
+    fn a_snippet_does_not_repeat_its_title() {
+        assert_eq!(beyond("### The hooks **Two** of them", "The hooks"), "Two** of them");
+        assert_eq!(beyond("Rounding happens once.", "Rounding happens once."), "");
+        assert_eq!(beyond("…after summing", "Rounding"), "…after summing");
+        assert_eq!(beyond("Both call `round` once.", "Both call …"), "`round` once.");
+        assert_eq!(beyond("Both call rounding.", "Both call round…"), "Both call rounding.");
     }
 
     #[test]

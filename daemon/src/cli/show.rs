@@ -49,10 +49,17 @@ pub fn tell(out: &mut dyn Write, items: Vec<ShownItem>) -> std::io::Result<()> {
                 writeln!(out, "\n{}", item.text)?;
             }
             ShownItem::Document(item) => {
-                let parts = [item.kind.as_ref(), &item.project];
+                let parts = [terminal::kind(&item.kind), &item.project];
                 let (id, origin) =
                     (terminal::id(item.id), origin(item.created_at, &parts, item.session_id.as_deref()));
-                writeln!(out, "{ACCENT}{id}{ACCENT:#} {DIM}{origin}{DIM:#}")?;
+                // The text of the others says it all.
+                match item.kind.as_ref() {
+                    "activity" => {
+                        writeln!(out, "{ACCENT}{id}{ACCENT:#} {BOLD}{}{BOLD:#}", item.title)?;
+                        writeln!(out, "{DIM}{origin}{DIM:#}")?;
+                    }
+                    _ => writeln!(out, "{ACCENT}{id}{ACCENT:#} {DIM}{origin}{DIM:#}")?,
+                }
                 let made_on = item.made_on;
                 checkout(out, &made_on.branch, &made_on.commit, &made_on.elsewhere)?;
                 writeln!(out, "\n{}", item.text)?;
@@ -63,7 +70,7 @@ pub fn tell(out: &mut dyn Write, items: Vec<ShownItem>) -> std::io::Result<()> {
 }
 
 fn origin(at: Moment, words: &[&str], session: Option<&str>) -> String {
-    let mut parts = vec![terminal::time(at)];
+    let mut parts = vec![terminal::time_and_age(at)];
     parts.extend(words.iter().filter(|word| !word.is_empty()).map(|word| (*word).to_owned()));
     parts.extend(session.map(|id| format!("session {}", terminal::session(id))));
     parts.join(", ")
@@ -71,11 +78,15 @@ fn origin(at: Moment, words: &[&str], session: Option<&str>) -> String {
 
 fn observation(out: &mut dyn Write, item: &ObservationAnswer) -> std::io::Result<()> {
     writeln!(out, "{ACCENT}#{}{ACCENT:#} {BOLD}{}{BOLD:#}", item.id, item.title)?;
-    let words = [item.observation_type.as_ref(), &item.origin];
+    let words = [item.observation_type.as_ref(), made_by(&item.origin)];
     let origin = origin(item.created_at, &words, item.session_id.as_deref());
     let pinned = if item.pinned { ", pinned" } else { "" };
     writeln!(out, "{DIM}{origin}, importance {}, {}{pinned}{DIM:#}", item.importance, item.status)?;
     checkout(out, &item.branch, &item.commit, &item.elsewhere)?;
+    if let Some(at) = item.edited_at {
+        let ago = terminal::ago(at);
+        writeln!(out, "Edited by you {ago}{DIM}; no later compression changes it{DIM:#}")?;
+    }
     item.lineage.iter().try_for_each(|entry| lineage(out, entry))?;
     for part in [item.subtitle.as_deref().unwrap_or_default(), &item.narrative] {
         if !part.is_empty() {
@@ -93,6 +104,11 @@ fn observation(out: &mut dyn Write, item: &ObservationAnswer) -> std::io::Result
         }
     }
     Ok(())
+}
+
+/// Who made an observation.
+fn made_by(origin: &str) -> &str {
+    if origin == "user" { "by you" } else { origin }
 }
 
 /// The branch and commit where it was made, if known.
@@ -127,7 +143,7 @@ fn lineage(out: &mut dyn Write, entry: &LineageAnswer) -> std::io::Result<()> {
     let title = entry.title.clone().filter(|title| !title.is_empty());
     let told: Vec<String> = entry.id.map(|id| format!("#{id}")).into_iter().chain(title).collect();
     let why = match (told.is_empty(), entry.reason.as_ref()) {
-        (true, LineageAnswer::MANUALLY) => " manually".to_owned(),
+        (true, LineageAnswer::MANUALLY) => " by you".to_owned(),
         (true, reason) => format!(": {reason}"),
         (false, _) => format!(" {}", told.join(" ")),
     };

@@ -13,11 +13,9 @@ use super::terminal::{WARNING, table};
 const WIDEST: usize = 60;
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  recall sql \"SELECT project, count(*) FROM user_prompts GROUP BY project\"
-  recall sql --csv \"SELECT id, type, title FROM observations WHERE status = 'active'\" > notes.csv
-
-Views: sdk_sessions, user_prompts, observations, session_summaries, prompts, calls, plans.")]
+#[command(
+    after_help = "Views: sdk_sessions, user_prompts, observations, session_summaries, prompts, calls, plans."
+)]
 pub struct SqlArgs {
     /// One statement that reads
     query: String,

@@ -49,6 +49,24 @@ pub fn session(id: &str) -> String {
     }
 }
 
+/// What people call a kind of item, or a type of observation.
+pub fn kind(name: &str) -> &str {
+    match name {
+        "response" => "answer",
+        "activity" => "call",
+        name => name,
+    }
+}
+
+/// The state of a session, in its colour.
+pub fn state(name: &str) -> String {
+    match name {
+        "active" => format!("{GOOD}{name}{GOOD:#}"),
+        "suspended" => format!("{WARNING}{name}{WARNING:#}"),
+        _ => name.to_owned(),
+    }
+}
+
 /// A title of one line that was cut: without the piece of a word at its end.
 pub fn whole_words(title: &str) -> String {
     let cut = title.strip_suffix('…').and_then(|rest| rest.rsplit_once(' '));
@@ -60,6 +78,12 @@ pub fn time(moment: Moment) -> String {
     let local =
         jiff::Timestamp::from_millisecond(moment.0.0).map(|time| time.to_zoned(jiff::tz::TimeZone::system()));
     local.map(|time| time.strftime("%Y-%m-%d %H:%M").to_string()).unwrap_or_default()
+}
+
+/// A local time with how long ago that was, if it is not long ago.
+pub fn time_and_age(moment: Moment) -> String {
+    let (time, ago) = (time(moment), ago(moment));
+    if time.starts_with(&ago) { time } else { format!("{time} ({ago})") }
 }
 
 /// How long ago a moment was, as people say it; a date after a month.
@@ -119,6 +143,9 @@ pub fn bytes(count: u64) -> String {
     if unit == 0 { format!("{count} B") } else { format!("{value:.1} {name}") }
 }
 
+/// The least width for a last column beside the others. Where there is less, it stands beneath them.
+const LEAST_COLUMN: usize = 28;
+
 /// A table with aligned columns. The last column is not padded; where it is too long for the screen, it goes on under
 /// itself.
 pub fn table(out: &mut dyn Write, head: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
@@ -145,6 +172,10 @@ fn line<S: AsRef<str>>(out: &mut dyn Write, widths: &[usize], cells: &[S]) -> io
     for (column, cell) in cells.iter().enumerate() {
         let cell = cell.as_ref();
         let last = column + 1 == cells.len();
+        if last && at + columns(cell) > screen && at + LEAST_COLUMN > screen {
+            write!(out, "\n  {}", hang(cell, 2, 2, screen))?;
+            continue;
+        }
         let width = if last { 0 } else { widths.get(column).copied().unwrap_or(0) };
         let padding = width.saturating_sub(columns(cell)) + if last { 0 } else { 2 };
         let cell = if last { hang(cell, at, at, screen) } else { cell.to_owned() };
@@ -165,6 +196,11 @@ mod tests {
         table(&mut out, &["NAME", "N"], &rows).unwrap();
         let plain = anstream::adapter::strip_str(std::str::from_utf8(&out).unwrap()).to_string();
         assert_eq!(plain, "NAME  N\na     1\nüber  22\n");
+    }
+
+    #[test]
+    fn people_read_answers_and_calls() {
+        assert_eq!(["response", "activity", "bugfix"].map(kind), ["answer", "call", "bugfix"]);
     }
 
     #[test]

@@ -8,7 +8,8 @@ use recall_protocol::query::Timeline;
 use super::candidates;
 use super::client::{Client, Start, this_folder};
 use super::filter::whole;
-use super::terminal::{self, ACCENT, DIM};
+use super::terminal::{self, ACCENT, BOLD, DIM};
+use crate::memory::document::DocumentKey;
 
 #[derive(Debug, Args)]
 pub struct TimelineArgs {
@@ -36,13 +37,39 @@ pub fn run(args: &TimelineArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
     }
-    let rows = answer.read()?.items.into_iter().map(|item| {
-        let kind = item.observation_type.as_deref().unwrap_or(&item.kind);
-        let (time, id) = (terminal::time(item.created_at), item.id.map(terminal::id).unwrap_or_default());
-        let (title, mark) =
-            (terminal::whole_words(&item.title), terminal::elsewhere(item.made_on.elsewhere.as_deref()));
-        let (time, id) = (format!("{DIM}{time}{DIM:#}"), format!("{ACCENT}{id:>6}{ACCENT:#}"));
-        vec![time, id, kind.to_owned(), format!("{title}{mark}")]
-    });
-    Ok(terminal::table(out, &["", "", "", ""], &rows.collect::<Vec<_>>())?)
+    let asked = DocumentKey::parse(&args.id);
+    let mut day = String::new();
+    let mut rows = Vec::new();
+    let items = answer.read()?.items;
+    for item in &items {
+        let at = terminal::time(item.created_at);
+        let (date, time) = at.split_once(' ').unwrap_or((&at, ""));
+        if date != day {
+            print(out, &mut rows)?;
+            writeln!(out, "{BOLD}{date}{BOLD:#}")?;
+            date.clone_into(&mut day);
+        }
+        let kind = terminal::kind(item.observation_type.as_deref().unwrap_or(&item.kind));
+        let id = item.id.map(terminal::id).unwrap_or_default();
+        let title = terminal::whole_words(&item.title);
+        // The one that was asked for stands out.
+        let title = match item.id.is_some_and(|id| Some(id.0) == asked) {
+            true => format!("{BOLD}{title}{BOLD:#}"),
+            false => title,
+        };
+        let mark = terminal::elsewhere(item.made_on.elsewhere.as_deref());
+        let (time, id) = (format!("  {DIM}{time}{DIM:#}"), format!("{ACCENT}{id}{ACCENT:#}"));
+        rows.push(vec![time, id, kind.to_owned(), format!("{title}{mark}")]);
+    }
+    if items.is_empty() {
+        return Ok(writeln!(out, "Nothing happened around it.")?);
+    }
+    Ok(print(out, &mut rows)?)
+}
+
+/// Prints the rows of a day, and takes them.
+fn print(out: &mut dyn Write, rows: &mut Vec<Vec<String>>) -> std::io::Result<()> {
+    terminal::table(out, &["", "", "", ""], rows)?;
+    rows.clear();
+    Ok(())
 }

@@ -6,7 +6,7 @@ use clap::Args;
 use recall_protocol::query::{Changes, Undo};
 
 use super::client::{Client, Start};
-use super::terminal::{ACCENT, table, time};
+use super::terminal::{ACCENT, ago, table};
 use crate::app::answers::by_hand::ChangeAnswer;
 
 /// Changes that `--list` shows.
@@ -36,10 +36,10 @@ pub fn run(args: &UndoArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             return Ok(writeln!(out, "There is nothing to take back.")?);
         }
         let row = |change: &ChangeAnswer| {
-            vec![format!("#{}", change.id), change.change.clone(), time(change.at), change.title.clone()]
+            vec![format!("#{}", change.id), change.change.clone(), ago(change.at), change.title.clone()]
         };
         let rows: Vec<_> = changes.iter().map(row).collect();
-        return Ok(table(out, &["id", "change", "when", "title"], &rows)?);
+        return Ok(table(out, &["ID", "CHANGE", "MADE", "TITLE"], &rows)?);
     }
     let answer = client.ask(Undo)?;
     if args.json {
@@ -49,7 +49,7 @@ pub fn run(args: &UndoArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     match answer.read()?.undone {
         Some(change) => writeln!(
             out,
-            "Took back: {} of {ACCENT}#{}{ACCENT:#} {}",
+            "Took back: {} of {ACCENT}#{}{ACCENT:#}: {}",
             change.change, change.id, change.title
         )?,
         None => writeln!(out, "There is nothing to take back.")?,

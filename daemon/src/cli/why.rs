@@ -55,7 +55,8 @@ fn injections(out: &mut dyn Write, answer: &WhyAnswer) -> std::io::Result<()> {
 
 /// To whom one thing was given.
 fn given(out: &mut dyn Write, answer: &WhyGivenAnswer) -> std::io::Result<()> {
-    writeln!(out, "{ACCENT}{}{ACCENT:#} {BOLD}{}{BOLD:#}", terminal::id(answer.id), answer.title)?;
+    let (id, title) = (terminal::id(answer.id), terminal::whole_words(&answer.title));
+    writeln!(out, "{ACCENT}{id}{ACCENT:#} {BOLD}{title}{BOLD:#}")?;
     if answer.given.is_empty() {
         return writeln!(out, "No session got it yet.");
     }

@@ -8,6 +8,7 @@ use toml_edit::{DocumentMut, Item, Table};
 
 use super::keys::{Key, KeyKind, endpoint_names, value_of};
 use super::{Config, MOST_BYTES, Problem, reading};
+use crate::memory::text::one_line;
 use crate::trusted_file::{self, Links};
 
 /// A key with what it is set to.
@@ -121,9 +122,9 @@ pub fn problems(text: &str) -> Vec<Problem> {
 }
 
 fn document(text: &str) -> Result<DocumentMut, ChangeError> {
-    text.parse::<DocumentMut>().map_err(|_| {
-        let first = problems(text).first().map(ToString::to_string);
-        ChangeError::NotToml { what: first.unwrap_or_else(|| "it cannot be read".to_owned()) }
+    text.parse::<DocumentMut>().map_err(|error| {
+        let place = error.span().map(|span| reading::place(text, span.start)).unwrap_or_default();
+        ChangeError::NotToml { what: format!("{place}{}", one_line(error.message())) }
     })
 }
 

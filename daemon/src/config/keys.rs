@@ -177,6 +177,14 @@ impl Key {
         }
     }
 
+    /// The names of which it takes one or several.
+    pub fn choices(&self) -> Option<&'static [&'static str]> {
+        match self.kind {
+            Choice(names) | Choices(names) => Some(names),
+            Switch | Number | Dollars | Text | Texts => None,
+        }
+    }
+
     fn range(&self) -> Option<(i64, i64)> {
         let of_all = Written::default().ranges();
         let (_, _, range) = of_all.into_iter().find(|(name, ..)| *name == self.name)?;
@@ -255,10 +263,10 @@ mod tests {
 
     /// The names that the reader of a table knows.
     fn known_of(table: &str) -> Vec<String> {
-        let text = if table.is_empty() { "zzz = 1\n".to_owned() } else { format!("[{table}]\nzzz = 1\n") };
+        let text = if table.is_empty() { "[zzz]\n".to_owned() } else { format!("[{table}]\nzzz = 1\n") };
         let what = reading::read(&text).problems.remove(0).what;
-        let (_, known) = what.split_once("expected ").unwrap();
-        known.split('`').skip(1).step_by(2).filter(|name| *name != "zzz").map(str::to_owned).collect()
+        let (_, known) = what.split_once("it must be one of ").unwrap();
+        known.split(", ").map(|name| name.trim_matches(['`', '[', ']']).to_owned()).collect()
     }
 
     #[test]

@@ -28,7 +28,8 @@ pub struct Problem {
 
 impl Problem {
     fn is_of_unknown_key(&self) -> bool {
-        self.what.starts_with("unknown field")
+        ["unknown key", "unknown table"].iter().any(|known| self.what.starts_with(known))
+            || self.what.contains("stands outside of a table")
     }
 }
 
@@ -204,6 +205,13 @@ impl<'i> Reader<'i> {
             self.keep_pattern(&meant);
         }
         let at = section.span().start;
+        if !matches!(value.get_ref(), DeValue::Table(_)) {
+            let name = section.get_ref();
+            let meant = keys::Key::nearest(name).and_then(|key| key.rsplit_once('.'));
+            let meant = meant.map(|(table, key)| format!("; did you mean `{key}` in [{table}]?"));
+            return self
+                .problem(at, &format!("`{name}` stands outside of a table{}", meant.unwrap_or_default()));
+        }
         self.take(DeTable::from_iter([(section, value)]), at, "");
     }
 
@@ -226,11 +234,11 @@ impl<'i> Reader<'i> {
                 found.into_iter().map(|what| (offset_of(&piece, &what).max(at), what)).collect()
             }
             Err(error) => {
-                let offset = error.span().filter(|span| span.end > 0).map_or(at, |span| span.start);
-                let says_where = dotted.is_empty() || error.message().starts_with("unknown field");
-                let place = if says_where { String::new() } else { format!("{dotted}: ") };
+                let offset = offset_in(&error).unwrap_or(at);
                 let known = if dotted.is_empty() { key_at(&piece, offset) } else { dotted.to_owned() };
-                vec![(offset, format!("{place}{}", with_way_out(error.message(), &known)))]
+                let mut problems = vec![(offset, in_words(error.message(), &known))];
+                problems.extend(further_problems(&piece, &error, at));
+                problems
             }
         };
         let is_right = problems.is_empty();
@@ -241,6 +249,46 @@ impl<'i> Reader<'i> {
             merge(&mut self.kept, piece);
         }
         is_right
+    }
+}
+
+fn offset_in(error: &toml::de::Error) -> Option<usize> {
+    error.span().filter(|span| span.end > 0).map(|span| span.start)
+}
+
+/// What else is wrong with a piece that counts as a whole: what is found without the keys that were reported.
+fn further_problems(piece: &DeTable<'_>, first: &toml::de::Error, at: usize) -> Vec<(usize, String)> {
+    let (mut left, mut problems) = (piece.clone(), Vec::new());
+    let mut known = key_at(piece, offset_in(first).unwrap_or(at));
+    while remove(&mut left, &known) {
+        match Written::deserialize(Deserializer::from(Spanned::new(0..0, left.clone()))) {
+            Ok(written) => {
+                let found = written.problems().into_iter();
+                problems.extend(found.map(|what| (offset_of(&left, &what).max(at), what)));
+                break;
+            }
+            Err(error) => {
+                let offset = offset_in(&error).unwrap_or(at);
+                known = key_at(&left, offset);
+                problems.push((offset, in_words(error.message(), &known)));
+            }
+        }
+    }
+    problems
+}
+
+/// Takes a key out of a table inside this one. False if there is none.
+fn remove(table: &mut DeTable<'_>, dotted: &str) -> bool {
+    let Some((name, rest)) = dotted.split_once('.') else { return false };
+    let Some(inner) = table.get_mut(name).and_then(|value| match value.get_mut() {
+        DeValue::Table(inner) => Some(inner),
+        _ => None,
+    }) else {
+        return false;
+    };
+    match rest.contains('.') {
+        true => remove(inner, rest),
+        false => inner.remove(rest).is_some(),
     }
 }
 
@@ -325,26 +373,56 @@ fn key_at(piece: &DeTable<'_>, offset: usize) -> String {
     dotted.join(".")
 }
 
-/// The message of the parser, with what is meant or what is allowed.
-fn with_way_out(message: &str, dotted: &str) -> String {
+/// The message of the parser in words: what is wrong, and what is meant or allowed. `dotted`: the key that it is about.
+fn in_words(message: &str, dotted: &str) -> String {
     if let Some(known) = message.strip_prefix("unknown field ") {
         let mut names = known.split('`').skip(1).step_by(2);
-        let nearest = names.next().and_then(|typed| nearest_name(typed, names));
-        return match nearest {
-            Some(nearest) => {
-                let (what, known) = message.split_once(", ").unwrap_or((message, ""));
-                format!("{what}; did you mean `{nearest}`? {known}")
+        let typed = names.next().unwrap_or_default();
+        let names: Vec<&str> = names.collect();
+        let table = dotted.rsplit_once('.').map(|(table, _)| table);
+        let what = match table {
+            Some(table) => format!("unknown key `{typed}` in [{table}]"),
+            None => format!("unknown table [{typed}]"),
+        };
+        let quoted = |name: &str| if table.is_some() { format!("`{name}`") } else { format!("[{name}]") };
+        return match nearest_name(typed, names.iter().copied()) {
+            Some(nearest) => format!("{what}; did you mean {}?", quoted(nearest)),
+            None => {
+                let known: Vec<_> = names.into_iter().map(quoted).collect();
+                format!("{what}; it must be one of {}", known.join(", "))
             }
-            None => message.to_owned(),
         };
     }
-    match keys::Key::find(dotted) {
-        Some(key) if message.starts_with("invalid ") => {
-            let message = message.split(", expected").next().unwrap_or(message);
-            format!("{message}; it must be {}", key.allowed())
-        }
-        _ => message.to_owned(),
+    let place = |message: &str| match dotted {
+        "" => message.to_owned(),
+        dotted => format!("{dotted}: {message}"),
+    };
+    let Some(key) = keys::Key::find(dotted) else { return place(message) };
+    let Some(value) = value_in(message) else { return place(message) };
+    let meant = key.choices().and_then(|names| nearest_name(value.trim_matches('"'), names.iter().copied()));
+    let allowed = key.allowed();
+    match meant {
+        Some(name) => format!("{dotted} is {value}; did you mean \"{name}\"? It must be {allowed}"),
+        None => format!("{dotted} is {value}; it must be {allowed}"),
     }
+}
+
+/// The value that the parser refuses, as it is written in the file.
+fn value_in(message: &str) -> Option<String> {
+    if let Some(variant) = message.strip_prefix("unknown variant ") {
+        return variant.split('`').nth(1).map(|name| format!("\"{name}\""));
+    }
+    let told = message.strip_prefix("invalid ")?.split_once(": ")?.1;
+    let told = told.split(", expected").next().unwrap_or(told);
+    if let Some(text) = told.strip_prefix("string ") {
+        return Some(text.to_owned());
+    }
+    Some(match (told.split('`').nth(1), told) {
+        (Some(value), _) => value.to_owned(),
+        (None, "sequence") => "a list".to_owned(),
+        (None, "map") => "a table".to_owned(),
+        (None, told) => told.to_owned(),
+    })
 }
 
 /// The keys of a text with their lines and values, where they stand; nothing of what is no TOML.
@@ -373,6 +451,11 @@ fn note_keys(
             }
         }
     }
+}
+
+/// Where an offset is, for people.
+pub(super) fn place(text: &str, offset: usize) -> String {
+    format!("line {}, column {}: ", line_of(text, offset), column_of(text, offset))
 }
 
 fn column_of(text: &str, offset: usize) -> usize {

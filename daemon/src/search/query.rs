@@ -360,7 +360,15 @@ impl Key {
         let lower = value.to_ascii_lowercase();
         match self {
             Self::Type => ObservationType::parse(&lower.replace('-', "_")).map(Filter::Type),
-            Self::Kind => DocumentKind::parse(&lower).map(Filter::Kind),
+            Self::Kind => {
+                // What people call them.
+                let name = match lower.as_str() {
+                    "answer" => "response",
+                    "call" => "activity",
+                    name => name,
+                };
+                DocumentKind::parse(name).map(Filter::Kind)
+            }
             Self::File => Some(Filter::File(value.to_owned())),
             Self::Project => Some(Filter::Project(value.to_owned())),
             Self::Agent => Some(Filter::Agent(lower)),

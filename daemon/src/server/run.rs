@@ -148,12 +148,9 @@ pub async fn run_with(
     let connection = ConnectionContext::new(services.clone(), Arc::new(paths), stop);
     let (permits, event_feed) = (Arc::clone(&connection.permits), connection.event_feed.clone());
     let all_permits = u32::try_from(permits.available_permits()).unwrap_or(u32::MAX);
-    if services.config.gateway.opens == GatewayOpens::AtStart
-        && let Err(error) = http::open(&connection).await
-    {
-        tracing::error!(%error, "the gateway is closed");
-    }
+    open_gateway(&connection).await;
     let gateway = connection.gateway.clone();
+    let following = tokio::spawn(follow_gateway(connection.clone()));
     let measuring = tokio::spawn(measure(connection.clone()));
     let gate = Gate::open(door.listener, connection);
     tell_service_manager(&[sd_notify::NotifyState::Ready]);
@@ -178,6 +175,7 @@ pub async fn run_with(
     tell_service_manager(&[sd_notify::NotifyState::Stopping]);
     watchdog.abort();
     measuring.abort();
+    following.abort();
     gate.close();
     gateway.close().await;
     if outcome.is_ok() {
@@ -310,17 +308,41 @@ async fn feed_watchdog(services: Services) {
     }
 }
 
+/// Opens the gateway where the configuration wants it open from the start.
+async fn open_gateway(connection: &ConnectionContext) {
+    if connection.services.config.get().gateway.opens == GatewayOpens::AtStart
+        && let Err(error) = http::open(connection).await
+    {
+        tracing::error!(%error, "the gateway is closed");
+    }
+}
+
+/// Applies changes of `[gateway]`. One that was opened for a browser closes with a change, and opens when it is asked for
+/// again.
+async fn follow_gateway(connection: ConnectionContext) {
+    let mut applied = connection.services.config.applied();
+    let mut known = applied.borrow_and_update().gateway;
+    while applied.changed().await.is_ok() {
+        let gateway = applied.borrow_and_update().gateway;
+        if gateway != known {
+            known = gateway;
+            connection.gateway.close().await;
+            open_gateway(&connection).await;
+        }
+    }
+}
+
 /// How often the daemon's metrics go to a collector; the default of OpenTelemetry's own libraries.
 const MEASURE_EVERY: Duration = Duration::from_secs(60);
 
 /// Sends metrics where the configuration names a collector.
 async fn measure(connection: ConnectionContext) {
-    if connection.services.config.otlp_endpoint.is_none() {
-        return;
-    }
     let mut rounds = tokio::time::interval(MEASURE_EVERY);
     loop {
         rounds.tick().await;
+        if connection.services.config.get().otlp_endpoint.is_none() {
+            continue;
+        }
         if let Ok(status) = queries::status::status(&connection).await {
             let measured = TelemetryMessage::Measured(metrics(&status));
             // An actor that is being restarted hears of the next round.

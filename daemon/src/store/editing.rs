@@ -78,6 +78,13 @@ pub fn hand_changes(db: &Connection, most: u32) -> Result<Vec<HandChange>, Store
     db.all(&format!("{} WHERE NOT c.undone ORDER BY c.id DESC LIMIT ?1", HandChange::SELECT), [most])
 }
 
+/// When a person last wrote an observation anew; `None`: never, or it was taken back.
+pub fn edited_at(db: &Connection, id: ObservationId) -> Result<Option<Timestamp>, StoreError> {
+    let found = "SELECT max(at) FROM hand_changes WHERE observation = ?1 AND what = 'edit' AND NOT undone";
+    let at: Option<i64> = db.query_row(found, [id.0], |row| row.get(0))?;
+    Ok(at.map(Timestamp))
+}
+
 impl Operation for EditObservation {
     type Output = ();
 

@@ -83,7 +83,8 @@ pub use documents::{
     newest_documents_after, prompt_number, scan_documents,
 };
 pub use editing::{
-    EditObservation, EditedText, HandChange, MarkObservations, Pin, PinObservations, UndoChange, hand_changes,
+    EditObservation, EditedText, HandChange, MarkObservations, Pin, PinObservations, UndoChange, edited_at,
+    hand_changes,
 };
 pub use effect_context::StoredEvent;
 pub use file_notes::{FileNoteRow, earlier_statements, notes_about};

@@ -36,6 +36,9 @@ pub struct ObservationAnswer {
     pub commit: Option<String>,
     /// The mark that this is not in the current checkout; null also if no folder was given.
     pub elsewhere: Option<String>,
+    /// When a person last rewrote it. Only where it is shown by itself, and if anybody did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edited_at: Option<Moment>,
     /// What superseded or resolved it, and what it superseded. Only where it is shown by itself, and if there is any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lineage: Vec<LineageAnswer>,
@@ -67,6 +70,7 @@ impl From<ObservationRow> for ObservationAnswer {
             prompt_number: row.prompt_number,
             evidence: row.evidence,
             created_at: Moment(row.created_at),
+            edited_at: None,
             lineage: Vec::new(),
         }
     }

@@ -114,8 +114,6 @@ pub struct ConfigAnswer {
     pub errors: Vec<String>,
     /// The consequences of the problems; null without any.
     pub consequence: Option<Text>,
-    /// Parts that have changed since the daemon started and apply after a restart.
-    pub after_restart: Vec<Text>,
 }
 
 /// The state of subscriptions since the daemon started.

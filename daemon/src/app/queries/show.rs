@@ -97,15 +97,17 @@ pub fn load(db: &Connection, key: DocumentKey) -> Result<DocumentRow, Refused> {
 pub fn show(lookup: &ContextLookup, request: Show) -> Answer<TextAnswer<ShownItem>> {
     let Show { id, folder } = request;
     let key = parse_id(&id)?;
-    let (row, place, made_on, lineage) = read(lookup, |db| {
+    let (row, place, made_on, lineage, edited_at) = read(lookup, |db| {
         let row = load(db, key)?;
         let place = DocumentContext::of(db, &row)?;
         let made_on = Marks::new(lookup, db, folder.as_deref())?.place(place.project_row, key)?;
-        let lineage = match &row {
-            DocumentRow::Observation { row, .. } => store::lineage(db, row.id)?,
-            _ => Vec::new(),
+        let (lineage, edited_at) = match &row {
+            DocumentRow::Observation { row, .. } => {
+                (store::lineage(db, row.id)?, store::edited_at(db, row.id)?.map(Moment))
+            }
+            _ => (Vec::new(), None),
         };
-        Ok((row, place, made_on, lineage))
+        Ok((row, place, made_on, lineage, edited_at))
     })?;
     let (title, body) = title_and_text(&row, lookup.agents);
     let mark = made_on.elsewhere.as_ref().map(|elsewhere| format!(" ({elsewhere})")).unwrap_or_default();
@@ -114,7 +116,8 @@ pub fn show(lookup: &ContextLookup, request: Show) -> Answer<TextAnswer<ShownIte
     let (text, item) = match row {
         DocumentRow::Observation { row, .. } => {
             let lineage = lineage.into_iter().map(Into::into).collect();
-            let item = ObservationAnswer { elsewhere: made_on.elsewhere, lineage, ..(*row).into() };
+            let item =
+                ObservationAnswer { elsewhere: made_on.elsewhere, lineage, edited_at, ..(*row).into() };
             (text, ShownItem::Observation(Box::new(item)))
         }
         DocumentRow::Summary { row, .. } => {

@@ -10,19 +10,19 @@ use crate::app::answers::PublicId;
 use crate::app::answers::session::{self, WhyAnswer, WhyGivenAnswer};
 use crate::app::context_lookup::ContextLookup;
 use crate::app::documents::title_and_text;
-use crate::memory::document::{DocumentKey, DocumentKind};
+use crate::memory::document::DocumentKey;
 use crate::store;
 
-/// The injections of a session, or those of an observation or a summary.
+/// The injections of a session, or those of an item.
 pub fn why(lookup: &ContextLookup, Why { id }: Why) -> Answer<session::Why> {
     let id = id.as_str();
     let key = read(lookup, |db| {
-        let is_session = store::find_sessions(db, id)?.iter().any(|session| session.id.as_str() == id);
-        let given = |key: &DocumentKey| matches!(key.kind, DocumentKind::Observation | DocumentKind::Summary);
-        let key = DocumentKey::parse(id).filter(|key| !is_session && given(key));
-        // A number may also be the beginning of a session's id.
-        Ok(match key {
-            Some(key) if id.starts_with('#') || store::load_document(db, key)?.is_some() => Some(key),
+        let sessions = store::find_sessions(db, id)?;
+        let is_session = sessions.iter().any(|session| session.id.as_str() == id);
+        // What looks like an id may also be the beginning of a session's id. What is neither is no item.
+        Ok(match DocumentKey::parse(id).filter(|_| !is_session) {
+            Some(key) if sessions.is_empty() || id.starts_with('#') => Some(key),
+            Some(key) if store::load_document(db, key)?.is_some() => Some(key),
             _ => None,
         })
     })?;

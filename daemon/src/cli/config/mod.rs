@@ -16,11 +16,11 @@ use super::install::settings_file::SettingsFile;
 pub enum ConfigCommand {
     /// List every key with its value, its default and where it comes from
     List(values::ListArgs),
-    /// Show the value of a key
+    /// Show the value of a key, or of all keys of a table
     Get(values::GetArgs),
     /// Change a key; comments in the file stay
     Set(values::SetArgs),
-    /// Take a key out of the file, so that it has its default
+    /// Remove a key from the file, so that its default applies
     Unset(values::UnsetArgs),
     /// Open the file in your editor and check it before it counts
     Edit(edit::EditArgs),

@@ -27,7 +27,7 @@ pub struct ListArgs {
 
 #[derive(Debug, Args)]
 pub struct GetArgs {
-    /// A key, such as context.start_tokens
+    /// A key, such as context.start_tokens, or a table, such as context
     #[arg(add = candidates::keys())]
     key: String,
     /// Print JSON
@@ -129,8 +129,14 @@ fn told(value: &Value) -> String {
 }
 
 pub(super) fn get(args: &GetArgs, paths: &Paths, out: &mut dyn Write) -> anyhow::Result<()> {
-    let key = known(&args.key)?;
     let settings = Config::settings(paths.config_file());
+    let table = format!("{}.", args.key.trim_end_matches('.'));
+    let of_table: Vec<&Setting> =
+        settings.iter().filter(|setting| setting.key.name.starts_with(&table)).collect();
+    if !of_table.is_empty() {
+        return get_table(&of_table, args, out);
+    }
+    let key = known(&args.key)?;
     let value = settings.iter().find(|setting| setting.key.name == key.name);
     let value = value.map(|setting| setting.value.clone()).unwrap_or_default();
     match &value {
@@ -138,6 +144,19 @@ pub(super) fn get(args: &GetArgs, paths: &Paths, out: &mut dyn Write) -> anyhow:
         // For scripts, without quotes.
         Value::String(text) => writeln!(out, "{text}")?,
         value => writeln!(out, "{}", as_toml(value))?,
+    }
+    Ok(())
+}
+
+/// All keys of a table.
+fn get_table(settings: &[&Setting], args: &GetArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    if args.json {
+        let values: serde_json::Map<String, Value> =
+            settings.iter().map(|setting| (setting.key.name.clone(), setting.value.clone())).collect();
+        return Ok(writeln!(out, "{}", Value::Object(values))?);
+    }
+    for Setting { key, value, .. } in settings {
+        writeln!(out, "{} = {}", key.name, told(value))?;
     }
     Ok(())
 }
@@ -173,14 +192,13 @@ pub(super) fn unset(args: &UnsetArgs, paths: &Paths, out: &mut dyn Write) -> any
     Ok(says_when(out, &key)?)
 }
 
-/// Tells of what does not count at once.
+/// Tells when a change takes effect.
 fn says_when(out: &mut dyn Write, key: &Key) -> std::io::Result<()> {
-    let table = key.name.split('.').next().unwrap_or_default();
-    if matches!(table, "context" | "redaction") || key.name == "capture.exclude" {
-        return writeln!(out, "{DIM}A running daemon takes it up within two seconds.{DIM:#}");
-    }
-    let when = if table == "mcp" { "`recall mcp`" } else { "the daemon" };
-    writeln!(out, "{DIM}It counts from the next start of {when}.{DIM:#}")
+    let when = match key.name.starts_with("mcp.") {
+        true => "when an agent next starts `recall mcp`",
+        false => "within two seconds",
+    };
+    writeln!(out, "{DIM}Takes effect {when}.{DIM:#}")
 }
 
 fn known(name: &str) -> anyhow::Result<Key> {

@@ -13,7 +13,8 @@ use serde_json::{Map, Value};
 use crate::cli::candidates;
 use crate::cli::client::{Client, Start};
 use crate::cli::failure::Failure;
-use crate::cli::terminal::{BOLD, DIM, WARNING, defuse};
+use crate::cli::page;
+use crate::cli::terminal::{self, ACCENT, BOLD, DIM, WARNING, defuse};
 use crate::memory::plain::is_invisible;
 
 #[derive(Debug, Args)]
@@ -36,10 +37,10 @@ pub struct EventsArgs {
 }
 
 /// Prints events until the daemon stops. Fails when the connection breaks without an end message.
-pub fn run(args: &EventsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+pub fn run(args: &EventsArgs, start: Start, out: &mut dyn Write) -> anyhow::Result<()> {
     let query = Follow { session: args.session.clone(), kinds: args.kinds.clone() };
     let mut left = args.count;
-    let mut answers = Client::connect(Start::Never)?.follow(query)?;
+    let mut answers = Client::connect(start)?.follow(query)?;
     while left != Some(0) {
         let reply = answers.wait().map_err(|error| {
             Failure::unreachable(format!("Lost the connection to the daemon: {error}"))
@@ -113,18 +114,46 @@ fn tell(out: &mut dyn Write, followed: &FollowedEvent) -> std::io::Result<()> {
             writeln!(out, "{WARNING}up to {missed} events missed{WARNING:#}")
         }
         name => {
-            let session = one_line(followed.session_id.as_deref().unwrap_or_default());
+            let session = one_line(&terminal::session(followed.session_id.as_deref().unwrap_or_default()));
             let (time, fields) = (local_second(&followed.at), fields(&followed.fields));
             let name = one_line(name);
-            writeln!(out, "{DIM}{time}{DIM:#}  {BOLD}{name}{BOLD:#}  {session}  {fields}")
+            let line = format!(
+                "{DIM}{time}{DIM:#}  {BOLD}{name:LONGEST_NAME$}{BOLD:#}  {ACCENT}{session}{ACCENT:#}  {fields}"
+            );
+            let width = page::width().unwrap_or(usize::MAX);
+            writeln!(out, "{}", page::hang(&line, 0, INDENT, width))
         }
     }
 }
 
-/// The event's own fields on one line.
+/// The width of the names of events, `observation_created` among them.
+const LONGEST_NAME: usize = 19;
+/// Where a long line goes on.
+const INDENT: usize = 10;
+
+/// The event's own fields on one line. What the session's id says already is left out.
 fn fields(fields: &Map<String, Value>) -> String {
-    let told = fields.iter().filter(|(_, value)| !value.is_null());
-    told.map(|(key, value)| format!("{}={value}", one_line(key))).collect::<Vec<_>>().join(" ")
+    let is_told = |key: &str, value: &Value| !value.is_null() && !matches!(key, "session_key" | "workspace");
+    let told = fields.iter().filter(|(key, value)| is_told(key, value));
+    told.map(|(key, value)| field(&one_line(key), value)).collect::<Vec<_>>().join(" ")
+}
+
+fn field(key: &str, value: &Value) -> String {
+    match (key.strip_suffix("_ms"), value) {
+        (Some(name), Value::Number(ms)) => {
+            let ms = ms.as_f64().unwrap_or_default();
+            if ms < 60_000.0 {
+                format!("{name}={:.1}s", ms / 1000.0)
+            } else {
+                format!("{name}={:.0}min", ms / 60_000.0)
+            }
+        }
+        // One word needs no quotes.
+        (_, Value::String(text)) if !text.is_empty() && !text.contains([' ', '"', '\n', '\r', '\t']) => {
+            format!("{key}={text}")
+        }
+        _ => format!("{key}={value}"),
+    }
 }
 
 /// Replaces line breaks, so that an event cannot forge another line.
@@ -171,6 +200,22 @@ mod tests {
         tell(&mut out, &event).unwrap();
         let told = String::from_utf8(out).unwrap();
         assert_eq!(told.matches(['\n', '\r']).count(), 1, "{told:?}");
+    }
+
+    #[test]
+    fn fields_are_short() {
+        let fields = |value: Value| super::fields(value.as_object().unwrap());
+        assert_eq!(
+            fields(
+                json!({"session_key": "a:b", "workspace": "/w", "life": 1, "reason": "other", "from": null})
+            ),
+            "life=1 reason=other"
+        );
+        assert_eq!(
+            fields(json!({"duration_ms": 3074, "title": "two words"})),
+            "duration=3.1s title=\"two words\""
+        );
+        assert_eq!(fields(json!({"life_ms": 7_200_000})), "life=120min");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use recall_protocol::query::{Jobs, WhichJobs};
 
 use crate::cli::client::{Client, Start};
 use crate::cli::filter::FilterArgs;
-use crate::cli::terminal::table;
+use crate::cli::terminal::{self, table};
 
 #[derive(Debug, Args)]
 pub struct JobsArgs {
@@ -39,7 +39,7 @@ pub fn run(args: &JobsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
                 job.kind,
                 job.status,
                 job.attempts.to_string(),
-                job.session_id,
+                terminal::session(&job.session_id),
                 job.error.unwrap_or_default(),
             ]
         })

@@ -1,4 +1,5 @@
-//! `recall ctl`: administers the daemon. Never starts one. What people use daily is a command of its own too.
+//! `recall ctl`: administers the daemon. Never starts one. What people use daily is a command of its own too, which
+//! starts one where it is needed.
 
 pub mod status;
 pub mod sessions;
@@ -14,6 +15,8 @@ pub mod upkeep;
 use std::io::Write;
 
 use clap::Subcommand;
+
+use super::client::Start;
 
 #[derive(Debug, Subcommand)]
 pub enum CtlCommand {
@@ -33,13 +36,13 @@ pub enum CtlCommand {
     Flush(flush::FlushArgs),
     /// Copy the database to a file
     Backup(upkeep::BackupArgs),
-    /// Go on with a backup; the present database is kept aside
+    /// Replace the database with a backup; the present one is kept aside
     Restore(upkeep::RestoreArgs),
     /// Look for damage in the database and the index
     Check(upkeep::CheckArgs),
     /// Forget old sessions
     Prune(upkeep::PruneArgs),
-    /// Build the search index again
+    /// Rebuild the search index
     Reindex(upkeep::ReindexArgs),
     /// Stop recording and injecting for a while
     Pause(pause::PauseArgs),
@@ -52,19 +55,19 @@ pub enum CtlCommand {
 pub fn run(command: CtlCommand, out: &mut dyn Write) -> anyhow::Result<()> {
     match command {
         CtlCommand::Status(args) => status::run(&args, out),
-        CtlCommand::Sessions(args) => sessions::run(&args, out),
+        CtlCommand::Sessions(args) => sessions::run(&args, Start::Never, out),
         CtlCommand::Session(args) => session::run(&args, out),
         CtlCommand::Jobs(args) => jobs::run(&args, out),
         CtlCommand::Retry(args) => retry::run(&args, out),
-        CtlCommand::Events(args) => events::run(&args, out),
+        CtlCommand::Events(args) => events::run(&args, Start::Never, out),
         CtlCommand::Flush(args) => flush::run(&args, out),
         CtlCommand::Backup(args) => upkeep::backup(&args, out),
         CtlCommand::Restore(args) => upkeep::restore(&args, out),
         CtlCommand::Check(args) => upkeep::check(&args, out),
         CtlCommand::Prune(args) => upkeep::prune(&args, out),
         CtlCommand::Reindex(args) => upkeep::reindex(&args, out),
-        CtlCommand::Pause(args) => pause::pause(&args, out),
-        CtlCommand::Resume(args) => pause::resume(&args, out),
+        CtlCommand::Pause(args) => pause::pause(&args, Start::Never, out),
+        CtlCommand::Resume(args) => pause::resume(&args, Start::Never, out),
         CtlCommand::Stop(args) => stop::run(&args, out),
     }
 }

@@ -28,9 +28,9 @@ pub struct ResumeArgs {
     json: bool,
 }
 
-pub fn pause(args: &PauseArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+pub fn pause(args: &PauseArgs, start: Start, out: &mut dyn Write) -> anyhow::Result<()> {
     let until_ms = args.duration.as_deref().map(end_of).transpose()?;
-    let answer = Client::connect(Start::Never)?.ask(Pause { until_ms })?;
+    let answer = Client::connect(start)?.ask(Pause { until_ms })?;
     if args.json {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
@@ -38,8 +38,8 @@ pub fn pause(args: &PauseArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(writeln!(out, "{}", sentence(answer.read()?.paused.as_ref()))?)
 }
 
-pub fn resume(args: &ResumeArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let answer = Client::connect(Start::Never)?.ask(Resume)?;
+pub fn resume(args: &ResumeArgs, start: Start, out: &mut dyn Write) -> anyhow::Result<()> {
+    let answer = Client::connect(start)?.ask(Resume)?;
     if args.json {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);

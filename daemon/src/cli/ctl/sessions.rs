@@ -7,7 +7,7 @@ use recall_protocol::query::Sessions;
 
 use crate::cli::client::{Client, Start};
 use crate::cli::filter::{Scope, ScopeArgs};
-use crate::cli::terminal::{DIM, SHORT_ID, WHOLE_ID, ago, table};
+use crate::cli::terminal::{DIM, SHORT_ID, WHOLE_ID, ago, state, table};
 
 #[derive(Debug, Args)]
 pub struct SessionsArgs {
@@ -18,8 +18,8 @@ pub struct SessionsArgs {
     json: bool,
 }
 
-pub fn run(args: &SessionsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let mut client = Client::connect(Start::Never)?;
+pub fn run(args: &SessionsArgs, start: Start, out: &mut dyn Write) -> anyhow::Result<()> {
+    let mut client = Client::connect(start)?;
     let (answer, scope) = args.scope.ask(&mut client, |filter| Sessions { filter })?;
     if args.json {
         out.write_all(&answer.bytes)?;
@@ -34,7 +34,8 @@ pub fn run(args: &SessionsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             // They are all of one project.
             let project = (scope == Scope::Chosen).then_some(session.project);
             let figures = [session.prompts.to_string(), session.activities.to_string()];
-            let row = [id].into_iter().chain(project).chain([session.status, ago(session.started_at)]);
+            let row =
+                [id].into_iter().chain(project).chain([state(&session.status), ago(session.started_at)]);
             row.chain(figures).chain([session.title.unwrap_or_default()]).collect()
         })
         .collect();

@@ -140,20 +140,13 @@ fn latency(out: &mut dyn Write, latency: &LatencyAnswer) -> std::io::Result<()> 
     }
 }
 
-/// Problems of the configuration, and settings that need a restart.
+/// Problems of the configuration.
 fn config(out: &mut dyn Write, config: &ConfigAnswer) -> std::io::Result<()> {
     for error in &config.errors {
         writeln!(out, "  {ERROR}config       {}, {error}{ERROR:#}", config.file)?;
     }
     if let Some(consequence) = &config.consequence {
         writeln!(out, "  {WARNING}             {consequence}{WARNING:#}")?;
-    }
-    if !config.after_restart.is_empty() {
-        let waiting = config.after_restart.join("], [");
-        writeln!(
-            out,
-            "  {WARNING}config       [{waiting}] changed; run `recall ctl stop` to apply it at the next hook{WARNING:#}"
-        )?;
     }
     Ok(())
 }

@@ -51,7 +51,7 @@ pub struct RestoreArgs {
     /// A file that `recall ctl backup` or the daemon has made
     path: PathBuf,
     /// Do not ask for confirmation
-    #[arg(long)]
+    #[arg(long, short)]
     yes: bool,
     /// Print JSON
     #[arg(long)]
@@ -120,7 +120,7 @@ pub struct PruneArgs {
     #[arg(long, value_name = "TIME")]
     older_than: String,
     /// Do not ask for confirmation
-    #[arg(long, conflicts_with = "dry_run")]
+    #[arg(long, short, conflicts_with = "dry_run")]
     yes: bool,
     /// Show what would be forgotten, and change nothing
     #[arg(long)]

@@ -47,12 +47,6 @@ const MOST_NAMED: usize = 10;
 ///
 /// Their dates are kept. Notes are made of them without any model. Repeating it adds only what is new.
 #[derive(Debug, Default, Args)]
-#[command(after_help = "Examples:
-  recall import                          everything that is found
-  recall import --dry-run                only say what there is
-  recall import claude-code --since 30d
-  recall import codex ~/backup/sessions
-  recall import recall memory.jsonl      what `recall export` wrote")]
 pub struct ImportArgs {
     /// Whose sessions: an agent's, claude-mem's database, or an export of recall [default: all that is found]
     #[arg(value_parser = sources())]
@@ -68,7 +62,7 @@ pub struct ImportArgs {
     /// Count what there is and store nothing
     #[arg(long)]
     dry_run: bool,
-    /// Write JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -233,11 +227,23 @@ impl Counts {
     }
 }
 
+impl Counts {
+    /// Whether no source had anything.
+    fn is_nothing(&self) -> bool {
+        let seen = self.known + self.left_out + self.empty + self.other + self.unreadable_lines;
+        seen == 0 && self.unreadable_files.is_empty() && self.rows.is_none()
+    }
+}
+
 fn tell(out: &mut dyn Write, counts: &Counts, args: &ImportArgs) -> std::io::Result<()> {
     let sessions = counted(counts.sessions, "session", "sessions");
     let folders = counted(counts.projects.len(), "folder", "folders");
     let prompts = counted(counts.prompts, "prompt", "prompts");
     match (args.dry_run, counts.sessions) {
+        (_, 0) if counts.is_nothing() => writeln!(
+            out,
+            "No recorded sessions were found. If they lie elsewhere, name the place: `recall import claude-code FOLDER`."
+        )?,
         (true, 0) if counts.rows.is_some() => {}
         (true, _) => writeln!(out, "Found {sessions} of {folders} with {prompts}. Nothing was stored.")?,
         (false, 0) if counts.rows.is_some() => {}

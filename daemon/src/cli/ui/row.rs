@@ -1,10 +1,13 @@
 //! The rows of a list.
 
+use serde_json::Value;
+
 use crate::app::answers::found::{SearchResult, TimelineItem};
 use crate::app::answers::session::SessionLine;
 use crate::app::answers::{Moment, PublicId};
 use crate::cli::terminal;
 use crate::memory::document::DocumentKind;
+use crate::memory::ids::Timestamp;
 
 /// What a row stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,6 +15,8 @@ pub(super) enum Target {
     /// The id as `show` takes it.
     Item(String),
     Session(String),
+    /// What was said of one subject; the id of the newest.
+    Thread(i64),
 }
 
 /// Whether what a row says still holds.
@@ -39,17 +44,44 @@ fn number(id: PublicId) -> Option<i64> {
     (id.0.kind == DocumentKind::Observation).then_some(id.0.row)
 }
 
+impl Row {
+    /// Of a row of the views: id, type, title, project, time, status, and how many are in its thread.
+    pub(super) fn of_thread(cells: &[Value], target: impl Fn(i64) -> Target) -> Option<Self> {
+        let [id, kind, title, project, at, status, count] = cells else { return None };
+        let text = |cell: &Value| cell.as_str().unwrap_or_default().to_owned();
+        let id = id.as_i64()?;
+        let title = match count.as_i64() {
+            Some(count) => format!("{} ({count})", text(title)),
+            None => text(title),
+        };
+        Some(Self {
+            target: Some(target(id)),
+            id: format!("#{id}"),
+            at: Moment(Timestamp(at.as_i64()?)),
+            kind: text(kind),
+            title,
+            project: text(project),
+            validity: validity(status.as_str().unwrap_or_default()),
+            observation: Some(id),
+        })
+    }
+}
+
+/// Whether an observation of this status holds.
+pub(super) fn validity(status: &str) -> Validity {
+    if status == "active" { Validity::Holds } else { Validity::Past }
+}
+
 impl From<SearchResult> for Row {
     fn from(found: SearchResult) -> Self {
-        let past = found.status.as_deref().is_some_and(|status| status != "active");
         Self {
             target: Some(Target::Item(found.id.0.to_string())),
             id: terminal::id(found.id),
             at: found.created_at,
-            kind: found.observation_type.unwrap_or(found.kind).into_owned(),
+            kind: terminal::kind(&found.observation_type.unwrap_or(found.kind)).to_owned(),
             title: found.title,
             project: found.project,
-            validity: if past { Validity::Past } else { Validity::Holds },
+            validity: found.status.as_deref().map_or(Validity::Holds, validity),
             observation: number(found.id),
         }
     }
@@ -61,7 +93,7 @@ impl From<TimelineItem> for Row {
             target: item.id.map(|id| Target::Item(id.0.to_string())),
             id: item.id.map(terminal::id).unwrap_or_default(),
             at: item.created_at,
-            kind: item.observation_type.unwrap_or(item.kind),
+            kind: terminal::kind(&item.observation_type.unwrap_or(item.kind)).to_owned(),
             title: item.title,
             project: String::new(),
             validity: Validity::Holds,

@@ -11,7 +11,7 @@ use tui_input::Input;
 use tui_input::backend::crossterm::EventHandler;
 
 use super::row::{Row, Target, Validity};
-use super::worker::{Ask, Source, Told};
+use super::worker::{Ask, Change, MOST_ROWS, ROWS, Source, Told};
 
 /// The number of rows that the mouse wheel moves.
 const WHEEL: isize = 3;
@@ -22,6 +22,26 @@ pub(super) enum Scope {
     /// The project of this folder.
     Project(String),
     All,
+}
+
+/// What the first list is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tab {
+    Observations,
+    Sessions,
+    Threads,
+}
+
+impl Tab {
+    pub(super) const ALL: [Self; 3] = [Self::Observations, Self::Sessions, Self::Threads];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Observations => "Observations",
+            Self::Sessions => "Sessions",
+            Self::Threads => "Threads",
+        }
+    }
 }
 
 /// The part of the screen that takes keys.
@@ -51,18 +71,21 @@ pub(super) struct Listing {
     pub(super) selected: usize,
     /// The first row on the screen; the drawing keeps the selected one in sight.
     pub(super) top: usize,
+    /// The most rows that were asked for. More are asked for at the last of them.
+    limit: u32,
     pub(super) loading: bool,
 }
 
 impl Listing {
     fn new(source: Source) -> Self {
-        Self { source, rows: Vec::new(), selected: 0, top: 0, loading: true }
+        Self { source, rows: Vec::new(), selected: 0, top: 0, limit: ROWS, loading: true }
     }
 }
 
 /// Where the parts were drawn last, for the mouse.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Places {
+    pub(super) tabs: [Rect; Tab::ALL.len()],
     pub(super) query: Rect,
     pub(super) list: Rect,
     pub(super) detail: Rect,
@@ -130,6 +153,14 @@ impl Ui {
         self.lists.len()
     }
 
+    pub(super) fn tab(&self) -> Tab {
+        match self.lists.first().map(|list| &list.source) {
+            Some(Source::Sessions) => Tab::Sessions,
+            Some(Source::Threads) => Tab::Threads,
+            _ => Tab::Observations,
+        }
+    }
+
     pub(super) fn scope(&self) -> &Scope {
         &self.scope
     }
@@ -142,6 +173,11 @@ impl Ui {
         match event {
             Event::Key(key) if key.kind != KeyEventKind::Release => self.on_key(event, *key),
             Event::Mouse(mouse) if self.dialog.is_none() => Next::Ask(self.on_mouse(*mouse)),
+            // A click answers no question but closes what it was asked in.
+            Event::Mouse(MouseEvent { kind: MouseEventKind::Down(_), .. }) => {
+                self.dialog = None;
+                Next::Ask(Vec::new())
+            }
             _ => Next::Ask(Vec::new()),
         }
     }
@@ -169,7 +205,8 @@ impl Ui {
                 self.focus = Focus::List;
                 Vec::new()
             }
-            KeyCode::Tab => self.switch_tab(),
+            KeyCode::Tab => self.next_tab(1),
+            KeyCode::BackTab => self.next_tab(Tab::ALL.len() - 1),
             _ => {
                 let before = self.input.value().to_owned();
                 self.input.handle_event(event);
@@ -188,10 +225,11 @@ impl Ui {
             KeyCode::Char('/') => {
                 self.focus = Focus::Query;
                 if !matches!(self.list().map(|list| &list.source), Some(Source::Search(_))) {
-                    return self.show_search();
+                    return self.show(Tab::Observations);
                 }
             }
-            KeyCode::Tab => return self.switch_tab(),
+            KeyCode::Tab => return self.next_tab(1),
+            KeyCode::BackTab => return self.next_tab(Tab::ALL.len() - 1),
             KeyCode::Char('a') => {
                 self.scope = if self.scope == Scope::All { self.home.clone() } else { Scope::All };
                 return vec![self.reload()];
@@ -199,7 +237,10 @@ impl Ui {
             KeyCode::Esc | KeyCode::Left | KeyCode::Char('h') => return self.back(),
             KeyCode::Enter | KeyCode::Right | KeyCode::Char('l') => return self.open(),
             KeyCode::Char('t') => return self.open_timeline(),
+            KeyCode::Char('T') => return self.open_thread(),
             KeyCode::Char('r') => return self.mark(),
+            KeyCode::Char('p') => return self.pin(),
+            KeyCode::Char('u') => return vec![Ask::Change(Change::Undo)],
             KeyCode::Char('f') | KeyCode::Delete => return self.ask_to_forget(),
             KeyCode::Up | KeyCode::Char('k') => return self.go(-1),
             KeyCode::Down | KeyCode::Char('j') => return self.go(1),
@@ -214,8 +255,13 @@ impl Ui {
 
     fn on_mouse(&mut self, mouse: MouseEvent) -> Vec<Ask> {
         let place = Position::new(mouse.column, mouse.row);
-        let Places { query, list, detail } = self.places;
+        let Places { tabs, query, list, detail } = self.places;
+        let tab = Tab::ALL.into_iter().zip(tabs).find(|(_, drawn)| drawn.contains(place));
         match mouse.kind {
+            MouseEventKind::Down(MouseButton::Left) if tab.is_some() => {
+                self.focus = Focus::List;
+                tab.map(|(tab, _)| self.show(tab)).unwrap_or_default()
+            }
             MouseEventKind::ScrollUp | MouseEventKind::ScrollDown => {
                 let by = if mouse.kind == MouseEventKind::ScrollUp { -WHEEL } else { WHEEL };
                 if detail.contains(place) { self.scroll_by(by) } else { self.select_by(by) }
@@ -225,7 +271,7 @@ impl Ui {
                 if matches!(self.list().map(|list| &list.source), Some(Source::Search(_))) {
                     return Vec::new();
                 }
-                self.show_search()
+                self.show(Tab::Observations)
             }
             MouseEventKind::Down(MouseButton::Left) if detail.contains(place) => {
                 self.focus = Focus::Detail;
@@ -254,26 +300,28 @@ impl Ui {
         };
         let ticket = self.list_ticket;
         let list = self.lists.last_mut();
-        let source = list.map_or(Source::Sessions, |list| {
+        let (source, limit) = list.map_or((Source::Sessions, ROWS), |list| {
             list.loading = true;
-            list.source.clone()
+            (list.source.clone(), list.limit)
         });
-        Ask::List { ticket, source, project }
+        Ask::List { ticket, source, project, limit }
     }
 
-    fn show_search(&mut self) -> Vec<Ask> {
-        self.lists = vec![Listing::new(Source::Search(self.input.value().to_owned()))];
+    fn show(&mut self, tab: Tab) -> Vec<Ask> {
+        let source = match tab {
+            Tab::Observations => Source::Search(self.input.value().to_owned()),
+            Tab::Sessions => Source::Sessions,
+            Tab::Threads => Source::Threads,
+        };
+        self.lists = vec![Listing::new(source)];
         vec![self.reload()]
     }
 
-    fn switch_tab(&mut self) -> Vec<Ask> {
-        let in_sessions = matches!(self.lists.first().map(|list| &list.source), Some(Source::Sessions));
-        if in_sessions {
-            return self.show_search();
-        }
+    fn next_tab(&mut self, by: usize) -> Vec<Ask> {
+        let place = Tab::ALL.iter().position(|tab| *tab == self.tab()).unwrap_or_default() + by;
+        let tab = Tab::ALL.into_iter().cycle().nth(place).unwrap_or(Tab::Observations);
         self.focus = Focus::List;
-        self.lists = vec![Listing::new(Source::Sessions)];
-        vec![self.reload()]
+        self.show(tab)
     }
 
     fn back(&mut self) -> Vec<Ask> {
@@ -290,10 +338,8 @@ impl Ui {
 
     fn open(&mut self) -> Vec<Ask> {
         match self.selected().and_then(|row| row.target.clone()) {
-            Some(Target::Session(id)) => {
-                self.lists.push(Listing::new(Source::Session(id)));
-                vec![self.reload()]
-            }
+            Some(Target::Session(id)) => self.open_list(Source::Session(id)),
+            Some(Target::Thread(id)) => self.open_list(Source::Thread(id)),
             Some(Target::Item(_)) => {
                 self.focus = Focus::Detail;
                 Vec::new()
@@ -302,14 +348,34 @@ impl Ui {
         }
     }
 
+    fn open_list(&mut self, source: Source) -> Vec<Ask> {
+        self.focus = Focus::List;
+        self.lists.push(Listing::new(source));
+        vec![self.reload()]
+    }
+
     fn open_timeline(&mut self) -> Vec<Ask> {
         let Some(Target::Item(id)) = self.selected().and_then(|row| row.target.clone()) else {
             self.notice = "Select an item to see what happened around it".into();
             return Vec::new();
         };
-        self.focus = Focus::List;
-        self.lists.push(Listing::new(Source::Around(id)));
-        vec![self.reload()]
+        self.open_list(Source::Around(id))
+    }
+
+    fn open_thread(&mut self) -> Vec<Ask> {
+        let Some(id) = self.selected().and_then(|row| row.observation) else {
+            self.notice = "Select an observation to see what was said of the same before".into();
+            return Vec::new();
+        };
+        self.open_list(Source::Thread(id))
+    }
+
+    fn pin(&mut self) -> Vec<Ask> {
+        let Some(id) = self.selected().and_then(|row| row.observation) else {
+            self.notice = "Only an observation can be pinned".into();
+            return Vec::new();
+        };
+        vec![Ask::Change(Change::Pin { id })]
     }
 
     fn mark(&mut self) -> Vec<Ask> {
@@ -322,12 +388,13 @@ impl Ui {
             Validity::Holds => query::Validity::Resolved,
             Validity::Past => query::Validity::Active,
         };
-        vec![Ask::Mark { id, validity }]
+        vec![Ask::Change(Change::Mark { id, validity })]
     }
 
     fn ask_to_forget(&mut self) -> Vec<Ask> {
         match self.selected().and_then(|row| row.target.clone()) {
             Some(Target::Item(id)) => vec![Ask::PreviewForget { id }],
+            Some(Target::Thread(id)) => vec![Ask::PreviewForget { id: id.to_string() }],
             _ => {
                 self.notice = "Open the session and select what to forget".into();
                 Vec::new()
@@ -364,7 +431,20 @@ impl Ui {
             return Vec::new();
         }
         list.selected = row;
-        self.ask_detail()
+        let mut asked = self.ask_detail();
+        asked.extend(self.ask_for_more());
+        asked
+    }
+
+    /// At the last row of a list that may have more.
+    fn ask_for_more(&mut self) -> Option<Ask> {
+        let list = self.list_mut()?;
+        let is_full = list.rows.len() >= list.limit as usize && list.limit < MOST_ROWS;
+        if list.loading || !is_full || list.selected + 1 < list.rows.len() {
+            return None;
+        }
+        list.limit = (list.limit * 2).min(MOST_ROWS);
+        Some(self.reload())
     }
 
     fn ask_detail(&mut self) -> Vec<Ask> {
@@ -393,12 +473,16 @@ impl Ui {
                 self.dialog = Some(Dialog::Forget { id, text: styled(&text) });
                 Vec::new()
             }
-            Told::Marked { id, status } => {
-                self.notice = format!("#{id} is {status}");
-                let validity = if status == "active" { Validity::Holds } else { Validity::Past };
+            Told::Changed { notice, of: Some((id, validity)) } => {
+                self.notice = notice;
                 let rows = self.lists.iter_mut().flat_map(|list| &mut list.rows);
                 rows.filter(|row| row.observation == Some(id)).for_each(|row| row.validity = validity);
                 self.ask_detail()
+            }
+            // What was undone may be anywhere.
+            Told::Changed { notice, of: None } => {
+                self.notice = notice;
+                vec![self.reload()]
             }
             Told::Forgotten { id, counts } => {
                 self.notice = format!("Forgotten: {counts}");

@@ -6,9 +6,9 @@ use ratatui::crossterm::event::{
 use recall_protocol::query;
 
 use super::row::{Row, Target, Validity};
-use super::state::{Dialog, Focus, Next, Scope, Ui};
+use super::state::{Dialog, Focus, Next, Scope, Tab, Ui};
 use super::view;
-use super::worker::{Ask, Source, Told, newest};
+use super::worker::{Ask, Change, MOST_ROWS, ROWS, Source, Told, newest};
 use crate::app::answers::Moment;
 use crate::memory::ids::Timestamp;
 
@@ -114,9 +114,9 @@ fn every_letter_asks_and_only_the_last_answer_counts() {
 
 #[test]
 fn of_waiting_requests_only_the_newest_of_a_kind_is_asked() {
-    let list = |ticket| Ask::List { ticket, source: Source::Sessions, project: None };
+    let list = |ticket| Ask::List { ticket, source: Source::Sessions, project: None, limit: ROWS };
     let detail = |ticket| Ask::Detail { ticket, target: Target::Item("1".into()) };
-    let mark = |id| Ask::Mark { id, validity: query::Validity::Resolved };
+    let mark = |id| Ask::Change(Change::Mark { id, validity: query::Validity::Resolved });
     let waiting = vec![list(1), mark(1), detail(1), list(2), mark(2), detail(2)];
     assert_eq!(newest(waiting), [mark(1), list(2), mark(2), detail(2)]);
 }
@@ -157,18 +157,70 @@ fn a_session_opens_and_closes_again() {
 #[test]
 fn what_no_longer_holds_is_reopened_and_what_holds_is_resolved() {
     let mut ui = found();
-    assert_eq!(
-        press(&mut ui, KeyCode::Char('r')),
-        [Ask::Mark { id: 3, validity: query::Validity::Resolved }]
-    );
+    let mark = |id, validity| [Ask::Change(Change::Mark { id, validity })];
+    assert_eq!(press(&mut ui, KeyCode::Char('r')), mark(3, query::Validity::Resolved));
     press(&mut ui, KeyCode::Down);
-    assert_eq!(press(&mut ui, KeyCode::Char('r')), [Ask::Mark { id: 2, validity: query::Validity::Active }]);
-    ui.on_told(Told::Marked { id: 2, status: "active".into() });
+    assert_eq!(press(&mut ui, KeyCode::Char('r')), mark(2, query::Validity::Active));
+    ui.on_told(Told::Changed { notice: "#2 is active".into(), of: Some((2, Validity::Holds)) });
     assert_eq!(ui.list().unwrap().rows[1].validity, Validity::Holds);
-    assert_eq!(
-        press(&mut ui, KeyCode::Char('r')),
-        [Ask::Mark { id: 2, validity: query::Validity::Resolved }]
-    );
+    assert_eq!(press(&mut ui, KeyCode::Char('r')), mark(2, query::Validity::Resolved));
+}
+
+#[test]
+fn what_is_pinned_or_undone_is_asked_for_at_once() {
+    let mut ui = found();
+    assert_eq!(press(&mut ui, KeyCode::Char('p')), [Ask::Change(Change::Pin { id: 3 })]);
+    assert_eq!(press(&mut ui, KeyCode::Char('u')), [Ask::Change(Change::Undo)]);
+    // What an undo changes may be anywhere in the list.
+    let told = Told::Changed { notice: "Took back: pin of #3".into(), of: None };
+    assert!(matches!(ui.on_told(told), Next::Ask(asked) if matches!(asked[..], [Ask::List { .. }])));
+    let asked = press(&mut ui, KeyCode::Tab);
+    give(&mut ui, &asked, vec![session()]);
+    assert_eq!(press(&mut ui, KeyCode::Char('p')), []);
+    assert_eq!(ui.notice, "Only an observation can be pinned");
+}
+
+#[test]
+fn a_thread_opens_from_its_list_and_from_an_observation() {
+    let mut ui = found();
+    let asked = press(&mut ui, KeyCode::Char('T'));
+    assert!(matches!(asked[..], [Ask::List { source: Source::Thread(3), .. }]), "{asked:?}");
+    press(&mut ui, KeyCode::Esc);
+    press(&mut ui, KeyCode::Tab);
+    let asked = press(&mut ui, KeyCode::Tab);
+    assert!(matches!(asked[..], [Ask::List { source: Source::Threads, .. }]), "{asked:?}");
+    let thread =
+        Row { target: Some(Target::Thread(7)), ..row(7, 1, "decision", "Cents (3)", Validity::Holds) };
+    give(&mut ui, &asked, vec![thread]);
+    let asked = press(&mut ui, KeyCode::Enter);
+    assert!(matches!(asked[..], [Ask::List { source: Source::Thread(7), .. }]), "{asked:?}");
+    assert_eq!(ui.tab(), Tab::Threads);
+    press(&mut ui, KeyCode::BackTab);
+    assert_eq!(ui.tab(), Tab::Sessions);
+}
+
+#[test]
+fn the_last_row_of_a_full_list_asks_for_more() {
+    let mut ui = Ui::new(Scope::All, "");
+    let asked = ui.first();
+    let many = |count: u32| {
+        (1..=i64::from(count)).map(|id| row(id, id, "decision", "Cents", Validity::Holds)).collect::<Vec<_>>()
+    };
+    give(&mut ui, &asked, many(ROWS));
+    press(&mut ui, KeyCode::Enter);
+    let more = |asked: &[Ask]| {
+        asked.iter().find_map(|ask| match ask {
+            Ask::List { limit, .. } => Some(*limit),
+            _ => None,
+        })
+    };
+    assert_eq!(more(&press(&mut ui, KeyCode::Down)), None);
+    let asked = press(&mut ui, KeyCode::Char('G'));
+    assert_eq!(more(&asked), Some(2 * ROWS));
+    assert_eq!(more(&press(&mut ui, KeyCode::Up)), None, "it is asked for once");
+    give(&mut ui, &asked, many(2 * ROWS));
+    assert_eq!(ui.list().unwrap().selected, ROWS as usize - 2, "the place in the list stays");
+    assert_eq!(more(&press(&mut ui, KeyCode::Char('G'))), Some(MOST_ROWS));
 }
 
 #[test]
@@ -209,6 +261,11 @@ fn the_mouse_selects_opens_and_scrolls() {
     assert_eq!(ui.list().unwrap().selected, 0);
     ui.on_event(&at(click, 5, 1));
     assert_eq!(ui.focus, Focus::Query);
+    ui.on_event(&at(click, 25, 0));
+    assert_eq!(ui.tab(), Tab::Sessions);
+    press(&mut ui, KeyCode::Char('?'));
+    ui.on_event(&at(click, 25, 0));
+    assert!(ui.dialog.is_none());
 }
 
 #[test]

@@ -8,25 +8,61 @@ use ratatui::widgets::{Block, Borders, Clear, Paragraph, Wrap};
 use unicode_width::UnicodeWidthStr;
 
 use super::row::{Row, Validity};
-use super::state::{Dialog, Focus, Listing, Places, Scope, Ui};
+use super::state::{Dialog, Focus, Listing, Places, Scope, Tab, Ui};
 use super::worker::Source;
 use crate::memory::ids::Timestamp;
 
 /// From this width on, the detail stands beside the list and not beneath it.
 const BESIDE_FROM: u16 = 110;
+/// From this width on, the help has two columns.
+const TWO_COLUMNS_FROM: u16 = 80;
 const ID_WIDTH: usize = 7;
 const AGE_WIDTH: usize = 4;
 const KIND_WIDTH: usize = 11;
+/// What stands before the tabs, and between them.
+const NAME: &str = " recall  ";
+const GAP: &str = "  ";
 
-const HELP: &str = "\
-/          search as you type          Tab   observations or sessions
-↑ ↓ j k    move                        a     this project or all
-Enter →    open, or read the detail    t     timeline around the item
-Esc ←      back                        r     resolve or reopen
-g G        first, last                 f     forget
-q          leave                       ?     this help
+/// The keys, in two columns where they fit.
+const KEYS: [[(&str, &str); 8]; 2] = [
+    [
+        ("/", "search as you type"),
+        ("↑ ↓ j k", "move"),
+        ("Enter →", "open, or read the detail"),
+        ("Esc ←", "back"),
+        ("g G", "first, last"),
+        ("Tab", "the next tab"),
+        ("a", "this project or all"),
+        ("q", "leave"),
+    ],
+    [
+        ("t", "timeline around the item"),
+        ("T", "thread of the observation"),
+        ("r", "resolve or reopen"),
+        ("p", "pin, or pin no longer"),
+        ("f", "forget"),
+        ("u", "undo the last change"),
+        ("?", "this help"),
+        ("", ""),
+    ],
+];
+const QUERY_HELP: &str = "A search takes \"phrases\", -without, type: kind: file: project: since:";
 
-A search takes \"phrases\", -without, type: kind: file: project: since:";
+fn help(width: u16) -> String {
+    let [first, second] = KEYS;
+    let line = |(key, what): (&str, &str)| format!("{key:<9}{what}");
+    let lines: Vec<String> = if width >= TWO_COLUMNS_FROM {
+        first
+            .into_iter()
+            .zip(second)
+            .map(|(left, right)| format!("{:<37}{}", line(left), line(right)))
+            .collect()
+    } else {
+        first.into_iter().chain(second).filter(|(key, _)| !key.is_empty()).map(line).collect()
+    };
+    let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
+    format!("{}\n\n{QUERY_HELP}", lines.join("\n"))
+}
 
 pub(super) fn draw(frame: &mut Frame, ui: &mut Ui, now: Timestamp) {
     let [head, body, foot] =
@@ -42,7 +78,7 @@ pub(super) fn draw(frame: &mut Frame, ui: &mut Ui, now: Timestamp) {
         if ui.focus == Focus::Detail { Style::new().fg(Color::Cyan) } else { Style::new().dim() },
     );
     let inside = border.inner(detail);
-    ui.places = Places { query: head, list, detail: inside };
+    ui.places = Places { tabs: tabs(head), query: head, list, detail: inside };
 
     draw_head(frame, ui, head);
     draw_list(frame, ui, list, now);
@@ -50,7 +86,7 @@ pub(super) fn draw(frame: &mut Frame, ui: &mut Ui, now: Timestamp) {
     draw_detail(frame, ui, inside);
     draw_foot(frame, ui, foot);
     match &ui.dialog {
-        Some(Dialog::Help) => draw_dialog(frame, "Keys", Text::raw(HELP)),
+        Some(Dialog::Help) => draw_dialog(frame, "Keys", Text::raw(help(frame.area().width))),
         Some(Dialog::Forget { text, .. }) => {
             let mut text = text.clone();
             text.push_line(Line::raw(""));
@@ -61,13 +97,22 @@ pub(super) fn draw(frame: &mut Frame, ui: &mut Ui, now: Timestamp) {
     }
 }
 
+/// Where the names of the tabs stand, for the mouse.
+fn tabs(head: Rect) -> [Rect; Tab::ALL.len()] {
+    let mut left = head.x + width_of(NAME);
+    Tab::ALL.map(|tab| {
+        let (start, width) = (left, width_of(tab.name()));
+        left += width + width_of(GAP);
+        Rect { x: start, y: head.y, width, height: 1 }.intersection(head)
+    })
+}
+
+fn width_of(text: &str) -> u16 {
+    u16::try_from(text.width()).unwrap_or(u16::MAX)
+}
+
 fn draw_head(frame: &mut Frame, ui: &Ui, area: Rect) {
     let [tabs, query] = Layout::vertical([Constraint::Length(1), Constraint::Length(1)]).areas(area);
-    let in_sessions =
-        matches!(ui.list().map(|list| &list.source), Some(Source::Sessions | Source::Session(_)));
-    let tab = |name: &'static str, shown: bool| {
-        if shown { Span::from(name).bold().underlined() } else { Span::from(name).dim() }
-    };
     let scope = match ui.scope() {
         Scope::All => "all projects".to_owned(),
         Scope::Project(folder) => folder.rsplit('/').next().unwrap_or(folder).to_owned(),
@@ -75,17 +120,24 @@ fn draw_head(frame: &mut Frame, ui: &Ui, area: Rect) {
     let place = match ui.list().map(|list| &list.source) {
         Some(Source::Around(id)) => format!("  timeline around {id}"),
         Some(Source::Session(id)) => format!("  session {}", id.get(..8).unwrap_or(id)),
+        Some(Source::Thread(id)) => format!("  what was said of #{id}"),
         _ => String::new(),
     };
-    let title = Line::from(vec![
-        Span::from(" recall  ").bold().cyan(),
-        tab("Observations", !in_sessions),
-        Span::from("  "),
-        tab("Sessions", in_sessions),
-        Span::from(place).cyan(),
-    ]);
+    let mut title = vec![Span::from(NAME).bold().cyan()];
+    for tab in Tab::ALL {
+        let name = Span::from(tab.name());
+        title.push(if tab == ui.tab() { name.bold().underlined() } else { name.dim() });
+        title.push(Span::from(GAP));
+    }
+    title.push(Span::from(place).cyan());
+    let title = Line::from(title);
+    let taken = title.width();
     frame.render_widget(title, tabs);
-    frame.render_widget(Line::from(format!("{scope} ")).dim().right_aligned(), tabs);
+    let scope = format!("{scope} ");
+    // Where they do not fit both, the place is of more use.
+    if taken + scope.width() < usize::from(tabs.width) {
+        frame.render_widget(Line::from(scope).dim().right_aligned(), tabs);
+    }
 
     let prompt = "  / ";
     let room = usize::from(query.width).saturating_sub(prompt.len() + 1);
@@ -140,6 +192,9 @@ fn nothing(list: &Listing) -> &'static str {
             "  Nothing is remembered here yet. Work with a connected agent (`recall install`), or press a for all projects."
         }
         (Source::Search(_), false) => "  Nothing found. Press a to search all projects.",
+        (Source::Threads, false) => {
+            "  Nothing was said twice yet: a newer statement about the same will stand here with the older ones."
+        }
         (_, false) => "  Nothing here yet. Press a for all projects.",
     }
 }
@@ -253,12 +308,10 @@ fn draw_foot(frame: &mut Frame, ui: &Ui, area: Rect) {
     let count = ui.list().filter(|list| !list.rows.is_empty());
     let count = count.map(|list| format!(" {}/{} ", list.selected + 1, list.rows.len())).unwrap_or_default();
     let keys = match ui.focus {
-        Focus::Query => " type to search  ↓ list  Tab sessions  Ctrl-C leave",
-        Focus::List if ui.depth() > 1 => {
-            " Enter open  Esc back  t timeline  r resolve  f forget  ? help  q leave"
-        }
-        Focus::List => " / search  Enter open  Tab sessions  a all  t timeline  ? help  q leave",
-        Focus::Detail => " ↑↓ scroll  Esc back  t timeline  r resolve  f forget  ? help  q leave",
+        Focus::Query => " type to search  ↓ list  Tab switch  Ctrl-C leave",
+        Focus::List if ui.depth() > 1 => " Enter open  Esc back  T thread  r resolve  p pin  ? help  q leave",
+        Focus::List => " / search  Enter open  Tab switch  a all  t timeline  ? help  q leave",
+        Focus::Detail => " ↑↓ scroll  Esc back  t timeline  r resolve  p pin  ? help  q leave",
     };
     let [left, right] =
         Layout::horizontal([Constraint::Min(0), Constraint::Length(u16::try_from(count.len()).unwrap_or(0))])

@@ -4,18 +4,21 @@
 use std::sync::mpsc::Receiver;
 
 use recall_protocol::query::{
-    self, Explain, Filter, Forget, ForgetStep, Forgettable, Mark, Search, Session, Sessions, Show, Timeline,
-    Unreadable,
+    self, Explain, Filter, Forget, ForgetStep, Forgettable, Glance, Mark, Pin, PinUp, Search, Session,
+    Sessions, Show, Sql, Timeline, Undo, Unreadable,
 };
 
-use super::row::{Row, Target};
+use super::row::{Row, Target, Validity, validity};
+use crate::app::answers::found::ShownItem;
 use crate::app::requests::Request;
 use crate::cli::client::{Client, FLUSH_WITHIN, Start, this_folder};
 use crate::cli::ctl::session;
 use crate::cli::{forget, show};
 
-/// The number of rows of a list: more than anybody scrolls through, few enough to come at once.
-const ROWS: u32 = 300;
+/// The number of rows of a list at first: few enough to come at once. More come when the last is reached.
+pub(super) const ROWS: u32 = 300;
+/// The most rows; a search finds no more.
+pub(super) const MOST_ROWS: u32 = 1_000;
 /// The number of items around one in its timeline, on each side.
 const AROUND: u32 = 100;
 /// What a search without words lists: the newest observations.
@@ -30,6 +33,25 @@ pub(super) enum Source {
     Session(String),
     /// The timeline around an item.
     Around(String),
+    /// Subjects of which several things were said, by the newest of each.
+    Threads,
+    /// What was said of the subject of an observation.
+    Thread(i64),
+}
+
+/// A change by hand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    Mark {
+        id: i64,
+        validity: query::Validity,
+    },
+    /// Pins an observation, or no longer.
+    Pin {
+        id: i64,
+    },
+    /// Takes back the last change.
+    Undo,
 }
 
 /// A request of the screen. The ticket comes back with the answer, so that one that came too late is recognized.
@@ -39,15 +61,13 @@ pub(super) enum Ask {
         ticket: u64,
         source: Source,
         project: Option<String>,
+        limit: u32,
     },
     Detail {
         ticket: u64,
         target: Target,
     },
-    Mark {
-        id: i64,
-        validity: query::Validity,
-    },
+    Change(Change),
     /// Says what would be forgotten with an item.
     PreviewForget {
         id: String,
@@ -74,10 +94,10 @@ pub(super) enum Told {
         id: String,
         text: Vec<u8>,
     },
-    /// An observation has this status now.
-    Marked {
-        id: i64,
-        status: String,
+    /// A change was made, of this observation if it is known.
+    Changed {
+        notice: String,
+        of: Option<(i64, Validity)>,
     },
     /// An item is gone, with all that hung on it.
     Forgotten {
@@ -117,15 +137,15 @@ pub(super) fn newest(waiting: Vec<Ask>) -> Vec<Ask> {
     let keeps = |(place, ask): &(usize, Ask)| match ask {
         Ask::List { .. } => Some(*place) == list,
         Ask::Detail { .. } => Some(*place) == detail,
-        Ask::Mark { .. } | Ask::PreviewForget { .. } | Ask::Forget { .. } => true,
+        Ask::Change(_) | Ask::PreviewForget { .. } | Ask::Forget { .. } => true,
     };
     waiting.into_iter().enumerate().filter(keeps).map(|(_, ask)| ask).collect()
 }
 
 fn answer(client: &mut Client, request: &Ask) -> anyhow::Result<Told> {
     match request {
-        Ask::List { ticket, source, project } => {
-            Ok(Told::List { ticket: *ticket, rows: rows(client, source, project.clone())? })
+        Ask::List { ticket, source, project, limit } => {
+            Ok(Told::List { ticket: *ticket, rows: rows(client, source, project.clone(), *limit)? })
         }
         Ask::Detail { ticket, target } => {
             let mut text = Vec::new();
@@ -134,15 +154,15 @@ fn answer(client: &mut Client, request: &Ask) -> anyhow::Result<Told> {
                     let shown = ask(client, Show { id: id.clone(), folder: Some(this_folder()) })?;
                     show::tell(&mut text, shown.items)?;
                 }
+                Target::Thread(id) => {
+                    let shown = ask(client, Show { id: id.to_string(), folder: Some(this_folder()) })?;
+                    show::tell(&mut text, shown.items)?;
+                }
                 Target::Session(id) => session::tell(&mut text, &ask(client, Session { id: id.clone() })?)?,
             }
             Ok(Told::Detail { ticket: *ticket, text })
         }
-        Ask::Mark { id, validity } => {
-            let marked = ask(client, Mark { ids: vec![id.to_string()], validity: *validity })?;
-            let status = marked.items.first().map(|item| item.status.to_string()).unwrap_or_default();
-            Ok(Told::Marked { id: *id, status })
-        }
+        Ask::Change(change) => changed(client, change),
         Ask::PreviewForget { id } => {
             let mut text = Vec::new();
             let preview = ask(client, forget_request(id, ForgetStep::Preview))?;
@@ -156,6 +176,35 @@ fn answer(client: &mut Client, request: &Ask) -> anyhow::Result<Told> {
     }
 }
 
+fn changed(client: &mut Client, change: &Change) -> anyhow::Result<Told> {
+    let items = match change {
+        Change::Mark { id, validity } => {
+            ask(client, Mark { ids: vec![id.to_string()], validity: *validity })?.items
+        }
+        Change::Pin { id } => {
+            let shown = ask(client, Show { id: id.to_string(), folder: None })?.items;
+            let is_pinned = matches!(shown.first(), Some(ShownItem::Observation(item)) if item.pinned);
+            let pin = if is_pinned { Pin::Off } else { Pin::On };
+            ask(client, PinUp { ids: vec![id.to_string()], pin })?.items
+        }
+        Change::Undo => {
+            let notice = match ask(client, Undo)?.undone {
+                Some(change) => format!("Took back: {} of #{}", change.change, change.id),
+                None => "There is nothing to take back".to_owned(),
+            };
+            return Ok(Told::Changed { notice, of: None });
+        }
+    };
+    let Some(item) = items.first() else { return Ok(Told::Changed { notice: String::new(), of: None }) };
+    let state = match (change, item.pinned) {
+        (Change::Pin { .. }, true) => "pinned",
+        (Change::Pin { .. }, false) => "not pinned",
+        _ => &item.status,
+    };
+    let notice = format!("#{} is {state}; u takes it back", item.id);
+    Ok(Told::Changed { notice, of: Some((item.id, validity(&item.status))) })
+}
+
 fn forget_request(id: &str, step: ForgetStep) -> Forget {
     let what = Forgettable { ids: vec![id.to_owned()], ..Forgettable::default() };
     Forget { what, unreadable: Unreadable::Stays, step }
@@ -165,8 +214,13 @@ fn ask<R: Request>(client: &mut Client, request: R) -> anyhow::Result<R::Respons
     client.ask(request)?.read()
 }
 
-fn rows(client: &mut Client, source: &Source, project: Option<String>) -> anyhow::Result<Vec<Row>> {
-    let filter = Filter { project, since_ms: None, limit: Some(ROWS) };
+fn rows(
+    client: &mut Client,
+    source: &Source,
+    project: Option<String>,
+    limit: u32,
+) -> anyhow::Result<Vec<Row>> {
+    let filter = Filter { project, since_ms: None, limit: Some(limit) };
     let folder = Some(this_folder());
     Ok(match source {
         Source::Search(words) => {
@@ -176,7 +230,7 @@ fn rows(client: &mut Client, source: &Source, project: Option<String>) -> anyhow
         }
         Source::Sessions => ask(client, Sessions { filter })?.sessions.into_iter().map(Row::from).collect(),
         Source::Session(id) => {
-            let around = Timeline { id: id.clone(), before: 0, after: ROWS, folder };
+            let around = Timeline { id: id.clone(), before: 0, after: limit, folder };
             let items = ask(client, around)?.items.into_iter();
             items.filter(|item| item.session_id.as_ref() == Some(id)).map(Row::from).collect()
         }
@@ -184,5 +238,50 @@ fn rows(client: &mut Client, source: &Source, project: Option<String>) -> anyhow
             let around = Timeline { id: id.clone(), before: AROUND, after: AROUND, folder };
             ask(client, around)?.items.into_iter().map(Row::from).collect()
         }
+        Source::Threads => {
+            let name = match filter.project {
+                Some(folder) => ask(client, Glance { folder })?.project,
+                None => None,
+            };
+            let found = ask(client, Sql { text: threads(name.as_deref()), limit })?;
+            found.rows.iter().filter_map(|row| Row::of_thread(row, Target::Thread)).collect()
+        }
+        Source::Thread(id) => {
+            let found = ask(client, Sql { text: thread(*id), limit })?;
+            found
+                .rows
+                .iter()
+                .filter_map(|row| Row::of_thread(row, |id| Target::Item(id.to_string())))
+                .collect()
+        }
     })
+}
+
+/// What a row of a thread needs to know.
+const COLUMNS: &str = "o.id, o.type, o.title, o.project, o.created_at_epoch, o.status";
+
+/// The newest observation of each subject of which more was said before, and of how many.
+fn threads(project: Option<&str>) -> String {
+    let of_project =
+        project.map(|name| format!("AND o.project = '{}'", name.replace('\'', "''"))).unwrap_or_default();
+    format!(
+        "WITH RECURSIVE said(head, id) AS (
+             SELECT DISTINCT newer, newer FROM main.lineage
+             WHERE undone = 0 AND newer NOT IN (SELECT older FROM main.lineage WHERE undone = 0 AND newer IS NOT NULL)
+             UNION SELECT said.head, l.older FROM said JOIN main.lineage l ON l.newer = said.id AND l.undone = 0)
+         SELECT {COLUMNS}, count(*) FROM said JOIN observations o ON o.id = said.head WHERE 1 {of_project}
+         GROUP BY said.head ORDER BY o.created_at_epoch DESC"
+    )
+}
+
+/// The observations of a thread, newest first.
+fn thread(id: i64) -> String {
+    format!(
+        "WITH RECURSIVE said(id) AS (
+             SELECT {id}
+             UNION SELECT CASE WHEN l.older = said.id THEN l.newer ELSE l.older END
+             FROM said JOIN main.lineage l ON (l.older = said.id OR l.newer = said.id)
+             WHERE l.undone = 0 AND l.newer IS NOT NULL)
+         SELECT {COLUMNS}, NULL FROM said JOIN observations o ON o.id = said.id ORDER BY o.created_at_epoch DESC"
+    )
 }

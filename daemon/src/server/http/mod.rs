@@ -48,7 +48,7 @@ pub fn open(context: &ConnectionContext) -> Opening<'_> {
 }
 
 async fn start(context: &ConnectionContext) -> Result<OpenGateway, GatewayError> {
-    let wanted = context.services.config.gateway.port;
+    let wanted = context.services.config.get().gateway.port;
     let failed = |error| GatewayError::Listen(wanted, error);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, wanted)).await.map_err(failed)?;
     let port = listener.local_addr().map_err(failed)?.port();

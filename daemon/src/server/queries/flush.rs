@@ -57,6 +57,7 @@ pub async fn flush(services: &Services) -> Result<FlushAnswer, FlushError> {
     // Whoever changes the configuration and waits may rely on it.
     let settings = services.ingest.settings.clone();
     let _ = tokio::task::spawn_blocking(move || settings.check(CheckMode::Now)).await;
+    services.config.settle().await;
     let drained = store_everything(services, started + RESTARTED_WITHIN).await?;
     // Whoever cannot be looked at in time is left: see there.
     services.checkouts.settle().await;

@@ -117,7 +117,6 @@ fn put_together(connection: &ConnectionContext, observed: Observed) -> Answer<St
             file: paths.config_file().to_string_lossy().into_owned(),
             errors: report.problems.clone(),
             consequence: report.consequence.map(Into::into),
-            after_restart: report.after_restart.iter().map(|part| (*part).into()).collect(),
         },
         healed: recent_repairs(&repair_note(paths), clock::now()).into_iter().map(Into::into).collect(),
     })
@@ -151,9 +150,9 @@ fn compression_state(
     spent: Usage,
     trouble: Option<CompressionTrouble>,
 ) -> CompressionState {
-    let caps = services.config.compression.caps;
+    let caps = services.config.get().compression.caps;
     CompressionState {
-        backend: services.backend.clone(),
+        backend: counters.backend,
         circuit: counters.circuit.as_str().into(),
         tokens_today: spent.tokens(),
         usd_today: dollars(spent.micro_usd),
@@ -167,7 +166,8 @@ fn compression_state(
 }
 
 fn embedding_state(services: &Services) -> Answer<EmbeddingState> {
-    let policy = &services.config.embedding;
+    let config = services.config.get();
+    let policy = &config.embedding;
     let state = EmbeddingState {
         backend: policy.backend().into(),
         model: policy.model().to_owned(),

@@ -1,0 +1,98 @@
+//! The configuration that the daemon works by, and the one that was read last.
+//!
+//! An actor takes its settings when it starts. Whoever supervises the actors learns of a change here, restarts those that
+//! it concerns, and says so.
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::config::Config;
+
+/// How long a change may take: actors handle what they have queued before they are started again.
+const APPLIED_WITHIN: Duration = Duration::from_secs(30);
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct CurrentConfig {
+    read: watch::Sender<Arc<Config>>,
+    in_force: Arc<RwLock<Arc<Config>>>,
+    applied: watch::Sender<Arc<Config>>,
+}
+
+impl CurrentConfig {
+    pub fn new(config: &Config) -> Self {
+        let config = Arc::new(config.clone());
+        Self {
+            read: watch::Sender::new(Arc::clone(&config)),
+            in_force: Arc::new(RwLock::new(Arc::clone(&config))),
+            applied: watch::Sender::new(config),
+        }
+    }
+
+    pub fn get(&self) -> Arc<Config> {
+        Arc::clone(&self.in_force.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The file says something else now.
+    pub(super) fn was_read(&self, config: &Config) {
+        self.read.send_if_modified(|known| {
+            let is_new = **known != *config;
+            if is_new {
+                *known = Arc::new(config.clone());
+            }
+            is_new
+        });
+    }
+
+    /// Each change that was read, for whoever applies it.
+    pub fn changes(&self) -> watch::Receiver<Arc<Config>> {
+        self.read.subscribe()
+    }
+
+    /// What starts from here on works by this one.
+    pub fn set_in_force(&self, config: Arc<Config>) {
+        *self.in_force.write().unwrap_or_else(PoisonError::into_inner) = config;
+    }
+
+    /// All work by the one in force.
+    pub fn set_applied(&self) {
+        self.applied.send_replace(self.get());
+    }
+
+    /// Each change that was applied.
+    pub fn applied(&self) -> watch::Receiver<Arc<Config>> {
+        self.applied.subscribe()
+    }
+
+    /// Waits until all work by what was read.
+    pub async fn settle(&self) {
+        let wanted = Arc::clone(&self.read.borrow());
+        let mut applied = self.applied();
+        let is_applied = applied.wait_for(|config| *config == wanted);
+        // Whatever takes longer is told by the log.
+        let _ = tokio::time::timeout(APPLIED_WITHIN, is_applied).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_change_is_told_once_and_counts_when_it_is_applied() {
+        let current = CurrentConfig::new(&Config::default());
+        let mut changes = current.changes();
+        current.was_read(&Config::default());
+        assert!(!changes.has_changed().unwrap());
+        current.was_read(&Config { retention_days: 7, ..Config::default() });
+        assert!(changes.has_changed().unwrap());
+        assert_eq!(current.get().retention_days, 0);
+        current.set_in_force(Arc::clone(&changes.borrow_and_update()));
+        assert_eq!(current.applied().borrow().retention_days, 0);
+        current.set_applied();
+        current.settle().await;
+        assert_eq!(current.get().retention_days, 7);
+    }
+}

@@ -1,0 +1,92 @@
+//! The help of `recall` itself: the commands by what they are for.
+
+use std::fmt::Write as _;
+
+use clap::Command;
+use clap::builder::{StyledStr, Styles};
+
+/// What people want, and the commands for it, the most used ones first.
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("Look", &["search", "show", "timeline", "sessions", "context", "why", "ui"]),
+    ("Change", &["remember", "edit", "pin", "resolve", "forget", "undo"]),
+    ("Watch", &["status", "events", "pause", "resume", "stats"]),
+    ("Connect", &["mcp", "statusline", "import", "export", "sql"]),
+    (
+        "Set up",
+        &[
+            "install",
+            "uninstall",
+            "doctor",
+            "demo",
+            "config",
+            "guard",
+            "model",
+            "completions",
+            "ctl",
+            "daemon",
+        ],
+    ),
+];
+
+const FIRST_STEPS: &str = "\
+Examples:
+  recall search rounding cents     find what is known about it
+  recall show 12                   read it in full
+  recall context                   what the next session here would be given
+  recall ui                        look around
+
+`recall COMMAND --help` says more about a command and shows examples.";
+
+/// The command line with a help that is grouped.
+pub(super) fn with_overview(command: Command) -> Command {
+    let template = template(&command);
+    command.help_template(template).after_help(FIRST_STEPS)
+}
+
+fn template(command: &Command) -> StyledStr {
+    let styles = Styles::styled();
+    let (header, literal) = (styles.get_header(), styles.get_literal());
+    let names = GROUPS.iter().flat_map(|(_, names)| *names);
+    let longest = names.map(|name| name.len()).max().unwrap_or_default();
+    let mut text = StyledStr::new();
+    // Writing into a text does not fail.
+    let _ = write!(text, "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n");
+    for (group, names) in GROUPS {
+        let _ = write!(text, "\n{header}{group}:{header:#}\n");
+        for name in names {
+            let about = command.find_subcommand(name).and_then(Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            let _ = writeln!(text, "  {literal}{name:longest$}{literal:#}  {about}");
+        }
+    }
+    let _ = write!(text, "\n{header}Options:{header:#}\n{{options}}{{after-help}}");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_command_is_in_one_group() {
+        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        let command = super::super::command_line();
+        let mut known: Vec<&str> = command
+            .get_subcommands()
+            .filter(|inner| !inner.is_hide_set())
+            .map(|inner| inner.get_name())
+            .collect();
+        grouped.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(grouped, known);
+    }
+
+    #[test]
+    fn no_line_is_wider_than_a_terminal() {
+        let help = super::super::command_line().render_help().to_string();
+        let (ours, _) = help.split_once("Options:").unwrap();
+        for line in ours.lines().chain(FIRST_STEPS.lines()) {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+    }
+}

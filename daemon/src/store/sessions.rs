@@ -290,10 +290,14 @@ pub fn turns_before(db: &Connection, session: &SessionId, prompt: &str) -> Resul
     Ok(Turns { prompts: prompts.saturating_sub(u32::from(is_stored)), answer: answer.flatten() })
 }
 
-/// The last thousand times that an observation or a summary was given to a session, the latest first.
+/// The last thousand times that a document, or a passage of it, was given to a session, the latest first. The state of a
+/// session counts as its last prompt at that moment, as in [`last_prompt`].
 pub fn given(db: &Connection, key: DocumentKey) -> Result<Vec<GivenRow>, StoreError> {
     let sql = format!(
-        "{} WHERE json_extract(e.value, '$.kind') = ?1 AND json_extract(e.value, '$.id') = ?2
+        "{} WHERE (json_extract(e.value, '$.kind') = ?1 AND json_extract(e.value, '$.id') = ?2)
+         OR (?1 = 'prompt' AND json_extract(e.value, '$.kind') = 'session' AND ?2 =
+             (SELECT b.id FROM prompt_batches b WHERE b.session = json_extract(e.value, '$.id')
+              AND b.opened_at <= i.at AND b.prompt IS NOT NULL ORDER BY b.prompt_number DESC LIMIT 1))
          ORDER BY i.id DESC LIMIT 1000",
         GivenRow::SELECT
     );

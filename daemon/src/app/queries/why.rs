@@ -13,18 +13,18 @@ use crate::app::documents::title_and_text;
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::store;
 
-/// The injections of a session, or those of an observation or a summary.
+/// The injections of a session, or those of a document.
 pub fn why(lookup: &ContextLookup, Why { id }: Why) -> Answer<session::Why> {
     let id = id.as_str();
     let key = read(lookup, |db| {
-        let is_session = store::find_sessions(db, id)?.iter().any(|session| session.id.as_str() == id);
-        let given = |key: &DocumentKey| matches!(key.kind, DocumentKind::Observation | DocumentKind::Summary);
-        let key = DocumentKey::parse(id).filter(|key| !is_session && given(key));
-        // A number may also be the beginning of a session's id.
-        Ok(match key {
-            Some(key) if id.starts_with('#') || store::load_document(db, key)?.is_some() => Some(key),
-            _ => None,
-        })
+        let sessions = store::find_sessions(db, id)?;
+        let is_session = sessions.iter().any(|session| session.id.as_str() == id);
+        let Some(key) = DocumentKey::parse(id).filter(|_| !is_session) else { return Ok(None) };
+        // A number, and a letter with a number, may also be the beginning of a session's id.
+        let is_usual = matches!(key.kind, DocumentKind::Observation | DocumentKind::Summary);
+        let may_be_meant = is_usual || sessions.is_empty();
+        let is_meant = id.starts_with('#') || (may_be_meant && store::load_document(db, key)?.is_some());
+        Ok(is_meant.then_some(key))
     })?;
     match key {
         Some(key) => why_given(lookup, key).map(session::Why::Given),

@@ -286,11 +286,33 @@ fn what_was_given_is_named_by_the_id_that_show_opens() {
             _ => item["title"].as_str().unwrap(),
         };
         assert!(shown.stdout.contains(expected), "{item}: {}", shown.stdout);
+        let given = stage.recall(["why", &id]);
+        assert!(given.stdout.contains("to session two"), "{item}: {given:?}");
     }
     let told = stage.recall(["why", "two"]).stdout;
     for id in ["s1 ", "p1 ", "#"] {
         assert!(told.lines().any(|line| line.trim_start().starts_with(id)), "{id}: {told}");
     }
+}
+
+#[test]
+fn a_passage_of_an_answer_says_to_whom_it_was_given() {
+    let stage = Stage::new().daemon();
+    stage.discount_session("one");
+    stage.flush();
+    let answer = ask(&stage, "two", "How is the percentage discount of the cart total rounded?");
+    assert!(answer.contains("discount"), "{answer}");
+    stage.flush();
+    let injections = stage.json(["why", "two"])["injections"].clone();
+    let items: Vec<&Value> =
+        injections.as_array().unwrap().iter().flat_map(|it| it["items"].as_array().unwrap()).collect();
+    let passage = items.iter().find(|item| item["kind"] == "passage").unwrap_or_else(|| panic!("{items:?}"));
+    let id = passage["id"].as_str().map_or_else(|| passage["id"].to_string(), str::to_owned);
+    assert_eq!(stage.recall(["show", &id]).code(), 0, "{passage}");
+    let given = stage.json(["why", &id]);
+    assert_eq!(given["given"][0]["session_id"], "two", "{given}");
+    // What there is not is no session either.
+    assert_ne!(stage.recall(["why", "r999"]).code(), 0);
 }
 
 #[test]

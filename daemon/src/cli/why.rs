@@ -12,7 +12,8 @@ use crate::app::answers::session::{self, WhyAnswer, WhyGivenAnswer};
 
 #[derive(Debug, Args)]
 pub struct WhyArgs {
-    /// A session's id or its first characters; 12 or #12 an observation, s12 a summary
+    /// A session's id or its first characters; 12 or #12 an observation, s12 a summary, or any other id that `recall
+    /// search` and `recall why` show
     #[arg(add = candidates::items_and_sessions())]
     id: String,
     /// Print JSON

@@ -25,6 +25,7 @@ pub mod edit_distance;
 mod segment;
 mod spelling;
 pub mod tokenizer;
+pub mod vector_file;
 pub mod vocabulary;
 
 #[cfg(test)]
@@ -41,6 +42,8 @@ mod proximity;
 mod schema;
 mod sums;
 mod terms;
+mod vector_record;
+pub(crate) mod vectors;
 mod weights;
 
 pub use error::IndexError;

@@ -1,5 +1,7 @@
 //! Traces and metrics as a collector receives them.
 
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
@@ -132,6 +134,60 @@ fn a_session_is_one_trace_without_its_content() {
             assert!(!sent.contains(content), "{content:?} was sent to {}", asked.path);
         }
     }
+}
+
+/// A program that ends with the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A collector that others have written, where `RECALL_COLLECTOR` names it (`rotel-agent`): what it takes of recall it hands
+/// on to ours.
+#[test]
+fn a_collector_of_others_takes_it_and_hands_it_on() {
+    let Some(program) = std::env::var_os("RECALL_COLLECTOR") else { return };
+    let behind = collector();
+    let ports = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let [http, grpc] = ports.each_ref().map(|port| port.local_addr().unwrap().to_string());
+    drop(ports);
+    let mut command = Command::new(program);
+    command.args([
+        "start",
+        "--otlp-http-endpoint",
+        &http,
+        "--otlp-grpc-endpoint",
+        &grpc,
+        "--batch-timeout",
+        "100ms",
+    ]);
+    command.args([
+        "--exporter",
+        "otlp",
+        "--otlp-exporter-endpoint",
+        &behind.url(),
+        "--otlp-exporter-protocol",
+        "http",
+    ]);
+    command.args(["--otlp-exporter-compression", "none"]);
+    let _between = Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    while TcpStream::connect(&http).is_err() {}
+    let stage = Stage::new().config(&format!("[telemetry]\notlp_endpoint = 'http://{http}'\n")).daemon();
+    stage.discount_session("s");
+    stage.flush();
+    let spans = wait_for(
+        &behind,
+        &["session claude-code", "invoke_agent claude-code", "execute_tool Bash", "compress batch"],
+    );
+    let session = named(&spans, "session claude-code");
+    assert_eq!(said(session, "gen_ai.conversation.id"), Some(&text("s")));
+    assert!(spans.iter().all(|span| span.trace_id == session.trace_id), "nothing is lost on the way");
+    let status = &stage.json(["ctl", "status"])["telemetry"];
+    assert_eq!((&status["dropped"], &status["failures"]), (&json!(0), &json!(0)), "{status}");
 }
 
 #[test]

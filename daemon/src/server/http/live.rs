@@ -15,6 +15,7 @@ use super::answer::{Refusal, unanswered};
 use crate::app::bus::{Bus, BusEvent};
 use crate::app::clock;
 use crate::app::lifecycle_json::to_json;
+use crate::store::{Readers, jobs_under_way};
 use recall_protocol::wire::Reply;
 
 const KEPT: usize = 1024;
@@ -23,6 +24,8 @@ const READERS: usize = 64;
 const BEAT: Duration = Duration::from_secs(15);
 /// A prompt can be long, and a thousand are kept.
 const MOST_CONTENT: usize = 2_000;
+/// Jobs that wait are counted up to this: after an import there are many.
+const MOST_COUNTED: u32 = 1_000;
 /// How long events are collected for one write. Nobody sees the difference.
 const TOGETHER: Duration = Duration::from_millis(25);
 /// Bytes of one write, and so what a reader that has stopped can hold.
@@ -40,7 +43,7 @@ pub(super) struct LiveEvents {
 }
 
 impl LiveEvents {
-    pub(super) fn of(bus: &Bus) -> Self {
+    pub(super) fn of(bus: &Bus, readers: Readers) -> Self {
         let kept = Arc::<Mutex<VecDeque<(u64, Bytes)>>>::default();
         let (tell, last) = watch::channel(0);
         let epoch = clock::now().0;
@@ -48,11 +51,19 @@ impl LiveEvents {
         let log = Arc::clone(&kept);
         tokio::spawn(async move {
             let mut number = 0;
+            let mut told = None;
             loop {
                 let (name, data) = match events.recv().await {
                     Ok(BusEvent::LifecycleEvent(event)) => named(to_json(&event)),
-                    Ok(BusEvent::WorkQueued) => ("processing_status", json!({"isProcessing": true})),
-                    Ok(BusEvent::JobDone { job }) => ("processing_status", json!({"done": job})),
+                    Ok(BusEvent::WorkQueued | BusEvent::JobDone { .. } | BusEvent::JobFailed { .. }) => {
+                        let waiting = jobs_waiting(&readers).await;
+                        if waiting.is_none() || told == waiting {
+                            continue;
+                        }
+                        told = waiting;
+                        let waiting = waiting.unwrap_or(0);
+                        ("processing_status", json!({"isProcessing": waiting > 0, "queueDepth": waiting}))
+                    }
                     Ok(BusEvent::Stopped) | Err(RecvError::Closed) => return,
                     Err(RecvError::Lagged(missed)) => ("lagged", json!({"lagged": missed})),
                     Ok(_) => continue,
@@ -132,6 +143,13 @@ impl LiveEvents {
         let known = usize::try_from((from + 1).saturating_sub(first)).unwrap_or(usize::MAX);
         kept.range(known.min(kept.len())..).cloned().collect()
     }
+}
+
+/// How many compression jobs wait or run. `None`: the store does not say.
+async fn jobs_waiting(readers: &Readers) -> Option<i64> {
+    let readers = readers.clone();
+    let count = move || readers.read(|db| jobs_under_way(db, MOST_COUNTED));
+    tokio::task::spawn_blocking(count).await.ok()?.ok()
 }
 
 /// Under the names that readers of such streams know.

@@ -28,8 +28,8 @@ export function get(path, parameters = {}, signal) {
   return call(query ? `${path}?${query}` : path, { signal });
 }
 
-export function post(path, body) {
-  return call(path, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
+export function post(path, body, options = {}) {
+  return call(path, { ...options, method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
 }
 
 export const part = (id) => encodeURIComponent(id);

@@ -14,6 +14,21 @@ function section(title, ...children) {
 const facts = (...pairs) => el('dl', { class: 'facts' },
   pairs.filter(([, value]) => value).map(([name, value]) => el('div', {}, el('dt', {}, name), el('dd', {}, value))));
 
+/** Characters of a text that are shown at once. */
+const AT_ONCE = 3000;
+
+/** What somebody said; the rest of a long text when it is asked for. */
+function said(who, text) {
+  const made = el('div', { class: `said ${who}` }, text.length > AT_ONCE * 1.5 ? `${text.slice(0, AT_ONCE)}…` : text);
+  if (text.length > AT_ONCE * 1.5) {
+    made.append(el('button', { type: 'button', class: 'more', click: () => made.replaceChildren(text) }, `Show all ${text.length.toLocaleString()} characters`));
+  }
+  return made;
+}
+
+/** Can be scrolled by keys, too. */
+const block = (value) => el('pre', { tabindex: 0 }, json(value));
+
 const list = (entries, make) => entries?.length ? el('ul', {}, entries.map((entry) => el('li', {}, make(entry)))) : null;
 
 const button = (id, text, click, kind) => el('button', { type: 'button', id, class: kind, click: () => Promise.resolve(click()).catch((error) => toast(error.message)) }, text);
@@ -46,8 +61,8 @@ function call(activity) {
   return folded(activity.failed ? 'call failed' : 'call',
     [el('b', {}, name), el('span', {}, gist(activity.input)), activity.failed ? el('em', {}, 'failed') : null,
       activity.subagent ? el('small', {}, 'subagent') : null, el('small', {}, length(activity.duration_ms))],
-    () => [activity.input !== null ? el('pre', {}, json(activity.input)) : null,
-      activity.response !== null ? el('pre', {}, json(activity.response)) : null]);
+    () => [activity.input !== null ? block(activity.input) : null,
+      activity.response !== null ? block(activity.response) : null]);
 }
 
 const observationLine = (observation) => el('a', { class: 'card', href: itemLink(observation.id) },
@@ -78,10 +93,10 @@ function batch(entry, kept, given) {
   const failed = calls.filter((activity) => activity.failed).length;
   return el('section', { class: 'batch' },
     el('h2', {}, `Prompt ${entry.prompt_number}`, el('small', {}, [entry.source === 'user' ? null : words(entry.source), moment(entry.opened_at)])),
-    el('div', { class: 'said user' }, entry.prompt ?? 'Not kept'),
+    said('user', entry.prompt ?? 'Not kept'),
     given.map(injection),
     calls.length ? folded('calls', [counted(calls.length, 'call'), failed ? el('em', {}, `${failed} failed`) : null], () => calls.map(call), calls.length < 8) : null,
-    entry.response ? el('div', { class: 'said agent' }, entry.response) : null,
+    entry.response ? said('agent', entry.response) : null,
     kept.length ? el('div', { class: 'kept' }, el('h3', {}, 'Kept of it'), kept.map(observationLine)) : null);
 }
 
@@ -114,9 +129,9 @@ async function evidence(observation, signal) {
   if (!told) return null;
   const named = new Set(observation.evidence);
   const shown = told.batches.flatMap((entry) => [
-    named.has(entry.prompt_event_id) && entry.prompt ? el('div', { class: 'said user' }, entry.prompt) : null,
+    named.has(entry.prompt_event_id) && entry.prompt ? said('user', entry.prompt) : null,
     ...entry.activities.filter((activity) => named.has(activity.event_id)).map(call),
-    named.has(entry.response_event_id) && entry.response ? el('div', { class: 'said agent' }, entry.response) : null,
+    named.has(entry.response_event_id) && entry.response ? said('agent', entry.response) : null,
   ]).filter(Boolean);
   return section('Evidence', shown);
 }

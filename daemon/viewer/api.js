@@ -35,7 +35,7 @@ export function post(path, body, options = {}) {
 export const part = (id) => encodeURIComponent(id);
 
 const NAMES = ['session_started', 'session_resumed', 'session_suspended', 'session_ended', 'prompt', 'observation',
-  'summary', 'batch_closed', 'after_compaction', 'job_dead', 'processing_status', 'lagged'];
+  'summary', 'batch_closed', 'after_compaction', 'job_dead', 'processing_status', 'memory_changed', 'lagged'];
 
 /** Calls `told(name, data)` for each event, and `state(open)` when the stream begins or breaks. */
 export function follow(told, state) {

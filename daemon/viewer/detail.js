@@ -272,7 +272,7 @@ async function forget(what, name) {
     later('It is forgotten in a moment.', (options) => post('/api/forget', { ...what, step: 'forget' }, options), gone);
   };
   dialog.replaceChildren(el('h2', {}, `Forget ${name} for good?`),
-    list(counts, ([key, value]) => `${value} ${words(key)}`) ?? el('p', {}, 'Nothing else goes with it.'),
+    list(counts, ([key, value]) => `${value.toLocaleString()} ${value === 1 ? words(key).replace(/ies$/, 'y').replace(/s$/, '') : words(key)}`) ?? el('p', {}, 'Nothing else goes with it.'),
     list((seen.items ?? []).slice(0, 8), (entry) => entry.title),
     el('p', { class: 'quiet' }, 'It is removed everywhere, backups included, and not stored again. You have eight seconds to take it back.'),
     el('div', { class: 'actions' }, el('button', { type: 'button', autofocus: true, click: close }, 'Keep it'),

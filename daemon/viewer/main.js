@@ -158,7 +158,7 @@ async function readProjects() {
 function connect() {
   let waiting = null;
   const told = (name) => {
-    if (name === 'session_started' || name === 'lagged') readProjects().catch(() => {});
+    if (name === 'session_started' || name === 'memory_changed' || name === 'lagged') readProjects().catch(() => {});
     // Many events come at once, and each reads everything in sight.
     waiting ??= setTimeout(() => { waiting = null; refresh(); }, 300);
   };

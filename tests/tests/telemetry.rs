@@ -1,5 +1,6 @@
 //! Traces and metrics as a collector receives them.
 
+use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,10 +35,21 @@ fn spans(asked: &[Asked]) -> Vec<Span> {
     traces
         .flat_map(|asked| {
             assert_eq!(asked.header("content-type"), Some("application/x-protobuf"));
-            let request = ExportTraceServiceRequest::decode(asked.bytes.as_slice()).unwrap();
+            let request = ExportTraceServiceRequest::decode(unpacked(asked).as_slice()).unwrap();
             request.resource_spans.into_iter().flat_map(|of| of.scope_spans).flat_map(|of| of.spans)
         })
         .collect()
+}
+
+/// The body, which another collector may have packed.
+fn unpacked(asked: &Asked) -> Vec<u8> {
+    if asked.header("content-encoding") != Some("gzip") {
+        return asked.bytes.clone();
+    }
+    let mut gzip =
+        Command::new("gzip").arg("-dc").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    gzip.stdin.take().unwrap().write_all(&asked.bytes).unwrap();
+    gzip.wait_with_output().unwrap().stdout
 }
 
 /// Waits until a span of each of these names has come.
@@ -173,7 +185,6 @@ fn a_collector_of_others_takes_it_and_hands_it_on() {
         "--otlp-exporter-protocol",
         "http",
     ]);
-    command.args(["--otlp-exporter-compression", "none"]);
     let _between = Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
     while TcpStream::connect(&http).is_err() {}
     let stage = Stage::new().config(&format!("[telemetry]\notlp_endpoint = 'http://{http}'\n")).daemon();

@@ -379,13 +379,14 @@ fn stored_text_is_never_markup() {
         browser.see("document.querySelectorAll('#detail details').forEach((it) => it.open = true)");
         browser.is_clean();
     }
-    let found = stage.json(["search", "", "--limit", "1000"]);
-    let ids: Vec<String> = found["results"]
-        .as_array()
-        .unwrap()
+    let kinds = ["observation", "prompt", "response", "activity", "summary"];
+    let ids: Vec<String> = kinds
         .iter()
-        .map(|result| &result["id"])
-        .map(|id| id.as_str().map_or_else(|| id.to_string(), str::to_owned))
+        .flat_map(|kind| {
+            let found = stage.json(["search", &format!("kind:{kind}"), "--limit", "1000"]);
+            found["results"].as_array().unwrap().clone()
+        })
+        .map(|result| result["id"].as_str().map_or_else(|| result["id"].to_string(), str::to_owned))
         .collect();
     assert!(ids.len() > 200, "{}", ids.len());
     let resolved = notes["results"].as_array().unwrap().iter().map(|note| format!("thread/{}", note["id"]));

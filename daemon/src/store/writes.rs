@@ -107,7 +107,10 @@ fn store_event(db: &WriteContext<'_>, transaction: &Transaction) -> Result<Event
     db.run(
         "UPDATE sessions SET last_event_at = max(last_event_at, ?2), cwd = ifnull(?3, cwd),
                 transcript_path = ifnull(?4, transcript_path),
-                place = ifnull(json_patch(ifnull(place, '{}'), ?5), place) WHERE id = ?1",
+                place = ifnull(json_patch(CASE
+                    WHEN json_extract(?5, '$.channel_id') <> ifnull(json_extract(place, '$.channel_id'), '')
+                    THEN json_object('session_key', json_extract(place, '$.session_key'))
+                    ELSE ifnull(place, '{}') END, ?5), place) WHERE id = ?1",
         params![
             stored.session.0,
             delivery.captured_at.0,

@@ -159,11 +159,23 @@ pub enum McpWriting {
 }
 
 /// The HTTP interface on this machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatewayPolicy {
     pub opens: GatewayOpens,
     /// 0: any free one.
     pub port: u16,
+    /// The pages that may call, as browsers write an `Origin`.
+    pub origins: Vec<String>,
+}
+
+/// Whether this is an origin as browsers write it, of a page that nobody on the way can replace.
+fn is_origin(text: &str) -> bool {
+    let Some((scheme, host)) = text.split_once("://") else { return false };
+    let is_word = |text: &str, more: &[u8]| {
+        !text.is_empty()
+            && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || more.contains(&b))
+    };
+    is_word(scheme, b"+-.") && is_word(host, b"-._:[]") && (scheme != "http" || check_url(text).is_ok())
 }
 
 /// When the gateway opens.
@@ -352,6 +364,7 @@ struct WrittenTelemetry {
 struct WrittenGateway {
     enabled: bool,
     port: u32,
+    origins: Vec<String>,
 }
 
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -471,6 +484,11 @@ impl Written {
         if let Some(Err(problem)) = self.telemetry.otlp_endpoint.as_deref().map(check_url) {
             problems.push(format!("telemetry.otlp_endpoint {problem}"));
         }
+        problems.extend(self.gateway.origins.iter().filter(|origin| !is_origin(origin)).map(|origin| {
+            format!(
+                "gateway.origins: {origin:?} is no origin; write it as https://example.com, without a path"
+            )
+        }));
         problems.extend(self.subscribe.iter().flat_map(Subscription::problems));
         if self.capture.plan_folders.iter().any(|folder| folder.trim_matches('/').is_empty()) {
             problems.push("capture.plan_folders must not contain an empty name or /".to_owned());
@@ -504,6 +522,7 @@ impl Written {
                 opens: if self.gateway.enabled { GatewayOpens::AtStart } else { GatewayOpens::WhenAsked },
                 // Checked to be in range.
                 port: u16::try_from(self.gateway.port).unwrap_or_default(),
+                origins: self.gateway.origins,
             },
             otlp_endpoint: self.telemetry.otlp_endpoint,
             durability: match self.durability.sync {

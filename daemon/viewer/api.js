@@ -28,14 +28,14 @@ export function get(path, parameters = {}, signal) {
   return call(query ? `${path}?${query}` : path, { signal });
 }
 
-export function post(path, body) {
-  return call(path, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
+export function post(path, body, options = {}) {
+  return call(path, { ...options, method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
 }
 
 export const part = (id) => encodeURIComponent(id);
 
 const NAMES = ['session_started', 'session_resumed', 'session_suspended', 'session_ended', 'prompt', 'observation',
-  'summary', 'batch_closed', 'after_compaction', 'job_dead', 'processing_status', 'lagged'];
+  'summary', 'batch_closed', 'after_compaction', 'job_dead', 'processing_status', 'memory_changed', 'lagged'];
 
 /** Calls `told(name, data)` for each event, and `state(open)` when the stream begins or breaks. */
 export function follow(told, state) {

@@ -1,7 +1,8 @@
-// One session, or one item with what it rests on.
+// One session, one item with what it rests on, one thread, one project.
 import { get, part, post } from './api.js';
-import { badge, byId, el, moment, toast, words } from './dom.js';
-import { itemLink, sessionLink } from './views.js';
+import { badge, byId, el, later, moment, toast, words } from './dom.js';
+import { TYPES } from './types.js';
+import { counted, itemLink, projectLink, sessionLink, threadLink } from './views.js';
 
 const paragraphs = (text) => el('div', { class: 'prose' }, String(text ?? ''));
 
@@ -11,9 +12,26 @@ function section(title, ...children) {
 }
 
 const facts = (...pairs) => el('dl', { class: 'facts' },
-  pairs.filter(([, value]) => value).map(([name, value]) => [el('dt', {}, name), el('dd', {}, value)]));
+  pairs.filter(([, value]) => value).map(([name, value]) => el('div', {}, el('dt', {}, name), el('dd', {}, value))));
+
+/** Characters of a text that are shown at once. */
+const AT_ONCE = 3000;
+
+/** What somebody said; the rest of a long text when it is asked for. */
+function said(who, text) {
+  const made = el('div', { class: `said ${who}` }, text.length > AT_ONCE * 1.5 ? `${text.slice(0, AT_ONCE)}…` : text);
+  if (text.length > AT_ONCE * 1.5) {
+    made.append(el('button', { type: 'button', class: 'more', click: () => made.replaceChildren(text) }, `Show all ${text.length.toLocaleString()} characters`));
+  }
+  return made;
+}
+
+/** Can be scrolled by keys, too. */
+const block = (value) => el('pre', { tabindex: 0 }, json(value));
 
 const list = (entries, make) => entries?.length ? el('ul', {}, entries.map((entry) => el('li', {}, make(entry)))) : null;
+
+const button = (id, text, click, kind) => el('button', { type: 'button', id, class: kind, click: () => Promise.resolve(click()).catch((error) => toast(error.message)) }, text);
 
 function json(value) {
   return typeof value === 'string' ? value : JSON.stringify(value, null, 2);
@@ -26,49 +44,81 @@ function gist(input) {
   return String(named.find((value) => typeof value === 'string') ?? '').slice(0, 160);
 }
 
+/** A part that is made when it is opened: a session can have thousands of calls. */
+function folded(kind, summary, make, open) {
+  const made = el('details', { class: kind }, el('summary', {}, summary));
+  const fill = () => { if (made.open && made.children.length === 1) made.append(...[make()].flat(Infinity).filter(Boolean)); };
+  made.addEventListener('toggle', fill);
+  made.open = Boolean(open);
+  fill();
+  return made;
+}
+
+const length = (ms) => ms === null || ms === undefined ? null : ms < 1000 ? `${ms} ms` : `${(ms / 1000).toFixed(1)} s`;
+
 function call(activity) {
   const name = activity.tool_name || words(activity.kind);
-  return el('details', { class: activity.failed ? 'call failed' : 'call' },
-    el('summary', {}, el('b', {}, name), el('span', {}, gist(activity.input)),
-      activity.failed ? el('em', {}, 'failed') : null, activity.subagent ? el('em', {}, 'subagent') : null),
-    activity.input !== null ? el('pre', {}, json(activity.input)) : null,
-    activity.response !== null ? el('pre', {}, json(activity.response)) : null);
+  return folded(activity.failed ? 'call failed' : 'call',
+    [el('b', {}, name), el('span', {}, gist(activity.input)), activity.failed ? el('em', {}, 'failed') : null,
+      activity.subagent ? el('small', {}, 'subagent') : null, el('small', {}, length(activity.duration_ms))],
+    () => [activity.input !== null ? block(activity.input) : null,
+      activity.response !== null ? block(activity.response) : null]);
 }
 
 const observationLine = (observation) => el('a', { class: 'card', href: itemLink(observation.id) },
   badge(observation.type), el('span', { class: 'title' }, observation.title));
 
+const MOMENTS = { start: 'At its start', prompt: 'With this prompt', file: 'With a file', subagent: 'To a subagent', compact: 'After a compaction', resume: 'When it was resumed' };
+
 function injection(given) {
-  return el('div', { class: 'given' },
-    el('p', {}, el('b', {}, words(given.moment)), ` · ${given.tokens} tokens · `, moment(given.at), given.file ? ` · ${given.file}` : ''),
-    list(given.items, (item) => [item.id === null ? item.title : el('a', { href: itemLink(item.id) }, item.title),
-      el('small', {}, item.reason)]));
+  const items = list(given.items, (item) => [item.id === null ? item.title : el('a', { href: itemLink(item.id) }, item.title),
+    el('small', {}, item.reason)]);
+  return folded('given', [el('b', {}, `${MOMENTS[given.moment] ?? words(given.moment)} it was given ${counted(given.items.length, 'note')}`),
+    el('small', {}, `${given.tokens} tokens`), given.file ? el('small', {}, given.file) : null], () => items, given.items.length < 6);
 }
 
-function batch(entry, session) {
-  const kept = session.observations.filter((observation) => observation.prompt_number === entry.prompt_number);
+/** Injections by the prompt that they went with; those before the first prompt are of `-1`. */
+function byPrompt(told) {
+  const groups = new Map();
+  for (const given of told.injections) {
+    let at = told.batches.findLastIndex((batch) => batch.opened_at <= given.at);
+    if (given.moment === 'start' && at <= 0) at = -1;
+    groups.set(at, [...(groups.get(at) ?? []), given]);
+  }
+  return groups;
+}
+
+function batch(entry, kept, given) {
+  const calls = entry.activities;
+  const failed = calls.filter((activity) => activity.failed).length;
   return el('section', { class: 'batch' },
-    el('h2', {}, `Prompt ${entry.prompt_number}`, entry.source !== 'user' ? el('small', {}, ` ${words(entry.source)}`) : null),
-    el('div', { class: 'said user' }, entry.prompt ?? 'Not kept'),
-    entry.activities.length ? el('details', { class: 'calls', open: entry.activities.length < 6 },
-      el('summary', {}, `${entry.activities.length} calls`), entry.activities.map(call)) : null,
-    entry.response ? el('div', { class: 'said agent' }, entry.response) : null,
+    el('h2', {}, `Prompt ${entry.prompt_number}`, el('small', {}, [entry.source === 'user' ? null : words(entry.source), moment(entry.opened_at)])),
+    said('user', entry.prompt ?? 'Not kept'),
+    given.map(injection),
+    calls.length ? folded('calls', [counted(calls.length, 'call'), failed ? el('em', {}, `${failed} failed`) : null], () => calls.map(call), calls.length < 8) : null,
+    entry.response ? said('agent', entry.response) : null,
     kept.length ? el('div', { class: 'kept' }, el('h3', {}, 'Kept of it'), kept.map(observationLine)) : null);
 }
 
+const PARTS = ['request', 'investigated', 'learned', 'completed', 'next_steps', 'notes'];
+
+const parts = (summary) => el('dl', { class: 'summary' }, PARTS.filter((name) => summary[name])
+  .map((name) => [el('dt', {}, words(name)), el('dd', {}, summary[name])]));
+
 export async function session(id, signal) {
   const told = await get(`/api/sessions/${part(id)}`, {}, signal);
-  const summary = told.summary;
-  const parts = ['request', 'investigated', 'learned', 'completed', 'next_steps', 'notes'];
+  const given = byPrompt(told);
+  const kept = (entry) => told.observations.filter((observation) => observation.prompt_number === entry.prompt_number);
+  const calls = told.batches.reduce((all, entry) => all + entry.activities.length, 0);
   return el('div', {}, el('p', { class: 'above' }, 'Session'),
     el('h1', {}, told.title ?? `Session ${told.session_id.slice(0, 8)}`),
-    facts(['Project', told.project], ['Agent', words(told.agent)], ['State', words(told.status)],
-      ['Began', moment(told.started_at)], ['Ended', moment(told.ended_at)], ['Id', el('code', {}, told.session_id)]),
-    el('div', { class: 'actions' }, el('button', { type: 'button', class: 'danger', click: () => forget({ session: told.session_id }, 'this session') }, 'Forget…')),
-    summary ? section('Summary', el('dl', { class: 'summary' }, parts.filter((name) => summary[name])
-      .map((name) => [el('dt', {}, words(name)), el('dd', {}, summary[name])]))) : null,
-    section('What it was given', told.injections.map(injection)),
-    told.batches.map((entry) => batch(entry, told)),
+    facts(['Project', el('a', { href: projectLink(told.project) }, told.project)], ['Agent', words(told.agent)], ['State', words(told.status)],
+      ['Began', moment(told.started_at)], ['Ended', moment(told.ended_at)],
+      ['Did', `${counted(told.batches.length, 'prompt')}, ${counted(calls, 'call')}`], ['Id', el('code', {}, told.session_id)]),
+    el('div', { class: 'actions' }, button(null, 'Forget…', () => forget({ session: told.session_id }, 'this session'), 'danger')),
+    told.summary ? section('Summary', parts(told.summary)) : null,
+    (given.get(-1) ?? []).map(injection),
+    told.batches.map((entry, at) => batch(entry, kept(entry), given.get(at) ?? [])),
     section('Plans', list(told.plans, (plan) => el('a', { href: itemLink(plan.id) }, plan.title))),
     section('Subagents', list(told.subagents, (agent) => [el('b', {}, agent.agent_type ?? agent.agent_id), paragraphs(agent.response)])));
 }
@@ -79,11 +129,61 @@ async function evidence(observation, signal) {
   if (!told) return null;
   const named = new Set(observation.evidence);
   const shown = told.batches.flatMap((entry) => [
-    named.has(entry.prompt_event_id) && entry.prompt ? el('div', { class: 'said user' }, entry.prompt) : null,
+    named.has(entry.prompt_event_id) && entry.prompt ? said('user', entry.prompt) : null,
     ...entry.activities.filter((activity) => named.has(activity.event_id)).map(call),
-    named.has(entry.response_event_id) && entry.response ? el('div', { class: 'said agent' }, entry.response) : null,
+    named.has(entry.response_event_id) && entry.response ? said('agent', entry.response) : null,
   ]).filter(Boolean);
   return section('Evidence', shown);
+}
+
+/** What was said about a subject, the newest first. */
+function history(statements, here) {
+  return el('ol', { class: 'history' }, statements.map((statement, at) => el('li', { class: statement.status === 'active' ? 'holds' : null },
+    el('p', { class: 'above' }, badge(statement.type), statement.status === 'active' ? el('span', { class: 'good' }, 'holds') : el('span', { class: 'status' }, statement.status),
+      moment(statement.created_at), statement.session_id ? el('a', { href: sessionLink(statement.session_id) }, `Session ${statement.session_id.slice(0, 8)}`) : null),
+    statement.id === here ? el('b', {}, statement.title) : el('a', { class: 'title', href: itemLink(statement.id) }, statement.title),
+    here === null && statement.narrative ? paragraphs(statement.narrative) : null,
+    statement.reason ? el('p', { class: 'why' }, statement.reason === 'manually' ? 'You resolved it.' : `It does not hold any more: ${statement.reason}.`) : null)));
+}
+
+export async function thread(id, signal) {
+  const { threads } = await get('/api/threads', { of: id }, signal);
+  if (!threads.length) return el('p', {}, 'It has no history any more.');
+  const { statements } = threads[0];
+  return el('div', {}, el('p', { class: 'above' }, `Thread · ${counted(statements.length, 'statement')}`), el('h1', {}, statements[0].title),
+    facts(['Project', el('a', { href: projectLink(statements[0].project) }, statements[0].project)], ['Since', moment(statements.at(-1).created_at)],
+      ['Last said', moment(statements[0].created_at)]),
+    history(statements, null));
+}
+
+export async function project(name, choose, signal) {
+  const of = { project: name, limit: 8 };
+  const [{ projects }, told, steps, decisions] = await Promise.all([get('/api/projects', {}, signal), get('/api/sessions', of, signal),
+    get('/api/search/by-type', { ...of, type: 'next_step' }, signal), get('/api/search/by-type', { ...of, type: 'decision' }, signal)]);
+  const mine = projects.filter((one) => one.name === name);
+  const sum = (field) => mine.reduce((all, one) => all + one[field], 0);
+  const holding = (answer) => answer.results.filter((result) => result.status === 'active').map(observationLine);
+  return el('div', {}, el('p', { class: 'above' }, 'Project'), el('h1', {}, name),
+    facts(['Sessions', String(sum('sessions'))], ['Observations', String(sum('observations'))], ['Last', moment(mine[0]?.last_at)],
+      ['Known as', el('code', {}, mine.map((one) => one.project_id).join(', '))]),
+    el('div', { class: 'actions' }, button(null, 'Show only this project', () => choose(name))),
+    section('Next steps', holding(steps)), section('Decisions', holding(decisions)),
+    section('Latest sessions', told.sessions.map((one) => el('a', { class: 'card', href: sessionLink(one.session_id) },
+      el('span', { class: 'title' }, one.title ?? `Session ${one.session_id.slice(0, 8)}`), el('small', {}, moment(one.started_at))))));
+}
+
+/** Beside a list, when nothing is chosen: what is open, and what is pinned or was decided last. */
+export async function overview(name, signal) {
+  const of = { project: name, limit: 6 };
+  const [told, steps, decisions] = await Promise.all([get('/api/sessions', of, signal),
+    get('/api/search/by-type', { ...of, type: 'next_step' }, signal), get('/api/search/by-type', { ...of, type: 'decision' }, signal)]);
+  if (!told.sessions.length && !steps.results.length) return el('p', { class: 'hint' }, el('kbd', {}, '?'), ' shows the keys.');
+  const holding = (answer) => answer.results.filter((result) => result.status === 'active').map(observationLine);
+  return el('div', { class: 'overview' }, el('p', { class: 'above' }, name ? 'Project' : 'All projects'), el('h1', {}, name || 'At a glance'),
+    section('Open next steps', holding(steps)), section('Decided', holding(decisions)),
+    section('Latest sessions', told.sessions.map((one) => el('a', { class: 'card', href: sessionLink(one.session_id) },
+      el('span', { class: 'title' }, one.title ?? `Session ${one.session_id.slice(0, 8)}`), el('small', {}, [one.project, ' · ', moment(one.started_at)])))),
+    el('p', { class: 'quiet' }, el('kbd', {}, 'j'), ' ', el('kbd', {}, 'k'), ' move, ', el('kbd', {}, 'Enter'), ' opens, ', el('kbd', {}, '?'), ' shows all keys.'));
 }
 
 export async function item(id, reload, signal) {
@@ -91,16 +191,16 @@ export async function item(id, reload, signal) {
   const told = answer.items[0];
   if (!told) return el('p', {}, 'It is not there any more.');
   const isObservation = told.importance !== undefined;
-  const why = await get(`/api/why/${part(id)}`, {}, signal).catch(() => ({}));
+  const [why, { threads }] = await Promise.all([get(`/api/why/${part(id)}`, {}, signal).catch(() => ({})),
+    isObservation && told.lineage?.length ? get('/api/threads', { of: id }, signal).catch(() => ({ threads: [] })) : { threads: [] }]);
   const given = section('Given to', list(why.given, (entry) => [
     el('a', { href: sessionLink(entry.session_id) }, `Session ${entry.session_id.slice(0, 8)}`), ' ', moment(entry.at), el('small', {}, entry.reason)]));
   const from = told.session_id ? el('a', { href: sessionLink(told.session_id) }, `Session ${told.session_id.slice(0, 8)}`) : null;
   if (!isObservation) {
-    const parts = ['request', 'investigated', 'learned', 'completed', 'next_steps', 'notes'].filter((name) => told[name]);
-    return el('div', {}, el('p', { class: 'above' }, words(told.kind ?? 'summary')), el('h1', {}, told.title),
-      facts(['Project', told.project], ['From', from], ['When', moment(told.created_at)], ['Branch', told.branch]),
+    return el('div', {}, el('p', { class: 'above' }, badge(told.kind ?? 'summary')), el('h1', {}, told.title),
+      facts(['Project', told.project ? el('a', { href: projectLink(told.project) }, told.project) : null], ['From', from], ['When', moment(told.created_at)], ['Branch', told.branch]),
       el('div', { class: 'actions' }, forgetButton(id)),
-      told.text !== undefined ? paragraphs(told.text) : el('dl', { class: 'summary' }, parts.map((name) => [el('dt', {}, words(name)), el('dd', {}, told[name])])), given);
+      told.text !== undefined ? paragraphs(told.text) : parts(told), given);
   }
   const resolved = told.status !== 'active';
   const mark = async () => {
@@ -112,18 +212,16 @@ export async function item(id, reload, signal) {
     changed(told.pinned ? 'It stands in line again.' : 'Pinned: it stands first when a session starts.', reload);
   };
   const files = [...told.files_modified, ...told.files_read.filter((file) => !told.files_modified.includes(file))];
-  return el('div', {}, el('p', { class: 'above' }, badge(told.type), ` #${told.id}`, resolved ? el('span', { class: 'status' }, told.status) : null, told.pinned ? el('span', { class: 'status' }, 'pinned') : null),
+  return el('div', {}, el('p', { class: 'above' }, badge(told.type), `#${told.id}`, resolved ? el('span', { class: 'status' }, told.status) : null, told.pinned ? el('span', { class: 'status' }, 'pinned') : null),
     el('h1', {}, told.title), told.subtitle ? el('p', { class: 'subtitle' }, told.subtitle) : null,
-    el('div', { class: 'actions' },
-      el('button', { type: 'button', id: 'mark', click: () => mark().catch((error) => toast(error.message)) }, resolved ? 'Reopen' : 'Resolve'),
-      el('button', { type: 'button', id: 'pin', click: () => pin().catch((error) => toast(error.message)) }, told.pinned ? 'Unpin' : 'Pin'),
-      el('button', { type: 'button', id: 'edit', click: () => edit(told, reload) }, 'Edit…'), forgetButton(told.id)),
+    el('div', { class: 'actions' }, button('mark', resolved ? 'Reopen' : 'Resolve', mark), button('pin', told.pinned ? 'Unpin' : 'Pin', pin),
+      button('edit', 'Edit…', () => edit(told, reload)), forgetButton(told.id)),
     told.narrative ? paragraphs(told.narrative) : null,
     list(told.facts, (fact) => fact),
-    facts(['From', from], ['When', moment(told.created_at)], ['By', words(told.origin)], ['Importance', `${told.importance} of 10`],
-      ['Branch', told.branch], ['Concepts', told.concepts.join(', ')]),
-    section('History of this subject', list(told.lineage, (step) => [el('a', { href: itemLink(step.id) }, step.title ?? `#${step.id}`),
-      el('small', {}, [step.relation, step.how, step.reason].filter(Boolean).map(words).join(' · '))])),
+    facts(['From', from], ['When', moment(told.created_at)], ['Kept by', told.origin === 'extractive' ? 'the built-in rules' : told.origin === 'user' ? 'you' : told.origin],
+      ['Importance', `${told.importance} of 10`], ['Branch', told.branch], ['Concepts', told.concepts.join(', ')]),
+    threads.length ? section('History of this subject', history(threads[0].statements, told.id))
+      : section('History of this subject', list(told.lineage, (step) => [step.title ? el('a', { href: itemLink(step.id) }, step.title) : words(step.relation), el('small', {}, step.reason)])),
     section('Files', list(files, (file) => el('a', { href: `#/search/${encodeURIComponent(`file:"${file.replaceAll('"', '')}"`)}` }, el('code', {}, file)))),
     await evidence(told, signal), given);
 }
@@ -132,11 +230,8 @@ export async function item(id, reload, signal) {
 function changed(text, reload) {
   reload();
   const undo = async () => { await post('/api/undo', {}); toast('Taken back.'); reload(); };
-  toast(text, el('button', { type: 'button', id: 'undo', click: () => undo().catch((error) => toast(error.message)) }, 'Undo'));
+  toast(text, button('undo', 'Undo', undo));
 }
-
-const TYPES = ['bugfix', 'feature', 'refactor', 'change', 'discovery', 'decision', 'gotcha', 'trade_off', 'security', 'preference',
-  'correction', 'next_step', 'contact'];
 
 function edit(told, reload) {
   const dialog = byId('dialog');
@@ -162,30 +257,25 @@ function edit(told, reload) {
   dialog.showModal();
 }
 
-const forgetButton = (id) => el('button', { type: 'button', class: 'danger', click: () => forget({ ids: [id] }, 'this') }, 'Forget…');
+const forgetButton = (id) => button('forget', 'Forget…', () => forget({ ids: [id] }, 'this'), 'danger');
 
-/** Says what would go, and asks. */
+/** Says what would go, and asks. What goes is gone for good: it waits a moment for an undo. */
 async function forget(what, name) {
-  try {
-    const seen = await post('/api/forget', what);
-    const dialog = byId('dialog');
-    const close = () => dialog.close();
-    const counts = Object.entries(seen).filter(([, value]) => typeof value === 'number' && value > 0);
-    const confirm = async () => {
-      close();
-      await post('/api/forget', { ...what, step: 'forget' });
-      toast('Forgotten, in backups too.');
-      location.hash = '#/';
-      document.dispatchEvent(new Event('changed'));
-    };
-    dialog.replaceChildren(el('h2', {}, `Forget ${name} for good?`),
-      list(counts, ([key, value]) => `${value} ${words(key)}`) ?? el('p', {}, 'Nothing else goes with it.'),
-      list((seen.items ?? []).slice(0, 8), (entry) => entry.title),
-      el('p', { class: 'quiet' }, 'It is removed everywhere, backups included, and not stored again.'),
-      el('div', { class: 'actions' }, el('button', { type: 'button', autofocus: true, click: close }, 'Keep it'),
-        el('button', { type: 'button', class: 'danger', click: () => confirm().catch((error) => toast(error.message)) }, 'Forget')));
-    dialog.showModal();
-  } catch (error) {
-    toast(error.message);
-  }
+  const seen = await post('/api/forget', what);
+  const dialog = byId('dialog');
+  const close = () => dialog.close();
+  const counts = Object.entries(seen).filter(([, value]) => typeof value === 'number' && value > 0);
+  const gone = () => { toast('Forgotten, in backups too.'); document.dispatchEvent(new Event('changed')); };
+  const confirm = () => {
+    close();
+    location.hash = '#/';
+    later('It is forgotten in a moment.', (options) => post('/api/forget', { ...what, step: 'forget' }, options), gone);
+  };
+  dialog.replaceChildren(el('h2', {}, `Forget ${name} for good?`),
+    list(counts, ([key, value]) => `${value.toLocaleString()} ${value === 1 ? words(key).replace(/ies$/, 'y').replace(/s$/, '') : words(key)}`) ?? el('p', {}, 'Nothing else goes with it.'),
+    list((seen.items ?? []).slice(0, 8), (entry) => entry.title),
+    el('p', { class: 'quiet' }, 'It is removed everywhere, backups included, and not stored again. You have eight seconds to take it back.'),
+    el('div', { class: 'actions' }, el('button', { type: 'button', autofocus: true, click: close }, 'Keep it'),
+      el('button', { type: 'button', class: 'danger', click: confirm }, 'Forget')));
+  dialog.showModal();
 }

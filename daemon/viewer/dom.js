@@ -31,6 +31,32 @@ export function toast(text, ...more) {
   toast.timer = setTimeout(() => place.classList.remove('shown'), more.length ? 9000 : 4000);
 }
 
+/** Seconds in which something can be taken back before it is done. */
+const TO_UNDO = 8;
+
+/**
+ * Does something for good after a while, unless it is taken back. Whoever leaves the page has not taken it back: what is
+ * waiting is then done at once.
+ */
+export function later(text, act, done) {
+  later.now?.();
+  let timer = null;
+  const stop = () => {
+    clearTimeout(timer);
+    removeEventListener('pagehide', leave);
+    later.now = null;
+  };
+  const now = () => {
+    stop();
+    act({}).then(done, (error) => toast(error.message));
+  };
+  const leave = () => { stop(); act({ keepalive: true }); };
+  timer = setTimeout(now, TO_UNDO * 1000);
+  later.now = now;
+  addEventListener('pagehide', leave);
+  toast(text, el('button', { type: 'button', id: 'undo', click: () => { stop(); toast('It stays.'); } }, 'Undo'));
+}
+
 const units = [['year', 31536e6], ['month', 2592e6], ['week', 6048e5], ['day', 864e5], ['hour', 36e5], ['minute', 6e4]];
 const relative = new Intl.RelativeTimeFormat('en', { numeric: 'auto' });
 

@@ -1,69 +1,145 @@
-// A list of any length: only the rows in sight are in the page.
+// A list of any length: only the rows in sight are in the page, and only what was in sight once is read.
 import { el } from './dom.js';
 
-const HEIGHTS = { row: 68, heading: 40 };
+const HEIGHTS = { row: 60, heading: 44 };
 const BEYOND = 400;
+export const CHUNK = 100;
+/** While somebody scrolls, what comes in sight is read so often. */
+const PAUSE = 120;
+
+/** Rows that are there already. */
+export const ready = (heading, items) => ({ heading, count: items.length, at: (number) => items[number], want: () => null });
+
+/** Items that `read(skip, limit)` brings, so many at once, when one of them is looked at. */
+export function lazy(read) {
+  const chunks = new Map();
+  return {
+    at(number) {
+      const chunk = chunks.get(Math.floor(number / CHUNK));
+      return Array.isArray(chunk) ? chunk[number % CHUNK] : undefined;
+    },
+    /** Resolves when the item is there; null: it is. */
+    want(number) {
+      const at = Math.floor(number / CHUNK);
+      const chunk = chunks.get(at);
+      if (chunk) return Array.isArray(chunk) ? null : chunk;
+      const reading = read(at * CHUNK, CHUNK).then((items) => { chunks.set(at, items); }, (error) => {
+        chunks.delete(at);
+        throw error;
+      });
+      chunks.set(at, reading);
+      return reading;
+    },
+  };
+}
 
 export class List {
-  /** `items` are `{heading}` or `{href, row}`, where `row()` makes the content. */
-  constructor(place, label) {
+  constructor(place, label, failed) {
     this.place = place;
+    this.failed = failed;
     this.canvas = el('ul', { class: 'rows', 'aria-label': label });
     this.rows = new Map();
-    this.items = [];
+    this.sections = [];
     this.active = -1;
-    place.replaceChildren(this.canvas);
-    place.onscroll = () => this.draw();
+    // Says which section the rows in sight are of when its heading is not.
+    this.sticky = el('div', { class: 'sticky', 'aria-hidden': 'true', hidden: true });
+    place.replaceChildren(this.sticky, this.canvas);
+    place.onscroll = () => this.scrolled();
     this.resized = new ResizeObserver(() => this.draw());
     this.resized.observe(place);
   }
 
-  show(items) {
-    const href = this.items[this.active]?.href;
-    this.items = items;
-    this.tops = new Float64Array(items.length + 1);
-    items.forEach((item, at) => { this.tops[at + 1] = this.tops[at] + (item.heading ? HEIGHTS.heading : HEIGHTS.row); });
-    this.canvas.style.height = `${this.tops[items.length]}px`;
-    this.active = href ? items.findIndex((item) => item.href === href) : -1;
-    this.rows.forEach((row) => row.remove());
-    this.rows.clear();
+  scrolled() {
+    this.scrolling ??= setTimeout(() => { this.scrolling = null; this.draw(); }, PAUSE);
     this.draw();
   }
 
-  /** The first item that ends below a height. */
-  at(height) {
-    let [low, high] = [0, this.items.length];
+  /** Sections as `ready` makes them. The row that was chosen stays so where it is found again. */
+  show(sections) {
+    this.sections = sections;
+    this.firsts = [0];
+    this.tops = [0];
+    for (const { heading, count } of sections) {
+      this.firsts.push(this.firsts.at(-1) + count + (heading === null ? 0 : 1));
+      this.tops.push(this.tops.at(-1) + count * HEIGHTS.row + (heading === null ? 0 : HEIGHTS.heading));
+    }
+    this.total = this.firsts.at(-1);
+    this.canvas.style.height = `${this.tops.at(-1)}px`;
+    if (this.active >= this.total) this.active = -1;
+    this.fresh = true;
+    this.draw();
+  }
+
+  /** The last of these that is not above `value`. */
+  static before(values, value) {
+    let [low, high] = [0, values.length - 1];
     while (low < high) {
-      const middle = (low + high) >> 1;
-      if (this.tops[middle + 1] > height) high = middle; else low = middle + 1;
+      const middle = (low + high + 1) >> 1;
+      if (values[middle] <= value) low = middle; else high = middle - 1;
     }
     return low;
   }
 
-  draw() {
-    const { scrollTop, clientHeight } = this.place;
-    const from = this.at(scrollTop - BEYOND);
-    const to = Math.min(this.items.length, this.at(scrollTop + clientHeight + BEYOND) + 1);
-    for (const [at, row] of this.rows) {
-      if (at < from || at >= to) { row.remove(); this.rows.delete(at); }
-    }
-    for (let at = from; at < to; at += 1) {
-      if (this.rows.has(at)) continue;
-      const row = this.make(at);
-      const after = [...this.rows.keys()].filter((other) => other > at);
-      const next = after.length ? this.rows.get(Math.min(...after)) : null;
-      this.canvas.insertBefore(row, next);
-      this.rows.set(at, row);
-    }
+  /** Section, place in it (-1: its heading), and top of a row. */
+  where(row) {
+    const number = Math.min(List.before(this.firsts, row), this.sections.length - 1);
+    const section = this.sections[number];
+    const heading = section.heading === null ? 0 : 1;
+    const at = row - this.firsts[number] - heading;
+    return { section, at, top: this.tops[number] + (at < 0 ? 0 : heading * HEIGHTS.heading + at * HEIGHTS.row) };
   }
 
-  make(at) {
-    const item = this.items[at];
-    const row = el('li', { class: item.heading ? 'heading' : 'row', 'aria-setsize': this.items.length, 'aria-posinset': at + 1 });
-    row.append(item.heading ? el('h2', {}, item.heading) : el('a', { href: item.href }, item.row()));
-    row.style.transform = `translateY(${this.tops[at]}px)`;
-    if (item.href) this.mark(row.firstChild, item.href);
-    return row;
+  /** The row at a height. */
+  rowAt(height) {
+    const number = Math.min(List.before(this.tops, Math.max(0, height)), this.sections.length - 1);
+    const heading = this.sections[number].heading === null ? 0 : 1;
+    const inside = height - this.tops[number] - heading * HEIGHTS.heading;
+    const row = this.firsts[number] + (inside < 0 ? 0 : heading + Math.floor(inside / HEIGHTS.row));
+    return Math.max(0, Math.min(row, this.total - 1));
+  }
+
+  draw() {
+    if (!this.total) return;
+    const { scrollTop, clientHeight } = this.place;
+    const [from, to] = [this.rowAt(scrollTop - BEYOND), this.rowAt(scrollTop + clientHeight + BEYOND) + 1];
+    for (const [row, node] of this.rows) {
+      if (row < from || row >= to) { node.remove(); this.rows.delete(row); }
+    }
+    const first = Math.min(List.before(this.tops, scrollTop), this.sections.length - 1);
+    this.sticky.hidden = this.sections[first].heading === null || scrollTop < this.tops[first] + 12;
+    this.sticky.textContent = this.sections[first].heading ?? '';
+    const waited = new Set();
+    let next = null;
+    for (let row = to - 1; row >= from; row -= 1) {
+      const { section, at, top } = this.where(row);
+      const item = at < 0 ? { heading: section.heading } : section.at(at);
+      const waiting = at < 0 || this.scrolling ? null : section.want(at);
+      if (waiting) waited.add(waiting);
+      let node = this.rows.get(row);
+      if (!node || this.fresh || node.item !== item) {
+        const made = this.make(item, row, top);
+        if (node?.contains(document.activeElement)) this.focusing = row;
+        node?.remove();
+        node = made;
+        this.rows.set(row, node);
+        this.canvas.insertBefore(node, next);
+      }
+      next = node;
+    }
+    this.fresh = false;
+    for (const waiting of waited) waiting.then(() => this.draw(), (error) => { if (error.name !== 'AbortError') this.failed?.(error); });
+    if (this.focusing !== undefined) this.focus(this.focusing);
+  }
+
+  make(item, row, top) {
+    const node = el('li', { class: item?.heading !== undefined ? 'heading' : 'row', 'aria-setsize': this.total, 'aria-posinset': row + 1 });
+    node.item = item;
+    if (!item) node.append(el('span', { class: 'waiting', 'aria-hidden': 'true' }));
+    else if (item.heading !== undefined) node.append(el('h2', {}, item.heading));
+    else node.append(el('a', { href: item.href }, item.row()));
+    node.style.transform = `translateY(${top}px)`;
+    if (item?.href) this.mark(node.firstChild, item.href);
+    return node;
   }
 
   mark(link, href) {
@@ -72,19 +148,32 @@ export class List {
 
   /** Shows which item the detail is of. */
   current() {
-    for (const [at, row] of this.rows) if (this.items[at].href) this.mark(row.firstChild, this.items[at].href);
+    for (const [row, node] of this.rows) {
+      if (!node.item?.href) continue;
+      this.mark(node.firstChild, node.item.href);
+      if (node.item.href === location.hash) this.active = row;
+    }
+  }
+
+  focus(row) {
+    const link = this.rows.get(row)?.querySelector('a');
+    if (!link) return;
+    this.focusing = undefined;
+    link.focus({ preventScroll: true });
   }
 
   /** Moves the focus by so many rows, past headings. */
   move(by) {
-    let at = this.active < 0 ? (by > 0 ? -1 : this.items.length) : this.active;
-    do { at += by; } while (this.items[at]?.heading);
-    if (!this.items[at]) return;
-    this.active = at;
+    if (!this.total) return;
+    let row = this.active < 0 ? (by > 0 ? -1 : this.total) : this.active;
+    do { row += by; } while (row >= 0 && row < this.total && this.where(row).at < 0);
+    if (row < 0 || row >= this.total) return;
+    this.active = row;
+    const { top } = this.where(row);
     const { scrollTop, clientHeight } = this.place;
-    if (this.tops[at] < scrollTop) this.place.scrollTop = this.tops[at] - HEIGHTS.heading;
-    if (this.tops[at + 1] > scrollTop + clientHeight) this.place.scrollTop = this.tops[at + 1] - clientHeight;
+    if (top < scrollTop) this.place.scrollTop = top - HEIGHTS.heading;
+    if (top + HEIGHTS.row > scrollTop + clientHeight) this.place.scrollTop = top + HEIGHTS.row - clientHeight;
+    this.focusing = row;
     this.draw();
-    this.rows.get(at)?.querySelector('a')?.focus({ preventScroll: true });
   }
 }

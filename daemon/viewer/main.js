@@ -1,18 +1,42 @@
 // The page: which view is shown, and when it is read again.
 import { follow, get, post } from './api.js';
 import { byId, el, toast } from './dom.js';
+import { chosen, controls } from './filters.js';
 import { List } from './list.js';
 import * as views from './views.js';
 import * as detail from './detail.js';
 
-const LABELS = { timeline: 'Timeline', sessions: 'Sessions', threads: 'Threads', numbers: 'Numbers', search: 'Results' };
-const [listPlace, detailPlace, query, project] = ['list', 'detail', 'query', 'project'].map(byId);
-const state = { view: 'timeline', text: '', list: null, listing: null, reading: null };
+const LABELS = { timeline: 'Timeline', sessions: 'Sessions', threads: 'Threads', projects: 'Projects', numbers: 'Numbers', search: 'Results' };
+const [listPlace, detailPlace, filters, query, project] = ['list', 'detail', 'filters', 'query', 'project'].map(byId);
+const state = { view: 'timeline', text: '', list: null, listing: null, reading: null, days: 30 };
 
 /** The address after `#/`: a view with its words, or a detail beside the last view. */
 function address() {
   const [, name = '', ...rest] = location.hash.split('/');
   return { name, text: decodeURIComponent(rest.join('/')) };
+}
+
+/** The sections of a list; null: the view is shown already. */
+async function read(signal) {
+  const of = { ...chosen, project: project.value };
+  if (state.view === 'numbers') {
+    const made = await views.numbers(of, signal, state.days, (days) => { state.days = days; showList(); });
+    if (signal.aborted) return null;
+    state.list = null;
+    listPlace.replaceChildren(made);
+    return null;
+  }
+  if (state.view === 'search') return views.search(state.text, of, signal);
+  return views[state.view](of, signal, state.list?.view === state.view ? state.list.sections : null);
+}
+
+/** Whether nothing narrows what is shown. */
+const isWhole = () => !project.value && !(state.view === 'timeline' && chosen.type);
+
+async function nothing(signal) {
+  // Kinds that are not shown may be there.
+  const { projects } = isWhole() ? await get('/api/projects', {}, signal) : { projects: [project.value] };
+  return projects.length ? el('p', { class: 'quiet pad' }, 'Nothing here. Another filter may show more.') : views.empty();
 }
 
 async function showList() {
@@ -22,29 +46,51 @@ async function showList() {
     if (link.dataset.view === state.view) link.setAttribute('aria-current', 'page'); else link.removeAttribute('aria-current');
   }
   document.body.classList.toggle('wide', state.view === 'numbers');
+  if (!filters.contains(document.activeElement) || filters.dataset.view !== state.view) showFilters();
   try {
-    if (state.view === 'numbers') {
-      const made = await views.numbers(project.value, signal);
+    const sections = await read(signal);
+    if (!sections || signal.aborted) return;
+    if (!sections.length) {
+      const made = await nothing(signal);
+      if (signal.aborted) return;
       state.list = null;
       listPlace.replaceChildren(made);
       return;
     }
-    const items = state.view === 'search' ? await views.search(state.text, project.value, signal)
-      : await views[state.view](project.value, signal);
-    if (signal.aborted) return;
-    if (!items.length) {
-      state.list = null;
-      listPlace.replaceChildren(project.value ? el('p', { class: 'quiet pad' }, 'Nothing here.') : views.empty());
-      return;
-    }
     if (state.list?.view !== state.view) {
-      state.list = new List(listPlace, LABELS[state.view]);
+      state.list = new List(listPlace, LABELS[state.view], (error) => refused(error, listPlace));
       state.list.view = state.view;
       listPlace.scrollTop = 0;
     }
-    state.list.show(items);
+    state.list.show(sections);
   } catch (error) {
     if (error.name !== 'AbortError') refused(error, listPlace);
+  }
+}
+
+function showFilters() {
+  const focused = filters.contains(document.activeElement) ? document.activeElement.dataset : {};
+  const made = controls(state.view, () => { listPlace.scrollTop = 0; showFilters(); showList(); });
+  filters.replaceChildren(...made);
+  filters.dataset.view = state.view;
+  filters.hidden = !made.length;
+  made.find((one) => (focused.kind && one.dataset.kind === focused.kind) || (focused.filter && one.dataset.filter === focused.filter))?.focus();
+}
+
+function choose(name) {
+  project.value = name;
+  location.hash = '#/';
+  showList();
+}
+
+/** What the address names beside the list; null: nothing. */
+function opened(name, text, signal) {
+  switch (name) {
+    case 'item': return detail.item(text, refresh, signal);
+    case 'session': return detail.session(text, signal);
+    case 'thread': return detail.thread(text, signal);
+    case 'project': return detail.project(text, choose, signal);
+    default: return null;
   }
 }
 
@@ -52,25 +98,25 @@ async function showDetail() {
   state.reading?.abort();
   const { signal } = state.reading = new AbortController();
   const { name, text } = address();
-  const opened = name === 'item' || name === 'session';
-  document.body.classList.toggle('opened', opened);
+  const reading = opened(name, text, signal);
+  document.body.classList.toggle('opened', Boolean(reading));
   state.list?.current();
-  if (!opened) {
-    detailPlace.replaceChildren(el('p', { class: 'hint' }, 'Choose an entry. ', el('kbd', {}, '?'), ' shows the keys.'));
-    return;
-  }
   const back = el('button', { type: 'button', class: 'back', click: goBack }, '← Back');
   try {
-    const made = name === 'item' ? await detail.item(text, refresh, signal) : await detail.session(text, signal);
+    const made = await (reading ?? detail.overview(project.value, signal));
     if (signal.aborted) return;
     const same = detailPlace.dataset.shown === location.hash;
+    // What was opened by hand stays open when the same is read again.
+    const open = same ? [...detailPlace.querySelectorAll('details')].map((part) => part.open) : [];
     const scrolled = detailPlace.scrollTop;
     detailPlace.dataset.shown = location.hash;
-    detailPlace.replaceChildren(back, made);
+    detailPlace.replaceChildren(...(reading ? [back] : []), made);
+    detailPlace.querySelectorAll('details').forEach((part, at) => { if (open[at] !== undefined) part.open = open[at]; });
     detailPlace.scrollTop = same ? scrolled : 0;
-    document.title = `${made.querySelector('h1')?.textContent ?? 'recall'} · recall`;
+    document.title = reading ? `${made.querySelector('h1')?.textContent ?? 'recall'} · recall` : 'recall';
   } catch (error) {
-    if (error.name !== 'AbortError') refused(error, detailPlace, back);
+    if (error.name === 'AbortError') return;
+    if (reading) refused(error, detailPlace, back); else detailPlace.replaceChildren();
   }
 }
 
@@ -85,7 +131,7 @@ function refused(error, place, ...before) {
 
 function route() {
   const { name, text } = address();
-  const view = { '': 'timeline', sessions: 'sessions', threads: 'threads', numbers: 'numbers', search: 'search' }[name];
+  const view = { '': 'timeline', sessions: 'sessions', threads: 'threads', projects: 'projects', numbers: 'numbers', search: 'search' }[name];
   const changed = view && (view !== state.view || text !== state.text);
   if (changed || !state.shown) {
     state.view = view ?? state.view;
@@ -102,9 +148,9 @@ function goBack() { location.hash = viewHash(); }
 function refresh() { showList(); showDetail(); }
 
 async function readProjects() {
-  const { sessions } = await get('/api/sessions', { limit: 1000 });
+  const { projects } = await get('/api/projects');
   const chosen = project.value;
-  const names = [...new Set(sessions.map((session) => session.project))].sort();
+  const names = [...new Set(projects.map((one) => one.name))].sort();
   project.replaceChildren(el('option', { value: '' }, 'All projects'), ...names.map((name) => el('option', { value: name }, name)));
   project.value = names.includes(chosen) ? chosen : '';
 }
@@ -112,10 +158,9 @@ async function readProjects() {
 function connect() {
   let waiting = null;
   const told = (name) => {
-    if (name === 'session_started' || name === 'lagged') readProjects().catch(() => {});
+    if (name === 'session_started' || name === 'memory_changed' || name === 'lagged') readProjects().catch(() => {});
     // Many events come at once, and each reads everything in sight.
-    clearTimeout(waiting);
-    waiting = setTimeout(refresh, 250);
+    waiting ??= setTimeout(() => { waiting = null; refresh(); }, 300);
   };
   follow(told, (open) => {
     const place = byId('live');
@@ -126,7 +171,7 @@ function connect() {
 }
 
 const KEYS = [['/', 'search'], ['j k', 'next and previous entry'], ['Enter', 'open'], ['Esc', 'back'], ['r', 'resolve or reopen'], ['p', 'pin or unpin'], ['e', 'edit'], ['u', 'undo the last change'],
-  ['1 2 3 4', 'timeline, sessions, threads, numbers'], ['t', 'light or dark'], ['?', 'these keys']];
+  ['1 2 3 4 5', 'timeline, sessions, threads, projects, numbers'], ['t', 'light or dark'], ['?', 'these keys']];
 
 function help() {
   const dialog = byId('dialog');
@@ -154,7 +199,7 @@ async function undo() {
 const ACTIONS = {
   '/': () => query.focus(), '?': help, j: () => state.list?.move(1), k: () => state.list?.move(-1), r: () => byId('mark')?.click(), p: () => byId('pin')?.click(), e: () => byId('edit')?.click(), u: undo, t: switchTheme,
   ArrowDown: () => state.list?.move(1), ArrowUp: () => state.list?.move(-1), Escape: goBack,
-  1: () => { location.hash = '#/'; }, 2: () => { location.hash = '#/sessions'; }, 3: () => { location.hash = '#/threads'; }, 4: () => { location.hash = '#/numbers'; },
+  1: () => { location.hash = '#/'; }, 2: () => { location.hash = '#/sessions'; }, 3: () => { location.hash = '#/threads'; }, 4: () => { location.hash = '#/projects'; }, 5: () => { location.hash = '#/numbers'; },
 };
 
 document.addEventListener('keydown', (event) => {
@@ -181,7 +226,7 @@ query.addEventListener('input', () => {
 byId('searching').addEventListener('submit', (event) => { event.preventDefault(); state.list?.move(1); });
 byId('skip').addEventListener('click', (event) => { event.preventDefault(); listPlace.focus(); });
 byId('theme').addEventListener('click', switchTheme);
-project.addEventListener('change', showList);
+project.addEventListener('change', refresh);
 document.addEventListener('changed', refresh);
 addEventListener('hashchange', route);
 document.documentElement.dataset.theme = localStorage.getItem('theme') ?? '';

@@ -68,6 +68,10 @@ queries! {
     Changes,
     Glance,
     OpenGateway,
+    Days,
+    Entries,
+    Projects,
+    Threads,
 }
 
 /// Is somebody there, and of which version?
@@ -176,6 +180,38 @@ pub struct ExportFrom {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Restore {
     pub lines: Vec<String>,
+}
+
+/// How much there is of each day, the newest first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Days {
+    pub of: EntryFilter,
+}
+
+/// What is remembered, the newest first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entries {
+    pub of: EntryFilter,
+    pub since_ms: Option<i64>,
+    /// Before this moment.
+    pub until_ms: Option<i64>,
+    /// So many of the newest are left out.
+    pub skip: u32,
+    pub limit: u32,
+}
+
+/// The projects, the latest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Projects;
+
+/// Subjects about which something else was said before, or that are resolved, the latest first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Threads {
+    /// As [`Filter::project`].
+    pub project: Option<String>,
+    /// Only that of this observation (`123`, `#123`), with its texts.
+    pub of: Option<String>,
+    pub limit: u32,
 }
 
 /// Opens the gateway unless it is open, and makes a link that lets one browser in, once.
@@ -323,6 +359,17 @@ pub struct Prune {
 /// Builds the search index again, and answers when it is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reindex;
+
+/// Which entries of a listing are meant.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EntryFilter {
+    /// As [`Filter::project`].
+    pub project: Option<String>,
+    /// `observation`, `prompt`, `summary`; empty: all three.
+    pub kinds: Vec<String>,
+    /// Of observations only those of these types; empty: all.
+    pub types: Vec<String>,
+}
 
 /// Which jobs are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

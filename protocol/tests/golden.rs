@@ -11,10 +11,11 @@ use std::path::Path;
 use recall_protocol::codec::Message;
 use recall_protocol::frame::{decode_frame, encode_frame};
 use recall_protocol::query::{
-    Backup, Captured, Changes, Check, Context, Edit, Explain, Export, ExportFrom, Filter, Flush, Follow,
-    Forget, ForgetStep, Forgettable, Glance, Identity, Jobs, Mark, OpenGateway, Pause, Pin, PinUp, Ping,
-    Prune, Query, Reindex, Remember, Restore, RestoreBackup, Resume, Retry, Search, Session, Sessions, Show,
-    Sql, Stats, Status, Stop, Timeline, Undo, Unreadable, Validity, WhichJobs, Why,
+    Backup, Captured, Changes, Check, Context, Days, Edit, Entries, EntryFilter, Explain, Export, ExportFrom,
+    Filter, Flush, Follow, Forget, ForgetStep, Forgettable, Glance, Identity, Jobs, Mark, OpenGateway, Pause,
+    Pin, PinUp, Ping, Projects, Prune, Query, Reindex, Remember, Restore, RestoreBackup, Resume, Retry,
+    Search, Session, Sessions, Show, Sql, Stats, Status, Stop, Threads, Timeline, Undo, Unreadable, Validity,
+    WhichJobs, Why,
 };
 use recall_protocol::wire::{Deliver, ErrorKind, EventId, Flags, Reply, Request, ShimContext};
 
@@ -32,6 +33,14 @@ fn check<M: Message + PartialEq + std::fmt::Debug>(name: &str, message: &M) {
 
 fn filter() -> Filter {
     Filter { project: Some("shop".to_owned()), since_ms: Some(-1), limit: Some(20) }
+}
+
+fn entry_filter() -> EntryFilter {
+    EntryFilter {
+        project: Some("shop".to_owned()),
+        kinds: vec!["observation".to_owned()],
+        types: vec!["gotcha".to_owned()],
+    }
 }
 
 fn forgettable() -> Forgettable {
@@ -76,7 +85,7 @@ fn requests_of_version_2() {
     };
     check("v2-request-deliver.bin", &Request::Deliver(deliver));
     let folder = || Some("/home/dev/shop".to_owned());
-    let queries: [(&str, Query); 36] = [
+    let queries: [(&str, Query); 40] = [
         ("ping", Ping.into()),
         ("status", Status.into()),
         ("sessions", Sessions { filter: filter() }.into()),
@@ -136,6 +145,17 @@ fn requests_of_version_2() {
         ("undo", Undo.into()),
         ("changes", Changes { limit: 20 }.into()),
         ("glance", Glance { folder: "/home/dev/shop".to_owned() }.into()),
+        ("days", Days { of: entry_filter() }.into()),
+        (
+            "entries",
+            Entries { of: entry_filter(), since_ms: Some(1), until_ms: Some(2), skip: 200, limit: 100 }
+                .into(),
+        ),
+        ("projects", Projects.into()),
+        (
+            "threads",
+            Threads { project: Some("shop".to_owned()), of: Some("#12".to_owned()), limit: 9 }.into(),
+        ),
     ];
     for (name, query) in queries {
         check(&format!("v2-query-{name}.bin"), &Request::Query(query));

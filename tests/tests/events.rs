@@ -131,9 +131,11 @@ fn a_message_is_told_with_who_sent_it_where_the_host_says() {
         .collect();
     let expected = [
         json!({"from": "telegram:4711", "content": "The total is wrong. ", "channel_id": "telegram",
-               "account_id": "shop-bot", "conversation_id": "4711", "timestamp": 1_795_218_000_000_i64}),
-        json!({"from": "discord:9", "content": "Hi", "channel_id": "discord"}),
-        json!({"from": "4711", "content": "The total is wrong."}),
+               "account_id": "shop-bot", "conversation_id": "4711", "sender": "telegram:4711",
+               "timestamp": 1_795_218_000_000_i64}),
+        // Another channel has nothing of the one before; the session stays in it.
+        json!({"from": "discord:9", "content": "Hi", "channel_id": "discord", "sender": "discord:9"}),
+        json!({"from": "4711", "content": "The total is wrong.", "channel_id": "discord", "sender": "4711"}),
         json!({"from": "user", "content": "Go"}),
     ];
     assert_eq!(details, expected);

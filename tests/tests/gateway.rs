@@ -173,6 +173,121 @@ fn a_session_by_http_is_stored_as_by_hooks() {
 }
 
 #[test]
+fn everything_is_looked_through_by_day() {
+    let (stage, gateway) = open();
+    stage.discount_session("first");
+    stage.flush();
+    for text in ["Anna owns billing", "Anna owns the shipping"] {
+        gateway.post("/api/remember", &json!({"text": text, "type": "contact", "project": "shop"}));
+    }
+    let days = gateway.get("/api/days");
+    let day = &days["days"][0];
+    assert_eq!((&day["prompts"], &day["sessions"]), (&json!(1), &json!(1)), "{days}");
+    let count = day["observations"].as_u64().unwrap();
+    let (since, until) = (day["since"].as_str().unwrap(), day["until"].as_str().unwrap());
+    let of_day =
+        gateway.get(&format!("/api/entries?since={since}&until={until}&kinds=observation&limit=100"));
+    let of_day = of_day["entries"].as_array().unwrap();
+    assert_eq!(of_day.len() as u64, count);
+    assert_eq!(of_day[0]["title"], "Anna owns the shipping", "the newest first");
+    let next = gateway.get("/api/entries?kinds=observation&types=contact&skip=1&limit=1");
+    assert_eq!(next["entries"][0]["title"], "Anna owns billing", "{next}");
+    assert_eq!(gateway.get("/api/days?types=contact&kinds=observation")["days"][0]["observations"], 2);
+    assert_eq!(gateway.get(&format!("/api/entries?until={since}"))["entries"], json!([]));
+    let projects = gateway.get("/api/projects");
+    assert_eq!(projects["projects"][0]["name"], "shop", "{projects}");
+    assert_eq!(projects["projects"][0]["observations"], count);
+    assert_eq!(gateway.get("/api/threads"), json!({"threads": [], "total": 0}));
+    let id = &of_day[0]["id"];
+    gateway.post("/api/mark", &json!({"ids": [id], "validity": "resolved"}));
+    let threads = gateway.get(&format!("/api/threads?of={id}&project=shop"));
+    let said = &threads["threads"][0]["statements"][0];
+    assert_eq!((&said["status"], &said["reason"]), (&json!("resolved"), &json!("manually")), "{threads}");
+    for (path, status) in [
+        ("/api/days?kinds=activity", 400),
+        ("/api/entries?types=nonsense", 400),
+        ("/api/threads?of=p1", 400),
+        ("/api/days?project=unheard-of", 404),
+    ] {
+        let answer = gateway.request("GET", path, &[("Authorization", &gateway.bearer())], "");
+        assert_eq!(answer.status, status, "{path}: {}", answer.body);
+    }
+}
+
+#[test]
+fn what_goes_with_a_prompt_is_answered() {
+    let (stage, gateway) = open();
+    stage.discount_session("first");
+    stage.flush();
+    let by_name = gateway.request(
+        "GET",
+        "/api/context/inject?project=shop",
+        &[("Authorization", &gateway.bearer())],
+        "",
+    );
+    assert!(by_name.status == 200 && by_name.body.contains("cart"), "{}", by_name.body);
+    let unknown = gateway.request(
+        "GET",
+        "/api/context/inject?project=other",
+        &[("Authorization", &gateway.bearer())],
+        "",
+    );
+    assert_eq!(unknown.status, 404, "{}", unknown.body);
+    let body = json!({"session_id": "second", "cwd": stage.project(), "prompt": "How is the cart total rounded with a discount?"});
+    let init = gateway.post("/api/sessions/init", &body);
+    stage.flush();
+    let recorded = gateway.get("/api/why/second");
+    let given = init["context"].as_str().unwrap();
+    assert!(given.contains("cart"), "{init} {recorded}");
+    assert!(!recorded["injections"].as_array().unwrap().is_empty(), "{recorded}");
+}
+
+#[test]
+fn only_named_pages_may_call() {
+    let stage = Stage::new()
+        .config("[gateway]\nenabled = true\norigins = ['https://editor.example', 'vscode-webview://abc1', 'http://10.0.0.1', 'https://x/y']\n")
+        .daemon();
+    stage.json(["ctl", "status"]);
+    let gateway = Gateway::of(&stage);
+    let bearer = gateway.bearer();
+    let call = |method: &str, origin: &str, headers: &[(&str, &str)]| {
+        gateway.request(method, "/api/status", &[headers, &[("Origin", origin)]].concat(), "")
+    };
+    for origin in ["https://editor.example", "vscode-webview://abc1"] {
+        let asked = call("OPTIONS", origin, &[("Access-Control-Request-Method", "GET")]);
+        assert_eq!((asked.status, asked.header("access-control-allow-origin")), (204, Some(origin)));
+        assert_eq!(asked.header("access-control-allow-credentials"), None);
+        let answered = call("GET", origin, &[("Authorization", &bearer)]);
+        assert_eq!((answered.status, answered.header("access-control-allow-origin")), (200, Some(origin)));
+        assert_eq!(call("GET", origin, &[]).status, 401, "it needs the token like everybody");
+    }
+    for origin in
+        ["https://editor.example.evil", "http://editor.example", "http://10.0.0.1", "https://x/y", "null"]
+    {
+        let answered = call("GET", origin, &[("Authorization", &bearer)]);
+        assert_eq!(
+            (answered.status, answered.header("access-control-allow-origin")),
+            (403, None),
+            "{origin}"
+        );
+    }
+    let said = stage.recall(["doctor"]).stdout;
+    assert!(said.contains("gateway.origins: \"http://10.0.0.1\" is no origin"), "{said}");
+}
+
+/// A page that nobody has named can send calls, too, and the browser sends them without asking.
+#[test]
+fn strangers_take_no_place_of_the_others() {
+    let (_stage, gateway) = open();
+    let evil = [("Origin", "https://evil.example")];
+    let refused: Vec<u16> =
+        (0..300).map(|_| gateway.request("GET", "/api/status", &evil, "").status).collect();
+    assert!(refused.contains(&429), "there is an end to it");
+    assert!(refused.iter().all(|status| [403, 429].contains(status)), "{refused:?}");
+    gateway.get("/api/status");
+}
+
+#[test]
 fn a_raw_hook_is_taken_and_private_text_is_not() {
     let (stage, gateway) = open();
     let prompt = "Paint the cart <private>for Mallory</private> red";
@@ -237,9 +352,20 @@ fn events_are_told_as_they_happen_and_again_to_whoever_was_away() {
     let mut live = listen(&gateway, None);
     assert_eq!(event(&mut live).unwrap().1, "connected");
     stage.discount_session("first");
-    let told = events_until(&mut live, "session_ended");
+    let (mut told, mut has_ended, mut processing) = (Vec::new(), false, Value::Null);
+    // Compression is over at some time, and that is told.
+    while !has_ended || processing != json!({"isProcessing": false, "queueDepth": 0}) {
+        let (id, name, data) = event(&mut live).unwrap();
+        if name == "processing_status" {
+            processing = data;
+        }
+        if !has_ended {
+            has_ended = name == "session_ended";
+            told.push((id, name));
+        }
+    }
     let names: Vec<&str> = told.iter().map(|(_, name)| name.as_str()).collect();
-    assert_eq!(names[..2], ["session_started", "prompt"], "{names:?}");
+    assert!(names.contains(&"session_started") && names.contains(&"prompt"), "{names:?}");
     drop(live);
 
     let mut again = listen(&gateway, Some(&told[0].0));
@@ -373,11 +499,28 @@ fn the_document_describes_what_answers() {
         if operations["get"].is_null() || path.ends_with("stream") {
             continue;
         }
+        for parameter in operations["get"]["parameters"].as_array().unwrap() {
+            assert!(parameter["schema"]["type"].is_string(), "{path}: {parameter}");
+        }
         let answer =
             gateway.request("GET", &path.replace("{id}", "p1"), &[("Authorization", &gateway.bearer())], "");
         // Not there, or not enough was said; but never unknown as an address, and never a failure of the daemon.
         assert!(matches!(answer.status, 200 | 400 | 404), "{path}: {} {}", answer.status, answer.body);
         assert!(!answer.body.contains("nothing at this address"), "{path}");
+    }
+    // Each body is a type with the fields that it must have.
+    let schema = |path: &str| {
+        let body = &document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"];
+        let name = body["$ref"].as_str().and_then(|name| name.strip_prefix("#/components/schemas/"));
+        document["components"]["schemas"][name.unwrap_or_default()].clone()
+    };
+    for (path, required) in [
+        ("/api/sessions/init", json!(["session_id", "cwd", "prompt"])),
+        ("/sessions/{id}/observations", json!(["tool_name"])),
+        ("/api/mark", json!(["ids", "validity"])),
+        ("/api/remember", json!(["text", "project"])),
+    ] {
+        assert_eq!(schema(path)["required"], required, "{path}: {}", schema(path));
     }
 }
 

@@ -67,14 +67,25 @@ fn a_result_from_outside_is_warned_of() {
     let server = json!([{"type": "text", "text": POISON}]);
     assert!(after(&stage, "mcp__tracker__get", json!({"id": 1}), server).context().contains("outside"));
     assert_eq!(after(&stage, "WebFetch", url, json!({"result": "Welcome.", "code": 200})).stdout, "");
-    let own = json!({"type": "text", "file": {"filePath": "a", "content": POISON}});
-    assert_eq!(
-        after(&stage, "Read", json!({"file_path": "a"}), own).stdout,
-        "",
-        "a file is not from outside"
-    );
+    let file = |path: &str| {
+        let read = json!({"type": "text", "file": {"filePath": path, "content": POISON}});
+        after(&stage, "Read", json!({"file_path": path}), read)
+    };
+    let project = stage.project();
+    let own = project.join("README.md").display().to_string();
+    assert_eq!(file(&own).stdout, "", "the project's own file is not from outside");
+    assert_eq!(file("/srv/other/main.rs").stdout, "", "a program is no document");
+    let package = project.join("node_modules/x/README.md").display().to_string();
+    for path in ["/tmp/downloaded.md", &package] {
+        assert!(file(path).context().contains("outside"), "{path}");
+    }
+    let bash = |command: &str| {
+        after(&stage, "Bash", json!({"command": command}), json!({"stdout": POISON, "stderr": ""}))
+    };
+    assert!(bash("curl -s https://example.com | head").context().contains("outside"));
+    assert_eq!(bash("cat notes.txt").stdout, "");
     let status = stage.json(["ctl", "status"]);
-    assert_eq!(status["guards"], json!({"refused": 0, "warned": 2}), "{status}");
+    assert_eq!(status["guards"], json!({"refused": 0, "warned": 5}), "{status}");
 }
 
 #[test]

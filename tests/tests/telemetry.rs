@@ -1,5 +1,8 @@
 //! Traces and metrics as a collector receives them.
 
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
@@ -32,10 +35,21 @@ fn spans(asked: &[Asked]) -> Vec<Span> {
     traces
         .flat_map(|asked| {
             assert_eq!(asked.header("content-type"), Some("application/x-protobuf"));
-            let request = ExportTraceServiceRequest::decode(asked.bytes.as_slice()).unwrap();
+            let request = ExportTraceServiceRequest::decode(unpacked(asked).as_slice()).unwrap();
             request.resource_spans.into_iter().flat_map(|of| of.scope_spans).flat_map(|of| of.spans)
         })
         .collect()
+}
+
+/// The body, which another collector may have packed.
+fn unpacked(asked: &Asked) -> Vec<u8> {
+    if asked.header("content-encoding") != Some("gzip") {
+        return asked.bytes.clone();
+    }
+    let mut gzip =
+        Command::new("gzip").arg("-dc").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    gzip.stdin.take().unwrap().write_all(&asked.bytes).unwrap();
+    gzip.wait_with_output().unwrap().stdout
 }
 
 /// Waits until a span of each of these names has come.
@@ -132,6 +146,59 @@ fn a_session_is_one_trace_without_its_content() {
             assert!(!sent.contains(content), "{content:?} was sent to {}", asked.path);
         }
     }
+}
+
+/// A program that ends with the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A collector that others have written, where `RECALL_COLLECTOR` names it (`rotel-agent`): what it takes of recall it hands
+/// on to ours.
+#[test]
+fn a_collector_of_others_takes_it_and_hands_it_on() {
+    let Some(program) = std::env::var_os("RECALL_COLLECTOR") else { return };
+    let behind = collector();
+    let ports = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let [http, grpc] = ports.each_ref().map(|port| port.local_addr().unwrap().to_string());
+    drop(ports);
+    let mut command = Command::new(program);
+    command.args([
+        "start",
+        "--otlp-http-endpoint",
+        &http,
+        "--otlp-grpc-endpoint",
+        &grpc,
+        "--batch-timeout",
+        "100ms",
+    ]);
+    command.args([
+        "--exporter",
+        "otlp",
+        "--otlp-exporter-endpoint",
+        &behind.url(),
+        "--otlp-exporter-protocol",
+        "http",
+    ]);
+    let _between = Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    while TcpStream::connect(&http).is_err() {}
+    let stage = Stage::new().config(&format!("[telemetry]\notlp_endpoint = 'http://{http}'\n")).daemon();
+    stage.discount_session("s");
+    stage.flush();
+    let spans = wait_for(
+        &behind,
+        &["session claude-code", "invoke_agent claude-code", "execute_tool Bash", "compress batch"],
+    );
+    let session = named(&spans, "session claude-code");
+    assert_eq!(said(session, "gen_ai.conversation.id"), Some(&text("s")));
+    assert!(spans.iter().all(|span| span.trace_id == session.trace_id), "nothing is lost on the way");
+    let status = &stage.json(["ctl", "status"])["telemetry"];
+    assert_eq!((&status["dropped"], &status["failures"]), (&json!(0), &json!(0)), "{status}");
 }
 
 #[test]

@@ -260,6 +260,12 @@ fn sessions_and_items_are_found_read_and_changed() {
     browser.see("document.getElementById('query').value = ''");
     browser.call("Input.insertText", json!({"text": "rounding kind:observation"}));
     browser.shows("found in");
+    browser.see("(() => { const of = document.querySelector('[data-filter=type]'); of.value = 'contact'; of.dispatchEvent(new Event('change')); })()");
+    browser.shows("0 found in");
+    browser.see("(() => { const of = document.querySelector('[data-filter=type]'); of.value = ''; of.dispatchEvent(new Event('change')); })()");
+    browser.until("document.querySelector('.rows .row a')");
+    browser.see("document.activeElement.blur()");
+    browser.see("document.getElementById('query').focus()");
     browser.key("ArrowDown");
     browser.until("document.activeElement.getAttribute('href')?.startsWith('#/item/')");
     browser.see("document.activeElement.click()");
@@ -285,18 +291,28 @@ fn sessions_and_items_are_found_read_and_changed() {
     browser.see("document.getElementById('dialog').close()");
 
     let before = stage.json(["ctl", "status"])["observations"].as_i64().unwrap();
-    browser.click("#detail button.danger");
-    browser.until("document.getElementById('dialog').open");
-    assert_eq!(stage.json(["ctl", "status"])["observations"], before, "it asks first");
-    browser.click("#dialog button.danger");
-    browser.shows("Forgotten, in backups too.");
-    assert_eq!(stage.json(["ctl", "status"])["observations"], before - 1);
-    browser.key("4");
-    browser.shows("Prompts, by the day of their session");
+    let forget = |browser: &mut Browser| {
+        browser.click("#forget");
+        browser.until("document.getElementById('dialog').open");
+        assert_eq!(stage.json(["ctl", "status"])["observations"], before, "it asks first");
+        browser.click("#dialog button.danger");
+        browser.shows("It is forgotten in a moment.");
+    };
+    let item = browser.see("location.hash");
+    forget(&mut browser);
+    browser.click("#undo");
+    browser.shows("It stays.");
+    browser.see(&format!("location.hash = {item}"));
+    forget(&mut browser);
+    // Whoever leaves the page has not taken it back.
+    browser.see("dispatchEvent(new Event('pagehide'))");
+    while stage.json(["ctl", "status"])["observations"] != before - 1 {}
+    browser.key("5");
+    browser.shows("Observations in all");
     browser.is_clean();
 }
 
-/// Texts that are markup wherever a string is taken for such.
+/// Texts that are markup wherever a string is taken for such. The hostile texts of the tests come along.
 const CANARIES: [&str; 8] = [
     "<img src=x onerror=\"window.pwned=1\">",
     "<script>window.pwned=1</script>",
@@ -311,7 +327,10 @@ const CANARIES: [&str; 8] = [
 #[test]
 fn stored_text_is_never_markup() {
     let stage = Stage::new().daemon();
-    for (number, canary) in CANARIES.iter().enumerate() {
+    let hostile: Vec<String> = serde_json::from_str(include_str!("../fixtures/hostile-texts.json")).unwrap();
+    assert_eq!(hostile.len(), 40);
+    let canaries = CANARIES.iter().map(|canary| (*canary).to_owned()).chain(hostile);
+    for (number, canary) in canaries.enumerate() {
         let id = format!("s{number}-{canary}");
         let calls = [
             json!({"tool_name": format!("mcp__x__{canary}"), "tool_input": {"file_path": format!("/{canary}"), canary.to_owned(): canary},
@@ -321,16 +340,27 @@ fn stored_text_is_never_markup() {
             "Decided: {canary} must stay as it is because {canary} is what the user wrote in cart{number}.rs."
         );
         stage.session(&id, &format!("Keep this text {number} as it is: {canary}"), &calls, &answer);
-        let said = stage.recall(["remember", &format!("Note {number}: {canary}")]);
+        // No program's argument holds a NUL.
+        let note = format!("Note {number}: {}", canary.replace('\0', ""));
+        let said =
+            stage.recall(["remember", &note, "--file", &format!("/{number}{}", note.replace('/', ""))]);
         assert_eq!(said.code(), 0, "{said:?}");
     }
     stage.flush();
+    // A history of hostile statements.
+    let notes = stage.json(["search", "Note window.pwned kind:observation", "--limit", "2"]);
+    for note in notes["results"].as_array().unwrap() {
+        let said = stage.recall(["resolve", &note["id"].to_string()]);
+        assert_eq!(said.code(), 0, "{said:?}");
+    }
     let Some(mut browser) = Browser::open(&link(&stage)) else { return };
-    browser.shows("autofocus onfocus=window.pwned=1");
+    browser.until("document.querySelectorAll('#list .row a').length > 5");
     browser.is_clean();
     for view in [
         "#/sessions",
         "#/threads",
+        "#/projects",
+        "#/project/shop",
         "#/numbers",
         "#/search/window.pwned",
         "#/search/%3Cimg%20src%3Dx%20onerror%3Dwindow.pwned%3D1%3E",
@@ -339,7 +369,8 @@ fn stored_text_is_never_markup() {
         browser.until("document.querySelector('#list .rows, #list .numbers')");
         browser.is_clean();
     }
-    let sessions = stage.json(["ctl", "sessions"]);
+    let sessions = stage.json(["ctl", "sessions", "--limit", "100"]);
+    assert_eq!(sessions["sessions"].as_array().unwrap().len(), 48);
     for session in sessions["sessions"].as_array().unwrap() {
         let id = session["session_id"].as_str().unwrap();
         browser.see(&format!("location.hash = '#/session/' + encodeURIComponent({})", json!(id)));
@@ -348,13 +379,19 @@ fn stored_text_is_never_markup() {
         browser.see("document.querySelectorAll('#detail details').forEach((it) => it.open = true)");
         browser.is_clean();
     }
-    let found = stage.json(["search", "window.pwned", "--limit", "100"]);
-    for result in found["results"].as_array().unwrap() {
-        let id = &result["id"];
-        browser.see(&format!(
-            "location.hash = '#/item/{}'",
-            id.as_str().map_or_else(|| id.to_string(), str::to_owned)
-        ));
+    let kinds = ["observation", "prompt", "response", "activity", "summary"];
+    let ids: Vec<String> = kinds
+        .iter()
+        .flat_map(|kind| {
+            let found = stage.json(["search", &format!("kind:{kind}"), "--limit", "1000"]);
+            found["results"].as_array().unwrap().clone()
+        })
+        .map(|result| result["id"].as_str().map_or_else(|| result["id"].to_string(), str::to_owned))
+        .collect();
+    assert!(ids.len() > 200, "{}", ids.len());
+    let resolved = notes["results"].as_array().unwrap().iter().map(|note| format!("thread/{}", note["id"]));
+    for address in ids.iter().map(|id| format!("item/{id}")).chain(resolved) {
+        browser.see(&format!("location.hash = '#/{address}'"));
         browser.until("document.querySelector('#detail h1') && document.querySelector('#detail').dataset.shown === location.hash");
         browser.is_clean();
     }
@@ -369,6 +406,8 @@ fn it_fits_a_desk_a_tablet_and_a_phone() {
     stage.flush();
     let Some(mut browser) = Browser::open(&link(&stage)) else { return };
     let item = stage.json(["search", "idempotency kind:observation"])["results"][0]["id"].clone();
+    let replaced = stage.json(["search", "sandbox account type:gotcha"])["results"][0]["id"].clone();
+    assert_eq!(stage.recall(["resolve", &replaced.to_string()]).code(), 0);
     for (name, width, height, theme) in
         [("desk", 1280, 800, "light"), ("tablet", 820, 1100, "dark"), ("phone", 390, 780, "light")]
     {
@@ -379,15 +418,46 @@ fn it_fits_a_desk_a_tablet_and_a_phone() {
             ("session", "#/session/d902-checkout".to_owned(), "document.querySelector('#detail .batch')"),
             ("item", format!("#/item/{item}"), "document.querySelector('#mark')"),
             ("numbers", "#/numbers".to_owned(), "document.querySelector('.numbers')"),
+            ("thread", format!("#/thread/{replaced}"), "document.querySelector('#detail .history')"),
+            ("projects", "#/projects".to_owned(), "document.querySelector('#detail .overview')"),
+            ("search", "#/search/cart".to_owned(), "document.querySelector('[data-filter=since]')"),
         ] {
             browser.see(&format!("location.hash = '{hash}'"));
             browser.until(wanted);
             let wide = browser.see("document.documentElement.scrollWidth");
             assert!(wide.as_u64() <= Some(width.into()), "{name} {view}: {wide}");
-            browser.is_accessible();
             browser.picture(&format!("{view}-{name}.png"));
+            browser.see("document.querySelectorAll('#detail details').forEach((it) => it.open = true)");
+            browser.is_accessible();
         }
     }
+    browser.is_clean();
+}
+
+/// Whoever scrolls to the end finds what is oldest, and what is read is what was looked at.
+#[test]
+fn everything_is_reached_by_scrolling() {
+    let stage = Stage::new().daemon();
+    for number in 0..130 {
+        let said = stage.recall(["remember", &format!("Note number {number} of many")]);
+        assert_eq!(said.code(), 0, "{said:?}");
+    }
+    let Some(mut browser) = Browser::open(&link(&stage)) else { return };
+    browser.shows("Note number 129 of many");
+    browser.see("document.getElementById('list').scrollTop = 1e9");
+    browser.shows("Note number 0 of many");
+    browser.until("document.querySelectorAll('#list li').length < 60");
+    let read = browser.see(
+        "performance.getEntriesByType('resource').filter((it) => it.name.includes('/api/entries')).length",
+    );
+    assert!(read.as_u64() <= Some(6), "{read}");
+    // What happens meanwhile appears without a jump.
+    browser.see("document.getElementById('list').scrollTop = 0");
+    browser.until("document.querySelector('#live.on')");
+    assert_eq!(stage.recall(["remember", "A late one", "--type", "decision"]).code(), 0);
+    browser.shows("A late one");
+    browser.see("(() => { const of = document.querySelector('[data-filter=type]'); of.value = 'decision'; of.dispatchEvent(new Event('change')); })()");
+    browser.until("document.querySelectorAll('#list .row').length === 1");
     browser.is_clean();
 }
 
@@ -397,11 +467,12 @@ fn a_long_list_has_only_the_rows_in_sight() {
     let Some(mut browser) = Browser::open(&link(&stage)) else { return };
     browser.shows("Nothing is remembered yet");
     let rows = browser.see(
-        "import('/list.js').then(({ List }) => {
+        "import('/list.js').then(({ List, ready }) => {
             const place = document.getElementById('list');
             const list = new List(place, 'Long');
-            list.show(Array.from({ length: 100000 }, (_, at) => ({ href: `#/item/${at}`, row: () => `Row ${at}` })));
-            place.scrollTop = 68 * 70000;
+            const row = (at) => ({ href: `#/item/${at}`, row: () => `Row ${at}` });
+            list.show([0, 1].map((half) => ready(`Half ${half}`, Array.from({ length: 50000 }, (_, at) => row(half * 50000 + at)))));
+            place.scrollTop = 60 * 70000;
             list.draw();
             return [place.innerText.includes('Row 70000'), place.querySelectorAll('li').length < 60];
         })",

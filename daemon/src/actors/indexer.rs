@@ -25,7 +25,7 @@ use crate::faults::{self, Point};
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::search::IndexError;
 use crate::search::index::{Index, OpenIndexError, Opened, Unexamined, Writer};
-use crate::store::{self, Readers, StoreError, TrimIndexLog};
+use crate::store::{self, LogEntry, Readers, StoreError, TrimIndexLog};
 
 /// How long changes are collected.
 const COLLECT_FOR: Duration = Duration::from_millis(250);
@@ -435,6 +435,9 @@ fn catch_up(
         let after = writer.high_water();
         let entries = readers.read(|db| store::documents_after(db, after, STEP))?;
         let Some(last) = entries.last() else { break };
+        if has_started_over(after, &entries) {
+            return catch_up(writer, agents, readers, handle);
+        }
         let mut keys: Vec<DocumentKey> = entries.iter().map(|entry| entry.key).collect();
         keys.sort_unstable();
         keys.dedup();
@@ -445,6 +448,11 @@ fn catch_up(
     }
     handle.complete();
     Ok(writer.settle()?)
+}
+
+/// Whether the log was begun anew while it was followed: what it had before is in none of its entries.
+fn has_started_over(after: i64, entries: &[LogEntry]) -> bool {
+    entries.first().is_some_and(|first| first.seq > after.saturating_add(1))
 }
 
 /// Adds all documents. `newest` was read before, so later writes are followed afterwards.
@@ -479,4 +487,18 @@ fn put(writer: &mut Writer, agents: Agents, readers: &Readers, key: DocumentKey)
         None => writer.delete(key),
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::document::DocumentKind;
+
+    #[test]
+    fn a_log_that_was_begun_anew_is_not_taken_for_the_next_entries() {
+        let entry = |seq| LogEntry { seq, key: DocumentKey { kind: DocumentKind::Observation, row: 1 } };
+        assert!(!has_started_over(3, &[]));
+        assert!(!has_started_over(3, &[entry(4), entry(5)]));
+        assert!(has_started_over(3, &[entry(1_795_000_000_000)]), "as a reindex leaves it");
+    }
 }

@@ -353,6 +353,7 @@ impl SessionState {
         let mut origin = SessionOrigin {
             cwd: event.cwd.clone(),
             transcript_path: event.transcript_path.clone(),
+            place: event.origin.as_deref().map(|origin| Box::new(origin.into())),
             ..SessionOrigin::default()
         };
         match self.loaded.as_ref().map(|loaded| &loaded.origin) {
@@ -364,9 +365,9 @@ impl SessionState {
             }
             Some(OriginState::Found(found, decided)) => {
                 if !order.is_before(decided) {
-                    let (cwd, transcript_path) = (origin.cwd, origin.transcript_path);
+                    let SessionOrigin { cwd, transcript_path, place, .. } = origin;
                     let precedence = Precedence::Later;
-                    return Ok(SessionOrigin { cwd, transcript_path, precedence, ..found.clone() });
+                    return Ok(SessionOrigin { cwd, transcript_path, place, precedence, ..found.clone() });
                 }
                 origin.precedence = Precedence::Earlier;
             }

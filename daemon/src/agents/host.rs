@@ -179,6 +179,7 @@ mod tests {
             channel: Some("telegram".to_owned()),
             account: Some("bot-1".to_owned()),
             conversation: Some("4711".to_owned()),
+            session_key: None,
             sent_at: Some(Timestamp(sent_at)),
         };
         let inside = json!({"channelId": "telegram", "accountId": "bot-1", "conversationId": 4711});

@@ -121,6 +121,7 @@ mod tests {
         BusEvent::LifecycleEvent(Arc::new(LifecycleEvent {
             session: Some(key),
             workspace: None,
+            place: Box::default(),
             at: Timestamp(0),
             what,
         }))

@@ -3,7 +3,7 @@
 use crate::agents::AgentSpec;
 use crate::agents::format::tools::{is_of_server, patched_files};
 use crate::memory::event::{HookEvent, HookEventKind, ToolCall, ToolResult, ToolStart};
-use crate::memory::guard::{GuardedCall, Guards, Verdict, Warning};
+use crate::memory::guard::{GuardedCall, Guards, Verdict, Warning, fetches};
 use crate::memory::material::Action;
 
 /// What a guard says.
@@ -32,7 +32,8 @@ pub fn judge(guards: &Guards, spec: &AgentSpec, event: &HookEvent, cwd: &str) ->
         }
         HookEventKind::Tool(call) if guards.warn_of_outside() => {
             let warn = spec.guards.warning?;
-            let warning = guards.warning(&from_outside(spec, call)?)?;
+            let cwd = event.cwd.as_deref().unwrap_or(cwd);
+            let warning = guards.warning(&from_outside(guards, spec, call, cwd)?)?;
             Some(GuardAnswer { finding: GuardFinding::Warning(warning), stdout: warn(&warning.text()) })
         }
         _ => None,
@@ -51,11 +52,14 @@ fn verdict(guards: &Guards, spec: &AgentSpec, start: &ToolStart, cwd: &str) -> O
     guards.verdict(GuardedCall { input: &start.input, writes: &writes, cwd })
 }
 
-/// What a call has brought in from a web page or an MCP server.
-fn from_outside(spec: &AgentSpec, call: &ToolCall) -> Option<String> {
+/// What a call has brought in from a web page, an MCP server, the network or a document of others.
+fn from_outside(guards: &Guards, spec: &AgentSpec, call: &ToolCall, cwd: &str) -> Option<String> {
     let ToolResult::Done(response) = &call.result else { return None };
     match (spec.action)(&call.name, &call.input, Some(response)) {
         Action::Fetch { output, .. } => Some(output),
+        Action::Command { command, output, .. } if fetches(&command) => Some(output),
+        // As the agent's JSON has it.
+        Action::Read { path } if guards.is_from_outside(&path, cwd) => Some(response.clone()),
         Action::Other { output, .. } if is_of_server(&call.name) => Some(output),
         _ => None,
     }

@@ -2,24 +2,32 @@
 
 use serde_json::{Map, Value};
 
+use crate::memory::event::Place;
 use crate::memory::lifecycle::LifecycleEvent;
 
-/// Has `event`, `session_id`, `agent`, `session_key` (both in one), `workspace`, `at` (RFC 3339), and the event's own
-/// fields.
+/// Has `event`, `session_id`, `agent`, `session_key` (the agent's own, else both in one), `workspace`, `at` (RFC 3339), the
+/// ids of the channel that the agent has told, and the event's own fields.
 pub fn to_json(event: &LifecycleEvent) -> Value {
     let (session, agent) = event.session.as_ref().map(|key| (key.id.as_str(), key.agent.as_str())).unzip();
     // A time outside the calendar means damage. It is shown as 1970.
     let at = jiff::Timestamp::from_millisecond(event.at.0).unwrap_or_default();
+    let both = || session.zip(agent).map(|(session, agent)| format!("{agent}:{session}"));
     let mut object = Map::new();
     object.insert("event".to_owned(), event.what.name().into());
     object.insert("session_id".to_owned(), session.into());
     object.insert("agent".to_owned(), agent.into());
-    object.insert(
-        "session_key".to_owned(),
-        session.zip(agent).map(|(session, agent)| format!("{agent}:{session}")).into(),
-    );
+    object.insert("session_key".to_owned(), event.place.session_key.clone().or_else(both).into());
     object.insert("workspace".to_owned(), event.workspace.as_deref().into());
     object.insert("at".to_owned(), at.to_string().into());
+    let Place { session_key: _, channel_id, account_id, conversation_id, sender } = &*event.place;
+    for (name, id) in [
+        ("channel_id", channel_id),
+        ("account_id", account_id),
+        ("conversation_id", conversation_id),
+        ("sender", sender),
+    ] {
+        object.extend(id.as_deref().map(|id| (name.to_owned(), id.into())));
+    }
     if let Value::Object(fields) = event.what.detail() {
         object.extend(fields);
     }
@@ -46,6 +54,7 @@ mod tests {
             channel: Some(String::new()),
             account: Some(String::new()),
             conversation: Some(String::new()),
+            session_key: None,
             sent_at: Some(Timestamp(1)),
         };
         let (id, kind, title) = (ObservationId(1), ObservationType::Gotcha, String::new());
@@ -82,8 +91,13 @@ mod tests {
         let key = SessionKey { agent: AgentName::from("an-agent"), id: SessionId("s".to_owned()) };
         for what in examples() {
             let name = what.name();
-            let event =
-                LifecycleEvent { session: Some(key.clone()), workspace: None, at: Timestamp(0), what };
+            let event = LifecycleEvent {
+                session: Some(key.clone()),
+                workspace: None,
+                place: Box::default(),
+                at: Timestamp(0),
+                what,
+            };
             let shown: Vec<_> = shown.iter().filter(|shown| shown["event"] == name).collect();
             assert_eq!(shown.len(), 1, "{name}");
             assert_eq!(fields(shown[0]), fields(&to_json(&event)), "{name}");

@@ -4,14 +4,16 @@
 //! here.
 
 use recall_protocol::query::{
-    Backup, Captured, Changes, Check, Context, Edit, Export, Flush, Forget, Glance, Identity, Jobs, Mark,
-    OpenGateway, Pause, PinUp, Ping, Prune, Query, Reindex, Remember, Restore, RestoreBackup, Resume, Retry,
-    Search, Session, Sessions, Show, Sql, Stats, Status, Stop, Timeline, Undo, Why,
+    Backup, Captured, Changes, Check, Context, Days, Edit, Entries, Export, Flush, Forget, Glance, Identity,
+    Jobs, Mark, OpenGateway, Pause, PinUp, Ping, Projects, Prune, Query, Reindex, Remember, Restore,
+    RestoreBackup, Resume, Retry, Search, Session, Sessions, Show, Sql, Stats, Status, Stop, Threads,
+    Timeline, Undo, Why,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::answers::TextAnswer;
+use super::answers::browsing::{DaysAnswer, EntriesAnswer, ProjectsAnswer, ThreadsAnswer};
 use super::answers::by_hand::{ChangesAnswer, ForgetAnswer, UndoAnswer};
 use super::answers::found::{
     ContextAnswer, IdentityAnswer, ObservationAnswer, SearchAnswer, ShownItem, TimelineItem,
@@ -64,6 +66,10 @@ requests! { ReadRequest:
     Export => ExportAnswer,
     Changes => ChangesAnswer,
     Glance => GlanceAnswer,
+    Days => DaysAnswer,
+    Entries => EntriesAnswer,
+    Projects => ProjectsAnswer,
+    Threads => ThreadsAnswer,
 }
 
 requests! { Command:

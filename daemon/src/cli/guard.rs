@@ -124,6 +124,8 @@ fn state(rule: Rule, policy: &GuardPolicy) -> String {
         Rule::Outside => word(&|| serde_json::to_value(policy.outside)),
         Rule::Ssh | Rule::Git | Rule::LockFiles if writes == "off" => writes,
         Rule::Ssh | Rule::Git | Rule::LockFiles => format!("{writes} writes"),
+        Rule::Environment if reads == "off" => reads,
+        Rule::Environment => format!("{reads} reads"),
         Rule::Secrets | Rule::Yours => match (reads.as_str(), writes.as_str()) {
             ("off", "off") => reads,
             ("off", _) => format!("{writes} writes"),

@@ -117,6 +117,7 @@ const KEYS: &[(&str, KeyKind, &str)] = &[
     ("mcp.write", Switch, "Whether `recall mcp` offers the tools remember and resolve"),
     ("gateway.enabled", Switch, "Open the HTTP interface with the daemon, not only at `recall ui --web`"),
     ("gateway.port", Number, "Port of the HTTP interface on this machine; 0 is any free one"),
+    ("gateway.origins", Texts, "Pages that may call the HTTP interface, with its token: https://example.com"),
     (
         "telemetry.otlp_endpoint",
         Text,

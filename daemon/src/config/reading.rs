@@ -58,11 +58,12 @@ pub(super) struct Reading {
 }
 
 /// Lists whose elements are checked one by one.
-const LISTS: [(&str, &str); 7] = [
+const LISTS: [(&str, &str); 8] = [
     ("capture", "exclude"),
     ("capture", "skip_tools"),
     ("redaction", "extra"),
     ("redaction", "allow"),
+    ("gateway", "origins"),
     ("guards", "write_paths"),
     ("guards", "read_paths"),
     ("guards", "allow"),

@@ -2,6 +2,8 @@
 //!
 //! `agents/` parses an agent's JSON into these values; `session` decides what they change.
 
+use serde::{Deserialize, Serialize};
+
 use super::ids::{CallId, EventId, PromptId, SessionId, Timestamp};
 use super::material::BatchSource;
 use super::order::Order;
@@ -32,9 +34,40 @@ pub struct MessageOrigin {
     pub channel: Option<String>,
     pub account: Option<String>,
     pub conversation: Option<String>,
+    /// The host's own name of the conversation, where it is not the session's id.
+    pub session_key: Option<String>,
     /// When it was sent.
     pub sent_at: Option<Timestamp>,
 }
+
+/// Where a session is talked to, as far as its agent has told: ids of the host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub channel_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub account_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conversation_id: Option<String>,
+    /// Of the last message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sender: Option<String>,
+}
+
+impl From<&MessageOrigin> for Place {
+    fn from(origin: &MessageOrigin) -> Self {
+        Self {
+            session_key: origin.session_key.clone(),
+            channel_id: origin.channel.clone(),
+            account_id: origin.account.clone(),
+            conversation_id: origin.conversation.clone(),
+            sender: origin.sender.clone(),
+        }
+    }
+}
+
 /// Longer paths are dropped. No system opens them, and walking up their folders would take time that the sender
 /// controls. In bytes.
 pub const MOST_PATH: usize = 4096;

@@ -8,7 +8,7 @@
 use serde_json::{Value, json};
 
 use super::document::{DocumentKey, DocumentKind};
-use super::event::{MessageOrigin, StartSource};
+use super::event::{MessageOrigin, Place, StartSource};
 use super::ids::{JobId, ObservationId, SessionId, SessionKey, SummaryId, Timestamp};
 use super::material::BatchSource;
 use super::observation::ObservationType;
@@ -20,6 +20,8 @@ pub struct LifecycleEvent {
     pub session: Option<SessionKey>,
     /// The project's folder, where it is known.
     pub workspace: Option<String>,
+    /// Where the session is talked to, as far as its agent has told.
+    pub place: Box<Place>,
     pub at: Timestamp,
     pub what: LifecycleKind,
 }
@@ -169,7 +171,7 @@ fn message(source: Option<BatchSource>, content: Option<&str>, origin: Option<&M
     let source = source.unwrap_or(BatchSource::User).as_str();
     let sender = origin.and_then(|origin| origin.sender.as_deref());
     let mut fields = json!({"from": sender.unwrap_or(source), "content": content});
-    let Some(MessageOrigin { sender: _, channel, account, conversation, sent_at }) = origin else {
+    let Some(MessageOrigin { channel, account, conversation, sent_at, .. }) = origin else {
         return fields;
     };
     for (name, value) in [("channel_id", channel), ("account_id", account), ("conversation_id", conversation)]
@@ -224,6 +226,7 @@ mod tests {
             channel: Some("telegram".to_owned()),
             account: None,
             conversation: Some("4711".to_owned()),
+            session_key: None,
             sent_at: Some(Timestamp(1_795_218_000_000)),
         };
         let expected = json!({"from": "telegram:4711", "content": "hello", "channel_id": "telegram",

@@ -1,5 +1,6 @@
 //! What is stored of an event beside its effects: that it was accepted, and where its session runs.
 
+use crate::memory::event::Place;
 use crate::memory::ids::{AgentName, EventId, ProjectKey, Timestamp};
 
 /// Where a session runs, as its earliest event says.
@@ -15,6 +16,8 @@ pub struct SessionOrigin {
     pub root: Option<String>,
     pub cwd: Option<String>,
     pub transcript_path: Option<String>,
+    /// What this event tells of where the session is talked to.
+    pub place: Option<Box<Place>>,
 }
 
 /// Whether an event decides where its session runs, if the session is stored already.

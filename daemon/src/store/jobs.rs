@@ -446,6 +446,12 @@ pub fn unfinished_jobs(db: &Connection) -> Result<i64, StoreError> {
     db.one("SELECT count(*) FROM jobs WHERE status IN ('pending', 'running') AND NOT stood_in", [])
 }
 
+/// How many jobs wait or run, counted up to `most`.
+pub fn jobs_under_way(db: &Connection, most: u32) -> Result<i64, StoreError> {
+    let sql = "SELECT count(*) FROM (SELECT 1 FROM jobs WHERE status IN ('pending', 'running') LIMIT ?1)";
+    db.one(sql, [most])
+}
+
 /// The failures of models since their last success. `None` if there are none.
 pub fn compression_trouble(db: &Connection) -> Result<Option<CompressionTrouble>, StoreError> {
     let trouble: (Option<Timestamp>, i64, Option<String>) = db.one(

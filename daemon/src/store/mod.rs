@@ -7,6 +7,7 @@
 //! **Invariant:** no policy; no `DELETE` that a caller did not ask for.
 
 mod backup;
+mod browsing;
 mod by_hand;
 mod by_query;
 mod choice;
@@ -19,6 +20,7 @@ mod evidence;
 mod finished_jobs;
 mod file_notes;
 mod forgetting;
+mod histories;
 mod homes;
 mod imported;
 mod jobs;
@@ -72,6 +74,10 @@ pub use backup::{
     BackupError, Thoroughness, back_up_daily, back_up_to, backup_by_hand, check, daily_backup_is_due,
     is_usable, newest_good_backup, renew_backups,
 };
+pub use browsing::{
+    BROWSED, Browsed, EntryRow, ProjectLine, QUARTER_MS, Quarter, entries, entry, project_lines, quarters,
+    quarters_of_sessions,
+};
 pub use by_hand::{Remembered, Validity};
 pub use by_query::{Found, QueryError, QueryLimits, query};
 pub use checkout_records::CheckoutRecord;
@@ -93,11 +99,12 @@ pub use forgetting::{
     Criteria, Forget, Forgotten, ForgottenCounts, RowsToForget, Selection, TracesRemoved, Unreadable,
     find_rows_to_forget, has_all_words, rewrite, traces_left, unreadable_events,
 };
+pub use histories::{StatementRow, histories, statements};
 pub use imported::{Capture, captured};
 pub use jobs::{
     CompressionTrouble, DeleteDoneJobs, Duty, ExpireLeases, FirstResult, GiveBackJobs, JobFailure, JobKind,
     JobRow, Jobs, LeaseJob, LeasedJob, Lives, NextTry, ReleaseLeases, RetryJobs, compression_trouble,
-    has_done_jobs, has_expired_leases, jobs, next_try, unfinished_jobs,
+    has_done_jobs, has_expired_leases, jobs, jobs_under_way, next_try, unfinished_jobs,
 };
 pub use known::{KnownSession, known_session, quiet_sessions};
 pub use ledger::{ReserveCost, SettleCost, SpendingRow, spending, spent};

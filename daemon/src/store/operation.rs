@@ -77,13 +77,14 @@ impl<'a> WriteContext<'a> {
 
     /// Publishes an event of a session once the operation is committed.
     pub(super) fn publish(&self, key: SessionKey, at: Timestamp, what: LifecycleKind) {
-        let sql = "SELECT root FROM sessions WHERE session_id = ?1 AND agent = ?2";
+        let sql = "SELECT root, place FROM sessions WHERE session_id = ?1 AND agent = ?2";
         // What is only told is no reason to refuse a write.
-        let workspace = self.prepare_cached(sql).and_then(|mut find| {
-            find.query_row(params![key.id.as_str(), key.agent.as_str()], |row| row.get(0))
+        let found = self.prepare_cached(sql).and_then(|mut find| {
+            find.query_row(params![key.id.as_str(), key.agent.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
         });
-        let workspace = workspace.ok().flatten();
-        let event = LifecycleEvent { session: Some(key), workspace, at, what };
+        let (workspace, place): (_, Option<String>) = found.unwrap_or_default();
+        let place = place.and_then(|place| serde_json::from_str(&place).ok()).unwrap_or_default();
+        let event = LifecycleEvent { session: Some(key), workspace, place, at, what };
         self.changes.borrow_mut().events.push(event);
     }
 

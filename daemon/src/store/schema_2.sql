@@ -30,3 +30,10 @@ CREATE INDEX observations_by_successor ON observations (superseded_by) WHERE sup
 CREATE INDEX compactions_by_batch ON compactions (batch) WHERE batch IS NOT NULL;
 CREATE INDEX plans_by_batch ON plans (batch) WHERE batch IS NOT NULL;
 CREATE INDEX file_rewrites_by_activity ON file_rewrites (activity);
+
+-- Who looks through everything by its time.
+CREATE INDEX prompt_batches_by_time ON prompt_batches (opened_at, session) WHERE prompt IS NOT NULL;
+CREATE INDEX session_summaries_by_time ON session_summaries (created_at);
+
+-- Where a session is talked to, as its agent has told last: ids of channel, account and conversation, as JSON.
+ALTER TABLE sessions ADD COLUMN place TEXT;

@@ -106,12 +106,17 @@ fn store_event(db: &WriteContext<'_>, transaction: &Transaction) -> Result<Event
     }
     db.run(
         "UPDATE sessions SET last_event_at = max(last_event_at, ?2), cwd = ifnull(?3, cwd),
-                transcript_path = ifnull(?4, transcript_path) WHERE id = ?1",
+                transcript_path = ifnull(?4, transcript_path),
+                place = ifnull(json_patch(CASE
+                    WHEN json_extract(?5, '$.channel_id') <> ifnull(json_extract(place, '$.channel_id'), '')
+                    THEN json_object('session_key', json_extract(place, '$.session_key'))
+                    ELSE ifnull(place, '{}') END, ?5), place) WHERE id = ?1",
         params![
             stored.session.0,
             delivery.captured_at.0,
             transaction.origin.cwd,
-            transaction.origin.transcript_path
+            transaction.origin.transcript_path,
+            transaction.origin.place.as_ref().map(serde_json::to_string).transpose()?
         ],
     )?;
     let (key, event, at) = (&transaction.session, Some(delivery.event), delivery.captured_at);

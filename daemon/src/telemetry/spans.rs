@@ -116,6 +116,8 @@ pub fn job_span(session: &SessionTimes, job: &JobTimes) -> Span {
 pub fn model_span(job: Option<(&JobTimes, &SessionTimes)>, call: &ModelCall) -> Span {
     let trace = job.map_or_else(|| Trace::alone(call), |(_, session)| Trace::of(session));
     let (provider, model) = call.backend.split_once(':').unwrap_or((&call.backend, ""));
+    // The conventions have a name for whose models these are, however they are asked.
+    let provider = if provider == "claude-cli" { "anthropic" } else { provider };
     let operation = if job.is_some() { "chat" } else { "embeddings" };
     let mut attributes = vec![
         text("gen_ai.operation.name", operation),
@@ -302,6 +304,12 @@ mod tests {
         assert_eq!(said(&known, "gen_ai.usage.input_tokens"), Some(&Value::IntValue(300)));
         assert_eq!(said(&known, "recall.cost.usd"), Some(&Value::DoubleValue(0.0015)));
         assert_eq!(known.status, None);
+        let by_program = ModelCall { backend: "claude-cli:haiku".to_owned(), ..call(Cost::AtMost) };
+        let by_program = model_span(None, &by_program);
+        assert_eq!(
+            said(&by_program, "gen_ai.provider.name"),
+            Some(&Value::StringValue("anthropic".to_owned()))
+        );
         let unknown = model_span(None, &call(Cost::AtMost));
         assert_eq!(said(&unknown, "gen_ai.usage.input_tokens"), None);
         assert!(unknown.status.is_some());

@@ -128,9 +128,11 @@ impl Payload {
             channel: self.word(&["channel_id", "channelId", "channel"]),
             account: self.word(&["account_id", "accountId", "account"]),
             conversation: self.word(&["conversation_id", "conversationId", "conversation", "chatId"]),
+            session_key: self.word(SESSION_KEY).filter(|key| self.session().as_ref() != Some(key)),
             sent_at: self.raw(&["timestamp"]).and_then(time),
         };
-        let places = [&origin.sender, &origin.channel, &origin.account, &origin.conversation];
+        let MessageOrigin { sender, channel, account, conversation, session_key, .. } = &origin;
+        let places = [sender, channel, account, conversation, session_key];
         places.iter().any(|id| id.is_some()).then(|| Box::new(origin))
     }
 

@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::ids::Timestamp;
 
+pub mod browsing;
 pub mod by_hand;
 pub mod found;
 pub mod lineage;

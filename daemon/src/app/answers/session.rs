@@ -85,6 +85,7 @@ pub struct BatchAnswer {
     pub prompt_event_id: Option<String>,
     pub response: Option<String>,
     pub response_event_id: Option<String>,
+    pub opened_at: Moment,
     /// What was checked out at its end; see [`ObservationAnswer`].
     pub branch: Option<String>,
     pub commit: Option<String>,
@@ -101,6 +102,7 @@ impl BatchAnswer {
             prompt_event_id: row.prompt_event.map(|event| event.to_string()),
             response: row.response,
             response_event_id: row.response_event.map(|event| event.to_string()),
+            opened_at: Moment(row.opened_at),
             branch: row.branch.map(|branch| branch.0),
             commit: row.commit.map(|commit| commit.0),
             activities: activities.into_iter().map(ActivityAnswer::from).collect(),

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use recall_protocol::query::Context;
+use recall_protocol::query::{Context, Filter};
+use recall_protocol::wire::ErrorKind;
 
 use crate::app::answers::TextAnswer;
 use crate::app::answers::found::{ContextAnswer, Silence};
@@ -11,7 +12,7 @@ use crate::app::context_lookup::{ContextLookup, ContextReply, ContextRequest};
 use crate::app::identity::identify;
 use crate::app::ingest::Ingest;
 use crate::app::queries::given::public_items;
-use crate::app::queries::{Answer, blocking, read};
+use crate::app::queries::{Answer, Refused, blocking, projects, read};
 use crate::memory::event::{Audience, StartSource};
 use crate::memory::file_memory::InjectedSet;
 use crate::memory::ids::{ProjectKey, ProjectRow, Timestamp};
@@ -27,6 +28,7 @@ pub async fn context<P>(
     request: Context,
 ) -> Answer<ContextAnswer> {
     let Context { cwd, prompt } = request;
+    let cwd = folder(lookup, cwd).await?;
     let silent = match ingest.pauses.current(clock::now()) {
         Some(_) => Some(Silence::Paused),
         None => {
@@ -39,6 +41,28 @@ pub async fn context<P>(
     }
     let lookup = lookup.clone();
     blocking(move || context_in(&lookup, &cwd, prompt)).await
+}
+
+/// A folder as it is; of a project's name the folder in which it was worked last.
+async fn folder(lookup: &ContextLookup, given: String) -> Answer<String> {
+    if Path::new(&given).is_absolute() {
+        return Ok(given);
+    }
+    let lookup = lookup.clone();
+    let find = move || {
+        read(&lookup, |db| {
+            let named = Filter { project: Some(given.clone()), ..Filter::default() };
+            let mut root = None;
+            for project in projects(db, &named)?.unwrap_or_default() {
+                root = root.or(store::latest_root(db, project.row)?);
+            }
+            root.ok_or_else(|| {
+                let what = format!("No folder is known of the project {given:?}");
+                Refused::new(ErrorKind::NotFound, what, "Give the folder instead.")
+            })
+        })
+    };
+    blocking(find).await
 }
 
 fn context_in(lookup: &ContextLookup, cwd: &str, prompt: Option<String>) -> Answer<ContextAnswer> {

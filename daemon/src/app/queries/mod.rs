@@ -1,6 +1,7 @@
 //! Queries: they change nothing, and read the store, the index and the checkout. A function that is not `async` blocks:
 //! for threads that may.
 
+pub mod browsing;
 pub mod captured;
 pub mod context;
 pub mod export;

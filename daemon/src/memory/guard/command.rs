@@ -5,6 +5,7 @@
 //! What is put together while the command runs (globs, command substitution, scripts) is not seen.
 
 use super::Access;
+use super::patterns::ENVIRONMENT;
 use crate::memory::redaction::shell_words;
 
 /// Programs that show or test names and show no content.
@@ -99,7 +100,25 @@ fn takes_words(program: &str) -> bool {
     ["echo", "printf", "git", "gh"].contains(&program) || TAKES_PATTERN.contains(&program)
 }
 
+/// Whether a simple command prints the whole environment.
+fn prints_environment(simple: &Simple) -> bool {
+    let names = || simple.arguments.iter().flatten().map(String::as_str);
+    match simple.program.as_deref() {
+        // A prefix, and no command behind it.
+        None => simple.text.split_whitespace().last() == Some("env"),
+        Some("printenv") => names().all(|name| name.starts_with('-')),
+        Some("export" | "declare" | "typeset") => {
+            names().all(|name| name.starts_with('-')) && simple.program.as_deref() == Some("export")
+                || names().eq(["-x"])
+        }
+        _ => false,
+    }
+}
+
 fn settle(simple: Simple, found: &mut Vec<(Access, String)>) {
+    if prints_environment(&simple) {
+        return push(Access::Read, vec![ENVIRONMENT.to_owned()], found);
+    }
     let Simple { program: Some(program), mut arguments, text } = simple else { return };
     let program = program.as_str();
     if SHOWS_NAMES.contains(&program) {

@@ -11,7 +11,8 @@ use globset::GlobSet;
 use serde::{Deserialize, Serialize};
 
 use self::command::touched;
-use self::patterns::{globs, is_lock_file};
+pub use self::outside::fetches;
+use self::patterns::{globs, is_environment, is_lock_file};
 use super::redaction::{NamedIn, is_secret_file, named_in};
 use super::text::shortened_line;
 
@@ -60,6 +61,7 @@ pub enum Access {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     Secrets,
+    Environment,
     Ssh,
     Git,
     LockFiles,
@@ -68,12 +70,13 @@ pub enum Rule {
 }
 
 impl Rule {
-    pub const ALL: [Self; 6] =
-        [Self::Secrets, Self::Ssh, Self::Git, Self::LockFiles, Self::Yours, Self::Outside];
+    pub const ALL: [Self; 7] =
+        [Self::Secrets, Self::Environment, Self::Ssh, Self::Git, Self::LockFiles, Self::Yours, Self::Outside];
 
     pub fn name(self) -> &'static str {
         match self {
             Self::Secrets => "secrets",
+            Self::Environment => "environment",
             Self::Ssh => "ssh",
             Self::Git => "git",
             Self::LockFiles => "lock-files",
@@ -86,13 +89,16 @@ impl Rule {
     pub fn covers(self) -> &'static str {
         match self {
             Self::Secrets => ".env*, private keys, credential stores: what recall never stores either",
+            Self::Environment => "commands that print the whole environment: env, printenv, export -p",
             Self::Ssh => "everything in a folder .ssh or .gnupg",
             Self::Git => "everything in a folder .git",
             Self::LockFiles => {
                 "files that a package manager writes: Cargo.lock, package-lock.json, go.sum, ..."
             }
             Self::Yours => "guards.write_paths, guards.read_paths",
-            Self::Outside => "web pages and results of MCP tools that read like instructions",
+            Self::Outside => {
+                "web pages, results of MCP tools and documents from elsewhere that read like instructions"
+            }
         }
     }
 
@@ -100,6 +106,7 @@ impl Rule {
     fn because(self) -> &'static str {
         match self {
             Self::Secrets => "which may hold secrets",
+            Self::Environment => "where keys and passwords of other programs are",
             Self::Ssh => "which decides about access to other machines",
             Self::Git => "which belongs to git itself",
             Self::LockFiles => "which only its package manager should write",
@@ -284,6 +291,9 @@ impl Guards {
         if self.read_paths.is_match(whole) || (access == Access::Write && self.write_paths.is_match(whole)) {
             return Some(Rule::Yours);
         }
+        if is_environment(whole) {
+            return Some(Rule::Environment).filter(|_| access == Access::Read);
+        }
         if is_secret_file(whole) {
             return Some(Rule::Secrets);
         }
@@ -308,6 +318,11 @@ impl Guards {
             Outside::Off => None,
             Outside::Warn => outside::instruction_in(text).map(|seen| Warning { seen }),
         }
+    }
+
+    /// Whether a file that the agent reads in `cwd` comes from outside: a document elsewhere, or one that came with a package.
+    pub fn is_from_outside(&self, path: &str, cwd: &str) -> bool {
+        outside::is_foreign_document(&patterns::absolute(path, cwd, &self.home), cwd)
     }
 
     pub fn warn_of_outside(&self) -> bool {

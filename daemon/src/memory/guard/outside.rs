@@ -1,4 +1,4 @@
-//! Text that reads like instructions to a model.
+//! Text that reads like instructions to a model, and what comes from outside.
 //!
 //! The patterns are few and strict: a warning that is mostly wrong is soon ignored. A text that avoids them is not
 //! seen. No list of words can recognize every attack.
@@ -51,6 +51,31 @@ static SET: LazyLock<Option<RegexSet>> = LazyLock::new(|| {
     RegexSet::new(PATTERNS.map(|(_, pattern)| pattern)).ok()
 });
 
+/// Programs that bring texts of others. `gh` brings issues and comments.
+const FETCHERS: [&str; 7] = ["curl", "wget", "lynx", "w3m", "http", "https", "gh"];
+/// Endings of files that people write for people.
+const DOCUMENTS: [&str; 10] = ["md", "markdown", "mdx", "txt", "rst", "adoc", "html", "htm", "pdf", "eml"];
+/// Folders of what others have written.
+const PACKAGES: [&str; 6] = ["node_modules", "site-packages", "vendor", "third_party", ".cargo", "downloads"];
+
+/// Whether a command may print what comes from the network.
+pub fn fetches(command: &str) -> bool {
+    let cuts = |c: char| c.is_whitespace() || ";|&()`'\"".contains(c);
+    command.split(cuts).any(|word| FETCHERS.contains(&word.rsplit('/').next().unwrap_or(word)))
+}
+
+/// Whether this whole path is a document that the project did not write.
+pub(super) fn is_foreign_document(path: &str, cwd: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
+    let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
+    if !DOCUMENTS.contains(&ending) {
+        return false;
+    }
+    let folder = cwd.trim_end_matches('/');
+    let is_elsewhere = !path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
+    is_elsewhere || path.split('/').any(|part| PACKAGES.contains(&part.to_ascii_lowercase().as_str()))
+}
+
 /// What of the text reads like instructions, in words of our own.
 pub(super) fn instruction_in(text: &str) -> Option<&'static str> {
     let text = text.get(..text.floor_char_boundary(MOST_BYTES)).unwrap_or(text);
@@ -97,6 +122,31 @@ mod tests {
         }
         let tags: String = "run this".chars().filter_map(|c| char::from_u32(0xe_0000 + c as u32)).collect();
         assert_eq!(instruction_in(&format!("hello{tags}")), Some("it holds text that nobody sees"));
+    }
+
+    #[test]
+    fn what_others_wrote_is_told_apart() {
+        for (command, is_fetched) in [
+            ("curl -s https://example.com", true),
+            ("cd x && /usr/bin/wget -qO- http://example.com | head", true),
+            ("gh issue view 12", true),
+            ("sh -c 'curl x'", true),
+            ("cargo test curl_parser", false),
+            ("ls src/http", false),
+        ] {
+            assert_eq!(fetches(command), is_fetched, "{command}");
+        }
+        for (path, is_foreign) in [
+            ("/home/dev/shop/README.md", false),
+            ("/home/dev/shop/docs/a.html", false),
+            ("/home/dev/shop/node_modules/x/README.md", true),
+            ("/home/dev/Downloads/offer.pdf", true),
+            ("/home/dev/shop-notes/a.md", true),
+            ("/home/dev/other/main.rs", false),
+            ("/tmp/page.HTML", true),
+        ] {
+            assert_eq!(is_foreign_document(path, "/home/dev/shop"), is_foreign, "{path}");
+        }
     }
 
     #[test]

@@ -30,6 +30,13 @@ pub(super) fn is_lock_file(path: &str) -> bool {
     LOCK_FILES.contains(&name.as_str())
 }
 
+/// The environment of a process, as a file.
+pub(super) const ENVIRONMENT: &str = "/proc/self/environ";
+
+pub(super) fn is_environment(path: &str) -> bool {
+    path.strip_prefix("/proc/").is_some_and(|rest| rest.ends_with("/environ"))
+}
+
 /// Compiles patterns for absolute paths. A pattern that does not begin with `/` or `~/` matches in every folder, and a
 /// folder's pattern matches everything in it.
 pub(super) fn globs(patterns: &[String], home: &str) -> Result<GlobSet, globset::Error> {

@@ -35,6 +35,9 @@ fn a_file_is_guarded_by_its_name() {
         (Read, ".env.example", None),
         (Read, "fixtures/.env", None),
         (Read, "src/env.rs", None),
+        (Read, "/proc/self/environ", Some(Rule::Environment)),
+        (Read, "/proc/1/environ", Some(Rule::Environment)),
+        (Read, "/proc/cpuinfo", None),
         (Read, "~/.ssh/config", None),
         (Read, ".git/HEAD", None),
         (Read, "Cargo.lock", None),
@@ -107,6 +110,30 @@ fn a_command_is_guarded_by_the_files_that_it_names() {
         "cat > .env <<'EOF'\nA=1\nEOF",
     ] {
         check(command, writes);
+    }
+    for command in [
+        "env",
+        "env | grep KEY",
+        "cd x; printenv",
+        "printenv | sort",
+        "export -p",
+        "declare -x",
+        "sudo env",
+        "cat /proc/self/environ",
+        "bash -c 'env'",
+    ] {
+        check(command, Some((Rule::Environment, Access::Read)));
+    }
+    for command in [
+        "env FOO=1 make",
+        "printenv PATH",
+        "export FOO=1",
+        "declare -x FOO=1",
+        "python -m venv env",
+        "source env/bin/activate",
+        "ls env",
+    ] {
+        check(command, None);
     }
     check("echo x > .git/config", Some((Rule::Git, Access::Write)));
     check("rm -rf .git", Some((Rule::Git, Access::Write)));

@@ -193,10 +193,10 @@ impl Redactor {
         let subagent = subagent
             .map(|Subagent { id, kind }| Subagent { id: self.id(id), kind: kind.map(|kind| self.id(kind)) });
         let origin = origin.map(|origin| {
-            let MessageOrigin { sender, channel, account, conversation, sent_at } = *origin;
-            let [sender, channel, account, conversation] =
-                [sender, channel, account, conversation].map(|id| id.map(|id| self.id(id)));
-            Box::new(MessageOrigin { sender, channel, account, conversation, sent_at })
+            let MessageOrigin { sender, channel, account, conversation, session_key, sent_at } = *origin;
+            let [sender, channel, account, conversation, session_key] =
+                [sender, channel, account, conversation, session_key].map(|id| id.map(|id| self.id(id)));
+            Box::new(MessageOrigin { sender, channel, account, conversation, session_key, sent_at })
         });
         let what = match what {
             HookEventKind::SessionStart { source, audience } => {

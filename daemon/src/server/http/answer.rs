@@ -8,6 +8,7 @@ use hyper::body::{Body, Bytes, Frame, SizeHint};
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 use recall_protocol::wire::{ErrorKind, Reply};
+use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -119,6 +120,13 @@ pub(super) fn unanswered(reply: &Reply) -> Refusal {
     }
 }
 
+/// An answer of a type of its own.
+pub(super) fn typed<T: Serialize>(value: &T) -> Result<Response<Content>, Refusal> {
+    let body = serde_json::to_vec(value)
+        .map_err(|error| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", error.to_string()))?;
+    Ok(whole(StatusCode::OK, JSON, body))
+}
+
 pub(super) fn json(value: &Value) -> Response<Content> {
     whole(StatusCode::OK, JSON, value.to_string())
 }
@@ -127,6 +135,27 @@ pub(super) fn whole(status: StatusCode, kind: &'static str, body: impl Into<Byte
     let mut response = Response::new(Content::Whole(Some(body.into())));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
+
+/// What a browser asks before a call of a page that the user has named.
+pub(super) fn preflight() -> Response<Content> {
+    let mut response = Response::new(Content::Whole(None));
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let headers = response.headers_mut();
+    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST"));
+    let allowed = HeaderValue::from_static("Authorization, Content-Type, Last-Event-ID");
+    headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, allowed);
+    headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+    response
+}
+
+/// A page that the user has named may read it. Without cookies: such a page has the token.
+pub(super) fn allowing(mut response: Response<Content>, named: Option<&str>) -> Response<Content> {
+    if let Some(origin) = named.and_then(|origin| HeaderValue::from_str(origin).ok()) {
+        response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        response.headers_mut().insert(header::VARY, HeaderValue::from_static("Origin"));
+    }
     response
 }
 

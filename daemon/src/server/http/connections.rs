@@ -4,18 +4,19 @@ use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::answer::{Content, Refusal, sealed};
+use super::answer::{Content, Refusal, allowing, preflight, sealed};
+use super::keys::Caller;
 use super::{GatewayContext, guard, routes};
 
 /// Connections at the same time, those that listen to events included.
@@ -72,13 +73,29 @@ async fn serve(stream: TcpStream, gateway: Arc<GatewayContext>) {
 
 async fn respond(request: Request<Incoming>, gateway: &GatewayContext) -> Response<Content> {
     let (head, body) = request.into_parts();
+    let checked = guard::check(&head, gateway);
+    let named = checked.as_ref().ok().copied().flatten();
+    if named.is_some() && head.method == Method::OPTIONS {
+        let answer = counted(Caller::Stranger, gateway).map_or_else(Refusal::response, |()| preflight());
+        return allowing(answer, named);
+    }
+    let routed = checked.and_then(|_| routes::Routed::of(&head, gateway));
+    let caller = routed.as_ref().map_or(Caller::Stranger, routes::Routed::caller);
     let answered = async {
-        guard::check(&head, gateway)?;
-        let call = routes::Routed::of(&head, gateway)?;
+        counted(caller, gateway)?;
+        let call = routed?;
         let bytes = read(body).await?;
         routes::answer(call, &bytes, gateway).await
     };
-    answered.await.unwrap_or_else(Refusal::response)
+    allowing(answered.await.unwrap_or_else(Refusal::response), named)
+}
+
+fn counted(caller: Caller, gateway: &GatewayContext) -> Result<(), Refusal> {
+    match gateway.keys.take_place(caller, Instant::now()) {
+        true => Ok(()),
+        false => Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, "too_many", "Too many calls")
+            .hint("Try again in a second.")),
+    }
 }
 
 async fn read(mut body: Incoming) -> Result<Bytes, Refusal> {

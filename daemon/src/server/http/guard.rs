@@ -1,9 +1,8 @@
 //! Who may call: a program with the token of the note, or a browser that a one-time link has let in.
 //!
 //! Any page in the user's browser can send requests to this machine, and a name of its own can lead here (DNS
-//! rebinding). So `Host` must be this machine, and `Origin`, where there is one, the gateway itself.
-
-use std::time::Instant;
+//! rebinding). So `Host` must be this machine, and `Origin`, where there is one, the gateway itself or a page that the user
+//! has named.
 
 use hyper::header::{self, HeaderMap};
 use hyper::http::request::Parts;
@@ -12,23 +11,25 @@ use hyper::{Method, StatusCode};
 use super::GatewayContext;
 use super::answer::Refusal;
 
-/// What holds for every call: where it is addressed to, where it comes from, and how many there are.
-pub(super) fn check(head: &Parts, gateway: &GatewayContext) -> Result<(), Refusal> {
+/// What holds for every call: where it is addressed to, and where it comes from. The origin that the user has named, if it
+/// comes from such a page.
+pub(super) fn check<'a>(head: &Parts, gateway: &'a GatewayContext) -> Result<Option<&'a str>, Refusal> {
     let forbidden = |what| Refusal::new(StatusCode::FORBIDDEN, "forbidden", what);
-    if !gateway.keys.take_place(Instant::now()) {
-        return Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, "too_many", "Too many calls")
-            .hint("Try again in a second."));
-    }
     let mut hosts = head.headers.get_all(header::HOST).iter();
     let host = hosts.next().and_then(|host| host.to_str().ok()).unwrap_or_default();
     if hosts.next().is_some() || !is_own(host, gateway.port) {
         return Err(forbidden("The call is addressed to another host"));
     }
-    let own = |origin: &str| origin.strip_prefix("http://").is_some_and(|host| is_own(host, gateway.port));
-    if head.headers.get_all(header::ORIGIN).iter().any(|origin| !origin.to_str().is_ok_and(own)) {
-        return Err(forbidden("The call comes from another page"));
+    let mut origins = head.headers.get_all(header::ORIGIN).iter();
+    let Some(origin) = origins.next() else { return Ok(None) };
+    let origin = origin.to_str().ok().filter(|_| origins.next().is_none()).unwrap_or_default();
+    if origin.strip_prefix("http://").is_some_and(|host| is_own(host, gateway.port)) {
+        return Ok(None);
     }
-    Ok(())
+    let named = gateway.context.services.config.gateway.origins.iter().find(|named| *named == origin);
+    named.map(|named| Some(named.as_str())).ok_or_else(|| {
+        forbidden("The call comes from another page").hint("`gateway.origins` names the pages that may call.")
+    })
 }
 
 fn is_own(host: &str, port: u16) -> bool {

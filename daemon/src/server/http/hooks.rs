@@ -9,10 +9,12 @@ use recall_protocol::boot::{self, BootStamp};
 use recall_protocol::json_field::is_wholly_private;
 use recall_protocol::json_scan::{self, Cleaned};
 use recall_protocol::wire::{Deliver, EventId, Flags, Reply, ShimContext};
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
 
 use super::GatewayContext;
-use super::answer::{Content, JSON, Refusal, json, unanswered, whole};
+use super::answer::{Content, JSON, Refusal, typed, unanswered, whole};
 use super::call::Call;
 use crate::app::event_trace::EventTrace;
 use crate::app::injection_receipt::InjectionReceipt;
@@ -30,6 +32,104 @@ pub(super) enum HookCall {
     End,
     /// In the agent's own words.
     Raw,
+}
+
+/// Declares the body of a call, for the document: with the session in it, and without where the address has it. A call is
+/// read by [`HookCall::fields`], because other workers have several names for the same field.
+macro_rules! bodies {
+    ($($name:ident $known:ident { $($(#[$meta:meta])* $field:ident: $type:ty,)* })+) => {$(
+        #[derive(JsonSchema)]
+        #[expect(dead_code, reason = "only its schema is needed")]
+        pub(super) struct $name {
+            /// Also `claudeSessionId`, `contentSessionId`.
+            session_id: String,
+            $($(#[$meta])* $field: $type,)*
+        }
+
+        #[derive(JsonSchema)]
+        #[expect(dead_code, reason = "only its schema is needed")]
+        pub(super) struct $known {
+            $($(#[$meta])* $field: $type,)*
+        }
+    )+};
+}
+
+bodies! {
+    PromptBody PromptBodyOfKnown {
+        /// The session's folder; it tells the project.
+        cwd: String,
+        /// Also `userPrompt`.
+        prompt: String,
+        /// The turn, if the agent has a name for it.
+        prompt_id: Option<String>,
+    }
+    ToolBody ToolBodyOfKnown {
+        cwd: Option<String>,
+        tool_name: String,
+        tool_input: Option<Value>,
+        tool_response: Option<Value>,
+        tool_use_id: Option<String>,
+        prompt_id: Option<String>,
+    }
+    AnswerBody AnswerBodyOfKnown {
+        cwd: Option<String>,
+        last_assistant_message: Option<String>,
+        prompt_id: Option<String>,
+    }
+    EndBody EndBodyOfKnown {
+        cwd: Option<String>,
+        reason: Option<String>,
+    }
+}
+
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema is needed")]
+pub(super) struct StartBody {
+    /// Also `claudeSessionId`, `contentSessionId`.
+    session_id: String,
+    /// The session's folder; it tells the project.
+    cwd: String,
+    /// `startup`, `resume`, `clear` or `compact`.
+    source: Option<String>,
+    model: Option<String>,
+}
+
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema is needed")]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ProcessingBody {
+    is_processing: Option<bool>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Accepted {
+    pub(super) status: &'static str,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct StartAnswer {
+    status: &'static str,
+    /// What the session is given; empty: nothing.
+    context: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PromptAnswer {
+    /// Names the session in `/sessions/N/...`; null if it is skipped.
+    session_db_id: Option<i64>,
+    prompt_number: u32,
+    /// Nothing is stored: the project is excluded, or recall is paused.
+    skipped: bool,
+    /// What goes with the prompt; empty: nothing.
+    context: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ProcessingAnswer {
+    pub(super) is_processing: bool,
+    pub(super) queue_depth: i64,
 }
 
 /// Whose hooks the calls speak for: editor extensions were written for a worker of this agent.
@@ -103,24 +203,23 @@ pub(super) async fn taken(
     }
     let payload = Value::Object(payload).to_string();
     let stdout = deliver(AGENT, "", payload.as_bytes(), cwd.unwrap_or_default(), gateway).await?;
+    let answer: Value = serde_json::from_slice(&stdout).unwrap_or_default();
+    let context = answer["hookSpecificOutput"]["additionalContext"].as_str().unwrap_or_default().to_owned();
     match hook {
-        HookCall::Start => {
-            let answer: Value = serde_json::from_slice(&stdout).unwrap_or_default();
-            let context = answer["hookSpecificOutput"]["additionalContext"].as_str().unwrap_or_default();
-            Ok(json(&json!({"status": "ok", "context": context})))
-        }
+        HookCall::Start => typed(&StartAnswer { status: "ok", context }),
         HookCall::Prompt => {
             let lookup = gateway.context.services.context_lookup.clone();
             let asked = session.clone();
-            let (number, prompts) = match blocking(move || session_number(&lookup, &asked)).await {
+            let (session_db_id, prompt_number) = match blocking(move || session_number(&lookup, &asked)).await
+            {
                 Ok((number, prompts)) => (Some(number), prompts),
                 // An excluded project, or a pause: nothing is stored.
                 Err(_) => (None, 0),
             };
-            let skipped = number.is_none();
-            Ok(json(&json!({"sessionDbId": number, "promptNumber": prompts, "skipped": skipped})))
+            let skipped = session_db_id.is_none();
+            typed(&PromptAnswer { session_db_id, prompt_number, skipped, context })
         }
-        _ => Ok(json(&json!({"status": "queued"}))),
+        _ => typed(&Accepted { status: "queued" }),
     }
 }
 

@@ -11,9 +11,12 @@ use uuid::Uuid;
 const LINK_FOR: Duration = Duration::from_secs(300);
 /// Links and browsers at the same time; the oldest makes room.
 const MOST: usize = 16;
-/// Calls in a row, and each second.
+/// Calls in a row of those who were let in, and each second.
 const BURST: f64 = 400.0;
 const EACH_SECOND: f64 = 200.0;
+/// The same of everybody else. Any page in the browser can send calls, and must not take the places of the others.
+const STRANGERS_BURST: f64 = 100.0;
+const STRANGERS_EACH_SECOND: f64 = 50.0;
 
 /// A hash of a secret: comparing hashes takes as long whatever is right about a guess.
 type Digested = [u8; 32];
@@ -32,20 +35,53 @@ pub struct Keys {
     token: Digested,
     links: Mutex<VecDeque<(Digested, Instant)>>,
     browsers: Mutex<VecDeque<Digested>>,
-    rate: Mutex<Rate>,
+    callers: Rate,
+    strangers: Rate,
+}
+
+/// Whose places are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caller {
+    Known,
+    Stranger,
 }
 
 struct Rate {
-    left: f64,
-    at: Instant,
+    burst: f64,
+    each_second: f64,
+    /// How many places are left, and since when.
+    left: Mutex<(f64, Instant)>,
+}
+
+impl Rate {
+    fn new(burst: f64, each_second: f64) -> Self {
+        Self { burst, each_second, left: Mutex::new((burst, Instant::now())) }
+    }
+
+    fn take(&self, now: Instant) -> bool {
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let passed = now.saturating_duration_since(left.1).as_secs_f64();
+        *left = ((left.0 + passed * self.each_second).min(self.burst), now);
+        let free = left.0 >= 1.0;
+        if free {
+            left.0 -= 1.0;
+        }
+        free
+    }
 }
 
 impl Keys {
     /// The keys, and the token in words.
     pub fn new() -> (Self, String) {
         let token = new_secret();
-        let rate = Mutex::new(Rate { left: BURST, at: Instant::now() });
-        (Self { token: digest(&token), links: Mutex::default(), browsers: Mutex::default(), rate }, token)
+        let keys = Self {
+            token: digest(&token),
+            links: Mutex::default(),
+            browsers: Mutex::default(),
+            callers: Rate::new(BURST, EACH_SECOND),
+            strangers: Rate::new(STRANGERS_BURST, STRANGERS_EACH_SECOND),
+        };
+        (keys, token)
     }
 
     pub fn new_link(&self) -> String {
@@ -76,16 +112,11 @@ impl Keys {
     }
 
     /// Takes a place of this second; false if there is none.
-    pub fn take_place(&self, now: Instant) -> bool {
-        let mut rate = self.rate.lock().unwrap_or_else(PoisonError::into_inner);
-        let passed = now.saturating_duration_since(rate.at).as_secs_f64();
-        rate.left = (rate.left + passed * EACH_SECOND).min(BURST);
-        rate.at = now;
-        let free = rate.left >= 1.0;
-        if free {
-            rate.left -= 1.0;
+    pub fn take_place(&self, caller: Caller, now: Instant) -> bool {
+        match caller {
+            Caller::Known => self.callers.take(now),
+            Caller::Stranger => self.strangers.take(now),
         }
-        free
     }
 }
 
@@ -116,8 +147,11 @@ mod tests {
     fn too_many_calls_wait_for_their_second() {
         let (keys, _) = Keys::new();
         let now = Instant::now();
-        let taken = (0..1_000).filter(|_| keys.take_place(now)).count();
-        assert!((400..=401).contains(&taken), "{taken}");
-        assert!(keys.take_place(now + Duration::from_secs(1)));
+        let taken = |caller| (0..1_000).filter(|_| keys.take_place(caller, now)).count();
+        let strangers = taken(Caller::Stranger);
+        assert!((100..=101).contains(&strangers), "{strangers}");
+        let known = taken(Caller::Known);
+        assert!((400..=401).contains(&known), "strangers take no place of theirs: {known}");
+        assert!(keys.take_place(Caller::Known, now + Duration::from_secs(1)));
     }
 }

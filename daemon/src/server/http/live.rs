@@ -9,12 +9,13 @@ use hyper::body::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Semaphore, mpsc, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::answer::{Refusal, unanswered};
 use crate::app::bus::{Bus, BusEvent};
 use crate::app::clock;
 use crate::app::lifecycle_json::to_json;
+use crate::store::{Readers, jobs_under_way};
 use recall_protocol::wire::Reply;
 
 const KEPT: usize = 1024;
@@ -23,6 +24,10 @@ const READERS: usize = 64;
 const BEAT: Duration = Duration::from_secs(15);
 /// A prompt can be long, and a thousand are kept.
 const MOST_CONTENT: usize = 2_000;
+/// Changes of the memory are told once in this time.
+const CHANGES_TOGETHER: Duration = Duration::from_millis(500);
+/// Jobs that wait are counted up to this: after an import there are many.
+const MOST_COUNTED: u32 = 1_000;
 /// How long events are collected for one write. Nobody sees the difference.
 const TOGETHER: Duration = Duration::from_millis(25);
 /// Bytes of one write, and so what a reader that has stopped can hold.
@@ -40,7 +45,7 @@ pub(super) struct LiveEvents {
 }
 
 impl LiveEvents {
-    pub(super) fn of(bus: &Bus) -> Self {
+    pub(super) fn of(bus: &Bus, readers: Readers) -> Self {
         let kept = Arc::<Mutex<VecDeque<(u64, Bytes)>>>::default();
         let (tell, last) = watch::channel(0);
         let epoch = clock::now().0;
@@ -48,15 +53,7 @@ impl LiveEvents {
         let log = Arc::clone(&kept);
         tokio::spawn(async move {
             let mut number = 0;
-            loop {
-                let (name, data) = match events.recv().await {
-                    Ok(BusEvent::LifecycleEvent(event)) => named(to_json(&event)),
-                    Ok(BusEvent::WorkQueued) => ("processing_status", json!({"isProcessing": true})),
-                    Ok(BusEvent::JobDone { job }) => ("processing_status", json!({"done": job})),
-                    Ok(BusEvent::Stopped) | Err(RecvError::Closed) => return,
-                    Err(RecvError::Lagged(missed)) => ("lagged", json!({"lagged": missed})),
-                    Ok(_) => continue,
-                };
+            let mut push = |name: &str, data: Value| {
                 number += 1;
                 let text = format!("id: {epoch}-{number}\nevent: {name}\ndata: {data}\n\n");
                 let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
@@ -66,6 +63,41 @@ impl LiveEvents {
                 log.push_back((number, text.into()));
                 drop(log);
                 let _ = tell.send(number);
+            };
+            let (mut told, mut changed) = (None, None);
+            loop {
+                let event = match changed {
+                    Some(at) => timeout_at(at, events.recv()).await,
+                    None => Ok(events.recv().await),
+                };
+                // Notes and imports say nothing else.
+                if event.is_err() || changed.is_some_and(|at| at <= Instant::now()) {
+                    changed = None;
+                    push("memory_changed", json!({}));
+                }
+                let Ok(event) = event else { continue };
+                match event {
+                    Ok(BusEvent::LifecycleEvent(event)) => {
+                        let (name, data) = named(to_json(&event));
+                        push(name, data);
+                    }
+                    Ok(BusEvent::RowsWritten) => {
+                        changed.get_or_insert_with(|| Instant::now() + CHANGES_TOGETHER);
+                    }
+                    Ok(BusEvent::WorkQueued | BusEvent::JobDone { .. } | BusEvent::JobFailed { .. }) => {
+                        let waiting = jobs_waiting(&readers).await;
+                        if let Some(count) = waiting.filter(|_| told != waiting) {
+                            told = waiting;
+                            push(
+                                "processing_status",
+                                json!({"isProcessing": count > 0, "queueDepth": count}),
+                            );
+                        }
+                    }
+                    Ok(BusEvent::Stopped) | Err(RecvError::Closed) => return,
+                    Err(RecvError::Lagged(missed)) => push("lagged", json!({"lagged": missed})),
+                    Ok(_) => {}
+                }
             }
         });
         Self { epoch, kept, last, places: Arc::new(Semaphore::new(READERS)) }
@@ -132,6 +164,13 @@ impl LiveEvents {
         let known = usize::try_from((from + 1).saturating_sub(first)).unwrap_or(usize::MAX);
         kept.range(known.min(kept.len())..).cloned().collect()
     }
+}
+
+/// How many compression jobs wait or run. `None`: the store does not say.
+async fn jobs_waiting(readers: &Readers) -> Option<i64> {
+    let readers = readers.clone();
+    let count = move || readers.read(|db| jobs_under_way(db, MOST_COUNTED));
+    tokio::task::spawn_blocking(count).await.ok()?.ok()
 }
 
 /// Under the names that readers of such streams know.

@@ -1,16 +1,15 @@
 //! The OpenAPI document, made of the table of routes and of the types of the answers.
 
-use hyper::Method;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::answer::JSON;
-use super::hooks::HookCall;
-use super::routes::{Endpoint, ROUTES};
+use super::hooks::{Accepted, HookCall, ProcessingAnswer, PromptAnswer, StartAnswer};
+use super::routes::{Endpoint, ROUTES, Required};
 use crate::app::requests::Request;
 
-/// Makes the schema of an answer.
+/// Makes the schema of an answer or a body.
 pub(super) type AnswerSchema = fn(&mut SchemaGenerator) -> Schema;
 
 /// The schema of what answers a request.
@@ -18,11 +17,17 @@ pub(super) fn of<R: Request<Response: JsonSchema>>(schemas: &mut SchemaGenerator
     schemas.subschema_for::<R::Response>()
 }
 
+pub(super) fn schema_of<T: JsonSchema>(schemas: &mut SchemaGenerator) -> Schema {
+    schemas.subschema_for::<T>()
+}
+
 pub(super) fn document() -> Value {
-    let mut schemas = SchemaSettings::draft2020_12()
-        .for_serialize()
-        .with(|settings| settings.definitions_path = "/components/schemas".into())
-        .into_generator();
+    let placed = |settings: SchemaSettings| {
+        settings.with(|settings| settings.definitions_path = "/components/schemas".into()).into_generator()
+    };
+    let mut schemas = placed(SchemaSettings::draft2020_12().for_serialize());
+    // What may be left out of a body is not what may be missing in an answer.
+    let mut bodies = placed(SchemaSettings::draft2020_12().for_deserialize());
     let mut paths = Map::new();
     for route in ROUTES {
         let mut parameters = Vec::new();
@@ -37,14 +42,17 @@ pub(super) fn document() -> Value {
                 "default": {"description": "Refused", "content": {JSON: {"schema": {"$ref": "#/components/schemas/Refusal"}}}},
             },
         });
-        if route.method == Method::GET {
-            let query = |name: &&str| json!({"name": name, "in": "query", "schema": {"type": "string"}});
-            parameters.extend(route.parameters.iter().map(query));
-        } else {
-            let fields: Map<String, Value> =
-                route.parameters.iter().map(|name| ((*name).to_owned(), json!({}))).collect();
-            operation["requestBody"] =
-                json!({"content": {JSON: {"schema": {"type": "object", "properties": fields}}}});
+        parameters.extend(route.parameters.iter().map(|parameter| {
+            let mut schema = json!({"type": parameter.kind});
+            if parameter.kind == "integer" {
+                schema["minimum"] = json!(0);
+            }
+            let required = parameter.required == Required::Yes;
+            json!({"name": parameter.name, "in": "query", "required": required, "schema": schema})
+        }));
+        if let Some(body) = route.body {
+            let schema = body(&mut bodies).to_value();
+            operation["requestBody"] = json!({"required": true, "content": {JSON: {"schema": schema}}});
         }
         operation["parameters"] = Value::Array(parameters);
         if matches!(route.endpoint, Endpoint::Health) {
@@ -55,6 +63,7 @@ pub(super) fn document() -> Value {
     }
     let text = json!({"type": "string"});
     let mut known = schemas.take_definitions(true);
+    known.append(&mut bodies.take_definitions(true));
     known.insert(
         "Refusal".to_owned(),
         json!({"type": "object", "required": ["error"], "properties": {"error": {
@@ -81,14 +90,14 @@ fn content(endpoint: Endpoint, schemas: &mut SchemaGenerator) -> Value {
         Endpoint::Metrics => ("text/plain", text),
         Endpoint::Live => ("text/event-stream", text),
         Endpoint::Ask(_, schema) => (JSON, schema(schemas).to_value()),
-        Endpoint::Hook(HookCall::Start) => (JSON, object(&["status", "context"])),
-        Endpoint::Hook(HookCall::Prompt) => (JSON, object(&["sessionDbId", "promptNumber", "skipped"])),
+        Endpoint::Hook(HookCall::Start) => (JSON, schema_of::<StartAnswer>(schemas).to_value()),
+        Endpoint::Hook(HookCall::Prompt) => (JSON, schema_of::<PromptAnswer>(schemas).to_value()),
         Endpoint::Hook(HookCall::ToolUse | HookCall::Answer | HookCall::End) | Endpoint::Health => {
-            (JSON, object(&["status"]))
+            (JSON, schema_of::<Accepted>(schemas).to_value())
         }
         // Each agent has a format of its own.
         Endpoint::Hook(HookCall::Raw) => (JSON, json!({})),
-        Endpoint::Processing => (JSON, object(&["isProcessing", "queueDepth"])),
+        Endpoint::Processing => (JSON, schema_of::<ProcessingAnswer>(schemas).to_value()),
         Endpoint::OpenApi => (JSON, object(&["openapi", "paths"])),
     };
     json!({kind: {"schema": schema}})

@@ -27,7 +27,9 @@ static FILES: &[File] = files! {
     "/charts.js" SCRIPT "charts.js",
     "/detail.js" SCRIPT "detail.js",
     "/dom.js" SCRIPT "dom.js",
+    "/filters.js" SCRIPT "filters.js",
     "/list.js" SCRIPT "list.js",
+    "/types.js" SCRIPT "types.js",
     "/views.js" SCRIPT "views.js",
 };
 

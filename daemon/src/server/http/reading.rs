@@ -1,10 +1,11 @@
 //! Typed requests of calls. Names of fields are those of the workers that other memories have, and recall's own.
 
 use recall_protocol::query::{
-    Changes, Context, Edit, Explain, Filter, Forget, ForgetStep, Forgettable, Jobs, Mark, Pin, PinUp, Query,
-    Remember, Search, Session, Sessions, Show, Stats, Status, Timeline, Undo, Unreadable, Validity,
-    WhichJobs, Why,
+    Changes, Context, Days, Edit, Entries, EntryFilter, Explain, Filter, Forget, ForgetStep, Forgettable,
+    Jobs, Mark, Pin, PinUp, Projects, Query, Remember, Search, Session, Sessions, Show, Stats, Status,
+    Threads, Timeline, Undo, Unreadable, Validity, WhichJobs, Why,
 };
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -98,13 +99,42 @@ pub(super) fn timeline(call: &Call) -> Reading {
     .into())
 }
 
+/// A new session's folder, or a project's name.
 pub(super) fn context(call: &Call) -> Reading {
-    let cwd = call.needed(&["cwd", "project"])?;
-    if !std::path::Path::new(&cwd).is_absolute() {
-        return Err(Refusal::invalid(format!("{cwd:?} is no absolute folder"))
-            .hint("Give the session's folder as `cwd`."));
+    Ok(Context { cwd: call.needed(&["cwd", "project"])?, prompt: call.text(&["prompt"]) }.into())
+}
+
+pub(super) fn days(call: &Call) -> Reading {
+    Ok(Days { of: entry_filter(call) }.into())
+}
+
+pub(super) fn entries(call: &Call) -> Reading {
+    let time = |names: &[&str]| call.text(names).map(|text| moment(&text)).transpose();
+    Ok(Entries {
+        of: entry_filter(call),
+        since_ms: time(&["since", "since_ms"])?,
+        until_ms: time(&["until", "until_ms"])?,
+        skip: call.number(&["skip", "offset"])?.unwrap_or(0),
+        limit: call.number(&["limit"])?.unwrap_or(20).min(MOST),
     }
-    Ok(Context { cwd, prompt: call.text(&["prompt"]) }.into())
+    .into())
+}
+
+pub(super) fn projects(_: &Call) -> Reading {
+    Ok(Projects.into())
+}
+
+pub(super) fn threads(call: &Call) -> Reading {
+    let limit = call.number(&["limit"])?.unwrap_or(20).min(MOST);
+    Ok(Threads { project: call.text(&["project"]), of: call.text(&["of"]), limit }.into())
+}
+
+fn entry_filter(call: &Call) -> EntryFilter {
+    let list = |name| {
+        let names = call.text(&[name]).unwrap_or_default();
+        names.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
+    };
+    EntryFilter { project: call.text(&["project"]), kinds: list("kinds"), types: list("types") }
 }
 
 pub(super) fn stats(call: &Call) -> Reading {
@@ -117,9 +147,9 @@ pub(super) fn jobs(call: &Call) -> Reading {
     Ok(Jobs { which, filter: filter(call)? }.into())
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct RememberBody {
+pub(super) struct RememberBody {
     text: String,
     title: Option<String>,
     #[serde(rename = "type")]
@@ -136,7 +166,7 @@ pub(super) fn remember(call: &Call) -> Reading {
 }
 
 /// An id as programs write it.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum Id {
     Number(u64),
@@ -154,14 +184,14 @@ fn texts(ids: Vec<Id>) -> Vec<String> {
     ids.into_iter().map(text).collect()
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct MarkBody {
+pub(super) struct MarkBody {
     ids: Vec<Id>,
     validity: WrittenValidity,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum WrittenValidity {
     Active,
@@ -177,9 +207,9 @@ pub(super) fn mark(call: &Call) -> Reading {
     Ok(Mark { ids: texts(ids), validity }.into())
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct EditBody {
+pub(super) struct EditBody {
     id: Id,
     #[serde(rename = "type")]
     kind: String,
@@ -196,14 +226,14 @@ pub(super) fn edit(call: &Call) -> Reading {
     Ok(Edit { id: text(id), kind, title, narrative, facts, files }.into())
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct PinBody {
+pub(super) struct PinBody {
     ids: Vec<Id>,
     pin: WrittenPin,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum WrittenPin {
     On,
@@ -227,9 +257,9 @@ pub(super) fn changes(call: &Call) -> Reading {
     Ok(Changes { limit: call.number(&["limit"])?.unwrap_or(20).min(MOST) }.into())
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct ForgetBody {
+pub(super) struct ForgetBody {
     #[serde(default)]
     ids: Vec<Id>,
     session: Option<String>,
@@ -242,7 +272,7 @@ struct ForgetBody {
     step: WrittenStep,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum WrittenStep {
     #[default]

@@ -6,15 +6,20 @@ use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use percent_encoding::percent_decode_str;
 use recall_protocol::query::{
-    Changes, Edit, Forget, Jobs, Mark, PinUp, Query, Remember, Search, Session, Sessions, Show, Stats,
-    Status, Timeline, Undo, Why,
+    Changes, Days, Edit, Entries, Forget, Jobs, Mark, PinUp, Projects, Query, Remember, Search, Session,
+    Sessions, Show, Stats, Status, Threads, Timeline, Undo, Why,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::answer::{Content, JSON, Refusal, json, of_reply, whole};
+use super::answer::{Content, JSON, Refusal, json, of_reply, typed, whole};
 use super::call::Call;
-use super::hooks::{self, HookCall};
-use super::openapi::{AnswerSchema, document, of};
+use super::hooks::{
+    self, Accepted, AnswerBody, AnswerBodyOfKnown, EndBody, EndBodyOfKnown, HookCall, ProcessingAnswer,
+    ProcessingBody, PromptBody, PromptBodyOfKnown, StartBody, ToolBody, ToolBodyOfKnown,
+};
+use super::keys::Caller;
+use super::openapi::{AnswerSchema, document, of, schema_of};
+use super::reading::{EditBody, ForgetBody, MarkBody, PinBody, RememberBody};
 use super::{GatewayContext, guard, page, reading};
 use crate::app::answers::metrics::exposition;
 use crate::app::answers::status::StatusAnswer;
@@ -41,34 +46,74 @@ pub(super) struct Route {
     pub(super) method: Method,
     pub(super) path: &'static str,
     pub(super) what: &'static str,
-    /// Of the query, or the fields of the body.
-    pub(super) parameters: &'static [&'static str],
+    pub(super) parameters: &'static [Parameter],
+    /// The schema of the body, where there is one.
+    pub(super) body: Option<AnswerSchema>,
     pub(super) endpoint: Endpoint,
+}
+
+/// A parameter of the query.
+pub(super) struct Parameter {
+    pub(super) name: &'static str,
+    /// Of its value, as JSON Schema names it.
+    pub(super) kind: &'static str,
+    pub(super) required: Required,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Required {
+    Yes,
+    No,
+}
+
+const fn text(name: &'static str) -> Parameter {
+    Parameter { name, kind: "string", required: Required::No }
+}
+
+const fn number(name: &'static str) -> Parameter {
+    Parameter { name, kind: "integer", required: Required::No }
+}
+
+const fn needed(name: &'static str) -> Parameter {
+    Parameter { name, kind: "string", required: Required::Yes }
 }
 
 const fn get(
     path: &'static str,
     what: &'static str,
-    parameters: &'static [&'static str],
+    parameters: &'static [Parameter],
     endpoint: Endpoint,
 ) -> Route {
-    Route { method: Method::GET, path, what, parameters, endpoint }
+    Route { method: Method::GET, path, what, parameters, body: None, endpoint }
 }
 
 const fn post(
     path: &'static str,
     what: &'static str,
-    parameters: &'static [&'static str],
+    body: Option<AnswerSchema>,
     endpoint: Endpoint,
 ) -> Route {
-    Route { method: Method::POST, path, what, parameters, endpoint }
+    Route { method: Method::POST, path, what, parameters: &[], body, endpoint }
 }
 
-const FILTER: &[&str] = &["project", "since", "limit"];
-const SEARCH: &[&str] = &["query", "project", "since", "limit", "type", "file", "folder"];
-const AROUND: &[&str] = &["anchor", "depth_before", "depth_after"];
-const INIT: &[&str] = &["session_id", "cwd", "prompt"];
-const USED: &[&str] = &["session_id", "cwd", "tool_name", "tool_input", "tool_response", "tool_use_id"];
+/// A call that becomes a hook's event.
+const fn hook(path: &'static str, what: &'static str, body: AnswerSchema, call: HookCall) -> Route {
+    post(path, what, Some(body), Endpoint::Hook(call))
+}
+
+const FILTER: &[Parameter] = &[text("project"), text("since"), number("limit")];
+const SEARCH: &[Parameter] = &[
+    text("query"),
+    text("project"),
+    text("since"),
+    number("limit"),
+    text("type"),
+    text("file"),
+    text("folder"),
+];
+const AROUND: &[Parameter] =
+    &[needed("anchor"), number("depth_before"), number("depth_after"), text("folder")];
+const BROWSED: &[Parameter] = &[text("project"), text("kinds"), text("types")];
 
 pub(super) static ROUTES: &[Route] = &[
     get("/api/health", "That the gateway answers.", &[], Endpoint::Health),
@@ -76,6 +121,38 @@ pub(super) static ROUTES: &[Route] = &[
     get("/api/openapi.json", "This document.", &[], Endpoint::OpenApi),
     get("/api/status", "How the daemon is.", &[], Endpoint::Ask(reading::status, of::<Status>)),
     get("/metrics", "The same for Prometheus.", &[], Endpoint::Metrics),
+    get(
+        "/api/days",
+        "How much there is of each day. `kinds` (observation, prompt, summary) and `types` are lists with commas.",
+        BROWSED,
+        Endpoint::Ask(reading::days, of::<Days>),
+    ),
+    get(
+        "/api/entries",
+        "What is remembered, the newest first.",
+        &[
+            text("project"),
+            text("kinds"),
+            text("types"),
+            text("since"),
+            text("until"),
+            number("skip"),
+            number("limit"),
+        ],
+        Endpoint::Ask(reading::entries, of::<Entries>),
+    ),
+    get(
+        "/api/projects",
+        "The projects, the latest first.",
+        &[],
+        Endpoint::Ask(reading::projects, of::<Projects>),
+    ),
+    get(
+        "/api/threads",
+        "Subjects about which something else was said before; `of`: that of an observation, with its texts.",
+        &[text("project"), text("of"), number("limit")],
+        Endpoint::Ask(reading::threads, of::<Threads>),
+    ),
     get(
         "/api/sessions",
         "Sessions, the latest first.",
@@ -97,7 +174,7 @@ pub(super) static ROUTES: &[Route] = &[
     get(
         "/api/items/{id}",
         "An observation, prompt, answer, call, summary or plan.",
-        &["folder"],
+        &[text("folder")],
         Endpoint::Ask(reading::show, of::<Show>),
     ),
     get("/api/search", "Search everything.", SEARCH, Endpoint::Ask(reading::search, of::<Search>)),
@@ -117,19 +194,19 @@ pub(super) static ROUTES: &[Route] = &[
     get(
         "/api/search/by-file",
         "Observations of a file.",
-        &["filePath", "project", "limit"],
+        &[needed("filePath"), text("project"), text("since"), number("limit")],
         Endpoint::Ask(reading::by_file, of::<Search>),
     ),
     get(
         "/api/search/by-concept",
         "Observations of a concept.",
-        &["concept", "project", "limit"],
+        &[needed("concept"), text("project"), text("since"), number("limit")],
         Endpoint::Ask(reading::by_concept, of::<Search>),
     ),
     get(
         "/api/search/by-type",
         "Observations of a type.",
-        &["type", "project", "limit"],
+        &[needed("type"), text("project"), text("since"), number("limit")],
         Endpoint::Ask(reading::by_type, of::<Search>),
     ),
     get(
@@ -147,96 +224,93 @@ pub(super) static ROUTES: &[Route] = &[
     ),
     get(
         "/api/context/inject",
-        "What a new session in a folder would be given, as text; nothing is recorded.",
-        &["cwd", "prompt"],
+        "What a new session in a folder or of a project would be given, as text; nothing is recorded.",
+        &[text("cwd"), text("project"), text("prompt")],
         Endpoint::AskText(reading::context),
     ),
-    post(
+    hook(
         "/api/context/inject",
         "A session starts: what it is given, recorded.",
-        &["session_id", "cwd", "source"],
-        Endpoint::Hook(HookCall::Start),
+        schema_of::<StartBody>,
+        HookCall::Start,
     ),
     get(
         "/api/stats",
         "What models have cost, by day.",
-        &["days"],
+        &[number("days")],
         Endpoint::Ask(reading::stats, of::<Stats>),
     ),
     get(
         "/api/jobs",
-        "Compression jobs.",
-        &["which", "project", "limit"],
+        "Compression jobs; `which=dead`: those that were given up.",
+        &[text("which"), text("project"), text("since"), number("limit")],
         Endpoint::Ask(reading::jobs, of::<Jobs>),
     ),
     get("/api/processing", "Whether something is being compressed.", &[], Endpoint::Processing),
-    post("/api/processing", "Accepted and ignored: recall knows.", &["isProcessing"], Endpoint::Processing),
+    post(
+        "/api/processing",
+        "Accepted and ignored: recall knows.",
+        Some(schema_of::<ProcessingBody>),
+        Endpoint::Processing,
+    ),
     get("/api/stream", "Server-sent events; `Last-Event-ID` resumes.", &[], Endpoint::Live),
     get("/stream", "The same.", &[], Endpoint::Live),
-    post("/api/sessions/init", "The user has sent a prompt.", INIT, Endpoint::Hook(HookCall::Prompt)),
-    post("/sessions/{id}/init", "The same.", INIT, Endpoint::Hook(HookCall::Prompt)),
-    post("/api/sessions/observations", "A tool was used.", USED, Endpoint::Hook(HookCall::ToolUse)),
-    post("/sessions/{id}/observations", "The same.", USED, Endpoint::Hook(HookCall::ToolUse)),
-    post(
-        "/api/sessions/summarize",
-        "The agent has answered.",
-        &["session_id", "last_assistant_message"],
-        Endpoint::Hook(HookCall::Answer),
-    ),
-    post(
-        "/sessions/{id}/summarize",
-        "The same.",
-        &["last_assistant_message"],
-        Endpoint::Hook(HookCall::Answer),
-    ),
-    post(
-        "/api/sessions/complete",
-        "The session ends.",
-        &["session_id", "reason"],
-        Endpoint::Hook(HookCall::End),
-    ),
-    post("/sessions/{id}/complete", "The same.", &["reason"], Endpoint::Hook(HookCall::End)),
-    post(
-        "/api/hooks/{id}",
-        "A hook's JSON as the agent of this name writes it; the answer is what its stdout would be.",
-        &["event"],
-        Endpoint::Hook(HookCall::Raw),
-    ),
+    hook("/api/sessions/init", "The user has sent a prompt.", schema_of::<PromptBody>, HookCall::Prompt),
+    hook("/sessions/{id}/init", "The same.", schema_of::<PromptBodyOfKnown>, HookCall::Prompt),
+    hook("/api/sessions/observations", "A tool was used.", schema_of::<ToolBody>, HookCall::ToolUse),
+    hook("/sessions/{id}/observations", "The same.", schema_of::<ToolBodyOfKnown>, HookCall::ToolUse),
+    hook("/api/sessions/summarize", "The agent has answered.", schema_of::<AnswerBody>, HookCall::Answer),
+    hook("/sessions/{id}/summarize", "The same.", schema_of::<AnswerBodyOfKnown>, HookCall::Answer),
+    hook("/api/sessions/complete", "The session ends.", schema_of::<EndBody>, HookCall::End),
+    hook("/sessions/{id}/complete", "The same.", schema_of::<EndBodyOfKnown>, HookCall::End),
+    Route {
+        method: Method::POST,
+        path: "/api/hooks/{id}",
+        what: "A hook's JSON as the agent of this name writes it; the answer is what its stdout would be.",
+        parameters: &[text("event"), text("cwd")],
+        body: Some(schema_of::<serde_json::Map<String, Value>>),
+        endpoint: Endpoint::Hook(HookCall::Raw),
+    },
     post(
         "/api/remember",
         "Keeps a note.",
-        &["text", "title", "type", "project", "files", "importance"],
+        Some(schema_of::<RememberBody>),
         Endpoint::Ask(reading::remember, of::<Remember>),
     ),
     post(
         "/api/mark",
         "Says whether observations still hold: `resolved` or `active`.",
-        &["ids", "validity"],
+        Some(schema_of::<MarkBody>),
         Endpoint::Ask(reading::mark, of::<Mark>),
     ),
     post(
         "/api/edit",
         "Replaces the text of an observation.",
-        &["id", "type", "title", "narrative", "facts", "files"],
+        Some(schema_of::<EditBody>),
         Endpoint::Ask(reading::edit, of::<Edit>),
     ),
     post(
         "/api/pin",
         "Has observations stand first: `on` or `off`.",
-        &["ids", "pin"],
+        Some(schema_of::<PinBody>),
         Endpoint::Ask(reading::pin, of::<PinUp>),
     ),
-    post("/api/undo", "Takes back the newest change by hand.", &[], Endpoint::Ask(reading::undo, of::<Undo>)),
+    post(
+        "/api/undo",
+        "Takes back the newest change by hand.",
+        None,
+        Endpoint::Ask(reading::undo, of::<Undo>),
+    ),
     get(
         "/api/changes",
         "Changes by hand that can be taken back.",
-        &["limit"],
+        &[number("limit")],
         Endpoint::Ask(reading::changes, of::<Changes>),
     ),
     post(
         "/api/forget",
         "Says what would be removed; with `step: forget` removes it for good.",
-        &["ids", "session", "project", "since_ms", "until_ms", "words", "step"],
+        Some(schema_of::<ForgetBody>),
         Endpoint::Ask(reading::forget, of::<Forget>),
     ),
 ];
@@ -263,6 +337,14 @@ impl Routed {
             guard::admit(head, gateway)?;
         }
         Ok(Self { target, call: Call::new(head, id) })
+    }
+
+    /// Whose call it is: the page itself, and that there is a gateway, are for everybody.
+    pub(super) fn caller(&self) -> Caller {
+        match self.target {
+            Target::Endpoint(Endpoint::Health) | Target::Page(_) | Target::Link(_) => Caller::Stranger,
+            Target::Endpoint(_) => Caller::Known,
+        }
     }
 }
 
@@ -315,7 +397,7 @@ pub(super) async fn answer(
         call.read_body(body)?;
     }
     match endpoint {
-        Endpoint::Health => Ok(json(&json!({"status": "ok"}))),
+        Endpoint::Health => typed(&Accepted { status: "ok" }),
         Endpoint::OpenApi => Ok(json(&document())),
         Endpoint::Ask(reading, _) => {
             let reply = queries::answer(reading(&call)?, &gateway.context).await;
@@ -367,7 +449,7 @@ async fn processing(gateway: &GatewayContext) -> Result<Response<Content>, Refus
     let status: Value = serde_json::from_slice(&of_reply(reply)?).unwrap_or_default();
     let count = |name: &str| status["jobs"][name].as_i64().unwrap_or(0);
     let waiting = count("pending") + count("running");
-    Ok(json(&json!({"isProcessing": waiting > 0, "queueDepth": waiting})))
+    typed(&ProcessingAnswer { is_processing: waiting > 0, queue_depth: waiting })
 }
 
 async fn metrics(gateway: &GatewayContext) -> Result<Response<Content>, Refusal> {

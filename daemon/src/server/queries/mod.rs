@@ -19,6 +19,7 @@ use crate::app::commands::restore::restore;
 use crate::app::commands::retry::retry;
 use crate::app::commands::upkeep::{backup, prune, reindex, restore_backup};
 use crate::app::context_lookup::ContextLookup;
+use crate::app::queries::browsing::{days, entries, project_list, threads};
 use crate::app::queries::captured::captured;
 use crate::app::queries::context::context;
 use crate::app::queries::export::export;
@@ -64,6 +65,10 @@ pub async fn answer(query: Query, connection: &ConnectionContext) -> Reply {
         Query::Timeline(request) => read_with(services, request, timeline).await,
         Query::Why(request) => read_with(services, request, why).await,
         Query::Identity(request) => read_with(services, request, identity).await,
+        Query::Days(request) => read_with(services, request, days).await,
+        Query::Entries(request) => read_with(services, request, entries).await,
+        Query::Projects(request) => read_with(services, request, project_list).await,
+        Query::Threads(request) => read_with(services, request, threads).await,
         Query::Captured(request) => read_with(services, request, captured).await,
         Query::Export(request) => read_with(services, request, export).await,
         Query::Restore(request) => command_reply::<Restore>(restore(&commands(), request).await),

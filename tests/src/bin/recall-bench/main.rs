@@ -470,6 +470,7 @@ fn asked(number: usize, at: Timestamp, random: &mut Random) -> Transaction {
             alias: None,
             cwd: None,
             transcript_path: None,
+            place: None,
         },
         delivery: Delivery {
             event,

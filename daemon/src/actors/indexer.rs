@@ -262,20 +262,21 @@ fn state_of(examined: &Index) -> IndexState {
     }
 }
 
-/// As [`examined`], on a thread that leaves the processor to all others.
+/// As [`examined`], on a thread that mostly leaves the processor to others.
 fn examined_aside(
     held: Held,
     folder: &Path,
     handle: &IndexHandle,
 ) -> Result<(Box<Opened>, Origin), CatchUpError> {
-    if matches!(held, Held::Examined(_)) {
+    // An empty index is examined in no time.
+    if !matches!(&held, Held::Unexamined(unexamined) if unexamined.high_water() > 0) {
         return Ok(examined(held, folder, handle)?);
     }
     thread::scope(|scope| {
         let work = move || {
-            // On Linux this is about the calling thread alone.
+            // On Linux this is about the calling thread alone. Not the lowest priority: a flush may wait for it.
             #[cfg(target_os = "linux")]
-            let _ = rustix::process::setpriority_process(None, 19);
+            let _ = rustix::process::setpriority_process(None, 10);
             examined(held, folder, handle)
         };
         let named = thread::Builder::new().name("index-check".to_owned());

@@ -322,9 +322,9 @@ async fn open_gateway(connection: &ConnectionContext) {
 /// again.
 async fn follow_gateway(connection: ConnectionContext) {
     let mut applied = connection.services.config.applied();
-    let mut known = applied.borrow_and_update().gateway;
+    let mut known = applied.borrow_and_update().gateway.clone();
     while applied.changed().await.is_ok() {
-        let gateway = applied.borrow_and_update().gateway;
+        let gateway = applied.borrow_and_update().gateway.clone();
         if gateway != known {
             known = gateway;
             connection.gateway.close().await;

@@ -74,7 +74,8 @@ async fn serve(stream: TcpStream, gateway: Arc<GatewayContext>) {
 async fn respond(request: Request<Incoming>, gateway: &GatewayContext) -> Response<Content> {
     let (head, body) = request.into_parts();
     let checked = guard::check(&head, gateway);
-    let named = checked.as_ref().ok().copied().flatten();
+    let named = checked.as_ref().ok().cloned().flatten();
+    let named = named.as_deref();
     if named.is_some() && head.method == Method::OPTIONS {
         let answer = counted(Caller::Stranger, gateway).map_or_else(Refusal::response, |()| preflight());
         return allowing(answer, named);

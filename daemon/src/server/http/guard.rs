@@ -13,7 +13,7 @@ use super::answer::Refusal;
 
 /// What holds for every call: where it is addressed to, and where it comes from. The origin that the user has named, if it
 /// comes from such a page.
-pub(super) fn check<'a>(head: &Parts, gateway: &'a GatewayContext) -> Result<Option<&'a str>, Refusal> {
+pub(super) fn check(head: &Parts, gateway: &GatewayContext) -> Result<Option<String>, Refusal> {
     let forbidden = |what| Refusal::new(StatusCode::FORBIDDEN, "forbidden", what);
     let mut hosts = head.headers.get_all(header::HOST).iter();
     let host = hosts.next().and_then(|host| host.to_str().ok()).unwrap_or_default();
@@ -26,10 +26,11 @@ pub(super) fn check<'a>(head: &Parts, gateway: &'a GatewayContext) -> Result<Opt
     if origin.strip_prefix("http://").is_some_and(|host| is_own(host, gateway.port)) {
         return Ok(None);
     }
-    let named = gateway.context.services.config.gateway.origins.iter().find(|named| *named == origin);
-    named.map(|named| Some(named.as_str())).ok_or_else(|| {
-        forbidden("The call comes from another page").hint("`gateway.origins` names the pages that may call.")
-    })
+    if gateway.context.services.config.get().gateway.origins.iter().any(|named| named == origin) {
+        return Ok(Some(origin.to_owned()));
+    }
+    let hint = "`gateway.origins` names the pages that may call.";
+    Err(forbidden("The call comes from another page").hint(hint))
 }
 
 fn is_own(host: &str, port: u16) -> bool {

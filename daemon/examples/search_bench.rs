@@ -11,7 +11,6 @@
 use std::collections::HashMap;
 use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, bail};
@@ -168,7 +167,7 @@ fn answer_questions(docs: &Path, folder: &Path, arguments: &Arguments) -> anyhow
 /// A sentence model, and the vectors of each scope's documents.
 struct Sentences {
     model: Model,
-    scopes: HashMap<ProjectKey, Arc<Vectors>>,
+    scopes: HashMap<ProjectKey, Vectors>,
 }
 
 impl Sentences {
@@ -204,14 +203,13 @@ impl Sentences {
             std::hint::black_box(model.vector(question));
         }
         writeln!(std::io::stderr(), "a question takes {:?}", started.elapsed() / 50)?;
-        let scopes = scopes.into_iter().map(|(scope, vectors)| (scope, Arc::new(vectors))).collect();
         Ok(Self { model, scopes })
     }
 }
 
 fn found_for(index: &Index, sentences: Option<&Sentences>, request: &Request) -> anyhow::Result<Hits> {
     let vectors = sentences.and_then(|it| match &request.scope {
-        Scope::Project(key) => Some((it, Arc::clone(it.scopes.get(key)?))),
+        Scope::Project(key) => Some((it, it.scopes.get(key)?.clone())),
         Scope::Everything => None,
     });
     let Some((sentences, vectors)) = vectors else { return Ok(search(&[index], request)?) };

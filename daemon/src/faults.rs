@@ -50,10 +50,16 @@ pub enum Point {
     IndexCommit,
     /// It has committed them and the store's log still names them.
     IndexCommitted,
+    /// The vectors of a document are stored, and nobody knows.
+    Vectors,
+    /// A file of vectors is whole and not used yet.
+    VectorFile,
+    /// What was forgotten is gone from the store, and the files of vectors may hold it.
+    VectorFilesDropped,
 }
 
 impl Point {
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 20] = [
         Self::Decode,
         Self::Enqueue,
         Self::Begin,
@@ -71,10 +77,16 @@ impl Point {
         Self::ResultCommitted,
         Self::IndexCommit,
         Self::IndexCommitted,
+        Self::Vectors,
+        Self::VectorFile,
+        Self::VectorFilesDropped,
     ];
 
     /// Those that lie on the way of a model's call: without a model none of them is reached.
     pub const OF_MODELS: [Self; 3] = [Self::Reserved, Self::Answered, Self::Booked];
+
+    /// Those of vectors: without a sentence model none of them is reached.
+    pub const OF_VECTORS: [Self; 3] = [Self::Vectors, Self::VectorFile, Self::VectorFilesDropped];
 
     /// As the variable names it.
     pub fn name(self) -> &'static str {
@@ -96,6 +108,9 @@ impl Point {
             Self::ResultCommitted => "compressor.committed",
             Self::IndexCommit => "index.commit",
             Self::IndexCommitted => "index.committed",
+            Self::Vectors => "vectors.stored",
+            Self::VectorFile => "vectors.file",
+            Self::VectorFilesDropped => "vectors.dropped",
         }
     }
 }

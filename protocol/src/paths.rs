@@ -130,6 +130,11 @@ impl Paths {
         self.data_dir().join("models")
     }
 
+    /// The files of vectors.
+    pub fn vectors_dir(&self) -> PathBuf {
+        self.data_dir.join("vectors")
+    }
+
     pub fn backups_dir(&self) -> PathBuf {
         self.data_dir.join("backups")
     }

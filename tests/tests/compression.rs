@@ -62,6 +62,7 @@ impl Tree {
             backups,
             index_folder: paths.index_dir(),
             models_folder: paths.models_dir(),
+            vectors_folder: paths.vectors_dir(),
             first_connection: FirstConnection::default(),
             spool,
             config: config.into(),

@@ -9,18 +9,18 @@ use recall_tests::provider::{Asked, Behaviour, Provider};
 use serde_json::{Value, json};
 
 /// No file at all.
-const NOWHERE: [PathBuf; 0] = [];
+pub(crate) const NOWHERE: [PathBuf; 0] = [];
 
 /// The tiny model of the fixtures: words of one group have nearly the same vector.
-fn tiny() -> PathBuf {
+pub(crate) fn tiny() -> PathBuf {
     recall_tests::workspace().join("tests/fixtures/tiny-model")
 }
 
-fn local(model: &str) -> String {
+pub(crate) fn local(model: &str) -> String {
     format!("[embedding]\nbackend = \"local\"\nmodel = \"{model}\"\n")
 }
 
-fn with_tiny() -> Stage {
+pub(crate) fn with_tiny() -> Stage {
     Stage::new().config(&local(tiny().to_str().unwrap()))
 }
 
@@ -37,12 +37,12 @@ fn talk(stage: &Stage) {
     stage.flush();
 }
 
-fn embedding(stage: &Stage) -> Value {
+pub(crate) fn embedding(stage: &Stage) -> Value {
     stage.json(["ctl", "status"])["embedding"].clone()
 }
 
 /// The rows of vectors in the database.
-fn rows(stage: &Stage) -> Vec<(String, i64, Vec<u8>, Vec<u8>)> {
+pub(crate) fn rows(stage: &Stage) -> Vec<(String, i64, Vec<u8>, Vec<u8>)> {
     let database = rusqlite::Connection::open(stage.database()).unwrap();
     let mut rows =
         database.prepare("SELECT kind, row, model, packed FROM vectors ORDER BY kind, row").unwrap();
@@ -51,7 +51,7 @@ fn rows(stage: &Stage) -> Vec<(String, i64, Vec<u8>, Vec<u8>)> {
 }
 
 /// Vectors without a document of theirs.
-fn orphans(stage: &Stage) -> i64 {
+pub(crate) fn orphans(stage: &Stage) -> i64 {
     let database = rusqlite::Connection::open(stage.database()).unwrap();
     let sql = "SELECT count(*) FROM vectors v WHERE
         (v.kind = 'observation' AND NOT EXISTS (SELECT 1 FROM observations d WHERE d.id = v.row))
@@ -64,7 +64,7 @@ fn orphans(stage: &Stage) -> i64 {
 }
 
 /// Files below the stage's home that hold these bytes.
-fn holding(stage: &Stage, bytes: &[u8]) -> Vec<PathBuf> {
+pub(crate) fn holding(stage: &Stage, bytes: &[u8]) -> Vec<PathBuf> {
     fn visit(folder: &Path, bytes: &[u8], found: &mut Vec<PathBuf>) {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();

@@ -20,6 +20,7 @@ mod documents;
 mod download;
 mod editing;
 mod embedding;
+mod vector_files;
 mod events;
 mod exclusion;
 mod fail_points;

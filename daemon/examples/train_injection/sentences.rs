@@ -47,7 +47,6 @@ impl Sentences {
     pub(crate) fn cosines(&mut self, prompt: &str, project: &str) -> Option<Cosines> {
         let vectors = self.projects.get(project)?;
         let key = format!("? {prompt}");
-        let dimensions = self.model.facts().dimensions;
         let packed = match self.made.get(&key) {
             Some(packed) => packed.clone(),
             None => {
@@ -56,7 +55,7 @@ impl Sentences {
             }
         };
         self.made.insert(key, packed.clone());
-        Some(vectors.cosines(&Question::packed(&packed, dimensions)))
+        Some(vectors.cosines(&Question::unpack(&packed)))
     }
 
     /// Keeps what was made for the next time.

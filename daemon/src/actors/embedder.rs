@@ -11,7 +11,7 @@ use tokio::sync::broadcast::error::RecvError;
 use super::handle::ActorHandle;
 use super::writer::WriterHandle;
 use crate::app::bus::{Bus, BusEvent};
-use crate::app::embedding_work::{EmbeddingError, EmbeddingWork, Origin};
+use crate::app::embedding_work::{EmbeddingError, EmbeddingWork, FilesChecked, Origin};
 use crate::config::EmbeddingPolicy;
 use crate::embedding::EmbedError;
 
@@ -50,6 +50,8 @@ pub struct EmbedderState {
     run: Run,
     origin: Option<Origin>,
     collecting: Collecting,
+    /// Files are read once for each start of the actor: it takes a while, and nobody else writes them.
+    checked: FilesChecked,
     waiting: Vec<RpcReplyPort<()>>,
     served_by_run: Vec<RpcReplyPort<()>>,
 }
@@ -89,6 +91,7 @@ impl Actor for EmbedderActor {
             run: Run::Idle,
             origin: None,
             collecting: Collecting::No,
+            checked: FilesChecked::No,
             waiting: Vec::new(),
             served_by_run: Vec::new(),
         })
@@ -151,8 +154,9 @@ impl EmbedderState {
         self.run = Run::Going;
         self.served_by_run.append(&mut self.waiting);
         let (me, work, origin) = (me.clone(), self.arguments.work.clone(), self.origin.clone());
+        let checked = std::mem::replace(&mut self.checked, FilesChecked::Yes);
         tokio::spawn(async move {
-            let (origin, outcome) = work.run(origin).await;
+            let (origin, outcome) = work.run(origin, checked).await;
             let _ = me.send_message(EmbedderMessage::Done { origin, outcome });
         });
     }

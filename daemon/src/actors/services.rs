@@ -41,6 +41,7 @@ use crate::app::pause::PauseSwitch;
 use crate::app::sentences::Sentences;
 use crate::app::settings::{CurrentRedactor, Settings, SettingsFiles};
 use crate::app::transcript_replies::TranscriptReplies;
+use crate::app::vector_files::VectorFiles;
 use crate::app::welcome::Welcome;
 use crate::compression::Compressor;
 use crate::config::{Config, Loaded, Subscription};
@@ -64,6 +65,7 @@ pub struct DaemonSetup {
     pub index_folder: PathBuf,
     /// Where sentence models are installed.
     pub models_folder: PathBuf,
+    pub vectors_folder: PathBuf,
     /// Empty if the start did not open the database.
     pub first_connection: FirstConnection,
     pub spool: Spool,
@@ -135,11 +137,12 @@ impl Services {
             // An indexer that is not running checks the index at its start.
             let _ = suspect.send(IndexerMessage::Suspect);
         };
+        let sentences = Sentences::new(readers.clone(), VectorFiles::new(setup.vectors_folder.clone()));
         let stored = StoredDocuments { readers: readers.clone(), agents: setup.agents };
         let context_lookup = ContextLookup {
             agents: setup.agents,
             readers: readers.clone(),
-            index: IndexHandle::new(stored, Sentences::new(readers.clone()), on_suspicion),
+            index: IndexHandle::new(stored, sentences.clone(), on_suspicion),
             ancestry: Ancestry::default(),
             welcome: setup.welcome.clone(),
             settings,
@@ -152,6 +155,7 @@ impl Services {
             database: setup.database.clone(),
             backups: setup.backups.clone(),
             backing_up: BackingUp::default(),
+            sentences,
         };
         Self {
             agents: setup.agents,

@@ -63,6 +63,7 @@ impl Tree {
             welcome: Welcome::new(home.path()),
             index_folder: paths.index_dir(),
             models_folder: paths.models_dir(),
+            vectors_folder: paths.vectors_dir(),
             first_connection: FirstConnection::default(),
             spool,
             redactor: Arc::new(Redactor::new(&config.redaction).unwrap()),

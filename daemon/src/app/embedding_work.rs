@@ -16,9 +16,11 @@ use super::clock;
 use super::documents::embedded;
 use super::ports::{WriteFailed, Writer};
 use super::sentences::{ModelState, Sentences};
+use super::vector_files::MakeError;
 use crate::agents::Agents;
 use crate::config::EmbeddingPolicy;
 use crate::embedding::{EmbedError, Embedder, InstalledModels, ModelError, ModelHash, Purpose, Reach, pack};
+use crate::faults::{self, Point};
 use crate::memory::budget::Prices;
 use crate::memory::document::DocumentKey;
 use crate::memory::ids::{JobId, ProjectRow};
@@ -27,12 +29,16 @@ use crate::providers::ledger::Ledger;
 use crate::providers::{
     Backend, CallError, CallGuard, CallSettings, Payer, ProviderError, ProviderSetupError,
 };
-use crate::store::{self, DocumentRow, Readers, RemoveOtherVectors, StoreError, StoreVectors, VectorsStored};
+use crate::store::{
+    self, DocumentRow, DropVectorFiles, Readers, RemoveOtherVectors, StoreError, StoreVectors, VectorsStored,
+};
 
 /// Documents whose passages a model is given at once.
 const AT_ONCE: u32 = 8;
 /// Passages of one request to another server.
 const MOST_TEXTS: usize = 64;
+/// Documents after whose vectors the files of vectors are looked at.
+const LOOK_AFTER: usize = 1_024;
 /// The longest that a person waits for the vector of a question from another server.
 const QUESTION_WITHIN: Duration = Duration::from_millis(500);
 /// Of calls for several projects: the budget of the day pays for them, and no project's.
@@ -71,8 +77,17 @@ pub enum EmbeddingError {
     Write(#[from] WriteFailed),
     #[error(transparent)]
     Model(#[from] EmbedError),
+    #[error(transparent)]
+    File(#[from] MakeError),
     #[error("the thread that makes vectors panicked")]
     Panicked,
+}
+
+/// Whether the files of vectors were read and found as they were written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FilesChecked {
+    Yes,
+    No,
 }
 
 /// A document that is ready for the model.
@@ -88,17 +103,50 @@ impl<W: Writer> EmbeddingWork<W> {
     ///
     /// # Errors
     /// When the store or the model fails. What was done until then stays.
-    pub async fn run(self, known: Option<Origin>) -> (Option<Origin>, Result<(), EmbeddingError>) {
+    pub async fn run(
+        self,
+        known: Option<Origin>,
+        checked: FilesChecked,
+    ) -> (Option<Origin>, Result<(), EmbeddingError>) {
         let this = self.clone();
         let origin = match tokio::task::spawn_blocking(move || this.read_model(known)).await {
             Ok(origin) => origin,
             Err(_) => return (None, Err(EmbeddingError::Panicked)),
         };
-        let outcome = match self.remove_other_vectors().await {
-            Ok(()) => self.make_missing_vectors().await,
-            Err(error) => Err(error),
-        };
-        (origin, outcome)
+        (origin, self.work(checked).await)
+    }
+
+    async fn work(&self, checked: FilesChecked) -> Result<(), EmbeddingError> {
+        self.remove_other_vectors().await?;
+        if checked == FilesChecked::No {
+            let this = self.clone();
+            for file in blocking(move || Ok(this.sentences.files.damaged(&this.readers)?)).await? {
+                tracing::warn!("a file of vectors is missing or damaged; it is made again");
+                self.writer.write(DropVectorFiles::Of(file)).await?;
+            }
+        }
+        let made = self.make_missing_vectors().await;
+        // Also without a model: the files of an earlier one go.
+        self.renew_files().await?;
+        made
+    }
+
+    /// Makes the files anew that lack much or hold much that is gone, and removes those that are no longer used.
+    async fn renew_files(&self) -> Result<(), EmbeddingError> {
+        let _alone = self.sentences.files.alone().await;
+        if let Some(model) = self.sentences.embedder().map(|embedder| embedder.model()) {
+            let this = self.clone();
+            let outdated = move || Ok(this.readers.read(|db| store::outdated_vector_files(db, &model.0))?);
+            for project in blocking(outdated).await? {
+                let this = self.clone();
+                let made = blocking(move || Ok(this.sentences.files.make(&this.readers, model, project)?));
+                let made = made.await?;
+                faults::reach(Point::VectorFile);
+                self.writer.write(made).await?;
+            }
+        }
+        let this = self.clone();
+        blocking(move || Ok(this.sentences.files.sweep(&this.readers)?)).await
     }
 
     /// Returns where the model in use was read from.
@@ -151,7 +199,8 @@ impl<W: Writer> EmbeddingWork<W> {
             ModelState::Unusable { .. } => return Ok(()),
         };
         let readers = self.readers.clone();
-        let others = read(move || readers.read(|db| store::has_other_vectors(db, model.as_ref()))).await?;
+        let others =
+            blocking(move || Ok(readers.read(|db| store::has_other_vectors(db, model.as_ref()))?)).await?;
         if others {
             while self.writer.write(RemoveOtherVectors { model }).await? > 0 {}
         }
@@ -161,13 +210,19 @@ impl<W: Writer> EmbeddingWork<W> {
     async fn make_missing_vectors(&self) -> Result<(), EmbeddingError> {
         let Some(embedder) = self.sentences.embedder() else { return Ok(()) };
         let model = embedder.model();
+        let mut since_looked = 0;
         loop {
             let begun = Instant::now();
             let (this, asked) = (self.clone(), Arc::clone(&embedder));
-            let made = tokio::task::spawn_blocking(move || this.next_vectors(asked.as_ref())).await;
             let mut stored = 0;
-            for operation in made.map_err(|_| EmbeddingError::Panicked)?? {
+            for operation in blocking(move || this.next_vectors(asked.as_ref())).await? {
                 stored += usize::from(self.writer.write(operation).await? == VectorsStored::Yes);
+                faults::reach(Point::Vectors);
+            }
+            since_looked += stored;
+            if since_looked >= LOOK_AFTER {
+                since_looked = 0;
+                self.renew_files().await?;
             }
             // Nothing is left, or it changes faster than it is read: the next run looks at it again.
             if stored == 0 || self.sentences.embedder().is_none_or(|now| now.model() != model) {
@@ -204,17 +259,19 @@ impl<W: Writer> EmbeddingWork<W> {
             let own: Vec<Vec<f32>> = vectors.by_ref().take(passages.len()).collect();
             // The place of a vector says whose it is, so all passages of a text have one or none.
             let is_whole = own.iter().all(|vector| !vector.is_empty());
+            let dimensions = if is_whole { own.first().map_or(0, Vec::len) } else { 0 };
             let packed = own.iter().filter(|_| is_whole).flat_map(|vector| pack(vector)).collect();
-            StoreVectors { key, seen: row, model: model.0, packed }
+            let dimensions = u32::try_from(dimensions).unwrap_or_default();
+            StoreVectors { key, seen: row, model: model.0, dimensions, packed }
         });
         Ok(packed.collect())
     }
 }
 
-async fn read<T: Send + 'static>(
-    query: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, EmbeddingError> + Send + 'static,
 ) -> Result<T, EmbeddingError> {
-    Ok(tokio::task::spawn_blocking(query).await.map_err(|_| EmbeddingError::Panicked)??)
+    tokio::task::spawn_blocking(work).await.map_err(|_| EmbeddingError::Panicked)?
 }
 
 /// A model on another server. Each call is paid for and guarded like any other.

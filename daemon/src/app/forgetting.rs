@@ -1,7 +1,7 @@
 //! Forgetting: removes rows, and their text from every other place.
 //!
 //! The rows go first, in one commit. From then on they are neither found nor injected, and no write in flight brings
-//! them back. Then come the copies: the spool, the index, the pages of the database, its backups, and damaged databases
+//! them back. Then come the copies: the spool, the index, the files of vectors, the pages of the database, its backups, and damaged databases
 //! that were set aside. Events in the spool are stored before the preview is shown. Unreadable spool files are counted;
 //! they are removed if they name a matching session or the user asks for it. Backups and damaged files cannot be
 //! cleaned row by row, so they are removed, and a new backup is made. A place that could not be cleaned is reported,
@@ -18,10 +18,14 @@ use tokio::time::Instant;
 
 use super::clock;
 use super::ports::{Ports, WriteFailed, Writer};
+use super::sentences::Sentences;
+use super::vector_files::MakeError;
+use crate::faults::{self, Point};
 use crate::memory::ids::{SessionKey, Timestamp};
 use crate::memory::order::Order;
 use crate::store::{
-    self, Criteria, Forget, Forgotten, Readers, Selection, TracesRemoved, Unreadable, has_all_words,
+    self, Criteria, DropVectorFiles, Forget, Forgotten, Readers, Selection, TracesRemoved, Unreadable,
+    has_all_words,
 };
 
 /// If draining takes longer, the remaining spool files are examined as they are.
@@ -41,6 +45,7 @@ pub struct Forgetting<P> {
     pub database: PathBuf,
     pub backups: PathBuf,
     pub backing_up: BackingUp,
+    pub sentences: Sentences,
 }
 
 /// Held while copies of the database are made or removed. A copy that was begun before forgetting must not be finished
@@ -58,6 +63,17 @@ pub enum ForgetError {
     Spool(#[from] std::io::Error),
     #[error("removed, but traces may remain in {}", .0.join(" and "))]
     TracesLeft(Vec<&'static str>),
+}
+
+/// Why files of vectors may be left.
+#[derive(Debug, thiserror::Error)]
+enum VectorsLeft {
+    #[error(transparent)]
+    Write(#[from] WriteFailed),
+    #[error(transparent)]
+    Files(#[from] MakeError),
+    #[error("the thread that removes them panicked")]
+    Panicked,
 }
 
 /// What to forget.
@@ -157,6 +173,10 @@ impl<P: Ports> Forgetting<P> {
             tracing::error!(%error, "the index may contain forgotten data");
             left.push("the index");
         }
+        if let Err(error) = self.clean_vectors().await {
+            tracing::error!(%error, "files of vectors may contain forgotten data");
+            left.push("the files of vectors");
+        }
         if let Err(error) = self.ports.writer().rewrite().await {
             tracing::error!(%error, "free pages of the database may contain forgotten data");
             left.push("free pages of the database");
@@ -168,6 +188,19 @@ impl<P: Ports> Forgetting<P> {
             return Err(ForgetError::TracesLeft(left));
         }
         self.ports.writer().write(TracesRemoved).await?;
+        Ok(())
+    }
+
+    /// The rows are gone. So go the files that may hold them; they are made again of what is left.
+    async fn clean_vectors(&self) -> Result<(), VectorsLeft> {
+        let _alone = self.sentences.files.alone().await;
+        self.ports.writer().write(DropVectorFiles::WithGone).await?;
+        faults::reach(Point::VectorFilesDropped);
+        self.sentences.drop_kept();
+        let (readers, files) = (self.readers.clone(), self.sentences.files.clone());
+        tokio::task::spawn_blocking(move || files.sweep(&readers))
+            .await
+            .map_err(|_| VectorsLeft::Panicked)??;
         Ok(())
     }
 

@@ -7,6 +7,7 @@
 
 pub mod clock;
 pub mod bus;
+pub mod vector_files;
 pub mod sentences;
 pub mod index_handle;
 pub mod pause;

@@ -1,18 +1,24 @@
 //! The vectors of texts, as searches use them: the model that is in use, and the vectors of the projects that were
 //! searched last.
 //!
-//! A search never waits for a model to be read, and goes on without vectors whenever there are none.
+//! The vectors of a project are those of its file, without what is gone, and the rows that came after it. A search never
+//! waits for a model to be read, and goes on without vectors whenever there are none.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use crate::embedding::{Embedder, ModelHash, Purpose, Reach};
+use super::vector_files::VectorFiles;
+use crate::embedding::{Compared, Embedder, ModelHash, Purpose, Reach};
 use crate::memory::ids::{ProjectKey, ProjectRow};
-use crate::search::meaning::{Cosines, Question, Vectors};
+use crate::search::meaning::{Cosines, Vectors};
 use crate::search::request::{Request, Scope};
-use crate::store::{self, Readers, StoreError, VectorCount};
+use crate::search::vector_file::VectorFile;
+use crate::search::vectors::Rows;
+use crate::store::{self, Readers, StoreError, VectorFileRow, VectorState};
 
-/// Projects whose vectors are kept in memory.
-const MOST_PROJECTS: usize = 4;
+/// Projects whose newest rows are kept in memory.
+const MOST_PROJECTS: usize = 8;
+/// Rows of a project that are not in its file yet. There are more only until the first file is made.
+const MOST_ROWS: u32 = 8_192;
 /// Bytes of a question that are read.
 const LONGEST_QUESTION: usize = 2_000;
 
@@ -29,6 +35,7 @@ pub enum Patience {
 #[derive(Clone)]
 pub struct Sentences {
     readers: Readers,
+    pub files: VectorFiles,
     state: Arc<RwLock<ModelState>>,
     kept: Arc<Mutex<Vec<Kept>>>,
 }
@@ -50,22 +57,33 @@ pub enum ModelState {
     Ready(Arc<dyn Embedder>),
 }
 
-/// The vectors of a project, or of all.
+/// The vectors of a project.
+#[derive(Clone)]
 struct Kept {
+    /// Of which database.
+    generation: u64,
     model: ModelHash,
-    project: Option<ProjectRow>,
-    count: VectorCount,
-    vectors: Arc<Vectors>,
+    project: ProjectRow,
+    /// What the database names, and what was mapped of it.
+    file: Option<(VectorFileRow, Option<Arc<VectorFile>>)>,
+    /// The rows after those of the file, up to this id.
+    rows: Rows,
+    newest: i64,
 }
 
 impl Sentences {
-    pub fn new(readers: Readers) -> Self {
-        Self { readers, state: Arc::default(), kept: Arc::default() }
+    pub fn new(readers: Readers, files: VectorFiles) -> Self {
+        Self { readers, files, state: Arc::default(), kept: Arc::default() }
     }
 
     /// Uses this model from now on. What is known of another one is dropped.
     pub fn set(&self, state: ModelState) {
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = state;
+        self.drop_kept();
+    }
+
+    /// Lets go of all files and rows.
+    pub fn drop_kept(&self) {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
@@ -81,7 +99,7 @@ impl Sentences {
     }
 
     /// The question's vector, and those of the searched documents. `None`: search without.
-    pub fn for_request(&self, request: &Request, patience: Patience) -> Option<(Question, Arc<Vectors>)> {
+    pub fn for_request(&self, request: &Request, patience: Patience) -> Option<(Compared, Vectors)> {
         self.for_text(&request.query.wanted_text(), &request.scope, patience)
     }
 
@@ -92,7 +110,7 @@ impl Sentences {
         Some(vectors.cosines(&question))
     }
 
-    fn for_text(&self, text: &str, scope: &Scope, patience: Patience) -> Option<(Question, Arc<Vectors>)> {
+    fn for_text(&self, text: &str, scope: &Scope, patience: Patience) -> Option<(Compared, Vectors)> {
         let embedder = self.embedder()?;
         if patience == Patience::Hook && embedder.reach() == Reach::Elsewhere {
             return None;
@@ -110,62 +128,94 @@ impl Sentences {
         embedder: &dyn Embedder,
         text: &str,
         scope: &Scope,
-    ) -> Result<Option<(Question, Arc<Vectors>)>, String> {
+    ) -> Result<Option<(Compared, Vectors)>, String> {
         let said = |error: StoreError| error.to_string();
-        let project = match scope {
-            Scope::Everything => None,
+        let model = embedder.model();
+        let projects = match scope {
+            Scope::Everything => self.readers.read(|db| store::projects_with_vectors(db, &model.0)),
             Scope::Project(key) => {
                 let found = self.readers.read(|db| store::find_project(db, std::slice::from_ref(key)));
-                match found.map_err(said)? {
-                    Some(project) => Some(project.row),
-                    None => return Ok(None),
-                }
+                found.map(|found| found.into_iter().map(|project| project.row).collect())
             }
         };
-        let model = embedder.model();
-        let count = self.readers.read(|db| store::vector_count(db, &model.0, project)).map_err(said)?;
-        if count.rows == 0 {
+        let mut vectors = Vec::new();
+        for project in projects.map_err(said)? {
+            vectors.extend(self.of_project(model, project).map_err(said)?);
+        }
+        if vectors.is_empty() {
             return Ok(None);
         }
         let made =
             embedder.embed(&[text.to_owned()], Purpose::Question).map_err(|error| error.to_string())?;
         let Some(question) = made.first() else { return Ok(None) };
-        let vectors = self.vectors(model, project, count, question.len()).map_err(said)?;
-        Ok(Some((Question::new(question), vectors)))
+        let mut all = Vectors::new(question.len());
+        for (kept, gone) in vectors {
+            if let Some((_, Some(file))) = kept.file {
+                all.add_file(file, Arc::clone(&gone));
+            }
+            all.add_rows(&kept.rows, gone);
+        }
+        Ok(Some((Compared::new(question), all)))
     }
 
-    /// The vectors of a project. Only new ones are read if no others have changed.
-    fn vectors(
+    /// The vectors of a project, and the ids of those that are gone. Only new rows are read.
+    fn of_project(
         &self,
         model: ModelHash,
-        project: Option<ProjectRow>,
-        count: VectorCount,
-        dimensions: usize,
-    ) -> Result<Arc<Vectors>, StoreError> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = kept.iter().position(|it| it.model == model && it.project == project);
-        let mut known = place.map(|place| kept.remove(place));
-        let (after, rows) = known.as_ref().map_or((0, 0), |it| (it.count.newest, it.count.rows));
-        let mut newer = Vec::new();
-        if known.as_ref().is_none_or(|it| it.count != count) {
-            newer = self.readers.read(|db| store::vectors_after(db, &model.0, project, after))?;
-            if known.is_some() && rows + newer.len() as i64 != count.rows {
-                // Some were removed or replaced.
-                known = None;
-                newer = self.readers.read(|db| store::vectors_after(db, &model.0, project, 0))?;
+        project: ProjectRow,
+    ) -> Result<Option<(Kept, Arc<[i64]>)>, StoreError> {
+        let generation = self.readers.generation();
+        let known = self.take_kept(model, project).filter(|known| known.generation == generation);
+        let (mut kept, state) = self.readers.read(|db| {
+            // What is gone, and which file it is gone from, must be of the same moment.
+            let snapshot = db.unchecked_transaction()?;
+            let state = store::vector_state(&snapshot, &model.0, project)?;
+            let mut kept = match known
+                .filter(|known| known.file.as_ref().map(|(file, _)| file) == state.file.as_ref())
+            {
+                Some(known) => known,
+                None => self.begin((generation, model), project, &state),
+            };
+            if state.newest > kept.newest {
+                let newer = store::newest_vectors(&snapshot, &model.0, project, (kept.newest, MOST_ROWS))?;
+                for row in newer {
+                    kept.rows.add(row.id, row.key, (row.dimensions as usize, &row.packed));
+                }
             }
-        }
-        let read = VectorCount {
-            rows: newer.len() as i64 + known.as_ref().map_or(0, |it| it.count.rows),
-            newest: newer.last().map_or(count.newest, |row| row.id),
-        };
-        let mut vectors = known.map_or_else(|| Arc::new(Vectors::new(dimensions)), |it| it.vectors);
-        if !newer.is_empty() {
-            let growing = Arc::make_mut(&mut vectors);
-            newer.iter().for_each(|row| growing.add(row.key, &row.packed));
-        }
-        kept.insert(0, Kept { model, project, count: read, vectors: Arc::clone(&vectors) });
-        kept.truncate(MOST_PROJECTS);
-        Ok(vectors)
+            Ok((kept, state))
+        })?;
+        // The newest of all may be gone.
+        kept.newest = kept.newest.max(state.newest);
+        let mut all = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(0, kept.clone());
+        all.truncate(MOST_PROJECTS);
+        Ok((state.newest > 0).then(|| (kept, state.gone.into())))
+    }
+
+    fn take_kept(&self, model: ModelHash, project: ProjectRow) -> Option<Kept> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = kept.iter().position(|it| it.model == model && it.project == project)?;
+        Some(kept.remove(place))
+    }
+
+    fn begin(&self, (generation, model): (u64, ModelHash), project: ProjectRow, state: &VectorState) -> Kept {
+        let mut newest = 0;
+        let file = state.file.clone().map(|row| {
+            let mapped = if row.newest == 0 { None } else { self.map(&row, model) };
+            if mapped.is_some() {
+                newest = row.newest;
+            }
+            (row, mapped)
+        });
+        Kept { generation, model, project, file, rows: Rows::default(), newest }
+    }
+
+    /// `None`: the rows are read instead, as many as may be, until the file is made anew.
+    fn map(&self, file: &VectorFileRow, model: ModelHash) -> Option<Arc<VectorFile>> {
+        let opened = self.files.open(file, model);
+        opened
+            .inspect_err(|error| tracing::warn!(%error, "a search reads vectors from the database"))
+            .ok()
+            .map(Arc::new)
     }
 }

@@ -1,7 +1,7 @@
 //! Sentence embeddings: a text becomes a vector, and texts of similar meaning become similar vectors.
 //!
 //! [`Model`] is a small encoder that runs here, read from a folder. [`Embedder`] is what the rest of the program knows
-//! of it, and of a model that runs somewhere else. A stored vector is a [`Packed`] one.
+//! of it, and of a model that runs somewhere else. A stored vector is a packed one ([`pack`]).
 //!
 //! **Invariant:** nothing here touches the store or a clock, and the same text always has the same vector.
 
@@ -15,7 +15,7 @@ use std::fmt;
 
 pub use installed::{InstallError, InstalledModel, InstalledModels, is_model_name};
 pub use model_folder::{FILES, Model, ModelError, ModelFacts, fingerprint};
-pub use vector::{Packed, cosine, pack, unpack};
+pub use vector::{Compared, pack, packed_bytes};
 
 /// Names a model by the content of its files, or by its address if it runs somewhere else. Vectors of different models
 /// cannot be compared.

@@ -5,13 +5,12 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ndarray::{Array1, Array2, Axis, concatenate};
 use safetensors::{Dtype, SafeTensors};
 use serde::Deserialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::encoder::{Encoder, Layer, Linear, Norm, Pooling, Shape};
+use super::encoder::{Bytes, Encoder, Layer, Linear, Norm, Pooling, Shape};
 use super::wordpiece::{Case, WordPiece};
 use super::{EmbedError, Embedder, ModelHash, Purpose, Reach};
 
@@ -277,7 +276,8 @@ fn shape(config: &WrittenConfig) -> Result<Shape, ModelError> {
     if shape.heads == 0 || shape.dimensions == 0 || !shape.dimensions.is_multiple_of(shape.heads) {
         return refuse(format!("{} dimensions cannot be shared by {} heads", shape.dimensions, shape.heads));
     }
-    if shape.positions < 2 || shape.layers > 48 || shape.dimensions > 4_096 {
+    let is_small = shape.layers <= 48 && shape.dimensions <= 4_096 && (1..=16_384).contains(&shape.inner);
+    if shape.positions < 2 || !is_small {
         return refuse("its sizes are not those of a small encoder".to_owned());
     }
     Ok(shape)
@@ -347,51 +347,37 @@ impl Tensors<'_> {
         Ok(words.iter().map(|word| f32::from_le_bytes(*word)).collect())
     }
 
-    fn vector(&self, name: &str, length: usize) -> Result<Array1<f32>, ModelError> {
-        Ok(Array1::from_vec(self.values(name, &[length])?))
+    fn bytes(&self, name: &str, rows: usize, columns: usize) -> Result<Bytes, ModelError> {
+        Ok(Bytes::new(&self.values(name, &[rows, columns])?, columns))
     }
 
-    fn matrix(&self, name: &str, rows: usize, columns: usize) -> Result<Array2<f32>, ModelError> {
-        let values = self.values(name, &[rows, columns])?;
-        Array2::from_shape_vec((rows, columns), values).map_err(|error| unfit(WEIGHTS, error))
-    }
-
-    fn linear(&self, name: &str, rows: usize, columns: usize) -> Result<Linear, ModelError> {
-        Ok(Linear {
-            weight: self
-                .matrix(&format!("{name}.weight"), rows, columns)?
-                .reversed_axes()
-                .as_standard_layout()
-                .into_owned(),
-            bias: self.vector(&format!("{name}.bias"), rows)?,
-        })
+    /// The outputs of several parts, one after the other.
+    fn linear(&self, names: &[String], outputs: usize, inputs: usize) -> Result<Linear, ModelError> {
+        let (mut weight, mut bias) = (Bytes::new(&[], inputs), Vec::new());
+        for name in names {
+            weight.append(self.bytes(&format!("{name}.weight"), outputs, inputs)?);
+            bias.extend(self.values(&format!("{name}.bias"), &[outputs])?);
+        }
+        Ok(Linear::new(weight, bias))
     }
 
     fn norm(&self, name: &str, length: usize) -> Result<Norm, ModelError> {
         Ok(Norm {
-            weight: self.vector(&format!("{name}.weight"), length)?,
-            bias: self.vector(&format!("{name}.bias"), length)?,
+            weight: self.values(&format!("{name}.weight"), &[length])?,
+            bias: self.values(&format!("{name}.bias"), &[length])?,
         })
     }
 
     fn layer(&self, number: usize, shape: Shape) -> Result<Layer, ModelError> {
         let Shape { dimensions, inner, .. } = shape;
         let name = |part: &str| format!("encoder.layer.{number}.{part}");
-        let square = |part: &str| self.linear(&name(part), dimensions, dimensions);
-        let parts =
-            [square("attention.self.query")?, square("attention.self.key")?, square("attention.self.value")?];
-        let weights = parts.each_ref().map(|part| part.weight.view());
-        let biases = parts.each_ref().map(|part| part.bias.view());
-        let joined = |error| unfit(WEIGHTS, error);
+        let attention = ["query", "key", "value"].map(|part| name(&format!("attention.self.{part}")));
         Ok(Layer {
-            attention: Linear {
-                weight: concatenate(Axis(1), &weights).map_err(joined)?,
-                bias: concatenate(Axis(0), &biases).map_err(joined)?,
-            },
-            attention_out: square("attention.output.dense")?,
+            attention: self.linear(&attention, dimensions, dimensions)?,
+            attention_out: self.linear(&[name("attention.output.dense")], dimensions, dimensions)?,
             attention_norm: self.norm(&name("attention.output.LayerNorm"), dimensions)?,
-            widen: self.linear(&name("intermediate.dense"), inner, dimensions)?,
-            narrow: self.linear(&name("output.dense"), dimensions, inner)?,
+            widen: self.linear(&[name("intermediate.dense")], inner, dimensions)?,
+            narrow: self.linear(&[name("output.dense")], dimensions, inner)?,
             norm: self.norm(&name("output.LayerNorm"), dimensions)?,
         })
     }
@@ -402,12 +388,14 @@ fn encoder(bytes: &[u8], shape: Shape, epsilon: f32, pooling: Pooling) -> Result
     let is_part = tensors.names().iter().any(|name| name.starts_with("bert."));
     let tensors = Tensors { tensors, prefix: if is_part { "bert." } else { "" } };
     let Shape { dimensions, pieces, positions, .. } = shape;
-    let types = tensors.matrix("embeddings.token_type_embeddings.weight", 2, dimensions)?;
-    let mut places = tensors.matrix("embeddings.position_embeddings.weight", positions, dimensions)?;
-    places += &types.row(0);
+    let types = tensors.values("embeddings.token_type_embeddings.weight", &[2, dimensions])?;
+    let mut places = tensors.values("embeddings.position_embeddings.weight", &[positions, dimensions])?;
+    for row in places.chunks_exact_mut(dimensions) {
+        row.iter_mut().zip(&types).for_each(|(place, kind)| *place += kind);
+    }
     Ok(Encoder {
         shape,
-        pieces: tensors.matrix("embeddings.word_embeddings.weight", pieces, dimensions)?,
+        pieces: tensors.bytes("embeddings.word_embeddings.weight", pieces, dimensions)?,
         positions: places,
         norm: tensors.norm("embeddings.LayerNorm", dimensions)?,
         layers: (0..shape.layers).map(|number| tensors.layer(number, shape)).collect::<Result<_, _>>()?,

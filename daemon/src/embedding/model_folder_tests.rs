@@ -27,7 +27,8 @@ fn check(model: &Model, golden: &str) {
         let found = model.vector(&text);
         let dot: f32 = expected.iter().zip(&found).map(|(a, b)| a * b).sum();
         let length = expected.iter().map(|value| value * value).sum::<f32>().sqrt();
-        assert!(dot / length > 0.999, "{text:?}: {}", dot / length);
+        // The reference has weights of 32 bits, and here they have 8.
+        assert!(dot / length > 0.995, "{text:?}: {}", dot / length);
     }
 }
 

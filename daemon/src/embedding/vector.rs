@@ -1,20 +1,20 @@
 //! Vectors as they are stored: one signed byte for each dimension, and a scale. The error of a cosine is below 0.01.
 
-/// A vector in the form in which it is compared.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Packed<'a> {
-    pub scale: f32,
-    pub values: &'a [i8],
-}
+use fearless_simd::{Level, dispatch};
 
 /// Bytes of the scale, before those of the dimensions.
 const SCALE: usize = 4;
+
+/// How many bytes a packed vector has.
+pub const fn packed_bytes(dimensions: usize) -> usize {
+    SCALE + dimensions
+}
 
 /// A vector as bytes: the scale in little endian, then one byte for each dimension.
 pub fn pack(vector: &[f32]) -> Vec<u8> {
     let most = vector.iter().fold(0.0_f32, |most, value| most.max(value.abs()));
     let scale = if most > 0.0 && most.is_finite() { most / 127.0 } else { 0.0 };
-    let mut bytes = Vec::with_capacity(SCALE + vector.len());
+    let mut bytes = Vec::with_capacity(packed_bytes(vector.len()));
     bytes.extend(scale.to_le_bytes());
     bytes.extend(vector.iter().map(|value| {
         let whole = if scale > 0.0 { (value / scale).round() as i8 } else { 0 };
@@ -23,18 +23,47 @@ pub fn pack(vector: &[f32]) -> Vec<u8> {
     bytes
 }
 
-/// Reads packed vectors of `dimensions` that follow each other. What is left over is ignored.
-pub fn unpack(bytes: &[u8], dimensions: usize) -> impl Iterator<Item = (f32, Vec<i8>)> {
-    bytes.chunks_exact(SCALE + dimensions).filter_map(|one| {
-        let (scale, values) = one.split_first_chunk::<SCALE>()?;
-        Some((f32::from_le_bytes(*scale), values.iter().map(|byte| byte.cast_signed()).collect()))
-    })
+/// A vector with which many others are compared.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Compared {
+    scale: f32,
+    values: Vec<i16>,
 }
 
-/// The cosine of the angle between two vectors of length 1.
-pub fn cosine(a: Packed<'_>, b: Packed<'_>) -> f32 {
-    let sum: i32 = a.values.iter().zip(b.values).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum();
-    sum as f32 * a.scale * b.scale
+impl Compared {
+    pub fn new(vector: &[f32]) -> Self {
+        Self::unpack(&pack(vector))
+    }
+
+    /// Of a packed vector.
+    pub fn unpack(packed: &[u8]) -> Self {
+        let Some((scale, values)) = packed.split_first_chunk::<SCALE>() else { return Self::default() };
+        let values = values.iter().map(|byte| byte.cast_signed().into()).collect();
+        Self { scale: f32::from_le_bytes(*scale), values }
+    }
+
+    pub fn dimensions(&self) -> usize {
+        self.values.len()
+    }
+
+    /// The cosine of the angle between this vector and each of `records`, all of length 1. A record is `head` bytes and
+    /// then a packed vector of as many dimensions; what is left over is ignored.
+    pub fn cosines(&self, records: &[u8], head: usize) -> Vec<f32> {
+        let mut cosines = Vec::with_capacity(records.len() / (head + packed_bytes(self.dimensions())));
+        dispatch!(Level::new(), _simd => self.compare(records, head, &mut cosines));
+        cosines
+    }
+
+    #[inline(always)]
+    fn compare(&self, records: &[u8], head: usize, cosines: &mut Vec<f32>) {
+        for record in records.chunks_exact(head + packed_bytes(self.dimensions())) {
+            let packed = record.get(head..).and_then(<[u8]>::split_first_chunk::<SCALE>);
+            let Some((scale, values)) = packed else { return };
+            let products =
+                self.values.iter().zip(values).map(|(a, b)| i32::from(*a) * i32::from(b.cast_signed()));
+            cosines.push(products.sum::<i32>() as f32 * self.scale * f32::from_le_bytes(*scale));
+        }
+    }
 }
 
 #[cfg(test)]
@@ -49,23 +78,26 @@ mod tests {
     }
 
     #[test]
-    fn several_vectors_follow_each_other() {
-        let bytes = [pack(&[1.0, -0.5]), pack(&[0.0, 0.0]), vec![1]].concat();
-        let read: Vec<_> = unpack(&bytes, 2).collect();
-        assert_eq!(read, [(1.0 / 127.0, vec![127, -64]), (0.0, vec![0, 0])]);
-        assert_eq!(unpack(&pack(&[f32::NAN, f32::INFINITY]), 2).count(), 1);
+    fn records_follow_each_other() {
+        let record = |vector: &[f32]| [vec![9; 3], pack(vector)].concat();
+        let records = [record(&[1.0, 0.0]), record(&[0.0, -1.0]), record(&[0.0, 0.0]), vec![1; 8]].concat();
+        let asked = Compared::new(&[0.6, 0.8]);
+        let cosines: Vec<_> =
+            asked.cosines(&records, 3).iter().map(|it| (it * 10.0).round() as i32).collect();
+        assert_eq!((cosines, asked.dimensions()), (vec![6, -8, 0], 2));
+        assert_eq!(pack(&[1.0, -0.5])[SCALE..], [127, 192]);
+        assert_eq!(Compared::new(&[f32::NAN, f32::INFINITY]).cosines(&records, 3).len(), 3);
+        assert_eq!(Compared::unpack(&[1, 2]).dimensions(), 0);
     }
 
     proptest! {
         #[test]
         fn a_packed_cosine_is_close(
-            a in proptest::collection::vec(-1.0f32..1.0, 64), b in proptest::collection::vec(-1.0f32..1.0, 64),
+            a in proptest::collection::vec(-1.0f32..1.0, 67), b in proptest::collection::vec(-1.0f32..1.0, 67),
         ) {
             let (a, b) = (unit(&a), unit(&b));
             let exact: f32 = a.iter().zip(&b).map(|(a, b)| a * b).sum();
-            let (packed_a, packed_b) = (pack(&a), pack(&b));
-            let (a, b) = (unpack(&packed_a, 64).next().unwrap(), unpack(&packed_b, 64).next().unwrap());
-            let found = cosine(Packed { scale: a.0, values: &a.1 }, Packed { scale: b.0, values: &b.1 });
+            let found = Compared::new(&a).cosines(&pack(&b), 0)[0];
             prop_assert!((exact - found).abs() < 0.01, "{exact} against {found}");
         }
     }

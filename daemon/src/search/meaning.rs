@@ -1,12 +1,11 @@
 //! Finds candidates by their meaning: the passages whose vectors are close to the question's.
 //!
-//! All vectors of the searched project are compared, because a project has few: a hundred thousand take milliseconds,
-//! and nothing is missed. The conditions of a request are the index's: it says which of the closest fulfil them.
+//! All vectors of the searched projects are compared, because that takes milliseconds, and nothing is missed. The
+//! conditions of a request are the index's: it says which of the closest fulfil them.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use crate::embedding::{Packed, cosine, pack, unpack};
+use crate::embedding::Compared;
 use crate::memory::document::DocumentKey;
 use crate::memory::passage::{PassageKey, PassageMatches};
 use crate::memory::ranking::{Background, Closeness};
@@ -16,87 +15,49 @@ use super::index::Index;
 use super::request::Request;
 use super::source::{CandidateSource, Candidates, Part};
 
+pub use super::vectors::Vectors;
+pub use crate::embedding::Compared as Question;
+
 /// Candidates of one search, unless more hits are asked for.
 const CANDIDATES: usize = 200;
 /// Documents whose conditions are looked at.
 const LOOKED_AT: usize = 2_000;
-
-/// The vectors of the documents of a project, or of all.
-#[derive(Clone, Debug, Default)]
-pub struct Vectors {
-    dimensions: usize,
-    keys: Vec<DocumentKey>,
-    scales: Vec<f32>,
-    /// One after the other.
-    values: Vec<i8>,
-}
+/// Row numbers are told apart by so many of their lowest values before they are looked up.
+const ROWS: usize = 1 << 16;
 
 impl Vectors {
-    pub fn new(dimensions: usize) -> Self {
-        Self { dimensions, ..Self::default() }
+    /// How close each passage is to a prompt; nothing if they are of different models.
+    pub fn cosines(&self, question: &Compared) -> Cosines {
+        let values = self.values(question);
+        let background = Background::of(values.iter().copied().filter(|cosine| !cosine.is_nan()));
+        Cosines { vectors: self.clone(), values, background }
     }
 
-    /// Adds the vectors of a document's passages, as they are stored.
-    pub fn add(&mut self, key: DocumentKey, packed: &[u8]) {
-        for (scale, values) in unpack(packed, self.dimensions) {
-            self.keys.push(key);
-            self.scales.push(scale);
-            self.values.extend(values);
-        }
-    }
-
-    pub fn len(&self) -> usize {
-        self.keys.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.keys.is_empty()
-    }
-
-    /// Bytes of memory.
-    pub fn bytes(&self) -> usize {
-        self.values.len() + self.keys.len() * (size_of::<DocumentKey>() + size_of::<f32>())
-    }
-
-    /// The cosine of each passage and the question; none if they are of different models.
-    pub fn cosines(&self, question: &Question) -> Cosines {
-        let mut cosines = Cosines { background: Background::of(std::iter::empty()), of: HashMap::new() };
-        let mut last: Option<PassageKey> = None;
-        for (document, cosine) in self.each(question) {
-            // The passages of a document follow each other.
-            let part = last.filter(|last| last.document == document).map_or(0, |last| last.part + 1);
-            let key = PassageKey { document, part };
-            last = Some(key);
-            cosines.of.insert(key, cosine);
-        }
-        cosines.background = Background::of(cosines.of.values().copied());
-        cosines
-    }
-
-    /// The document and the cosine of each passage.
-    fn each(&self, question: &Question) -> impl Iterator<Item = (DocumentKey, f32)> {
-        let is_comparable = self.dimensions > 0 && question.values.len() == self.dimensions;
-        let compared = if is_comparable { self.keys.len() } else { 0 };
-        let passages = self.keys.iter().zip(&self.scales).zip(self.values.chunks(self.dimensions.max(1)));
-        passages.take(compared).map(|((key, scale), values)| {
-            let asked = Packed { scale: question.scale, values: &question.values };
-            (*key, cosine(asked, Packed { scale: *scale, values }))
-        })
-    }
-
-    /// Each document that is closer than by chance, the closest first.
-    fn closest(&self, question: &Question) -> Vec<(DocumentKey, Closeness)> {
-        let mut documents: Vec<(DocumentKey, f32)> = Vec::new();
-        for (key, cosine) in self.each(question) {
+    /// The documents that are closer than by chance, the closest first, `most` at most.
+    fn closest(&self, question: &Compared, most: usize) -> Vec<(DocumentKey, Closeness)> {
+        // The number of a record, which says the document, and the closest of the document's passages.
+        let mut documents: Vec<(usize, f32)> = Vec::new();
+        let mut last = None;
+        let cosines = self.values(question);
+        for ((number, cosine), key) in cosines.into_iter().enumerate().zip(self.keys()) {
+            if cosine.is_nan() {
+                continue;
+            }
             // The passages of a document follow each other.
             match documents.last_mut() {
-                Some((last, best)) if *last == key => *best = best.max(cosine),
-                _ => documents.push((key, cosine)),
+                Some((_, best)) if last == Some(key.document) => *best = best.max(cosine),
+                _ => documents.push((number, cosine)),
             }
+            last = Some(key.document);
         }
         let background = Background::of(documents.iter().map(|(_, cosine)| *cosine));
-        let judged = documents.into_iter().map(|(key, cosine)| (key, Closeness { cosine, background }));
-        let mut closest: Vec<_> = judged.filter(|(_, closeness)| closeness.fit() > 0.0).collect();
+        documents.retain(|(_, cosine)| Closeness { cosine: *cosine, background }.fit() > 0.0);
+        let closest = highest(documents.into_iter(), most);
+        let key = |number: usize| self.key(number).map(|key| key.document);
+        let mut closest: Vec<_> = closest
+            .into_iter()
+            .filter_map(|(number, cosine)| Some((key(number)?, Closeness { cosine, background })))
+            .collect();
         closest.sort_unstable_by(|(a_key, a), (b_key, b)| {
             b.cosine.total_cmp(&a.cosine).then_with(|| a_key.cmp(b_key))
         });
@@ -104,60 +65,82 @@ impl Vectors {
     }
 }
 
+/// The `most` highest values with their numbers, in no order.
+fn highest(values: impl Iterator<Item = (usize, f32)>, most: usize) -> Vec<(usize, f32)> {
+    let order = |a: &(usize, f32), b: &(usize, f32)| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0));
+    let mut best: Vec<(usize, f32)> = Vec::new();
+    let mut floor = f32::NEG_INFINITY;
+    let cut = |best: &mut Vec<(usize, f32)>| {
+        if best.len() > most && most > 0 {
+            best.select_nth_unstable_by(most - 1, order);
+        }
+        best.truncate(most);
+    };
+    for (number, value) in values {
+        if value >= floor {
+            best.push((number, value));
+        }
+        // Now and then, so that a value costs little.
+        if best.len() >= 4 * most + 1_024 {
+            cut(&mut best);
+            floor = best.iter().fold(f32::INFINITY, |floor, (_, value)| floor.min(*value));
+        }
+    }
+    cut(&mut best);
+    best
+}
+
 /// How close the passages of a project are to a prompt.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Cosines {
-    of: HashMap<PassageKey, f32>,
+    vectors: Vectors,
+    values: Vec<f32>,
     background: Background,
 }
 
 impl Cosines {
     /// The closest passages, the closest first.
     pub fn closest(&self, most: usize) -> Vec<PassageKey> {
-        let mut all: Vec<(PassageKey, f32)> = self.of.iter().map(|(key, cosine)| (*key, *cosine)).collect();
-        let order =
-            |a: &(PassageKey, f32), b: &(PassageKey, f32)| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0));
-        if most > 0 && most < all.len() {
-            all.select_nth_unstable_by(most - 1, order);
-        }
-        all.truncate(most);
-        all.sort_unstable_by(order);
-        all.into_iter().map(|(key, _)| key).collect()
+        let values = self.values.iter().copied().enumerate().filter(|(_, cosine)| !cosine.is_nan());
+        let mut closest: Vec<_> = highest(values, most)
+            .into_iter()
+            .filter_map(|(number, cosine)| Some((self.vectors.key(number)?, cosine)))
+            .collect();
+        closest.sort_unstable_by(|(a_key, a), (b_key, b)| b.total_cmp(a).then_with(|| a_key.cmp(b_key)));
+        closest.into_iter().map(|(key, _)| key).collect()
     }
 
     /// Says of each match how close it is.
     pub fn note(&self, matches: &mut PassageMatches) {
         matches.background = Some(self.background);
-        for one in &mut matches.matches {
-            one.cosine = self.of.get(&one.key).copied();
+        let place = |row: i64| row.rem_euclid(ROWS as i64) as usize;
+        let mut rows = vec![false; ROWS];
+        let mut wanted: HashMap<PassageKey, Option<f32>> = HashMap::new();
+        for one in &matches.matches {
+            wanted.insert(one.key, None);
+            if let Some(row) = rows.get_mut(place(one.key.document.row)) {
+                *row = true;
+            }
         }
-    }
-}
-
-/// The vector of a question.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Question {
-    scale: f32,
-    values: Vec<i8>,
-}
-
-impl Question {
-    pub fn new(vector: &[f32]) -> Self {
-        Self::packed(&pack(vector), vector.len())
-    }
-
-    /// Of a vector as it is stored.
-    pub fn packed(packed: &[u8], dimensions: usize) -> Self {
-        let (scale, values) = unpack(packed, dimensions).next().unwrap_or_default();
-        Self { scale, values }
+        for (key, cosine) in self.vectors.keys().zip(&self.values) {
+            if !cosine.is_nan()
+                && rows.get(place(key.document.row)) == Some(&true)
+                && let Some(found) = wanted.get_mut(&key)
+            {
+                *found = Some(*cosine);
+            }
+        }
+        for one in &mut matches.matches {
+            one.cosine = wanted.get(&one.key).copied().flatten();
+        }
     }
 }
 
 /// The source for one question.
 pub struct Meaning<'a> {
     pub index: &'a Index,
-    pub question: Question,
-    pub vectors: Arc<Vectors>,
+    pub question: Compared,
+    pub vectors: Vectors,
 }
 
 impl CandidateSource for Meaning<'_> {
@@ -166,8 +149,8 @@ impl CandidateSource for Meaning<'_> {
     }
 
     fn candidates(&self, request: &Request) -> Result<Candidates, IndexError> {
-        let closest = self.vectors.closest(&self.question);
-        let parts = closest.into_iter().take(LOOKED_AT).map(|(key, closeness)| {
+        let closest = self.vectors.closest(&self.question, LOOKED_AT);
+        let parts = closest.into_iter().map(|(key, closeness)| {
             let part = Part {
                 fit: closeness.fit(),
                 relevance: closeness.relevance(),
@@ -187,6 +170,7 @@ impl CandidateSource for Meaning<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::embedding::pack;
     use crate::memory::document::DocumentKind;
 
     fn key(row: i64) -> DocumentKey {
@@ -200,13 +184,13 @@ mod tests {
         vectors.add(key(2), &pack(&[0.8, 0.6]));
         vectors.add(key(3), &[]);
         vectors.add(key(4), &pack(&[0.0, 1.0]));
-        assert_eq!((vectors.len(), vectors.bytes() > 8, vectors.is_empty()), (4, true, false));
-        let closest = vectors.closest(&Question::new(&[1.0, 0.0]));
+        let closest = vectors.closest(&Question::new(&[1.0, 0.0]), 9);
         let found: Vec<_> = closest.iter().map(|(key, it)| (key.row, (it.cosine * 10.0).round())).collect();
         assert_eq!(found, [(1, 10.0), (2, 8.0)]);
+        assert_eq!(vectors.closest(&Question::new(&[1.0, 0.0]), 1)[0].0, key(1));
         // Vectors of another model cannot be compared.
-        assert_eq!(vectors.closest(&Question::new(&[1.0, 0.0, 0.0])), []);
-        assert_eq!(Vectors::new(0).closest(&Question::new(&[])), []);
+        assert_eq!(vectors.closest(&Question::new(&[1.0, 0.0, 0.0]), 9), []);
+        assert_eq!(Vectors::new(0).closest(&Question::new(&[]), 9), []);
     }
 
     #[test]
@@ -217,7 +201,20 @@ mod tests {
         let cosines = vectors.cosines(&Question::new(&[1.0, 0.0]));
         let part = |row, part| PassageKey { document: key(row), part };
         assert_eq!(cosines.closest(2), [part(1, 1), part(2, 0)]);
-        assert_eq!(cosines.closest(9).len(), 3);
+        assert_eq!((cosines.closest(9).len(), cosines.closest(0)), (3, vec![]));
         assert_eq!(vectors.cosines(&Question::new(&[1.0])).closest(9), []);
+    }
+
+    #[test]
+    fn the_highest_of_many_are_found() {
+        let value = |number: usize| ((number * 7_919) % 10_007) as f32;
+        let mut expected: Vec<usize> = (0..10_007).collect();
+        expected.sort_by(|a, b| value(*b).total_cmp(&value(*a)));
+        for most in [1, 40, 2_000] {
+            let found = highest((0..10_007).map(|number| (number, value(number))), most);
+            let mut found: Vec<usize> = found.into_iter().map(|(number, _)| number).collect();
+            found.sort_by(|a, b| value(*b).total_cmp(&value(*a)));
+            assert_eq!(found, expected[..most], "{most}");
+        }
     }
 }

@@ -25,6 +25,7 @@ pub mod edit_distance;
 mod segment;
 mod spelling;
 pub mod tokenizer;
+pub mod vector_file;
 pub mod vocabulary;
 
 #[cfg(test)]
@@ -39,6 +40,8 @@ mod populations;
 mod proximity;
 mod schema;
 mod terms;
+mod vector_record;
+pub(crate) mod vectors;
 mod weights;
 
 pub use error::IndexError;

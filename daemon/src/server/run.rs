@@ -127,6 +127,7 @@ pub async fn run_with(
         welcome: Welcome::new(paths.state_dir()),
         index_folder: paths.index_dir(),
         models_folder: paths.models_dir(),
+        vectors_folder: paths.vectors_dir(),
         first_connection: FirstConnection::new(connection),
         spool,
         config: loaded,

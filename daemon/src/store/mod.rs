@@ -132,8 +132,10 @@ pub use spans::{CallTimes, JobTimes, SessionTimes, TurnTimes, job_times, session
 pub use statistics::{ProjectNotes, Statistics, is_empty, notes_of_project, statistics};
 pub use subagents::{SubagentRow, subagents_of_batch, subagents_of_session};
 pub use vectors::{
-    RemoveOtherVectors, StoreVectors, VectorCount, VectorRow, VectorsStored, count_without_vectors,
-    documents_without_vectors, has_other_vectors, vector_count, vectors_after,
+    DropVectorFiles, RemoveOtherVectors, StoreVectors, UseVectorFile, VectorFileRow, VectorRow, VectorState,
+    VectorsStored, count_vectors, count_without_vectors, documents_without_vectors, has_other_vectors,
+    last_gone_vector, newest_vectors, outdated_vector_files, projects_with_vectors, vector_files,
+    vector_state, vectors_after,
 };
 pub use writes::{
     EventOutcome, IdleEffects, Injection, RetractInjection, Transaction, TrimIndexLog, Unparsed,

@@ -96,8 +96,21 @@ impl<'a> WriteContext<'a> {
 /// Says that a row was written or is gone, so that the index follows. Its vectors are of another text from here on.
 pub(super) fn log(db: &WriteContext<'_>, kind: &str, row: i64) -> Result<(), StoreError> {
     db.prepare_cached("INSERT INTO index_log (kind, row) VALUES (?1, ?2)")?.execute(params![kind, row])?;
-    db.prepare_cached("DELETE FROM vectors WHERE kind = ?1 AND row = ?2")?.execute(params![kind, row])?;
+    remove_vectors(db, kind, row)?;
     db.changes.borrow_mut().documents = true;
+    Ok(())
+}
+
+/// Removes the vectors of a document, and keeps their id in mind for the file that may hold them.
+pub(super) fn remove_vectors(db: &WriteContext<'_>, kind: &str, row: i64) -> Result<(), StoreError> {
+    let mut delete =
+        db.prepare_cached("DELETE FROM vectors WHERE kind = ?1 AND row = ?2 RETURNING project, id")?;
+    let mut removed = delete.query(params![kind, row])?;
+    // There is one row at most, and the statement must run to its end.
+    while let Some(row) = removed.next()? {
+        let gone: (i64, i64) = (row.get(0)?, row.get(1)?);
+        db.prepare_cached("INSERT INTO gone_vectors (project, id) VALUES (?1, ?2)")?.execute(gone)?;
+    }
     Ok(())
 }
 

@@ -268,16 +268,35 @@ CREATE TABLE index_log (
 -- The vectors of a document's passages, one after the other: a scale (four bytes, little endian) and a signed byte for each
 -- dimension. `model` is the hash of the model that made them. An entry of `index_log` removes the document's.
 CREATE TABLE vectors (
-    id      INTEGER PRIMARY KEY AUTOINCREMENT,
-    kind    TEXT NOT NULL,
-    row     INTEGER NOT NULL,
-    project INTEGER NOT NULL REFERENCES projects ON DELETE CASCADE,
-    model   BLOB NOT NULL,
-    packed  BLOB NOT NULL,
+    id         INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind       TEXT NOT NULL,
+    row        INTEGER NOT NULL,
+    project    INTEGER NOT NULL REFERENCES projects ON DELETE CASCADE,
+    model      BLOB NOT NULL,
+    dimensions INTEGER NOT NULL,
+    packed     BLOB NOT NULL,
     UNIQUE (kind, row)
 );
 CREATE INDEX vectors_by_project ON vectors (project, model, id);
 CREATE INDEX vectors_by_model ON vectors (model, id);
+
+-- The file that holds a project's vectors up to the id `newest`, `rows` of them; 0: there is none. `made` is another one
+-- whenever the file, or what follows of it, is another one.
+CREATE TABLE vector_files (
+    project INTEGER PRIMARY KEY REFERENCES projects ON DELETE CASCADE,
+    model   BLOB NOT NULL,
+    made    TEXT NOT NULL,
+    newest  INTEGER NOT NULL,
+    rows    INTEGER NOT NULL
+);
+
+-- The ids of vectors that were removed after their project's file was made.
+CREATE TABLE gone_vectors (
+    seq     INTEGER PRIMARY KEY AUTOINCREMENT,
+    project INTEGER NOT NULL REFERENCES projects ON DELETE CASCADE,
+    id      INTEGER NOT NULL
+);
+CREATE INDEX gone_vectors_by_project ON gone_vectors (project, id);
 
 -- What was said of a session's life, in order: one start and one end each.
 CREATE TABLE life_events (

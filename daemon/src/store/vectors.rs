@@ -1,10 +1,13 @@
 //! Vectors of documents, each as one row beside the document. They are made of texts, so they go with them: whatever
 //! writes or removes a document says so to the index's log, and that removes its vectors ([`super::operation::log`]).
+//!
+//! The vectors of a project are also in a file of its own, which searches read. The database says which file it is, and
+//! what has been added and removed since it was made. So a file is never wrong: it is complete with what stands here.
 
 use rusqlite::{Connection, params};
 
 use super::documents::{DocumentRow, load_document};
-use super::operation::{Operation, WriteContext};
+use super::operation::{Operation, WriteContext, remove_vectors};
 use super::row::{Sql, record};
 use super::{ProjectInfo, StoreError};
 use crate::memory::document::{DocumentKey, DocumentKind};
@@ -30,39 +33,162 @@ pub struct VectorRow from "vectors" {
     /// Grows with each row ever written.
     pub id: i64 = "id",
     pub key: DocumentKey = "kind, row",
+    pub dimensions: u32 = "dimensions",
     pub packed: Vec<u8> = "packed",
 }
 }
 
 record! {
-/// Which vectors there are. Two equal ones are of the same rows, unless some were replaced.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct VectorCount from "vectors" {
-    pub rows: i64 = "count(*)",
-    pub newest: i64 = "ifnull(max(id), 0)",
+/// The file of a project's vectors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VectorFileRow from "vector_files" {
+    pub project: ProjectRow = "project",
+    /// Names the file, together with the project.
+    pub made: String = "made",
+    /// It holds the rows up to this id; 0: there is no file.
+    pub newest: i64 = "newest",
 }
 }
 
-/// The model and, if not all, the project. The model's hash comes first.
-const OF: &str = "WHERE model = ?1 AND (?2 IS NULL OR project = ?2)";
+/// Of which vectors a project's consist.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VectorState {
+    pub file: Option<VectorFileRow>,
+    /// The ids of removed vectors that the file may hold, or that were read before, ascending.
+    pub gone: Vec<i64>,
+    /// The highest id; 0 without vectors.
+    pub newest: i64,
+}
 
-pub fn vector_count(
+/// How many documents have vectors of this model.
+pub fn count_vectors(db: &Connection, model: &[u8; 32]) -> Result<i64, StoreError> {
+    db.one("SELECT count(*) FROM vectors WHERE model = ?1", [model])
+}
+
+/// The state of a project's vectors. What is read together with it must be read in the same transaction.
+pub fn vector_state(
     db: &Connection,
     model: &[u8; 32],
-    project: Option<ProjectRow>,
-) -> Result<VectorCount, StoreError> {
-    db.one(&format!("{} {OF}", VectorCount::SELECT), params![model, project.map(|row| row.0)])
+    project: ProjectRow,
+) -> Result<VectorState, StoreError> {
+    let file = format!("{} WHERE project = ?1 AND model = ?2", VectorFileRow::SELECT);
+    let gone = "SELECT id FROM gone_vectors WHERE project = ?1 ORDER BY id";
+    let newest = "SELECT ifnull(max(id), 0) FROM vectors WHERE project = ?1 AND model = ?2";
+    Ok(VectorState {
+        file: db.first(&file, params![project.0, model])?,
+        gone: db.all(gone, [project.0])?,
+        newest: db.one(newest, params![project.0, model])?,
+    })
 }
 
-/// The rows after the number `after`, in order.
+/// The newest rows after the id `after`, `limit` at most, in order.
+pub fn newest_vectors(
+    db: &Connection,
+    model: &[u8; 32],
+    project: ProjectRow,
+    (after, limit): (i64, u32),
+) -> Result<Vec<VectorRow>, StoreError> {
+    let select = VectorRow::SELECT;
+    let sql = format!("{select} WHERE project = ?1 AND model = ?2 AND id > ?3 ORDER BY id DESC LIMIT ?4");
+    let mut rows: Vec<VectorRow> = db.all(&sql, params![project.0, model, after, limit])?;
+    rows.reverse();
+    Ok(rows)
+}
+
+/// The first rows after the id `after` and up to `newest`, `limit` at most.
 pub fn vectors_after(
     db: &Connection,
     model: &[u8; 32],
-    project: Option<ProjectRow>,
-    after: i64,
+    project: ProjectRow,
+    (after, newest, limit): (i64, i64, u32),
 ) -> Result<Vec<VectorRow>, StoreError> {
-    let sql = format!("{} {OF} AND id > ?3 ORDER BY id", VectorRow::SELECT);
-    db.all(&sql, params![model, project.map(|row| row.0), after])
+    let select = VectorRow::SELECT;
+    let sql =
+        format!("{select} WHERE project = ?1 AND model = ?2 AND id > ?3 AND id <= ?4 ORDER BY id LIMIT ?5");
+    db.all(&sql, params![project.0, model, after, newest, limit])
+}
+
+/// The projects that have vectors of this model.
+pub fn projects_with_vectors(db: &Connection, model: &[u8; 32]) -> Result<Vec<ProjectRow>, StoreError> {
+    db.all(
+        "SELECT id FROM projects WHERE EXISTS (SELECT 1 FROM vectors WHERE project = projects.id AND model = ?1)",
+        [model],
+    )
+}
+
+/// All files of vectors that there should be.
+pub fn vector_files(db: &Connection) -> Result<Vec<VectorFileRow>, StoreError> {
+    db.all(&format!("{} WHERE newest > 0", VectorFileRow::SELECT), [])
+}
+
+/// The projects whose files lack so much, or hold so much that is gone, that they are made anew.
+pub fn outdated_vector_files(db: &Connection, model: &[u8; 32]) -> Result<Vec<ProjectRow>, StoreError> {
+    db.all(
+        "SELECT p.id FROM projects p LEFT JOIN vector_files f ON f.project = p.id AND f.model = ?1
+         WHERE (SELECT count(*) FROM (SELECT 1 FROM vectors v
+                WHERE v.project = p.id AND v.model = ?1 AND v.id > ifnull(f.newest, 0) LIMIT 5000))
+             + (SELECT count(*) FROM gone_vectors g WHERE g.project = p.id)
+             >= min(64 + ifnull(f.rows, 0) / 8, 4096)",
+        [model],
+    )
+}
+
+/// The last removal so far.
+pub fn last_gone_vector(db: &Connection) -> Result<i64, StoreError> {
+    db.one("SELECT ifnull(max(seq), 0) FROM gone_vectors", [])
+}
+
+/// Takes a new file of a project's vectors into use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UseVectorFile {
+    pub file: VectorFileRow,
+    pub model: [u8; 32],
+    pub rows: i64,
+    /// What was gone when the file was begun is not in it.
+    pub gone_until: i64,
+}
+
+impl Operation for UseVectorFile {
+    type Output = ();
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
+        let Self { file, model, rows, gone_until } = self;
+        db.run(
+            "INSERT OR REPLACE INTO vector_files (project, model, made, newest, rows)
+             SELECT id, ?2, ?3, ?4, ?5 FROM projects WHERE id = ?1",
+            params![file.project.0, model, file.made, file.newest, rows],
+        )?;
+        let forget = "DELETE FROM gone_vectors WHERE project = ?1 AND seq <= ?2";
+        db.run(forget, params![file.project.0, gone_until])
+    }
+}
+
+/// Which files of vectors are no longer used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DropVectorFiles {
+    /// All that may hold a removed vector.
+    WithGone,
+    /// One that is missing or damaged.
+    Of(VectorFileRow),
+}
+
+impl Operation for DropVectorFiles {
+    type Output = ();
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
+        let unused = "SELECT id, zeroblob(32), lower(hex(randomblob(8))), 0, 0 FROM projects";
+        let into = "INSERT OR REPLACE INTO vector_files (project, model, made, newest, rows)";
+        match self {
+            Self::WithGone => {
+                db.run(&format!("{into} {unused} WHERE id IN (SELECT project FROM gone_vectors)"), [])?;
+                db.run("DELETE FROM gone_vectors", [])
+            }
+            Self::Of(file) => {
+                let is_used = "(SELECT project FROM vector_files WHERE project = ?1 AND made = ?2)";
+                db.run(&format!("{into} {unused} WHERE id IN {is_used}"), params![file.project.0, file.made])
+            }
+        }
+    }
 }
 
 /// Up to `limit` documents without vectors of this model, the newest first.
@@ -117,6 +243,7 @@ pub struct StoreVectors {
     /// What they were made of.
     pub seen: DocumentRow,
     pub model: [u8; 32],
+    pub dimensions: u32,
     /// Empty for a text that says nothing.
     pub packed: Vec<u8>,
 }
@@ -137,9 +264,11 @@ impl Operation for StoreVectors {
         if !has_same_text(&now, &self.seen) {
             return Ok(VectorsStored::Changed);
         }
+        remove_vectors(db, self.key.kind.as_str(), self.key.row)?;
+        let Self { key, model, dimensions, packed, .. } = self;
         db.run(
-            "INSERT OR REPLACE INTO vectors (kind, row, project, model, packed) VALUES (?1, ?2, ?3, ?4, ?5)",
-            params![self.key.kind.as_str(), self.key.row, now.project().row.0, self.model, self.packed],
+            "INSERT INTO vectors (kind, row, project, model, dimensions, packed) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            params![key.kind.as_str(), key.row, now.project().row.0, model, dimensions, packed],
         )?;
         Ok(VectorsStored::Yes)
     }
@@ -180,7 +309,7 @@ pub fn has_other_vectors(db: &Connection, model: Option<&[u8; 32]>) -> Result<bo
     db.one("SELECT EXISTS (SELECT 1 FROM vectors WHERE ?1 IS NULL OR model <> ?1)", [model])
 }
 
-/// Removes some vectors of other models; `None`: of all. The output says how many.
+/// Removes some vectors of other models, and what is known of their files; `None`: of all. The output says how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoveOtherVectors {
     pub model: Option<[u8; 32]>,
@@ -190,6 +319,7 @@ impl Operation for RemoveOtherVectors {
     type Output = usize;
 
     fn execute(self, db: &WriteContext<'_>) -> Result<usize, StoreError> {
+        db.run("DELETE FROM vector_files WHERE ?1 IS NULL OR model <> ?1", [self.model])?;
         db.update(
             "DELETE FROM vectors WHERE id IN
              (SELECT id FROM vectors WHERE ?1 IS NULL OR model <> ?1 LIMIT ?2)",
@@ -223,7 +353,7 @@ mod tests {
     const MODEL: [u8; 32] = [7; 32];
 
     fn store(db: &Connection, seen: DocumentRow) -> VectorsStored {
-        let store = StoreVectors { key: KEY, seen, model: MODEL, packed: vec![1, 2, 3, 4, 5] };
+        let store = StoreVectors { key: KEY, seen, model: MODEL, dimensions: 1, packed: vec![1, 2, 3, 4, 5] };
         execute(db, store, &mut Changes::default()).unwrap()
     }
 
@@ -242,14 +372,75 @@ mod tests {
         db.execute("UPDATE sessions SET last_event_at = 9", []).unwrap();
         assert_eq!(store(&db, before), VectorsStored::Yes);
         assert_eq!((waiting(), count_without_vectors(&db, &[8; 32]).unwrap()), (vec![prompt], 2));
-        let rows = |project| vectors_after(&db, &MODEL, project, 0).unwrap();
-        assert_eq!(rows(None), rows(Some(ProjectRow(1))));
-        assert_eq!((rows(None)[0].key, rows(Some(ProjectRow(2))).len()), (KEY, 0));
-        let count = vector_count(&db, &MODEL, None).unwrap();
+        let rows = |project| newest_vectors(&db, &MODEL, ProjectRow(project), (0, 9)).unwrap();
+        assert_eq!((rows(1)[0].key, rows(1).len(), rows(2).len()), (KEY, 1, 0));
+        assert_eq!(projects_with_vectors(&db, &MODEL).unwrap(), [ProjectRow(1)]);
+        let first = state(&db);
         assert_eq!(store(&db, seen(&db)), VectorsStored::Yes);
-        let replaced = vector_count(&db, &MODEL, None).unwrap();
-        assert_eq!((count.rows, replaced.rows), (1, 1));
-        assert!(replaced.newest > count.newest);
+        let second = state(&db);
+        assert_eq!(
+            (count_vectors(&db, &MODEL).unwrap(), first.gone, second.gone),
+            (1, vec![], vec![first.newest])
+        );
+        assert!(second.newest > first.newest);
+    }
+
+    fn state(db: &Connection) -> VectorState {
+        vector_state(db, &MODEL, ProjectRow(1)).unwrap()
+    }
+
+    #[test]
+    fn a_file_is_used_until_it_may_hold_what_is_gone() {
+        let (_home, db) = database();
+        let mut changes = Changes::default();
+        assert_eq!(store(&db, seen(&db)), VectorsStored::Yes);
+        let file = VectorFileRow { project: ProjectRow(1), made: "a".to_owned(), newest: state(&db).newest };
+        let gone_until = last_gone_vector(&db).unwrap();
+        // While the file is written, a vector is replaced.
+        assert_eq!(store(&db, seen(&db)), VectorsStored::Yes);
+        let using = UseVectorFile { file: file.clone(), model: MODEL, rows: 1, gone_until };
+        execute(&db, using.clone(), &mut changes).unwrap();
+        assert_eq!(state(&db).file.as_ref(), Some(&file));
+        assert_eq!((state(&db).gone, vector_files(&db).unwrap()), (vec![file.newest], vec![file.clone()]));
+        assert_eq!(vector_state(&db, &[8; 32], ProjectRow(1)).unwrap().file, None, "it is of another model");
+
+        execute(&db, DropVectorFiles::WithGone, &mut changes).unwrap();
+        assert_eq!((state(&db).file, state(&db).gone, vector_files(&db).unwrap()), (None, vec![], vec![]));
+        execute(&db, UseVectorFile { gone_until: 9, ..using }, &mut changes).unwrap();
+        let other = VectorFileRow { made: "b".to_owned(), ..file.clone() };
+        execute(&db, DropVectorFiles::Of(other), &mut changes).unwrap();
+        assert_eq!(vector_files(&db).unwrap(), [file.clone()]);
+        execute(&db, DropVectorFiles::Of(file), &mut changes).unwrap();
+        assert_eq!(vector_files(&db).unwrap(), []);
+    }
+
+    #[test]
+    fn a_file_is_made_anew_when_enough_has_changed() {
+        let (_home, db) = database();
+        let add = |first: i64, count: i64| {
+            for row in first..first + count {
+                db.execute(
+                    "INSERT INTO vectors (kind, row, project, model, dimensions, packed) VALUES ('plan', ?1, 1, ?2, 0, '')",
+                    params![row, MODEL],
+                )
+                .unwrap();
+            }
+        };
+        let outdated = || outdated_vector_files(&db, &MODEL).unwrap();
+        add(0, 63);
+        assert_eq!(outdated(), []);
+        add(63, 1);
+        assert_eq!(outdated(), [ProjectRow(1)]);
+        let file = VectorFileRow { project: ProjectRow(1), made: "a".to_owned(), newest: state(&db).newest };
+        let using = UseVectorFile { file, model: MODEL, rows: 64, gone_until: 0 };
+        execute(&db, using, &mut Changes::default()).unwrap();
+        add(64, 71);
+        assert_eq!(outdated(), []);
+        db.execute("INSERT INTO gone_vectors (project, id) VALUES (1, 1)", []).unwrap();
+        assert_eq!(
+            (outdated(), outdated_vector_files(&db, &[8; 32]).unwrap()),
+            (vec![ProjectRow(1)], vec![])
+        );
     }
 
     #[test]
@@ -260,7 +451,7 @@ mod tests {
         assert_eq!(store(&db, before.clone()), VectorsStored::Changed);
         db.execute("UPDATE prompt_batches SET response = NULL", []).unwrap();
         assert_eq!(store(&db, before), VectorsStored::Changed);
-        assert_eq!(vector_count(&db, &MODEL, None).unwrap(), VectorCount::default());
+        assert_eq!(count_vectors(&db, &MODEL).unwrap(), 0);
     }
 
     /// Writes or removes the answer, as far as the index knows.
@@ -279,7 +470,7 @@ mod tests {
         let (_home, db) = database();
         assert_eq!(store(&db, seen(&db)), VectorsStored::Yes);
         execute(&db, Rewrite, &mut Changes::default()).unwrap();
-        assert_eq!(vector_count(&db, &MODEL, None).unwrap().rows, 0);
+        assert_eq!(count_vectors(&db, &MODEL).unwrap(), 0);
 
         assert_eq!(store(&db, seen(&db)), VectorsStored::Yes);
         let remove = |model| execute(&db, RemoveOtherVectors { model }, &mut Changes::default()).unwrap();

@@ -181,12 +181,12 @@ fn embedding_state(services: &Services) -> Answer<EmbeddingState> {
         ModelState::Ready(embedder) => {
             let model = embedder.model();
             let (count, waiting) = services.readers.read(|db| {
-                Ok((store::vector_count(db, &model.0, None)?, store::count_without_vectors(db, &model.0)?))
+                Ok((store::count_vectors(db, &model.0)?, store::count_without_vectors(db, &model.0)?))
             })?;
             Ok(EmbeddingState {
                 state: "ready".into(),
                 model_hash: Some(model.to_string()),
-                embedded: count.rows,
+                embedded: count,
                 waiting,
                 ..state
             })

@@ -1,0 +1,134 @@
+//! The files of vectors, one for each project: which there are, how one is made of the rows, and how what is no longer
+//! used is removed.
+//!
+//! The database names the files ([`store::vector_files`]). A file that it does not name is removed, and a file that is
+//! missing is made again of the rows. So a kill at any moment costs a file and no vector.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio::sync::{Mutex, MutexGuard};
+use uuid::Uuid;
+
+use crate::embedding::ModelHash;
+use crate::memory::ids::ProjectRow;
+use crate::search::vector_file::{VectorFile, VectorFileError, VectorFileWriter, is_whole};
+use crate::store::{self, Readers, StoreError, UseVectorFile, VectorFileRow};
+
+/// Rows that are read at once.
+const STEP: u32 = 500;
+
+/// The folder of the files. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct VectorFiles {
+    folder: Arc<Path>,
+    alone: Arc<Mutex<()>>,
+}
+
+/// Why a file was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum MakeError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("cannot write a file of vectors: {0}")]
+    Disk(#[from] io::Error),
+}
+
+impl VectorFiles {
+    /// `folder` need not exist.
+    pub fn new(folder: PathBuf) -> Self {
+        Self { folder: folder.into(), alone: Arc::default() }
+    }
+
+    /// Held while files are made or removed: one that is whole and not named yet must not be taken for one that is no
+    /// longer used, nor one that was begun before something was forgotten be used after it.
+    pub async fn alone(&self) -> MutexGuard<'_, ()> {
+        self.alone.lock().await
+    }
+
+    fn name(file: &VectorFileRow) -> String {
+        format!("{}-{}", file.project.0, file.made)
+    }
+
+    /// Maps a file.
+    ///
+    /// # Errors
+    /// When it is missing, damaged or of another model.
+    pub fn open(&self, file: &VectorFileRow, model: ModelHash) -> Result<VectorFile, VectorFileError> {
+        VectorFile::open(&self.folder, &Self::name(file), model)
+    }
+
+    /// Writes the vectors of a project as a new file. It is used once the operation is carried out.
+    /// For who is [alone](Self::alone).
+    ///
+    /// # Errors
+    /// When the store cannot be read or the file not be written.
+    pub fn make(
+        &self,
+        readers: &Readers,
+        model: ModelHash,
+        project: ProjectRow,
+    ) -> Result<UseVectorFile, MakeError> {
+        // What goes while the file is written is gone after this.
+        let (gone_until, state) = readers
+            .read(|db| Ok((store::last_gone_vector(db)?, store::vector_state(db, &model.0, project)?)))?;
+        let made = Uuid::new_v4().simple().to_string();
+        let mut file = VectorFileRow { project, made, newest: state.newest };
+        let mut writer = None;
+        let (mut after, mut rows) = (0, 0);
+        loop {
+            let step = readers
+                .read(|db| store::vectors_after(db, &model.0, project, (after, state.newest, STEP)))?;
+            let Some(last) = step.last() else { break };
+            after = last.id;
+            rows += step.len() as i64;
+            for row in &step {
+                let dimensions = row.dimensions as usize;
+                if dimensions > 0 {
+                    let writer = match &mut writer {
+                        Some(writer) => writer,
+                        None => writer.insert(VectorFileWriter::new(&self.folder, model, dimensions)?),
+                    };
+                    writer.add(row.id, row.key, (dimensions, &row.packed))?;
+                }
+            }
+        }
+        match writer {
+            Some(writer) => writer.finish(&self.folder, &Self::name(&file))?,
+            None => file.newest = 0,
+        }
+        Ok(UseVectorFile { file, model: model.0, rows, gone_until })
+    }
+
+    /// Removes every file that the database does not name. For who is [alone](Self::alone).
+    ///
+    /// # Errors
+    /// When the store cannot be read or a file not be removed.
+    pub fn sweep(&self, readers: &Readers) -> Result<(), MakeError> {
+        let entries = match fs::read_dir(&self.folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let named: Vec<String> = readers.read(store::vector_files)?.iter().map(Self::name).collect();
+        for entry in entries {
+            let entry = entry?;
+            if !named.iter().any(|name| entry.file_name() == name.as_str()) {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The files that are named and are missing or not as they were written. Reads all of them.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn damaged(&self, readers: &Readers) -> Result<Vec<VectorFileRow>, StoreError> {
+        let mut files = readers.read(store::vector_files)?;
+        files.retain(|file| !is_whole(&self.folder.join(Self::name(file))).unwrap_or(false));
+        Ok(files)
+    }
+}

@@ -217,11 +217,12 @@ fn places(recording: &Recording, deliveries: &[Deliver]) -> HashMap<String, Stri
 }
 
 fn comparable(value: Value, places: &HashMap<String, String>) -> Value {
-    const LEFT_OUT: [&str; 9] = [
+    const LEFT_OUT: [&str; 10] = [
         "id",
         "uuid",
         "created_at",
         "updated_at",
+        "opened_at",
         "started_at",
         "ended_at",
         "at",

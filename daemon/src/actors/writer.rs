@@ -164,7 +164,7 @@ pub(super) struct Writer;
 
 pub struct WriterState {
     /// The way to the thread, which ends when it is closed.
-    queue: Option<mpsc::Sender<Pending>>,
+    queue: Option<mpsc::Sender<(Pending, Busy)>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -258,7 +258,7 @@ impl Actor for Writer {
         };
         if let Some(queue) = &state.queue {
             // A thread that has ended has said why, and callers learn that nobody answers.
-            let _ = queue.send(pending);
+            let _ = queue.send((pending, Busy::begin()));
         }
         Ok(())
     }
@@ -277,15 +277,37 @@ impl Actor for Writer {
     }
 }
 
+/// Something is queued. A test's paused clock goes on when the runtime has nothing to do, and the runtime does not know
+/// the writer's thread; so in tests this is also a task of the runtime.
+struct Busy {
+    #[cfg(test)]
+    _until_dropped: mpsc::Sender<()>,
+}
+
+impl Busy {
+    #[cfg(not(test))]
+    fn begin() -> Self {
+        Self {}
+    }
+
+    #[cfg(test)]
+    fn begin() -> Self {
+        let (until_dropped, dropped) = mpsc::channel();
+        tokio::task::spawn_blocking(move || dropped.recv());
+        Self { _until_dropped: until_dropped }
+    }
+}
+
 /// Commits what comes, until the writer stops or the database is damaged.
 fn serve(
     held: WriteConnection,
-    waiting: &mpsc::Receiver<Pending>,
+    waiting: &mpsc::Receiver<(Pending, Busy)>,
     bus: &Bus,
     commits: &LatencyWindow,
 ) -> Result<(), DatabaseDamaged> {
     while let Ok(first) = waiting.recv() {
-        let group = std::iter::once(first).chain(waiting.try_iter()).take(MAX_GROUP).collect();
+        let group = std::iter::once(first).chain(waiting.try_iter()).take(MAX_GROUP);
+        let (group, _busy): (Vec<Pending>, Vec<Busy>) = group.unzip();
         commit_group(&held.connection, group, bus, commits)?;
     }
     // Leave one file behind, unless somebody is reading.

@@ -158,8 +158,8 @@ impl Texts {
 
 /// The posting list of a term, and that of the titles with it.
 struct List {
-    postings: Cursor,
-    titles: Option<Cursor>,
+    postings: Position,
+    titles: Option<Position>,
     information: f32,
     bit: u32,
 }
@@ -177,8 +177,8 @@ impl List {
             None => None,
         };
         Ok(Some(Self {
-            postings: Cursor::at(postings, from),
-            titles: titles.map(|titles| Cursor::at(titles, from)),
+            postings: Position::at(postings, from),
+            titles: titles.map(|titles| Position::at(titles, from)),
             information: term.information,
             bit: term.bit,
         }))
@@ -203,13 +203,13 @@ impl List {
 }
 
 /// A place in a posting list.
-struct Cursor {
+struct Position {
     postings: BlockSegmentPostings,
     /// The place in the block.
     next: usize,
 }
 
-impl Cursor {
+impl Position {
     /// At the first document that is not before `from`.
     fn at(mut postings: BlockSegmentPostings, from: DocId) -> Self {
         let next = if from == 0 { 0 } else { postings.seek(from) };

@@ -24,7 +24,7 @@ const TAKES_PATTERN: [&str; 9] = ["grep", "egrep", "fgrep", "rg", "ag", "ack", "
 const GIT_SHOWS_NAMES: [&str; 7] = ["add", "status", "commit", "check-ignore", "ls-files", "push", "branch"];
 const GIT_CHANGES: [&str; 5] = ["rm", "mv", "checkout", "restore", "clean"];
 /// Words that are followed by a command.
-const PREFIXES: [&str; 11] =
+pub(super) const PREFIXES: [&str; 11] =
     ["sudo", "env", "time", "command", "builtin", "exec", "nice", "nohup", "then", "do", "else"];
 
 /// How deep commands inside of words are looked into.
@@ -106,11 +106,10 @@ fn prints_environment(simple: &Simple) -> bool {
     match simple.program.as_deref() {
         // A prefix, and no command behind it.
         None => simple.text.split_whitespace().last() == Some("env"),
-        Some("printenv") => names().all(|name| name.starts_with('-')),
-        Some("export" | "declare" | "typeset") => {
-            names().all(|name| name.starts_with('-')) && simple.program.as_deref() == Some("export")
-                || names().eq(["-x"])
-        }
+        // Without the name of a variable they print all.
+        Some("printenv" | "export" | "declare" | "typeset") => names().all(|name| name.starts_with('-')),
+        // A quoted command of several words was looked into; this is one of a single word.
+        Some("sh" | "bash" | "dash" | "zsh") => names().any(|name| ["env", "printenv"].contains(&name)),
         _ => false,
     }
 }

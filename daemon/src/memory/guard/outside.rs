@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 
 use regex::RegexSet;
 
+use super::command::PREFIXES;
 use crate::memory::plain::is_invisible;
 
 /// How much of a text is looked at, in bytes.
@@ -60,8 +61,15 @@ const PACKAGES: [&str; 6] = ["node_modules", "site-packages", "vendor", "third_p
 
 /// Whether a command may print what comes from the network.
 pub fn fetches(command: &str) -> bool {
-    let cuts = |c: char| c.is_whitespace() || ";|&()`'\"".contains(c);
-    command.split(cuts).any(|word| FETCHERS.contains(&word.rsplit('/').next().unwrap_or(word)))
+    let mut programs = command.split([';', '|', '&', '(', ')', '`', '\'', '"', '\n']).filter_map(program);
+    programs.any(|program| FETCHERS.contains(&program))
+}
+
+/// The program that a simple command starts, behind assignments and words that only say how.
+fn program(command: &str) -> Option<&str> {
+    let is_before = |word: &&str| word.contains('=') || PREFIXES.contains(word) || word.starts_with('-');
+    let word = command.split_whitespace().find(|word| !is_before(word))?;
+    word.rsplit('/').next()
 }
 
 /// Whether this whole path is a document that the project did not write.

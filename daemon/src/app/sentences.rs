@@ -57,6 +57,9 @@ pub enum ModelState {
     Ready(Arc<dyn Embedder>),
 }
 
+/// Ids of rows whose vectors a file still has.
+type Gone = Arc<[i64]>;
+
 /// The vectors of a project.
 #[derive(Clone)]
 struct Kept {
@@ -159,11 +162,7 @@ impl Sentences {
     }
 
     /// The vectors of a project, and the ids of those that are gone. Only new rows are read.
-    fn of_project(
-        &self,
-        model: ModelHash,
-        project: ProjectRow,
-    ) -> Result<Option<(Kept, Arc<[i64]>)>, StoreError> {
+    fn of_project(&self, model: ModelHash, project: ProjectRow) -> Result<Option<(Kept, Gone)>, StoreError> {
         let generation = self.readers.generation();
         let known = self.take_kept(model, project).filter(|known| known.generation == generation);
         let (mut kept, state) = self.readers.read(|db| {

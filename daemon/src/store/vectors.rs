@@ -409,7 +409,7 @@ mod tests {
         execute(&db, UseVectorFile { gone_until: 9, ..using }, &mut changes).unwrap();
         let other = VectorFileRow { made: "b".to_owned(), ..file.clone() };
         execute(&db, DropVectorFiles::Of(other), &mut changes).unwrap();
-        assert_eq!(vector_files(&db).unwrap(), [file.clone()]);
+        assert_eq!(vector_files(&db).unwrap(), std::slice::from_ref(&file));
         execute(&db, DropVectorFiles::Of(file), &mut changes).unwrap();
         assert_eq!(vector_files(&db).unwrap(), []);
     }

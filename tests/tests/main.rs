@@ -53,6 +53,7 @@ mod main_job;
 mod mcp;
 mod metrics;
 mod models;
+mod other_agents;
 mod other_users;
 mod planted;
 mod portable;

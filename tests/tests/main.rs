@@ -6,6 +6,7 @@
 
 mod agent_names;
 mod bad_input;
+mod booted;
 mod bounds;
 mod branches;
 mod broken_disk;

@@ -331,7 +331,7 @@ impl Ui {
     }
 
     /// Asks for the rows that are shown, anew; they stay until the answer comes.
-    pub(super) fn reload(&mut self) -> Ask {
+    fn reload(&mut self) -> Ask {
         let page = self.list().map_or(Page::First(ROWS), Listing::again);
         self.ask_list(page)
     }

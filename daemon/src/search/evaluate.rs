@@ -16,13 +16,12 @@ use crate::memory::ranking::{
     Commonness, Frequency, HIGHEST_TRAIT_FACTOR, TextMatch, information, relevance,
 };
 
-use super::filter::passage_count;
-use super::populations::Populations;
 use super::proximity::{Weighted, closeness};
 use super::request::Request;
 use super::request::Spelling;
 use super::schema::Fields;
 use super::segment::Segment;
+use super::segment_cache::SegmentCache;
 use super::source::{Candidate, Candidates, Part};
 use super::spelling;
 use super::sums::{Ranking, Sum, Summand, Texts, Told};
@@ -34,7 +33,7 @@ const CANDIDATES: usize = 200;
 
 pub(super) fn evaluate(
     searcher: &Searcher,
-    (fields, populations): (&Fields, &Populations),
+    (fields, cache): (&Fields, &SegmentCache),
     request: &Request,
 ) -> tantivy::Result<Candidates> {
     let wanted = terms::query_terms(&request.query);
@@ -43,7 +42,7 @@ pub(super) fn evaluate(
         return Ok(Candidates::default());
     }
     let mut terms = terms::select(searcher, fields, wanted)?;
-    let segments = Segment::open_all(searcher, (fields, populations), request)?;
+    let segments = Segment::open_all(searcher, (fields, cache), request)?;
     let read_as = match request.spelling {
         Spelling::AsWritten => Vec::new(),
         Spelling::Forgiving => spelling::correct(&segments, fields.text, &mut terms)?,
@@ -61,30 +60,25 @@ fn open_texts(fields: &Fields, segments: &[Segment<'_>]) -> tantivy::Result<Vec<
     let (mut tokens, mut texts) = (0, 0);
     for segment in segments {
         tokens += segment.reader.inverted_index(fields.text)?.total_num_tokens();
-        texts += with_text(segment)?;
+        texts += segment.with_text();
     }
     let average_length = if texts == 0 { 0.0 } else { tokens as f32 / texts as f32 };
     let open = |segment: &Segment<'_>| {
-        let fields = (fields.text, Some(fields.title), with_text(segment)?);
+        let fields = (fields.text, Some(fields.title), segment.with_text());
         Texts::open(segment.reader, fields, segment.population.clone(), (WEIGHING, average_length))
     };
     segments.iter().map(open).collect()
 }
 
-/// The number of documents that are not passages.
-fn with_text(segment: &Segment<'_>) -> tantivy::Result<u32> {
-    Ok(segment.reader.max_doc() - passage_count(segment.reader)?)
-}
-
 /// Of these documents, the first `most` that are in the request's scope and fulfil its conditions, as candidates.
 pub(super) fn admitted(
     searcher: &Searcher,
-    (fields, populations): (&Fields, &Populations),
+    (fields, cache): (&Fields, &SegmentCache),
     request: &Request,
     documents: impl Iterator<Item = (DocumentKey, Part)>,
     most: usize,
 ) -> tantivy::Result<Vec<Candidate>> {
-    let segments = Segment::open_all(searcher, (fields, populations), request)?;
+    let segments = Segment::open_all(searcher, (fields, cache), request)?;
     let mut candidates = Vec::new();
     for (key, part) in documents {
         if candidates.len() >= most {

@@ -11,6 +11,7 @@ use tantivy::{BitSet, DocId, DocSet, Searcher, SegmentReader, TERMINATED, Term};
 
 use crate::memory::ids::{ProjectKey, SessionId};
 
+use super::columns::Columns;
 use super::query::Filter;
 use super::request::{Request, Scope};
 use super::schema::{self, Fields, PackedTraits};
@@ -175,11 +176,6 @@ fn has(segment: &SegmentReader, column: &str) -> tantivy::Result<Condition> {
     Ok(Condition::Texts(column.ords().clone(), vec![(Bound::Unbounded, Bound::Unbounded)]))
 }
 
-/// The passages of a segment, deleted or not.
-pub(crate) fn passage_count(segment: &SegmentReader) -> tantivy::Result<u32> {
-    Ok(segment.fast_fields().u64(schema::PART)?.values.num_vals())
-}
-
 fn starts_with(segment: &SegmentReader, column: &str, start: &str) -> tantivy::Result<Condition> {
     let Some(column) = segment.fast_fields().str(column)? else { return Ok(Condition::Either(Vec::new())) };
     // 0xFF is in no UTF-8 text, so this sorts after every text with that prefix.
@@ -192,9 +188,13 @@ fn starts_with(segment: &SegmentReader, column: &str, start: &str) -> tantivy::R
 }
 
 /// The documents of one segment that are in scope and not deleted. `None` means all.
-pub(crate) fn documents(segment: &SegmentReader, scope: &Scope) -> tantivy::Result<Option<BitSet>> {
+pub(crate) fn documents(
+    segment: &SegmentReader,
+    columns: &Columns,
+    scope: &Scope,
+) -> tantivy::Result<Option<BitSet>> {
     let condition = match scope {
-        Scope::Everything if !segment.has_deletes() && passage_count(segment)? == 0 => return Ok(None),
+        Scope::Everything if !segment.has_deletes() && columns.passages() == 0 => return Ok(None),
         // Passages have no project there.
         Scope::Everything => Some(has(segment, schema::PROJECT)?),
         Scope::Project(key) => Some(equals(segment, schema::PROJECT, &[key.as_str()])?),
@@ -228,10 +228,10 @@ pub(crate) fn passages(
 }
 
 /// Whether a document is of a session. `None` if none of the segment is.
-pub(crate) fn of_session(segment: &SegmentReader, session: &SessionId) -> tantivy::Result<Option<Condition>> {
-    let Some(column) = segment.fast_fields().str(schema::SESSION)? else { return Ok(None) };
-    match column.dictionary().term_ord(session.as_str().as_bytes())? {
-        Some(_) => Ok(Some(equals(segment, schema::SESSION, &[session.as_str()])?)),
-        None => Ok(None),
-    }
+pub(crate) fn of_session(columns: &Columns, session: &SessionId) -> tantivy::Result<Option<Condition>> {
+    let Some(column) = &columns.session else { return Ok(None) };
+    let number = column.dictionary().term_ord(session.as_str().as_bytes())?;
+    Ok(number.map(|number| {
+        Condition::Texts(column.ords().clone(), vec![(Bound::Included(number), Bound::Included(number))])
+    }))
 }

@@ -46,18 +46,10 @@ impl Current<'_> {
     /// When the index cannot be read.
     pub fn passages(&self, request: &PassageRequest<'_>) -> Result<PassageMatches, IndexError> {
         let searcher = self.index.searcher();
-        let newest = self.fresh.index.as_ref().map(|index| (index.searcher(), index.populations()));
+        let newest = self.fresh.index.as_ref().map(|index| (index.searcher(), index.cache()));
         let none = HashSet::new();
-        let here = PassagePart {
-            searcher: &searcher,
-            populations: self.index.populations(),
-            without: &self.fresh.keys,
-        };
-        let newest = newest.iter().map(|(searcher, populations)| PassagePart {
-            searcher,
-            populations,
-            without: &none,
-        });
+        let here = PassagePart { searcher: &searcher, cache: self.index.cache(), without: &self.fresh.keys };
+        let newest = newest.iter().map(|(searcher, cache)| PassagePart { searcher, cache, without: &none });
         let parts: Vec<PassagePart<'_>> = std::iter::once(here).chain(newest).collect();
         catch_unwind(AssertUnwindSafe(|| passages::find(&parts, self.index.fields(), request)))
             .map_err(|_| IndexError::Damaged)?

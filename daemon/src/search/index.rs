@@ -28,9 +28,9 @@ use super::directory::IndexFolder;
 use super::error::IndexError;
 use super::evaluate::{admitted, evaluate};
 use super::merging::Merges;
-use super::populations::{Population, Populations};
 use super::request::{Request, Scope};
 use super::schema::{self, Fields, SCHEMA_VERSION};
+use super::segment_cache::{Population, SegmentCache};
 use super::source::{Candidate, CandidateSource, Candidates, Part};
 use super::tokenizer;
 
@@ -44,7 +44,7 @@ const MEMORY_FOR_A_FEW: usize = 200_000;
 pub struct Index {
     reader: IndexReader,
     fields: Fields,
-    populations: Populations,
+    cache: SegmentCache,
     /// See [`Index::high_water`].
     high_water: Arc<AtomicI64>,
 }
@@ -198,7 +198,7 @@ impl Index {
         }
         let index = writer.finalize()?;
         let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
-        Ok(Self { reader, fields, populations: Populations::default(), high_water: Arc::default() })
+        Ok(Self { reader, fields, cache: SegmentCache::default(), high_water: Arc::default() })
     }
 
     /// The high-water mark of the commit that is searched, or of an earlier one: what was logged after it may be
@@ -217,9 +217,9 @@ impl Index {
         documents: impl Iterator<Item = (DocumentKey, Part)>,
         most: usize,
     ) -> Result<Vec<Candidate>, IndexError> {
-        let searcher = self.reader.searcher();
+        let searcher = self.searcher();
         catch_unwind(AssertUnwindSafe(|| {
-            admitted(&searcher, (&self.fields, &self.populations), request, documents, most)
+            admitted(&searcher, (&self.fields, &self.cache), request, documents, most)
         }))
         .map_err(|_| IndexError::Damaged)?
         .map_err(IndexError::from)
@@ -230,7 +230,7 @@ impl Index {
         let searcher = self.reader.searcher();
         let everything = Population::Documents(Scope::Everything);
         let count = |segment: &SegmentReader| {
-            let documents = self.populations.of(segment, &self.fields, &everything).ok().flatten();
+            let documents = self.cache.population(segment, &self.fields, &everything).ok().flatten();
             documents.map_or_else(|| u64::from(segment.num_docs()), |documents| documents.len() as u64)
         };
         searcher.segment_readers().iter().map(count).sum()
@@ -240,15 +240,17 @@ impl Index {
 impl Index {
     /// The last commit.
     pub(super) fn searcher(&self) -> tantivy::Searcher {
-        self.reader.searcher()
+        let searcher = self.reader.searcher();
+        self.cache.keep(&searcher);
+        searcher
     }
 
     pub(super) fn fields(&self) -> &Fields {
         &self.fields
     }
 
-    pub(super) fn populations(&self) -> &Populations {
-        &self.populations
+    pub(super) fn cache(&self) -> &SegmentCache {
+        &self.cache
     }
 }
 
@@ -259,9 +261,9 @@ impl CandidateSource for Index {
     }
 
     fn candidates(&self, request: &Request) -> Result<Candidates, IndexError> {
-        let searcher = self.reader.searcher();
+        let searcher = self.searcher();
         // Files can be damaged while they are open. That may fail a search, but must not end the process.
-        catch_unwind(AssertUnwindSafe(|| evaluate(&searcher, (&self.fields, &self.populations), request)))
+        catch_unwind(AssertUnwindSafe(|| evaluate(&searcher, (&self.fields, &self.cache), request)))
             .map_err(|_| IndexError::Damaged)?
             .map_err(IndexError::from)
     }
@@ -321,7 +323,7 @@ fn open_unguarded(folder: &Path) -> Result<Unexamined, OpenIndexError> {
         index: Index {
             reader: reader.clone(),
             fields,
-            populations: Populations::default(),
+            cache: SegmentCache::default(),
             high_water: searched.clone(),
         },
         writer: Writer { writer, index, reader, fields, merges: Merges::new(), high_water, searched },

@@ -23,6 +23,7 @@ pub mod snippet;
 pub mod source;
 pub mod edit_distance;
 mod segment;
+mod segment_cache;
 mod spelling;
 pub mod tokenizer;
 pub mod vector_file;
@@ -30,6 +31,7 @@ pub mod vocabulary;
 
 #[cfg(test)]
 mod cases;
+mod columns;
 mod directory;
 mod error;
 mod evaluate;
@@ -38,7 +40,6 @@ mod long_text;
 mod merging;
 mod near_words;
 mod passages;
-mod populations;
 mod proximity;
 mod schema;
 mod sums;

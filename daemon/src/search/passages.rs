@@ -16,10 +16,10 @@ use crate::memory::ids::{ProjectKey, SessionId, Timestamp};
 use crate::memory::passage::{PassageKey, PassageMatch, PassageMatches, PassageTerm};
 use crate::memory::ranking::{Frequency, information};
 
-use super::filter::passage_count;
-use super::populations::{Population, Populations};
+use super::columns::Columns;
 use super::query::Query;
-use super::schema::{self, Fields, PackedTraits};
+use super::schema::{Fields, PackedTraits};
+use super::segment_cache::{Population, SegmentCache};
 use super::sums::{Ranking, Sum, Summand, Texts, Told};
 use super::terms::{self, QueryTerm};
 use super::weights::WEIGHING_OF_PASSAGES;
@@ -40,7 +40,7 @@ pub struct PassageRequest<'a> {
 /// An index, without some of its documents.
 pub(crate) struct PassagePart<'a> {
     pub searcher: &'a Searcher,
-    pub populations: &'a Populations,
+    pub cache: &'a SegmentCache,
     pub without: &'a HashSet<DocumentKey>,
 }
 
@@ -78,6 +78,7 @@ pub(crate) fn find(
 /// A segment with the project's passages.
 struct Segment<'a> {
     reader: &'a SegmentReader,
+    columns: Arc<Columns>,
     texts: Texts,
 }
 
@@ -91,23 +92,24 @@ impl<'a> Segment<'a> {
         let mut opened = Vec::new();
         for part in parts {
             for reader in part.searcher.segment_readers() {
-                let known = part.populations.of(
+                let known = part.cache.population(
                     reader,
                     fields,
                     &Population::Passages(request.project.clone(), request.except.cloned()),
                 )?;
                 let Some(documents) = known.filter(|documents| documents.len() > 0) else { continue };
-                let all = passage_count(reader)?;
+                let columns = part.cache.columns(reader)?;
                 tokens += reader.inverted_index(fields.passage)?.total_num_tokens();
-                passages += all;
-                opened.push((reader, all, without(reader, fields, documents, part.without)?));
+                passages += columns.passages();
+                opened.push((reader, columns, without(reader, fields, documents, part.without)?));
             }
         }
         let average_length = if passages == 0 { 0.0 } else { tokens as f32 / passages as f32 };
-        let open = |(reader, all, documents)| {
+        let open = |(reader, columns, documents): (_, Arc<Columns>, _)| {
             let weighing = (WEIGHING_OF_PASSAGES, average_length);
-            let texts = Texts::open(reader, (fields.passage, None, all), Some(documents), weighing)?;
-            Ok(Self { reader, texts })
+            let of_passages = (fields.passage, None, columns.passages());
+            let texts = Texts::open(reader, of_passages, Some(documents), weighing)?;
+            Ok(Self { reader, columns, texts })
         };
         opened.into_iter().map(open).collect()
     }
@@ -158,7 +160,6 @@ fn near(
     let mut near = HashSet::new();
     for (number, segment) in segments.iter().enumerate() {
         let index = segment.reader.inverted_index(fields.key)?;
-        let parts = segment.reader.fast_fields().u64(schema::PART)?;
         for key in keys {
             let Some(mut postings) =
                 index.read_postings(&fields.key_term(key.document), IndexRecordOption::Basic)?
@@ -167,7 +168,7 @@ fn near(
             };
             while postings.doc() != TERMINATED {
                 let doc = postings.doc();
-                if segment.texts.counts(doc) && parts.first(doc) == Some(u64::from(key.part)) {
+                if segment.texts.counts(doc) && segment.columns.part.first(doc) == Some(u64::from(key.part)) {
                     near.insert((number, doc));
                 }
                 postings.advance();
@@ -272,22 +273,21 @@ impl Found {
         whole: f32,
     ) -> tantivy::Result<Option<PassageMatch>> {
         let Self { place: (segment, doc), sum } = self;
-        let Some(Segment { reader, .. }) = segments.get(segment) else { return Ok(None) };
-        let columns = reader.fast_fields();
-        let traits = PackedTraits(columns.u64(schema::TRAITS)?.first(doc).unwrap_or_default());
+        let Some(Segment { reader, columns, .. }) = segments.get(segment) else { return Ok(None) };
+        let traits = PackedTraits(columns.traits.first(doc).unwrap_or_default());
         if traits.status() != Status::Active {
             return Ok(None);
         }
-        let row = columns.i64(schema::ROW)?.first(doc).unwrap_or_default();
-        let part = columns.u64(schema::PART)?.first(doc).unwrap_or_default();
+        let row = columns.row.first(doc).unwrap_or_default();
+        let part = columns.part.first(doc).unwrap_or_default();
         let lengths = reader.get_fieldnorms_reader(fields.passage)?;
         Ok(Some(PassageMatch {
             key: PassageKey {
                 document: DocumentKey { kind: traits.kind(), row },
                 part: u32::try_from(part).unwrap_or_default(),
             },
-            at: Timestamp(columns.i64(schema::AT)?.first(doc).unwrap_or_default()),
-            conversation: columns.u64(schema::CONVERSATION)?.first(doc).unwrap_or_default(),
+            at: Timestamp(columns.at.first(doc).unwrap_or_default()),
+            conversation: columns.conversation.first(doc).unwrap_or_default(),
             importance: traits.importance(),
             observation_type: traits.observation_type(),
             length: FieldNormReader::id_to_fieldnorm(lengths.fieldnorm_id(doc)),

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use tantivy::columnar::Column;
 use tantivy::{BitSet, DocId, Searcher, SegmentReader};
 
+use super::columns::Columns;
 use super::filter::{ConditionBuilder, Conditions};
-use super::populations::{Population, Populations};
 use super::request::Request;
-use super::schema::{self, Fields, PackedTraits};
+use super::schema::{Fields, PackedTraits};
+use super::segment_cache::{Population, SegmentCache};
 use super::source::{Candidate, Part};
 use crate::memory::document::DocumentKey;
 use crate::memory::ids::Timestamp;
@@ -20,32 +20,24 @@ pub(super) struct Segment<'a> {
     /// The documents in scope. `None` means all.
     pub(super) population: Option<Arc<BitSet>>,
     pub(super) conditions: Conditions,
-    traits: Column<u64>,
-    at: Column<i64>,
-    row: Column<i64>,
-    /// The same number for all documents of a session, in every segment.
-    conversation: Column<u64>,
+    columns: Arc<Columns>,
 }
 
 impl<'a> Segment<'a> {
     pub(super) fn open_all(
         searcher: &'a Searcher,
-        (fields, populations): (&Fields, &Populations),
+        (fields, cache): (&Fields, &SegmentCache),
         request: &Request,
     ) -> tantivy::Result<Vec<Self>> {
         let conditions = ConditionBuilder { searcher, fields, request };
         let scope = Population::Documents(request.scope.clone());
         let mut segments = Vec::new();
         for reader in searcher.segment_readers() {
-            let columns = reader.fast_fields();
             segments.push(Self {
                 reader,
-                population: populations.of(reader, fields, &scope)?,
+                population: cache.population(reader, fields, &scope)?,
                 conditions: conditions.build(reader)?,
-                traits: columns.u64(schema::TRAITS)?,
-                at: columns.i64(schema::AT)?,
-                row: columns.i64(schema::ROW)?,
-                conversation: columns.u64(schema::CONVERSATION)?,
+                columns: cache.columns(reader)?,
             });
         }
         Ok(segments)
@@ -55,12 +47,17 @@ impl<'a> Segment<'a> {
         self.population.as_ref().is_none_or(|docs| docs.contains(doc))
     }
 
+    /// The number of documents that are not passages, deleted ones included.
+    pub(super) fn with_text(&self) -> u32 {
+        self.reader.max_doc() - self.columns.passages()
+    }
+
     pub(super) fn at(&self, doc: DocId) -> Timestamp {
-        Timestamp(self.at.first(doc).unwrap_or_default())
+        Timestamp(self.columns.at.first(doc).unwrap_or_default())
     }
 
     pub(super) fn traits(&self, doc: DocId, now: Timestamp) -> DocumentTraits {
-        let packed = PackedTraits(self.traits.first(doc).unwrap_or_default());
+        let packed = PackedTraits(self.columns.traits.first(doc).unwrap_or_default());
         DocumentTraits {
             kind: packed.kind(),
             status: packed.status(),
@@ -73,9 +70,9 @@ impl<'a> Segment<'a> {
     pub(super) fn candidate(&self, doc: DocId, now: Timestamp, part: Part) -> Option<Candidate> {
         let traits = self.traits(doc, now);
         Some(Candidate {
-            key: DocumentKey { kind: traits.kind, row: self.row.first(doc)? },
+            key: DocumentKey { kind: traits.kind, row: self.columns.row.first(doc)? },
             at: self.at(doc),
-            conversation: self.conversation.first(doc)?,
+            conversation: self.columns.conversation.first(doc)?,
             traits,
             part,
         })

@@ -407,13 +407,14 @@ fn at_size(size: usize, memories: Option<&Path>) -> AtSize {
 
 /// The median of several starts.
 fn cold_start(services: &mut Services) -> f64 {
+    let mut random = Random(5);
     let mut took = times(5, || {
         services.ask(Stop);
         services.daemon.take().unwrap().wait().unwrap();
         let begun = Instant::now();
         services.start();
         let filter = Filter { limit: Some(10), ..Filter::default() };
-        let text = "session cache retry".to_owned();
+        let text = random.words(3);
         services.ask(Search { text, filter, explain: Explain::No, folder: None });
         begun.elapsed()
     });

@@ -1,12 +1,13 @@
-//! Which documents of a segment count for a request. A segment never changes, so this is found out once and kept: a
+//! What was found out about the segments of an index. A segment never changes, so this is found out once and kept: a
 //! search would otherwise look at every document of the memory before it looks at its words.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tantivy::index::SegmentId;
-use tantivy::{BitSet, Opstamp, SegmentReader};
+use tantivy::{BitSet, Opstamp, Searcher, SegmentReader};
 
+use super::columns::Columns;
 use super::filter::{documents, of_session, passages};
 use super::request::Scope;
 use super::schema::Fields;
@@ -23,9 +24,15 @@ pub(crate) enum Population {
     Passages(ProjectKey, Option<SessionId>),
 }
 
-/// The documents of segments by population. Cheap to clone.
+/// Cheap to clone.
 #[derive(Clone, Default)]
-pub(crate) struct Populations(Arc<Mutex<VecDeque<Entry>>>);
+pub(crate) struct SegmentCache(Arc<Mutex<Kept>>);
+
+#[derive(Default)]
+struct Kept {
+    columns: Vec<(SegmentId, Arc<Columns>)>,
+    populations: VecDeque<Entry>,
+}
 
 struct Entry {
     segment: SegmentId,
@@ -35,9 +42,28 @@ struct Entry {
     documents: Option<Arc<BitSet>>,
 }
 
-impl Populations {
+impl SegmentCache {
+    /// Lets go of the segments that are searched no more.
+    pub(super) fn keep(&self, searched: &Searcher) {
+        let is_searched =
+            |id: SegmentId| searched.segment_readers().iter().any(|segment| segment.segment_id() == id);
+        let mut kept = self.lock();
+        kept.columns.retain(|(id, _)| is_searched(*id));
+        kept.populations.retain(|entry| is_searched(entry.segment));
+    }
+
+    pub(super) fn columns(&self, segment: &SegmentReader) -> tantivy::Result<Arc<Columns>> {
+        let id = segment.segment_id();
+        if let Some((_, known)) = self.lock().columns.iter().find(|(known, _)| *known == id) {
+            return Ok(known.clone());
+        }
+        let columns = Arc::new(Columns::open(segment)?);
+        self.lock().columns.push((id, columns.clone()));
+        Ok(columns)
+    }
+
     /// Those documents of the segment that are not deleted. `None` means all.
-    pub(super) fn of(
+    pub(super) fn population(
         &self,
         segment: &SegmentReader,
         fields: &Fields,
@@ -47,13 +73,15 @@ impl Populations {
         if let Some(known) = self.known(id, deletions, population) {
             return Ok(known);
         }
+        let columns = self.columns(segment)?;
         let documents = match population {
-            Population::Documents(scope) => documents(segment, scope)?.map(Arc::new),
+            Population::Documents(scope) => documents(segment, &columns, scope)?.map(Arc::new),
             Population::Passages(project, None) => Some(Arc::new(passages(segment, fields, project)?)),
             Population::Passages(project, Some(session)) => {
-                let all = self.of(segment, fields, &Population::Passages(project.clone(), None))?;
+                let project = Population::Passages(project.clone(), None);
+                let all = self.population(segment, fields, &project)?;
                 // Most segments have nothing of a session, and one set for all of those is enough.
-                let Some(own) = of_session(segment, session)? else { return Ok(all) };
+                let Some(own) = of_session(&columns, session)? else { return Ok(all) };
                 let mut others = all;
                 if let Some(others) = &mut others {
                     let others = Arc::make_mut(others);
@@ -64,11 +92,11 @@ impl Populations {
         };
         let entry =
             Entry { segment: id, deletions, population: population.clone(), documents: documents.clone() };
-        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if entries.len() >= KEPT {
-            entries.pop_front();
+        let populations = &mut self.lock().populations;
+        if populations.len() >= KEPT {
+            populations.pop_front();
         }
-        entries.push_back(entry);
+        populations.push_back(entry);
         Ok(documents)
     }
 
@@ -78,13 +106,17 @@ impl Populations {
         deletions: Option<Opstamp>,
         population: &Population,
     ) -> Option<Option<Arc<BitSet>>> {
-        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let populations = &mut self.lock().populations;
         let is_meant = |entry: &Entry| {
             entry.segment == segment && entry.deletions == deletions && entry.population == *population
         };
-        let found = entries.iter().position(is_meant).and_then(|place| entries.remove(place))?;
+        let found = populations.iter().position(is_meant).and_then(|place| populations.remove(place))?;
         let documents = found.documents.clone();
-        entries.push_back(found);
+        populations.push_back(found);
         Some(documents)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

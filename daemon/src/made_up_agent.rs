@@ -21,7 +21,8 @@ use crate::compression::extractive::Extractive;
 use crate::config::Config;
 use crate::memory::conventions::Conventions;
 use crate::memory::event::{
-    Audience, EventName, HookEvent, HookEventKind, PromptText, StartSource, ToolCall, ToolResult,
+    Audience, EventName, HookEvent, HookEventKind, PromptText, StartContext, StartSource, ToolCall,
+    ToolResult,
 };
 use crate::memory::ids::SessionId;
 use crate::memory::material::{Action, BatchSource, Change};
@@ -121,7 +122,7 @@ fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
             let words = text("words");
             let is_timer = SPEC.conventions.is_machine_prompt(&words);
             let source = if is_timer { BatchSource::System } else { BatchSource::User };
-            HookEventKind::Prompt { text: PromptText::Text(words), source }
+            HookEventKind::Prompt { text: PromptText::Text(words), source, start: StartContext::Shown }
         }
         EventName::Tool => {
             let response = fields.raw("outcome");

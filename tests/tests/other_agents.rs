@@ -53,24 +53,146 @@ fn a_private_prompt_inside_windsurfs_payload_hides_its_turn() {
     assert_eq!(session["batches"][0]["activities"].as_array().map(Vec::len), Some(2), "{session}");
 }
 
-/// Cursor's editor drops what it is given at a start. A first prompt is answered like any other nevertheless: the start's
-/// block does not come again, and what it told is not told twice.
-#[test]
-fn cursors_first_prompt_does_not_carry_the_start_again() {
-    let stage = Stage::new().daemon();
+/// A session of Cursor, in the editor or in the terminal.
+struct Cursor<'a> {
+    stage: &'a Stage,
+    prompt: Value,
+}
+
+/// Where a session of Cursor runs.
+#[derive(Clone, Copy)]
+enum Surface {
+    Editor,
+    Terminal,
+}
+
+impl<'a> Cursor<'a> {
+    /// Starts a session and returns what it was told.
+    fn start(stage: &'a Stage, surface: Surface) -> (Self, String) {
+        let (start, prompt) = match surface {
+            Surface::Editor => ("sessionStart", "beforeSubmitPrompt"),
+            Surface::Terminal => ("sessionStart.cli", "beforeSubmitPrompt.cli"),
+        };
+        let [mut start, mut prompt] = [start, prompt].map(|name| recorded(&format!("cursor/{name}.json")));
+        for event in [&mut start, &mut prompt] {
+            event["workspace_roots"] = json!([stage.project()]);
+        }
+        let answer: Value = serde_json::from_str(&hook(stage, "cursor", &start)).unwrap();
+        let told = answer["additional_context"].as_str().unwrap().to_owned();
+        (Self { stage, prompt }, told)
+    }
+
+    /// What the session is told with a prompt.
+    fn ask(&mut self, text: &str) -> String {
+        self.prompt["prompt"] = json!(text);
+        self.prompt["generation_id"] = json!(text);
+        let answer: Value = serde_json::from_str(&hook(self.stage, "cursor", &self.prompt)).unwrap();
+        assert_eq!(answer["continue"], true, "{answer}");
+        answer["additional_context"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// What `recall why` says that the session was given.
+    fn injections(&self) -> Vec<Value> {
+        let why = self.stage.json(["why", self.prompt["session_id"].as_str().unwrap()]);
+        why["injections"].as_array().unwrap().clone()
+    }
+}
+
+const UNRELATED: &str = "Write a letter to the harbour master.";
+const QUESTION: &str = "How does the staging gateway treat idle connections?";
+const REMARK: &str = "The staging gateway drops idle connections after 50 seconds, see src/gateway.rs.";
+/// What stands above that which bears on a prompt.
+const BEARS: &str = "may bear on this prompt";
+
+/// A stage on which a question is answered by a remark that does not fit into a start's block.
+fn stage_with_a_remark() -> Stage {
+    let stage = Stage::new().config("[context]\nstart_tokens = 200\n").daemon();
     stage.discount_session("before");
+    assert_eq!(stage.recall(["remember", REMARK, "--type", "gotcha", "--importance", "3"]).code(), 0);
     stage.flush();
-    let mut start = recorded("cursor/sessionStart.json");
-    let mut prompt = recorded("cursor/beforeSubmitPrompt.json");
-    for event in [&mut start, &mut prompt] {
-        event["workspace_roots"] = json!([stage.project()]);
+    stage
+}
+
+/// Cursor's editor drops what it is given at a start.
+#[test]
+fn the_first_prompt_in_cursors_editor_brings_the_start_again() {
+    for first in [UNRELATED, DISCOUNT_PROMPT] {
+        let stage = Stage::new().daemon();
+        stage.discount_session("before");
+        stage.flush();
+        let (mut cursor, start) = Cursor::start(&stage, Surface::Editor);
+        assert!(start.contains("Rounding happens once"), "{start}");
+        // The start's block tells what answers the second of the two.
+        assert_eq!(cursor.ask(first), start, "{first}");
+        for later in ["Thank the harbour master.", "Add a percentage discount to the cart total again"] {
+            assert_eq!(cursor.ask(later), "", "{later}");
+        }
     }
-    let told: Value = serde_json::from_str(&hook(&stage, "cursor", &start)).unwrap();
-    let told = told["additional_context"].as_str().unwrap();
-    assert!(told.contains("Rounding happens once"), "{told}");
-    for text in ["Write a letter to the harbour master.", DISCOUNT_PROMPT] {
-        prompt["prompt"] = json!(text);
-        prompt["generation_id"] = json!(text);
-        assert_eq!(hook(&stage, "cursor", &prompt).trim(), r#"{"continue":true}"#, "{text}");
+}
+
+#[test]
+fn the_first_prompt_in_cursors_editor_brings_what_bears_on_it_behind_the_start() {
+    let stage = stage_with_a_remark();
+    let (mut cursor, start) = Cursor::start(&stage, Surface::Editor);
+    assert!(!start.contains(REMARK), "{start}");
+    let first = cursor.ask(QUESTION);
+    let behind = first.strip_prefix(&start).unwrap_or_else(|| panic!("{first}"));
+    assert!(behind.contains(BEARS) && behind.matches(REMARK).count() == 1, "{behind}");
+    assert_eq!(cursor.ask("How does the staging gateway treat idle connections now?"), "");
+
+    let injections = cursor.injections();
+    let kinds = |injection: &Value| {
+        let items = injection["items"].as_array().unwrap().iter();
+        items.map(|item| item["kind"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let moments: Vec<_> = injections.iter().map(|injection| injection["moment"].as_str().unwrap()).collect();
+    assert_eq!(moments, ["start", "prompt"], "{injections:?}");
+    let at_the_start = ["summary", "session", "observation"];
+    assert_eq!(kinds(&injections[0]), at_the_start);
+    assert_eq!(kinds(&injections[1]), [&at_the_start[..], &["observation"]].concat());
+    let tokens = |injection: &Value| injection["tokens"].as_u64().unwrap();
+    assert!(tokens(&injections[1]) > tokens(&injections[0]), "{injections:?}");
+}
+
+#[test]
+fn a_private_first_prompt_in_cursors_editor_brings_the_start_alone() {
+    let stage = stage_with_a_remark();
+    let (mut cursor, start) = Cursor::start(&stage, Surface::Editor);
+    assert_eq!(cursor.ask(&format!("<private>{QUESTION}</private>")), start);
+    let second = cursor.ask(QUESTION);
+    assert!(second.contains(REMARK) && !second.contains("Rounding"), "{second}");
+}
+
+#[test]
+fn the_first_prompt_in_cursors_terminal_is_like_any_other() {
+    let stage = stage_with_a_remark();
+    let (mut cursor, start) = Cursor::start(&stage, Surface::Terminal);
+    assert!(start.contains("Rounding happens once"), "{start}");
+    for text in [UNRELATED, DISCOUNT_PROMPT] {
+        assert_eq!(cursor.ask(text), "", "{text}");
     }
+    let told = cursor.ask(QUESTION);
+    assert!(told.contains(REMARK) && !told.contains("Rounding"), "{told}");
+}
+
+/// Cursor drops an answer that is too long. What a start may fill, it shares with what bears on the first prompt. Where it
+/// tells less than before, that is told if the prompt asks for it.
+#[test]
+fn the_first_prompt_in_cursors_editor_leaves_room_for_what_bears_on_it() {
+    let stage = Stage::new().config("[context]\nstart_tokens = 10000\n").daemon();
+    let remember = |text: &str, importance: &str| {
+        assert_eq!(stage.recall(["remember", text, "--importance", importance]).code(), 0);
+    };
+    for number in 0..60 {
+        let text = format!("Harbour {number} is {number} metres deep{}.", ", and its quay is long".repeat(4));
+        remember(&text, if number < 30 { "9" } else { "1" });
+    }
+    remember(REMARK, "5");
+    stage.flush();
+    let (mut cursor, start) = Cursor::start(&stage, Surface::Editor);
+    assert!(start.contains(REMARK), "{start}");
+    let first = cursor.ask(QUESTION);
+    let (again, behind) = first.split_once(BEARS).unwrap_or_else(|| panic!("{first}"));
+    assert!(again.contains("Harbour 29") && !again.contains(REMARK) && behind.contains(REMARK), "{first}");
+    assert!(first.encode_utf16().count() <= 9_500, "{first}");
 }

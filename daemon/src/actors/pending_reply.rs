@@ -87,7 +87,7 @@ impl PendingRequest {
             (None, _) | (_, Recipient::Nobody) => return None,
         };
         let look = match (&ask, origin) {
-            (Ask::Prompt(_) | Ask::File(_) | Ask::Task(_), OriginState::Stored(_)) => {
+            (Ask::Prompt(_) | Ask::First(_) | Ask::File(_) | Ask::Task(_), OriginState::Stored(_)) => {
                 LookupTime::DuringCommit
             }
             (Ask::Start(..), _) | (_, OriginState::Unknown | OriginState::Found(..)) => {
@@ -411,7 +411,7 @@ impl PendingReply {
             let given = InjectedSet::of_items(items, context_reply.file.clone());
             let news = match asked.ask {
                 Ask::Task(_) => InjectedSet::default(),
-                Ask::Start(..) | Ask::Prompt(_) | Ask::File(_) => injected.add(given),
+                Ask::Start(..) | Ask::Prompt(_) | Ask::First(_) | Ask::File(_) => injected.add(given),
             };
             RecordedInjection { news, recorded }
         });

@@ -244,9 +244,9 @@ impl SessionState {
         loaded.session = next;
         loaded.accepted.insert(deliver.event_id);
         loaded.keys.extend(key);
-        if matches!(ask, Some(Ask::Start(StartSource::Compact, _))) {
-            // The conversation was emptied, and the injected context with it. Injections in flight belong to the old
-            // one.
+        if matches!(ask, Some(Ask::Start(StartSource::Compact, _) | Ask::First(_))) {
+            // The conversation was emptied, and the injected context with it; or the agent has dropped what was injected
+            // before the conversation began. Injections in flight belong to the old one.
             loaded.injected = Arc::default();
         }
         let place = WorkLocation { cwd: event.cwd.clone(), root: loaded.root.clone() };

@@ -14,7 +14,7 @@ use super::welcome::Welcome;
 use crate::agents::{Agents, Cap};
 use crate::config::{Ambient, Notice};
 use crate::faults::{self, Fault, Point, planted};
-use crate::memory::context::{Block, Limits, Material, Moment, Note, SummaryNote, assemble};
+use crate::memory::context::{BLANK, Block, Limits, Material, Moment, Note, SummaryNote, assemble};
 use crate::memory::event::{Audience, StartSource};
 use crate::memory::file_memory::{InjectedSet, LEAST_IMPORTANCE};
 use crate::memory::ids::{ObservationId, ProjectRow, SessionId, Timestamp};
@@ -39,6 +39,9 @@ const WARNINGS: [ObservationType; 3] =
 const WARNINGS_EACH: u32 = 3;
 /// Files of the branch that are looked up at a start.
 const MOST_FILES: usize = 40;
+/// Where the start's context comes with the first prompt, it leaves this part of the agent's limit to what bears on the
+/// prompt.
+const FIRST_PROMPT: u64 = 3;
 /// A session with an event in this time, in milliseconds, is continued. An older one is history.
 const FRESH_MS: i64 = 24 * 3_600_000;
 /// A reply that takes longer would miss the shim's deadline; the agent then gets none.
@@ -137,7 +140,42 @@ impl ContextLookup {
     /// Blocks: for threads that may.
     pub fn look_up(&self, ask: &Ask, context_request: &ContextRequest) -> Result<ContextReply, StoreError> {
         faults::reach(Point::Recall);
-        self.look_up_to(Depth::Whole, ask, context_request)
+        match ask {
+            Ask::First(prompt) => self.look_up_first(prompt.as_ref(), context_request),
+            Ask::Start(..) | Ask::Prompt(_) | Ask::File(_) | Ask::Task(_) => {
+                self.look_up_to(Depth::Whole, ask, context_request)
+            }
+        }
+    }
+
+    /// The context of a start, and behind it what bears on the first prompt and is not told there. `None`: nothing of the
+    /// prompt may be used.
+    fn look_up_first(
+        &self,
+        prompt: Option<&String>,
+        context_request: &ContextRequest,
+    ) -> Result<ContextReply, StoreError> {
+        // Both wait for git, each for half as long as one of them alone may.
+        let this = Self { answer_within: self.answer_within / 2, ..self.clone() };
+        let whole = context_request.cap.utf16_units;
+        let cap = Cap { utf16_units: whole - whole / FIRST_PROMPT };
+        let request = ContextRequest { cap, ..context_request.clone() };
+        let start = Ask::Start(StartSource::Startup, Audience::Nobody);
+        let start = this.look_up_to(Depth::Whole, &start, &request)?.block;
+        let answer = match prompt {
+            None => ContextReply::default(),
+            Some(prompt) => {
+                let told = start.items.iter().map(|item| (item.kind, item.id, item.extent));
+                let mut injected = context_request.injected.clone();
+                injected.add(InjectedSet::of_items(told, None));
+                let taken = Measure::of(&start.text).and(Measure::of(BLANK)).utf16_units();
+                let cap = Cap { utf16_units: whole.saturating_sub(taken) };
+                let request = ContextRequest { cap, injected, ..context_request.clone() };
+                this.look_up_to(Depth::Whole, &Ask::Prompt(prompt.clone()), &request)?
+            }
+        };
+        let block = start.followed_by(answer.block);
+        Ok(ContextReply { block, moment: Some(Moment::Prompt), ..answer })
     }
 
     /// The context of a start without any waiting. Blocks for a few reads of the store.
@@ -161,8 +199,8 @@ impl ContextLookup {
             Ask::Start(StartSource::Compact, _) => Moment::Compact,
             Ask::Prompt(_) => Moment::Prompt,
             Ask::Task(_) => Moment::Subagent,
-            // `about_file` answers these.
-            Ask::File(_) => return Ok(ContextReply::default()),
+            // `about_file` and `look_up_first` answer these.
+            Ask::File(_) | Ask::First(_) => return Ok(ContextReply::default()),
         };
         let budget = moment.budget(&self.settings.context().budgets);
         if budget == 0 {
@@ -194,16 +232,15 @@ impl ContextLookup {
                 let (material, decision) = self.answers(db, (text, &turns), context_request)?;
                 Ok((material, Some(decision)))
             }
-            Ask::File(_) => Ok((Material::default(), None)),
+            Ask::File(_) | Ask::First(_) => Ok((Material::default(), None)),
         })?;
         let mut block = assemble(moment, &material, limits, now);
         if planted(Fault::NoEscaping) {
             block.text = block.text.replace('\u{2039}', "<");
         }
         if !beside.is_empty() {
-            let blank = if block.text.is_empty() { "" } else { "\n\n" };
-            block.text = format!("{}{blank}{beside}", block.text.trim_end());
-            block.tokens += measure.tokens();
+            let beside = Block { text: beside, tokens: measure.tokens(), items: Vec::new() };
+            block = block.followed_by(beside);
         }
         let is_read = matches!(ask, Ask::Start(_, Audience::Person));
         let notice = if is_read && moment == Moment::Start && self.settings.context().notice == Notice::Shown

@@ -149,6 +149,23 @@ pub struct Block {
     pub items: Vec<Item>,
 }
 
+/// What separates two blocks of one answer.
+pub const BLANK: &str = "\n\n";
+
+impl Block {
+    /// Both blocks as one.
+    #[must_use]
+    pub fn followed_by(mut self, next: Self) -> Self {
+        if !self.text.is_empty() && !next.text.is_empty() {
+            self.text.push_str(BLANK);
+        }
+        self.text.push_str(&next.text);
+        self.tokens += next.tokens;
+        self.items.extend(next.items);
+        self
+    }
+}
+
 /// How much of a document was given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

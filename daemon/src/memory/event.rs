@@ -172,6 +172,7 @@ pub enum HookEventKind {
     Prompt {
         text: PromptText,
         source: BatchSource,
+        start: StartContext,
     },
     /// A tool call starts.
     ToolStart(ToolStart),
@@ -257,6 +258,15 @@ pub enum Audience {
     Person,
     /// A script started the agent.
     Nobody,
+}
+
+/// What becomes of the context that a session's start was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartContext {
+    /// The model reads it.
+    Shown,
+    /// The agent drops it, so the first prompt brings it again.
+    Dropped,
 }
 
 /// Why a session starts.

@@ -77,6 +77,11 @@ impl BatchSource {
         matches!(self, Self::User | Self::Plan | Self::Queued)
     }
 
+    /// Whether a person asked, openly or not.
+    pub fn is_of_person(self) -> bool {
+        self.is_asked_openly() || self == Self::Private
+    }
+
     /// Whether nobody typed it: a background agent has ended, a schedule is due.
     pub fn is_made_by_machine(self) -> bool {
         matches!(self, Self::AgentNotification | Self::System)

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 
 use super::rehydration::{Daemon, call};
 use super::text::Unpacked;
-use crate::memory::event::{Audience, HookEventKind, PromptText, StartSource, ToolCall};
+use crate::memory::event::{Audience, HookEventKind, PromptText, StartContext, StartSource, ToolCall};
 use crate::memory::ids::{EventId, Timestamp};
 use crate::memory::material::BatchSource;
 use crate::memory::plan::PlanChange;
@@ -141,7 +141,7 @@ impl Script {
     }
 
     fn ask(&mut self, turn: &str, text: PromptText) {
-        self.say(HookEventKind::Prompt { text, source: BatchSource::User }, turn);
+        self.say(HookEventKind::Prompt { text, source: BatchSource::User, start: StartContext::Shown }, turn);
     }
 
     fn turn(&mut self) -> String {
@@ -166,7 +166,10 @@ impl Script {
             Turn::CutOff { calls } => self.work(*calls, &id),
             Turn::Notified { calls } => {
                 let source = BatchSource::AgentNotification;
-                self.say(HookEventKind::Prompt { text: text("notified"), source }, &id);
+                self.say(
+                    HookEventKind::Prompt { text: text("notified"), source, start: StartContext::Shown },
+                    &id,
+                );
                 self.work(*calls, &id);
                 self.say(answer(&id), &id);
             }

@@ -10,8 +10,8 @@ use super::{
 };
 use crate::memory::conventions::Conventions;
 use crate::memory::event::{
-    Audience, Capture, HookEvent, HookEventKind, PromptText, StartSource, Subagent, SubagentTask, ToolCall,
-    ToolResult, ToolStart,
+    Audience, Capture, HookEvent, HookEventKind, PromptText, StartContext, StartSource, Subagent,
+    SubagentTask, ToolCall, ToolResult, ToolStart,
 };
 use crate::memory::ids::{AgentName, EventId, ProjectKey, PromptId, SessionId, SessionKey, Timestamp};
 use crate::memory::lifecycle::LifecycleKind;
@@ -217,8 +217,16 @@ fn any_event() -> impl Strategy<Value = (HookEventKind, Option<&'static str>)> {
     let use_id = prop::sample::select(vec!["c1", "c2", "c3"]);
     let what = prop_oneof![
         source.prop_map(|source| HookEventKind::SessionStart { source, audience: Audience::Nobody }),
-        Just(HookEventKind::Prompt { text: PromptText::Text("go".to_owned()), source: BatchSource::User }),
-        Just(HookEventKind::Prompt { text: PromptText::WhollyPrivate, source: BatchSource::User }),
+        Just(HookEventKind::Prompt {
+            text: PromptText::Text("go".to_owned()),
+            source: BatchSource::User,
+            start: StartContext::Shown
+        }),
+        Just(HookEventKind::Prompt {
+            text: PromptText::WhollyPrivate,
+            source: BatchSource::User,
+            start: StartContext::Shown
+        }),
         (use_id.clone(), any::<bool>()).prop_map(|(id, gives)| HookEventKind::ToolStart(ToolStart {
             name: "Agent".to_owned(),
             use_id: Some(id.into()),

@@ -125,7 +125,7 @@ pub(super) fn as_meant(mut event: HookEvent, payload: &Payload) -> HookEvent {
             *audience = Audience::Person;
         }
         // Only the text tells; `source` does not (2.1.329).
-        HookEventKind::Prompt { text: PromptText::Text(text), source }
+        HookEventKind::Prompt { text: PromptText::Text(text), source, .. }
             if *source == BatchSource::User && text.trim_start().starts_with(NOTIFICATION) =>
         {
             *source = BatchSource::AgentNotification;

@@ -17,7 +17,7 @@ use super::settings::{
     about_the_memory, shell_line,
 };
 use super::{AgentSpec, Cap, EventSpec, GuardAnswers, HookOutput, Host, Mark, Unreadable};
-use crate::memory::event::{EventName, HookEvent, HookEventKind, Subagent};
+use crate::memory::event::{EventName, HookEvent, HookEventKind, StartContext, Subagent};
 
 pub(super) const SPEC: AgentSpec = AgentSpec {
     name: "cursor",
@@ -123,6 +123,10 @@ const FORMAT: Format = Format {
 
 /// Our name for what `afterFileEdit` reports, which has no tool.
 const EDIT: &str = "Edit";
+/// The editor names its mode with a prompt; in the CLI it is null or missing. The editor (3.12) drops what it is given at a
+/// session's start, because the hook ends before there is a conversation to add it to: its makers confirm that. The CLI
+/// (2026.07) passes it on.
+const EDITOR: &[&str] = &["composer_mode"];
 /// Stored nowhere.
 const PERSONAL: &str = "user_email";
 
@@ -138,6 +142,9 @@ fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
         HookEventKind::Stop { .. } if payload.text(&["status"]).as_deref() == Some("error") => {
             let detail = String::from_utf8_lossy(&delivery.payload).into_owned();
             event.what = HookEventKind::StopFailure { error: "error".to_owned(), detail };
+        }
+        HookEventKind::Prompt { start, .. } if payload.word(EDITOR).is_some() => {
+            *start = StartContext::Dropped;
         }
         _ => {}
     }

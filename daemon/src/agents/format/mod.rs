@@ -19,8 +19,8 @@ use super::failure::{FailureRules, Source};
 use super::json::string;
 use super::{EventSpec, Unreadable};
 use crate::memory::event::{
-    Audience, EventName, HookEvent, HookEventKind, PromptText, StartSource, Subagent, ToolCall, ToolResult,
-    ToolStart,
+    Audience, EventName, HookEvent, HookEventKind, PromptText, StartContext, StartSource, Subagent, ToolCall,
+    ToolResult, ToolStart,
 };
 use crate::memory::ids::{CallId, PromptId, SessionId};
 use crate::memory::material::BatchSource;
@@ -234,7 +234,8 @@ fn prompt(payload: &Payload, delivery: &Deliver) -> HookEventKind {
         Some("system" | "loop_wakeup" | "schedule_wakeup" | "poll_event") => BatchSource::System,
         _ => BatchSource::User,
     };
-    HookEventKind::Prompt { text: prompt_text(payload.text(payload::PROMPT), delivery), source }
+    let text = prompt_text(payload.text(payload::PROMPT), delivery);
+    HookEventKind::Prompt { text, source, start: StartContext::Shown }
 }
 
 /// A prompt of which only private text was left out is wholly private. The hook client flags it only where the prompt is no

@@ -16,7 +16,7 @@ use super::settings::{
     about_the_memory, shell_line,
 };
 use super::{AgentSpec, EventSpec, Host, Mark, Unreadable};
-use crate::memory::event::{EventName, HookEvent, HookEventKind, ToolCall, ToolResult};
+use crate::memory::event::{EventName, HookEvent, HookEventKind, StartContext, ToolCall, ToolResult};
 use crate::memory::ids::{PromptId, SessionId};
 use crate::memory::material::BatchSource;
 
@@ -94,7 +94,7 @@ fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     let what = match name.as_str() {
         "pre_user_prompt" => {
             let text = prompt_text(info.text(PROMPT), delivery);
-            HookEventKind::Prompt { text, source: BatchSource::User }
+            HookEventKind::Prompt { text, source: BatchSource::User, start: StartContext::Shown }
         }
         "post_cascade_response" => {
             HookEventKind::Stop { message: info.text("response").map(|text| last(&text)) }

@@ -202,11 +202,11 @@ impl Redactor {
             HookEventKind::SessionStart { source, audience } => {
                 HookEventKind::SessionStart { source, audience }
             }
-            HookEventKind::Prompt { text: PromptText::Text(text), source } => {
-                HookEventKind::Prompt { text: PromptText::Text(self.owned_text(text)), source }
+            HookEventKind::Prompt { text: PromptText::Text(text), source, start } => {
+                HookEventKind::Prompt { text: PromptText::Text(self.owned_text(text)), source, start }
             }
-            HookEventKind::Prompt { text: PromptText::WhollyPrivate, source } => {
-                HookEventKind::Prompt { text: PromptText::WhollyPrivate, source }
+            HookEventKind::Prompt { text: PromptText::WhollyPrivate, source, start } => {
+                HookEventKind::Prompt { text: PromptText::WhollyPrivate, source, start }
             }
             HookEventKind::ToolStart(ToolStart { name, use_id, input, file, task }) => {
                 let input = input_without_contents(input, &is_secret_file);

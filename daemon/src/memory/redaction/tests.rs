@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::memory::event::{Audience, StartSource, Subagent};
+use crate::memory::event::{Audience, StartContext, StartSource, Subagent};
 use crate::memory::ids::{PromptId, SessionId};
 use crate::memory::material::BatchSource;
 
@@ -880,7 +880,11 @@ fn every_text_of_an_event_is_covered() {
     let text = || format!("a {secret} b");
     let json = || format!(r#"{{"a":"{secret}"}}"#);
     for what in [
-        HookEventKind::Prompt { text: PromptText::Text(text()), source: BatchSource::User },
+        HookEventKind::Prompt {
+            text: PromptText::Text(text()),
+            source: BatchSource::User,
+            start: StartContext::Shown,
+        },
         HookEventKind::Tool(ToolCall {
             name: "Bash".to_owned(),
             use_id: None,
@@ -921,7 +925,11 @@ fn every_text_of_an_event_is_covered() {
     }
     for what in [
         HookEventKind::SessionStart { source: StartSource::Resume, audience: Audience::Person },
-        HookEventKind::Prompt { text: PromptText::WhollyPrivate, source: BatchSource::Private },
+        HookEventKind::Prompt {
+            text: PromptText::WhollyPrivate,
+            source: BatchSource::Private,
+            start: StartContext::Shown,
+        },
         HookEventKind::Stop { message: None },
     ] {
         assert_eq!(redactor().redact_event(event(what.clone())), event(what));

@@ -158,6 +158,9 @@ pub enum Ask {
     Start(StartSource, Audience),
     /// Memory relevant to this prompt.
     Prompt(String),
+    /// The context of the session's start, which the agent has dropped, and memory relevant to the first prompt. `None`
+    /// if that is private.
+    First(Option<String>),
     /// Notes about this file, as the agent spells it: it is about to be read or changed.
     File(String),
     /// Memory relevant to a subagent's task. The subagent has none of its caller's context.
@@ -361,6 +364,11 @@ impl Session {
         let turn = batch.prompt.as_ref()?;
         let seen = self.turns_seen.iter().find(|seen| seen.turn == *turn);
         Some(seen.map_or(batch.opened, |seen| seen.at))
+    }
+
+    /// Whether a person has typed a prompt already.
+    fn was_asked(&self) -> bool {
+        self.batches.iter().any(|batch| batch.source.is_of_person())
     }
 
     fn running(&self) -> Option<&Batch> {

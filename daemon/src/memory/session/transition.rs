@@ -4,7 +4,9 @@ use super::{
     ActivityContent, Ask, Batch, BatchState, CapturePolicy, CloseReason, Effect, Growth, NewActivity,
     NewPrompt, Response, Seq, Session, SessionStatus,
 };
-use crate::memory::event::{Audience, Capture, HookEvent, HookEventKind, PromptText, StartSource};
+use crate::memory::event::{
+    Audience, Capture, HookEvent, HookEventKind, PromptText, StartContext, StartSource,
+};
 use crate::memory::ids::PromptId;
 use crate::memory::material::BatchSource;
 use crate::memory::plan::{PlanReference, PlanState, reference};
@@ -43,9 +45,11 @@ impl Transition<'_> {
                 // A subagent that compacted its own conversation is not the session.
                 return event.subagent.is_none().then_some(Ask::Start(*source, *audience));
             }
-            HookEventKind::Prompt { text, source } => {
+            HookEventKind::Prompt { text, source, start } => {
                 self.activate();
-                return self.open(event, text, *source);
+                // What was dropped comes with the first prompt only.
+                let start = if self.session.was_asked() { StartContext::Shown } else { *start };
+                return self.open(event, text, (*source, start));
             }
             HookEventKind::ToolStart(call) => {
                 self.activate();
@@ -175,7 +179,12 @@ impl Transition<'_> {
         }
     }
 
-    fn open(&mut self, event: &HookEvent, text: &PromptText, source: BatchSource) -> Option<Ask> {
+    fn open(
+        &mut self,
+        event: &HookEvent,
+        text: &PromptText,
+        (source, start): (BatchSource, StartContext),
+    ) -> Option<Ask> {
         // A prompt with the running turn's id was queued while the agent works.
         let queued = event.prompt.is_some()
             && self.session.running().is_some_and(|running| {
@@ -218,11 +227,11 @@ impl Transition<'_> {
             }
             self.carry_out(seq, plan);
             // If another prompt followed, or the life ended, nobody waits for context.
-            return if place == LatePosition::Last { self.ask(source, text) } else { None };
+            return if place == LatePosition::Last { ask((source, start), text) } else { None };
         }
         if let Some(seq) = self.adopt_in_order(source, event.prompt.as_ref(), &prompt) {
             self.carry_out(seq, plan);
-            return self.ask(source, text);
+            return ask((source, start), text);
         }
         if !queued {
             // Running calls were interrupted; subagents go on in the background.
@@ -232,7 +241,7 @@ impl Transition<'_> {
         let seq = self.next_seq();
         self.push_batch(source, state, prompt_id, Some(prompt));
         self.carry_out(seq, plan);
-        self.ask(source, text)
+        ask((source, start), text)
     }
 
     /// The running turn ended without an answer. The summary is requested now, in case of a crash.
@@ -251,14 +260,6 @@ impl Transition<'_> {
             self.effects.push(Effect::KeepPlan { seq, prompt, path: None, text, state });
         } else {
             self.effects.push(Effect::CarryOut { seq, plan });
-        }
-    }
-
-    /// Only prompts of a person ask for context.
-    fn ask(&self, source: BatchSource, text: Option<String>) -> Option<Ask> {
-        match source {
-            BatchSource::User | BatchSource::Queued | BatchSource::Plan => text.map(Ask::Prompt),
-            _ => None,
         }
     }
 
@@ -391,5 +392,14 @@ impl Transition<'_> {
         };
         self.effects.push(Effect::AddActivity { seq: batch.map(|batch| batch.seq), activity });
         !is_private
+    }
+}
+
+/// Only prompts of a person are answered. Nothing of a private one is used.
+fn ask((source, start): (BatchSource, StartContext), text: Option<String>) -> Option<Ask> {
+    let text = text.filter(|_| source.is_asked_openly());
+    match start {
+        StartContext::Dropped if source.is_of_person() => Some(Ask::First(text)),
+        StartContext::Dropped | StartContext::Shown => text.map(Ask::Prompt),
     }
 }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::memory::event::{
-    HookEventKind, PromptText, Subagent, SubagentTask, ToolCall, ToolResult, ToolStart,
+    HookEventKind, PromptText, StartContext, Subagent, SubagentTask, ToolCall, ToolResult, ToolStart,
 };
 use crate::memory::ids::{CallId, EventId, SessionId};
 use crate::memory::plan::PlanChange;
@@ -24,10 +24,11 @@ fn policy() -> CapturePolicy {
     }
 }
 
-/// Reads one line of a script: `start`, `prompt p1 text`, `queued p1 text`, `private p1`, `machine p1`, `call p1 Bash
-/// c1`, `tool p1 Bash c1`, `settled p1 c1 c2`, `plan p1 FILE text`, `give p1 c1 explore text`, `helper p1`, `helped p1
-/// text`, `failed p1`, `internal p1`, `compact p1`, `compacted p1`, `stop p1 text`, `note p1`, `leave restart`,
-/// `return`, `end other`, `wait 300`. A dash stands for no prompt id.
+/// Reads one line of a script: `start`, `prompt p1 text`, `dropped p1 text` (and so was the start's context), `queued p1
+/// text`, `private p1`, `private-dropped p1`, `machine p1`, `call p1 Bash c1`, `tool p1 Bash c1`, `settled p1 c1 c2`,
+/// `plan p1 FILE text`, `give p1 c1 explore text`, `helper p1`, `helped p1 text`, `failed p1`, `internal p1`, `compact
+/// p1`, `compacted p1`, `stop p1 text`, `note p1`, `leave restart`, `return`, `end other`, `wait 300`. A dash stands for
+/// no prompt id.
 fn event(line: &str) -> Option<HookEvent> {
     let mut words = line.split_whitespace();
     let mut kind = words.next().unwrap();
@@ -41,17 +42,30 @@ fn event(line: &str) -> Option<HookEvent> {
             let source = StartSource::parse(words.next().unwrap_or("startup"));
             (None, HookEventKind::SessionStart { source, audience: Audience::Person })
         }
-        "prompt" => {
+        "prompt" | "dropped" => {
             let prompt = id();
             let text = PromptText::Text(words.collect::<Vec<_>>().join(" "));
-            (prompt, HookEventKind::Prompt { text, source: BatchSource::User })
+            let start = if kind == "dropped" { StartContext::Dropped } else { StartContext::Shown };
+            (prompt, HookEventKind::Prompt { text, source: BatchSource::User, start })
         }
         "private" => {
-            (id(), HookEventKind::Prompt { text: PromptText::WhollyPrivate, source: BatchSource::User })
+            let (text, start) = (PromptText::WhollyPrivate, StartContext::Shown);
+            (id(), HookEventKind::Prompt { text, source: BatchSource::User, start })
+        }
+        "private-dropped" => {
+            let (text, start) = (PromptText::WhollyPrivate, StartContext::Dropped);
+            (id(), HookEventKind::Prompt { text, source: BatchSource::User, start })
         }
         "machine" => {
             let text = PromptText::Text("<task-notification>".to_owned());
-            (id(), HookEventKind::Prompt { text, source: BatchSource::AgentNotification })
+            (
+                id(),
+                HookEventKind::Prompt {
+                    text,
+                    source: BatchSource::AgentNotification,
+                    start: StartContext::Dropped,
+                },
+            )
         }
         "tool" => {
             let prompt = id();
@@ -444,6 +458,30 @@ fn only_a_start_a_users_prompt_a_file_and_a_subagents_task_are_answered() {
     };
     assert_eq!(ask("start; start clear"), Some(Ask::Start(StartSource::Clear, Audience::Person)));
     assert_eq!(ask("start; prompt p1 why"), Some(Ask::Prompt("why".to_owned())));
+    // What an agent has dropped at the start comes with the first prompt, and nothing else of a private one.
+    let first = |text: &str| Some(Ask::First(Some(text.to_owned())));
+    for story in [
+        "dropped p1 why",
+        "start; dropped p1 why",
+        "start; machine p0; dropped p1 why",
+        "tool p0 Read; dropped p1 why",
+    ] {
+        assert_eq!(ask(story), first("why"), "{story}");
+    }
+    assert_eq!(ask("start; private-dropped p1"), Some(Ask::First(None)));
+    for asked in [
+        "prompt p1 a",
+        "dropped p1 a",
+        "private-dropped p1",
+        "dropped p1 a; end other; start",
+        "dropped p1 a; compact p1",
+    ] {
+        assert_eq!(
+            ask(&format!("start; {asked}; dropped p2 why")),
+            Some(Ask::Prompt("why".to_owned())),
+            "{asked}"
+        );
+    }
     let file = || Some(Ask::File("/shop/cart.rs".to_owned()));
     assert_eq!(ask("start; prompt p1 a; call p1 Read c1 /shop/cart.rs"), file());
     assert_eq!(ask("prompt p1 a; call p1 Bash c1; call p1 Edit c2 /shop/cart.rs"), file());
@@ -460,6 +498,7 @@ fn only_a_start_a_users_prompt_a_file_and_a_subagents_task_are_answered() {
         "start; prompt p1 a; helper p1",
         "start; machine p1",
         "start; private p1",
+        "start; dropped p1 a; private-dropped p2",
         "start; prompt p1 a; stop p1 x",
         "start; end other",
         "start; prompt p1 a; call p1 Bash c1",

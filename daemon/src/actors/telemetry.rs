@@ -15,9 +15,11 @@ use crate::app::answers::status::TelemetryCounters;
 use crate::app::bus::{Bus, BusEvent};
 use crate::app::clock;
 use crate::memory::budget::ModelCall;
-use crate::memory::ids::{JobId, Timestamp};
+use crate::memory::ids::{JobId, SessionKey, Timestamp};
 use crate::memory::lifecycle::{LifecycleEvent, LifecycleKind};
-use crate::store::{Readers, StoreError, job_times, session_times, turn_times};
+use crate::memory::material::BatchSource;
+use crate::memory::session::LooseCall;
+use crate::store::{Readers, StoreError, job_times, late_call, session_times, turn_at, turn_times};
 use crate::telemetry::{Collector, Metric, NotSent, Sent, Span, spans};
 
 /// How long spans are collected before they are sent.
@@ -53,6 +55,7 @@ pub enum TelemetryMessage {
 #[derive(Clone)]
 pub enum Ended {
     OfSession(Arc<LifecycleEvent>),
+    Call(Arc<(SessionKey, LooseCall)>),
     Job(JobId),
     ModelCall(Arc<ModelCall>),
 }
@@ -162,6 +165,7 @@ fn forward(me: &ActorRef<TelemetryMessage>, bus: &Bus) {
                 Ok(BusEvent::LifecycleEvent(event)) if has_span(&event) => {
                     TelemetryMessage::Ended(Ended::OfSession(event))
                 }
+                Ok(BusEvent::LooseCall(call)) => TelemetryMessage::Ended(Ended::Call(call)),
                 Ok(BusEvent::JobDone { job } | BusEvent::JobFailed { job: Some(job) }) => {
                     TelemetryMessage::Ended(Ended::Job(job))
                 }
@@ -201,6 +205,20 @@ fn spans_of(readers: &Readers, ended: &Ended) -> Result<Vec<Span>, StoreError> {
                 }
                 _ => Ok(Vec::new()),
             }
+        }
+        Ended::Call(ended) => {
+            let (key, call) = &**ended;
+            let Some(session) = session_times(db, key)? else { return Ok(Vec::new()) };
+            let span = match call {
+                LooseCall::AfterTurn { event } => {
+                    late_call(db, *event)?.map(|(turn, call)| spans::late_call_span(&session, turn, &call))
+                }
+                LooseCall::NoResult { call, ended } => match turn_at(db, &session, call.began)? {
+                    Some((_, BatchSource::Private)) => None,
+                    turn => spans::unfinished_call_span(&session, turn.map(|(turn, _)| turn), call, *ended),
+                },
+            };
+            Ok(span.into_iter().collect())
         }
         Ended::Job(job) => {
             let found = job_times(db, *job)?.filter(|(job, _)| job.ended.is_some());

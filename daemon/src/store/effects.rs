@@ -13,7 +13,7 @@ use crate::memory::ids::{BatchId, CallId, EventId, PromptId, Timestamp};
 use crate::memory::lifecycle::LifecycleKind;
 use crate::memory::material::BatchSource;
 use crate::memory::session::{
-    ActivityContent, BatchState, CloseReason, Effect, NewActivity, NewPrompt, RunningCall, Seq,
+    ActivityContent, BatchState, CloseReason, Effect, LooseCall, NewActivity, NewPrompt, RunningCall, Seq,
 };
 
 /// A new effect does not compile until it is handled here.
@@ -57,7 +57,17 @@ pub(super) fn apply(scene: &EffectContext<'_>, effect: &Effect) -> Result<(), St
         }
         Effect::CarryOut { seq, plan } => plans::carry_out(scene, *seq, plan),
         Effect::BeginCall { call } => begin_call(scene, call),
-        Effect::EndCalls { calls } => end_calls(scene, calls),
+        Effect::EndCalls { calls } => end_calls(scene, calls.iter()),
+        Effect::AbandonCalls { calls } => abandon_calls(scene, calls),
+        Effect::PublishLateCall { event } => {
+            scene.tell_call(LooseCall::AfterTurn { event: *event });
+            Ok(())
+        }
+        Effect::SetCallStart { id } => db.run(
+            "UPDATE activities SET began_at = min(at, ?3) WHERE session = ?1 AND tool_use_id = ?2
+             AND began_at IS NULL",
+            params![session, id.as_str(), at.0],
+        ),
         Effect::AddActivity { seq, activity } => add_activity(scene, scene.batch_row(*seq)?, activity),
         Effect::AddRefused { seq, activities } => add_refused(scene, scene.batch_row(*seq)?, activities),
         Effect::AddAside { seq, event, prompt, call } => {
@@ -178,13 +188,23 @@ fn close_batch(scene: &EffectContext<'_>, seq: Seq, why: CloseReason) -> Result<
 fn begin_call(scene: &EffectContext<'_>, call: &RunningCall) -> Result<(), StoreError> {
     let (kind, text) = call.task.as_ref().map(|task| (&task.kind, &task.text)).unzip();
     scene.db.run(
-        "INSERT OR IGNORE INTO running_calls (session, call_id, subagent, task_kind, task) VALUES
-                 (?1, ?2, ?3, ?4, ?5)",
-        params![scene.session(), call.id.as_str(), call.subagent, kind, text],
+        "INSERT OR IGNORE INTO running_calls (session, call_id, subagent, task_kind, task, tool, began_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        params![scene.session(), call.id.as_str(), call.subagent, kind, text, call.tool, call.began.0],
     )
 }
 
-fn end_calls(scene: &EffectContext<'_>, calls: &[CallId]) -> Result<(), StoreError> {
+fn abandon_calls(scene: &EffectContext<'_>, calls: &[RunningCall]) -> Result<(), StoreError> {
+    for call in calls.iter().filter(|call| call.tool.is_some()) {
+        scene.tell_call(LooseCall::NoResult { call: call.clone(), ended: scene.at });
+    }
+    end_calls(scene, calls.iter().map(|call| &call.id))
+}
+
+fn end_calls<'a>(
+    scene: &EffectContext<'_>,
+    calls: impl Iterator<Item = &'a CallId>,
+) -> Result<(), StoreError> {
     let mut delete =
         scene.db.prepare_cached("DELETE FROM running_calls WHERE session = ?1 AND call_id = ?2")?;
     for call in calls {
@@ -347,8 +367,8 @@ fn insert_activity(
     db.run(
         "INSERT INTO activities (session, batch, event_id, kind, tool_name, tool_use_id, prompt_id,
              subagent, subagent_type,
-                                 failed, duration_ms, input, response, at, part_of)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+                                 failed, duration_ms, input, response, at, part_of, began_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
         params![
             session,
             batch,
@@ -364,7 +384,8 @@ fn insert_activity(
             columns.input.map(Packed),
             columns.response.map(Packed),
             scene.at.0,
-            part_of.map(|event| event.0)
+            part_of.map(|event| event.0),
+            activity.began.map(|began| began.0)
         ],
     )?;
     let row = db.last_insert_rowid();

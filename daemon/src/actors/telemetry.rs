@@ -183,7 +183,7 @@ fn forward(me: &ActorRef<TelemetryMessage>, bus: &Bus) {
 
 fn has_span(event: &LifecycleEvent) -> bool {
     // A suspended session goes on, or ends.
-    matches!(event.what, LifecycleKind::SessionEnd { .. } | LifecycleKind::BatchClosed { .. })
+    matches!(event.what, LifecycleKind::SessionEnd { .. } | LifecycleKind::BatchClosed(_))
 }
 
 /// The spans of what has ended. Blocks. None if it is forgotten meanwhile.
@@ -196,10 +196,10 @@ fn spans_of(readers: &Readers, ended: &Ended) -> Result<Vec<Span>, StoreError> {
                 LifecycleKind::SessionEnd { tally, reason, .. } => {
                     Ok(vec![spans::session_span(&session, *tally, event.at, reason)])
                 }
-                LifecycleKind::BatchClosed { prompt_number } => {
-                    let turns = turn_times(db, &session, *prompt_number)?;
+                LifecycleKind::BatchClosed(closed) => {
+                    let turns = turn_times(db, &session, closed.prompt_number)?;
                     let spans = |(turn, calls): &(_, Vec<_>)| {
-                        spans::turn_spans(&session, *prompt_number, turn, calls)
+                        spans::turn_spans(&session, closed.prompt_number, turn, calls)
                     };
                     Ok(turns.iter().flat_map(spans).collect())
                 }

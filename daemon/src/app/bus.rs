@@ -77,7 +77,7 @@ fn log(event: &LifecycleEvent) {
         LifecycleKind::SessionSuspend { reason, .. } => {
             tracing::info!(agent, session, reason, "session suspended");
         }
-        LifecycleKind::SessionResume { suspended_for_ms } => {
+        LifecycleKind::SessionResume { suspended_for_ms, .. } => {
             tracing::info!(agent, session, suspended_for_ms, "session resumed");
         }
         LifecycleKind::SessionEnd { duration_ms, reason, .. } => {

@@ -10,7 +10,7 @@ use super::text::Packed;
 use super::{StoreError, compactions, file_notes, late, lives, plans, subagents, titles};
 use crate::memory::event::{MessageOrigin, ToolCall, ToolResult};
 use crate::memory::ids::{BatchId, CallId, EventId, PromptId, Timestamp};
-use crate::memory::lifecycle::LifecycleKind;
+use crate::memory::lifecycle::{ClosedBatch, LifecycleKind};
 use crate::memory::material::BatchSource;
 use crate::memory::session::{
     ActivityContent, BatchState, CloseReason, Effect, LooseCall, NewActivity, NewPrompt, RunningCall, Seq,
@@ -91,7 +91,7 @@ pub(super) fn apply(scene: &EffectContext<'_>, effect: &Effect) -> Result<(), St
         Effect::AdoptRecovery { seq, number, source, prompt_id, prompt } => {
             let given = (*number, source.as_str(), prompt_id.as_ref(), prompt);
             late::adopt_recovery(db, session, scene.batch(*seq)?, given, at)?;
-            tell_prompt(scene, *source, Some(prompt));
+            tell_prompt(scene, (*number, *source), Some(prompt));
             Ok(())
         }
         Effect::Renumber { seq, number } => late::renumber(db, session, scene.batch(*seq)?, *number),
@@ -164,24 +164,38 @@ fn flush_chunk(scene: &EffectContext<'_>, batch: BatchId) -> Result<(), StoreErr
 
 fn publish_message(scene: &EffectContext<'_>, content: Option<&str>, origin: Option<&MessageOrigin>) {
     let (content, origin) = (content.map(str::to_owned), origin.cloned().map(Box::new));
-    scene.say(LifecycleKind::MessageReceived { source: None, content, origin });
+    scene.say(LifecycleKind::MessageReceived { source: None, prompt_number: None, content, origin });
 }
 
-fn tell_prompt(scene: &EffectContext<'_>, source: BatchSource, prompt: Option<&NewPrompt>) {
+fn tell_prompt(scene: &EffectContext<'_>, (number, source): (u32, BatchSource), prompt: Option<&NewPrompt>) {
     if let Some(prompt) = prompt {
         let (content, origin) = (prompt.text.clone(), prompt.origin.clone());
-        scene.say(LifecycleKind::MessageReceived { source: Some(source), content, origin });
+        let (source, prompt_number) = (Some(source), Some(number));
+        scene.say(LifecycleKind::MessageReceived { source, prompt_number, content, origin });
     }
 }
 
 fn close_batch(scene: &EffectContext<'_>, seq: Seq, why: CloseReason) -> Result<(), StoreError> {
     let batch = scene.batch(seq)?;
-    let prompt_number = scene.db.one(
+    let (prompt_number, source, opened): (_, _, Timestamp) = scene.db.one(
         "UPDATE prompt_batches SET status = 'closed', close_reason = ?2, closed_at = ?3 WHERE id = ?1
-             RETURNING prompt_number",
+             RETURNING prompt_number, source, opened_at",
         params![batch.0, why.as_str(), scene.at.0],
     )?;
-    scene.say(LifecycleKind::BatchClosed { prompt_number });
+    let (tool_call_count, failed_call_count) = scene.db.one(
+        "SELECT count(*), ifnull(sum(failed), 0) FROM activities WHERE batch = ?1 AND kind = 'tool'",
+        [batch],
+    )?;
+    let duration_ms = scene.at.since(opened);
+    let reason = why.as_str().to_owned();
+    scene.say(LifecycleKind::BatchClosed(ClosedBatch {
+        prompt_number,
+        source,
+        reason,
+        duration_ms,
+        tool_call_count,
+        failed_call_count,
+    }));
     Ok(())
 }
 
@@ -249,7 +263,7 @@ fn open_batch(
     if turn.is_some() {
         set_turn(scene.db, batch, turn)?;
     }
-    tell_prompt(scene, source, prompt);
+    tell_prompt(scene, (number, source), prompt);
     Ok(())
 }
 

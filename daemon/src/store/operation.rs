@@ -154,7 +154,7 @@ pub fn execute<O: Operation>(
 mod tests {
     use super::*;
     use crate::memory::ids::{SessionKey, Timestamp};
-    use crate::memory::lifecycle::LifecycleKind;
+    use crate::memory::lifecycle::{ClosedBatch, LifecycleKind};
     use crate::memory::session::{Effect, Period, Seq};
     use crate::store::{Durability, ExpireLeases, IdleEffects, open_writer};
 
@@ -177,7 +177,7 @@ mod tests {
                 agent: crate::memory::ids::AgentName::from("claude-code"),
                 id: crate::memory::ids::SessionId("s".to_owned()),
             };
-            db.publish(key, Timestamp(1), LifecycleKind::BatchClosed { prompt_number: 1 });
+            db.publish(key, Timestamp(1), LifecycleKind::BatchClosed(ClosedBatch::default()));
             match self {
                 Self::Kept => {}
                 Self::TakenBack => db.take_back(),

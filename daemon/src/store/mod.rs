@@ -134,7 +134,7 @@ pub use sessions::{
     ActivityRow, BatchRow, GivenRow, InjectionRow, SessionInfo, StoredBatch, Turns, asides_of_batch,
     batch_row, batches, find_sessions, first_and_last_prompt, given, has_agent, injections, is_summarizing,
     last_prompt, latest_calls, observations_of_session, outdated_observations, session_activities,
-    session_info, session_list, summary_of_session, turns_before,
+    session_count, session_info, session_list, summary_of_session, turns_before,
 };
 pub use spans::{
     CallTimes, JobTimes, SessionTimes, TurnTimes, job_times, late_call, session_times, turn_at, turn_times,

@@ -1,5 +1,7 @@
 //! `recall edit`, `pin`, `undo` and `resolve --query`.
 
+use std::os::unix::process::CommandExt;
+
 use recall_tests::{Said, Stage, run};
 use serde_json::{Value, json};
 
@@ -47,6 +49,17 @@ fn an_edit_replaces_the_text_and_is_taken_back() {
     assert_eq!(stage.recall(["undo"]).stdout, "There is nothing to take back.\n");
     stage.flush();
     assert_eq!(total(&stage, "recycles"), 0);
+}
+
+#[test]
+fn an_interrupt_in_the_editor_does_not_end_the_edit() {
+    let stage = remembered();
+    let mut command = stage.command("recall");
+    let editor = r#"sh -c 'trap "" INT; kill -INT 0; sed -i s/drops/recycles/ "$1"' editor"#;
+    // A group of its own, or the interrupt would end the tests.
+    command.args(["edit", "1"]).env("EDITOR", editor).env("TMPDIR", stage.user_home()).process_group(0);
+    let said = run(command, b"");
+    assert!(said.stdout.contains("recycles idle"), "{said:?}");
 }
 
 #[test]

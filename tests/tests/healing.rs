@@ -294,7 +294,7 @@ fn an_index_that_cannot_be_made_is_told_and_capture_goes_on() {
     let answer = search(&stage, "greenhouse");
     assert_eq!(answer["degraded"], true);
     assert!(answer["total"].as_u64() > Some(0), "{answer}");
-    assert!(stage.recall(["search", "greenhouse"]).stdout.contains("Rebuilding the search index"));
+    assert!(stage.recall(["search", "greenhouse"]).stdout.contains("The search index is not ready yet"));
     assert_eq!(stage.json(["ctl", "status"])["index"]["state"], "absent");
     remember(&stage, "next", "Water the tomatoes", "The tomatoes get water from src/next.rs every morning.");
     until(&stage, "the new memory", || (!titles(&stage, "tomatoes").is_empty()).then_some(()));

@@ -6,6 +6,7 @@
 
 mod agent_names;
 mod bad_input;
+mod booted;
 mod bounds;
 mod branches;
 mod broken_disk;
@@ -53,6 +54,7 @@ mod main_job;
 mod mcp;
 mod metrics;
 mod models;
+mod other_agents;
 mod other_users;
 mod planted;
 mod portable;

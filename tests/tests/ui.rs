@@ -2,6 +2,7 @@
 
 use recall_tests::Stage;
 use recall_tests::screen::Screen;
+use serde_json::{Value, json};
 
 const SIZE: (u16, u16) = (120, 30);
 
@@ -72,6 +73,68 @@ fn a_user_follows_a_thread_and_pins_its_newest() {
     // A click on a tab.
     screen.press("\x1b[<0;12;1M");
     screen.until("the first tab", |shown| !shown.contains("what was said of"));
+    screen.press("q");
+    assert!(screen.end().success());
+}
+
+#[test]
+fn an_editor_has_the_terminal_for_itself() {
+    let stage = Stage::new().daemon();
+    assert_eq!(stage.recall(["remember", "The greenhouse door sticks", "--type", "gotcha"]).code(), 0);
+    let mut command = stage.command("recall");
+    // It waits for a line of the keyboard, which would be commands of the interface.
+    let editor = r#"sh -c 'echo now type; read word; sed -i s/sticks/$word/ "$1"' editor"#;
+    command.arg("ui").env("EDITOR", editor).env_remove("VISUAL").env("TMPDIR", stage.user_home());
+    let mut screen = Screen::of(command, SIZE);
+    screen.shows("greenhouse door sticks");
+    screen.press("\re");
+    screen.shows("now type");
+    screen.press("quietens\r");
+    screen.shows("#1 is edited; u takes it back");
+    screen.shows("greenhouse door quietens");
+    assert_eq!(stage.json(["show", "1"])["items"][0]["title"], "The greenhouse door quietens");
+    screen.press("u");
+    screen.shows("Took back: edit of #1");
+    screen.shows("greenhouse door sticks");
+    // The mouse works again.
+    screen.press("\x1b[<0;25;1M");
+    screen.until("the sessions", |shown| !shown.contains("greenhouse"));
+    screen.press("q");
+    assert!(screen.end().success());
+}
+
+#[test]
+fn a_long_list_comes_in_pages() {
+    let stage = Stage::new().daemon();
+    assert_eq!(stage.recall(["remember", "Note 0 of the greenhouse", "--type", "gotcha"]).code(), 0);
+    let export = stage.recall(["export"]).stdout;
+    let (mut lines, note): (Vec<_>, Vec<_>) =
+        export.lines().map(str::to_owned).partition(|line| !line.contains("Note 0"));
+    let note: Value = serde_json::from_str(&note[0]).unwrap();
+    for number in 1..1_350 {
+        let mut note = note.clone();
+        note["uuid"] = json!(format!("0190a000-0000-7000-8000-{number:012}"));
+        note["title"] = json!(format!("Note {number} of the greenhouse"));
+        // Several of one moment.
+        note["created_at"] = json!(note["created_at"].as_i64().unwrap() - number / 7);
+        lines.push(note.to_string());
+    }
+    let file = stage.user_home().join("notes.jsonl");
+    std::fs::write(&file, lines.join("\n")).unwrap();
+    let said = stage.recall(["import", "recall", file.to_str().unwrap()]);
+    assert_eq!(said.code(), 0, "{said:?}");
+
+    let mut command = stage.command("recall");
+    command.arg("ui");
+    let mut screen = Screen::of(command, SIZE);
+    screen.shows("1/300+");
+    screen.press("\r");
+    for shown in ["300/600+", "600/900+", "900/1200+", "1200/1350 "] {
+        screen.press("G");
+        screen.shows(shown);
+    }
+    screen.press("G");
+    screen.shows("1350/1350");
     screen.press("q");
     assert!(screen.end().success());
 }

@@ -10,9 +10,10 @@ use std::process::Command;
 use anyhow::Context;
 use clap::Args;
 use recall_protocol::query::{Edit, Show};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::candidates;
-use super::client::{Client, Start};
+use super::client::{Answer, Client, Start};
 use super::failure::Failure;
 use super::terminal::ACCENT;
 use crate::app::answers::found::{ObservationAnswer, ShownItem};
@@ -42,27 +43,17 @@ pub struct EditArgs {
 
 pub fn run(args: &EditArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut client = Client::connect(Start::IfNeeded)?;
-    let shown = client.ask(Show { id: args.id.clone(), folder: None })?.unchanged()?;
-    let Some(ShownItem::Observation(before)) = shown.items.into_iter().next() else {
-        return Err(Failure::usage(format!("{} is no observation", args.id))
-            .hint("Only observations are edited: 12 or #12.")
-            .into());
-    };
     let is_given = args.title.is_some() || args.text.is_some() || args.kind.is_some();
-    let (request, draft) = match is_given {
-        true => (given(args, &before), None),
-        false => match in_editor(&before)? {
-            Some((request, draft)) => (request, Some(draft)),
-            None => return Ok(writeln!(out, "Nothing was changed.")?),
+    let answer = match is_given {
+        true => {
+            let before = observation(&mut client, &args.id)?;
+            client.ask(given(args, &before))?
+        }
+        false => match rewrite(&mut client, &args.id)? {
+            Some(answer) => answer,
+            None => return Ok(writeln!(out, "{NOTHING}.")?),
         },
     };
-    let answer = client.ask(request).map_err(|error| match &draft {
-        Some(draft) => error.context(format!("your text is kept in {}", draft.display())),
-        None => error,
-    })?;
-    if let Some(draft) = draft {
-        let _ = std::fs::remove_file(draft);
-    }
     if args.json {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
@@ -71,6 +62,30 @@ pub fn run(args: &EditArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         writeln!(out, "{ACCENT}#{}{ACCENT:#} now says: {}", item.id, item.title)?;
     }
     Ok(())
+}
+
+/// What is said when the editor left everything as it was.
+pub(super) const NOTHING: &str = "Nothing was changed";
+
+/// Has the user rewrite an observation in the editor. `None`: nothing was changed.
+pub(super) fn rewrite(client: &mut Client, id: &str) -> anyhow::Result<Option<Answer<Edit>>> {
+    let before = observation(client, id)?;
+    let Some((request, draft)) = in_editor(&before)? else { return Ok(None) };
+    let answer = client
+        .ask(request)
+        .map_err(|error| error.context(format!("your text is kept in {}", draft.display())))?;
+    let _ = std::fs::remove_file(draft);
+    Ok(Some(answer))
+}
+
+fn observation(client: &mut Client, id: &str) -> anyhow::Result<ObservationAnswer> {
+    let shown = client.ask(Show { id: id.to_owned(), folder: None })?.unchanged()?;
+    match shown.items.into_iter().next() {
+        Some(ShownItem::Observation(before)) => Ok(*before),
+        _ => Err(Failure::usage(format!("{id} is no observation"))
+            .hint("Only observations are edited: 12 or #12.")
+            .into()),
+    }
 }
 
 fn given(args: &EditArgs, before: &ObservationAnswer) -> Edit {
@@ -123,8 +138,9 @@ pub(super) fn open(path: &Path) -> anyhow::Result<()> {
     let editor = ["VISUAL", "EDITOR"].into_iter().filter_map(|name| std::env::var(name).ok());
     let editor =
         editor.into_iter().find(|editor| !editor.trim().is_empty()).unwrap_or_else(|| "vi".to_owned());
-    // An editor may be named with options, as git takes it.
-    let line = format!("{editor} \"$@\"");
+    let _interrupts = taken_interrupts();
+    // An editor may be named with options, as git takes it. Nor must an interrupt end the shell around it.
+    let line = format!("trap : INT; {editor} \"$@\"");
     let status = Command::new("sh").args(["-c", &line, &editor]).arg(path).status();
     match status {
         Ok(status) if status.success() => Ok(()),
@@ -132,6 +148,14 @@ pub(super) fn open(path: &Path) -> anyhow::Result<()> {
             .hint("Set $EDITOR to an editor that waits until you are done.")
             .into()),
     }
+}
+
+/// Ctrl-C in an editor is the editor's, but reaches everything on the terminal. It must not end recall behind it, so it is
+/// taken and dropped from now on.
+fn taken_interrupts() -> std::io::Result<Signal> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let _inside = runtime.enter();
+    signal(SignalKind::interrupt())
 }
 
 const HELP: &str =

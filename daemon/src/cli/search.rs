@@ -129,7 +129,7 @@ fn tell(out: &mut dyn Write, answer: &SearchAnswer, query: &Query, scope: Scope)
         writeln!(out, "{DIM}{found}{here}, {took} ms. `recall show ID` shows one in full.{DIM:#}")?;
     }
     if answer.degraded {
-        writeln!(out, "{WARNING}Rebuilding the search index; results may be incomplete.{WARNING:#}")?;
+        writeln!(out, "{WARNING}The search index is not ready yet; results may be incomplete.{WARNING:#}")?;
     }
     if let Some(first) = answer.config_errors.first() {
         writeln!(

@@ -1,8 +1,8 @@
 //! Finds candidates by their words: one pass over the posting lists, then a second look at the best.
 //!
 //! First each term's frequency inside the scope is counted, which says what the term is worth. Then the terms of every
-//! document are summed, see [`super::sums`]. Both are linear in the length of the posting lists for every query, and
-//! yield exact scores and the total. Positions are read only for the best candidates.
+//! document that can be among the best are summed, see [`super::sums`]. Both are linear in the length of the posting
+//! lists, and yield exact scores and the total. Positions are read only for the best candidates.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -11,6 +11,7 @@ use tantivy::schema::IndexRecordOption;
 use tantivy::{DocId, DocSet, Searcher, TERMINATED};
 
 use crate::memory::document::DocumentKey;
+use crate::memory::ids::Timestamp;
 use crate::memory::ranking::{
     Commonness, Frequency, HIGHEST_TRAIT_FACTOR, TextMatch, information, relevance,
 };
@@ -24,7 +25,7 @@ use super::schema::Fields;
 use super::segment::Segment;
 use super::source::{Candidate, Candidates, Part};
 use super::spelling;
-use super::sums::{Sum, Summand, Texts, Visited};
+use super::sums::{Ranking, Sum, Summand, Texts, Told};
 use super::terms::{self, QueryTerm};
 use super::weights::{WEIGHING, factors, text_factors};
 
@@ -60,14 +61,19 @@ fn open_texts(fields: &Fields, segments: &[Segment<'_>]) -> tantivy::Result<Vec<
     let (mut tokens, mut texts) = (0, 0);
     for segment in segments {
         tokens += segment.reader.inverted_index(fields.text)?.total_num_tokens();
-        texts += segment.reader.max_doc() - passage_count(segment.reader)?;
+        texts += with_text(segment)?;
     }
     let average_length = if texts == 0 { 0.0 } else { tokens as f32 / texts as f32 };
     let open = |segment: &Segment<'_>| {
-        let fields = (fields.text, Some(fields.title));
+        let fields = (fields.text, Some(fields.title), with_text(segment)?);
         Texts::open(segment.reader, fields, segment.population.clone(), (WEIGHING, average_length))
     };
     segments.iter().map(open).collect()
+}
+
+/// The number of documents that are not passages.
+fn with_text(segment: &Segment<'_>) -> tantivy::Result<u32> {
+    Ok(segment.reader.max_doc() - passage_count(segment.reader)?)
 }
 
 /// Of these documents, the first `most` that are in the request's scope and fulfil its conditions, as candidates.
@@ -218,39 +224,88 @@ fn best_documents(
     request: &Request,
 ) -> tantivy::Result<(Vec<Ranked>, usize)> {
     let most = request.limit.clamp(CANDIDATES, Request::MOST_HITS);
-    let mut best: BinaryHeap<Reverse<Ranked>> = BinaryHeap::with_capacity(most + 1);
-    let mut total = 0;
     // A phrase may consist of function words, which are not looked up. Its documents are known from the conditions.
     let any_text = terms.all.is_empty() || !request.query.phrases.is_empty();
-    let visited = if any_text { Visited::All } else { Visited::WithATerm };
+    let told = if any_text { Told::All } else { Told::WithATerm };
     let summands = terms.summands();
-    // What a document has to exceed once there are enough, and the sum without which it cannot.
-    let (mut floor, mut least) = (f32::NEG_INFINITY, f32::NEG_INFINITY);
+    let mut best = Best {
+        most,
+        heap: BinaryHeap::with_capacity(most + 1),
+        floor: None,
+        least: f32::NEG_INFINITY,
+        total: 0,
+    };
     for (place, (segment, text)) in segments.iter().zip(texts).enumerate() {
-        text.sum(&summands, (0..text.max_doc(), visited), |doc, sum| {
-            if !segment.conditions.admits(doc) {
-                return;
-            }
-            total += 1;
-            if sum.strength <= least {
-                return;
-            }
-            let fit = text_factors(terms.text_match(sum, 0.0)).fit();
-            let score = factors(fit, segment.traits(doc, request.now)).score();
-            if score <= floor {
-                return;
-            }
-            best.push(Reverse(Ranked { score, segment: place, doc, sum }));
-            if best.len() > most {
-                best.pop();
-                floor = best.peek().map_or(floor, |Reverse(worst)| worst.score);
-                if !terms.all.is_empty() {
-                    least = floor / HIGHEST_TRAIT_FACTOR * terms.whole;
-                }
-            }
-        })?;
+        let mut ranking = SegmentRanking { best: &mut best, place, segment, terms, now: request.now };
+        text.sum(&summands, (0..text.max_doc(), told), &mut ranking)?;
     }
-    Ok((best.into_iter().map(|Reverse(ranked)| ranked).collect(), total))
+    Ok((best.heap.into_iter().map(|Reverse(ranked)| ranked).collect(), best.total))
+}
+
+/// The best documents so far.
+struct Best {
+    most: usize,
+    heap: BinaryHeap<Reverse<Ranked>>,
+    /// The score of the worst once there are enough.
+    floor: Option<f32>,
+    /// A document whose terms come to no more than this share of the query's cannot exceed the floor.
+    least: f32,
+    /// All that were counted.
+    total: usize,
+}
+
+impl Best {
+    fn add(&mut self, ranked: Ranked) {
+        self.heap.push(Reverse(ranked));
+        if self.heap.len() > self.most {
+            self.heap.pop();
+            self.floor = self.heap.peek().map(|Reverse(worst)| worst.score);
+            self.least = self.floor.map_or(f32::NEG_INFINITY, |floor| floor / HIGHEST_TRAIT_FACTOR);
+        }
+    }
+}
+
+struct SegmentRanking<'a, 's> {
+    best: &'a mut Best,
+    place: usize,
+    segment: &'a Segment<'s>,
+    terms: &'a Terms<'a>,
+    now: Timestamp,
+}
+
+impl Ranking for SegmentRanking<'_, '_> {
+    fn wants(&self, strength: f32) -> bool {
+        let Some(floor) = self.best.floor else { return true };
+        let share = (strength / self.terms.whole.max(f32::MIN_POSITIVE)).min(1.0);
+        // A term is worth less than its information, so the terms found cover no less than the strength.
+        let text = TextMatch { strength: share, coverage: share, ..TextMatch::default() };
+        text_factors(text).fit() * HIGHEST_TRAIT_FACTOR > floor
+    }
+
+    fn visit(&mut self, doc: DocId, sum: Sum) {
+        if !self.segment.conditions.admits(doc) {
+            return;
+        }
+        self.best.total += 1;
+        if sum.strength <= self.best.least * self.terms.whole {
+            return;
+        }
+        let fit = text_factors(self.terms.text_match(sum, 0.0)).fit();
+        let floor = self.best.floor.unwrap_or(f32::NEG_INFINITY);
+        if fit * HIGHEST_TRAIT_FACTOR <= floor {
+            return;
+        }
+        let score = factors(fit, self.segment.traits(doc, self.now)).score();
+        if score > floor {
+            self.best.add(Ranked { score, segment: self.place, doc, sum });
+        }
+    }
+
+    fn pass(&mut self, doc: DocId) {
+        if self.segment.conditions.admits(doc) {
+            self.best.total += 1;
+        }
+    }
 }
 
 /// Looks at the candidates' positions, and says what each one's words come to.

@@ -24,6 +24,7 @@ use tantivy::{IndexReader, IndexSettings, IndexWriter, ReloadPolicy, SegmentRead
 
 use crate::memory::document::{Document, DocumentKey};
 
+use super::directory::IndexFolder;
 use super::error::IndexError;
 use super::evaluate::{admitted, evaluate};
 use super::merging::Merges;
@@ -288,14 +289,11 @@ fn open_unguarded(folder: &Path) -> Result<Unexamined, OpenIndexError> {
     if is_new && holds_segments(folder) {
         return Err(unusable(Unusable::Damaged(vec![PathBuf::from(META)])));
     }
+    let directory = IndexFolder::open(folder).map_err(|error| engine(error.into()))?;
     let index = if is_new {
-        tantivy::Index::builder()
-            .schema(schema.clone())
-            .settings(IndexSettings::default())
-            .create_in_dir(folder)
-            .map_err(engine)?
+        tantivy::Index::create(directory, schema.clone(), IndexSettings::default()).map_err(engine)?
     } else {
-        tantivy::Index::open_in_dir(folder).map_err(engine)?
+        tantivy::Index::open(directory).map_err(engine)?
     };
     let note = match &index.load_metas().map_err(engine)?.payload {
         Some(payload) => serde_json::from_str::<CommitNote>(payload).ok(),

@@ -30,6 +30,7 @@ pub mod vocabulary;
 
 #[cfg(test)]
 mod cases;
+mod directory;
 mod error;
 mod evaluate;
 mod filter;

@@ -4,7 +4,7 @@
 //! list of the project's passages are read.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::collections::{BinaryHeap, HashSet};
 use std::sync::Arc;
 
 use tantivy::fieldnorm::FieldNormReader;
@@ -16,10 +16,11 @@ use crate::memory::ids::{ProjectKey, SessionId, Timestamp};
 use crate::memory::passage::{PassageKey, PassageMatch, PassageMatches, PassageTerm};
 use crate::memory::ranking::{Frequency, information};
 
+use super::filter::passage_count;
 use super::populations::{Population, Populations};
 use super::query::Query;
 use super::schema::{self, Fields, PackedTraits};
-use super::sums::{Sum, Summand, Texts, Visited};
+use super::sums::{Ranking, Sum, Summand, Texts, Told};
 use super::terms::{self, QueryTerm};
 use super::weights::WEIGHING_OF_PASSAGES;
 
@@ -96,15 +97,16 @@ impl<'a> Segment<'a> {
                     &Population::Passages(request.project.clone(), request.except.cloned()),
                 )?;
                 let Some(documents) = known.filter(|documents| documents.len() > 0) else { continue };
+                let all = passage_count(reader)?;
                 tokens += reader.inverted_index(fields.passage)?.total_num_tokens();
-                passages += super::filter::passage_count(reader)?;
-                opened.push((reader, without(reader, fields, documents, part.without)?));
+                passages += all;
+                opened.push((reader, all, without(reader, fields, documents, part.without)?));
             }
         }
         let average_length = if passages == 0 { 0.0 } else { tokens as f32 / passages as f32 };
-        let open = |(reader, documents)| {
+        let open = |(reader, all, documents)| {
             let weighing = (WEIGHING_OF_PASSAGES, average_length);
-            let texts = Texts::open(reader, (fields.passage, None), Some(documents), weighing)?;
+            let texts = Texts::open(reader, (fields.passage, None, all), Some(documents), weighing)?;
             Ok(Self { reader, texts })
         };
         opened.into_iter().map(open).collect()
@@ -152,8 +154,8 @@ fn near(
     fields: &Fields,
     segments: &[Segment<'_>],
     keys: &[PassageKey],
-) -> tantivy::Result<HashMap<(usize, DocId), Sum>> {
-    let mut near = HashMap::new();
+) -> tantivy::Result<HashSet<(usize, DocId)>> {
+    let mut near = HashSet::new();
     for (number, segment) in segments.iter().enumerate() {
         let index = segment.reader.inverted_index(fields.key)?;
         let parts = segment.reader.fast_fields().u64(schema::PART)?;
@@ -166,7 +168,7 @@ fn near(
             while postings.doc() != TERMINATED {
                 let doc = postings.doc();
                 if segment.texts.counts(doc) && parts.first(doc) == Some(u64::from(key.part)) {
-                    near.insert((number, doc), Sum::default());
+                    near.insert((number, doc));
                 }
                 postings.advance();
             }
@@ -180,7 +182,7 @@ fn best(
     segments: &[Segment<'_>],
     terms: &[PassageTerm],
     limit: usize,
-    mut near: HashMap<(usize, DocId), Sum>,
+    mut near: HashSet<(usize, DocId)>,
 ) -> tantivy::Result<Vec<Found>> {
     let summands = terms.iter().zip(0..).map(|(term, place)| Summand {
         text: &term.text,
@@ -188,31 +190,70 @@ fn best(
         bit: 1_u32.checked_shl(place).unwrap_or(0),
     });
     let summands: Vec<Summand<'_>> = summands.collect();
-    let mut best: BinaryHeap<Reverse<Found>> = BinaryHeap::with_capacity(limit + 1);
-    let mut floor = f32::NEG_INFINITY;
+    let mut strongest = Strongest { limit, heap: BinaryHeap::with_capacity(limit + 1), floor: None };
     for (segment, one) in segments.iter().enumerate() {
-        one.texts.sum(&summands, (0..one.texts.max_doc(), Visited::WithATerm), |doc, sum| {
-            if !near.is_empty()
-                && let Some(of_near) = near.get_mut(&(segment, doc))
-            {
-                *of_near = sum;
-            }
-            if sum.strength <= floor {
-                return;
-            }
-            best.push(Reverse(Found { place: (segment, doc), sum }));
-            if best.len() > limit {
-                best.pop();
-                floor = best.peek().map_or(floor, |Reverse(least)| least.sum.strength);
-            }
-        })?;
+        let mut ranking = SegmentRanking { strongest: &mut strongest, segment };
+        one.texts.sum(&summands, (0..one.texts.max_doc(), Told::Wanted), &mut ranking)?;
     }
-    let mut best: Vec<Found> = best.into_iter().map(|Reverse(found)| found).collect();
+    let mut best: Vec<Found> = strongest.heap.into_iter().map(|Reverse(found)| found).collect();
     for found in &best {
         near.remove(&found.place);
     }
-    best.extend(near.into_iter().map(|(place, sum)| Found { place, sum }));
+    for (segment, doc) in near {
+        let Some(one) = segments.get(segment) else { continue };
+        let mut sum = OneSum(Sum::default());
+        one.texts.sum(&summands, (doc..doc + 1, Told::All), &mut sum)?;
+        best.push(Found { place: (segment, doc), sum: sum.0 });
+    }
     Ok(best)
+}
+
+/// The strongest passages so far.
+struct Strongest {
+    limit: usize,
+    heap: BinaryHeap<Reverse<Found>>,
+    /// The strength of the weakest once there are enough.
+    floor: Option<f32>,
+}
+
+struct SegmentRanking<'a> {
+    strongest: &'a mut Strongest,
+    segment: usize,
+}
+
+impl Ranking for SegmentRanking<'_> {
+    fn wants(&self, strength: f32) -> bool {
+        self.strongest.floor.is_none_or(|floor| strength > floor)
+    }
+
+    fn visit(&mut self, doc: DocId, sum: Sum) {
+        if !self.wants(sum.strength) {
+            return;
+        }
+        let Strongest { limit, heap, floor } = self.strongest;
+        heap.push(Reverse(Found { place: (self.segment, doc), sum }));
+        if heap.len() > *limit {
+            heap.pop();
+            *floor = heap.peek().map(|Reverse(weakest)| weakest.sum.strength);
+        }
+    }
+
+    fn pass(&mut self, _doc: DocId) {}
+}
+
+/// What the terms of one passage come to.
+struct OneSum(Sum);
+
+impl Ranking for OneSum {
+    fn wants(&self, _strength: f32) -> bool {
+        true
+    }
+
+    fn visit(&mut self, _doc: DocId, sum: Sum) {
+        self.0 = sum;
+    }
+
+    fn pass(&mut self, _doc: DocId) {}
 }
 
 /// A passage that was found: its segment and document, and what the terms come to.

@@ -2,6 +2,9 @@
 //!
 //! Posting lists are read in the blocks in which they are stored, and summed in an array that stays in a core's cache.
 //! An array for the whole index would be written all over for each term, and made anew for each search.
+//!
+//! Once enough documents are known, common terms alone cannot make a better one. Their lists, the longest, are then only
+//! looked at for the documents that have a rarer term (MaxScore: Turtle and Flood, 1995). Sums and counts stay exact.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -37,14 +40,30 @@ pub(super) struct Texts {
     title_repeats: f32,
     /// The documents that count. `None` means all.
     documents: Option<Arc<BitSet>>,
+    /// The same for those that have a term. `None` also if only documents without this field do not count.
+    with_a_term: Option<Arc<BitSet>>,
+    population: usize,
     max_doc: DocId,
 }
 
-/// Which documents are visited.
+/// The documents that a ranking is told of.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Visited {
+pub(super) enum Told {
+    /// Those that it may want.
+    Wanted,
+    /// Also those that have a term and that it does not want, without their sums.
     WithATerm,
+    /// All, with their sums.
     All,
+}
+
+/// What documents are summed for.
+pub(super) trait Ranking {
+    /// Whether a document is wanted whose terms come to less than this.
+    fn wants(&self, strength: f32) -> bool;
+    fn visit(&mut self, doc: DocId, sum: Sum);
+    /// A document that has a term and is not wanted.
+    fn pass(&mut self, doc: DocId);
 }
 
 /// What the terms of a query come to in one document.
@@ -65,9 +84,10 @@ pub(super) struct Summand<'a> {
 }
 
 impl Texts {
+    /// `with_field`: the number of documents that have the field, deleted ones included.
     pub(super) fn open(
         reader: &SegmentReader,
-        (field, title): (Field, Option<Field>),
+        (field, title, with_field): (Field, Option<Field>, u32),
         documents: Option<Arc<BitSet>>,
         (weighing, average_length): (Weighing, f32),
     ) -> tantivy::Result<Self> {
@@ -86,6 +106,8 @@ impl Texts {
             lengths: reader.get_fieldnorms_reader(field)?,
             saturation: saturation.collect(),
             title_repeats: weighing.title_repeats,
+            with_a_term: documents.clone().filter(|documents| documents.len() < with_field as usize),
+            population: documents.as_ref().map_or(with_field as usize, |documents| documents.len()),
             documents,
             max_doc: reader.max_doc(),
         })
@@ -94,7 +116,7 @@ impl Texts {
     /// The number of documents that have the term.
     pub(super) fn frequency(&self, term: &str) -> tantivy::Result<u32> {
         let term = Term::from_field_text(self.field, term);
-        let Some(documents) = &self.documents else { return Ok(self.index.doc_freq(&term)?) };
+        let Some(documents) = &self.with_a_term else { return Ok(self.index.doc_freq(&term)?) };
         let Some(mut postings) = self.index.read_block_postings(&term, IndexRecordOption::Basic)? else {
             return Ok(0);
         };
@@ -106,38 +128,53 @@ impl Texts {
         Ok(frequency)
     }
 
-    /// Visits the documents of a range in ascending order.
+    /// Tells the ranking of the documents of a range in ascending order.
     pub(super) fn sum(
         &self,
         terms: &[Summand<'_>],
-        (range, visited): (Range<DocId>, Visited),
-        mut visit: impl FnMut(DocId, Sum),
+        (range, told): (Range<DocId>, Told),
+        ranking: &mut impl Ranking,
     ) -> tantivy::Result<()> {
         let end = range.end.min(self.max_doc);
         let mut lists = Vec::with_capacity(terms.len());
         for term in terms {
             lists.extend(List::open(self, term, range.start)?);
         }
+        // Always in this order, so that documents with the same terms have the same sum.
+        lists.sort_by(|a, b| b.information.total_cmp(&a.information));
         let mut window = Window::new();
         let mut from = range.start;
         loop {
-            if visited == Visited::WithATerm {
-                from = lists.iter().map(|list| list.postings.doc()).min().unwrap_or(TERMINATED);
+            let enough = match told {
+                Told::All => lists.len(),
+                Told::Wanted | Told::WithATerm => enough(&lists, ranking),
+            };
+            let (decisive, others) = lists.split_at_mut(enough);
+            match told {
+                Told::All => {}
+                Told::Wanted => from = first(decisive),
+                Told::WithATerm => from = first(decisive).min(first(others)),
             }
             if from >= end {
                 return Ok(());
             }
             from -= from % WORD;
             let to = from.saturating_add(WINDOW).min(end);
-            for list in &mut lists {
+            for list in decisive {
                 list.add(self, from..to, &mut window);
             }
-            if visited == Visited::All {
+            for list in others {
+                match told {
+                    Told::Wanted => list.add_to_touched(self, from, &mut window),
+                    Told::WithATerm | Told::All => list.add_to_touched_and_note(self, from..to, &mut window),
+                }
+            }
+            if told == Told::All {
                 (from.max(range.start)..to)
                     .filter(|doc| self.counts(*doc))
                     .for_each(|doc| window.touch(doc - from));
             }
-            window.drain(|place, sum| visit(from + place, sum));
+            window.drain(from, ranking);
             from = to;
         }
     }
@@ -152,8 +189,27 @@ impl Texts {
 
     /// The number of the documents that count.
     pub(super) fn population(&self) -> usize {
-        self.documents.as_ref().map_or(self.max_doc as usize, |documents| documents.len())
+        self.population
     }
+}
+
+/// The number of lists without which no document is wanted any more.
+fn enough(lists: &[List], ranking: &impl Ranking) -> usize {
+    let mut most = 0.0;
+    let mut enough = lists.len();
+    for list in lists.iter().rev() {
+        most += list.information;
+        if ranking.wants(most) {
+            break;
+        }
+        enough -= 1;
+    }
+    enough
+}
+
+/// The first document that any of the lists has.
+fn first(lists: &[List]) -> DocId {
+    lists.iter().map(|list| list.postings.doc).min().unwrap_or(TERMINATED)
 }
 
 /// The posting list of a term, and that of the titles with it.
@@ -187,19 +243,49 @@ impl List {
     /// Adds the term to the documents of the window.
     fn add(&mut self, texts: &Texts, range: Range<DocId>, window: &mut Window) {
         let Self { postings, titles, information, bit } = self;
+        let filter = texts.with_a_term.as_deref();
         postings.each_below(range.end, |doc, frequency| {
-            if !texts.counts(doc) {
-                return;
+            if filter.is_none_or(|documents| documents.contains(doc)) {
+                let strength = presence(texts, titles, doc, frequency) * *information;
+                window.add(doc - range.start, strength, *bit);
             }
-            let mut frequency = frequency as f32;
-            if titles.as_mut().is_some_and(|titles| titles.reaches(doc)) {
-                frequency += texts.title_repeats;
-            }
-            let length = texts.lengths.fieldnorm_id(doc);
-            let presence = frequency / (frequency + texts.saturation[usize::from(length)]);
-            window.add(doc - range.start, presence * *information, *bit);
         });
     }
+
+    /// Adds the term to those documents of the window that have another, and notes the rest.
+    fn add_to_touched_and_note(&mut self, texts: &Texts, range: Range<DocId>, window: &mut Window) {
+        let Self { postings, titles, information, bit } = self;
+        let filter = texts.with_a_term.as_deref();
+        postings.each_below(range.end, |doc, frequency| {
+            let place = doc - range.start;
+            if window.is_touched(place) {
+                window.add(place, presence(texts, titles, doc, frequency) * *information, *bit);
+            } else if filter.is_none_or(|documents| documents.contains(doc)) {
+                window.note(place);
+            }
+        });
+    }
+
+    /// Adds the term to those documents of the window that have another.
+    fn add_to_touched(&mut self, texts: &Texts, from: DocId, window: &mut Window) {
+        let Self { postings, titles, information, bit } = self;
+        window.each_touched(|place, sum| {
+            if postings.reaches(from + place) {
+                let presence = presence(texts, titles, from + place, postings.frequency());
+                sum.add(presence * *information, *bit);
+            }
+        });
+    }
+}
+
+/// How much of a term's information a document has: BM25's factor, 0 to 1. Documents are asked for in ascending order.
+fn presence(texts: &Texts, titles: &mut Option<Position>, doc: DocId, frequency: u32) -> f32 {
+    let mut frequency = frequency as f32;
+    if titles.as_mut().is_some_and(|titles| titles.reaches(doc)) {
+        frequency += texts.title_repeats;
+    }
+    let length = texts.lengths.fieldnorm_id(doc);
+    frequency / (frequency + texts.saturation[usize::from(length)])
 }
 
 /// A place in a posting list.
@@ -207,53 +293,66 @@ struct Position {
     postings: BlockSegmentPostings,
     /// The place in the block.
     next: usize,
+    /// The document there.
+    doc: DocId,
 }
 
 impl Position {
     /// At the first document that is not before `from`.
-    fn at(mut postings: BlockSegmentPostings, from: DocId) -> Self {
-        let next = if from == 0 { 0 } else { postings.seek(from) };
-        Self { postings, next }
-    }
-
-    fn doc(&self) -> DocId {
-        self.postings.docs().get(self.next).copied().unwrap_or(TERMINATED)
+    fn at(postings: BlockSegmentPostings, from: DocId) -> Self {
+        let mut position = Self { postings, next: 0, doc: 0 };
+        position.settle(0);
+        position.reaches(from);
+        position
     }
 
     /// Visits the documents before `end` with the term's frequency in each.
     fn each_below(&mut self, end: DocId, mut visit: impl FnMut(DocId, u32)) {
-        loop {
-            let docs = self.postings.docs();
-            let rest = docs.iter().zip(self.postings.freqs()).skip(self.next);
-            let mut seen = 0;
-            for (doc, frequency) in rest.take_while(|(doc, _)| **doc < end) {
-                visit(*doc, *frequency);
-                seen += 1;
+        while self.doc < end {
+            let (docs, frequencies) = (self.postings.docs(), self.postings.freqs());
+            let upto = match docs.last() {
+                Some(last) if *last < end => docs.len(),
+                _ => docs.partition_point(|doc| *doc < end),
+            };
+            let rest = docs.iter().zip(frequencies).take(upto).skip(self.next);
+            rest.for_each(|(doc, frequency)| visit(*doc, *frequency));
+            if upto == docs.len() {
+                self.postings.advance();
+                self.settle(0);
+            } else {
+                self.settle(upto);
             }
-            self.next += seen;
-            if self.next < docs.len() || docs.is_empty() {
-                return;
-            }
-            self.advance();
         }
     }
 
     /// Goes on to `doc`, and says whether the list has it. Documents are asked for in ascending order.
     fn reaches(&mut self, doc: DocId) -> bool {
-        loop {
+        if self.doc < doc {
             let docs = self.postings.docs();
-            match docs.get(self.next) {
-                Some(next) if *next < doc => self.next += 1,
-                Some(next) => return *next == doc,
-                None if docs.is_empty() => return false,
-                None => self.advance(),
-            }
+            let next = match docs.last() {
+                Some(last) if *last >= doc => docs.partition_point(|other| *other < doc),
+                _ => self.postings.seek(doc),
+            };
+            self.settle(next);
         }
+        self.doc == doc
     }
 
-    fn advance(&mut self) {
-        self.postings.advance();
-        self.next = 0;
+    /// Of the term in the document.
+    fn frequency(&self) -> u32 {
+        self.postings.freqs().get(self.next).copied().unwrap_or_default()
+    }
+
+    fn settle(&mut self, next: usize) {
+        self.next = next;
+        self.doc = self.postings.docs().get(next).copied().unwrap_or(TERMINATED);
+    }
+}
+
+impl Sum {
+    fn add(&mut self, strength: f32, bit: u32) {
+        self.strength += strength;
+        self.found |= bit;
     }
 }
 
@@ -262,17 +361,18 @@ struct Window {
     sums: Vec<Sum>,
     /// One bit for each document to visit.
     touched: Vec<u64>,
+    /// One bit for each document with a term. Some of them are touched as well.
+    noted: Vec<u64>,
 }
 
 impl Window {
     fn new() -> Self {
-        Self { sums: vec![Sum::default(); WINDOW as usize], touched: vec![0; (WINDOW / WORD) as usize] }
+        let bits = vec![0; (WINDOW / WORD) as usize];
+        Self { sums: vec![Sum::default(); WINDOW as usize], touched: bits.clone(), noted: bits }
     }
 
     fn add(&mut self, place: u32, strength: f32, bit: u32) {
-        let sum = &mut self.sums[place as usize];
-        sum.strength += strength;
-        sum.found |= bit;
+        self.sums[place as usize].add(strength, bit);
         self.touch(place);
     }
 
@@ -280,15 +380,151 @@ impl Window {
         self.touched[(place / WORD) as usize] |= 1 << (place % WORD);
     }
 
-    /// Visits all sums in order, and clears them.
-    fn drain(&mut self, mut visit: impl FnMut(u32, Sum)) {
-        for (first, bits) in (0..).step_by(WORD as usize).zip(&mut self.touched) {
-            let mut left = std::mem::take(bits);
-            while left != 0 {
-                let place = first + left.trailing_zeros();
-                left &= left - 1;
-                visit(place, std::mem::take(&mut self.sums[place as usize]));
-            }
+    fn is_touched(&self, place: u32) -> bool {
+        self.touched[(place / WORD) as usize] >> (place % WORD) & 1 == 1
+    }
+
+    fn note(&mut self, place: u32) {
+        self.noted[(place / WORD) as usize] |= 1 << (place % WORD);
+    }
+
+    fn each_touched(&mut self, mut visit: impl FnMut(u32, &mut Sum)) {
+        for (first, bits) in (0..).step_by(WORD as usize).zip(&self.touched) {
+            each_bit(*bits, |bit| visit(first + bit, &mut self.sums[(first + bit) as usize]));
+        }
+    }
+
+    /// Tells the ranking of all documents in order, and clears the window.
+    fn drain(&mut self, from: DocId, ranking: &mut impl Ranking) {
+        let words = self.touched.iter_mut().zip(&mut self.noted);
+        for (first, (touched, noted)) in (0..).step_by(WORD as usize).zip(words) {
+            let (touched, noted) = (std::mem::take(touched), std::mem::take(noted));
+            each_bit(touched, |bit| {
+                let place = first + bit;
+                ranking.visit(from + place, std::mem::take(&mut self.sums[place as usize]));
+            });
+            each_bit(noted & !touched, |bit| ranking.pass(from + first + bit));
+        }
+    }
+}
+
+fn each_bit(mut bits: u64, mut visit: impl FnMut(u32)) {
+    while bits != 0 {
+        visit(bits.trailing_zeros());
+        bits &= bits - 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::memory::document::{Document, DocumentKey, DocumentKind, Status};
+    use crate::memory::ids::{AgentName, ProjectKey, SessionId, Timestamp};
+    use crate::memory::observation::Importance;
+    use crate::search::index::Index;
+    use crate::search::weights::WEIGHING;
+
+    /// Keeps the strongest few, as rankings do.
+    #[derive(Default)]
+    struct Strongest {
+        /// `None` wants all.
+        most: Option<usize>,
+        kept: Vec<(DocId, Sum)>,
+        with_a_term: BTreeSet<DocId>,
+    }
+
+    impl Strongest {
+        fn of(most: usize) -> Self {
+            Self { most: Some(most), ..Self::default() }
+        }
+
+        fn sorted(mut self, most: usize) -> Vec<(DocId, Sum)> {
+            self.kept.sort_by(|a, b| b.1.strength.total_cmp(&a.1.strength).then(a.0.cmp(&b.0)));
+            self.kept.truncate(most);
+            self.kept
+        }
+    }
+
+    impl Ranking for Strongest {
+        fn wants(&self, strength: f32) -> bool {
+            self.most.is_none_or(|most| {
+                self.kept.iter().filter(|(_, sum)| sum.strength >= strength).count() < most
+            })
+        }
+
+        fn visit(&mut self, doc: DocId, sum: Sum) {
+            assert!(self.with_a_term.insert(doc), "visited twice");
+            self.kept.push((doc, sum));
+        }
+
+        fn pass(&mut self, doc: DocId) {
+            assert!(self.with_a_term.insert(doc), "visited twice");
+        }
+    }
+
+    /// Documents whose words are the frequent ones more often.
+    fn documents(texts: &[Vec<u8>]) -> Vec<Document> {
+        let spelled = |words: &[u8]| {
+            let words = words.iter().map(|word| format!("w{}x", word.leading_zeros()));
+            words.collect::<Vec<_>>().join(" ")
+        };
+        let document = |(row, words): (i64, &Vec<u8>)| Document {
+            key: DocumentKey { kind: DocumentKind::Prompt, row },
+            project: ProjectKey(if row % 3 == 0 { "other" } else { "own" }.to_owned()),
+            project_name: String::new(),
+            agent: AgentName::from("claude-code"),
+            session: SessionId::from("s"),
+            observation_type: None,
+            status: Status::Active,
+            importance: Importance::clamped(5),
+            at: Timestamp(0),
+            files: Vec::new(),
+            title: spelled(words.get(..words.len().min(2)).unwrap_or_default()),
+            body: spelled(words),
+            passages: Vec::new(),
+        };
+        (0..).zip(texts).map(document).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(8))]
+        #[test]
+        fn what_is_skipped_is_neither_among_the_best_nor_uncounted(
+            texts in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..6), 1..400),
+            most in 1_usize..20,
+            scoped in any::<bool>(),
+        ) {
+            // More documents than a window has.
+            let texts: Vec<Vec<u8>> = texts.iter().cycle().take(WINDOW as usize + 900).cloned().collect();
+            let index = Index::in_memory(&documents(&texts)).unwrap();
+            let searcher = index.searcher();
+            let reader = searcher.segment_reader(0);
+            let mut own = BitSet::with_max_value(reader.max_doc());
+            (0..reader.max_doc()).filter(|doc| doc % 3 != 0).for_each(|doc| {
+                own.insert(doc);
+            });
+            let fields = (index.fields().text, Some(index.fields().title), reader.max_doc());
+            let texts = Texts::open(reader, fields, scoped.then(|| Arc::new(own)), (WEIGHING, 4.0)).unwrap();
+            let words: Vec<String> = (0..9).map(|rank| format!("w{rank}x")).collect();
+            let terms = words.iter().enumerate().map(|(place, text)| Summand {
+                text, information: 0.1 + 0.3 * place as f32, bit: 1 << place,
+            });
+            let terms: Vec<_> = terms.collect();
+            let all = 0..texts.max_doc();
+            let (mut plain, mut counting, mut quick) =
+                (Strongest::default(), Strongest::of(most), Strongest::of(most));
+            texts.sum(&terms, (all.clone(), Told::WithATerm), &mut plain).unwrap();
+            texts.sum(&terms, (all.clone(), Told::WithATerm), &mut counting).unwrap();
+            texts.sum(&terms, (all, Told::Wanted), &mut quick).unwrap();
+            prop_assert_eq!(&counting.with_a_term, &plain.with_a_term);
+            prop_assert!(quick.with_a_term.len() <= plain.with_a_term.len());
+            let expected = plain.sorted(most);
+            prop_assert_eq!(counting.sorted(most), expected.clone());
+            prop_assert_eq!(quick.sorted(most), expected);
         }
     }
 }

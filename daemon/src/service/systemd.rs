@@ -102,6 +102,15 @@ pub(super) fn forget(commands: &dyn Commands, environment: &Environment) -> Resu
     // `disable` removes this link unless no manager has answered.
     remove(&folder(environment).join("sockets.target.wants").join(SOCKET))?;
     let _ = systemctl(commands, &["daemon-reload"]);
+    // The folders that were made for the units and the socket; one that has something else in it stays.
+    let units = folder(environment);
+    let of_socket = environment.folder("XDG_RUNTIME_DIR").map(|runtime| runtime.join("recall"));
+    let above = units.parent().map(Path::to_path_buf);
+    for made in
+        [Some(units.join("sockets.target.wants")), Some(units), above, of_socket].into_iter().flatten()
+    {
+        let _ = std::fs::remove_dir(made);
+    }
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use super::failure::FailureRules;
 use super::format::payload::EVENT_FIELD;
 use super::format::tools::{Tool, Tools};
 use super::format::{Format, Meaning, answer};
-use super::settings::{AgentVersion, Content, Install, OwnFile, Part, Place};
+use super::settings::{AgentVersion, Content, Install, JsonValues, OwnFile, Part, Place, Syntax};
 use super::{AgentSpec, Cap, EventSpec, HookOutput, Host, Mark, Unreadable};
 use crate::memory::event::{EventName, HookEvent};
 
@@ -57,10 +57,19 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
             hook!("TaskError"),
             hook!("SessionShutdown"),
         ],
-        server: &[Part {
-            place: Place::of_project(&[".clinerules/recall.md"]),
-            content: Content::OwnFile(OwnFile::text(include_str!("../memory.md"))),
-        }],
+        server: &[
+            Part {
+                place: Place::own("data/settings/cline_mcp_settings.json", &[]),
+                content: Content::JsonValues(JsonValues::new(Syntax::Json, |programs| {
+                    let server = json!({"command": programs.recall, "args": ["mcp"]});
+                    vec![(&["mcpServers", "recall"], server)]
+                })),
+            },
+            Part {
+                place: Place::of_project(&[".clinerules/recall.md"]),
+                content: Content::OwnFile(OwnFile::text(include_str!("../memory.md"))),
+            },
+        ],
         then: Some("Cline runs hooks only where they are enabled in its settings."),
     },
     ..AgentSpec::PLAIN

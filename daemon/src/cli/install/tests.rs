@@ -209,6 +209,13 @@ mod every_agent {
             ".augment/settings.json",
             &["\"model\":\"default\"", "/home/dev/bin/guard"],
         ),
+        ("auggie", "settings.with-servers.json", ".augment/settings.json", &["REGION", "indexingAllowDirs"]),
+        (
+            "cline",
+            "cline_mcp_settings.json",
+            ".cline/data/settings/cline_mcp_settings.json",
+            &["tickets.example.com", "\"disabled\": true}"],
+        ),
     ];
 
     fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
@@ -285,6 +292,9 @@ mod every_agent {
             let text = String::from_utf8_lossy(&installed[&home.folder.path().join(place)]).into_owned();
             for word in *words {
                 assert!(text.contains(word), "{agent} {recording}: {word} is gone\n{text}");
+            }
+            if text.contains("mcpServers") {
+                assert!(text.contains("\"/opt/bin/recall\""), "{agent} {recording}: no server\n{text}");
             }
             let again = home.install(agent).unwrap();
             assert!(again.contains("installed already"), "{agent} {recording}: {again}");

@@ -15,13 +15,18 @@ mod tests;
 
 use std::io::{IsTerminal, Write};
 use std::sync::mpsc;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::event::{self, DisableMouseCapture, EnableMouseCapture, Event};
 use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{Clear, ClearType, EnterAlternateScreen, enable_raw_mode};
 
 use super::client::{Client, Start, this_folder};
+use super::edit;
 use super::failure::Failure;
 use crate::app::clock;
 use state::{Next, Scope, Ui};
@@ -42,7 +47,8 @@ pub struct UiArgs {
 
 /// What the main thread waits for.
 enum Arrival {
-    Terminal(Event),
+    /// All that has come from the terminal since the last reading.
+    Terminal(Vec<Event>),
     Answer(Told),
     /// The terminal cannot be read any more.
     Gone(std::io::Error),
@@ -67,11 +73,12 @@ pub fn run(args: &UiArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     std::thread::spawn(move || {
         worker::serve(client, &asked, |told| tell.send(Arrival::Answer(told)).is_ok());
     });
+    // The keyboard is read only when that is wanted, because an editor needs it for itself.
+    let (want_keys, keys_wanted) = mpsc::channel();
     std::thread::spawn(move || {
-        loop {
-            let arrival = event::read().map_or_else(Arrival::Gone, Arrival::Terminal);
-            let last = matches!(arrival, Arrival::Gone(_));
-            if arrive.send(arrival).is_err() || last {
+        while keys_wanted.recv().is_ok() {
+            let arrival = events().map_or_else(Arrival::Gone, Arrival::Terminal);
+            if arrive.send(arrival).is_err() {
                 return;
             }
         }
@@ -79,46 +86,97 @@ pub fn run(args: &UiArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 
     // Also restores the terminal when something panics.
     let mut terminal = ratatui::try_init().context("taking over the terminal")?;
-    let outcome = execute!(std::io::stdout(), EnableMouseCapture)
-        .context("switching the mouse on")
-        .and_then(|()| serve(&mut terminal, Ui::new(scope, &args.query.join(" ")), &ask, &arrivals));
+    let outcome =
+        execute!(std::io::stdout(), EnableMouseCapture).context("switching the mouse on").and_then(|()| {
+            let ends = Ends { ask, arrivals, want_keys };
+            serve(&mut terminal, Ui::new(scope, &args.query.join(" ")), &ends)
+        });
     let _ = execute!(std::io::stdout(), DisableMouseCapture);
     ratatui::restore();
     outcome
 }
 
-/// Draws, waits, and decides, until the user leaves.
-fn serve(
-    terminal: &mut ratatui::DefaultTerminal,
-    mut ui: Ui,
-    ask: &mpsc::Sender<Ask>,
-    arrivals: &mpsc::Receiver<Arrival>,
-) -> anyhow::Result<()> {
-    for request in ui.first() {
-        ask.send(request)?;
+/// What the main thread talks to the others by.
+struct Ends {
+    ask: mpsc::Sender<Ask>,
+    arrivals: mpsc::Receiver<Arrival>,
+    want_keys: mpsc::Sender<()>,
+}
+
+impl Ends {
+    fn ask(&self, requests: Vec<Ask>) -> anyhow::Result<()> {
+        requests.into_iter().try_for_each(|request| Ok(self.ask.send(request)?))
     }
+}
+
+/// Waits for the terminal, and takes all that has come by then.
+fn events() -> std::io::Result<Vec<Event>> {
+    let mut events = vec![event::read()?];
+    while event::poll(Duration::ZERO)? {
+        events.push(event::read()?);
+    }
+    Ok(events)
+}
+
+/// Draws, waits, and decides, until the user leaves.
+fn serve(terminal: &mut ratatui::DefaultTerminal, mut ui: Ui, ends: &Ends) -> anyhow::Result<()> {
+    ends.ask(ui.first())?;
+    ends.want_keys.send(())?;
     loop {
         terminal.draw(|frame| view::draw(frame, &mut ui, clock::now())).context("drawing")?;
-        let mut arrival = arrivals.recv()?;
+        let mut arrival = ends.arrivals.recv()?;
         // All that has arrived is decided before the next drawing: a fast wheel must not queue up.
         loop {
-            let next = match arrival {
-                Arrival::Terminal(event) => ui.on_event(&event),
-                Arrival::Answer(told) => ui.on_told(told),
-                Arrival::Gone(error) => return Err(error).context("reading the terminal"),
-            };
-            match next {
-                Next::Leave => return Ok(()),
-                Next::Ask(requests) => {
-                    for request in requests {
-                        ask.send(request)?;
+            match arrival {
+                Arrival::Terminal(events) => {
+                    for event in events {
+                        match ui.on_event(&event) {
+                            Next::Leave => return Ok(()),
+                            Next::Ask(requests) => ends.ask(requests)?,
+                            Next::Edit(id) => {
+                                let outcome = edit_alone(terminal, id)?;
+                                ends.ask(ui.on_edited(outcome))?;
+                                // What was typed behind it was meant for the editor.
+                                break;
+                            }
+                        }
                     }
+                    ends.want_keys.send(())?;
                 }
+                Arrival::Answer(told) => ends.ask(ui.on_told(told))?,
+                Arrival::Gone(error) => return Err(error).context("reading the terminal"),
             }
-            match arrivals.try_recv() {
+            match ends.arrivals.try_recv() {
                 Ok(more) => arrival = more,
                 Err(_) => break,
             }
         }
     }
+}
+
+/// Gives the terminal to the editor, and takes it back. Fails only if it does not come back.
+fn edit_alone(terminal: &mut ratatui::DefaultTerminal, id: i64) -> anyhow::Result<anyhow::Result<String>> {
+    execute!(std::io::stdout(), DisableMouseCapture).context("switching the mouse off")?;
+    ratatui::try_restore().context("giving the terminal back")?;
+    let outcome = edited(id);
+    *terminal = enable_raw_mode()
+        .and_then(|()| {
+            execute!(std::io::stdout(), EnterAlternateScreen, Clear(ClearType::All), EnableMouseCapture)
+        })
+        // Another one: what the old one has drawn is not there any more.
+        .and_then(|()| Terminal::new(CrosstermBackend::new(std::io::stdout())))
+        .context("taking over the terminal")?;
+    Ok(outcome)
+}
+
+/// Has an observation rewritten, as `recall edit` does, and says what came of it.
+fn edited(id: i64) -> anyhow::Result<String> {
+    let mut client = Client::connect(Start::IfNeeded)?;
+    Ok(match edit::rewrite(&mut client, &id.to_string())? {
+        Some(answer) => {
+            answer.read()?;
+            format!("#{id} is edited; u takes it back")
+        }
+        None => edit::NOTHING.to_owned(),
+    })
 }

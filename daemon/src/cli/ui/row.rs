@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::app::answers::browsing::Entry;
 use crate::app::answers::found::{SearchResult, TimelineItem};
 use crate::app::answers::session::SessionLine;
 use crate::app::answers::{Moment, PublicId};
@@ -83,6 +84,21 @@ impl From<SearchResult> for Row {
             project: found.project,
             validity: found.status.as_deref().map_or(Validity::Holds, validity),
             observation: number(found.id),
+        }
+    }
+}
+
+impl From<Entry> for Row {
+    fn from(entry: Entry) -> Self {
+        Self {
+            target: Some(Target::Item(entry.id.0.to_string())),
+            id: terminal::id(entry.id),
+            at: entry.created_at,
+            kind: terminal::kind(&entry.observation_type.unwrap_or(entry.kind)).to_owned(),
+            title: entry.title,
+            project: entry.project,
+            validity: entry.status.as_deref().map_or(Validity::Holds, validity),
+            observation: number(entry.id),
         }
     }
 }

@@ -10,11 +10,14 @@ use recall_protocol::query;
 use tui_input::Input;
 use tui_input::backend::crossterm::EventHandler;
 
+use super::super::failure::Failure;
 use super::row::{Row, Target, Validity};
-use super::worker::{Ask, Change, MOST_ROWS, ROWS, Source, Told};
+use super::worker::{Ask, Change, MOST_ROWS, Page, ROWS, Rest, Source, Told};
 
 /// The number of rows that the mouse wheel moves.
 const WHEEL: isize = 3;
+/// So many rows before the last one more are asked for, so that they are there when it is reached.
+const AHEAD: usize = 100;
 
 /// Which projects are shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,14 +74,45 @@ pub(super) struct Listing {
     pub(super) selected: usize,
     /// The first row on the screen; the drawing keeps the selected one in sight.
     pub(super) top: usize,
-    /// The most rows that were asked for. More are asked for at the last of them.
-    limit: u32,
+    /// What was asked for last.
+    page: Page,
+    pub(super) rest: Rest,
     pub(super) loading: bool,
 }
 
 impl Listing {
     fn new(source: Source) -> Self {
-        Self { source, rows: Vec::new(), selected: 0, top: 0, limit: ROWS, loading: true }
+        Self {
+            source,
+            rows: Vec::new(),
+            selected: 0,
+            top: 0,
+            page: Page::First(ROWS),
+            rest: Rest::Nothing,
+            loading: true,
+        }
+    }
+
+    /// The rows that are shown, anew.
+    fn again(&self) -> Page {
+        let shown = u32::try_from(self.rows.len()).unwrap_or(MOST_ROWS);
+        match self.page {
+            Page::First(limit) => Page::First(limit),
+            Page::Next { .. } => Page::First(shown.clamp(ROWS, MOST_ROWS)),
+        }
+    }
+
+    /// What follows the rows that are shown. `None`: nothing does.
+    fn more(&self) -> Option<Page> {
+        let last = self.rows.last().filter(|_| self.rest == Rest::More)?;
+        if self.source.is_newest() {
+            // Several may be of one moment.
+            let of_it = self.rows.iter().rev().take_while(|row| row.at.0 == last.at.0).count();
+            let skip = u32::try_from(of_it).unwrap_or(u32::MAX);
+            return Some(Page::Next { until_ms: last.at.0.0 + 1, skip });
+        }
+        let Page::First(limit) = self.page else { return None };
+        (limit < MOST_ROWS).then(|| Page::First((limit * 2).min(MOST_ROWS)))
     }
 }
 
@@ -95,6 +129,8 @@ pub(super) struct Places {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Ask(Vec<Ask>),
+    /// The terminal is the editor's until this observation is written.
+    Edit(i64),
     Leave,
 }
 
@@ -196,6 +232,9 @@ impl Ui {
         if key.code == KeyCode::Char('q') {
             return Next::Leave;
         }
+        if key.code == KeyCode::Char('e') {
+            return self.edit();
+        }
         Next::Ask(self.on_command(key.code))
     }
 
@@ -232,7 +271,7 @@ impl Ui {
             KeyCode::BackTab => return self.next_tab(Tab::ALL.len() - 1),
             KeyCode::Char('a') => {
                 self.scope = if self.scope == Scope::All { self.home.clone() } else { Scope::All };
-                return vec![self.reload()];
+                return self.start_anew();
             }
             KeyCode::Esc | KeyCode::Left | KeyCode::Char('h') => return self.back(),
             KeyCode::Enter | KeyCode::Right | KeyCode::Char('l') => return self.open(),
@@ -291,20 +330,30 @@ impl Ui {
         }
     }
 
-    /// The next list is being asked for; what is shown stays until it comes.
+    /// Asks for the rows that are shown, anew; they stay until the answer comes.
     fn reload(&mut self) -> Ask {
+        let page = self.list().map_or(Page::First(ROWS), Listing::again);
+        self.ask_list(page)
+    }
+
+    /// Asks for the first rows of the same list, of other projects.
+    fn start_anew(&mut self) -> Vec<Ask> {
+        vec![self.ask_list(Page::First(ROWS))]
+    }
+
+    fn ask_list(&mut self, page: Page) -> Ask {
         self.list_ticket += 1;
         let project = match &self.scope {
             Scope::Project(folder) => Some(folder.clone()),
             Scope::All => None,
         };
         let ticket = self.list_ticket;
-        let list = self.lists.last_mut();
-        let (source, limit) = list.map_or((Source::Sessions, ROWS), |list| {
+        let source = self.lists.last_mut().map_or(Source::Sessions, |list| {
             list.loading = true;
-            (list.source.clone(), list.limit)
+            list.page = page;
+            list.source.clone()
         });
-        Ask::List { ticket, source, project, limit }
+        Ask::List { ticket, source, project, page }
     }
 
     fn show(&mut self, tab: Tab) -> Vec<Ask> {
@@ -331,6 +380,10 @@ impl Ui {
         }
         if self.lists.len() > 1 {
             self.lists.pop();
+            // What was still to come for it has been overtaken.
+            if let Some(list) = self.list_mut() {
+                list.loading = false;
+            }
             return self.ask_detail();
         }
         Vec::new()
@@ -376,6 +429,25 @@ impl Ui {
             return Vec::new();
         };
         vec![Ask::Change(Change::Pin { id })]
+    }
+
+    fn edit(&mut self) -> Next {
+        match self.selected().and_then(|row| row.observation) {
+            Some(id) => Next::Edit(id),
+            None => {
+                self.notice = "Only an observation can be edited".into();
+                Next::Ask(Vec::new())
+            }
+        }
+    }
+
+    /// The editor has ended.
+    pub(super) fn on_edited(&mut self, outcome: anyhow::Result<String>) -> Vec<Ask> {
+        match outcome {
+            Ok(notice) => self.notice = notice,
+            Err(error) => self.notice = told(&error),
+        }
+        vec![self.reload()]
     }
 
     fn mark(&mut self) -> Vec<Ask> {
@@ -436,15 +508,11 @@ impl Ui {
         asked
     }
 
-    /// At the last row of a list that may have more.
+    /// Near the end of a list that goes on.
     fn ask_for_more(&mut self) -> Option<Ask> {
-        let list = self.list_mut()?;
-        let is_full = list.rows.len() >= list.limit as usize && list.limit < MOST_ROWS;
-        if list.loading || !is_full || list.selected + 1 < list.rows.len() {
-            return None;
-        }
-        list.limit = (list.limit * 2).min(MOST_ROWS);
-        Some(self.reload())
+        let list = self.list().filter(|list| !list.loading && list.selected + AHEAD >= list.rows.len())?;
+        let page = list.more()?;
+        Some(self.ask_list(page))
     }
 
     fn ask_detail(&mut self) -> Vec<Ask> {
@@ -460,9 +528,9 @@ impl Ui {
         }
     }
 
-    pub(super) fn on_told(&mut self, told: Told) -> Next {
-        Next::Ask(match told {
-            Told::List { ticket, rows } if ticket == self.list_ticket => self.take_rows(rows),
+    pub(super) fn on_told(&mut self, told: Told) -> Vec<Ask> {
+        match told {
+            Told::List { ticket, rows, rest } if ticket == self.list_ticket => self.take_rows(rows, rest),
             Told::Detail { ticket, text } if ticket == self.detail_ticket => {
                 self.detail = styled(&text);
                 Vec::new()
@@ -500,11 +568,17 @@ impl Ui {
                 }
                 Vec::new()
             }
-        })
+        }
     }
 
-    fn take_rows(&mut self, rows: Vec<Row>) -> Vec<Ask> {
+    fn take_rows(&mut self, rows: Vec<Row>, rest: Rest) -> Vec<Ask> {
         let Some(list) = self.list_mut() else { return Vec::new() };
+        list.loading = false;
+        list.rest = rest;
+        if let Page::Next { .. } = list.page {
+            list.rows.extend(rows);
+            return Vec::new();
+        }
         // A timeline opens at the item that it is around.
         let start = match &list.source {
             Source::Around(id) if list.rows.is_empty() => {
@@ -515,8 +589,16 @@ impl Ui {
         };
         list.selected = start.min(rows.len().saturating_sub(1));
         list.rows = rows;
-        list.loading = false;
         self.ask_detail()
+    }
+}
+
+/// A failure in one line, with what to do next.
+fn told(error: &anyhow::Error) -> String {
+    let hint = error.downcast_ref::<Failure>().and_then(|failure| failure.hint.as_deref());
+    match hint {
+        Some(hint) => format!("{error:#}. {hint}"),
+        None => format!("{error:#}"),
     }
 }
 

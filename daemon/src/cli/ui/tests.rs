@@ -5,10 +5,11 @@ use ratatui::crossterm::event::{
 };
 use recall_protocol::query;
 
+use super::super::failure::Failure;
 use super::row::{Row, Target, Validity};
 use super::state::{Dialog, Focus, Next, Scope, Tab, Ui};
 use super::view;
-use super::worker::{Ask, Change, MOST_ROWS, ROWS, Source, Told, newest};
+use super::worker::{Ask, Change, MOST_ROWS, Page, ROWS, Rest, Source, Told, newest};
 use crate::app::answers::Moment;
 use crate::memory::ids::Timestamp;
 
@@ -59,7 +60,7 @@ fn key(code: KeyCode) -> Event {
 fn press(ui: &mut Ui, code: KeyCode) -> Vec<Ask> {
     match ui.on_event(&key(code)) {
         Next::Ask(requests) => requests,
-        Next::Leave => panic!("left"),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -70,14 +71,16 @@ fn type_text(ui: &mut Ui, text: &str) -> Vec<Ask> {
 /// Answers the list that was asked for last.
 #[track_caller]
 fn give(ui: &mut Ui, asked: &[Ask], rows: Vec<Row>) -> Vec<Ask> {
+    give_part(ui, asked, rows, Rest::Nothing)
+}
+
+#[track_caller]
+fn give_part(ui: &mut Ui, asked: &[Ask], rows: Vec<Row>, rest: Rest) -> Vec<Ask> {
     let ticket = asked.iter().find_map(|ask| match ask {
         Ask::List { ticket, .. } => Some(*ticket),
         _ => None,
     });
-    match ui.on_told(Told::List { ticket: ticket.expect("no list was asked for"), rows }) {
-        Next::Ask(requests) => requests,
-        Next::Leave => panic!("left"),
-    }
+    ui.on_told(Told::List { ticket: ticket.expect("no list was asked for"), rows, rest })
 }
 
 /// The screen after `cart` was searched, with the list in focus.
@@ -114,7 +117,8 @@ fn every_letter_asks_and_only_the_last_answer_counts() {
 
 #[test]
 fn of_waiting_requests_only_the_newest_of_a_kind_is_asked() {
-    let list = |ticket| Ask::List { ticket, source: Source::Sessions, project: None, limit: ROWS };
+    let list =
+        |ticket| Ask::List { ticket, source: Source::Sessions, project: None, page: Page::First(ROWS) };
     let detail = |ticket| Ask::Detail { ticket, target: Target::Item("1".into()) };
     let mark = |id| Ask::Change(Change::Mark { id, validity: query::Validity::Resolved });
     let waiting = vec![list(1), mark(1), detail(1), list(2), mark(2), detail(2)];
@@ -173,7 +177,7 @@ fn what_is_pinned_or_undone_is_asked_for_at_once() {
     assert_eq!(press(&mut ui, KeyCode::Char('u')), [Ask::Change(Change::Undo)]);
     // What an undo changes may be anywhere in the list.
     let told = Told::Changed { notice: "Took back: pin of #3".into(), of: None };
-    assert!(matches!(ui.on_told(told), Next::Ask(asked) if matches!(asked[..], [Ask::List { .. }])));
+    assert!(matches!(ui.on_told(told)[..], [Ask::List { .. }]));
     let asked = press(&mut ui, KeyCode::Tab);
     give(&mut ui, &asked, vec![session()]);
     assert_eq!(press(&mut ui, KeyCode::Char('p')), []);
@@ -199,28 +203,86 @@ fn a_thread_opens_from_its_list_and_from_an_observation() {
     assert_eq!(ui.tab(), Tab::Sessions);
 }
 
+fn many(ids: std::ops::RangeInclusive<i64>) -> Vec<Row> {
+    ids.map(|id| row(id, id, "decision", "Cents", Validity::Holds)).collect()
+}
+
+fn page(asked: &[Ask]) -> Option<Page> {
+    asked.iter().find_map(|ask| match ask {
+        Ask::List { page, .. } => Some(*page),
+        _ => None,
+    })
+}
+
 #[test]
-fn the_last_row_of_a_full_list_asks_for_more() {
+fn the_newest_observations_come_in_pages_before_the_last_row_is_reached() {
     let mut ui = Ui::new(Scope::All, "");
     let asked = ui.first();
-    let many = |count: u32| {
-        (1..=i64::from(count)).map(|id| row(id, id, "decision", "Cents", Validity::Holds)).collect::<Vec<_>>()
-    };
-    give(&mut ui, &asked, many(ROWS));
+    let mut rows = many(1..=300);
+    // Two of one moment, at the end of the page.
+    rows[298].at = rows[299].at;
+    let until_ms = rows[299].at.0.0 + 1;
+    give_part(&mut ui, &asked, rows, Rest::More);
     press(&mut ui, KeyCode::Enter);
-    let more = |asked: &[Ask]| {
-        asked.iter().find_map(|ask| match ask {
-            Ask::List { limit, .. } => Some(*limit),
-            _ => None,
-        })
-    };
-    assert_eq!(more(&press(&mut ui, KeyCode::Down)), None);
+    assert_eq!(page(&press(&mut ui, KeyCode::Down)), None);
+    assert!(screen(&mut ui, 120, 20).contains(" 2/300+ "));
+    let asked = (2..250).map(|_| press(&mut ui, KeyCode::Down)).find(|asked| page(asked).is_some()).unwrap();
+    assert_eq!(page(&asked), Some(Page::Next { until_ms, skip: 2 }));
+    assert!(ui.list().unwrap().selected < 250, "before it is reached");
+    assert_eq!(page(&press(&mut ui, KeyCode::Down)), None, "it is asked for once");
+    let selected = ui.list().unwrap().selected;
+    assert_eq!(give_part(&mut ui, &asked, many(301..=600), Rest::More), []);
+    let list = ui.list().unwrap();
+    assert_eq!((list.rows.len(), list.selected), (600, selected), "the place in the list stays");
     let asked = press(&mut ui, KeyCode::Char('G'));
-    assert_eq!(more(&asked), Some(2 * ROWS));
-    assert_eq!(more(&press(&mut ui, KeyCode::Up)), None, "it is asked for once");
-    give(&mut ui, &asked, many(2 * ROWS));
-    assert_eq!(ui.list().unwrap().selected, ROWS as usize - 2, "the place in the list stays");
-    assert_eq!(more(&press(&mut ui, KeyCode::Char('G'))), Some(MOST_ROWS));
+    give(&mut ui, &asked, many(601..=700));
+    assert_eq!(page(&press(&mut ui, KeyCode::Char('G'))), None, "that was all");
+    assert!(screen(&mut ui, 120, 20).contains(" 700/700 "));
+    // What is shown is asked for anew at once.
+    let asked = ui.on_told(Told::Changed { notice: String::new(), of: None });
+    assert_eq!(page(&asked), Some(Page::First(700)));
+    assert_eq!(page(&press(&mut ui, KeyCode::Char('a'))), Some(Page::First(ROWS)));
+}
+
+#[test]
+fn other_lists_grow_as_a_whole() {
+    let mut ui = found();
+    let mut asked = press(&mut ui, KeyCode::Tab);
+    let mut limits = Vec::new();
+    while let Some(Page::First(limit)) = page(&asked) {
+        limits.push(limit);
+        give_part(&mut ui, &asked, many(1..=i64::from(limit)), Rest::More);
+        asked = press(&mut ui, KeyCode::Char('G'));
+    }
+    assert_eq!(limits, [300, 600, 1200, 2400, 4800, 9600, MOST_ROWS]);
+}
+
+#[test]
+fn a_list_goes_on_after_one_that_was_opened_meanwhile() {
+    let mut ui = Ui::new(Scope::All, "");
+    let asked = ui.first();
+    give_part(&mut ui, &asked, many(1..=300), Rest::More);
+    press(&mut ui, KeyCode::Enter);
+    let overtaken = press(&mut ui, KeyCode::Char('G'));
+    press(&mut ui, KeyCode::Char('t'));
+    assert_eq!(give_part(&mut ui, &overtaken, many(301..=600), Rest::More), []);
+    press(&mut ui, KeyCode::Esc);
+    assert!(page(&press(&mut ui, KeyCode::Up)).is_some(), "it is asked for again");
+}
+
+#[test]
+fn an_observation_is_edited_and_nothing_else() {
+    let mut ui = found();
+    assert_eq!(ui.on_event(&key(KeyCode::Char('e'))), Next::Edit(3));
+    let asked = ui.on_edited(Ok("#3 is edited; u takes it back".into()));
+    assert!(matches!(asked[..], [Ask::List { .. }]), "its title may be another: {asked:?}");
+    let error = Failure::failed("Line 3: \"titel\" is no key").hint("Your text is kept in /tmp/a.md.");
+    ui.on_edited(Err(error.into()));
+    assert_eq!(ui.notice, "Line 3: \"titel\" is no key. Your text is kept in /tmp/a.md.");
+    let asked = press(&mut ui, KeyCode::Tab);
+    give(&mut ui, &asked, vec![session()]);
+    assert_eq!(press(&mut ui, KeyCode::Char('e')), []);
+    assert_eq!(ui.notice, "Only an observation can be edited");
 }
 
 #[test]
@@ -236,10 +298,7 @@ fn nothing_is_forgotten_without_a_yes() {
     }
     ui.on_told(preview());
     assert_eq!(press(&mut ui, KeyCode::Char('y')), [Ask::Forget { id: "3".into() }]);
-    let Next::Ask(asked) = ui.on_told(Told::Forgotten { id: "3".into(), counts: "1 observation".into() })
-    else {
-        panic!("left")
-    };
+    let asked = ui.on_told(Told::Forgotten { id: "3".into(), counts: "1 observation".into() });
     assert!(matches!(&asked[..], [Ask::Detail { target: Target::Item(id), .. }] if id == "2"), "{asked:?}");
     assert_eq!(ui.list().unwrap().rows.len(), 2);
 }

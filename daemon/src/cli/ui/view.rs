@@ -9,7 +9,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::row::{Row, Validity};
 use super::state::{Dialog, Focus, Listing, Places, Scope, Tab, Ui};
-use super::worker::Source;
+use super::worker::{Rest, Source};
 use crate::memory::ids::Timestamp;
 
 /// From this width on, the detail stands beside the list and not beneath it.
@@ -40,10 +40,10 @@ const KEYS: [[(&str, &str); 8]; 2] = [
         ("T", "thread of the observation"),
         ("r", "resolve or reopen"),
         ("p", "pin, or pin no longer"),
+        ("e", "edit in $EDITOR"),
         ("f", "forget"),
         ("u", "undo the last change"),
         ("?", "this help"),
-        ("", ""),
     ],
 ];
 const QUERY_HELP: &str = "A search takes \"phrases\", -without, type: kind: file: project: since:";
@@ -306,7 +306,11 @@ fn draw_foot(frame: &mut Frame, ui: &Ui, area: Rect) {
         return;
     }
     let count = ui.list().filter(|list| !list.rows.is_empty());
-    let count = count.map(|list| format!(" {}/{} ", list.selected + 1, list.rows.len())).unwrap_or_default();
+    let count = count.map(|list| {
+        let more = if list.rest == Rest::More { "+" } else { "" };
+        format!(" {}/{}{more} ", list.selected + 1, list.rows.len())
+    });
+    let count = count.unwrap_or_default();
     let keys = match ui.focus {
         Focus::Query => " type to search  ↓ list  Tab switch  Ctrl-C leave",
         Focus::List if ui.depth() > 1 => " Enter open  Esc back  T thread  r resolve  p pin  ? help  q leave",

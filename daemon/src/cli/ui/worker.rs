@@ -4,8 +4,8 @@
 use std::sync::mpsc::Receiver;
 
 use recall_protocol::query::{
-    self, Explain, Filter, Forget, ForgetStep, Forgettable, Glance, Mark, Pin, PinUp, Search, Session,
-    Sessions, Show, Sql, Timeline, Undo, Unreadable,
+    self, Entries, EntryFilter, Explain, Filter, Forget, ForgetStep, Forgettable, Glance, Mark, Pin, PinUp,
+    Search, Session, Sessions, Show, Sql, Timeline, Undo, Unreadable,
 };
 
 use super::row::{Row, Target, Validity, validity};
@@ -14,16 +14,14 @@ use crate::app::requests::Request;
 use crate::cli::client::{Client, FLUSH_WITHIN, Start, this_folder};
 use crate::cli::ctl::session;
 use crate::cli::{forget, show};
+use crate::memory::document::DocumentKind;
 
-/// The number of rows of a list at first: few enough to come at once. More come when the last is reached.
+/// The number of rows of a list at first, and of a page: few enough to come at once.
 pub(super) const ROWS: u32 = 300;
-/// The most rows; a search finds no more.
-pub(super) const MOST_ROWS: u32 = 1_000;
+/// The most rows of a list that has no pages; the daemon gives no more.
+pub(super) const MOST_ROWS: u32 = 10_000;
 /// The number of items around one in its timeline, on each side.
 const AROUND: u32 = 100;
-/// What a search without words lists: the newest observations.
-const NEWEST: &str = "kind:observation";
-
 /// What a list shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Source {
@@ -37,6 +35,29 @@ pub(super) enum Source {
     Threads,
     /// What was said of the subject of an observation.
     Thread(i64),
+}
+
+impl Source {
+    /// The newest observations, which a search without words lists.
+    pub(super) fn is_newest(&self) -> bool {
+        matches!(self, Self::Search(words) if words.trim().is_empty())
+    }
+}
+
+/// Which rows of a list are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Page {
+    /// The first so many.
+    First(u32),
+    /// Of the newest observations the next ones before this moment. So many of them are on the screen already.
+    Next { until_ms: i64, skip: u32 },
+}
+
+/// Whether a list goes on after the rows that came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rest {
+    More,
+    Nothing,
 }
 
 /// A change by hand.
@@ -61,7 +82,7 @@ pub(super) enum Ask {
         ticket: u64,
         source: Source,
         project: Option<String>,
-        limit: u32,
+        page: Page,
     },
     Detail {
         ticket: u64,
@@ -83,6 +104,7 @@ pub(super) enum Told {
     List {
         ticket: u64,
         rows: Vec<Row>,
+        rest: Rest,
     },
     /// A text with ANSI styles.
     Detail {
@@ -144,8 +166,9 @@ pub(super) fn newest(waiting: Vec<Ask>) -> Vec<Ask> {
 
 fn answer(client: &mut Client, request: &Ask) -> anyhow::Result<Told> {
     match request {
-        Ask::List { ticket, source, project, limit } => {
-            Ok(Told::List { ticket: *ticket, rows: rows(client, source, project.clone(), *limit)? })
+        Ask::List { ticket, source, project, page } => {
+            let (rows, rest) = rows(client, source, project.clone(), *page)?;
+            Ok(Told::List { ticket: *ticket, rows, rest })
         }
         Ask::Detail { ticket, target } => {
             let mut text = Vec::new();
@@ -218,25 +241,40 @@ fn rows(
     client: &mut Client,
     source: &Source,
     project: Option<String>,
-    limit: u32,
-) -> anyhow::Result<Vec<Row>> {
+    page: Page,
+) -> anyhow::Result<(Vec<Row>, Rest)> {
+    let (limit, until_ms, skip) = match page {
+        Page::First(limit) => (limit, None, 0),
+        Page::Next { until_ms, skip } => (ROWS, Some(until_ms), skip),
+    };
+    let full = |came: usize| if came >= limit as usize { Rest::More } else { Rest::Nothing };
     let filter = Filter { project, since_ms: None, limit: Some(limit) };
     let folder = Some(this_folder());
-    Ok(match source {
+    let rows: Vec<Row> = match source {
+        Source::Search(_) if source.is_newest() => {
+            let kinds = vec![DocumentKind::Observation.as_str().to_owned()];
+            let of = EntryFilter { project: filter.project, kinds, types: Vec::new() };
+            let found = ask(client, Entries { of, since_ms: None, until_ms, skip, limit })?;
+            found.entries.into_iter().map(Row::from).collect()
+        }
         Source::Search(words) => {
-            let text = if words.trim().is_empty() { NEWEST.to_owned() } else { words.clone() };
+            let text = words.clone();
             let found = ask(client, Search { text, filter, explain: Explain::No, folder })?;
             found.results.into_iter().map(Row::from).collect()
         }
         Source::Sessions => ask(client, Sessions { filter })?.sessions.into_iter().map(Row::from).collect(),
         Source::Session(id) => {
             let around = Timeline { id: id.clone(), before: 0, after: limit, folder };
-            let items = ask(client, around)?.items.into_iter();
-            items.filter(|item| item.session_id.as_ref() == Some(id)).map(Row::from).collect()
+            let items = ask(client, around)?.items;
+            // Work of other sessions lies between.
+            let rest = full(items.len());
+            let of_it = items.into_iter().filter(|item| item.session_id.as_ref() == Some(id));
+            return Ok((of_it.map(Row::from).collect(), rest));
         }
         Source::Around(id) => {
             let around = Timeline { id: id.clone(), before: AROUND, after: AROUND, folder };
-            ask(client, around)?.items.into_iter().map(Row::from).collect()
+            let items = ask(client, around)?.items.into_iter();
+            return Ok((items.map(Row::from).collect(), Rest::Nothing));
         }
         Source::Threads => {
             let name = match filter.project {
@@ -254,7 +292,9 @@ fn rows(
                 .filter_map(|row| Row::of_thread(row, |id| Target::Item(id.to_string())))
                 .collect()
         }
-    })
+    };
+    let rest = full(rows.len());
+    Ok((rows, rest))
 }
 
 /// What a row of a thread needs to know.

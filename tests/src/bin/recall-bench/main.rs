@@ -71,7 +71,8 @@ fn main() {
         "\n| observations | documents | search p50 / p99 ms | start p50 / p99 ms | prompt p50 / p99 ms | event p50 / p99 ms | own MiB | mapped MiB | cold start ms | documents/s |"
     );
     println!("|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
-    let measured: Vec<AtSize> = options.sizes.iter().map(|size| at_size(*size)).collect();
+    let measured = options.sizes.iter().map(|size| at_size(*size, options.memories.as_deref()));
+    let measured: Vec<AtSize> = measured.collect();
     if let Some(path) = &options.curves {
         std::fs::write(path, curves::svg(&measured)).unwrap();
     }
@@ -106,6 +107,9 @@ struct Options {
     /// How many observations the memory holds that is searched
     #[arg(long, value_delimiter = ',', default_values_t = [1_000, 10_000, 100_000])]
     sizes: Vec<usize>,
+    /// Keep the made memories in this folder, and use those that are there: large ones take long to make
+    #[arg(long)]
+    memories: Option<PathBuf>,
 }
 
 /// `durability.sync`.
@@ -304,10 +308,21 @@ fn now() -> Timestamp {
     recall::app::clock::now()
 }
 
-fn at_size(size: usize) -> AtSize {
+fn at_size(size: usize, memories: Option<&Path>) -> AtSize {
     let mut services = Services::new();
     std::fs::create_dir_all(services.paths.backups_dir()).unwrap();
-    populate(&services.paths, size);
+    let kept = memories.map(|folder| folder.join(format!("{size}.db")));
+    match kept {
+        Some(kept) if kept.exists() => {
+            std::fs::copy(kept, services.paths.database()).unwrap();
+        }
+        Some(kept) => {
+            populate(&services.paths, size);
+            std::fs::create_dir_all(kept.parent().unwrap()).unwrap();
+            std::fs::copy(services.paths.database(), kept).unwrap();
+        }
+        None => populate(&services.paths, size),
+    }
     let begun = Instant::now();
     services.start();
     services.ask(Flush);

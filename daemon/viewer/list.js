@@ -118,7 +118,8 @@ export class List {
       let node = this.rows.get(row);
       if (!node || this.fresh || node.item !== item) {
         const made = this.make(item, row, top);
-        if (node?.contains(document.activeElement)) this.focusing = row;
+        // A row that the keys have gone to and that is not read yet goes before the one that has the focus still.
+        if (node?.contains(document.activeElement)) this.focusing ??= row;
         node?.remove();
         node = made;
         this.rows.set(row, node);

@@ -72,7 +72,7 @@ async fn a_session_that_is_over_is_let_go_and_comes_back() {
     // It goes on meanwhile, and ends again.
     tokio::time::sleep(Duration::from_secs(8)).await;
     tree.hook("UserPromptSubmit", json!({"prompt": "wait"})).await;
-    tree.hook("SessionEnd", json!({"reason": "other"})).await;
+    tree.hook("SessionEnd", json!({"reason": "logout"})).await;
     tokio::time::sleep(Duration::from_secs(8)).await;
     assert_eq!(tree.sessions().await, 2);
     tokio::time::sleep(Duration::from_secs(3)).await;

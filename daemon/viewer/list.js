@@ -54,7 +54,7 @@ export class List {
     this.draw();
   }
 
-  /** Sections as `ready` makes them. The row that was chosen stays so where it is found again. */
+  /** Sections as `ready` makes them; what `want` resolves with, if anything, is shown in their place. The row that was chosen stays so where it is found again. */
   show(sections) {
     this.sections = sections;
     this.firsts = [0];
@@ -118,7 +118,8 @@ export class List {
       let node = this.rows.get(row);
       if (!node || this.fresh || node.item !== item) {
         const made = this.make(item, row, top);
-        if (node?.contains(document.activeElement)) this.focusing = row;
+        // A row that the keys have gone to and that is not read yet goes before the one that has the focus still.
+        if (node?.contains(document.activeElement)) this.focusing ??= row;
         node?.remove();
         node = made;
         this.rows.set(row, node);
@@ -127,7 +128,7 @@ export class List {
       next = node;
     }
     this.fresh = false;
-    for (const waiting of waited) waiting.then(() => this.draw(), (error) => { if (error.name !== 'AbortError') this.failed?.(error); });
+    for (const waiting of waited) waiting.then((sections) => sections ? this.show(sections) : this.draw(), (error) => { if (error.name !== 'AbortError') this.failed?.(error); });
     if (this.focusing !== undefined) this.focus(this.focusing);
   }
 

@@ -4,6 +4,9 @@ import { badge, clock, day, el, moment, words } from './dom.js';
 import { bars, curve, days } from './charts.js';
 import { CHUNK, lazy, ready } from './list.js';
 
+/** Entries of a list that are read at once. */
+const PAGE = 100;
+/** What a call answers at the most. */
 const MOST = 1000;
 
 export const itemLink = (id) => `#/item/${encodeURIComponent(id)}`;
@@ -93,22 +96,46 @@ export async function search(text, { project, kind, type, since }, signal) {
   return [...notes.map((note) => ready(note, [])), ready(heading, answer.results.map(found))];
 }
 
-export async function sessions({ project }, signal) {
-  const answer = await get('/api/sessions', { project, limit: MOST }, signal);
-  return byDay(answer.sessions, (session) => session.started_at, (session) => ({
+/** A list that is read page by page, each when the end of the one before comes in sight. `before`: the sections as they were. */
+async function paged(read, make, before) {
+  const entries = [];
+  let total = 0;
+  const readTo = async (wanted) => {
+    do {
+      const page = await read(entries.length, Math.min(wanted - entries.length, MOST));
+      if (!page.entries.length) { total = entries.length; break; }
+      entries.push(...page.entries);
+      total = page.total;
+    } while (entries.length < Math.min(wanted, total));
+    const sections = make(entries);
+    const rest = { heading: null, count: 1, at: () => undefined, want: () => rest.reading ??= readTo(entries.length + PAGE) };
+    if (entries.length < total) sections.push(rest);
+    return Object.assign(sections, { read: entries.length });
+  };
+  return readTo(Math.max(before?.read ?? 0, PAGE));
+}
+
+export function sessions({ project }, signal, before) {
+  const read = async (skip, limit) => {
+    const { sessions, total } = await get('/api/sessions', { project, skip, limit }, signal);
+    return { entries: sessions, total };
+  };
+  return paged(read, (found) => byDay(found, (session) => session.started_at, (session) => ({
     href: sessionLink(session.session_id),
     row: () => el('span', { class: 'entry' }, row(session.title ?? `Session ${session.session_id.slice(0, 8)}`, clock(session.started_at),
       el('span', { class: `state state-${session.status.replace(/[^a-z]/g, '')}` }, words(session.status)),
       el('span', {}, words(session.agent)), ofProject(session, project),
       el('span', {}, `${counted(session.prompts, 'prompt')} · ${counted(session.activities, 'call')}`))),
-  }));
+  })), before);
 }
 
 /** Subjects with a history: what holds now, and how often it was said otherwise. */
-export async function threads({ project }, signal) {
-  const answer = await get('/api/threads', { project, limit: MOST }, signal);
-  if (!answer.threads.length) return [ready('Nothing was replaced or resolved yet', [])];
-  return byDay(answer.threads, ({ statements }) => statements[0].created_at, ({ statements }) => {
+export function threads({ project }, signal, before) {
+  const read = async (skip, limit) => {
+    const { threads, total } = await get('/api/threads', { project, skip, limit }, signal);
+    return { entries: threads, total };
+  };
+  return paged(read, (found) => found.length ? byDay(found, ({ statements }) => statements[0].created_at, ({ statements }) => {
     const [now, ...earlier] = statements;
     return {
       href: threadLink(now.id),
@@ -116,7 +143,7 @@ export async function threads({ project }, signal) {
         isOver(now) ? el('span', { class: 'status' }, now.status) : null,
         earlier.length ? el('span', {}, `${counted(earlier.length, 'earlier statement')}`) : null, ofProject(now, project))),
     };
-  });
+  }) : [ready('Nothing was replaced or resolved yet', [])], before);
 }
 
 export async function projects(_, signal) {

@@ -72,6 +72,8 @@ queries! {
     Entries,
     Projects,
     Threads,
+    SessionPage,
+    ThreadPage,
 }
 
 /// Is somebody there, and of which version?
@@ -85,6 +87,13 @@ pub struct Status;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sessions {
     pub filter: Filter,
+}
+
+/// The same after the first `skip` of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionPage {
+    pub filter: Filter,
+    pub skip: u32,
 }
 
 /// How much is known of the project of a folder, in a few figures.
@@ -211,6 +220,15 @@ pub struct Threads {
     pub project: Option<String>,
     /// Only that of this observation (`123`, `#123`), with its texts.
     pub of: Option<String>,
+    pub limit: u32,
+}
+
+/// All of them after the first `skip`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadPage {
+    /// As [`Filter::project`].
+    pub project: Option<String>,
+    pub skip: u32,
     pub limit: u32,
 }
 

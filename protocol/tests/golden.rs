@@ -14,8 +14,8 @@ use recall_protocol::query::{
     Backup, Captured, Changes, Check, Context, Days, Edit, Entries, EntryFilter, Explain, Export, ExportFrom,
     Filter, Flush, Follow, Forget, ForgetStep, Forgettable, Glance, Identity, Jobs, Mark, OpenGateway, Pause,
     Pin, PinUp, Ping, Projects, Prune, Query, Reindex, Remember, Restore, RestoreBackup, Resume, Retry,
-    Search, Session, Sessions, Show, Sql, Stats, Status, Stop, Threads, Timeline, Undo, Unreadable, Validity,
-    WhichJobs, Why,
+    Search, Session, SessionPage, Sessions, Show, Sql, Stats, Status, Stop, ThreadPage, Threads, Timeline,
+    Undo, Unreadable, Validity, WhichJobs, Why,
 };
 use recall_protocol::wire::{Deliver, ErrorKind, EventId, Flags, Reply, Request, ShimContext};
 
@@ -85,7 +85,7 @@ fn requests_of_version_2() {
     };
     check("v2-request-deliver.bin", &Request::Deliver(deliver));
     let folder = || Some("/home/dev/shop".to_owned());
-    let queries: [(&str, Query); 40] = [
+    let queries: [(&str, Query); 42] = [
         ("ping", Ping.into()),
         ("status", Status.into()),
         ("sessions", Sessions { filter: filter() }.into()),
@@ -156,6 +156,8 @@ fn requests_of_version_2() {
             "threads",
             Threads { project: Some("shop".to_owned()), of: Some("#12".to_owned()), limit: 9 }.into(),
         ),
+        ("session_page", SessionPage { filter: filter(), skip: 200 }.into()),
+        ("thread_page", ThreadPage { project: Some("shop".to_owned()), skip: 200, limit: 9 }.into()),
     ];
     for (name, query) in queries {
         check(&format!("v2-query-{name}.bin"), &Request::Query(query));

@@ -90,6 +90,63 @@ fn whoever_follows_hears_each_event_once_until_the_daemon_stops() {
 }
 
 #[test]
+fn what_a_session_and_its_turns_amount_to_is_counted() {
+    let mut stage = Stage::new().daemon();
+    let follower = Follower::start(&stage, &[]);
+    stage.discount_session("shop-1");
+    stage.flush();
+    let observations = stage.json(["ctl", "session", "shop-1"])["observations"].as_array().unwrap().len();
+    // It goes on, and a call fails.
+    let turn = |fields: Value| {
+        let mut fields = fields;
+        fields["prompt_id"] = json!("p2");
+        fields
+    };
+    stage.hook(&stage.event("shop-1", "UserPromptSubmit", turn(json!({"prompt": "Run the tests"}))));
+    let failed = json!({"tool_name": "Bash", "tool_use_id": "t9", "tool_input": {"command": "cargo test"},
+        "error": "exit code 101"});
+    stage.hook(&stage.event("shop-1", "PostToolUseFailure", turn(failed)));
+    stage.stop_daemon();
+    let (first, _) = follower.finish();
+    stage.start_daemon();
+    let follower = Follower::start(&stage, &[]);
+    stage.hook(&stage.event("shop-1", "Stop", turn(json!({"last_assistant_message": "They fail."}))));
+    stage.hook(&stage.event("shop-1", "SessionEnd", json!({"reason": "other"})));
+    stage.stop_daemon();
+    let (second, _) = follower.finish();
+
+    let counts = |event: &Value| {
+        ["prompt_count", "tool_call_count", "observation_count"].map(|name| event[name].as_u64().unwrap())
+    };
+    let of = |said: &[Value], name: &str| -> Vec<[u64; 3]> {
+        said.iter().filter(|event| event["event"] == name).map(counts).collect()
+    };
+    let kept = observations as u64;
+    assert!(kept > 0);
+    assert_eq!(of(&first, "session_start"), [[0, 0, 0], [1, 3, kept]]);
+    assert_eq!(of(&first, "session_suspend"), [[2, 4, kept]]);
+    assert_eq!(of(&second, "session_resume"), [[2, 4, kept]]);
+    // Whether the last turn is compressed by then is a matter of speed.
+    let end = &of(&second, "session_end")[..];
+    assert!(matches!(end, [[2, 4, made]] if *made >= kept), "{end:?}");
+    let closed = |said: &[Value]| -> Vec<Value> {
+        let closed = said.iter().filter(|event| event["event"] == "batch_closed").map(|event| {
+            assert!(event["duration_ms"].as_i64().unwrap() >= 0, "{event}");
+            json!([
+                event["prompt_number"],
+                event["source"],
+                event["reason"],
+                event["tool_call_count"],
+                event["failed_call_count"]
+            ])
+        });
+        closed.collect()
+    };
+    assert_eq!(closed(&first), [json!([1, "user", "stop", 3, 0])]);
+    assert_eq!(closed(&second), [json!([2, "user", "stop", 1, 1])]);
+}
+
+#[test]
 fn a_message_is_told_with_who_sent_it_where_the_host_says() {
     let mut stage = Stage::new().daemon();
     let follower = Follower::start(&stage, &["--kinds", "message_received,summary_created"]);
@@ -135,8 +192,9 @@ fn a_message_is_told_with_who_sent_it_where_the_host_says() {
                "timestamp": 1_795_218_000_000_i64}),
         // Another channel has nothing of the one before; the session stays in it.
         json!({"from": "discord:9", "content": "Hi", "channel_id": "discord", "sender": "discord:9"}),
-        json!({"from": "4711", "content": "The total is wrong.", "channel_id": "discord", "sender": "4711"}),
-        json!({"from": "user", "content": "Go"}),
+        json!({"from": "4711", "content": "The total is wrong.", "channel_id": "discord", "sender": "4711",
+               "prompt_number": 1}),
+        json!({"from": "user", "content": "Go", "prompt_number": 1}),
     ];
     assert_eq!(details, expected);
     let summary = said.iter().find(|event| event["event"] == "summary_created").unwrap();

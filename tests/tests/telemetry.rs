@@ -13,6 +13,7 @@ use opentelemetry_proto::tonic::metrics::v1::number_data_point;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use prost::Message;
+use recall_protocol::wire::{Deliver, Reply};
 use recall_tests::provider::{Asked, Behaviour, Provider, TOKENS_IN, TOKENS_OUT, well};
 use recall_tests::{DISCOUNT_ANSWER, DISCOUNT_PROMPT, Stage};
 use serde_json::json;
@@ -148,6 +149,114 @@ fn a_session_is_one_trace_without_its_content() {
     }
 }
 
+fn of_call<'a>(spans: &'a [Span], id: &str) -> &'a Span {
+    let found: Vec<_> =
+        spans.iter().filter(|span| said(span, "gen_ai.tool.call.id") == Some(&text(id))).collect();
+    assert_eq!(found.len(), 1, "{id}: {found:?}");
+    found[0]
+}
+
+fn nanoseconds(span: &Span) -> u64 {
+    span.end_time_unix_nano - span.start_time_unix_nano
+}
+
+/// Hands events over that were captured so many milliseconds after the first.
+struct Recording<'a> {
+    stage: &'a Stage,
+    began: i64,
+}
+
+impl<'a> Recording<'a> {
+    fn of(stage: &'a Stage) -> Self {
+        Self { stage, began: stage.delivery(&json!({})).captured_at_ms - 100_000 }
+    }
+
+    #[track_caller]
+    fn at(&self, ms: i64, event: &str, mut fields: serde_json::Value) {
+        fields["prompt_id"] = json!("p1");
+        let delivery = self.stage.delivery(&self.stage.event("s", event, fields));
+        let answers = self.stage.deliver([&Deliver { captured_at_ms: self.began + ms, ..delivery }]);
+        assert!(matches!(answers[..], [Reply::Ack { .. }]), "{answers:?}");
+    }
+}
+
+/// A turn of calls that end well, fail, are refused, do not end, and end after it.
+fn calls_of_every_end(stage: &Stage) {
+    let recording = Recording::of(stage);
+    let at = |ms, event, fields| recording.at(ms, event, fields);
+    let call = |id: &str| json!({"tool_name": "Bash", "tool_use_id": id, "tool_input": {"command": "make"}});
+    let with = |mut fields: serde_json::Value, key: &str, value: serde_json::Value| {
+        fields[key] = value;
+        fields
+    };
+    let of_helper = |id: &str| with(call(id), "agent_id", json!("helper"));
+    at(0, "UserPromptSubmit", json!({"prompt": "make it"}));
+    at(1_000, "PreToolUse", call("well"));
+    at(1_500, "PreToolUse", call("failing"));
+    at(1_600, "PreToolUse", call("refused"));
+    at(1_700, "PreToolUse", call("endless"));
+    at(1_800, "PreToolUse", of_helper("behind"));
+    at(1_900, "PreToolUse", of_helper("lost"));
+    // The agent's own duration leaves out how long the user thought about it.
+    let result = with(call("well"), "tool_response", json!("made"));
+    at(3_500, "PostToolUse", with(result, "duration_ms", json!(200)));
+    at(3_600, "PostToolUseFailure", with(call("failing"), "error", json!("exit code 2")));
+    let settled = ["well", "failing", "refused"].map(call);
+    at(3_700, "PostToolBatch", json!({"tool_calls": settled}));
+    at(5_000, "Stop", json!({"last_assistant_message": "Made."}));
+    at(6_000, "PostToolUse", with(of_helper("behind"), "tool_response", json!("made")));
+    at(9_000, "SessionEnd", json!({"reason": "other"}));
+}
+
+/// As `calls_of_every_end` has them.
+fn check_calls(spans: &[Span]) {
+    let turn = named(spans, "invoke_agent claude-code");
+    for (id, ms, end) in [
+        ("well", 2_500, None),
+        ("failing", 2_100, Some("failed")),
+        ("refused", 2_100, Some("refused")),
+        ("endless", 3_300, Some("no_result")),
+        ("behind", 4_200, None),
+        ("lost", 7_100, Some("no_result")),
+    ] {
+        let span = of_call(spans, id);
+        assert_eq!(nanoseconds(span), ms * 1_000_000, "{id}");
+        assert_eq!(said(span, "error.type"), end.map(text).as_ref(), "{id}");
+        assert_eq!(span.parent_span_id, turn.span_id, "{id}");
+        assert_eq!(span.trace_id, turn.trace_id, "{id}");
+    }
+    assert_eq!(said(of_call(spans, "well"), "recall.tool.duration_ms"), Some(&Value::IntValue(200)));
+}
+
+#[test]
+fn a_call_lasts_from_its_start_to_its_end_or_to_the_end_of_its_turn() {
+    let collector = collector();
+    let stage = Stage::new().config(&config(&collector)).daemon();
+    calls_of_every_end(&stage);
+    stage.flush();
+    check_calls(&wait_for(&collector, &["session claude-code", "invoke_agent claude-code"]));
+}
+
+#[test]
+fn a_call_is_remembered_while_the_daemon_is_away() {
+    let collector = collector();
+    let mut stage = Stage::new().config(&config(&collector)).daemon();
+    let began = Recording::of(&stage).began;
+    let mut call = json!({"tool_name": "Bash", "tool_use_id": "long", "tool_input": {"command": "make"}});
+    let recording = Recording { stage: &stage, began };
+    recording.at(0, "UserPromptSubmit", json!({"prompt": "make it"}));
+    recording.at(1_000, "PreToolUse", call.clone());
+    assert!(stage.stop_daemon().success());
+    stage.start_daemon();
+    call["tool_response"] = json!("made");
+    let recording = Recording { stage: &stage, began };
+    recording.at(61_000, "PostToolUse", call);
+    recording.at(62_000, "Stop", json!({}));
+    stage.flush();
+    let spans = wait_for(&collector, &["execute_tool Bash"]);
+    assert_eq!(nanoseconds(of_call(&spans, "long")), 60_000_000_000);
+}
+
 /// A program that ends with the test.
 struct Running(Child);
 
@@ -188,12 +297,13 @@ fn a_collector_of_others_takes_it_and_hands_it_on() {
     let _between = Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
     while TcpStream::connect(&http).is_err() {}
     let stage = Stage::new().config(&format!("[telemetry]\notlp_endpoint = 'http://{http}'\n")).daemon();
-    stage.discount_session("s");
+    calls_of_every_end(&stage);
     stage.flush();
     let spans = wait_for(
         &behind,
         &["session claude-code", "invoke_agent claude-code", "execute_tool Bash", "compress batch"],
     );
+    check_calls(&spans);
     let session = named(&spans, "session claude-code");
     assert_eq!(said(session, "gen_ai.conversation.id"), Some(&text("s")));
     assert!(spans.iter().all(|span| span.trace_id == session.trace_id), "nothing is lost on the way");

@@ -461,6 +461,54 @@ fn everything_is_reached_by_scrolling() {
     browser.is_clean();
 }
 
+/// More sessions than are read at once, and more threads: the keys go through all of them.
+#[test]
+fn sessions_and_threads_go_on_as_far_as_there_are_any() {
+    let stage = Stage::new().daemon();
+    let prompt = |number: u32| {
+        stage.delivery(&stage.event(
+            &format!("session-{number}"),
+            "UserPromptSubmit",
+            json!({"prompt": format!("Question {number}")}),
+        ))
+    };
+    stage.deliver(&(0..230).map(prompt).collect::<Vec<_>>());
+    for number in 0..110 {
+        let said = stage.recall(["remember", &format!("Note number {number} of many")]);
+        assert_eq!(said.code(), 0, "{said:?}");
+    }
+    let ids: Vec<String> = (1..=110).map(|id: u32| id.to_string()).collect();
+    assert_eq!(stage.recall(["resolve"].into_iter().chain(ids.iter().map(String::as_str))).code(), 0);
+    let Some(mut browser) = Browser::open(&link(&stage)) else { return };
+    browser.key("2");
+    browser.until("document.querySelector('.rows[aria-label=Sessions] .row a')");
+    // With the days and the row that stands for the rest.
+    let rows = |from: u32, to: u32| {
+        let rows = "Number(document.querySelector('#list li[aria-setsize]').getAttribute('aria-setsize'))";
+        format!("{rows} >= {from} && {rows} <= {to}")
+    };
+    browser.until(&rows(101, 110));
+    for _ in 0..101 {
+        browser.key("j");
+    }
+    // The last was not read yet, and is focused as soon as it is.
+    browser.until("document.activeElement.getAttribute('href') === '#/session/session-129'");
+    browser.until(&rows(201, 210));
+    browser.key("j");
+    browser.until("document.activeElement.getAttribute('href') === '#/session/session-128'");
+    browser.see("document.getElementById('list').scrollTop = 1e9");
+    browser.until(&rows(231, 240));
+    browser.see("document.getElementById('list').scrollTop = 1e9");
+    browser.until("document.querySelector('#list a[href=\"#/session/session-0\"]')");
+    browser.key("3");
+    browser.until("document.querySelector('.rows[aria-label=Threads] .row a')");
+    browser.see("document.getElementById('list').scrollTop = 1e9");
+    browser.until(&rows(111, 120));
+    browser.see("document.getElementById('list').scrollTop = 1e9");
+    browser.until("document.querySelector('#list a[href=\"#/thread/1\"]')");
+    browser.is_clean();
+}
+
 #[test]
 fn a_long_list_has_only_the_rows_in_sight() {
     let stage = Stage::new().daemon();

@@ -14,6 +14,7 @@ use std::time::Duration;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use recall_protocol::boot::BootStamp;
 use recall_protocol::wire::{Deliver, Reply};
+use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::pending_reply::{PendingReply, PendingRequest, waited};
@@ -39,6 +40,10 @@ use crate::store::{self, Delivery, IdleEffects, Precedence, SessionOrigin, Store
 /// An approval that was captured longer ago is late: it waited in the spool.
 const RECENT_APPROVAL: Duration = Duration::from_secs(5);
 
+/// How long a session that is over keeps its actor. Hooks of its end may still be on their way; a later one is answered
+/// from the store.
+const RESTS_AFTER: Duration = Duration::from_secs(10);
+
 pub(super) struct SessionActor;
 
 pub struct SessionArguments {
@@ -46,6 +51,8 @@ pub struct SessionArguments {
     pub context: SessionContext,
     /// The event being handled. The supervisor reads it after a crash.
     pub current_event: CurrentEvent,
+    /// Tells the supervisor that the session is at rest.
+    pub retire: Box<dyn Fn() + Send + Sync>,
 }
 
 /// The event that a session actor is handling.
@@ -55,12 +62,15 @@ pub struct SessionState {
     key: SessionKey,
     context: SessionContext,
     current_event: CurrentEvent,
+    retire: Box<dyn Fn() + Send + Sync>,
     /// `None` until the first event, and after the state was dropped.
     loaded: Option<LoadedSession>,
     /// Writes that are not committed yet.
     in_flight: usize,
     /// Events that can only be answered when no write is in flight. The gate's permits bound their number.
     parked: Vec<IncomingEvent>,
+    /// When the last write was settled.
+    settled_at: Instant,
 }
 
 struct LoadedSession {
@@ -103,10 +113,18 @@ impl Actor for SessionActor {
         _me: ActorRef<SessionMessage>,
         arguments: SessionArguments,
     ) -> Result<SessionState, ActorProcessingErr> {
-        let SessionArguments { key, mut context, current_event } = arguments;
+        let SessionArguments { key, mut context, current_event, retire } = arguments;
         context.capture.plan_prompts = context.agents.spec(key.agent.as_str()).conventions.plan_prompts;
-        let mut state =
-            SessionState { key, context, current_event, loaded: None, in_flight: 0, parked: Vec::new() };
+        let mut state = SessionState {
+            key,
+            context,
+            current_event,
+            retire,
+            loaded: None,
+            in_flight: 0,
+            parked: Vec::new(),
+            settled_at: Instant::now(),
+        };
         // Writes that a crashed predecessor queued may not be committed yet.
         state.context.writer.settle().await?;
         state.rehydrate().await?;
@@ -129,6 +147,14 @@ impl Actor for SessionActor {
             SessionMessage::WriteResult(settled) => {
                 state.settle(&settled);
                 state.take_parked(&me).await;
+                if state.is_at_rest() {
+                    me.send_after(RESTS_AFTER, || SessionMessage::Rest);
+                }
+            }
+            SessionMessage::Rest => {
+                if state.is_at_rest() && state.settled_at.elapsed() >= RESTS_AFTER {
+                    (state.retire)();
+                }
             }
         }
         Ok(())
@@ -395,8 +421,15 @@ impl SessionState {
         Ok(origin)
     }
 
+    /// Whether the session is over, and all of it is stored.
+    fn is_at_rest(&self) -> bool {
+        let is_over = self.loaded.as_ref().is_some_and(|loaded| loaded.session.is_at_rest());
+        is_over && self.in_flight == 0 && self.parked.is_empty()
+    }
+
     fn settle(&mut self, settled: &WriteResult) {
         self.in_flight = self.in_flight.saturating_sub(1);
+        self.settled_at = Instant::now();
         match settled.outcome {
             StoreOutcome::NotStored => self.loaded = None,
             StoreOutcome::Stored => {

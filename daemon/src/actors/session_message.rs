@@ -23,6 +23,8 @@ pub enum SessionMessage {
     Reload,
     /// The result of a queued write.
     WriteResult(WriteResult),
+    /// The session was over a while ago.
+    Rest,
 }
 
 /// The result of an event's write.

@@ -130,10 +130,12 @@ impl SessionsState {
             return Some(live.actor.clone());
         }
         let current_event = CurrentEvent::default();
+        let (supervisor, over) = (me.clone(), key.clone());
         let arguments = SessionArguments {
             key: key.clone(),
             context: self.context.clone(),
             current_event: Arc::clone(&current_event),
+            retire: Box::new(move || drop(supervisor.send_message(SessionsMessage::Retire(over.clone())))),
         };
         // Messages queue while it reads the store. If its start fails they are dropped, and their callers reply BUSY.
         match ractor::ActorRuntime::spawn_linked_instant(None, SessionActor, arguments, me.get_cell()) {

@@ -15,9 +15,11 @@ use crate::app::answers::status::TelemetryCounters;
 use crate::app::bus::{Bus, BusEvent};
 use crate::app::clock;
 use crate::memory::budget::ModelCall;
-use crate::memory::ids::{JobId, Timestamp};
+use crate::memory::ids::{JobId, SessionKey, Timestamp};
 use crate::memory::lifecycle::{LifecycleEvent, LifecycleKind};
-use crate::store::{Readers, StoreError, job_times, session_times, turn_times};
+use crate::memory::material::BatchSource;
+use crate::memory::session::LooseCall;
+use crate::store::{Readers, StoreError, job_times, late_call, session_times, turn_at, turn_times};
 use crate::telemetry::{Collector, Metric, NotSent, Sent, Span, spans};
 
 /// How long spans are collected before they are sent.
@@ -53,6 +55,7 @@ pub enum TelemetryMessage {
 #[derive(Clone)]
 pub enum Ended {
     OfSession(Arc<LifecycleEvent>),
+    Call(Arc<(SessionKey, LooseCall)>),
     Job(JobId),
     ModelCall(Arc<ModelCall>),
 }
@@ -162,6 +165,7 @@ fn forward(me: &ActorRef<TelemetryMessage>, bus: &Bus) {
                 Ok(BusEvent::LifecycleEvent(event)) if has_span(&event) => {
                     TelemetryMessage::Ended(Ended::OfSession(event))
                 }
+                Ok(BusEvent::LooseCall(call)) => TelemetryMessage::Ended(Ended::Call(call)),
                 Ok(BusEvent::JobDone { job } | BusEvent::JobFailed { job: Some(job) }) => {
                     TelemetryMessage::Ended(Ended::Job(job))
                 }
@@ -179,7 +183,7 @@ fn forward(me: &ActorRef<TelemetryMessage>, bus: &Bus) {
 
 fn has_span(event: &LifecycleEvent) -> bool {
     // A suspended session goes on, or ends.
-    matches!(event.what, LifecycleKind::SessionEnd { .. } | LifecycleKind::BatchClosed { .. })
+    matches!(event.what, LifecycleKind::SessionEnd { .. } | LifecycleKind::BatchClosed(_))
 }
 
 /// The spans of what has ended. Blocks. None if it is forgotten meanwhile.
@@ -192,15 +196,29 @@ fn spans_of(readers: &Readers, ended: &Ended) -> Result<Vec<Span>, StoreError> {
                 LifecycleKind::SessionEnd { tally, reason, .. } => {
                     Ok(vec![spans::session_span(&session, *tally, event.at, reason)])
                 }
-                LifecycleKind::BatchClosed { prompt_number } => {
-                    let turns = turn_times(db, &session, *prompt_number)?;
+                LifecycleKind::BatchClosed(closed) => {
+                    let turns = turn_times(db, &session, closed.prompt_number)?;
                     let spans = |(turn, calls): &(_, Vec<_>)| {
-                        spans::turn_spans(&session, *prompt_number, turn, calls)
+                        spans::turn_spans(&session, closed.prompt_number, turn, calls)
                     };
                     Ok(turns.iter().flat_map(spans).collect())
                 }
                 _ => Ok(Vec::new()),
             }
+        }
+        Ended::Call(ended) => {
+            let (key, call) = &**ended;
+            let Some(session) = session_times(db, key)? else { return Ok(Vec::new()) };
+            let span = match call {
+                LooseCall::AfterTurn { event } => {
+                    late_call(db, *event)?.map(|(turn, call)| spans::late_call_span(&session, turn, &call))
+                }
+                LooseCall::NoResult { call, ended } => match turn_at(db, &session, call.began)? {
+                    Some((_, BatchSource::Private)) => None,
+                    turn => spans::unfinished_call_span(&session, turn.map(|(turn, _)| turn), call, *ended),
+                },
+            };
+            Ok(span.into_iter().collect())
         }
         Ended::Job(job) => {
             let found = job_times(db, *job)?.filter(|(job, _)| job.ended.is_some());

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::root::{self, Root, RootMessage};
 use super::services::{DaemonSetup, Services};
 use super::writer::FirstConnection;
+use crate::actors::sessions::SessionsMessage;
 use crate::agents::{AGENTS, Agents};
 use crate::app::bus::BusEvent;
 use crate::app::clock;
@@ -128,6 +129,11 @@ impl Tree {
                 return (begun.elapsed(), event.what.clone());
             }
         }
+    }
+
+    /// How many sessions have an actor.
+    pub(crate) async fn sessions(&self) -> usize {
+        self.services.sessions.ask(SessionsMessage::Count, Duration::from_secs(1)).await.unwrap()
     }
 
     pub(crate) fn batch_states(&self) -> Vec<String> {

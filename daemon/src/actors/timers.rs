@@ -63,6 +63,30 @@ async fn the_timers_are_the_users() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_session_that_is_over_is_let_go_and_comes_back() {
+    let mut tree = Tree::start(Config::default()).await;
+    tree.hook("UserPromptSubmit", json!({"prompt": "go"})).await;
+    tree.hook_of("other", "UserPromptSubmit", json!({"prompt": "go"})).await;
+    tree.hook("SessionEnd", json!({"reason": "other"})).await;
+    assert_eq!(tree.sessions().await, 2);
+    // It goes on meanwhile, and ends again.
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    tree.hook("UserPromptSubmit", json!({"prompt": "wait"})).await;
+    tree.hook("SessionEnd", json!({"reason": "logout"})).await;
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    assert_eq!(tree.sessions().await, 2);
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(tree.sessions().await, 1);
+    tree.hook("UserPromptSubmit", json!({"prompt": "and now?"})).await;
+    assert_eq!(tree.sessions().await, 2);
+    for expected in 1..=3 {
+        let (_, start) = tree.wait_for("s", "session_start").await;
+        assert!(matches!(start, LifecycleKind::SessionStart { life, .. } if life == expected), "{start:?}");
+    }
+    tree.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn orphans_are_found_within_a_round() {
     let mut tree = Tree::start(Config::default()).await;
     tree.hook("UserPromptSubmit", json!({"prompt": "go"})).await;

@@ -362,6 +362,8 @@ fn commit_group(
             commits.record(started.elapsed());
         }
         // Before the replies: a caller that has one can rely on the events being published.
+        let calls = std::mem::take(&mut changes.calls);
+        calls.into_iter().for_each(|call| bus.publish(BusEvent::LooseCall(Arc::new(call))));
         let events = std::mem::take(&mut changes.events);
         events.into_iter().for_each(|event| bus.publish(BusEvent::LifecycleEvent(Arc::new(event))));
     }

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use tokio::sync::broadcast;
 
 use crate::memory::budget::ModelCall;
-use crate::memory::ids::JobId;
+use crate::memory::ids::{JobId, SessionKey};
 use crate::memory::lifecycle::{LifecycleEvent, LifecycleKind};
+use crate::memory::session::LooseCall;
 
 /// A listener that is further behind misses events.
 const CAPACITY: usize = 1024;
@@ -23,6 +24,8 @@ pub enum BusEvent {
     WorkQueued,
     /// A lifecycle event of a session. Published after its commit, in the order of the commits.
     LifecycleEvent(Arc<LifecycleEvent>),
+    /// A tool call of a session that the end of its turn does not tell.
+    LooseCall(Arc<(SessionKey, LooseCall)>),
     JobDone {
         job: JobId,
     },
@@ -74,7 +77,7 @@ fn log(event: &LifecycleEvent) {
         LifecycleKind::SessionSuspend { reason, .. } => {
             tracing::info!(agent, session, reason, "session suspended");
         }
-        LifecycleKind::SessionResume { suspended_for_ms } => {
+        LifecycleKind::SessionResume { suspended_for_ms, .. } => {
             tracing::info!(agent, session, suspended_for_ms, "session resumed");
         }
         LifecycleKind::SessionEnd { duration_ms, reason, .. } => {

@@ -114,10 +114,11 @@ impl EventFilter {
 mod tests {
     use super::*;
     use crate::memory::ids::{JobId, SessionKey, Timestamp};
+    use crate::memory::lifecycle::ClosedBatch;
 
     fn closed(session: &str, prompt_number: u32) -> BusEvent {
         let key = SessionKey { agent: "claude-code".into(), id: session.into() };
-        let what = LifecycleKind::BatchClosed { prompt_number };
+        let what = LifecycleKind::BatchClosed(ClosedBatch { prompt_number, ..ClosedBatch::default() });
         BusEvent::LifecycleEvent(Arc::new(LifecycleEvent {
             session: Some(key),
             workspace: None,

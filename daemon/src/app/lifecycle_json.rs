@@ -42,13 +42,13 @@ mod tests {
     use super::*;
     use crate::memory::event::{MessageOrigin, StartSource};
     use crate::memory::ids::{AgentName, JobId, ObservationId, SessionId, SessionKey, SummaryId, Timestamp};
-    use crate::memory::lifecycle::{Compactions, LifecycleKind, Tally};
+    use crate::memory::lifecycle::{ClosedBatch, Compactions, LifecycleKind, Tally, Totals};
     use crate::memory::material::BatchSource;
     use crate::memory::observation::ObservationType;
 
     /// One of each kind, with all that it can say.
     fn examples() -> [LifecycleKind; 11] {
-        let (tally, reason) = (Tally::default(), String::new);
+        let (tally, totals, reason) = (Tally::default(), Totals::default(), String::new);
         let origin = MessageOrigin {
             sender: Some(String::new()),
             channel: Some(String::new()),
@@ -59,21 +59,22 @@ mod tests {
         };
         let (id, kind, title) = (ObservationId(1), ObservationType::Gotcha, String::new());
         [
-            LifecycleKind::SessionStart { life: 1, source: StartSource::Startup, resumed_from: None },
-            LifecycleKind::SessionSuspend { tally, duration_ms: 0, reason: reason() },
-            LifecycleKind::SessionResume { suspended_for_ms: 0 },
-            LifecycleKind::SessionEnd { tally, duration_ms: 0, reason: reason() },
+            LifecycleKind::SessionStart { life: 1, source: StartSource::Startup, resumed_from: None, totals },
+            LifecycleKind::SessionSuspend { tally, totals, duration_ms: 0, reason: reason() },
+            LifecycleKind::SessionResume { suspended_for_ms: 0, totals },
+            LifecycleKind::SessionEnd { tally, totals, duration_ms: 0, reason: reason() },
             LifecycleKind::BeforeCompaction(Compactions::default()),
             LifecycleKind::AfterCompaction(Compactions::default()),
             LifecycleKind::MessageReceived {
                 source: Some(BatchSource::User),
+                prompt_number: Some(1),
                 content: None,
                 origin: Some(Box::new(origin)),
             },
-            LifecycleKind::BatchClosed { prompt_number: 1 },
+            LifecycleKind::BatchClosed(ClosedBatch::default()),
             LifecycleKind::ObservationCreated { id, kind, title },
-            LifecycleKind::SummaryCreated { id: SummaryId(1), title: String::new() },
-            LifecycleKind::JobDead { job: JobId(1), error: String::new() },
+            LifecycleKind::SummaryCreated { id: SummaryId(1), title: String::new(), totals },
+            LifecycleKind::JobDead { job: JobId(1), attempts: 3, error: String::new() },
         ]
     }
 

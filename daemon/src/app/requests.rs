@@ -6,8 +6,8 @@
 use recall_protocol::query::{
     Backup, Captured, Changes, Check, Context, Days, Edit, Entries, Export, Flush, Forget, Glance, Identity,
     Jobs, Mark, OpenGateway, Pause, PinUp, Ping, Projects, Prune, Query, Reindex, Remember, Restore,
-    RestoreBackup, Resume, Retry, Search, Session, Sessions, Show, Sql, Stats, Status, Stop, Threads,
-    Timeline, Undo, Why,
+    RestoreBackup, Resume, Retry, Search, Session, SessionPage, Sessions, Show, Sql, Stats, Status, Stop,
+    ThreadPage, Threads, Timeline, Undo, Why,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -51,6 +51,7 @@ requests! { ReadRequest:
     Ping => PingAnswer,
     Status => StatusAnswer,
     Sessions => SessionsAnswer,
+    SessionPage => SessionsAnswer,
     Session => SessionAnswer,
     Jobs => JobsAnswer,
     Stats => StatsAnswer,
@@ -70,6 +71,7 @@ requests! { ReadRequest:
     Entries => EntriesAnswer,
     Projects => ProjectsAnswer,
     Threads => ThreadsAnswer,
+    ThreadPage => ThreadsAnswer,
 }
 
 requests! { Command:

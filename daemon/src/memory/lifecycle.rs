@@ -35,18 +35,22 @@ pub enum LifecycleKind {
         source: StartSource,
         /// After the first life the session's own id; else that of the session that was cleared for it.
         resumed_from: Option<SessionId>,
+        totals: Totals,
     },
     SessionSuspend {
         tally: Tally,
+        totals: Totals,
         /// Since the session's first start.
         duration_ms: i64,
         reason: String,
     },
     SessionResume {
         suspended_for_ms: i64,
+        totals: Totals,
     },
     SessionEnd {
         tally: Tally,
+        totals: Totals,
         /// Since the session's first start.
         duration_ms: i64,
         reason: String,
@@ -56,14 +60,14 @@ pub enum LifecycleKind {
     MessageReceived {
         /// The prompt's source. `None` for a message that is not a prompt yet.
         source: Option<BatchSource>,
+        /// Counted from 1. `None` for a message that is not a prompt yet.
+        prompt_number: Option<u32>,
         /// `None` if it was entirely private.
         content: Option<String>,
         /// The origin, if the agent names it.
         origin: Option<Box<MessageOrigin>>,
     },
-    BatchClosed {
-        prompt_number: u32,
-    },
+    BatchClosed(ClosedBatch),
     ObservationCreated {
         id: ObservationId,
         kind: ObservationType,
@@ -72,9 +76,11 @@ pub enum LifecycleKind {
     SummaryCreated {
         id: SummaryId,
         title: String,
+        totals: Totals,
     },
     JobDead {
         job: JobId,
+        attempts: u32,
         error: String,
     },
 }
@@ -88,6 +94,27 @@ pub struct Compactions {
     pub messages_since_last: u32,
     /// The session's compactions so far. The current one counts once it is over.
     pub compacted_count: u32,
+}
+
+/// What a session has so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    pub prompt_count: u32,
+    pub tool_call_count: u32,
+    pub observation_count: u32,
+}
+
+/// A prompt that is over.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClosedBatch {
+    pub prompt_number: u32,
+    pub source: BatchSource,
+    /// As the store names it.
+    pub reason: String,
+    pub duration_ms: i64,
+    pub tool_call_count: u32,
+    /// Those of them that failed or were refused.
+    pub failed_call_count: u32,
 }
 
 /// Totals of a session so far.
@@ -135,35 +162,63 @@ impl LifecycleKind {
     /// The event's public fields, as stored and published: only counts, names and requested content.
     pub fn detail(&self) -> Value {
         match self {
-            Self::SessionStart { life, source, resumed_from } => {
+            Self::SessionStart { life, source, resumed_from, totals } => {
                 let resumed_from = resumed_from.as_ref().map(SessionId::as_str);
-                json!({"life": life, "source": source.as_str(), "resumed_from": resumed_from})
+                with_totals(
+                    json!({"life": life, "source": source.as_str(), "resumed_from": resumed_from}),
+                    *totals,
+                )
             }
-            Self::SessionSuspend { tally, duration_ms, reason }
-            | Self::SessionEnd { tally, duration_ms, reason } => {
+            Self::SessionSuspend { tally, totals, duration_ms, reason }
+            | Self::SessionEnd { tally, totals, duration_ms, reason } => {
                 let Tally { message_count, life_ms } = tally;
-                json!({"message_count": message_count, "duration_ms": duration_ms, "life_ms": life_ms, "reason": reason})
+                let fields = json!({"message_count": message_count, "duration_ms": duration_ms,
+                    "life_ms": life_ms, "reason": reason});
+                with_totals(fields, *totals)
             }
-            Self::SessionResume { suspended_for_ms } => json!({"suspended_for_ms": suspended_for_ms}),
+            Self::SessionResume { suspended_for_ms, totals } => {
+                with_totals(json!({"suspended_for_ms": suspended_for_ms}), *totals)
+            }
             Self::BeforeCompaction(counts) | Self::AfterCompaction(counts) => {
                 let Compactions { message_count, messages_since_last, compacted_count } = counts;
                 json!({"message_count": message_count, "messages_since_last": messages_since_last,
                        "compacted_count": compacted_count})
             }
-            Self::MessageReceived { source, content, origin } => {
-                message(*source, content.as_deref(), origin.as_deref())
+            Self::MessageReceived { source, prompt_number, content, origin } => {
+                let mut fields = message(*source, content.as_deref(), origin.as_deref());
+                if let Some(number) = prompt_number {
+                    fields["prompt_number"] = json!(number);
+                }
+                fields
             }
-            Self::BatchClosed { prompt_number } => json!({"prompt_number": prompt_number}),
+            Self::BatchClosed(closed) => json!({
+                "prompt_number": closed.prompt_number,
+                "source": closed.source.as_str(),
+                "reason": closed.reason,
+                "duration_ms": closed.duration_ms,
+                "tool_call_count": closed.tool_call_count,
+                "failed_call_count": closed.failed_call_count,
+            }),
             Self::ObservationCreated { id, kind, title } => {
                 json!({"id": id, "type": kind.as_str(), "title": title})
             }
-            Self::SummaryCreated { id, title } => {
+            Self::SummaryCreated { id, title, totals } => {
                 let key = DocumentKey { kind: DocumentKind::Summary, row: id.0 };
-                json!({"id": key.to_string(), "title": title})
+                with_totals(json!({"id": key.to_string(), "title": title}), *totals)
             }
-            Self::JobDead { job, error } => json!({"job": job, "error": error}),
+            Self::JobDead { job, attempts, error } => {
+                json!({"job": job, "attempts": attempts, "error": error})
+            }
         }
     }
+}
+
+fn with_totals(mut fields: Value, totals: Totals) -> Value {
+    let Totals { prompt_count, tool_call_count, observation_count } = totals;
+    fields["prompt_count"] = json!(prompt_count);
+    fields["tool_call_count"] = json!(tool_call_count);
+    fields["observation_count"] = json!(observation_count);
+    fields
 }
 
 /// `from` is the sender or, if unnamed, the prompt's source. Other fields are present if known.
@@ -192,24 +247,29 @@ mod tests {
 
     #[test]
     fn every_name_is_listed() {
-        let tally = Tally::default();
+        let (tally, totals) = (Tally::default(), Totals::default());
         let reason = String::new;
         let all = [
-            LifecycleKind::SessionStart { life: 1, source: StartSource::Startup, resumed_from: None },
-            LifecycleKind::SessionSuspend { tally, duration_ms: 0, reason: reason() },
-            LifecycleKind::SessionResume { suspended_for_ms: 0 },
-            LifecycleKind::SessionEnd { tally, duration_ms: 0, reason: reason() },
+            LifecycleKind::SessionStart { life: 1, source: StartSource::Startup, resumed_from: None, totals },
+            LifecycleKind::SessionSuspend { tally, totals, duration_ms: 0, reason: reason() },
+            LifecycleKind::SessionResume { suspended_for_ms: 0, totals },
+            LifecycleKind::SessionEnd { tally, totals, duration_ms: 0, reason: reason() },
             LifecycleKind::BeforeCompaction(Compactions::default()),
             LifecycleKind::AfterCompaction(Compactions::default()),
-            LifecycleKind::MessageReceived { source: Some(BatchSource::User), content: None, origin: None },
-            LifecycleKind::BatchClosed { prompt_number: 1 },
+            LifecycleKind::MessageReceived {
+                source: Some(BatchSource::User),
+                prompt_number: Some(1),
+                content: None,
+                origin: None,
+            },
+            LifecycleKind::BatchClosed(ClosedBatch::default()),
             LifecycleKind::ObservationCreated {
                 id: ObservationId(1),
                 kind: ObservationType::Gotcha,
                 title: String::new(),
             },
-            LifecycleKind::SummaryCreated { id: SummaryId(1), title: String::new() },
-            LifecycleKind::JobDead { job: JobId(1), error: String::new() },
+            LifecycleKind::SummaryCreated { id: SummaryId(1), title: String::new(), totals },
+            LifecycleKind::JobDead { job: JobId(1), attempts: 3, error: String::new() },
         ];
         assert_eq!(all.map(|said| said.name()), LifecycleKind::NAMES);
     }
@@ -218,7 +278,7 @@ mod tests {
     fn a_message_names_its_sender_where_one_is_known() {
         let said = |origin| {
             let (source, content) = (Some(BatchSource::User), Some("hello".to_owned()));
-            LifecycleKind::MessageReceived { source, content, origin }.detail()
+            LifecycleKind::MessageReceived { source, prompt_number: None, content, origin }.detail()
         };
         assert_eq!(said(None), json!({"from": "user", "content": "hello"}));
         let origin = MessageOrigin {

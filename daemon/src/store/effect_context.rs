@@ -9,7 +9,7 @@ use super::row::Sql;
 use crate::memory::conventions::Conventions;
 use crate::memory::ids::{BatchId, EventId, ProjectRow, SessionKey, SessionRow, Timestamp};
 use crate::memory::lifecycle::LifecycleKind;
-use crate::memory::session::Seq;
+use crate::memory::session::{LooseCall, Seq};
 
 /// The rows of a stored event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,13 @@ impl EffectContext<'_> {
             return;
         }
         self.db.publish(self.key.clone(), self.at, what);
+    }
+
+    /// Tells traces of a call that the end of its turn does not tell.
+    pub(super) fn tell_call(&self, call: LooseCall) {
+        if self.capture != Capture::Imported {
+            self.db.publish_call(self.key.clone(), call);
+        }
     }
 
     pub(super) fn batch(&self, seq: Seq) -> Result<BatchId, StoreError> {

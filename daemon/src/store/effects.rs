@@ -10,10 +10,10 @@ use super::text::Packed;
 use super::{StoreError, compactions, file_notes, late, lives, plans, subagents, titles};
 use crate::memory::event::{MessageOrigin, ToolCall, ToolResult};
 use crate::memory::ids::{BatchId, CallId, EventId, PromptId, Timestamp};
-use crate::memory::lifecycle::LifecycleKind;
+use crate::memory::lifecycle::{ClosedBatch, LifecycleKind};
 use crate::memory::material::BatchSource;
 use crate::memory::session::{
-    ActivityContent, BatchState, CloseReason, Effect, NewActivity, NewPrompt, RunningCall, Seq,
+    ActivityContent, BatchState, CloseReason, Effect, LooseCall, NewActivity, NewPrompt, RunningCall, Seq,
 };
 
 /// A new effect does not compile until it is handled here.
@@ -57,7 +57,17 @@ pub(super) fn apply(scene: &EffectContext<'_>, effect: &Effect) -> Result<(), St
         }
         Effect::CarryOut { seq, plan } => plans::carry_out(scene, *seq, plan),
         Effect::BeginCall { call } => begin_call(scene, call),
-        Effect::EndCalls { calls } => end_calls(scene, calls),
+        Effect::EndCalls { calls } => end_calls(scene, calls.iter()),
+        Effect::AbandonCalls { calls } => abandon_calls(scene, calls),
+        Effect::PublishLateCall { event } => {
+            scene.tell_call(LooseCall::AfterTurn { event: *event });
+            Ok(())
+        }
+        Effect::SetCallStart { id } => db.run(
+            "UPDATE activities SET began_at = min(at, ?3) WHERE session = ?1 AND tool_use_id = ?2
+             AND began_at IS NULL",
+            params![session, id.as_str(), at.0],
+        ),
         Effect::AddActivity { seq, activity } => add_activity(scene, scene.batch_row(*seq)?, activity),
         Effect::AddRefused { seq, activities } => add_refused(scene, scene.batch_row(*seq)?, activities),
         Effect::AddAside { seq, event, prompt, call } => {
@@ -81,7 +91,7 @@ pub(super) fn apply(scene: &EffectContext<'_>, effect: &Effect) -> Result<(), St
         Effect::AdoptRecovery { seq, number, source, prompt_id, prompt } => {
             let given = (*number, source.as_str(), prompt_id.as_ref(), prompt);
             late::adopt_recovery(db, session, scene.batch(*seq)?, given, at)?;
-            tell_prompt(scene, *source, Some(prompt));
+            tell_prompt(scene, (*number, *source), Some(prompt));
             Ok(())
         }
         Effect::Renumber { seq, number } => late::renumber(db, session, scene.batch(*seq)?, *number),
@@ -154,37 +164,61 @@ fn flush_chunk(scene: &EffectContext<'_>, batch: BatchId) -> Result<(), StoreErr
 
 fn publish_message(scene: &EffectContext<'_>, content: Option<&str>, origin: Option<&MessageOrigin>) {
     let (content, origin) = (content.map(str::to_owned), origin.cloned().map(Box::new));
-    scene.say(LifecycleKind::MessageReceived { source: None, content, origin });
+    scene.say(LifecycleKind::MessageReceived { source: None, prompt_number: None, content, origin });
 }
 
-fn tell_prompt(scene: &EffectContext<'_>, source: BatchSource, prompt: Option<&NewPrompt>) {
+fn tell_prompt(scene: &EffectContext<'_>, (number, source): (u32, BatchSource), prompt: Option<&NewPrompt>) {
     if let Some(prompt) = prompt {
         let (content, origin) = (prompt.text.clone(), prompt.origin.clone());
-        scene.say(LifecycleKind::MessageReceived { source: Some(source), content, origin });
+        let (source, prompt_number) = (Some(source), Some(number));
+        scene.say(LifecycleKind::MessageReceived { source, prompt_number, content, origin });
     }
 }
 
 fn close_batch(scene: &EffectContext<'_>, seq: Seq, why: CloseReason) -> Result<(), StoreError> {
     let batch = scene.batch(seq)?;
-    let prompt_number = scene.db.one(
+    let (prompt_number, source, opened): (_, _, Timestamp) = scene.db.one(
         "UPDATE prompt_batches SET status = 'closed', close_reason = ?2, closed_at = ?3 WHERE id = ?1
-             RETURNING prompt_number",
+             RETURNING prompt_number, source, opened_at",
         params![batch.0, why.as_str(), scene.at.0],
     )?;
-    scene.say(LifecycleKind::BatchClosed { prompt_number });
+    let (tool_call_count, failed_call_count) = scene.db.one(
+        "SELECT count(*), ifnull(sum(failed), 0) FROM activities WHERE batch = ?1 AND kind = 'tool'",
+        [batch],
+    )?;
+    let duration_ms = scene.at.since(opened);
+    let reason = why.as_str().to_owned();
+    scene.say(LifecycleKind::BatchClosed(ClosedBatch {
+        prompt_number,
+        source,
+        reason,
+        duration_ms,
+        tool_call_count,
+        failed_call_count,
+    }));
     Ok(())
 }
 
 fn begin_call(scene: &EffectContext<'_>, call: &RunningCall) -> Result<(), StoreError> {
     let (kind, text) = call.task.as_ref().map(|task| (&task.kind, &task.text)).unzip();
     scene.db.run(
-        "INSERT OR IGNORE INTO running_calls (session, call_id, subagent, task_kind, task) VALUES
-                 (?1, ?2, ?3, ?4, ?5)",
-        params![scene.session(), call.id.as_str(), call.subagent, kind, text],
+        "INSERT OR IGNORE INTO running_calls (session, call_id, subagent, task_kind, task, tool, began_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        params![scene.session(), call.id.as_str(), call.subagent, kind, text, call.tool, call.began.0],
     )
 }
 
-fn end_calls(scene: &EffectContext<'_>, calls: &[CallId]) -> Result<(), StoreError> {
+fn abandon_calls(scene: &EffectContext<'_>, calls: &[RunningCall]) -> Result<(), StoreError> {
+    for call in calls.iter().filter(|call| call.tool.is_some()) {
+        scene.tell_call(LooseCall::NoResult { call: call.clone(), ended: scene.at });
+    }
+    end_calls(scene, calls.iter().map(|call| &call.id))
+}
+
+fn end_calls<'a>(
+    scene: &EffectContext<'_>,
+    calls: impl Iterator<Item = &'a CallId>,
+) -> Result<(), StoreError> {
     let mut delete =
         scene.db.prepare_cached("DELETE FROM running_calls WHERE session = ?1 AND call_id = ?2")?;
     for call in calls {
@@ -229,7 +263,7 @@ fn open_batch(
     if turn.is_some() {
         set_turn(scene.db, batch, turn)?;
     }
-    tell_prompt(scene, source, prompt);
+    tell_prompt(scene, (number, source), prompt);
     Ok(())
 }
 
@@ -347,8 +381,8 @@ fn insert_activity(
     db.run(
         "INSERT INTO activities (session, batch, event_id, kind, tool_name, tool_use_id, prompt_id,
              subagent, subagent_type,
-                                 failed, duration_ms, input, response, at, part_of)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+                                 failed, duration_ms, input, response, at, part_of, began_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
         params![
             session,
             batch,
@@ -364,7 +398,8 @@ fn insert_activity(
             columns.input.map(Packed),
             columns.response.map(Packed),
             scene.at.0,
-            part_of.map(|event| event.0)
+            part_of.map(|event| event.0),
+            activity.began.map(|began| began.0)
         ],
     )?;
     let row = db.last_insert_rowid();

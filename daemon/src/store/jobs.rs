@@ -248,18 +248,18 @@ impl Operation for JobFailure {
             NextTry::Never => ("dead", 0, 0),
         };
         // If the job was queued again meanwhile, the failure does not count.
-        let left: Option<(i64, String)> = db.first(
+        let left: Option<(i64, String, u32)> = db.first(
             "UPDATE jobs SET status = iif(again, 'pending', ?2), error = ?3, not_before = iif(again, 0, ?4),
                     attempts = iif(again, 0, attempts - ?6), finished_at = iif(?2 = 'dead' AND NOT
                     again, ?5, NULL),
                     again = 0, worker = NULL, lease_until = NULL WHERE id = ?1 AND status = 'running'
-             RETURNING session, status",
+             RETURNING session, status, attempts",
             params![failure.job, status, failure.error, at, failure.now, uncounted],
         )?;
-        let Some((session, status)) = left else { return Ok(()) };
+        let Some((session, status, attempts)) = left else { return Ok(()) };
         db.queue_work();
         if status == "dead" {
-            let dead = LifecycleKind::JobDead { job: failure.job, error: failure.error };
+            let dead = LifecycleKind::JobDead { job: failure.job, attempts, error: failure.error };
             tell(db, session, failure.now, vec![dead])?;
         }
         Ok(())
@@ -301,20 +301,20 @@ impl Operation for GiveBackJobs {
 
     fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
         let Self { worker, error, retry_at, max_attempts, now } = self;
-        let given: Vec<(JobId, i64, String)> = db.all(
+        let given: Vec<(JobId, i64, String, u32)> = db.all(
             "UPDATE jobs SET status = CASE WHEN again THEN 'pending' WHEN attempts >= ?4 THEN 'dead' ELSE
                  'retrying' END,
                 error = ?2, not_before = iif(again, 0, ?3), attempts = iif(again, 0, attempts),
                 finished_at = iif(attempts >= ?4 AND NOT again, ?5, NULL), again = 0, worker = NULL,
                 lease_until = NULL
-         WHERE worker = ?1 AND status = 'running' RETURNING id, session, status",
+         WHERE worker = ?1 AND status = 'running' RETURNING id, session, status, attempts",
             params![worker, error, retry_at, max_attempts, now],
         )?;
         if !given.is_empty() {
             db.queue_work();
         }
-        for (job, session, _) in given.into_iter().filter(|(.., status)| status == "dead") {
-            tell(db, session, now, vec![LifecycleKind::JobDead { job, error: error.clone() }])?;
+        for (job, session, _, attempts) in given.into_iter().filter(|(_, _, status, _)| status == "dead") {
+            tell(db, session, now, vec![LifecycleKind::JobDead { job, attempts, error: error.clone() }])?;
         }
         Ok(())
     }

@@ -88,14 +88,18 @@ struct CallColumns from "running_calls" {
     subagent: Option<String> = "subagent",
     task_kind: Option<String> = "task_kind",
     task: Option<String> = "task",
+    tool: Option<String> = "tool",
+    began: Timestamp = "began_at",
 }
 }
 
 fn running_calls(db: &Connection, session: SessionRow) -> Result<Vec<RunningCall>, StoreError> {
     let sql = format!("{} WHERE session = ?1 ORDER BY call_id", CallColumns::SELECT);
     let calls = db.all::<CallColumns>(&sql, [session])?.into_iter().map(|call| {
-        let task = call.task_kind.zip(call.task).map(|(kind, text)| SubagentTask { kind, text });
-        RunningCall { id: call.id, subagent: call.subagent, task }
+        let task =
+            call.task_kind.clone().zip(call.task.clone()).map(|(kind, text)| SubagentTask { kind, text });
+        let CallColumns { id, subagent, tool, began, .. } = call;
+        RunningCall { id, subagent, task, tool, began }
     });
     Ok(calls.collect())
 }

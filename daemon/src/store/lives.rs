@@ -13,7 +13,7 @@ use super::operation::{Operation, WriteContext};
 use super::row::{Sql, record};
 use crate::memory::event::StartSource;
 use crate::memory::ids::{SessionId, SessionKey, SessionRow, Timestamp};
-use crate::memory::lifecycle::{LifecycleKind, Tally};
+use crate::memory::lifecycle::{LifecycleKind, Tally, Totals};
 use crate::memory::session::{CLEAR_WITHIN_MS, SessionStatus};
 
 record! {
@@ -61,7 +61,8 @@ pub(super) fn begin(scene: &EffectContext<'_>, life: u32, source: StartSource) -
         (1, _) => None,
         _ => Some(scene.key.id.clone()),
     };
-    say(scene, LifecycleKind::SessionStart { life, source, resumed_from })
+    let totals = totals(scene.db, scene.session())?;
+    say(scene, LifecycleKind::SessionStart { life, source, resumed_from, totals })
 }
 
 /// Its life has begun already, with something that happened later.
@@ -103,7 +104,8 @@ pub(super) fn resume(
         "UPDATE sessions SET status = ?2, suspended_at = NULL WHERE id = ?1",
         params![scene.session(), status.as_str()],
     )?;
-    say(scene, LifecycleKind::SessionResume { suspended_for_ms })
+    let totals = totals(scene.db, scene.session())?;
+    say(scene, LifecycleKind::SessionResume { suspended_for_ms, totals })
 }
 
 /// The agent's program exits.
@@ -112,8 +114,18 @@ pub(super) fn suspend(scene: &EffectContext<'_>, reason: &str, tally: Tally) -> 
         "UPDATE sessions SET status = 'suspended', suspended_at = ?2 WHERE id = ?1",
         params![scene.session(), scene.at.0],
     )?;
-    let duration_ms = since_first_start(scene)?;
-    say(scene, LifecycleKind::SessionSuspend { tally, duration_ms, reason: reason.to_owned() })
+    let (duration_ms, totals) = (since_first_start(scene)?, totals(scene.db, scene.session())?);
+    say(scene, LifecycleKind::SessionSuspend { tally, totals, duration_ms, reason: reason.to_owned() })
+}
+
+/// What the session has so far. The counters of its row, and one look at an index.
+pub(super) fn totals(db: &Connection, session: i64) -> Result<Totals, StoreError> {
+    let (prompt_count, tool_call_count, observation_count) = db.one(
+        "SELECT prompts, activities, (SELECT count(*) FROM observations WHERE session = ?1)
+         FROM sessions WHERE id = ?1",
+        [session],
+    )?;
+    Ok(Totals { prompt_count, tool_call_count, observation_count })
 }
 
 /// How long the session has lasted, all its lives and the time between them.
@@ -132,8 +144,8 @@ pub(super) fn complete(scene: &EffectContext<'_>, reason: &str, tally: Tally) ->
              WHERE id = ?1",
         params![scene.session(), reason, scene.at.0, scene.event.map(|event| event.0)],
     )?;
-    let duration_ms = since_first_start(scene)?;
-    say(scene, LifecycleKind::SessionEnd { tally, duration_ms, reason: reason.to_owned() })?;
+    let (duration_ms, totals) = (since_first_start(scene)?, totals(scene.db, scene.session())?);
+    say(scene, LifecycleKind::SessionEnd { tally, totals, duration_ms, reason: reason.to_owned() })?;
     if reason == StartSource::Clear.as_str() { claim_successor(scene) } else { Ok(()) }
 }
 
@@ -161,7 +173,8 @@ pub(super) fn end_expired(
     for session in sessions {
         let Some(life) = db.first::<OpenLife>(&sql, [session])? else { continue };
         let (tally, duration_ms) = life.amounts_to(life.heard);
-        let what = LifecycleKind::SessionEnd { tally, duration_ms, reason: "retention".to_owned() };
+        let totals = totals(db, *session)?;
+        let what = LifecycleKind::SessionEnd { tally, totals, duration_ms, reason: "retention".to_owned() };
         db.run("UPDATE sessions SET status = 'completed' WHERE id = ?1", [session])?;
         record(db, *session, life.heard, &what)?;
         db.publish(life.key, now, what);
@@ -227,7 +240,9 @@ impl Operation for SuspendAll {
             };
             let (tally, duration_ms) = life.amounts_to(at);
             let OpenLife { session, key, in_turn, .. } = life;
-            let what = LifecycleKind::SessionSuspend { tally, duration_ms, reason: reason.to_owned() };
+            let totals = totals(db, session)?;
+            let what =
+                LifecycleKind::SessionSuspend { tally, totals, duration_ms, reason: reason.to_owned() };
             stamp.execute(params![session, at.0])?;
             if in_turn {
                 // Nobody knows whether its turn ever goes on: what there is of it is summed up, by the next daemon.

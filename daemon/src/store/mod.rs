@@ -134,9 +134,11 @@ pub use sessions::{
     ActivityRow, BatchRow, GivenRow, InjectionRow, SessionInfo, StoredBatch, Turns, asides_of_batch,
     batch_row, batches, find_sessions, first_and_last_prompt, given, has_agent, injections, is_summarizing,
     last_prompt, latest_calls, observations_of_session, outdated_observations, session_activities,
-    session_info, session_list, summary_of_session, turns_before,
+    session_count, session_info, session_list, summary_of_session, turns_before,
 };
-pub use spans::{CallTimes, JobTimes, SessionTimes, TurnTimes, job_times, session_times, turn_times};
+pub use spans::{
+    CallTimes, JobTimes, SessionTimes, TurnTimes, job_times, late_call, session_times, turn_at, turn_times,
+};
 pub use statistics::{ProjectNotes, Statistics, is_empty, notes_of_project, statistics};
 pub use subagents::{SubagentRow, subagents_of_batch, subagents_of_session};
 pub use vectors::{

@@ -13,6 +13,7 @@ use rusqlite::{Connection, params};
 use super::StoreError;
 use crate::memory::ids::{SessionKey, Timestamp};
 use crate::memory::lifecycle::{LifecycleEvent, LifecycleKind};
+use crate::memory::session::LooseCall;
 
 /// A change of the database, as a value.
 pub trait Operation: Send + 'static {
@@ -35,15 +36,18 @@ pub struct Changes {
     pub jobs: bool,
     /// To be published after the commit, in this order.
     pub events: Vec<LifecycleEvent>,
+    /// To be published before them.
+    pub calls: Vec<(SessionKey, LooseCall)>,
 }
 
 impl Changes {
     fn add(&mut self, later: Self) {
-        let Self { accepted, documents, jobs, events } = later;
+        let Self { accepted, documents, jobs, events, calls } = later;
         self.accepted |= accepted;
         self.documents |= documents;
         self.jobs |= jobs;
         self.events.extend(events);
+        self.calls.extend(calls);
     }
 }
 
@@ -86,6 +90,11 @@ impl<'a> WriteContext<'a> {
         let place = place.and_then(|place| serde_json::from_str(&place).ok()).unwrap_or_default();
         let event = LifecycleEvent { session: Some(key), workspace, place, at, what };
         self.changes.borrow_mut().events.push(event);
+    }
+
+    /// Publishes a call of a session once the operation is committed.
+    pub(super) fn publish_call(&self, key: SessionKey, call: LooseCall) {
+        self.changes.borrow_mut().calls.push((key, call));
     }
 
     /// Takes back what the operation does, though it succeeds: it was done before.
@@ -145,7 +154,7 @@ pub fn execute<O: Operation>(
 mod tests {
     use super::*;
     use crate::memory::ids::{SessionKey, Timestamp};
-    use crate::memory::lifecycle::LifecycleKind;
+    use crate::memory::lifecycle::{ClosedBatch, LifecycleKind};
     use crate::memory::session::{Effect, Period, Seq};
     use crate::store::{Durability, ExpireLeases, IdleEffects, open_writer};
 
@@ -168,7 +177,7 @@ mod tests {
                 agent: crate::memory::ids::AgentName::from("claude-code"),
                 id: crate::memory::ids::SessionId("s".to_owned()),
             };
-            db.publish(key, Timestamp(1), LifecycleKind::BatchClosed { prompt_number: 1 });
+            db.publish(key, Timestamp(1), LifecycleKind::BatchClosed(ClosedBatch::default()));
             match self {
                 Self::Kept => {}
                 Self::TakenBack => db.take_back(),

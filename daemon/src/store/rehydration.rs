@@ -196,7 +196,7 @@ impl Daemon {
 }
 
 fn is_of_a_life(said: &LifecycleKind) -> bool {
-    !matches!(said, LifecycleKind::MessageReceived { .. } | LifecycleKind::BatchClosed { .. })
+    !matches!(said, LifecycleKind::MessageReceived { .. } | LifecycleKind::BatchClosed(_))
 }
 
 pub(super) fn call(use_id: &str) -> ToolCall {

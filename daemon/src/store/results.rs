@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::evidence::{evidence_json, keep_files, merge, rest_anew, retract_missing};
 use super::lineage::{keep_settlements, settle};
+use super::lives::totals;
 use super::operation::{WriteContext, log};
 use super::row::{FromRow, Sql, record};
 use super::subjects::{Aimed, SubjectHash, aim, subjects, with_heirs};
@@ -378,7 +379,7 @@ pub(super) fn keep_summary(
     let row: i64 = db.one("SELECT id FROM session_summaries WHERE session = ?1", [session])?;
     log(db, "summary", row)?;
     db.run("UPDATE sessions SET title = ?2 WHERE id = ?1", params![session, title])?;
-    Ok(LifecycleKind::SummaryCreated { id: SummaryId(row), title })
+    Ok(LifecycleKind::SummaryCreated { id: SummaryId(row), title, totals: totals(db, session)? })
 }
 
 #[cfg(test)]

@@ -37,3 +37,8 @@ CREATE INDEX session_summaries_by_time ON session_summaries (created_at);
 
 -- Where a session is talked to, as its agent has told last: ids of channel, account and conversation, as JSON.
 ALTER TABLE sessions ADD COLUMN place TEXT;
+
+-- When a call began, and of a running one what it is; `tool` is empty where nothing may be told of it.
+ALTER TABLE running_calls ADD COLUMN tool TEXT;
+ALTER TABLE running_calls ADD COLUMN began_at INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE activities ADD COLUMN began_at INTEGER;

@@ -64,20 +64,34 @@ pub fn has_agent(db: &Connection, name: &str) -> Result<bool, StoreError> {
     Ok(find.query_row([name], |row| row.get(0))?)
 }
 
+/// The sessions of some projects, heard of since a time.
+const LISTED: &str =
+    "(?1 IS NULL OR s.project IN (SELECT value FROM json_each(?1))) AND s.last_event_at >= ?2";
+
 /// The latest sessions first, of some projects or of all.
 pub fn session_list(
     db: &Connection,
     project: Option<&[ProjectRow]>,
     since: Option<Timestamp>,
-    limit: u32,
+    (skip, limit): (u32, u32),
 ) -> Result<Vec<SessionInfo>, StoreError> {
     let sql = format!(
-        "{} WHERE (?1 IS NULL OR s.project IN (SELECT value FROM json_each(?1))) AND s.last_event_at >= ?2
-         ORDER BY s.last_event_at DESC, s.id DESC LIMIT ?3",
+        "{} WHERE {LISTED} ORDER BY s.last_event_at DESC, s.id DESC LIMIT ?3 OFFSET ?4",
         SessionInfo::SELECT
     );
     let project = project.map(serde_json::to_string).transpose()?;
-    db.all(&sql, params![project, since.map_or(i64::MIN, |since| since.0), limit])
+    db.all(&sql, params![project, since.map_or(i64::MIN, |since| since.0), limit, skip])
+}
+
+/// How many of them there are.
+pub fn session_count(
+    db: &Connection,
+    project: Option<&[ProjectRow]>,
+    since: Option<Timestamp>,
+) -> Result<u64, StoreError> {
+    let project = project.map(serde_json::to_string).transpose()?;
+    let sql = format!("SELECT count(*) FROM sessions s WHERE {LISTED}");
+    db.one(&sql, params![project, since.map_or(i64::MIN, |since| since.0)])
 }
 
 /// Whether an active session only waits for its first summary: its last turn has ended, and one of its jobs has no result.

@@ -4,7 +4,9 @@ use rusqlite::{Connection, params};
 
 use super::StoreError;
 use super::row::{Sql, record};
-use crate::memory::ids::{AgentName, BatchId, CallId, JobId, SessionId, SessionKey, SessionRow, Timestamp};
+use crate::memory::ids::{
+    AgentName, BatchId, CallId, EventId, JobId, SessionId, SessionKey, SessionRow, Timestamp,
+};
 use crate::memory::material::BatchSource;
 
 record! {
@@ -39,14 +41,17 @@ record! {
 /// A tool call that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallTimes from "activities a" {
+    pub row: i64 = "a.id",
     pub tool: String = "a.tool_name",
     pub id: Option<CallId> = "a.tool_use_id",
     pub subagent: Option<String> = "a.subagent_type",
     pub failed: bool = "a.failed",
     /// It never ran: the user or a rule refused it.
     pub refused: bool = "a.failed AND a.part_of IS NOT NULL",
+    /// `None` where that was not reported.
+    pub began: Option<Timestamp> = "a.began_at",
     pub ended: Timestamp = "a.at",
-    /// `None` where the agent does not tell.
+    /// How long it ran, without the time it waited for permission. `None` where the agent does not tell.
     pub duration_ms: Option<i64> = "a.duration_ms",
 }
 }
@@ -94,9 +99,38 @@ pub fn turn_times(
     );
     let turns: Vec<TurnTimes> =
         db.all(&sql, params![session.row, prompt_number, BatchSource::Private.as_str()])?;
-    let sql = format!("{} WHERE a.batch = ?1 AND a.kind = 'tool' ORDER BY a.at, a.id", CallTimes::SELECT);
-    let calls = |turn: &TurnTimes| db.all(&sql, [turn.batch]);
+    // What comes after the turn's end is told by itself.
+    let sql = format!(
+        "{} WHERE a.batch = ?1 AND a.kind = 'tool' AND a.at <= ?2 ORDER BY a.at, a.id",
+        CallTimes::SELECT
+    );
+    let calls = |turn: &TurnTimes| db.all(&sql, params![turn.batch, turn.ended]);
     turns.into_iter().map(|turn| calls(&turn).map(|calls| (turn, calls))).collect()
+}
+
+/// A call that ended after its turn, with the turn. `None`: it ended within it, is private or forgotten.
+pub fn late_call(db: &Connection, event: EventId) -> Result<Option<(BatchId, CallTimes)>, StoreError> {
+    let call = format!("{} WHERE a.event_id = ?1 AND a.kind = 'tool'", CallTimes::SELECT);
+    let Some(call) = db.first::<CallTimes>(&call, [event.0])? else { return Ok(None) };
+    let turn = db.first(
+        "SELECT b.id FROM activities a JOIN prompt_batches b ON b.id = a.batch
+         WHERE a.id = ?1 AND b.closed_at < a.at AND b.source <> ?2",
+        params![call.row, BatchSource::Private.as_str()],
+    )?;
+    Ok(turn.map(|turn| (turn, call)))
+}
+
+/// The turn in which something began, private or not. `None`: it began before the first.
+pub fn turn_at(
+    db: &Connection,
+    session: &SessionTimes,
+    at: Timestamp,
+) -> Result<Option<(BatchId, BatchSource)>, StoreError> {
+    db.first(
+        "SELECT id, source FROM prompt_batches WHERE session = ?1 AND opened_at <= ?2
+         ORDER BY opened_at DESC, seq DESC LIMIT 1",
+        params![session.row, at],
+    )
 }
 
 /// A job with its session. `None`: it is forgotten.

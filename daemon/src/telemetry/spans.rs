@@ -15,6 +15,7 @@ use super::{attribute, nanoseconds, number, text};
 use crate::memory::budget::{Cost, ModelCall};
 use crate::memory::ids::{BatchId, CallId, JobId, SessionKey, Timestamp};
 use crate::memory::lifecycle::Tally;
+use crate::memory::session::RunningCall;
 use crate::store::{CallTimes, JobTimes, SessionTimes, TurnTimes};
 
 /// A life of a session.
@@ -67,26 +68,57 @@ pub fn turn_spans(
             turn.ended,
         )
     };
-    let call_span = |(nth, call)| call_span(&trace, turn.batch, nth, call);
-    std::iter::once(invoked).chain(calls.iter().enumerate().map(call_span)).collect()
+    std::iter::once(invoked).chain(calls.iter().map(|call| call_span(&trace, turn.batch, call))).collect()
 }
 
-/// An agent that does not tell how long a call took gets a span without length, at its end.
-fn call_span(trace: &Trace, turn: BatchId, nth: usize, call: &CallTimes) -> Span {
-    let began = Timestamp(call.ended.0.saturating_sub(call.duration_ms.unwrap_or(0).max(0)));
+/// A call that ended after its turn.
+pub fn late_call_span(session: &SessionTimes, turn: BatchId, call: &CallTimes) -> Span {
+    call_span(&Trace::of(session), turn, call)
+}
+
+/// A call without a result, which ended with its turn or its session. `None` if nothing may be told of it.
+pub fn unfinished_call_span(
+    session: &SessionTimes,
+    turn: Option<BatchId>,
+    call: &RunningCall,
+    ended: Timestamp,
+) -> Option<Span> {
+    let tool = call.tool.as_ref()?;
+    let parent = turn.map_or(Part::Life(session.life), Part::Turn);
+    let attributes = about_call(tool, Some(&call.id));
+    let span = Trace::of(session).span(
+        Part::Call(&call.id),
+        Some(parent),
+        format!("execute_tool {tool}"),
+        call.began,
+        ended,
+    );
+    Some(ended_with(Span { attributes, ..span }, Some("no_result")))
+}
+
+fn about_call(tool: &str, id: Option<&CallId>) -> Vec<KeyValue> {
     let mut attributes = vec![
         text("gen_ai.operation.name", "execute_tool"),
-        text("gen_ai.tool.name", &call.tool),
+        text("gen_ai.tool.name", tool),
         text("gen_ai.tool.type", "function"),
     ];
-    attributes.extend(call.id.as_ref().map(|id| text("gen_ai.tool.call.id", id.as_str())));
+    attributes.extend(id.map(|id| text("gen_ai.tool.call.id", id.as_str())));
+    attributes
+}
+
+/// A call whose start was not reported began as long before its end as the agent says it ran, if it says so.
+fn call_span(trace: &Trace, turn: BatchId, call: &CallTimes) -> Span {
+    let ran = call.duration_ms.unwrap_or(0).max(0);
+    let began = call.began.unwrap_or(Timestamp(call.ended.0.saturating_sub(ran)));
+    let mut attributes = about_call(&call.tool, call.id.as_ref());
+    attributes.extend(call.duration_ms.map(|ran| number("recall.tool.duration_ms", ran)));
     attributes.extend(call.subagent.as_ref().map(|name| text("recall.subagent", name)));
     let failure = match (call.failed, call.refused) {
         (false, _) => None,
         (true, true) => Some("refused"),
         (true, false) => Some("failed"),
     };
-    let part = call.id.as_ref().map_or(Part::Nth(turn, nth), Part::Call);
+    let part = call.id.as_ref().map_or(Part::Unnamed(call.row), Part::Call);
     let span =
         trace.span(part, Some(Part::Turn(turn)), format!("execute_tool {}", call.tool), began, call.ended);
     ended_with(Span { attributes, ..span }, failure)
@@ -161,8 +193,8 @@ enum Part<'a> {
     Life(u32),
     Turn(BatchId),
     Call(&'a CallId),
-    /// A call without an id, by its place in the turn.
-    Nth(BatchId, usize),
+    /// A call without an id of the agent's, by its row.
+    Unnamed(i64),
     Job(JobId),
     Model(i64),
 }
@@ -205,7 +237,7 @@ impl Trace {
             Part::Life(life) => format!("life {life}"),
             Part::Turn(batch) => format!("turn {batch}"),
             Part::Call(call) => format!("call {}", call.as_str()),
-            Part::Nth(batch, nth) => format!("turn {batch} call {nth}"),
+            Part::Unnamed(row) => format!("unnamed call {row}"),
             Part::Job(job) => format!("job {job}"),
             Part::Model(reservation) => format!("model {reservation}"),
         };
@@ -230,13 +262,25 @@ mod tests {
 
     fn call(id: Option<&str>, duration_ms: Option<i64>) -> CallTimes {
         CallTimes {
+            row: 3,
             tool: "Bash".to_owned(),
             id: id.map(|id| CallId(id.to_owned())),
             subagent: None,
             failed: false,
             refused: false,
+            began: None,
             ended: Timestamp(5_000),
             duration_ms,
+        }
+    }
+
+    fn running(tool: Option<&str>) -> RunningCall {
+        RunningCall {
+            id: CallId::from("c"),
+            subagent: None,
+            task: None,
+            tool: tool.map(str::to_owned),
+            began: Timestamp(3_000),
         }
     }
 
@@ -272,6 +316,27 @@ mod tests {
         assert_eq!(life.start_time_unix_nano, 1_000_000_000);
         assert_eq!(named.start_time_unix_nano, 4_980_000_000);
         assert_eq!(unnamed.start_time_unix_nano, unnamed.end_time_unix_nano);
+    }
+
+    #[test]
+    fn a_call_lasts_from_its_start_to_its_result_whatever_the_agent_says_it_ran() {
+        let waited = CallTimes { began: Some(Timestamp(2_000)), ..call(Some("c"), Some(20)) };
+        let spans = turn_spans(&session(2), 1, &turn(), &[waited]);
+        assert_eq!(spans[1].start_time_unix_nano, 2_000_000_000);
+        assert_eq!(spans[1].end_time_unix_nano, 5_000_000_000);
+        assert_eq!(said(&spans[1], "recall.tool.duration_ms"), Some(&Value::IntValue(20)));
+    }
+
+    #[test]
+    fn a_call_without_a_result_ends_with_its_turn_and_says_so() {
+        let spans = turn_spans(&session(2), 1, &turn(), &[call(Some("c"), None)]);
+        let ended = Timestamp(9_000);
+        let left =
+            unfinished_call_span(&session(2), Some(BatchId(7)), &running(Some("Bash")), ended).unwrap();
+        assert_eq!((&left.parent_span_id, &left.span_id), (&spans[0].span_id, &spans[1].span_id));
+        assert_eq!((left.start_time_unix_nano, left.end_time_unix_nano), (3_000_000_000, 9_000_000_000));
+        assert_eq!(said(&left, "error.type"), Some(&Value::StringValue("no_result".to_owned())));
+        assert_eq!(unfinished_call_span(&session(2), Some(BatchId(7)), &running(None), ended), None);
     }
 
     #[test]

@@ -15,6 +15,8 @@ use crate::store::{
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct SessionsAnswer {
     pub sessions: Vec<SessionLine>,
+    /// How many there are in all.
+    pub total: u64,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use recall_protocol::query::{Days, Entries, EntryFilter, Filter, Projects, Threads};
+use recall_protocol::query::{Days, Entries, EntryFilter, Filter, Projects, ThreadPage, Threads};
 use recall_protocol::wire::ErrorKind;
 use rusqlite::Connection;
 
@@ -95,13 +95,29 @@ pub fn project_list(lookup: &ContextLookup, Projects: Projects) -> Answer<Projec
 
 pub fn threads(lookup: &ContextLookup, Threads { project, of, limit }: Threads) -> Answer<ThreadsAnswer> {
     let of = of.map(|id| observation_id(&id)).transpose()?;
+    threads_after(lookup, project, of, (0, limit))
+}
+
+pub fn thread_page(
+    lookup: &ContextLookup,
+    ThreadPage { project, skip, limit }: ThreadPage,
+) -> Answer<ThreadsAnswer> {
+    threads_after(lookup, project, None, (skip, limit))
+}
+
+fn threads_after(
+    lookup: &ContextLookup,
+    project: Option<String>,
+    of: Option<ObservationId>,
+    (skip, limit): (u32, u32),
+) -> Answer<ThreadsAnswer> {
     read(lookup, |db| {
         let mut found = store::histories(db, rows(db, project)?.as_deref())?;
         if let Some(id) = of {
             found.retain(|thread| thread.contains(&id));
         }
         let total = found.len();
-        found.truncate(limit.min(MOST_ROWS) as usize);
+        let found = found.into_iter().skip(skip as usize).take(limit.min(MOST_ROWS) as usize);
         let thread = |ids: Vec<ObservationId>| -> Result<ThreadAnswer, Refused> {
             let statements = store::statements(db, &ids)?.into_iter().map(|row| {
                 let id = row.id;
@@ -113,7 +129,7 @@ pub fn threads(lookup: &ContextLookup, Threads { project, of, limit }: Threads) 
             });
             Ok(ThreadAnswer { statements: statements.collect::<Result<_, Refused>>()? })
         };
-        let threads = found.into_iter().map(thread).collect::<Result<_, Refused>>()?;
+        let threads = found.map(thread).collect::<Result<_, Refused>>()?;
         Ok(ThreadsAnswer { threads, total })
     })
 }

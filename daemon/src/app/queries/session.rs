@@ -1,6 +1,6 @@
 //! `recall ctl sessions` and `recall ctl session`.
 
-use recall_protocol::query::{Session, Sessions};
+use recall_protocol::query::{Session, SessionPage, Sessions};
 use recall_protocol::wire::ErrorKind;
 use rusqlite::Connection;
 
@@ -22,13 +22,22 @@ use crate::store::{self, Named, SessionInfo, StoreError};
 const SUMMARIZING: &str = "summarizing";
 
 pub fn sessions(lookup: &ContextLookup, Sessions { filter }: Sessions) -> Answer<SessionsAnswer> {
-    let found: Result<Vec<SessionInfo>, Refused> = read(lookup, |db| {
+    session_page(lookup, SessionPage { filter, skip: 0 })
+}
+
+pub fn session_page(
+    lookup: &ContextLookup,
+    SessionPage { filter, skip }: SessionPage,
+) -> Answer<SessionsAnswer> {
+    read(lookup, |db| {
         let rows: Option<Vec<ProjectRow>> =
             projects(db, &filter)?.map(|found| found.iter().map(|project| project.row).collect());
-        let found = store::session_list(db, rows.as_deref(), filter.since_ms.map(Timestamp), limit(&filter))?;
-        Ok(found.into_iter().map(|info| with_displayed_state(db, info)).collect::<Result<_, _>>()?)
-    });
-    Ok(SessionsAnswer { sessions: found?.into_iter().map(Into::into).collect() })
+        let since = filter.since_ms.map(Timestamp);
+        let total = store::session_count(db, rows.as_deref(), since)?;
+        let found = store::session_list(db, rows.as_deref(), since, (skip, limit(&filter)))?;
+        let lines = found.into_iter().map(|info| with_displayed_state(db, info).map(Into::into));
+        Ok(SessionsAnswer { sessions: lines.collect::<Result<_, _>>()?, total })
+    })
 }
 
 /// Replaces the status by the displayed state.

@@ -33,7 +33,7 @@ impl Transition<'_> {
             return None;
         }
         let was_closed = recovery.state == BatchState::Closed;
-        self.end_calls(|call| call.subagent.is_none());
+        self.abandon_calls(|call| call.subagent.is_none());
         let seq = self.adopt_recovery(0, source, asked_in.cloned(), prompt.clone());
         if was_closed {
             self.effects.push(Effect::SetState { seq, state: BatchState::Open });

@@ -2,7 +2,7 @@
 
 use super::{BatchState, Seq, SessionStatus};
 use crate::memory::event::{MessageOrigin, StartSource, Subagent, SubagentTask, ToolCall, ToolResult};
-use crate::memory::ids::{CallId, EventId, PromptId};
+use crate::memory::ids::{CallId, EventId, PromptId, Timestamp};
 use crate::memory::lifecycle::Tally;
 use crate::memory::material::BatchSource;
 use crate::memory::order::Order;
@@ -111,9 +111,21 @@ pub enum Effect {
     BeginCall {
         call: RunningCall,
     },
-    /// Calls have ended.
+    /// Calls have ended, and their results are known.
     EndCalls {
         calls: Vec<CallId>,
+    },
+    /// Calls are over, and no result was reported.
+    AbandonCalls {
+        calls: Vec<RunningCall>,
+    },
+    /// The call of this event ended after its turn. It is published but not stored here.
+    PublishLateCall {
+        event: EventId,
+    },
+    /// A call's start is known only after its result.
+    SetCallStart {
+        id: CallId,
     },
     /// Calls that were settled together. Only those without a row of their own are stored: they were refused before
     /// they ran.
@@ -260,6 +272,9 @@ impl Effect {
             | Self::RecoverReply { .. }
             | Self::BeginCall { .. }
             | Self::EndCalls { .. }
+            | Self::AbandonCalls { .. }
+            | Self::PublishLateCall { .. }
+            | Self::SetCallStart { .. }
             | Self::AddRefused { .. }
             | Self::BeginSubagent { .. }
             | Self::EndSubagent { .. }
@@ -291,6 +306,18 @@ pub struct RunningCall {
     pub subagent: Option<String>,
     /// The task that it gives to a subagent. `None` if the turn is private.
     pub task: Option<SubagentTask>,
+    /// The tool's name. `None` if the turn is private or its calls are not recorded.
+    pub tool: Option<String>,
+    pub began: Timestamp,
+}
+
+/// What is published of a tool call that the end of its turn does not tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LooseCall {
+    /// Its turn or its session ended at this time, and no result was reported.
+    NoResult { call: RunningCall, ended: Timestamp },
+    /// Its result came after its turn, with this event: a subagent went on in the background.
+    AfterTurn { event: EventId },
 }
 
 /// The period in which a batch ran. An activity belongs to the batch of its turn. If its turn is missing or unknown,
@@ -341,6 +368,8 @@ pub struct NewActivity {
     /// The turn that the agent names.
     pub prompt: Option<PromptId>,
     pub subagent: Option<Subagent>,
+    /// When the call began, if that was reported.
+    pub began: Option<Timestamp>,
     pub content: ActivityContent,
 }
 

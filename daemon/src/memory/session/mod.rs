@@ -27,7 +27,9 @@ use super::material::BatchSource;
 use super::order::Order;
 
 pub use early::EarlyCall;
-pub use effect::{ActivityContent, CloseReason, Effect, NewActivity, NewPrompt, Period, RunningCall, Work};
+pub use effect::{
+    ActivityContent, CloseReason, Effect, LooseCall, NewActivity, NewPrompt, Period, RunningCall, Work,
+};
 pub use growth::{Growth, Load};
 use transition::Transition;
 
@@ -253,7 +255,7 @@ impl Session {
         }
         if ends {
             let tally = next.tally(next.last_event);
-            effects.extend(next.end_calls(|_| true));
+            effects.extend(next.abandon_calls(|_| true));
             effects.extend([Effect::Complete { reason: "idle".to_owned(), tally }, Effect::Summarize]);
             next.status = SessionStatus::Completed;
             next.suspended = None;

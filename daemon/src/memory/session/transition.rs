@@ -40,7 +40,7 @@ impl Transition<'_> {
                 }
                 if *source != StartSource::Compact && !self.is_late() {
                     // A new process, so calls of the last one are over.
-                    self.end_calls(|_| true);
+                    self.abandon_calls(|_| true);
                 }
                 // A subagent that compacted its own conversation is not the session.
                 return event.subagent.is_none().then_some(Ask::Start(*source, *audience));
@@ -68,12 +68,12 @@ impl Transition<'_> {
             HookEventKind::SubagentStop { message } => self.subagent_ends(event, message.as_deref()),
             HookEventKind::Stop { message } => {
                 self.activate();
-                self.end_calls(|call| call.subagent.is_none());
+                self.abandon_calls(|call| call.subagent.is_none());
                 self.stop(event, message.as_deref());
             }
             HookEventKind::StopFailure { error, detail } => {
                 self.activate();
-                self.end_calls(|call| call.subagent.is_none());
+                self.abandon_calls(|call| call.subagent.is_none());
                 self.stop_failure(event, error, detail);
             }
             HookEventKind::SessionEnd { reason } => self.session_end(reason),
@@ -138,7 +138,7 @@ impl Transition<'_> {
         if self.session.status == SessionStatus::Completed || self.is_late() {
             return;
         }
-        self.end_calls(|_| true);
+        self.abandon_calls(|_| true);
         self.flush_open();
         self.session.status = SessionStatus::Suspended;
         self.session.suspended = Some(self.capture.at);
@@ -153,7 +153,7 @@ impl Transition<'_> {
             return;
         }
         self.begin(StartSource::Resume);
-        self.end_calls(|_| true);
+        self.abandon_calls(|_| true);
         self.effects.extend(self.session.close_unfinished(CloseReason::SessionEnd));
         self.session.status = SessionStatus::Completed;
         self.session.ended = Some(self.capture.order);
@@ -218,7 +218,7 @@ impl Transition<'_> {
         self.session.prompts += 1;
         let adopts = self.session.is_adopted_past_machines(source, &self.capture.order);
         if adopts && !queued {
-            self.end_calls(|call| call.subagent.is_none());
+            self.abandon_calls(|call| call.subagent.is_none());
         }
         if adopts || self.is_late() {
             let (seq, place) = self.insert_late(source, event.prompt.clone(), prompt);
@@ -235,7 +235,7 @@ impl Transition<'_> {
         }
         if !queued {
             // Running calls were interrupted; subagents go on in the background.
-            self.end_calls(|call| call.subagent.is_none());
+            self.abandon_calls(|call| call.subagent.is_none());
             self.leave_unfinished();
         }
         let seq = self.next_seq();
@@ -388,6 +388,7 @@ impl Transition<'_> {
             event: self.capture.event,
             prompt: event.prompt.clone(),
             subagent: event.subagent.clone(),
+            began: None,
             content,
         };
         self.effects.push(Effect::AddActivity { seq: batch.map(|batch| batch.seq), activity });

@@ -10,32 +10,61 @@ use crate::memory::ids::CallId;
 use crate::memory::material::BatchSource;
 use crate::memory::plan::{PlanChange, PlanState, is_plan_file};
 
+/// Calls of a session that may run at once. An agent that never reports ends must not fill the memory.
+const MOST_RUNNING: usize = 256;
+
 impl Session {
-    /// Removes running calls, and returns which.
-    pub(super) fn end_calls(&mut self, over: impl Fn(&RunningCall) -> bool) -> Option<Effect> {
-        let (ended, left) = std::mem::take(&mut self.calls).into_iter().partition::<Vec<_>, _>(over);
+    /// Removes running calls, and returns them.
+    fn take_calls(&mut self, over: impl Fn(&RunningCall) -> bool) -> Vec<RunningCall> {
+        let (ended, left) = std::mem::take(&mut self.calls).into_iter().partition(over);
         self.calls = left;
-        let calls: Vec<CallId> = ended.into_iter().map(|call| call.id).collect();
-        (!calls.is_empty()).then_some(Effect::EndCalls { calls })
+        ended
+    }
+
+    /// Running calls are over without a result.
+    pub(super) fn abandon_calls(&mut self, over: impl Fn(&RunningCall) -> bool) -> Option<Effect> {
+        let calls = self.take_calls(over);
+        (!calls.is_empty()).then_some(Effect::AbandonCalls { calls })
     }
 }
 
 impl Transition<'_> {
-    pub(super) fn end_calls(&mut self, over: impl Fn(&RunningCall) -> bool) {
-        self.effects.extend(self.session.end_calls(over));
+    pub(super) fn abandon_calls(&mut self, over: impl Fn(&RunningCall) -> bool) {
+        self.effects.extend(self.session.abandon_calls(over));
+    }
+
+    /// Running calls have ended, and their results are known. Returns them.
+    fn end_calls(&mut self, over: impl Fn(&RunningCall) -> bool) -> Vec<RunningCall> {
+        let ended = self.session.take_calls(over);
+        let calls: Vec<CallId> = ended.iter().map(|call| call.id.clone()).collect();
+        if !calls.is_empty() {
+            self.effects.push(Effect::EndCalls { calls });
+        }
+        ended
     }
 
     pub(super) fn call_begins(&mut self, event: &HookEvent, call: &ToolStart) {
-        // A late one may have ended already.
-        let Some(id) = call.use_id.clone().filter(|_| !self.is_late()) else { return };
+        let Some(id) = call.use_id.clone() else { return };
+        if self.is_late() {
+            // It may have ended already.
+            return self.effects.push(Effect::SetCallStart { id });
+        }
         if self.session.status == SessionStatus::Completed
             || self.session.calls.iter().any(|call| call.id == id)
         {
             return;
         }
         let subagent = event.subagent.as_ref().map(|subagent| subagent.id.clone());
-        let task = call.task.clone().filter(|_| !self.is_in_private(event));
-        let call = RunningCall { id, subagent, task };
+        let is_private = self.is_in_private(event);
+        let task = call.task.clone().filter(|_| !is_private);
+        let is_recorded = !is_private && !self.policy.skip_tools.contains(&call.name);
+        let tool = is_recorded.then(|| call.name.clone());
+        let call = RunningCall { id, subagent, task, tool, began: self.capture.at };
+        if self.session.calls.len() >= MOST_RUNNING {
+            // They were reported in the order of their starts; the first waits longest.
+            let longest = self.session.calls.iter().min_by_key(|call| call.began).map(|call| call.id.clone());
+            self.abandon_calls(|call| Some(&call.id) == longest.as_ref());
+        }
         self.session.calls.push(call.clone());
         self.effects.push(Effect::BeginCall { call });
     }
@@ -72,7 +101,8 @@ impl Transition<'_> {
     }
 
     pub(super) fn tool(&mut self, event: &HookEvent, call: &ToolCall) {
-        self.end_calls(|running| call.use_id.as_ref() == Some(&running.id));
+        let ended = self.end_calls(|running| call.use_id.as_ref() == Some(&running.id));
+        let began = ended.first().map(|running| running.began);
         let skipped = self.policy.skip_tools.contains(&call.name);
         let at = match self.batch_of(event.prompt.as_ref()) {
             Some(0) if !skipped && self.is_before_first_prompt(event) => self.add_early_call(event),
@@ -97,10 +127,14 @@ impl Transition<'_> {
                 Effect::AddAside { seq, event: event_id, prompt, call: call.clone() }
             }
             (_, false) => {
-                Effect::AddActivity { seq: Some(seq), activity: self.activity(event, call, private) }
+                let activity = NewActivity { began, ..self.activity(event, call, private) };
+                Effect::AddActivity { seq: Some(seq), activity }
             }
         };
         self.effects.push(effect);
+        if closed && !private && !skipped {
+            self.effects.push(Effect::PublishLateCall { event: event_id });
+        }
         if !private {
             self.plan_changes(Some(seq), event, call);
         }
@@ -157,6 +191,7 @@ impl Transition<'_> {
             event: self.capture.event,
             prompt: event.prompt.clone(),
             subagent: event.subagent.clone(),
+            began: None,
             content,
         }
     }
@@ -174,13 +209,20 @@ impl Transition<'_> {
 
     /// Handles a batch of settled calls. Those with a row of their own are known already.
     pub(super) fn settled_calls(&mut self, event: &HookEvent, calls: &[ToolCall]) {
-        self.end_calls(|running| calls.iter().any(|call| call.use_id.as_ref() == Some(&running.id)));
+        let ended =
+            self.end_calls(|running| calls.iter().any(|call| call.use_id.as_ref() == Some(&running.id)));
+        let began = |call: &ToolCall| {
+            let running = ended.iter().find(|running| call.use_id.as_ref() == Some(&running.id));
+            running.map(|running| running.began)
+        };
         let batch = self.batch_of(event.prompt.as_ref()).and_then(|at| self.session.batches.get(at));
         let seq = batch.map(|batch| batch.seq);
         let private = batch.is_some_and(|batch| batch.is_private_in(event.prompt.as_ref()));
         let refused = calls.iter().filter(|call| call.use_id.is_some());
         let kept = refused.filter(|call| !self.policy.skip_tools.contains(&call.name));
-        let activities: Vec<_> = kept.map(|call| self.activity(event, call, private)).collect();
+        let activities: Vec<_> = kept
+            .map(|call| NewActivity { began: began(call), ..self.activity(event, call, private) })
+            .collect();
         if !activities.is_empty() {
             self.effects.push(Effect::AddRefused { seq, activities });
         }
@@ -198,7 +240,7 @@ impl Transition<'_> {
     pub(super) fn subagent_ends(&mut self, event: &HookEvent, message: Option<&str>) {
         self.activate();
         let Some(subagent) = event.subagent.clone() else { return };
-        self.end_calls(|call| call.subagent.as_ref() == Some(&subagent.id));
+        self.abandon_calls(|call| call.subagent.as_ref() == Some(&subagent.id));
         let batch = self.batch_of(event.prompt.as_ref()).and_then(|at| self.session.batches.get(at));
         let seq = batch.map(|batch| batch.seq);
         let private = batch.is_some_and(|batch| batch.is_private_in(event.prompt.as_ref()));

@@ -13,6 +13,7 @@ mod live;
 mod openapi;
 mod page;
 mod reading;
+mod route;
 mod routes;
 
 use std::io::Write;

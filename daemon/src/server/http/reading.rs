@@ -2,8 +2,8 @@
 
 use recall_protocol::query::{
     Changes, Context, Days, Edit, Entries, EntryFilter, Explain, Filter, Forget, ForgetStep, Forgettable,
-    Jobs, Mark, Pin, PinUp, Projects, Query, Remember, Search, Session, Sessions, Show, Stats, Status,
-    Threads, Timeline, Undo, Unreadable, Validity, WhichJobs, Why,
+    Jobs, Mark, Pin, PinUp, Projects, Query, Remember, Search, Session, SessionPage, Show, Stats, Status,
+    ThreadPage, Threads, Timeline, Undo, Unreadable, Validity, WhichJobs, Why,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -24,7 +24,7 @@ pub(super) fn status(_: &Call) -> Reading {
 }
 
 pub(super) fn sessions(call: &Call) -> Reading {
-    Ok(Sessions { filter: filter(call)? }.into())
+    Ok(SessionPage { filter: filter(call)?, skip: skip(call)? }.into())
 }
 
 pub(super) fn session(call: &Call) -> Reading {
@@ -114,7 +114,7 @@ pub(super) fn entries(call: &Call) -> Reading {
         of: entry_filter(call),
         since_ms: time(&["since", "since_ms"])?,
         until_ms: time(&["until", "until_ms"])?,
-        skip: call.number(&["skip", "offset"])?.unwrap_or(0),
+        skip: skip(call)?,
         limit: call.number(&["limit"])?.unwrap_or(20).min(MOST),
     }
     .into())
@@ -126,7 +126,16 @@ pub(super) fn projects(_: &Call) -> Reading {
 
 pub(super) fn threads(call: &Call) -> Reading {
     let limit = call.number(&["limit"])?.unwrap_or(20).min(MOST);
-    Ok(Threads { project: call.text(&["project"]), of: call.text(&["of"]), limit }.into())
+    let project = call.text(&["project"]);
+    Ok(match call.text(&["of"]) {
+        Some(of) => Threads { project, of: Some(of), limit }.into(),
+        None => ThreadPage { project, skip: skip(call)?, limit }.into(),
+    })
+}
+
+/// How many of the first are left out.
+fn skip(call: &Call) -> Result<u32, Refusal> {
+    Ok(call.number(&["skip", "offset"])?.unwrap_or(0))
 }
 
 fn entry_filter(call: &Call) -> EntryFilter {

@@ -6,8 +6,8 @@ use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use percent_encoding::percent_decode_str;
 use recall_protocol::query::{
-    Changes, Days, Edit, Entries, Forget, Jobs, Mark, PinUp, Projects, Query, Remember, Search, Session,
-    Sessions, Show, Stats, Status, Threads, Timeline, Undo, Why,
+    Changes, Days, Edit, Entries, Forget, Jobs, Mark, PinUp, Projects, Remember, Search, Session, Sessions,
+    Show, Stats, Status, Threads, Timeline, Undo, Why,
 };
 use serde_json::Value;
 
@@ -18,88 +18,13 @@ use super::hooks::{
     ProcessingBody, PromptBody, PromptBodyOfKnown, StartBody, ToolBody, ToolBodyOfKnown,
 };
 use super::keys::Caller;
-use super::openapi::{AnswerSchema, document, of, schema_of};
+use super::openapi::document;
 use super::reading::{EditBody, ForgetBody, MarkBody, PinBody, RememberBody};
+use super::route::{Endpoint, Parameter, Route, get, hook, needed, number, of, post, schema_of, text};
 use super::{GatewayContext, guard, page, reading};
 use crate::app::answers::metrics::exposition;
 use crate::app::answers::status::StatusAnswer;
 use crate::server::queries;
-
-/// Makes a request of a call.
-type Reading = fn(&Call) -> Result<Query, Refusal>;
-
-#[derive(Clone, Copy)]
-pub(super) enum Endpoint {
-    /// Anybody on this machine may know that the gateway is there.
-    Health,
-    Ask(Reading, AnswerSchema),
-    /// The same, and the answer is the text of the block for an agent.
-    AskText(Reading),
-    Hook(HookCall),
-    Processing,
-    Live,
-    Metrics,
-    OpenApi,
-}
-
-pub(super) struct Route {
-    pub(super) method: Method,
-    pub(super) path: &'static str,
-    pub(super) what: &'static str,
-    pub(super) parameters: &'static [Parameter],
-    /// The schema of the body, where there is one.
-    pub(super) body: Option<AnswerSchema>,
-    pub(super) endpoint: Endpoint,
-}
-
-/// A parameter of the query.
-pub(super) struct Parameter {
-    pub(super) name: &'static str,
-    /// Of its value, as JSON Schema names it.
-    pub(super) kind: &'static str,
-    pub(super) required: Required,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Required {
-    Yes,
-    No,
-}
-
-const fn text(name: &'static str) -> Parameter {
-    Parameter { name, kind: "string", required: Required::No }
-}
-
-const fn number(name: &'static str) -> Parameter {
-    Parameter { name, kind: "integer", required: Required::No }
-}
-
-const fn needed(name: &'static str) -> Parameter {
-    Parameter { name, kind: "string", required: Required::Yes }
-}
-
-const fn get(
-    path: &'static str,
-    what: &'static str,
-    parameters: &'static [Parameter],
-    endpoint: Endpoint,
-) -> Route {
-    Route { method: Method::GET, path, what, parameters, body: None, endpoint }
-}
-
-const fn post(
-    path: &'static str,
-    what: &'static str,
-    body: Option<AnswerSchema>,
-    endpoint: Endpoint,
-) -> Route {
-    Route { method: Method::POST, path, what, parameters: &[], body, endpoint }
-}
-
-/// A call that becomes a hook's event.
-const fn hook(path: &'static str, what: &'static str, body: AnswerSchema, call: HookCall) -> Route {
-    post(path, what, Some(body), Endpoint::Hook(call))
-}
 
 const FILTER: &[Parameter] = &[text("project"), text("since"), number("limit")];
 const SEARCH: &[Parameter] = &[
@@ -150,13 +75,13 @@ pub(super) static ROUTES: &[Route] = &[
     get(
         "/api/threads",
         "Subjects about which something else was said before; `of`: that of an observation, with its texts.",
-        &[text("project"), text("of"), number("limit")],
+        &[text("project"), text("of"), number("skip"), number("limit")],
         Endpoint::Ask(reading::threads, of::<Threads>),
     ),
     get(
         "/api/sessions",
         "Sessions, the latest first.",
-        FILTER,
+        &[text("project"), text("since"), number("skip"), number("limit")],
         Endpoint::Ask(reading::sessions, of::<Sessions>),
     ),
     get(
@@ -398,7 +323,7 @@ pub(super) async fn answer(
     }
     match endpoint {
         Endpoint::Health => typed(&Accepted { status: "ok" }),
-        Endpoint::OpenApi => Ok(json(&document())),
+        Endpoint::OpenApi => Ok(json(&document(ROUTES))),
         Endpoint::Ask(reading, _) => {
             let reply = queries::answer(reading(&call)?, &gateway.context).await;
             Ok(whole(StatusCode::OK, JSON, of_reply(reply)?))
@@ -473,6 +398,18 @@ mod tests {
             ["/api/sessions/", "/api/sessions/a/b", "/api/sessions", "/api//sessions/a", "/api/sessions/%ff"]
         {
             assert_eq!(matched("/api/sessions/{id}", path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn the_document_names_every_route() {
+        let document = document(ROUTES);
+        for route in ROUTES {
+            assert!(
+                document["paths"][route.path][route.method.as_str().to_lowercase()].is_object(),
+                "{}",
+                route.path
+            );
         }
     }
 }

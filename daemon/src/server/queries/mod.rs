@@ -19,7 +19,7 @@ use crate::app::commands::restore::restore;
 use crate::app::commands::retry::retry;
 use crate::app::commands::upkeep::{backup, prune, reindex, restore_backup};
 use crate::app::context_lookup::ContextLookup;
-use crate::app::queries::browsing::{days, entries, project_list, threads};
+use crate::app::queries::browsing::{days, entries, project_list, thread_page, threads};
 use crate::app::queries::captured::captured;
 use crate::app::queries::context::context;
 use crate::app::queries::export::export;
@@ -27,7 +27,7 @@ use crate::app::queries::glance::glance;
 use crate::app::queries::identity::identity;
 use crate::app::queries::jobs::{jobs, stats};
 use crate::app::queries::search::search;
-use crate::app::queries::session::{session, sessions};
+use crate::app::queries::session::{session, session_page, sessions};
 use crate::app::queries::show::show;
 use crate::app::queries::sql::{check, sql};
 use crate::app::queries::timeline::timeline;
@@ -57,6 +57,7 @@ pub async fn answer(query: Query, connection: &ConnectionContext) -> Reply {
             read_reply::<Context>(answer)
         }
         Query::Sessions(request) => read_with(services, request, sessions).await,
+        Query::SessionPage(request) => read_with(services, request, session_page).await,
         Query::Session(request) => read_with(services, request, session).await,
         Query::Jobs(request) => read_with(services, request, jobs).await,
         Query::Stats(request) => read_with(services, request, stats).await,
@@ -69,6 +70,7 @@ pub async fn answer(query: Query, connection: &ConnectionContext) -> Reply {
         Query::Entries(request) => read_with(services, request, entries).await,
         Query::Projects(request) => read_with(services, request, project_list).await,
         Query::Threads(request) => read_with(services, request, threads).await,
+        Query::ThreadPage(request) => read_with(services, request, thread_page).await,
         Query::Captured(request) => read_with(services, request, captured).await,
         Query::Export(request) => read_with(services, request, export).await,
         Query::Restore(request) => command_reply::<Restore>(restore(&commands(), request).await),

@@ -385,8 +385,8 @@ fn retention_ends_a_life_that_is_open_before_it_goes() {
     assert_eq!(forgotten.counts.sessions, 2);
     let [ended] = changes.events.as_slice() else { panic!("{changes:?}") };
     assert_eq!(ended.session.as_ref().map(|session| session.id.as_str()), Some("s1"));
-    let expected =
-        serde_json::json!({"message_count": 2, "duration_ms": 10, "life_ms": 6, "reason": "retention"});
+    let expected = serde_json::json!({"message_count": 2, "duration_ms": 10, "life_ms": 6,
+        "reason": "retention", "prompt_count": 0, "tool_call_count": 1, "observation_count": 1});
     assert_eq!((ended.what.name(), ended.what.detail()), ("session_end", expected));
     // Forgetting by hand reports no session end.
     let (_home, db) = memory();

@@ -161,6 +161,25 @@ fn a_running_call_keeps_its_batch_open() {
 }
 
 #[test]
+fn an_agent_that_never_reports_results_does_not_fill_the_memory() {
+    let calls = (0..300).map(|nth| format!("call p1 Bash c{nth}"));
+    let story = format!("start; prompt p1 a; {}", calls.collect::<Vec<_>>().join("; "));
+    let abandoned = |story: &str| {
+        let (session, effects) = play(story);
+        let abandoned = effects.into_iter().filter_map(|effect| match effect {
+            Effect::AbandonCalls { calls } => Some(calls),
+            _ => None,
+        });
+        let ids = abandoned.flatten().map(|call| call.id.as_str().to_owned()).collect::<Vec<_>>();
+        (session.calls.len(), ids)
+    };
+    let (running, ids) = abandoned(&story);
+    assert_eq!((running, ids.len(), ids[0].as_str(), ids[43].as_str()), (256, 44, "c0", "c43"));
+    let (running, ids) = abandoned(&format!("{story}; stop p1 x"));
+    assert_eq!((running, ids.len()), (0, 300));
+}
+
+#[test]
 fn a_long_batch_is_flushed_in_pieces() {
     let flushed = |story: &str| {
         let effects = play(story).1;

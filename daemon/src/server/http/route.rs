@@ -1,0 +1,103 @@
+//! What a call is: its address, what it takes, and what answers it.
+
+use hyper::Method;
+use recall_protocol::query::Query;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+
+use super::answer::Refusal;
+use super::call::Call;
+use super::hooks::HookCall;
+use crate::app::requests::Request;
+
+/// Makes a request of a call.
+pub(super) type Reading = fn(&Call) -> Result<Query, Refusal>;
+
+#[derive(Clone, Copy)]
+pub(super) enum Endpoint {
+    /// Anybody on this machine may know that the gateway is there.
+    Health,
+    Ask(Reading, AnswerSchema),
+    /// The same, and the answer is the text of the block for an agent.
+    AskText(Reading),
+    Hook(HookCall),
+    Processing,
+    Live,
+    Metrics,
+    OpenApi,
+}
+
+pub(super) struct Route {
+    pub(super) method: Method,
+    pub(super) path: &'static str,
+    pub(super) what: &'static str,
+    pub(super) parameters: &'static [Parameter],
+    /// The schema of the body, where there is one.
+    pub(super) body: Option<AnswerSchema>,
+    pub(super) endpoint: Endpoint,
+}
+
+/// A parameter of the query.
+pub(super) struct Parameter {
+    pub(super) name: &'static str,
+    /// Of its value, as JSON Schema names it.
+    pub(super) kind: &'static str,
+    pub(super) required: Required,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Required {
+    Yes,
+    No,
+}
+
+pub(super) const fn text(name: &'static str) -> Parameter {
+    Parameter { name, kind: "string", required: Required::No }
+}
+
+pub(super) const fn number(name: &'static str) -> Parameter {
+    Parameter { name, kind: "integer", required: Required::No }
+}
+
+pub(super) const fn needed(name: &'static str) -> Parameter {
+    Parameter { name, kind: "string", required: Required::Yes }
+}
+
+pub(super) const fn get(
+    path: &'static str,
+    what: &'static str,
+    parameters: &'static [Parameter],
+    endpoint: Endpoint,
+) -> Route {
+    Route { method: Method::GET, path, what, parameters, body: None, endpoint }
+}
+
+pub(super) const fn post(
+    path: &'static str,
+    what: &'static str,
+    body: Option<AnswerSchema>,
+    endpoint: Endpoint,
+) -> Route {
+    Route { method: Method::POST, path, what, parameters: &[], body, endpoint }
+}
+
+/// A call that becomes a hook's event.
+pub(super) const fn hook(
+    path: &'static str,
+    what: &'static str,
+    body: AnswerSchema,
+    call: HookCall,
+) -> Route {
+    post(path, what, Some(body), Endpoint::Hook(call))
+}
+
+/// Makes the schema of an answer or a body.
+pub(super) type AnswerSchema = fn(&mut SchemaGenerator) -> Schema;
+
+/// The schema of what answers a request.
+pub(super) fn of<R: Request<Response: JsonSchema>>(schemas: &mut SchemaGenerator) -> Schema {
+    schemas.subschema_for::<R::Response>()
+}
+
+pub(super) fn schema_of<T: JsonSchema>(schemas: &mut SchemaGenerator) -> Schema {
+    schemas.subschema_for::<T>()
+}

@@ -72,10 +72,11 @@ fn is_sound(stage: &Stage) {
 }
 
 /// What a search by meaning finds: sessions and scores.
+/// The ids with their scores, as far as these do not depend on the time of the search.
 fn found(stage: &Stage, question: &str) -> Vec<(String, String)> {
     let answer = stage.json(["search", question, "--limit", "20"]);
     let hits = answer["results"].as_array().unwrap().iter();
-    hits.map(|hit| (hit["id"].to_string(), hit["score"].to_string())).collect()
+    hits.map(|hit| (hit["id"].to_string(), format!("{:.4}", hit["score"].as_f64().unwrap()))).collect()
 }
 
 #[test]

@@ -135,18 +135,23 @@ impl<'a> Terms<'a> {
         summands.collect()
     }
 
+    /// The share that the terms of a document have of the query's, 0 to 1. Where only conditions were asked for, every
+    /// document that fulfils them matches fully.
+    fn share(&self, strength: f32) -> f32 {
+        if self.all.is_empty() { 1.0 } else { (strength / self.whole.max(f32::MIN_POSITIVE)).min(1.0) }
+    }
+
     /// The text match without its evidence, see [`Self::with_evidence`].
     fn text_match(&self, sum: Sum, proximity: f32) -> TextMatch {
         if self.all.is_empty() {
-            // Only conditions were asked for. Every document that fulfils them matches fully but is evidence of
-            // nothing.
-            return TextMatch { strength: 1.0, coverage: 1.0, ..TextMatch::default() };
+            // It is evidence of nothing.
+            return TextMatch { strength: self.share(0.0), coverage: 1.0, ..TextMatch::default() };
         }
         let found = self.all.iter().enumerate().filter(|(place, _)| sum.found >> place & 1 == 1);
         let information: f32 = found.map(|(_, weighted)| weighted.information).sum();
         let whole = self.whole.max(f32::MIN_POSITIVE);
         TextMatch {
-            strength: (sum.strength / whole).min(1.0),
+            strength: self.share(sum.strength),
             coverage: (information / whole).min(1.0),
             proximity,
             ..TextMatch::default()
@@ -222,13 +227,7 @@ fn best_documents(
     let any_text = terms.all.is_empty() || !request.query.phrases.is_empty();
     let told = if any_text { Told::All } else { Told::WithATerm };
     let summands = terms.summands();
-    let mut best = Best {
-        most,
-        heap: BinaryHeap::with_capacity(most + 1),
-        floor: None,
-        least: f32::NEG_INFINITY,
-        total: 0,
-    };
+    let mut best = Best { most, heap: BinaryHeap::with_capacity(most + 1), floor: None, total: 0 };
     for (place, (segment, text)) in segments.iter().zip(texts).enumerate() {
         let mut ranking = SegmentRanking { best: &mut best, place, segment, terms, now: request.now };
         text.sum(&summands, (0..text.max_doc(), told), &mut ranking)?;
@@ -242,8 +241,6 @@ struct Best {
     heap: BinaryHeap<Reverse<Ranked>>,
     /// The score of the worst once there are enough.
     floor: Option<f32>,
-    /// A document whose terms come to no more than this share of the query's cannot exceed the floor.
-    least: f32,
     /// All that were counted.
     total: usize,
 }
@@ -254,7 +251,6 @@ impl Best {
         if self.heap.len() > self.most {
             self.heap.pop();
             self.floor = self.heap.peek().map(|Reverse(worst)| worst.score);
-            self.least = self.floor.map_or(f32::NEG_INFINITY, |floor| floor / HIGHEST_TRAIT_FACTOR);
         }
     }
 }
@@ -270,7 +266,7 @@ struct SegmentRanking<'a, 's> {
 impl Ranking for SegmentRanking<'_, '_> {
     fn wants(&self, strength: f32) -> bool {
         let Some(floor) = self.best.floor else { return true };
-        let share = (strength / self.terms.whole.max(f32::MIN_POSITIVE)).min(1.0);
+        let share = self.terms.share(strength);
         // A term is worth less than its information, so the terms found cover no less than the strength.
         let text = TextMatch { strength: share, coverage: share, ..TextMatch::default() };
         text_factors(text).fit() * HIGHEST_TRAIT_FACTOR > floor
@@ -281,11 +277,12 @@ impl Ranking for SegmentRanking<'_, '_> {
             return;
         }
         self.best.total += 1;
-        if sum.strength <= self.best.least * self.terms.whole {
+        let floor = self.best.floor.unwrap_or(f32::NEG_INFINITY);
+        // The cheapest bound first: most documents end here.
+        if self.terms.share(sum.strength) * HIGHEST_TRAIT_FACTOR <= floor {
             return;
         }
         let fit = text_factors(self.terms.text_match(sum, 0.0)).fit();
-        let floor = self.best.floor.unwrap_or(f32::NEG_INFINITY);
         if fit * HIGHEST_TRAIT_FACTOR <= floor {
             return;
         }

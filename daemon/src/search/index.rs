@@ -536,6 +536,24 @@ mod tests {
     }
 
     #[test]
+    fn conditions_alone_list_the_newest_of_more_than_get_a_second_look() {
+        let documents: Vec<Document> = (0..900)
+            .map(|row| {
+                let mut document = observation(row, "Some title", "some text");
+                document.at = Timestamp(NOW.0 - (900 - row) * DAY);
+                document
+            })
+            .collect();
+        let filled = filled(&documents);
+        for text in ["", "type:discovery", "session:ab12-session"] {
+            let mut request = Request::new(parse(text), NOW);
+            request.limit = 3;
+            assert_eq!(found(&filled.opened.index, &request), "899 898 897", "{text}");
+            assert_eq!(searched(&filled.opened.index, &request).total, 900, "{text}");
+        }
+    }
+
+    #[test]
     fn a_request_narrows() {
         let shop = shop();
         let index = &shop.opened.index;
@@ -837,6 +855,23 @@ mod tests {
                 let examined = unexamined.examine();
                 assert!(matches!(examined, Err(OpenIndexError::Unusable { .. })), "byte {at} of {file:?}");
             }
+        }
+    }
+
+    /// What is read, and not mapped: a mapped file that is cut off ends the process.
+    #[test]
+    fn posting_lists_that_are_cut_off_while_they_are_open_fail_the_search() {
+        for kind in ["idx", "pos"] {
+            let Fixture { folder, opened } = shop();
+            let files = segment_files(folder.path());
+            let of_kind: Vec<_> =
+                files.iter().filter(|path| path.extension().is_some_and(|it| it == kind)).collect();
+            assert!(!of_kind.is_empty());
+            for file in of_kind {
+                fs::OpenOptions::new().write(true).open(file).and_then(|file| file.set_len(0)).expect("cuts");
+            }
+            let outcome = search(&[&opened.index], &Request::new(parse("slow login"), NOW));
+            assert!(outcome.is_err(), "{kind}");
         }
     }
 

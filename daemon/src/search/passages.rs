@@ -200,11 +200,12 @@ fn best(
     for found in &best {
         near.remove(&found.place);
     }
-    for (segment, doc) in near {
-        let Some(one) = segments.get(segment) else { continue };
-        let mut sum = OneSum(Sum::default());
-        one.texts.sum(&summands, (doc..doc + 1, Told::All), &mut sum)?;
-        best.push(Found { place: (segment, doc), sum: sum.0 });
+    for (segment, one) in segments.iter().enumerate() {
+        let mut docs: Vec<DocId> =
+            near.iter().filter(|(other, _)| *other == segment).map(|(_, doc)| *doc).collect();
+        docs.sort_unstable();
+        let sums = one.texts.sums_of(&docs, &summands)?;
+        best.extend(docs.iter().zip(sums).map(|(doc, sum)| Found { place: (segment, *doc), sum }));
     }
     Ok(best)
 }
@@ -237,21 +238,6 @@ impl Ranking for SegmentRanking<'_> {
             heap.pop();
             *floor = heap.peek().map(|Reverse(weakest)| weakest.sum.strength);
         }
-    }
-
-    fn pass(&mut self, _doc: DocId) {}
-}
-
-/// What the terms of one passage come to.
-struct OneSum(Sum);
-
-impl Ranking for OneSum {
-    fn wants(&self, _strength: f32) -> bool {
-        true
-    }
-
-    fn visit(&mut self, _doc: DocId, sum: Sum) {
-        self.0 = sum;
     }
 
     fn pass(&mut self, _doc: DocId) {}

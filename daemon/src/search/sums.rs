@@ -136,12 +136,7 @@ impl Texts {
         ranking: &mut impl Ranking,
     ) -> tantivy::Result<()> {
         let end = range.end.min(self.max_doc);
-        let mut lists = Vec::with_capacity(terms.len());
-        for term in terms {
-            lists.extend(List::open(self, term, range.start)?);
-        }
-        // Always in this order, so that documents with the same terms have the same sum.
-        lists.sort_by(|a, b| b.information.total_cmp(&a.information));
+        let mut lists = self.open_lists(terms, range.start)?;
         let mut window = Window::new();
         let mut from = range.start;
         loop {
@@ -177,6 +172,27 @@ impl Texts {
             window.drain(from, ranking);
             from = to;
         }
+    }
+
+    /// What the terms come to in each of these documents, which are in ascending order.
+    pub(super) fn sums_of(&self, docs: &[DocId], terms: &[Summand<'_>]) -> tantivy::Result<Vec<Sum>> {
+        let mut lists = self.open_lists(terms, docs.first().copied().unwrap_or_default())?;
+        let sum_of = |doc: &DocId| {
+            let mut sum = Sum::default();
+            lists.iter_mut().for_each(|list| list.add_to(self, *doc, &mut sum));
+            sum
+        };
+        Ok(docs.iter().map(sum_of).collect())
+    }
+
+    /// The lists always have the same order, so that documents with the same terms have the same sum.
+    fn open_lists(&self, terms: &[Summand<'_>], from: DocId) -> tantivy::Result<Vec<List>> {
+        let mut lists = Vec::with_capacity(terms.len());
+        for term in terms {
+            lists.extend(List::open(self, term, from)?);
+        }
+        lists.sort_by(|a, b| b.information.total_cmp(&a.information));
+        Ok(lists)
     }
 
     pub(super) fn counts(&self, doc: DocId) -> bool {
@@ -268,13 +284,15 @@ impl List {
 
     /// Adds the term to those documents of the window that have another.
     fn add_to_touched(&mut self, texts: &Texts, from: DocId, window: &mut Window) {
-        let Self { postings, titles, information, bit } = self;
-        window.each_touched(|place, sum| {
-            if postings.reaches(from + place) {
-                let presence = presence(texts, titles, from + place, postings.frequency());
-                sum.add(presence * *information, *bit);
-            }
-        });
+        window.each_touched(|place, sum| self.add_to(texts, from + place, sum));
+    }
+
+    /// Adds the term to a document, if it has it. Documents are asked for in ascending order.
+    fn add_to(&mut self, texts: &Texts, doc: DocId, sum: &mut Sum) {
+        if self.postings.reaches(doc) {
+            let presence = presence(texts, &mut self.titles, doc, self.postings.frequency());
+            sum.add(presence * self.information, self.bit);
+        }
     }
 }
 
@@ -522,6 +540,8 @@ mod tests {
             texts.sum(&terms, (all, Told::Wanted), &mut quick).unwrap();
             prop_assert_eq!(&counting.with_a_term, &plain.with_a_term);
             prop_assert!(quick.with_a_term.len() <= plain.with_a_term.len());
+            let (docs, sums): (Vec<DocId>, Vec<Sum>) = plain.kept.iter().copied().unzip();
+            prop_assert_eq!(texts.sums_of(&docs, &terms).unwrap(), sums);
             let expected = plain.sorted(most);
             prop_assert_eq!(counting.sorted(most), expected.clone());
             prop_assert_eq!(quick.sorted(most), expected);

@@ -98,7 +98,7 @@ fn keep(db: &WriteContext<'_>, finished: &FinishedJob, reach: DuplicateScope) ->
                 None => Vec::new(),
             };
             if let Some(summary) = &made.summary {
-                created.push(keep_summary(db, &finished.origin, session, summary)?);
+                created.extend(keep_summary(db, &finished.origin, session, summary)?);
             }
             tell(db, session, finished.now, created)?;
         }

@@ -349,13 +349,29 @@ fn rewrite(
     Ok(id)
 }
 
+/// Keeps a session's summary. `None`: it says what the one before says, which is news to nobody.
 pub(super) fn keep_summary(
     db: &WriteContext<'_>,
     origin: &str,
     session: i64,
     summary: &SummaryDraft,
-) -> Result<LifecycleKind, StoreError> {
+) -> Result<Option<LifecycleKind>, StoreError> {
     let title = titles::of_summary(db, session, &summary.title)?;
+    let is_known: bool = db.one(
+        "SELECT EXISTS (SELECT 1 FROM session_summaries WHERE session = ?1
+                AND (title, request, investigated, learned, completed, next_steps, notes)
+                    IS (?2, ?3, ?4, ?5, ?6, ?7, ?8))",
+        params![
+            session,
+            title,
+            summary.request,
+            summary.investigated,
+            summary.learned,
+            summary.completed,
+            summary.next_steps,
+            summary.notes,
+        ],
+    )?;
     db.run(
         "INSERT INTO session_summaries (session, project, title, request, investigated, learned, completed, next_steps,
                 notes, origin, created_at)
@@ -379,7 +395,10 @@ pub(super) fn keep_summary(
     let row: i64 = db.one("SELECT id FROM session_summaries WHERE session = ?1", [session])?;
     log(db, "summary", row)?;
     db.run("UPDATE sessions SET title = ?2 WHERE id = ?1", params![session, title])?;
-    Ok(LifecycleKind::SummaryCreated { id: SummaryId(row), title, totals: totals(db, session)? })
+    if is_known {
+        return Ok(None);
+    }
+    Ok(Some(LifecycleKind::SummaryCreated { id: SummaryId(row), title, totals: totals(db, session)? }))
 }
 
 #[cfg(test)]
@@ -387,7 +406,9 @@ mod tests {
     use super::*;
     use crate::memory::ids::{EventId, JobId, Timestamp};
     use crate::memory::observation::{Importance, ObservationType};
-    use crate::store::{Changes, Durability, FinishJob, FinishedJob, JobResult, execute, open_writer};
+    use crate::store::{
+        Changes, Durability, FinishJob, FinishedJob, JobResult, SessionResult, execute, open_writer,
+    };
 
     fn draft(title: &str, event: u8) -> ObservationDraft {
         ObservationDraft {
@@ -455,6 +476,28 @@ mod tests {
         assert_eq!(titles_and_evidence(&db), [(1, first, 2)]);
         finish(&db, 2, vec![draft("The cart total is not rounded once after summing", 2)]);
         assert_eq!(titles_and_evidence(&db).len(), 2, "what contradicts is another");
+    }
+
+    #[test]
+    fn a_summary_is_told_once_and_again_when_it_says_something_else() {
+        let home = tempfile::tempdir().unwrap();
+        let db = database(home.path());
+        let told = |completed: &str| {
+            db.execute("UPDATE jobs SET status = 'running' WHERE id = 1", []).unwrap();
+            let summary = SummaryDraft {
+                title: "Cart".to_owned(),
+                completed: completed.to_owned(),
+                ..SummaryDraft::default()
+            };
+            let result =
+                JobResult::Session(SessionResult { summary: Some(summary), ..SessionResult::default() });
+            let origin = "extractive".to_owned();
+            let finished = FinishedJob { job: JobId(1), result, origin, cuts: None, now: Timestamp(1) };
+            let mut changes = Changes::default();
+            execute(&db, FinishJob(finished), &mut changes).unwrap();
+            changes.events.len()
+        };
+        assert_eq!(["Rounded.", "Rounded.", "Rounded once.", "Rounded once."].map(told), [1, 0, 1, 0]);
     }
 
     #[test]

@@ -16,7 +16,7 @@ const OF_PROMPT: f64 = 20.0;
 const OF_ANSWER: f64 = 33.0;
 const OF_KNOWN: f64 = 30.0;
 /// With vectors there are more features, and as few questions.
-const OF_KNOWN_BY_MEANING: f64 = 100.0;
+const OF_KNOWN_BY_MEANING: f64 = 60.0;
 /// So many of the best passages are examples.
 const OWN: usize = 50;
 const ELSEWHERE: usize = 10;
@@ -44,7 +44,10 @@ pub(crate) fn train(everything: &Everything, without: Option<&String>) -> Weight
         if found.is_empty() {
             continue;
         }
-        let (names, linear) = of_answers(everything, &found, search, elsewhere);
+        let (names, mut linear) = of_answers(everything, &found, search, elsewhere);
+        if search == Search::Meaning {
+            linear = beside(weights.model(ANSWER), linear);
+        }
         put(&mut weights, answer, names, linear);
         // It judges what the model before has judged.
         let (names, linear) = of_known(&found, search, elsewhere, &weights);
@@ -55,6 +58,17 @@ pub(crate) fn train(everything: &Everything, without: Option<&String>) -> Weight
 
 fn put(weights: &mut Weights, model: &str, names: Vec<&str>, linear: Linear) {
     weights.models.insert(model.to_owned(), (names.into_iter().map(str::to_owned).collect(), linear));
+}
+
+/// The mean of the log odds of two models. The features of `more` begin with those of `words`.
+///
+/// Words and vectors find different answers, and a model of both that learns from a hundred questions forgets some of what
+/// the words alone say. On projects that were left out, the mean puts an answer among the first four passages for 46 of
+/// 119 questions; either model alone does for 39.
+fn beside(words: &Linear, more: Linear) -> Linear {
+    let of_words = words.weights.iter().copied().chain(std::iter::repeat(0.0));
+    let weights = more.weights.iter().zip(of_words).map(|(more, words)| (more + words) / 2.0).collect();
+    Linear { bias: (more.bias + words.bias) / 2.0, weights }
 }
 
 fn of_prompts(asked: &[&Asked]) -> (Vec<&'static str>, Linear) {

@@ -137,13 +137,14 @@ fn what_a_session_and_its_turns_amount_to_is_counted() {
                 event["source"],
                 event["reason"],
                 event["tool_call_count"],
-                event["failed_call_count"]
+                event["failed_call_count"],
+                event["changed_file_count"]
             ])
         });
         closed.collect()
     };
-    assert_eq!(closed(&first), [json!([1, "user", "stop", 3, 0])]);
-    assert_eq!(closed(&second), [json!([2, "user", "stop", 1, 1])]);
+    assert_eq!(closed(&first), [json!([1, "user", "stop", 3, 0, 1])]);
+    assert_eq!(closed(&second), [json!([2, "user", "stop", 1, 1, 0])]);
 }
 
 #[test]

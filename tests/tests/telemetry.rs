@@ -257,6 +257,135 @@ fn a_call_is_remembered_while_the_daemon_is_away() {
     assert_eq!(nanoseconds(of_call(&spans, "long")), 60_000_000_000);
 }
 
+#[test]
+fn a_call_that_a_guard_refuses_ends_at_once_and_names_the_rule() {
+    let collector = collector();
+    let guards = "[guards]\nreads = 'deny'\nwrites = 'ask'\n";
+    let stage = Stage::new().config(&(config(&collector) + guards)).daemon();
+    let told = |agent: &str, event: &str, fields: serde_json::Value| {
+        let delivery = stage.delivery(&stage.event(&format!("of-{agent}"), event, fields));
+        let answers = stage.deliver([&Deliver { agent: agent.to_owned(), ..delivery }]);
+        assert!(matches!(answers[..], [Reply::Ack { .. } | Reply::Unsaved { .. }]), "{answers:?}");
+    };
+    // After a refusal Codex reports nothing more of the call. It cannot ask, so that a write is refused as well.
+    told("codex", "UserPromptSubmit", json!({"prompt": "show it", "turn_id": "t1"}));
+    let call = |id: &str, command: &str| {
+        json!({"tool_name": "Bash", "tool_use_id": id, "turn_id": "t1",
+        "tool_input": {"command": command}})
+    };
+    told("codex", "PreToolUse", call("codex-read", "cat .env"));
+    told("codex", "PreToolUse", call("codex-write", "rm -rf .git"));
+    told("codex", "PreToolUse", call("codex-lost", "make"));
+    told("codex", "Stop", json!({"turn_id": "t1", "last_assistant_message": "It was refused."}));
+    // Gemini gives calls no ids either.
+    told("gemini-cli", "BeforeAgent", json!({"prompt": "show it"}));
+    let read = json!({"tool_name": "read_file", "tool_input": {"file_path": ".env"}});
+    told("gemini-cli", "BeforeTool", read);
+    told("gemini-cli", "AfterAgent", json!({"prompt": "show it", "prompt_response": "It was refused."}));
+    // Claude Code says of all calls of a step how they were settled.
+    let turn = |mut fields: serde_json::Value| {
+        fields["prompt_id"] = json!("p1");
+        fields
+    };
+    let read =
+        json!({"tool_name": "Read", "tool_use_id": "claude-read", "tool_input": {"file_path": ".env"}});
+    told("claude-code", "UserPromptSubmit", turn(json!({"prompt": "show it"})));
+    told("claude-code", "PreToolUse", turn(read.clone()));
+    told("claude-code", "PostToolBatch", turn(json!({"tool_calls": [read]})));
+    told("claude-code", "Stop", turn(json!({"last_assistant_message": "It was refused."})));
+    stage.flush();
+    let names =
+        ["invoke_agent codex", "execute_tool read_file", "invoke_agent claude-code", "execute_tool Bash"];
+    let spans = wait_for(&collector, &names);
+    for (id, end, rule) in [
+        ("codex-read", "refused", Some("secrets")),
+        ("codex-write", "refused", Some("git")),
+        ("codex-lost", "no_result", None),
+        ("claude-read", "refused", Some("secrets")),
+    ] {
+        let span = of_call(&spans, id);
+        assert_eq!(said(span, "error.type"), Some(&text(end)), "{id}");
+        assert_eq!(said(span, "recall.guard.rule"), rule.map(text).as_ref(), "{id}");
+    }
+    assert_eq!(nanoseconds(of_call(&spans, "codex-read")), 0);
+    let of_gemini = named(&spans, "execute_tool read_file");
+    assert_eq!(said(of_gemini, "error.type"), Some(&text("refused")));
+    assert_eq!(said(of_gemini, "recall.guard.rule"), Some(&text("secrets")));
+    let turn = spans.iter().find(|span| span.name == "invoke_agent gemini-cli").unwrap();
+    assert_eq!(of_gemini.parent_span_id, turn.span_id);
+    for asked in collector.asked() {
+        assert!(!String::from_utf8_lossy(&asked.bytes).contains(".env"), "no path is told");
+    }
+}
+
+#[test]
+fn a_call_of_a_skipped_tool_has_a_span_without_content() {
+    let collector = collector();
+    let stage = Stage::new().config(&config(&collector)).daemon();
+    let recording = Recording::of(&stage);
+    let at = |ms, event, fields| recording.at(ms, event, fields);
+    let call = |id: &str| json!({"tool_name": "Skill", "tool_use_id": id, "tool_input": {"skill": "very_private_name"}});
+    let ended = |id: &str, key: &str| {
+        let mut call = call(id);
+        call[key] = json!("very_private_output");
+        call
+    };
+    at(0, "UserPromptSubmit", json!({"prompt": "do it"}));
+    for id in ["well", "failing", "refused", "endless"] {
+        at(1_000, "PreToolUse", call(id));
+    }
+    at(1_500, "PostToolUse", ended("well", "tool_response"));
+    at(2_000, "PostToolUseFailure", ended("failing", "error"));
+    let settled = ["well", "failing", "refused"].map(call);
+    at(2_500, "PostToolBatch", json!({"tool_calls": settled}));
+    at(5_000, "Stop", json!({"last_assistant_message": "Done."}));
+    stage.flush();
+    let spans = wait_for(&collector, &["invoke_agent claude-code", "execute_tool Skill"]);
+    let turn = named(&spans, "invoke_agent claude-code");
+    for (id, ms, end) in [
+        ("well", 500, None),
+        ("failing", 1_000, Some("failed")),
+        ("refused", 1_500, Some("refused")),
+        ("endless", 4_000, Some("no_result")),
+    ] {
+        let span = of_call(&spans, id);
+        assert_eq!((nanoseconds(span), &span.parent_span_id), (ms * 1_000_000, &turn.span_id), "{id}");
+        assert_eq!(said(span, "error.type"), end.map(text).as_ref(), "{id}");
+    }
+    for asked in collector.asked() {
+        assert!(!String::from_utf8_lossy(&asked.bytes).contains("very_private"), "no content is told");
+    }
+}
+
+#[test]
+fn a_session_that_is_deleted_before_it_ends_leaves_no_open_span() {
+    let collector = collector();
+    let stage = Stage::new().config(&config(&collector)).daemon();
+    const DAY: i64 = 24 * 60 * 60 * 1000;
+    let recording = Recording { stage: &stage, began: stage.delivery(&json!({})).captured_at_ms - 90 * DAY };
+    let call = |id: &str| json!({"tool_name": "Bash", "tool_use_id": id, "tool_input": {"command": "make"}});
+    recording.at(0, "UserPromptSubmit", json!({"prompt": "make it"}));
+    recording.at(1_000, "PreToolUse", call("done"));
+    let mut done = call("done");
+    done["tool_response"] = json!("made");
+    recording.at(2_000, "PostToolUse", done);
+    recording.at(3_000, "PreToolUse", call("running"));
+    stage.flush();
+    assert_eq!(stage.recall(["ctl", "prune", "--older-than", "30d", "--yes"]).code(), 0);
+    let spans = wait_for(&collector, &["session claude-code"]);
+    let (life, turn) = (named(&spans, "session claude-code"), named(&spans, "invoke_agent claude-code"));
+    assert_eq!(said(life, "recall.session.end_reason"), Some(&text("retention")));
+    assert_eq!((&turn.parent_span_id, nanoseconds(life)), (&life.span_id, 3_000_000_000));
+    for (id, end) in [("done", None), ("running", Some("no_result"))] {
+        let span = of_call(&spans, id);
+        assert_eq!(
+            (said(span, "error.type"), &span.parent_span_id),
+            (end.map(text).as_ref(), &turn.span_id),
+            "{id}"
+        );
+    }
+}
+
 /// A program that ends with the test.
 struct Running(Child);
 

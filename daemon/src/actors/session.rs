@@ -20,6 +20,7 @@ use tracing::Instrument;
 use super::pending_reply::{PendingReply, PendingRequest, waited};
 use super::session_context::{OriginState, SessionContext};
 use super::session_message::{IncomingEvent, SessionMessage, StoreOutcome, WriteResult};
+use crate::app::changed_files;
 use crate::app::checkouts::LastSeen;
 use crate::app::clock;
 use crate::app::identity::{Identity, identify};
@@ -283,6 +284,7 @@ impl SessionState {
             origin,
             delivery: delivery(&self.key, &deliver, event.name(), key),
             effects,
+            changed_files: changed_files::marks(spec, &event, loaded.root.as_deref()),
         };
         faults::reach(Point::Enqueue);
         let works = transaction.effects.iter().filter_map(Effect::work).collect();

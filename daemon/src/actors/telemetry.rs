@@ -19,7 +19,9 @@ use crate::memory::ids::{JobId, SessionKey, Timestamp};
 use crate::memory::lifecycle::{LifecycleEvent, LifecycleKind};
 use crate::memory::material::BatchSource;
 use crate::memory::session::LooseCall;
-use crate::store::{Readers, StoreError, job_times, late_call, session_times, turn_at, turn_times};
+use crate::store::{
+    ExpiredLife, Readers, StoreError, job_times, late_call, session_times, turn_at, turn_of, turn_times,
+};
 use crate::telemetry::{Collector, Metric, NotSent, Sent, Span, spans};
 
 /// How long spans are collected before they are sent.
@@ -56,6 +58,7 @@ pub enum TelemetryMessage {
 pub enum Ended {
     OfSession(Arc<LifecycleEvent>),
     Call(Arc<(SessionKey, LooseCall)>),
+    Expired(Arc<ExpiredLife>),
     Job(JobId),
     ModelCall(Arc<ModelCall>),
 }
@@ -166,6 +169,7 @@ fn forward(me: &ActorRef<TelemetryMessage>, bus: &Bus) {
                     TelemetryMessage::Ended(Ended::OfSession(event))
                 }
                 Ok(BusEvent::LooseCall(call)) => TelemetryMessage::Ended(Ended::Call(call)),
+                Ok(BusEvent::LifeExpired(life)) => TelemetryMessage::Ended(Ended::Expired(life)),
                 Ok(BusEvent::JobDone { job } | BusEvent::JobFailed { job: Some(job) }) => {
                     TelemetryMessage::Ended(Ended::Job(job))
                 }
@@ -217,9 +221,14 @@ fn spans_of(readers: &Readers, ended: &Ended) -> Result<Vec<Span>, StoreError> {
                     Some((_, BatchSource::Private)) => None,
                     turn => spans::unfinished_call_span(&session, turn.map(|(turn, _)| turn), call, *ended),
                 },
+                LooseCall::Unstored(call) => match turn_of(db, &session, call.seq)? {
+                    None | Some((_, BatchSource::Private)) => None,
+                    Some((turn, _)) => Some(spans::unstored_call_span(&session, turn, call)),
+                },
             };
             Ok(span.into_iter().collect())
         }
+        Ended::Expired(life) => Ok(expired_spans(life)),
         Ended::Job(job) => {
             let found = job_times(db, *job)?.filter(|(job, _)| job.ended.is_some());
             Ok(found.map(|(job, session)| spans::job_span(&session, &job)).into_iter().collect())
@@ -230,6 +239,17 @@ fn spans_of(readers: &Readers, ended: &Ended) -> Result<Vec<Span>, StoreError> {
             Ok(vec![spans::model_span(job, call)])
         }
     })
+}
+
+/// The spans of a session that is deleted already.
+fn expired_spans(life: &ExpiredLife) -> Vec<Span> {
+    let ExpiredLife { session, turns, calls, tally, ended, reason } = life;
+    let turns =
+        turns.iter().flat_map(|(number, turn, calls)| spans::turn_spans(session, *number, turn, calls));
+    let calls =
+        calls.iter().filter_map(|(turn, call)| spans::unfinished_call_span(session, *turn, call, *ended));
+    let life = spans::session_span(session, *tally, *ended, reason);
+    turns.chain(calls).chain([life]).collect()
 }
 
 impl TelemetryState {

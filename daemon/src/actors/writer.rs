@@ -364,6 +364,8 @@ fn commit_group(
         // Before the replies: a caller that has one can rely on the events being published.
         let calls = std::mem::take(&mut changes.calls);
         calls.into_iter().for_each(|call| bus.publish(BusEvent::LooseCall(Arc::new(call))));
+        let expired = std::mem::take(&mut changes.expired);
+        expired.into_iter().for_each(|life| bus.publish(BusEvent::LifeExpired(Arc::new(life))));
         let events = std::mem::take(&mut changes.events);
         events.into_iter().for_each(|event| bus.publish(BusEvent::LifecycleEvent(Arc::new(event))));
     }

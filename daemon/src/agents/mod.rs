@@ -124,12 +124,21 @@ pub struct GuardAnswers {
     pub before: Option<EventSpec>,
     /// The answer that refuses a call, or has the user asked.
     pub refusal: Option<fn(Decision, &str) -> Vec<u8>>,
+    pub asking: Asking,
     /// The answer that adds a warning to a call's result.
     pub warning: Option<fn(&str) -> Vec<u8>>,
 }
 
 impl GuardAnswers {
-    pub const NONE: Self = Self { before: None, refusal: None, warning: None };
+    pub const NONE: Self = Self { before: None, refusal: None, asking: Asking::Asks, warning: None };
+}
+
+/// What an agent does when a guard wants the user asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asking {
+    Asks,
+    /// A hook cannot have the user asked, so that the call is refused.
+    Refuses,
 }
 
 /// How it is recognized that an agent is in use here.

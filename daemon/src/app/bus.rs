@@ -11,6 +11,7 @@ use crate::memory::budget::ModelCall;
 use crate::memory::ids::{JobId, SessionKey};
 use crate::memory::lifecycle::{LifecycleEvent, LifecycleKind};
 use crate::memory::session::LooseCall;
+use crate::store::ExpiredLife;
 
 /// A listener that is further behind misses events.
 const CAPACITY: usize = 1024;
@@ -26,6 +27,8 @@ pub enum BusEvent {
     LifecycleEvent(Arc<LifecycleEvent>),
     /// A tool call of a session that the end of its turn does not tell.
     LooseCall(Arc<(SessionKey, LooseCall)>),
+    /// A session was deleted before it had ended.
+    LifeExpired(Arc<ExpiredLife>),
     JobDone {
         job: JobId,
     },

@@ -1,14 +1,16 @@
 //! What the guards say of an event, in the agent's spelling.
 
-use crate::agents::AgentSpec;
-use crate::agents::format::tools::{is_of_server, patched_files};
+use super::changed_files;
+use crate::agents::format::tools::is_of_server;
+use crate::agents::{AgentSpec, Asking};
 use crate::memory::event::{HookEvent, HookEventKind, ToolCall, ToolResult, ToolStart};
-use crate::memory::guard::{GuardedCall, Guards, Verdict, Warning, fetches};
+use crate::memory::guard::{Decision, GuardedCall, Guards, Rule, Verdict, Warning, fetches};
 use crate::memory::material::Action;
 
 /// What a guard says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GuardFinding {
+    /// With the decision as the agent carries it out.
     Refusal(Verdict),
     Warning(Warning),
 }
@@ -21,6 +23,16 @@ pub struct GuardAnswer {
     pub stdout: Vec<u8>,
 }
 
+impl GuardAnswer {
+    /// The rule that keeps the call from running. `None` if the user is asked, or if it may run.
+    pub fn refused_by(&self) -> Option<Rule> {
+        match &self.finding {
+            GuardFinding::Refusal(Verdict { rule, decision: Decision::Deny, .. }) => Some(*rule),
+            GuardFinding::Refusal(_) | GuardFinding::Warning(_) => None,
+        }
+    }
+}
+
 /// What the guards say of an event. `cwd`: where the hook ran. An agent that cannot be told is not looked at.
 pub fn judge(guards: &Guards, spec: &AgentSpec, event: &HookEvent, cwd: &str) -> Option<GuardAnswer> {
     match &event.what {
@@ -28,7 +40,11 @@ pub fn judge(guards: &Guards, spec: &AgentSpec, event: &HookEvent, cwd: &str) ->
             let refuse = spec.guards.refusal?;
             let verdict = verdict(guards, spec, start, event.cwd.as_deref().unwrap_or(cwd))?;
             let stdout = refuse(verdict.decision, &verdict.reason());
-            Some(GuardAnswer { finding: GuardFinding::Refusal(verdict), stdout })
+            let decision = match spec.guards.asking {
+                Asking::Asks => verdict.decision,
+                Asking::Refuses => Decision::Deny,
+            };
+            Some(GuardAnswer { finding: GuardFinding::Refusal(Verdict { decision, ..verdict }), stdout })
         }
         HookEventKind::Tool(call) if guards.warn_of_outside() => {
             let warn = spec.guards.warning?;
@@ -41,14 +57,7 @@ pub fn judge(guards: &Guards, spec: &AgentSpec, event: &HookEvent, cwd: &str) ->
 }
 
 fn verdict(guards: &Guards, spec: &AgentSpec, start: &ToolStart, cwd: &str) -> Option<Verdict> {
-    let writes = match (spec.action)(&start.name, &start.input, None) {
-        Action::Edit { path, .. } | Action::Write { path, .. } => {
-            let mut writes = patched_files(&start.input);
-            writes.push(path);
-            writes
-        }
-        _ => Vec::new(),
-    };
+    let writes = changed_files::of_call(spec, &start.name, &start.input);
     guards.verdict(GuardedCall { input: &start.input, writes: &writes, cwd })
 }
 

@@ -371,13 +371,17 @@ fn parse(deliver: Deliver, spec: &AgentSpec, outputs: Outputs, guards: Option<&G
     let deliver = without_private_text(deliver, spec);
     let event = (spec.read)(&deliver).map_err(|error| parse_error(&error));
     let own_folder = length_of_folder(&deliver, &event);
-    let event = event.map(HookEvent::without_long_paths);
+    let mut event = event.map(HookEvent::without_long_paths);
     let names = event.as_ref().map_or_else(|_| Vec::new(), |event| Redactor::file_names(event, outputs));
     // Sees the payload before redaction, which may replace a name.
     let guard = match (guards, &event) {
         (Some(guards), Ok(event)) => judge(guards, spec, event, &deliver.context.cwd),
         _ => None,
     };
+    if let (Ok(HookEvent { what: HookEventKind::ToolStart(start), .. }), Some(answer)) = (&mut event, &guard)
+    {
+        start.refused_by = answer.refused_by();
+    }
     Parsed { deliver, event, own_folder, names, guard }
 }
 

@@ -30,6 +30,7 @@ pub mod injection_receipt;
 pub mod ports;
 pub mod embedding_work;
 pub mod crashes;
+pub mod changed_files;
 pub mod guards;
 pub mod ingest;
 pub mod spool_watch;

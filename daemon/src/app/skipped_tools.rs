@@ -89,8 +89,8 @@ mod tests {
             assert_eq!(after(HookEventKind::Tool(whole.clone())), HookEventKind::Tool(whole));
         }
         let task = Some(SubagentTask { kind: "explore".to_owned(), text: "find it".to_owned() });
-        let (use_id, input, file) = (None, "{}".to_owned(), None);
-        let start = ToolStart { name: "Agent".to_owned(), use_id, input, file, task };
+        let (use_id, input, file, refused_by) = (None, "{}".to_owned(), None, None);
+        let start = ToolStart { name: "Agent".to_owned(), use_id, input, file, task, refused_by };
         let without = ToolStart { task: None, ..start.clone() };
         assert_eq!(after(HookEventKind::ToolStart(start)), HookEventKind::ToolStart(without));
     }

@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::guard::rule::Rule;
 use super::ids::{CallId, EventId, PromptId, SessionId, Timestamp};
 use super::material::BatchSource;
 use super::order::Order;
@@ -316,6 +317,8 @@ pub struct ToolStart {
     pub file: Option<String>,
     /// The task that it gives to a subagent.
     pub task: Option<SubagentTask>,
+    /// The guard that has refused it, so that it does not run.
+    pub refused_by: Option<Rule>,
 }
 
 /// A subagent's task, from the call that starts it.

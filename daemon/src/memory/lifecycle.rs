@@ -115,6 +115,8 @@ pub struct ClosedBatch {
     pub tool_call_count: u32,
     /// Those of them that failed or were refused.
     pub failed_call_count: u32,
+    /// Files of the project that they changed, as far as their tools say so.
+    pub changed_file_count: u32,
 }
 
 /// Totals of a session so far.
@@ -198,6 +200,7 @@ impl LifecycleKind {
                 "duration_ms": closed.duration_ms,
                 "tool_call_count": closed.tool_call_count,
                 "failed_call_count": closed.failed_call_count,
+                "changed_file_count": closed.changed_file_count,
             }),
             Self::ObservationCreated { id, kind, title } => {
                 json!({"id": id, "type": kind.as_str(), "title": title})

@@ -28,6 +28,8 @@ pub(super) struct EffectContext<'a> {
     pub(super) at: Timestamp,
     pub(super) capture: Capture,
     pub(super) conventions: Conventions,
+    /// Hashes of the files that the event's call has changed.
+    pub(super) changed_files: &'a [[u8; 8]],
 }
 
 impl EffectContext<'_> {

@@ -1,5 +1,7 @@
 //! Effects of an event, as rows.
 
+use std::collections::HashSet;
+
 use rusqlite::{Connection, params};
 
 use super::effect_context::EffectContext;
@@ -9,6 +11,7 @@ use super::row::Sql;
 use super::text::Packed;
 use super::{StoreError, compactions, file_notes, late, lives, plans, subagents, titles};
 use crate::memory::event::{MessageOrigin, ToolCall, ToolResult};
+use crate::memory::guard::Rule;
 use crate::memory::ids::{BatchId, CallId, EventId, PromptId, Timestamp};
 use crate::memory::lifecycle::{ClosedBatch, LifecycleKind};
 use crate::memory::material::BatchSource;
@@ -61,6 +64,10 @@ pub(super) fn apply(scene: &EffectContext<'_>, effect: &Effect) -> Result<(), St
         Effect::AbandonCalls { calls } => abandon_calls(scene, calls),
         Effect::PublishLateCall { event } => {
             scene.tell_call(LooseCall::AfterTurn { event: *event });
+            Ok(())
+        }
+        Effect::PublishCall { call } => {
+            scene.tell_call(LooseCall::Unstored(call.clone()));
             Ok(())
         }
         Effect::SetCallStart { id } => db.run(
@@ -186,6 +193,11 @@ fn close_batch(scene: &EffectContext<'_>, seq: Seq, why: CloseReason) -> Result<
         "SELECT count(*), ifnull(sum(failed), 0) FROM activities WHERE batch = ?1 AND kind = 'tool'",
         [batch],
     )?;
+    let marks: Vec<Vec<u8>> = scene.db.all(
+        "SELECT changed_files FROM activities WHERE batch = ?1 AND changed_files IS NOT NULL",
+        [batch],
+    )?;
+    let changed: HashSet<&[u8]> = marks.iter().flat_map(|marks| marks.chunks(8)).collect();
     let duration_ms = scene.at.since(opened);
     let reason = why.as_str().to_owned();
     scene.say(LifecycleKind::BatchClosed(ClosedBatch {
@@ -195,6 +207,7 @@ fn close_batch(scene: &EffectContext<'_>, seq: Seq, why: CloseReason) -> Result<
         duration_ms,
         tool_call_count,
         failed_call_count,
+        changed_file_count: u32::try_from(changed.len()).unwrap_or(u32::MAX),
     }));
     Ok(())
 }
@@ -202,9 +215,18 @@ fn close_batch(scene: &EffectContext<'_>, seq: Seq, why: CloseReason) -> Result<
 fn begin_call(scene: &EffectContext<'_>, call: &RunningCall) -> Result<(), StoreError> {
     let (kind, text) = call.task.as_ref().map(|task| (&task.kind, &task.text)).unzip();
     scene.db.run(
-        "INSERT OR IGNORE INTO running_calls (session, call_id, subagent, task_kind, task, tool, began_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-        params![scene.session(), call.id.as_str(), call.subagent, kind, text, call.tool, call.began.0],
+        "INSERT OR IGNORE INTO running_calls (session, call_id, subagent, task_kind, task, tool, began_at, refused_by)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        params![
+            scene.session(),
+            call.id.as_str(),
+            call.subagent,
+            kind,
+            text,
+            call.tool,
+            call.began.0,
+            call.refused_by.map(Rule::name)
+        ],
     )
 }
 
@@ -378,11 +400,14 @@ fn insert_activity(
     part_of: Option<EventId>,
 ) -> Result<(), StoreError> {
     let (db, session) = (scene.db, scene.session());
+    let changed_files =
+        Some(scene.changed_files.concat()).filter(|marks| columns.kind == "tool" && !marks.is_empty());
     db.run(
         "INSERT INTO activities (session, batch, event_id, kind, tool_name, tool_use_id, prompt_id,
              subagent, subagent_type,
-                                 failed, duration_ms, input, response, at, part_of, began_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
+                                 failed, duration_ms, input, response, at, part_of, began_at, refused_by,
+                                 changed_files)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
         params![
             session,
             batch,
@@ -399,7 +424,9 @@ fn insert_activity(
             columns.response.map(Packed),
             scene.at.0,
             part_of.map(|event| event.0),
-            activity.began.map(|began| began.0)
+            activity.began.map(|began| began.0),
+            activity.refused_by.map(Rule::name),
+            changed_files
         ],
     )?;
     let row = db.last_insert_rowid();

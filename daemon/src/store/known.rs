@@ -7,6 +7,7 @@ use super::{ProjectInfo, StoreError};
 use crate::memory::context::Extent;
 use crate::memory::event::SubagentTask;
 use crate::memory::file_memory::InjectedSet;
+use crate::memory::guard::Rule;
 use crate::memory::ids::{CallId, EventId, PromptId, SessionKey, SessionRow, Timestamp};
 use crate::memory::material::BatchSource;
 use crate::memory::order::Order;
@@ -90,16 +91,18 @@ struct CallColumns from "running_calls" {
     task: Option<String> = "task",
     tool: Option<String> = "tool",
     began: Timestamp = "began_at",
+    refused_by: Option<String> = "refused_by",
 }
 }
 
-fn running_calls(db: &Connection, session: SessionRow) -> Result<Vec<RunningCall>, StoreError> {
+pub(super) fn running_calls(db: &Connection, session: SessionRow) -> Result<Vec<RunningCall>, StoreError> {
     let sql = format!("{} WHERE session = ?1 ORDER BY call_id", CallColumns::SELECT);
     let calls = db.all::<CallColumns>(&sql, [session])?.into_iter().map(|call| {
         let task =
             call.task_kind.clone().zip(call.task.clone()).map(|(kind, text)| SubagentTask { kind, text });
-        let CallColumns { id, subagent, tool, began, .. } = call;
-        RunningCall { id, subagent, task, tool, began }
+        let CallColumns { id, subagent, tool, began, refused_by, .. } = call;
+        let refused_by = refused_by.as_deref().and_then(Rule::parse);
+        RunningCall { id, subagent, task, tool, began, refused_by }
     });
     Ok(calls.collect())
 }

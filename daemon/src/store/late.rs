@@ -238,7 +238,7 @@ fn hide(scene: &EffectContext<'_>, batch: BatchId) -> Result<(), StoreError> {
         log(db, "compaction", compaction?)?;
     }
     for forget in [
-        "UPDATE activities SET kind = 'private', input = NULL, response = NULL, failed = 0",
+        "UPDATE activities SET kind = 'private', input = NULL, response = NULL, failed = 0, changed_files = NULL",
         "UPDATE subagents SET message = NULL",
         "UPDATE compactions SET summary = NULL",
         "DELETE FROM asides",

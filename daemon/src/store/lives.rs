@@ -11,6 +11,7 @@ use super::effect_context::EffectContext;
 use super::jobs::{self, JobKind};
 use super::operation::{Operation, WriteContext};
 use super::row::{Sql, record};
+use super::spans;
 use crate::memory::event::StartSource;
 use crate::memory::ids::{SessionId, SessionKey, SessionRow, Timestamp};
 use crate::memory::lifecycle::{LifecycleKind, Tally, Totals};
@@ -174,7 +175,11 @@ pub(super) fn end_expired(
         let Some(life) = db.first::<OpenLife>(&sql, [session])? else { continue };
         let (tally, duration_ms) = life.amounts_to(life.heard);
         let totals = totals(db, *session)?;
-        let what = LifecycleKind::SessionEnd { tally, totals, duration_ms, reason: "retention".to_owned() };
+        let reason = "retention".to_owned();
+        if let Some(expired) = spans::expire(db, &life.key, (tally, life.heard, &reason))? {
+            db.publish_expired(expired);
+        }
+        let what = LifecycleKind::SessionEnd { tally, totals, duration_ms, reason };
         db.run("UPDATE sessions SET status = 'completed' WHERE id = ?1", [session])?;
         record(db, *session, life.heard, &what)?;
         db.publish(life.key, now, what);

@@ -137,7 +137,8 @@ pub use sessions::{
     session_count, session_info, session_list, summary_of_session, turns_before,
 };
 pub use spans::{
-    CallTimes, JobTimes, SessionTimes, TurnTimes, job_times, late_call, session_times, turn_at, turn_times,
+    CallTimes, ExpiredLife, JobTimes, SessionTimes, TurnTimes, job_times, late_call, session_times, turn_at,
+    turn_of, turn_times,
 };
 pub use statistics::{ProjectNotes, Statistics, is_empty, notes_of_project, statistics};
 pub use subagents::{SubagentRow, subagents_of_batch, subagents_of_session};

@@ -11,6 +11,7 @@ use std::ops::Deref;
 use rusqlite::{Connection, params};
 
 use super::StoreError;
+use super::spans::ExpiredLife;
 use crate::memory::ids::{SessionKey, Timestamp};
 use crate::memory::lifecycle::{LifecycleEvent, LifecycleKind};
 use crate::memory::session::LooseCall;
@@ -38,16 +39,19 @@ pub struct Changes {
     pub events: Vec<LifecycleEvent>,
     /// To be published before them.
     pub calls: Vec<(SessionKey, LooseCall)>,
+    /// Sessions that went before they had ended. To be published with the calls.
+    pub expired: Vec<ExpiredLife>,
 }
 
 impl Changes {
     fn add(&mut self, later: Self) {
-        let Self { accepted, documents, jobs, events, calls } = later;
+        let Self { accepted, documents, jobs, events, calls, expired } = later;
         self.accepted |= accepted;
         self.documents |= documents;
         self.jobs |= jobs;
         self.events.extend(events);
         self.calls.extend(calls);
+        self.expired.extend(expired);
     }
 }
 
@@ -95,6 +99,11 @@ impl<'a> WriteContext<'a> {
     /// Publishes a call of a session once the operation is committed.
     pub(super) fn publish_call(&self, key: SessionKey, call: LooseCall) {
         self.changes.borrow_mut().calls.push((key, call));
+    }
+
+    /// Publishes what is left to tell of a session once the operation is committed.
+    pub(super) fn publish_expired(&self, life: ExpiredLife) {
+        self.changes.borrow_mut().expired.push(life);
     }
 
     /// Takes back what the operation does, though it succeeds: it was done before.

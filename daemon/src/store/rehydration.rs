@@ -13,6 +13,7 @@ use crate::memory::event::{
     Audience, Capture, HookEvent, HookEventKind, PromptText, StartContext, StartSource, Subagent,
     SubagentTask, ToolCall, ToolResult, ToolStart,
 };
+use crate::memory::guard::Rule;
 use crate::memory::ids::{AgentName, EventId, ProjectKey, PromptId, SessionId, SessionKey, Timestamp};
 use crate::memory::lifecycle::LifecycleKind;
 use crate::memory::material::BatchSource;
@@ -142,6 +143,7 @@ impl Daemon {
                 flags: 0,
                 stored_at: at,
             },
+            changed_files: Vec::new(),
             effects: decision.effects,
         };
         self.last = Some(transaction.clone());
@@ -233,6 +235,7 @@ fn any_event() -> impl Strategy<Value = (HookEventKind, Option<&'static str>)> {
             input: "{}".to_owned(),
             file: None,
             task: gives.then(|| SubagentTask { kind: "explore".to_owned(), text: format!("do {id}") }),
+            refused_by: (!gives).then_some(Rule::Secrets),
         })),
         use_id.clone().prop_map(|id| HookEventKind::Tool(call(id))),
         // One of them ran, perhaps; the other was refused, and no two are.

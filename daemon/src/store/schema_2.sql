@@ -42,3 +42,8 @@ ALTER TABLE sessions ADD COLUMN place TEXT;
 ALTER TABLE running_calls ADD COLUMN tool TEXT;
 ALTER TABLE running_calls ADD COLUMN began_at INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE activities ADD COLUMN began_at INTEGER;
+-- The rule of a guard that has refused the call.
+ALTER TABLE running_calls ADD COLUMN refused_by TEXT;
+ALTER TABLE activities ADD COLUMN refused_by TEXT;
+-- The files that a call has changed, as hashes of eight bytes each.
+ALTER TABLE activities ADD COLUMN changed_files BLOB;

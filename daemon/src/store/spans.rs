@@ -3,11 +3,14 @@
 use rusqlite::{Connection, params};
 
 use super::StoreError;
+use super::known::running_calls;
 use super::row::{Sql, record};
 use crate::memory::ids::{
     AgentName, BatchId, CallId, EventId, JobId, SessionId, SessionKey, SessionRow, Timestamp,
 };
+use crate::memory::lifecycle::Tally;
 use crate::memory::material::BatchSource;
+use crate::memory::session::{RunningCall, Seq};
 
 record! {
 /// A session in its latest life.
@@ -48,6 +51,8 @@ pub struct CallTimes from "activities a" {
     pub failed: bool = "a.failed",
     /// It never ran: the user or a rule refused it.
     pub refused: bool = "a.failed AND a.part_of IS NOT NULL",
+    /// The rule of the guard that refused it.
+    pub refused_by: Option<String> = "a.refused_by",
     /// `None` where that was not reported.
     pub began: Option<Timestamp> = "a.began_at",
     pub ended: Timestamp = "a.at",
@@ -71,6 +76,20 @@ pub struct JobTimes from "jobs j" {
     pub queued: Timestamp = "j.created_at",
     pub ended: Option<Timestamp> = "j.finished_at",
 }
+}
+
+/// What was open of a session that is deleted because it was silent for too long. The store has none of it any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExpiredLife {
+    pub session: SessionTimes,
+    /// The turns that were open, by their prompts' numbers.
+    pub turns: Vec<(u32, TurnTimes, Vec<CallTimes>)>,
+    /// The calls that were running, each with its turn.
+    pub calls: Vec<(Option<BatchId>, RunningCall)>,
+    pub tally: Tally,
+    /// When it was last heard of.
+    pub ended: Timestamp,
+    pub reason: String,
 }
 
 #[cfg(test)]
@@ -130,6 +149,50 @@ pub fn turn_at(
         "SELECT id, source FROM prompt_batches WHERE session = ?1 AND opened_at <= ?2
          ORDER BY opened_at DESC, seq DESC LIMIT 1",
         params![session.row, at],
+    )
+}
+
+/// Closes what is open of a session, and returns it. `None`: there is no such session.
+pub(super) fn expire(
+    db: &Connection,
+    key: &SessionKey,
+    (tally, ended, reason): (Tally, Timestamp, &str),
+) -> Result<Option<ExpiredLife>, StoreError> {
+    let Some(session) = session_times(db, key)? else { return Ok(None) };
+    let closed: Vec<(BatchId, u32)> = db.all(
+        "UPDATE prompt_batches SET status = 'closed', close_reason = 'session_end', closed_at = ?2
+         WHERE session = ?1 AND status <> 'closed' RETURNING id, prompt_number",
+        params![session.row, ended],
+    )?;
+    let mut turns = Vec::new();
+    for (batch, number) in closed {
+        let found = turn_times(db, &session, number)?;
+        turns.extend(
+            found
+                .into_iter()
+                .filter(|(turn, _)| turn.batch == batch)
+                .map(|(turn, calls)| (number, turn, calls)),
+        );
+    }
+    let mut calls = Vec::new();
+    for call in running_calls(db, session.row)? {
+        match turn_at(db, &session, call.began)? {
+            Some((_, BatchSource::Private)) => {}
+            turn => calls.push((turn.map(|(turn, _)| turn), call)),
+        }
+    }
+    Ok(Some(ExpiredLife { session, turns, calls, tally, ended, reason: reason.to_owned() }))
+}
+
+/// The batch of a session, private or not.
+pub fn turn_of(
+    db: &Connection,
+    session: &SessionTimes,
+    seq: Seq,
+) -> Result<Option<(BatchId, BatchSource)>, StoreError> {
+    db.first(
+        "SELECT id, source FROM prompt_batches WHERE session = ?1 AND seq = ?2",
+        params![session.row, seq.0],
     )
 }
 

@@ -25,6 +25,8 @@ pub struct Transaction {
     pub origin: SessionOrigin,
     pub delivery: Delivery,
     pub effects: Vec<Effect>,
+    /// Hashes of the files that the event's call has changed.
+    pub changed_files: Vec<[u8; 8]>,
 }
 
 /// A delivery that could not be parsed.
@@ -125,7 +127,8 @@ fn store_event(db: &WriteContext<'_>, transaction: &Transaction) -> Result<Event
         true => Capture::Imported,
         false => Capture::Hooks,
     };
-    let scene = EffectContext { db, stored, key, event, at, capture, conventions };
+    let changed_files = &transaction.changed_files;
+    let scene = EffectContext { db, stored, key, event, at, capture, conventions, changed_files };
     for effect in &transaction.effects {
         effects::apply(&scene, effect)?;
     }
@@ -150,7 +153,8 @@ impl Operation for IdleEffects {
         // Time brings no prompt and no path.
         let conventions = Conventions::default();
         let capture = capture_of(db, stored.session.0)?;
-        let scene = EffectContext { db, stored, key: &session, event: None, at, capture, conventions };
+        let (key, event, changed_files) = (&session, None, &[][..]);
+        let scene = EffectContext { db, stored, key, event, at, capture, conventions, changed_files };
         effects.iter().try_for_each(|effect| effects::apply(&scene, effect))
     }
 }

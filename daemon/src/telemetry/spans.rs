@@ -13,10 +13,14 @@ use sha2::{Digest, Sha256};
 
 use super::{attribute, nanoseconds, number, text};
 use crate::memory::budget::{Cost, ModelCall};
-use crate::memory::ids::{BatchId, CallId, JobId, SessionKey, Timestamp};
+use crate::memory::guard::Rule;
+use crate::memory::ids::{BatchId, CallId, EventId, JobId, SessionKey, Timestamp};
 use crate::memory::lifecycle::Tally;
-use crate::memory::session::RunningCall;
+use crate::memory::session::{CallEnd, RunningCall, UnstoredCall};
 use crate::store::{CallTimes, JobTimes, SessionTimes, TurnTimes};
+
+/// The rule of the guard that refused a call.
+const GUARD: &str = "recall.guard.rule";
 
 /// A life of a session.
 pub fn session_span(session: &SessionTimes, tally: Tally, ended: Timestamp, reason: &str) -> Span {
@@ -76,7 +80,26 @@ pub fn late_call_span(session: &SessionTimes, turn: BatchId, call: &CallTimes) -
     call_span(&Trace::of(session), turn, call)
 }
 
-/// A call without a result, which ended with its turn or its session. `None` if nothing may be told of it.
+/// A call that has no row.
+pub fn unstored_call_span(session: &SessionTimes, turn: BatchId, call: &UnstoredCall) -> Span {
+    let mut attributes = about_call(&call.tool, call.id.as_ref());
+    attributes.extend(call.duration_ms.map(|ran| number("recall.tool.duration_ms", ran)));
+    attributes.extend(call.subagent.as_ref().map(|name| text("recall.subagent", name)));
+    let (failure, rule) = match call.end {
+        CallEnd::Done => (None, None),
+        CallEnd::Failed => (Some("failed"), None),
+        CallEnd::Refused(rule) => (Some("refused"), rule.map(Rule::name)),
+    };
+    attributes.extend(rule.map(|rule| text(GUARD, rule)));
+    let part = call.id.as_ref().map_or(Part::Reported(call.event), Part::Call);
+    let began = beginning(call.began, call.ended, call.duration_ms);
+    let name = format!("execute_tool {}", call.tool);
+    let span = Trace::of(session).span(part, Some(Part::Turn(turn)), name, began, call.ended);
+    ended_with(Span { attributes, ..span }, failure)
+}
+
+/// A call without a result, which ended with its turn or its session, or at once if a guard has refused it. `None` if
+/// nothing may be told of it.
 pub fn unfinished_call_span(
     session: &SessionTimes,
     turn: Option<BatchId>,
@@ -85,7 +108,12 @@ pub fn unfinished_call_span(
 ) -> Option<Span> {
     let tool = call.tool.as_ref()?;
     let parent = turn.map_or(Part::Life(session.life), Part::Turn);
-    let attributes = about_call(tool, Some(&call.id));
+    let mut attributes = about_call(tool, Some(&call.id));
+    attributes.extend(call.refused_by.map(|rule| text(GUARD, rule.name())));
+    let (ended, end) = match call.refused_by {
+        Some(_) => (call.began, "refused"),
+        None => (ended, "no_result"),
+    };
     let span = Trace::of(session).span(
         Part::Call(&call.id),
         Some(parent),
@@ -93,7 +121,7 @@ pub fn unfinished_call_span(
         call.began,
         ended,
     );
-    Some(ended_with(Span { attributes, ..span }, Some("no_result")))
+    Some(ended_with(Span { attributes, ..span }, Some(end)))
 }
 
 fn about_call(tool: &str, id: Option<&CallId>) -> Vec<KeyValue> {
@@ -107,12 +135,16 @@ fn about_call(tool: &str, id: Option<&CallId>) -> Vec<KeyValue> {
 }
 
 /// A call whose start was not reported began as long before its end as the agent says it ran, if it says so.
+fn beginning(began: Option<Timestamp>, ended: Timestamp, duration_ms: Option<i64>) -> Timestamp {
+    began.unwrap_or(Timestamp(ended.0.saturating_sub(duration_ms.unwrap_or(0).max(0))))
+}
+
 fn call_span(trace: &Trace, turn: BatchId, call: &CallTimes) -> Span {
-    let ran = call.duration_ms.unwrap_or(0).max(0);
-    let began = call.began.unwrap_or(Timestamp(call.ended.0.saturating_sub(ran)));
+    let began = beginning(call.began, call.ended, call.duration_ms);
     let mut attributes = about_call(&call.tool, call.id.as_ref());
     attributes.extend(call.duration_ms.map(|ran| number("recall.tool.duration_ms", ran)));
     attributes.extend(call.subagent.as_ref().map(|name| text("recall.subagent", name)));
+    attributes.extend(call.refused_by.as_ref().map(|rule| text(GUARD, rule)));
     let failure = match (call.failed, call.refused) {
         (false, _) => None,
         (true, true) => Some("refused"),
@@ -195,6 +227,8 @@ enum Part<'a> {
     Call(&'a CallId),
     /// A call without an id of the agent's, by its row.
     Unnamed(i64),
+    /// A call without an id and without a row, by what reported its end.
+    Reported(EventId),
     Job(JobId),
     Model(i64),
 }
@@ -238,6 +272,7 @@ impl Trace {
             Part::Turn(batch) => format!("turn {batch}"),
             Part::Call(call) => format!("call {}", call.as_str()),
             Part::Unnamed(row) => format!("unnamed call {row}"),
+            Part::Reported(event) => format!("call of {event}"),
             Part::Job(job) => format!("job {job}"),
             Part::Model(reservation) => format!("model {reservation}"),
         };
@@ -268,6 +303,7 @@ mod tests {
             subagent: None,
             failed: false,
             refused: false,
+            refused_by: None,
             began: None,
             ended: Timestamp(5_000),
             duration_ms,
@@ -281,6 +317,7 @@ mod tests {
             task: None,
             tool: tool.map(str::to_owned),
             began: Timestamp(3_000),
+            refused_by: None,
         }
     }
 

@@ -45,7 +45,11 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         plans::plan_file(own.iter().map(|folder| folder.join("plans")).collect(), request)
     },
     failures: FORMAT.failures,
-    guards: GuardAnswers { before: None, refusal: Some(answer::refusal), warning: Some(answer::warning) },
+    guards: GuardAnswers {
+        refusal: Some(answer::refusal),
+        warning: Some(answer::warning),
+        ..GuardAnswers::NONE
+    },
     injected_block: Some((REMINDER, "</system-reminder>")),
     conventions: Conventions {
         // Where EnterWorktree makes a session's own.

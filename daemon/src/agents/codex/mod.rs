@@ -16,7 +16,7 @@ use super::format::{Format, Meaning, answer};
 use super::settings::{
     AgentVersion, Content, HookCall, Install, JsonHooks, Part, Place, SKILL, TomlHooks, TomlTable, shell_line,
 };
-use super::{AgentSpec, Cap, EventSpec, GuardAnswers, Host, Unreadable};
+use super::{AgentSpec, Asking, Cap, EventSpec, GuardAnswers, Host, Unreadable};
 use crate::memory::conventions::Conventions;
 use crate::memory::event::{EventName, HookEvent};
 
@@ -39,6 +39,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         before: Some(EventSpec::reported("PreToolUse", EventName::ToolStart)),
         // `ask` makes the whole answer invalid.
         refusal: Some(answer::plain_refusal),
+        asking: Asking::Refuses,
         warning: Some(answer::warning),
     },
     conventions: Conventions {

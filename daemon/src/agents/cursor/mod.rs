@@ -16,7 +16,7 @@ use super::settings::{
     AgentVersion, Content, Groups, Install, JsonHooks, JsonValues, OwnFile, Part, Place, Syntax,
     about_the_memory, shell_line,
 };
-use super::{AgentSpec, Cap, EventSpec, GuardAnswers, HookOutput, Host, Mark, Unreadable};
+use super::{AgentSpec, Asking, Cap, EventSpec, GuardAnswers, HookOutput, Host, Mark, Unreadable};
 use crate::memory::event::{EventName, HookEvent, HookEventKind, StartContext, Subagent};
 
 pub(super) const SPEC: AgentSpec = AgentSpec {
@@ -42,6 +42,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
                 [("permission", decision.name()), ("user_message", reason), ("agent_message", reason)];
             answer::line(fields.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect())
         }),
+        asking: Asking::Asks,
         warning: Some(|text| {
             answer::line([("additional_context".to_owned(), text.into())].into_iter().collect())
         }),

@@ -10,7 +10,7 @@ use super::format::{Format, Meaning, answer};
 use super::settings::{
     AgentVersion, Content, Install, JsonHooks, JsonValues, Part, Place, Syntax, shell_line,
 };
-use super::{AgentSpec, Cap, EventSpec, GuardAnswers, Host, Unreadable};
+use super::{AgentSpec, Asking, Cap, EventSpec, GuardAnswers, Host, Unreadable};
 use crate::memory::event::{EventName, HookEvent};
 
 pub(super) const SPEC: AgentSpec = AgentSpec {
@@ -31,6 +31,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     guards: GuardAnswers {
         before: Some(EventSpec::reported("PreToolUse", EventName::ToolStart)),
         refusal: Some(answer::refusal),
+        asking: Asking::Asks,
         warning: None,
     },
     install: Install {

@@ -159,6 +159,7 @@ impl Format {
             use_id: payload.word(payload::CALL).map(CallId),
             file: self.tools.file(&name, input),
             task: self.tools.task(&name, input),
+            refused_by: None,
             input: input.to_owned(),
             name,
         }

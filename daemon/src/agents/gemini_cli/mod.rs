@@ -17,7 +17,7 @@ use super::json::without_inner;
 use super::settings::{
     AgentVersion, Content, HookCall, Install, JsonHooks, JsonValues, Part, Place, SKILL, Syntax, shell_line,
 };
-use super::{AgentSpec, Cap, EventSpec, GuardAnswers, HookOutput, Host, Unreadable};
+use super::{AgentSpec, Asking, Cap, EventSpec, GuardAnswers, HookOutput, Host, Unreadable};
 use crate::memory::event::{EventName, HookEvent, HookEventKind, PromptText, ToolResult};
 
 pub(super) const SPEC: AgentSpec = AgentSpec {
@@ -39,6 +39,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
             let fields = [("decision", decision.name()), ("reason", reason)];
             answer::line(fields.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect())
         }),
+        asking: Asking::Asks,
         warning: Some(|text| {
             let output = HookOutput { event: EventName::Tool, context: Some(text.to_owned()), notice: None };
             answer::nested("AfterTool", &output)

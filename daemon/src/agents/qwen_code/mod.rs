@@ -17,7 +17,7 @@ use super::gemini_cli::without_whole_files;
 use super::settings::{
     AgentVersion, Content, HookCall, Install, JsonHooks, JsonValues, Part, Place, SKILL, Syntax, shell_line,
 };
-use super::{AgentSpec, Cap, EventSpec, GuardAnswers, Host, Unreadable};
+use super::{AgentSpec, Asking, Cap, EventSpec, GuardAnswers, Host, Unreadable};
 use crate::memory::event::{EventName, HookEvent, HookEventKind, PromptText};
 
 pub(super) const SPEC: AgentSpec = AgentSpec {
@@ -36,6 +36,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     guards: GuardAnswers {
         before: Some(EventSpec::reported("PreToolUse", EventName::ToolStart)),
         refusal: Some(answer::refusal),
+        asking: Asking::Asks,
         warning: Some(answer::warning),
     },
     install: Install {

@@ -12,7 +12,7 @@ use super::format::tools::{Tool, Tools};
 use super::format::{Format, Meaning, answer};
 use super::history::{self, History};
 use super::settings::{AgentVersion, Base, Content, Install, JsonValues, Part, Place, Syntax};
-use super::{AgentSpec, GuardAnswers, HookOutput, Host, Mark, Unreadable};
+use super::{AgentSpec, Asking, GuardAnswers, HookOutput, Host, Mark, Unreadable};
 use crate::memory::event::{EventName, HookEvent};
 
 pub(super) const SPEC: AgentSpec = AgentSpec {
@@ -35,6 +35,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     guards: GuardAnswers {
         before: None,
         refusal: Some(answer::refusal),
+        asking: Asking::Asks,
         warning: Some(|text| {
             let output = HookOutput { event: EventName::Tool, context: Some(text.to_owned()), notice: None };
             answer::nested_and_flat("PostToolUse", &output)

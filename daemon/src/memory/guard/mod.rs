@@ -6,6 +6,7 @@
 mod command;
 mod outside;
 mod patterns;
+pub mod rule;
 
 use globset::GlobSet;
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use self::command::touched;
 pub use self::outside::fetches;
 use self::patterns::{globs, is_environment, is_lock_file};
+pub use self::rule::Rule;
 use super::redaction::{NamedIn, is_secret_file, named_in};
 use super::text::shortened_line;
 
@@ -55,64 +57,6 @@ pub enum Outside {
 pub enum Access {
     Read,
     Write,
-}
-
-/// A rule, named in every reason.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
-    Secrets,
-    Environment,
-    Ssh,
-    Git,
-    LockFiles,
-    Yours,
-    Outside,
-}
-
-impl Rule {
-    pub const ALL: [Self; 7] =
-        [Self::Secrets, Self::Environment, Self::Ssh, Self::Git, Self::LockFiles, Self::Yours, Self::Outside];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Secrets => "secrets",
-            Self::Environment => "environment",
-            Self::Ssh => "ssh",
-            Self::Git => "git",
-            Self::LockFiles => "lock-files",
-            Self::Yours => "yours",
-            Self::Outside => "outside",
-        }
-    }
-
-    /// What it applies to.
-    pub fn covers(self) -> &'static str {
-        match self {
-            Self::Secrets => ".env*, private keys, credential stores: what recall never stores either",
-            Self::Environment => "commands that print the whole environment: env, printenv, export -p",
-            Self::Ssh => "everything in a folder .ssh or .gnupg",
-            Self::Git => "everything in a folder .git",
-            Self::LockFiles => {
-                "files that a package manager writes: Cargo.lock, package-lock.json, go.sum, ..."
-            }
-            Self::Yours => "guards.write_paths, guards.read_paths",
-            Self::Outside => {
-                "web pages, results of MCP tools and documents from elsewhere that read like instructions"
-            }
-        }
-    }
-
-    /// Why, as a clause about the file.
-    fn because(self) -> &'static str {
-        match self {
-            Self::Secrets => "which may hold secrets",
-            Self::Environment => "where keys and passwords of other programs are",
-            Self::Ssh => "which decides about access to other machines",
-            Self::Git => "which belongs to git itself",
-            Self::LockFiles => "which only its package manager should write",
-            Self::Yours | Self::Outside => "which the user's own settings name",
-        }
-    }
 }
 
 /// Whether a call is refused or the user is asked.

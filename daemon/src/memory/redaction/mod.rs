@@ -208,7 +208,7 @@ impl Redactor {
             HookEventKind::Prompt { text: PromptText::WhollyPrivate, source, start } => {
                 HookEventKind::Prompt { text: PromptText::WhollyPrivate, source, start }
             }
-            HookEventKind::ToolStart(ToolStart { name, use_id, input, file, task }) => {
+            HookEventKind::ToolStart(ToolStart { name, use_id, input, file, task, refused_by }) => {
                 let input = input_without_contents(input, &is_secret_file);
                 let input = self.redact_json(&input).into_owned();
                 let task = task.map(|SubagentTask { kind, text }| SubagentTask {
@@ -222,6 +222,7 @@ impl Redactor {
                     input,
                     file: self.owned_option(file),
                     task,
+                    refused_by,
                 })
             }
             HookEventKind::Tool(call) => HookEventKind::Tool(self.redact_call(call)),
@@ -269,9 +270,9 @@ impl Redactor {
             HookEventKind::ToolBatch(calls) => HookEventKind::ToolBatch(
                 calls.into_iter().map(|call| without_contents(call, is_hidden)).collect(),
             ),
-            HookEventKind::ToolStart(ToolStart { name, use_id, input, file, task }) => {
+            HookEventKind::ToolStart(ToolStart { name, use_id, input, file, task, refused_by }) => {
                 let input = input_without_contents(input, is_hidden);
-                HookEventKind::ToolStart(ToolStart { name, use_id, input, file, task })
+                HookEventKind::ToolStart(ToolStart { name, use_id, input, file, task, refused_by })
             }
             HookEventKind::Other { name, detail } if secret_files::is_named(&detail, is_hidden) => {
                 let detail = secret_files::without_contents(&detail, Suspect::ContentFields, is_hidden);

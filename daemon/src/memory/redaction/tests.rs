@@ -901,6 +901,7 @@ fn every_text_of_an_event_is_covered() {
             input: json(),
             file: Some(text()),
             task: Some(SubagentTask { kind: "explore".to_owned(), text: text() }),
+            refused_by: None,
         }),
         HookEventKind::SubagentStop { message: Some(text()) },
         HookEventKind::PostCompact { trigger: "auto".to_owned(), summary: Some(text()) },

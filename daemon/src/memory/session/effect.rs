@@ -2,6 +2,7 @@
 
 use super::{BatchState, Seq, SessionStatus};
 use crate::memory::event::{MessageOrigin, StartSource, Subagent, SubagentTask, ToolCall, ToolResult};
+use crate::memory::guard::Rule;
 use crate::memory::ids::{CallId, EventId, PromptId, Timestamp};
 use crate::memory::lifecycle::Tally;
 use crate::memory::material::BatchSource;
@@ -122,6 +123,10 @@ pub enum Effect {
     /// The call of this event ended after its turn. It is published but not stored here.
     PublishLateCall {
         event: EventId,
+    },
+    /// A call that has no row of its own is over. It is published but not stored here.
+    PublishCall {
+        call: UnstoredCall,
     },
     /// A call's start is known only after its result.
     SetCallStart {
@@ -274,6 +279,7 @@ impl Effect {
             | Self::EndCalls { .. }
             | Self::AbandonCalls { .. }
             | Self::PublishLateCall { .. }
+            | Self::PublishCall { .. }
             | Self::SetCallStart { .. }
             | Self::AddRefused { .. }
             | Self::BeginSubagent { .. }
@@ -306,9 +312,39 @@ pub struct RunningCall {
     pub subagent: Option<String>,
     /// The task that it gives to a subagent. `None` if the turn is private.
     pub task: Option<SubagentTask>,
-    /// The tool's name. `None` if the turn is private or its calls are not recorded.
+    /// The tool's name. `None` if the turn is private.
     pub tool: Option<String>,
     pub began: Timestamp,
+    /// The guard that has refused it. Some agents report nothing more of such a call.
+    pub refused_by: Option<Rule>,
+}
+
+/// A call that is over and has no row: of a tool whose calls are not recorded, or refused by a guard where the agent gives
+/// calls no ids.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnstoredCall {
+    /// What reported its end.
+    pub event: EventId,
+    pub seq: Seq,
+    pub tool: String,
+    pub id: Option<CallId>,
+    /// The type of the subagent that made it.
+    pub subagent: Option<String>,
+    /// `None` if that was not reported.
+    pub began: Option<Timestamp>,
+    pub ended: Timestamp,
+    /// How long it ran, as the agent says.
+    pub duration_ms: Option<i64>,
+    pub end: CallEnd,
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallEnd {
+    Done,
+    Failed,
+    /// It did not run. The rule is known if a guard of recall refused it.
+    Refused(Option<Rule>),
 }
 
 /// What is published of a tool call that the end of its turn does not tell.
@@ -316,6 +352,8 @@ pub struct RunningCall {
 pub enum LooseCall {
     /// Its turn or its session ended at this time, and no result was reported.
     NoResult { call: RunningCall, ended: Timestamp },
+    /// It has no row.
+    Unstored(UnstoredCall),
     /// Its result came after its turn, with this event: a subagent went on in the background.
     AfterTurn { event: EventId },
 }
@@ -370,6 +408,8 @@ pub struct NewActivity {
     pub subagent: Option<Subagent>,
     /// When the call began, if that was reported.
     pub began: Option<Timestamp>,
+    /// The guard that has refused the call.
+    pub refused_by: Option<Rule>,
     pub content: ActivityContent,
 }
 

@@ -28,7 +28,8 @@ use super::order::Order;
 
 pub use early::EarlyCall;
 pub use effect::{
-    ActivityContent, CloseReason, Effect, LooseCall, NewActivity, NewPrompt, Period, RunningCall, Work,
+    ActivityContent, CallEnd, CloseReason, Effect, LooseCall, NewActivity, NewPrompt, Period, RunningCall,
+    UnstoredCall, Work,
 };
 pub use growth::{Growth, Load};
 use transition::Transition;
@@ -269,7 +270,12 @@ impl Session {
     fn closes_by_time(&self, watch: Watch, policy: IdlePolicy) -> bool {
         let silent = self.silent_for(watch);
         self.status != SessionStatus::Completed
-            && (silent >= policy.session_ms || (silent >= policy.batch_ms && self.calls.is_empty()))
+            && (silent >= policy.session_ms || (silent >= policy.batch_ms && !self.is_calling()))
+    }
+
+    /// A call that a guard has refused does not run, even if its agent reports nothing more of it.
+    fn is_calling(&self) -> bool {
+        self.calls.iter().any(|call| call.refused_by.is_none())
     }
 
     fn ends_by_time(&self, watch: Watch, policy: IdlePolicy) -> bool {

@@ -389,6 +389,7 @@ impl Transition<'_> {
             prompt: event.prompt.clone(),
             subagent: event.subagent.clone(),
             began: None,
+            refused_by: None,
             content,
         };
         self.effects.push(Effect::AddActivity { seq: batch.map(|batch| batch.seq), activity });

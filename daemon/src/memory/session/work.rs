@@ -2,8 +2,8 @@
 
 use super::transition::Transition;
 use super::{
-    ActivityContent, Ask, Batch, BatchState, CloseReason, Effect, NewActivity, RunningCall, Seq, Session,
-    SessionStatus,
+    ActivityContent, Ask, Batch, BatchState, CallEnd, CloseReason, Effect, NewActivity, RunningCall, Seq,
+    Session, SessionStatus, UnstoredCall,
 };
 use crate::memory::event::{HookEvent, StartSource, Subagent, ToolCall, ToolResult, ToolStart};
 use crate::memory::ids::CallId;
@@ -44,7 +44,7 @@ impl Transition<'_> {
     }
 
     pub(super) fn call_begins(&mut self, event: &HookEvent, call: &ToolStart) {
-        let Some(id) = call.use_id.clone() else { return };
+        let Some(id) = call.use_id.clone() else { return self.refused_without_id(event, call) };
         if self.is_late() {
             // It may have ended already.
             return self.effects.push(Effect::SetCallStart { id });
@@ -57,9 +57,9 @@ impl Transition<'_> {
         let subagent = event.subagent.as_ref().map(|subagent| subagent.id.clone());
         let is_private = self.is_in_private(event);
         let task = call.task.clone().filter(|_| !is_private);
-        let is_recorded = !is_private && !self.policy.skip_tools.contains(&call.name);
-        let tool = is_recorded.then(|| call.name.clone());
-        let call = RunningCall { id, subagent, task, tool, began: self.capture.at };
+        let tool = (!is_private).then(|| call.name.clone());
+        let refused_by = call.refused_by;
+        let call = RunningCall { id, subagent, task, tool, began: self.capture.at, refused_by };
         if self.session.calls.len() >= MOST_RUNNING {
             // They were reported in the order of their starts; the first waits longest.
             let longest = self.session.calls.iter().min_by_key(|call| call.began).map(|call| call.id.clone());
@@ -67,6 +67,38 @@ impl Transition<'_> {
         }
         self.session.calls.push(call.clone());
         self.effects.push(Effect::BeginCall { call });
+    }
+
+    /// Nothing connects the call with what is reported later, so all of it is published now.
+    fn refused_without_id(&mut self, event: &HookEvent, call: &ToolStart) {
+        let Some(rule) = call.refused_by.filter(|_| !self.is_late() && !self.is_in_private(event)) else {
+            return;
+        };
+        let batches = &self.session.batches;
+        let is_of_turn = |batch: &&Batch| event.prompt.is_some() && batch.prompt == event.prompt;
+        let own = batches.iter().rev().find(is_of_turn);
+        let running = || batches.iter().rev().find(|batch| batch.state == BatchState::Open);
+        let Some(seq) = own.or_else(running).map(|batch| batch.seq) else { return };
+        let call = UnstoredCall {
+            began: Some(self.capture.at),
+            ..self.unstored(event, seq, &call.name, CallEnd::Refused(Some(rule)))
+        };
+        self.effects.push(Effect::PublishCall { call });
+    }
+
+    /// A call that has no row, and is over now.
+    fn unstored(&self, event: &HookEvent, seq: Seq, tool: &str, end: CallEnd) -> UnstoredCall {
+        UnstoredCall {
+            event: self.capture.event,
+            seq,
+            tool: tool.to_owned(),
+            id: None,
+            subagent: event.subagent.as_ref().and_then(|subagent| subagent.kind.clone()),
+            began: None,
+            ended: self.capture.at,
+            duration_ms: None,
+            end,
+        }
     }
 
     /// The file that the main agent is about to open. `None` for subagents, which have separate conversations, and for
@@ -123,6 +155,14 @@ impl Transition<'_> {
         let effect = match (private, skipped) {
             (true, true) => return,
             (false, true) => {
+                let end = if call.is_failed() { CallEnd::Failed } else { CallEnd::Done };
+                let over = UnstoredCall {
+                    id: call.use_id.clone(),
+                    began,
+                    duration_ms: call.duration_ms,
+                    ..self.unstored(event, seq, &call.name, end)
+                };
+                self.effects.push(Effect::PublishCall { call: over });
                 let prompt = event.prompt.clone();
                 Effect::AddAside { seq, event: event_id, prompt, call: call.clone() }
             }
@@ -192,6 +232,7 @@ impl Transition<'_> {
             prompt: event.prompt.clone(),
             subagent: event.subagent.clone(),
             began: None,
+            refused_by: None,
             content,
         }
     }
@@ -211,18 +252,35 @@ impl Transition<'_> {
     pub(super) fn settled_calls(&mut self, event: &HookEvent, calls: &[ToolCall]) {
         let ended =
             self.end_calls(|running| calls.iter().any(|call| call.use_id.as_ref() == Some(&running.id)));
-        let began = |call: &ToolCall| {
-            let running = ended.iter().find(|running| call.use_id.as_ref() == Some(&running.id));
-            running.map(|running| running.began)
+        let running = |call: &ToolCall| {
+            let same = |running: &&RunningCall| call.use_id.as_ref() == Some(&running.id);
+            ended.iter().find(same).map(|running| (running.began, running.refused_by)).unzip()
         };
         let batch = self.batch_of(event.prompt.as_ref()).and_then(|at| self.session.batches.get(at));
         let seq = batch.map(|batch| batch.seq);
         let private = batch.is_some_and(|batch| batch.is_private_in(event.prompt.as_ref()));
         let refused = calls.iter().filter(|call| call.use_id.is_some());
-        let kept = refused.filter(|call| !self.policy.skip_tools.contains(&call.name));
+        let (skipped, kept): (Vec<_>, Vec<_>) =
+            refused.partition(|call| self.policy.skip_tools.contains(&call.name));
         let activities: Vec<_> = kept
-            .map(|call| NewActivity { began: began(call), ..self.activity(event, call, private) })
+            .into_iter()
+            .map(|call| {
+                let (began, refused_by) = running(call);
+                let refused_by = refused_by.flatten();
+                NewActivity { began, refused_by, ..self.activity(event, call, private) }
+            })
             .collect();
+        // Those that ran have ended before.
+        for call in skipped {
+            let (Some(began), refused_by) = running(call) else { continue };
+            let Some(seq) = seq.filter(|_| !private) else { continue };
+            let call = UnstoredCall {
+                id: call.use_id.clone(),
+                began: Some(began),
+                ..self.unstored(event, seq, &call.name, CallEnd::Refused(refused_by.flatten()))
+            };
+            self.effects.push(Effect::PublishCall { call });
+        }
         if !activities.is_empty() {
             self.effects.push(Effect::AddRefused { seq, activities });
         }

@@ -519,6 +519,7 @@ fn asked(number: usize, at: Timestamp, random: &mut Random) -> Transaction {
             Effect::CompressBatch { seq: Seq(1) },
             Effect::Complete { reason: "other".to_owned(), tally: Tally::default() },
         ],
+        changed_files: Vec::new(),
     }
 }
 

@@ -10,6 +10,7 @@ use super::*;
 use crate::memory::event::{
     HookEventKind, PromptText, StartContext, Subagent, SubagentTask, ToolCall, ToolResult, ToolStart,
 };
+use crate::memory::guard::Rule;
 use crate::memory::ids::{CallId, EventId, SessionId};
 use crate::memory::plan::PlanChange;
 
@@ -92,8 +93,21 @@ fn event(line: &str) -> Option<HookEvent> {
                     input: "{}".to_owned(),
                     file,
                     task: None,
+                    refused_by: None,
                 }),
             )
+        }
+        "refused" => {
+            let prompt = id();
+            let call = ToolStart {
+                name: words.next().unwrap().to_owned(),
+                use_id: words.next().map(CallId::from),
+                input: "{}".to_owned(),
+                file: None,
+                task: None,
+                refused_by: Some(Rule::Secrets),
+            };
+            (prompt, HookEventKind::ToolStart(call))
         }
         "settled" => {
             let prompt = id();
@@ -134,7 +148,8 @@ fn event(line: &str) -> Option<HookEvent> {
             let kind = words.next().unwrap().to_owned();
             let task = Some(SubagentTask { kind, text: words.collect::<Vec<_>>().join(" ") });
             let (name, input) = ("Agent".to_owned(), "{}".to_owned());
-            (prompt, HookEventKind::ToolStart(ToolStart { name, use_id, input, file: None, task }))
+            let (file, refused_by) = (None, None);
+            (prompt, HookEventKind::ToolStart(ToolStart { name, use_id, input, file, task, refused_by }))
         }
         "helper" => {
             subagent = Some(Subagent { id: "a1".to_owned(), kind: Some("explore".to_owned()) });
@@ -407,6 +422,30 @@ fn skipped_tools_make_no_activity_but_tell_the_batch() {
     let (_, effects) = play("start; prompt p1 a; tool p1 TodoWrite; stop p1 x");
     assert!(effects.iter().any(|effect| matches!(effect, Effect::AddAside { .. })));
     assert!(!effects.iter().any(|effect| matches!(effect, Effect::AddActivity { .. })));
+}
+
+#[test]
+fn a_call_that_a_guard_refused_is_told_once_and_holds_no_turn_open() {
+    let told = |story: &str| -> Vec<(String, CallEnd)> {
+        let calls = play(story).1.into_iter().flat_map(|effect| match effect {
+            Effect::PublishCall { call } => vec![(call.tool, call.end)],
+            Effect::AbandonCalls { calls } => {
+                let end =
+                    |rule: Option<Rule>| rule.map_or(CallEnd::Failed, |rule| CallEnd::Refused(Some(rule)));
+                calls.into_iter().map(|call| (call.tool.unwrap(), end(call.refused_by))).collect()
+            }
+            _ => Vec::new(),
+        });
+        calls.collect()
+    };
+    let refused = |tool: &str| vec![(tool.to_owned(), CallEnd::Refused(Some(Rule::Secrets)))];
+    assert_eq!(told("start; prompt p1 a; refused p1 Bash; stop p1 x"), refused("Bash"));
+    assert_eq!(told("start; prompt p1 a; refused p1 Bash c1; stop p1 x"), refused("Bash"));
+    assert_eq!(told("start; prompt p1 a; refused p1 Bash c1; settled p1 c1; stop p1 x"), []);
+    // The answer came too late for the agent, so the call ran.
+    assert_eq!(told("start; prompt p1 a; refused p1 Bash c1; tool p1 Bash c1; stop p1 x"), []);
+    assert_eq!(told("start; private p1; refused p1 Bash; stop p1 x"), []);
+    check("start; prompt p1 a; refused p1 Bash c1; wait 301", "1 closed(idle) user []");
 }
 
 #[test]

@@ -630,7 +630,10 @@ mod tests {
         );
         problem("[[subscribe]]\nevents = []\ncommand = []\n", "subscribe.command is empty");
         problem("[[subscribe]]\nevents = ['session_end']\ncommand = 'x'\n", "line 3");
-        problem("[redaction]\nextra = ['ok', '(']\n", "redaction.extra: `(` is no usable pattern");
+        problem(
+            "[redaction]\nextra = ['ok', '(']\n",
+            "redaction.extra: `(` is no usable pattern: unclosed group",
+        );
         problem("[capture]\nexclude = ['[']\n", "capture.exclude: ");
         problem("[redaction]\nallow = ['.*']\n", "redaction.allow: `.*` matches everything");
     }
@@ -640,7 +643,10 @@ mod tests {
         use crate::memory::guard::Severity;
         problem("[guards]\nreads = 'maybe'\n", "line 2");
         problem("[guards]\nallow = ['[']\n", "guards.allow: ");
-        problem("[[hint]]\npattern = '('\ntext = 'x'\n", "hint.pattern: `(` is no usable pattern");
+        problem(
+            "[[hint]]\npattern = '('\ntext = 'x'\n",
+            "hint.pattern: `(` is no usable pattern: unclosed group",
+        );
         problem("[[hint]]\npattern = 'x'\n", "missing field `text`");
         assert_eq!(Config::default().guards, GuardPolicy::default());
         let home = tempfile::tempdir().unwrap();

@@ -3,6 +3,7 @@
 use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
 
+use super::text::pattern_fault;
 use super::tokens::estimate;
 
 /// The limit of hints. Nobody writes more.
@@ -74,10 +75,18 @@ fn compile(Hint { pattern, text }: &Hint) -> Result<Regex, String> {
     if text.trim().is_empty() {
         return Err("hint.text is empty".to_owned());
     }
+    let unusable = |error: &regex::Error| {
+        format!("hint.pattern: `{pattern}` is no usable pattern: {}", pattern_fault(error))
+    };
+    // By itself too: the parentheses below would close one of its own.
+    let limited = |pattern: &str| {
+        let mut built = RegexBuilder::new(pattern);
+        built.case_insensitive(true).size_limit(MOST_PATTERN).build().map_err(|error| unusable(&error))
+    };
+    limited(pattern.trim())?;
     // `\b` would not find words such as `c++`.
     let anchored = format!(r"(?:^|[^\w]){}(?:$|[^\w])", format_args!("(?:{})", pattern.trim()));
-    let built = RegexBuilder::new(&anchored).case_insensitive(true).size_limit(MOST_PATTERN).build();
-    let regex = built.map_err(|_| format!("hint.pattern: `{pattern}` is no usable pattern"))?;
+    let regex = limited(&anchored)?;
     if regex.is_match("") {
         return Err(format!("hint.pattern: `{pattern}` matches everything"));
     }
@@ -135,7 +144,8 @@ mod tests {
         for (pattern, text, expected) in [
             (" ", "x", "hint.pattern is empty"),
             ("tdd", " ", "hint.text is empty"),
-            ("(", "x", "hint.pattern: `(` is no usable pattern"),
+            ("(", "x", "hint.pattern: `(` is no usable pattern: unclosed group"),
+            ("a)(b", "x", "hint.pattern: `a)(b` is no usable pattern: unopened group"),
             (".*", "x", "hint.pattern: `.*` matches everything"),
         ] {
             assert_eq!(hints(&[(pattern, text)]).unwrap_err(), expected);

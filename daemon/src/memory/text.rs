@@ -19,3 +19,10 @@ pub fn shortened(text: &str, most: usize) -> String {
 pub fn shortened_line(text: &str, most: usize) -> String {
     shortened(&one_line(text), most)
 }
+
+/// What is wrong with a regular expression, in a line. The library shows the pattern again, in several.
+pub fn pattern_fault(error: &regex::Error) -> String {
+    let words = error.to_string();
+    let last = words.lines().last().unwrap_or_default();
+    last.strip_prefix("error: ").unwrap_or(last).trim_end_matches('.').to_owned()
+}

@@ -51,6 +51,7 @@ use super::event::{
 use super::ids::{CallId, PromptId, SessionId};
 use super::plan::PlanChange;
 use super::task_list::{Task, TaskChange};
+use super::text::pattern_fault;
 
 /// The user's redaction settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,13 +74,8 @@ pub enum RedactionMode {
 /// Why a policy is invalid. The keys are those of the configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum RedactionError {
-    #[error("redaction.{key}: `{pattern}` is no usable pattern: {source}")]
-    Pattern {
-        key: &'static str,
-        pattern: String,
-        #[source]
-        source: regex::Error,
-    },
+    #[error("redaction.{key}: `{pattern}` is no usable pattern: {fault}")]
+    Pattern { key: &'static str, pattern: String, fault: String },
     #[error("redaction.{key}: `{pattern}` matches everything")]
     MatchesEverything { key: &'static str, pattern: String },
     #[error("the automaton of redaction cannot be built: {0}")]
@@ -443,7 +439,9 @@ fn compile(key: &'static str, patterns: &[String]) -> Result<Vec<Regex>, Redacti
                 Err(RedactionError::MatchesEverything { key, pattern: pattern.clone() })
             }
             Ok(regex) => Ok(regex),
-            Err(source) => Err(RedactionError::Pattern { key, pattern: pattern.clone(), source }),
+            Err(error) => {
+                Err(RedactionError::Pattern { key, pattern: pattern.clone(), fault: pattern_fault(&error) })
+            }
         }
     };
     patterns.iter().map(compile).collect()

@@ -307,6 +307,69 @@ fn a_raw_hook_is_taken_and_private_text_is_not() {
     }
 }
 
+#[test]
+fn a_prompt_that_is_not_kept_says_so() {
+    let (stage, gateway) = open();
+    let init = |id: &str, prompt: &str| {
+        let body = json!({"session_id": id, "cwd": stage.project(), "prompt": prompt});
+        let answer = gateway.post("/api/sessions/init", &body);
+        (answer["sessionDbId"].clone(), answer["skipped"].clone(), answer["reason"].clone())
+    };
+    assert_eq!(init("shop-1", "Paint it red"), (json!(1), json!(false), Value::Null));
+    assert_eq!(init("shop-1", "<private>Paint it</private>"), (json!(1), json!(true), json!("private")));
+    assert_eq!(stage.recall(["pause", "--for", "1h"]).code(), 0);
+    assert_eq!(
+        init("shop", "Paint it red"),
+        (Value::Null, json!(true), Value::Null),
+        "not the number of another"
+    );
+}
+
+fn configure(stage: &Stage, text: &str) {
+    std::fs::write(stage.home().join("config.toml"), text).unwrap();
+    stage.flush();
+}
+
+#[test]
+fn a_change_of_its_settings_lets_go_of_everybody() {
+    let (stage, gateway) = open();
+    let port = gateway.address.rsplit(':').next().unwrap();
+    let mut live = listen(&gateway, None);
+    assert_eq!(event(&mut live).unwrap().1, "connected");
+    let status = || stage.json(["ctl", "status"])["gateway"].clone();
+    assert_eq!(status(), json!({"url": format!("http://{}", gateway.address), "failure": null}));
+    configure(&stage, "[gateway]\nenabled = false\n");
+    while event(&mut live).is_some() {}
+    assert!(TcpStream::connect(&gateway.address).is_err(), "nobody listens");
+    assert_eq!(status(), json!({"url": null, "failure": null}));
+    // Each change closes it and opens it at the same port.
+    for origin in ["https://a.example", "https://b.example", "https://c.example"] {
+        configure(&stage, &format!("[gateway]\nenabled = true\nport = {port}\norigins = ['{origin}']\n"));
+        let anew = Gateway::of(&stage);
+        assert_eq!(anew.address, gateway.address);
+        anew.get("/api/status");
+        let old = anew.request("GET", "/api/status", &[("Authorization", &gateway.bearer())], "");
+        assert_eq!(old.status, 401, "the token from before counts no longer");
+    }
+}
+
+#[test]
+fn a_port_that_is_taken_is_named() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let stage = Stage::new().config(&format!("[gateway]\nenabled = true\nport = {port}\n")).daemon();
+    let failure = format!("The gateway cannot listen on port {port}: ");
+    let said = stage.recall(["status"]).stdout;
+    assert!(said.contains(&format!("gateway      closed: {failure}")), "{said}");
+    let doctor = stage.recall(["doctor"]);
+    assert!(doctor.stdout.contains(&format!("bad   the gateway is closed: {failure}")), "{doctor:?}");
+    let asked = stage.recall(["ui", "--web"]);
+    assert!(asked.code() != 0 && asked.stderr.contains("gateway.port"), "{asked:?}");
+    drop(taken);
+    assert_eq!(stage.recall(["ui", "--web"]).code(), 0);
+    assert_eq!(stage.json(["ctl", "status"])["gateway"]["failure"], Value::Null);
+}
+
 /// The next event of a stream: its id, name and data.
 fn event(lines: &mut impl BufRead) -> Option<(String, String, Value)> {
     let (mut id, mut name, mut data) = (String::new(), String::new(), Value::Null);

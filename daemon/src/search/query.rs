@@ -177,7 +177,7 @@ impl Mistake {
             (None, Slip::Value(Values::Names(names))) => format!("Known: {}. ", names.join(", ")),
             (None, Slip::Value(Values::Times) | Slip::Key) => String::new(),
         };
-        format!("{instead}To look for the text itself, quote it: '\"{}\"'.", self.typed)
+        format!("{instead}To look for the text itself, quote it: '\"{}\"'.", self.typed.replace('"', ""))
     }
 }
 

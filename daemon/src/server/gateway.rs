@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::Mutex;
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 
 use super::http::keys::Keys;
-use crate::app::answers::status::GatewayAnswer;
+use crate::app::answers::status::{GatewayAnswer, GatewayState};
 
 /// Why the gateway does not open.
 #[derive(Debug, thiserror::Error)]
@@ -20,7 +20,14 @@ pub enum GatewayError {
 
 /// The gateway of a daemon, open or not. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Gateway(Arc<Mutex<Option<OpenGateway>>>);
+pub struct Gateway(Arc<Mutex<Place>>);
+
+#[derive(Default)]
+struct Place {
+    open: Option<OpenGateway>,
+    /// Why it did not open when it was last tried.
+    failure: Option<String>,
+}
 
 /// An open gateway.
 pub struct OpenGateway {
@@ -28,6 +35,8 @@ pub struct OpenGateway {
     pub keys: Arc<Keys>,
     pub note: PathBuf,
     pub accepting: JoinHandle<()>,
+    /// Ends those who listen to events.
+    pub live: AbortHandle,
 }
 
 impl Gateway {
@@ -37,20 +46,49 @@ impl Gateway {
         start: impl Future<Output = Result<OpenGateway, GatewayError>>,
     ) -> Result<GatewayAnswer, GatewayError> {
         let mut place = self.0.lock().await;
-        let open = match place.take() {
+        let open = match place.open.take() {
             Some(open) => open,
-            None => start.await?,
+            None => start.await.inspect_err(|error| place.failure = Some(whole(error)))?,
         };
-        let open = place.insert(open);
+        place.failure = None;
+        let open = place.open.insert(open);
         let link = format!("{}/open/{}", open.url, open.keys.new_link());
         Ok(GatewayAnswer { url: open.url.clone(), link })
     }
 
-    /// Accepts nobody any more. Who listens to events is told of the end by the bus.
+    /// Whether it is open, and why not if it should be.
+    pub async fn state(&self) -> GatewayState {
+        let place = self.0.lock().await;
+        GatewayState { url: place.open.as_ref().map(|open| open.url.clone()), failure: place.failure.clone() }
+    }
+
+    /// Closes it. Who listens to events gets what has happened until now, and no more. Its port is free afterwards.
     pub async fn close(&self) {
-        if let Some(open) = self.0.lock().await.take() {
-            open.accepting.abort();
-            let _ = std::fs::remove_file(&open.note);
+        let mut place = self.0.lock().await;
+        place.failure = None;
+        if let Some(open) = place.open.take() {
+            open.live.abort();
+            stop_accepting(open).await;
         }
     }
+
+    /// Accepts nobody any more, because the daemon stops. Who listens to events is told of the end by the bus.
+    pub async fn stop(&self) {
+        if let Some(open) = self.0.lock().await.open.take() {
+            stop_accepting(open).await;
+        }
+    }
+}
+
+/// Returns once the listener is closed.
+async fn stop_accepting(open: OpenGateway) {
+    open.accepting.abort();
+    let _ = open.accepting.await;
+    let _ = std::fs::remove_file(&open.note);
+}
+
+/// With its cause.
+fn whole(error: &GatewayError) -> String {
+    let cause = std::error::Error::source(error);
+    cause.map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
 }

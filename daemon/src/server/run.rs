@@ -178,7 +178,7 @@ pub async fn run_with(
     measuring.abort();
     following.abort();
     gate.close();
-    gateway.close().await;
+    gateway.stop().await;
     if outcome.is_ok() {
         // Every permit back means that every event is acknowledged.
         let _ = tokio::time::timeout(DRAIN_WITHIN, permits.acquire_many(all_permits)).await;

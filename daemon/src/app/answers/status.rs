@@ -67,6 +67,8 @@ pub struct StatusAnswer {
     pub subscribe: SubscriberCounters,
     #[serde(default)]
     pub telemetry: TelemetryCounters,
+    #[serde(default)]
+    pub gateway: GatewayState,
     pub bytes: ByteCounts,
     pub rss_bytes: u64,
     #[serde(default)]
@@ -176,6 +178,15 @@ pub struct PingAnswer {
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct StopAnswer {
     pub stopping: bool,
+}
+
+/// Whether the gateway is open.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GatewayState {
+    /// Null: it is closed.
+    pub url: Option<String>,
+    /// Why it is closed, though it was to open.
+    pub failure: Option<String>,
 }
 
 /// `ui --web`: where the gateway listens, and a link that lets one browser in, once.

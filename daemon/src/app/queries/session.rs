@@ -66,9 +66,13 @@ pub fn one_session(db: &Connection, id: &str) -> Result<SessionInfo, Refused> {
     }
 }
 
-/// The store's number of a session, and how many prompts it has.
+/// The store's number of the session of this very id, and how many prompts it has.
 pub fn session_number(lookup: &ContextLookup, id: &str) -> Answer<(i64, u32)> {
-    read(lookup, |db| one_session(db, id).map(|info| (info.row.0, info.prompts)))
+    read(lookup, |db| {
+        let found = store::find_sessions(db, id)?.into_iter().find(|info| info.id.as_str() == id);
+        let unknown = || Refused::new(ErrorKind::NotFound, format!("There is no session {id:?}"), "");
+        found.map(|info| (info.row.0, info.prompts)).ok_or_else(unknown)
+    })
 }
 
 /// The agent's id of the session with this number.

@@ -8,8 +8,8 @@ use recall_protocol::query::Status;
 use super::pause::sentence;
 use crate::app::answers::metrics::exposition;
 use crate::app::answers::status::{
-    CompressionState, ConfigAnswer, EmbeddingState, LatencyAnswer, QuantilesAnswer, StatusAnswer,
-    SubscriberCounters, TelemetryCounters,
+    CompressionState, ConfigAnswer, EmbeddingState, GatewayState, LatencyAnswer, QuantilesAnswer,
+    StatusAnswer, SubscriberCounters, TelemetryCounters,
 };
 use crate::cli::client::{Client, Start};
 use crate::cli::terminal::{self, BOLD, ERROR, GOOD, WARNING, bytes, counted};
@@ -110,6 +110,7 @@ fn tell(out: &mut dyn Write, status: &StatusAnswer) -> std::io::Result<()> {
     embedding(out, &status.embedding)?;
     subscriptions(out, &status.subscribe)?;
     telemetry(out, &status.telemetry)?;
+    gateway(out, &status.gateway)?;
     latency(out, &status.latency)?;
     for repair in &status.healed {
         writeln!(out, "  {WARNING}repaired     {}{WARNING:#}", terminal::repair(repair))?;
@@ -210,6 +211,17 @@ fn subscriptions(out: &mut dyn Write, subscribe: &SubscriberCounters) -> std::io
         )?;
     }
     Ok(())
+}
+
+/// Where the gateway listens, or why it does not.
+fn gateway(out: &mut dyn Write, gateway: &GatewayState) -> std::io::Result<()> {
+    match gateway {
+        GatewayState { url: Some(url), .. } => writeln!(out, "  gateway      {url}"),
+        GatewayState { failure: Some(failure), .. } => {
+            writeln!(out, "  {WARNING}gateway      closed: {failure}{WARNING:#}")
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What was sent to a collector, if one is configured.

@@ -75,6 +75,12 @@ fn trouble(area: &mut Area<'_>, status: &StatusAnswer) {
     }
     embedding(area, &status.embedding);
     subscriptions(area, &status.subscribe);
+    if let Some(failure) = &status.gateway.failure {
+        area.bad(
+            format!("the gateway is closed: {failure}"),
+            "Choose another `gateway.port`, or 0 for any free one, with `recall config edit`.",
+        );
+    }
 }
 
 /// The sentence model, if one is configured.

@@ -62,6 +62,11 @@ bodies! {
         prompt: String,
         /// The turn, if the agent has a name for it.
         prompt_id: Option<String>,
+        /// Not needed: the folder tells it.
+        project: Option<String>,
+        /// Not needed: recall counts.
+        #[schemars(rename = "promptNumber")]
+        prompt_number: Option<u32>,
     }
     ToolBody ToolBodyOfKnown {
         cwd: Option<String>,
@@ -74,10 +79,13 @@ bodies! {
     AnswerBody AnswerBodyOfKnown {
         cwd: Option<String>,
         last_assistant_message: Option<String>,
+        /// Not needed: the prompt is known.
+        last_user_message: Option<String>,
         prompt_id: Option<String>,
     }
     EndBody EndBodyOfKnown {
         cwd: Option<String>,
+        /// `exit`, `clear`, `logout`, `prompt_input_exit`, `other` or the agent's own.
         reason: Option<String>,
     }
 }
@@ -119,8 +127,10 @@ pub(super) struct PromptAnswer {
     /// Names the session in `/sessions/N/...`; null if it is skipped.
     session_db_id: Option<i64>,
     prompt_number: u32,
-    /// Nothing is stored: the project is excluded, or recall is paused.
+    /// Nothing of the prompt is stored: it is private throughout, its project is excluded, or recall is paused.
     skipped: bool,
+    /// `private`, where that is why it is skipped.
+    reason: Option<&'static str>,
     /// What goes with the prompt; empty: nothing.
     context: String,
 }
@@ -202,6 +212,7 @@ pub(super) async fn taken(
         return Err(Refusal::invalid(format!("{name} is missing")));
     }
     let payload = Value::Object(payload).to_string();
+    let is_private = is_wholly_private(&json_scan::clean(payload.as_bytes()), "prompt");
     let stdout = deliver(AGENT, "", payload.as_bytes(), cwd.unwrap_or_default(), gateway).await?;
     let answer: Value = serde_json::from_slice(&stdout).unwrap_or_default();
     let context = answer["hookSpecificOutput"]["additionalContext"].as_str().unwrap_or_default().to_owned();
@@ -216,8 +227,9 @@ pub(super) async fn taken(
                 // An excluded project, or a pause: nothing is stored.
                 Err(_) => (None, 0),
             };
-            let skipped = session_db_id.is_none();
-            typed(&PromptAnswer { session_db_id, prompt_number, skipped, context })
+            let reason = is_private.then_some("private");
+            let skipped = session_db_id.is_none() || is_private;
+            typed(&PromptAnswer { session_db_id, prompt_number, skipped, reason, context })
         }
         _ => typed(&Accepted { status: "queued" }),
     }

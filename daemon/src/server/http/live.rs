@@ -9,6 +9,7 @@ use hyper::body::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::answer::{Refusal, unanswered};
@@ -45,13 +46,14 @@ pub(super) struct LiveEvents {
 }
 
 impl LiveEvents {
-    pub(super) fn of(bus: &Bus, readers: Readers) -> Self {
+    /// With what ends it: readers then get what has happened until now, and no more.
+    pub(super) fn of(bus: &Bus, readers: Readers) -> (Self, AbortHandle) {
         let kept = Arc::<Mutex<VecDeque<(u64, Bytes)>>>::default();
         let (tell, last) = watch::channel(0);
         let epoch = clock::now().0;
         let mut events = bus.listen();
         let log = Arc::clone(&kept);
-        tokio::spawn(async move {
+        let telling = tokio::spawn(async move {
             let mut number = 0;
             let mut push = |name: &str, data: Value| {
                 number += 1;
@@ -100,7 +102,7 @@ impl LiveEvents {
                 }
             }
         });
-        Self { epoch, kept, last, places: Arc::new(Semaphore::new(READERS)) }
+        (Self { epoch, kept, last, places: Arc::new(Semaphore::new(READERS)) }, telling.abort_handle())
     }
 
     /// Events after `last_id`, or from now on.

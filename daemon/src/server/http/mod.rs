@@ -59,10 +59,12 @@ async fn start(context: &ConnectionContext) -> Result<OpenGateway, GatewayError>
     let note = context.home.gateway_note();
     write_note(&note, &json!({"url": url, "token": token}).to_string())
         .map_err(|error| GatewayError::Note(note.clone(), error))?;
-    let live = LiveEvents::of(&context.services.bus, context.services.context_lookup.readers.clone());
-    let gateway = GatewayContext { context: context.clone(), keys: Arc::clone(&keys), port, live };
+    let (events, live) =
+        LiveEvents::of(&context.services.bus, context.services.context_lookup.readers.clone());
+    let gateway = GatewayContext { context: context.clone(), keys: Arc::clone(&keys), port, live: events };
     tracing::info!(url, "the gateway is open");
     Ok(OpenGateway {
+        live,
         url,
         keys,
         note,

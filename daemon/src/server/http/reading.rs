@@ -16,6 +16,9 @@ use crate::app::clock;
 
 type Reading = Result<Query, Refusal>;
 
+/// A file, the documented name first.
+const FILE: &[&str] = &["filePath", "file", "path"];
+
 /// Results of a listing at the most.
 const MOST: u32 = 1_000;
 
@@ -56,7 +59,7 @@ pub(super) fn prompts(call: &Call) -> Reading {
 }
 
 pub(super) fn by_file(call: &Call) -> Reading {
-    call.needed(&["file", "filePath", "path"])?;
+    call.needed(FILE)?;
     search_with(call, " kind:observation")
 }
 
@@ -81,7 +84,7 @@ fn search_with(call: &Call, kind: &str) -> Reading {
         text.push_str(&format!(" \"{}\"", concept.replace('"', " ")));
     }
     text.push_str(kind);
-    for (key, names) in [("type", ["type", "obs_type"].as_slice()), ("file", &["file", "filePath", "path"])] {
+    for (key, names) in [("type", ["type", "obs_type"].as_slice()), ("file", FILE)] {
         if let Some(value) = call.text(names) {
             text.push_str(&format!(" {key}:\"{}\"", value.replace('"', "")));
         }

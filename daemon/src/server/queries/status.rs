@@ -13,7 +13,7 @@ use crate::actors::services::Services;
 use crate::actors::subscriber::SubscriberMessage;
 use crate::actors::telemetry::TelemetryMessage;
 use crate::app::answers::status::{
-    ByteCounts, CompressionState, ConfigAnswer, EmbeddingState, EventCounts, GuardCounts,
+    ByteCounts, CompressionState, ConfigAnswer, EmbeddingState, EventCounts, GatewayState, GuardCounts,
     IndexState as IndexAnswer, JobCounts, LatencyAnswer, PauseAnswer, SessionCounts, StatusAnswer,
     TroubleAnswer, dollars,
 };
@@ -50,7 +50,8 @@ pub(in crate::server) async fn status(connection: &ConnectionContext) -> Answer<
             .unwrap_or_default(),
     };
     let connection = connection.clone();
-    blocking(move || put_together(&connection, observed)).await
+    let gateway = connection.gateway.state().await;
+    blocking(move || put_together(&connection, observed, gateway)).await
 }
 
 /// What actors say of themselves; nothing where one is being restarted.
@@ -61,7 +62,11 @@ struct Observed {
     telemetry: TelemetryCounters,
 }
 
-fn put_together(connection: &ConnectionContext, observed: Observed) -> Answer<StatusAnswer> {
+fn put_together(
+    connection: &ConnectionContext,
+    observed: Observed,
+    gateway: GatewayState,
+) -> Answer<StatusAnswer> {
     let (services, paths) = (&connection.services, &connection.home);
     let Observed { compression, index, subscribe, telemetry } = observed;
     let today = clock::day_of(clock::now());
@@ -104,6 +109,7 @@ fn put_together(connection: &ConnectionContext, observed: Observed) -> Answer<St
         embedding: embedding_state(services)?,
         subscribe,
         telemetry,
+        gateway,
         bytes: ByteCounts {
             database: database_bytes(&paths.database()),
             index: folder_bytes(&paths.index_dir()),

@@ -353,6 +353,66 @@ fn a_command_that_does_not_stay_is_started_again_with_what_it_did_not_take() {
     assert!(found.contains("subscribed commands failed"), "{found}");
 }
 
+#[test]
+fn a_command_that_does_not_read_holds_nobody_up_and_is_told_how_much_it_missed() {
+    /// More than the queue and the pipe take.
+    const PROMPTS: usize = 2_500;
+    let stage = Stage::new();
+    let told = fifo(&stage, "told");
+    let script = "exec 3>\"$HOME/told\"; while ! [ -e \"$HOME/go\" ]; do sleep 0.05; done; exec cat >&3";
+    let mut stage = stage.config(&stream("'message_received'", script)).daemon();
+    let prompt = |number: usize| {
+        stage.delivery(&stage.event("one", "UserPromptSubmit", json!({"prompt": format!("Step {number}")})))
+    };
+    let prompts: Vec<_> = (0..PROMPTS).map(prompt).collect();
+    stage.deliver(&prompts);
+    let counts = until(&stage, |counts| counts["dropped"].as_u64() > Some(0));
+    assert_eq!((&counts["runs"], &counts["failures"]), (&json!(1), &json!(0)), "{counts}");
+    let found = stage.recall(["doctor"]).stdout;
+    assert!(found.contains("a subscribed command is too slow"), "{found}");
+    std::fs::write(stage.user_home().join("go"), "").unwrap();
+    let last = prompt(PROMPTS);
+    // What is queued is read first, or there is no place for what comes.
+    stage.deliver([&last]);
+    stage.stop_daemon();
+    let lines: Vec<Value> =
+        told.join().unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let numbers =
+        lines.iter().filter_map(|line| line["content"].as_str()?.strip_prefix("Step ")?.parse().ok());
+    let numbers: Vec<usize> = numbers.collect();
+    assert!(numbers.len() < PROMPTS && numbers.is_sorted(), "in order, and not all: {}", numbers.len());
+    for (at, line) in lines.iter().enumerate().filter(|(_, line)| line["event"] == "lagged") {
+        let (before, after) = (&lines[at - 1]["content"], &lines[at + 1]["content"]);
+        assert!(line["lagged"].as_u64() > Some(0) && before != after, "{line}");
+    }
+}
+
+#[test]
+fn the_log_has_a_line_for_each_change_of_a_life() {
+    let mut stage = Stage::new().daemon();
+    let say = |stage: &Stage, name: &str, fields: Value| stage.hook(&stage.event("shop-1", name, fields));
+    say(&stage, "SessionStart", json!({"source": "startup"}));
+    say(&stage, "UserPromptSubmit", json!({"prompt": "Why is the heron blue?"}));
+    say(&stage, "PreCompact", json!({"trigger": "auto"}));
+    say(&stage, "PostCompact", json!({"trigger": "auto", "compact_summary": "The heron is blue."}));
+    stage.stop_daemon();
+    stage.start_daemon();
+    say(&stage, "UserPromptSubmit", json!({"prompt": "And the heron's beak?"}));
+    say(&stage, "SessionEnd", json!({"reason": "logout"}));
+    stage.flush();
+    let log = stage.log();
+    for expected in [
+        "session started agent=\"claude-code\" session=\"shop-1\" life=1 source=\"startup\"",
+        "conversation compacted agent=\"claude-code\" session=\"shop-1\" compactions=1",
+        "session suspended agent=\"claude-code\" session=\"shop-1\" reason=\"daemon_stop\"",
+        "session resumed agent=\"claude-code\" session=\"shop-1\" suspended_for_ms=",
+        "session ended agent=\"claude-code\" session=\"shop-1\" reason=\"logout\" duration_ms=",
+    ] {
+        assert_eq!(log.matches(expected).count(), 1, "{expected}: {log}");
+    }
+    assert!(!log.contains("heron"), "{log}");
+}
+
 /// The log names what happened and how long it took, and nothing that anybody said.
 #[test]
 fn each_event_and_query_can_be_followed_in_the_log_and_status_says_how_long_they_take() {

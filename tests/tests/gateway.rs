@@ -308,6 +308,21 @@ fn a_raw_hook_is_taken_and_private_text_is_not() {
 }
 
 #[test]
+fn the_first_session_tells_the_user_once_what_recall_is() {
+    let (stage, gateway) = open();
+    std::fs::write(stage.home().join("state/welcome"), "").unwrap();
+    let start = |id: &str| {
+        let body = json!({"session_id": id, "cwd": stage.project(), "source": "startup", "model": "m"});
+        let answer = gateway.post("/api/context/inject", &body);
+        assert_eq!(answer["context"], "", "an empty project says nothing to the agent");
+        answer["notice"].as_str().unwrap().to_owned()
+    };
+    let told = start("first");
+    assert!(told.contains("recall ui") && told.contains("recall pause"), "{told}");
+    assert_eq!(start("second"), "");
+}
+
+#[test]
 fn a_prompt_that_is_not_kept_says_so() {
     let (stage, gateway) = open();
     let init = |id: &str, prompt: &str| {

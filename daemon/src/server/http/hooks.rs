@@ -119,6 +119,8 @@ pub(super) struct StartAnswer {
     status: &'static str,
     /// What the session is given; empty: nothing.
     context: String,
+    /// A line for the user; empty: none.
+    notice: String,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -216,8 +218,9 @@ pub(super) async fn taken(
     let stdout = deliver(AGENT, "", payload.as_bytes(), cwd.unwrap_or_default(), gateway).await?;
     let answer: Value = serde_json::from_slice(&stdout).unwrap_or_default();
     let context = answer["hookSpecificOutput"]["additionalContext"].as_str().unwrap_or_default().to_owned();
+    let notice = answer["systemMessage"].as_str().unwrap_or_default().to_owned();
     match hook {
-        HookCall::Start => typed(&StartAnswer { status: "ok", context }),
+        HookCall::Start => typed(&StartAnswer { status: "ok", context, notice }),
         HookCall::Prompt => {
             let lookup = gateway.context.services.context_lookup.clone();
             let asked = session.clone();

@@ -1,5 +1,6 @@
 // One session, one item with what it rests on, one thread, one project.
 import { get, part, post } from './api.js';
+import { body, gist } from './call.js';
 import { badge, byId, el, later, moment, toast, words } from './dom.js';
 import { TYPES } from './types.js';
 import { counted, itemLink, projectLink, sessionLink, threadLink } from './views.js';
@@ -26,23 +27,9 @@ function said(who, text) {
   return made;
 }
 
-/** Can be scrolled by keys, too. */
-const block = (value) => el('pre', { tabindex: 0 }, json(value));
-
 const list = (entries, make) => entries?.length ? el('ul', {}, entries.map((entry) => el('li', {}, make(entry)))) : null;
 
 const button = (id, text, click, kind) => el('button', { type: 'button', id, class: kind, click: () => Promise.resolve(click()).catch((error) => toast(error.message)) }, text);
-
-function json(value) {
-  return typeof value === 'string' ? value : JSON.stringify(value, null, 2);
-}
-
-/** What a call was about, in a few words. */
-function gist(input) {
-  if (!input || typeof input !== 'object') return typeof input === 'string' ? input.slice(0, 120) : '';
-  const named = ['file_path', 'path', 'command', 'pattern', 'query', 'url', 'description'].map((name) => input[name]);
-  return String(named.find((value) => typeof value === 'string') ?? '').slice(0, 160);
-}
 
 /** A part that is made when it is opened: a session can have thousands of calls. */
 function folded(kind, summary, make, open) {
@@ -56,13 +43,12 @@ function folded(kind, summary, make, open) {
 
 const length = (ms) => ms === null || ms === undefined ? null : ms < 1000 ? `${ms} ms` : `${(ms / 1000).toFixed(1)} s`;
 
-function call(activity) {
+function call(activity, workspace) {
   const name = activity.tool_name || words(activity.kind);
   return folded(activity.failed ? 'call failed' : 'call',
-    [el('b', {}, name), el('span', {}, gist(activity.input)), activity.failed ? el('em', {}, 'failed') : null,
+    [el('b', {}, name), el('span', {}, gist(activity.input, workspace)), activity.failed ? el('em', {}, activity.refused_by ? `refused by the guard ${activity.refused_by}` : 'failed') : null,
       activity.subagent ? el('small', {}, 'subagent') : null, el('small', {}, length(activity.duration_ms))],
-    () => [activity.input !== null ? block(activity.input) : null,
-      activity.response !== null ? block(activity.response) : null]);
+    () => body(activity, folded));
 }
 
 const observationLine = (observation) => el('a', { class: 'card', href: itemLink(observation.id) },
@@ -88,14 +74,14 @@ function byPrompt(told) {
   return groups;
 }
 
-function batch(entry, kept, given) {
+function batch(entry, kept, given, workspace) {
   const calls = entry.activities;
   const failed = calls.filter((activity) => activity.failed).length;
   return el('section', { class: 'batch' },
     el('h2', {}, `Prompt ${entry.prompt_number}`, el('small', {}, [entry.source === 'user' ? null : words(entry.source), moment(entry.opened_at)])),
     said('user', entry.prompt ?? 'Not kept'),
     given.map(injection),
-    calls.length ? folded('calls', [counted(calls.length, 'call'), failed ? el('em', {}, `${failed} failed`) : null], () => calls.map(call), calls.length < 8) : null,
+    calls.length ? folded('calls', [counted(calls.length, 'call'), failed ? el('em', {}, `${failed} failed`) : null], () => calls.map((activity) => call(activity, workspace)), calls.length < 8) : null,
     entry.response ? said('agent', entry.response) : null,
     kept.length ? el('div', { class: 'kept' }, el('h3', {}, 'Kept of it'), kept.map(observationLine)) : null);
 }
@@ -118,7 +104,7 @@ export async function session(id, signal) {
     el('div', { class: 'actions' }, button(null, 'Forget…', () => forget({ session: told.session_id }, 'this session'), 'danger')),
     told.summary ? section('Summary', parts(told.summary)) : null,
     (given.get(-1) ?? []).map(injection),
-    told.batches.map((entry, at) => batch(entry, kept(entry), given.get(at) ?? [])),
+    told.batches.map((entry, at) => batch(entry, kept(entry), given.get(at) ?? [], told.workspace)),
     section('Plans', list(told.plans, (plan) => el('a', { href: itemLink(plan.id) }, plan.title))),
     section('Subagents', list(told.subagents, (agent) => [el('b', {}, agent.agent_type ?? agent.agent_id), paragraphs(agent.response)])));
 }
@@ -130,7 +116,7 @@ async function evidence(observation, signal) {
   const named = new Set(observation.evidence);
   const shown = told.batches.flatMap((entry) => [
     named.has(entry.prompt_event_id) && entry.prompt ? said('user', entry.prompt) : null,
-    ...entry.activities.filter((activity) => named.has(activity.event_id)).map(call),
+    ...entry.activities.filter((activity) => named.has(activity.event_id)).map((activity) => call(activity, told.workspace)),
     named.has(entry.response_event_id) && entry.response ? said('agent', entry.response) : null,
   ]).filter(Boolean);
   return section('Evidence', shown);

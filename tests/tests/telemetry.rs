@@ -308,6 +308,8 @@ fn a_call_that_a_guard_refuses_ends_at_once_and_names_the_rule() {
         assert_eq!(said(span, "recall.guard.rule"), rule.map(text).as_ref(), "{id}");
     }
     assert_eq!(nanoseconds(of_call(&spans, "codex-read")), 0);
+    let session = stage.json(["ctl", "session", "of-claude-code"]);
+    assert_eq!(session["batches"][0]["activities"][0]["refused_by"], "secrets", "{session}");
     let of_gemini = named(&spans, "execute_tool read_file");
     assert_eq!(said(of_gemini, "error.type"), Some(&text("refused")));
     assert_eq!(said(of_gemini, "recall.guard.rule"), Some(&text("secrets")));

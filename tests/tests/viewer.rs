@@ -253,6 +253,21 @@ fn sessions_and_items_are_found_read_and_changed() {
     browser.shows("Prompt 1");
     browser.shows("Kept of it");
     browser.shows("cargo test cart");
+    let opened = |browser: &mut Browser, tool: &str| {
+        browser.see(&format!(
+            "(window.call = [...document.querySelectorAll('.call')].find((one) => one.querySelector('b').textContent === '{tool}')).open = true"
+        ));
+        browser.until("window.call.querySelector('pre')");
+        browser.see("[...window.call.querySelectorAll('pre')].map((one) => one.textContent).join('|')")
+    };
+    let ran = opened(&mut browser, "Bash");
+    assert_eq!(ran, "$ cargo test cart|test result: ok. 7 passed; 0 failed");
+    let edited = opened(&mut browser, "Edit");
+    assert!(edited.as_str().unwrap().starts_with("- fn total(&self)"), "{edited}");
+    assert_eq!(browser.see("window.call.querySelectorAll('.gone, .new').length"), 2);
+    browser.see("window.call.querySelector('.raw').open = true");
+    browser.until("window.call.textContent.includes('\"old_string\"')");
+    browser.is_accessible();
 
     browser.key("/");
     browser.until("document.activeElement.id === 'query'");
@@ -428,6 +443,12 @@ fn it_fits_a_desk_a_tablet_and_a_phone() {
             assert!(wide.as_u64() <= Some(width.into()), "{name} {view}: {wide}");
             browser.picture(&format!("{view}-{name}.png"));
             browser.see("document.querySelectorAll('#detail details').forEach((it) => it.open = true)");
+            if view == "session" {
+                browser.see("document.querySelectorAll('#detail .call').forEach((it) => it.open = true)");
+                browser.until("document.querySelectorAll('#detail .call > pre').length > 4");
+                browser.see("document.querySelector('#detail .call').scrollIntoView()");
+                browser.picture(&format!("calls-{name}.png"));
+            }
             browser.is_accessible();
         }
     }

@@ -171,6 +171,8 @@ pub struct ActivityRow from "activities" {
     pub input: Option<String> = "input",
     pub response: Option<String> = "response",
     pub at: Timestamp = "at",
+    /// The rule of a guard that has refused the call.
+    pub refused_by: Option<String> = "refused_by",
 }
 }
 
@@ -225,7 +227,7 @@ pub fn first_and_last_prompt(
 /// Calls of skipped tools that tell something.
 pub fn asides_of_batch(db: &Connection, batch: BatchId) -> Result<Vec<ActivityRow>, StoreError> {
     db.all(
-        "SELECT id, batch, event_id, 'aside', tool_name, NULL, NULL, 0, NULL, input, response, at FROM asides
+        "SELECT id, batch, event_id, 'aside', tool_name, NULL, NULL, 0, NULL, input, response, at, NULL FROM asides
          WHERE batch = ?1 AND input IS NOT NULL
          ORDER BY at, (SELECT boot_ns FROM deliveries d WHERE d.event_id = asides.event_id), id",
         [batch],

@@ -186,7 +186,7 @@ mod tests {
         let call: session::ActivityAnswer = check_read_back(serde_json::json!({
             "event_id": "00", "kind": "tool", "tool_name": "Bash", "tool_use_id": null, "failed": true,
             "input": {"z": 1, "a": [2]}, "response": "text", "subagent": null, "duration_ms": 5,
-            "at": "2026-11-01T12:00:00Z"}));
+            "at": "2026-11-01T12:00:00Z", "refused_by": "secrets"}));
         assert!(call.failed);
         let why: session::Why =
             check_read_back(serde_json::json!({"id": 4, "kind": "observation", "title": "T", "given": []}));

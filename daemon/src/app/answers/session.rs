@@ -54,6 +54,9 @@ pub struct SessionAnswer {
     pub agent: String,
     pub project: String,
     pub project_id: String,
+    /// The project's folder.
+    #[serde(default)]
+    pub workspace: Option<String>,
     pub status: String,
     pub reason: Option<String>,
     pub title: Option<String>,
@@ -127,6 +130,9 @@ pub struct ActivityAnswer {
     pub subagent: Option<String>,
     pub duration_ms: Option<i64>,
     pub at: Moment,
+    /// The rule of a guard of recall that has refused the call.
+    #[serde(default)]
+    pub refused_by: Option<String>,
 }
 
 impl From<ActivityRow> for ActivityAnswer {
@@ -142,6 +148,7 @@ impl From<ActivityRow> for ActivityAnswer {
             subagent: row.subagent,
             duration_ms: row.duration_ms,
             at: Moment(row.at),
+            refused_by: row.refused_by,
         }
     }
 }

@@ -113,6 +113,7 @@ pub fn session(lookup: &ContextLookup, Session { id }: Session) -> Answer<Sessio
             agent: info.agent.0,
             project: info.project.name,
             project_id: info.project.key.0,
+            workspace: info.root,
             status: info.status,
             reason: info.reason,
             title: info.title,

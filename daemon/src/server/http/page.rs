@@ -24,6 +24,7 @@ static FILES: &[File] = files! {
     "/icon.svg" DRAWING "icon.svg",
     "/main.js" SCRIPT "main.js",
     "/api.js" SCRIPT "api.js",
+    "/call.js" SCRIPT "call.js",
     "/charts.js" SCRIPT "charts.js",
     "/detail.js" SCRIPT "detail.js",
     "/dom.js" SCRIPT "dom.js",

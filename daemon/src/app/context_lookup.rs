@@ -208,9 +208,12 @@ impl ContextLookup {
         }
         let now = clock::now();
         let beside = self.beside((ask, moment, depth), budget, context_request, now);
-        let measure = Measure::of(&beside);
+        let measure = match beside.is_empty() {
+            true => Measure::default(),
+            false => Measure::of(&beside).and(Measure::of(BLANK)),
+        };
         let limits = Limits {
-            tokens: budget.saturating_sub(measure.tokens()),
+            tokens: budget.saturating_sub(measure.spent()),
             utf16_units: context_request.cap.utf16_units.saturating_sub(measure.utf16_units()),
         };
         let (material, decision) = self.readers.read(|db| match ask {
@@ -239,7 +242,7 @@ impl ContextLookup {
             block.text = block.text.replace('\u{2039}', "<");
         }
         if !beside.is_empty() {
-            let beside = Block { text: beside, tokens: measure.tokens(), items: Vec::new() };
+            let beside = Block { text: beside, tokens: measure.spent(), items: Vec::new() };
             block = block.followed_by(beside);
         }
         let is_read = matches!(ask, Ask::Start(_, Audience::Person));
@@ -284,7 +287,7 @@ impl ContextLookup {
         };
         let text = text.trim_end();
         let measure = Measure::of(text);
-        match measure.tokens() <= budget && measure.utf16_units() < context_request.cap.utf16_units {
+        match measure.spent() <= budget && measure.utf16_units() < context_request.cap.utf16_units {
             true => text.to_owned(),
             false => String::new(),
         }

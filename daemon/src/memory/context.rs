@@ -269,7 +269,7 @@ fn answer(asked: &str, material: &Material, limits: Limits, now: Timestamp) -> B
         }
         let line = statement_line(statement, now);
         let longer = trial.and(Measure::of(&line));
-        if longer.tokens() <= page.budget && longer.utf16_units() <= page.most_units {
+        if longer.spent() <= page.budget && longer.utf16_units() <= page.most_units {
             trial = longer;
             told.push((statement, line));
         }
@@ -359,7 +359,7 @@ impl Page {
 
     fn add_within(&mut self, piece: &str, budget: u32) -> Added {
         let measure = self.measure.and(Measure::of(piece));
-        if measure.tokens() > budget || measure.utf16_units() > self.most_units {
+        if measure.spent() > budget || measure.utf16_units() > self.most_units {
             return Added::No;
         }
         self.measure = measure;
@@ -451,14 +451,14 @@ impl Page {
     fn index(&mut self, notes: &[&Note], now: Timestamp) {
         let heading = "\n## Known (#id, age, type, title, ~tokens in full)\n";
         // Titles are measured first, which leaves the remaining budget to the details.
-        let left = self.budget.saturating_sub(self.measure.tokens());
-        let titles_budget = self.measure.tokens() + (f64::from(left) * INDEX_SHARE) as u32;
+        let left = self.budget.saturating_sub(self.measure.spent());
+        let titles_budget = self.measure.spent() + (f64::from(left) * INDEX_SHARE) as u32;
         let mut measure = self.measure.and(Measure::of(heading));
         let mut lines = Vec::new();
         for note in notes {
             let line = index_line(note, now);
             let longer = measure.and(Measure::of(&line));
-            if longer.tokens() > titles_budget || longer.utf16_units() > self.most_units {
+            if longer.spent() > titles_budget || longer.utf16_units() > self.most_units {
                 break;
             }
             measure = longer;
@@ -467,17 +467,16 @@ impl Page {
         if lines.is_empty() || self.add(heading) == Added::No {
             return;
         }
-        let mut room = self.budget.saturating_sub(measure.tokens());
         for (note, mut line) in lines {
             let detail = detail_line(note);
-            let cost = estimate(&detail) + 1;
-            let mut extent = Extent::Whole;
-            if !detail.is_empty() && cost < room {
-                room -= cost;
+            let longer = measure.and(Measure::of(&detail));
+            let extent = if longer.spent() <= self.budget && longer.utf16_units() <= self.most_units {
+                measure = longer;
                 line.push_str(&detail);
-            } else if !detail.is_empty() {
-                extent = Extent::Title;
-            }
+                Extent::Whole
+            } else {
+                Extent::Title
+            };
             if self.add(&line) == Added::No {
                 break;
             }
@@ -507,7 +506,7 @@ impl Page {
             return Block::default();
         }
         self.text.push_str(CLOSING);
-        Block { tokens: self.measure.tokens(), text: self.text, items: self.items }
+        Block { tokens: self.measure.spent(), text: self.text, items: self.items }
     }
 }
 
@@ -830,6 +829,7 @@ mod tests {
             for moment in [Moment::Start, Moment::Resume, Moment::Compact, Moment::Prompt, Moment::File, Moment::Subagent] {
                 let block = assemble(moment, &material, within(budget), NOW);
                 prop_assert!(block.tokens <= budget);
+                prop_assert!(block.text.chars().count() <= budget as usize * 4);
                 prop_assert!(block.text.encode_utf16().count() <= 10_000);
                 if !block.text.is_empty() {
                     prop_assert_eq!(block.text.matches("<recall-context>").count(), 1);

@@ -4,7 +4,7 @@ use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
 
 use super::text::pattern_fault;
-use super::tokens::estimate;
+use super::tokens::Measure;
 
 /// The limit of hints. Nobody writes more.
 const MOST_HINTS: usize = 100;
@@ -47,7 +47,7 @@ impl Hints {
                 continue;
             }
             let line = format!("The user's hint for `{}`: {}\n", hint.pattern, hint.text.trim());
-            let cost = estimate(&line);
+            let cost = Measure::of(&line).spent();
             if given.tokens + cost > tokens {
                 continue;
             }

@@ -244,15 +244,7 @@ impl Config {
     /// As [`Self::obeyed`], for the daemon itself, which also records a valid file.
     pub fn in_force(path: &Path, note: &Path) -> Loaded {
         let loaded = Self::obeyed(path, note);
-        if !loaded.problems.is_empty() {
-            return loaded;
-        }
-        let good = LastGood::of(&loaded.config);
-        if LastGood::read(note).as_ref() != Some(&good)
-            && let Err(error) = good.write(note)
-        {
-            tracing::warn!(%error, "cannot save the configuration's restrictions for the case that it becomes invalid");
-        }
+        loaded.record(note);
         loaded
     }
 
@@ -275,6 +267,19 @@ impl From<Config> for Loaded {
 }
 
 impl Loaded {
+    /// Records a valid file in `note`.
+    pub fn record(&self, note: &Path) {
+        if !self.problems.is_empty() {
+            return;
+        }
+        let good = LastGood::of(&self.config);
+        if LastGood::read(note).as_ref() != Some(&good)
+            && let Err(error) = good.write(note)
+        {
+            tracing::warn!(%error, "cannot save the configuration's restrictions for the case that it becomes invalid");
+        }
+    }
+
     /// The consequence of the problems, in words for the user.
     pub fn consequence(&self) -> &'static str {
         match (&self.config.excluded, self.earlier) {

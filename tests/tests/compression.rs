@@ -63,6 +63,7 @@ impl Tree {
             index_folder: paths.index_dir(),
             models_folder: paths.models_dir(),
             vectors_folder: paths.vectors_dir(),
+            first_index: recall::actors::indexer::FirstIndex::default(),
             first_connection: FirstConnection::default(),
             spool,
             config: config.into(),

@@ -75,6 +75,8 @@ fn a_mistake_elsewhere_cancels_no_exclusion_and_everybody_says_so() {
 #[test]
 fn the_exclusions_of_the_last_good_file_outlive_it() {
     let mut stage = Stage::new().config(EXCLUDE).daemon();
+    // The note is there before anybody is answered.
+    stage.flush();
     let note = stage.home().join("state/last-config.json");
     assert_eq!(note.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let file = stage.home().join("config.toml");

@@ -17,6 +17,8 @@ use crate::embedding::EmbedError;
 
 /// How long new documents are collected.
 const COLLECT_FOR: Duration = Duration::from_secs(1);
+/// How long after the start the model is read.
+const FIRST_LOOK_AFTER: Duration = Duration::from_millis(250);
 /// How often the model's folder is looked at, and work that failed is tried again.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 
@@ -84,8 +86,9 @@ impl Actor for EmbedderActor {
             follow(&me, &arguments.bus);
             me.send_interval(LOOK_EVERY, || EmbedderMessage::Look);
         }
-        // Vectors of an earlier configuration go.
-        me.send_message(EmbedderMessage::Look)?;
+        // Also without a model: vectors of an earlier configuration go. Reading a model takes a processor and the disk from a
+        // session that waits for the daemon's start.
+        me.send_after(FIRST_LOOK_AFTER, || EmbedderMessage::Look);
         Ok(EmbedderState {
             arguments,
             run: Run::Idle,

@@ -8,11 +8,13 @@
 //! longer than the rest of the daemon's start, and writes nothing before that.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tokio::sync::broadcast::error::RecvError;
+use tokio::task::JoinHandle;
 
 use super::failure::GaveUp;
 use super::handle::ActorHandle;
@@ -36,8 +38,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const STEP: u32 = 500;
 
 pub enum IndexerMessage {
-    /// There is no index yet: create it.
-    Create,
     /// The log has grown.
     Follow,
     /// Changes were collected long enough.
@@ -85,13 +85,40 @@ pub struct IndexerArguments {
     pub writer: WriterHandle,
     pub handle: IndexHandle,
     pub bus: Bus,
+    pub first: FirstIndex,
+}
+
+/// The index that the start opens beside the database. The first indexer takes it. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct FirstIndex(Arc<Mutex<Option<JoinHandle<OpenedFiles>>>>);
+
+type OpenedFiles = Result<(Held, Origin), OpenIndexError>;
+
+impl FirstIndex {
+    /// Opens the index of a folder if there is one. Must be called inside the runtime.
+    pub fn open(folder: &Path) -> Self {
+        if !Index::exists(folder) {
+            return Self::default();
+        }
+        Self(Arc::new(Mutex::new(Some(opening(folder)))))
+    }
+
+    fn take(&self) -> Option<JoinHandle<OpenedFiles>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+fn opening(folder: &Path) -> JoinHandle<OpenedFiles> {
+    let folder = folder.to_owned();
+    tokio::task::spawn_blocking(move || open(&folder))
 }
 
 pub(super) struct Indexer;
 
 pub struct IndexerState {
     arguments: IndexerArguments,
-    /// `None` while a run uses it.
+    files: Files,
+    /// `None` while a run uses it, and before it is opened.
     held: Option<Held>,
     trust: Trust,
     next_run: NextRun,
@@ -102,6 +129,13 @@ pub struct IndexerState {
     counters: IndexCounters,
     /// How long changes are collected before the next run.
     pause: Duration,
+}
+
+/// Whether the index was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Files {
+    Untouched,
+    Opened,
 }
 
 /// What the next run does.
@@ -141,23 +175,23 @@ impl Actor for Indexer {
     ) -> Result<IndexerState, ActorProcessingErr> {
         let mut state = IndexerState {
             arguments,
+            files: Files::Untouched,
             held: None,
             trust: Trust::Kept,
             pause: COLLECT_FOR,
-            next_run: NextRun::Now,
+            next_run: NextRun::Soon,
             waiting: Vec::new(),
             served_by_run: Vec::new(),
             extent: Extent::Follow,
             counters: IndexCounters::default(),
         };
         follow_the_log(&me, &state.arguments);
-        // Creating the files takes time, and at the very first start a session waits for the daemon.
+        // A session may wait for the daemon. Creating files, or comparing them with their checksums, takes the processor
+        // and the disk from it, so the first run comes later.
         if Index::exists(&state.arguments.folder) {
             state.open().await?;
-            me.send_message(IndexerMessage::Collected)?;
-        } else {
-            me.send_message(IndexerMessage::Create)?;
         }
+        me.send_after(state.pause, || IndexerMessage::Collected);
         Ok(state)
     }
 
@@ -168,10 +202,6 @@ impl Actor for Indexer {
         state: &mut IndexerState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            IndexerMessage::Create => {
-                state.open().await?;
-                state.run(&me);
-            }
             IndexerMessage::Follow => {
                 if state.next_run == NextRun::None {
                     state.next_run = NextRun::Soon;
@@ -180,17 +210,20 @@ impl Actor for Indexer {
             }
             IndexerMessage::Collected => {
                 state.next_run = NextRun::Now;
+                state.open().await?;
                 state.run(&me);
             }
             IndexerMessage::Flush(done) => {
                 state.waiting.push(done);
                 state.next_run = NextRun::Now;
+                state.open().await?;
                 state.run(&me);
             }
             IndexerMessage::Purge(done) => {
                 state.waiting.push(done);
                 state.next_run = NextRun::Now;
                 state.extent = Extent::Purge;
+                state.open().await?;
                 state.run(&me);
             }
             IndexerMessage::Followed(progress) => state.followed(&me, *progress)?,
@@ -303,9 +336,14 @@ fn follow_the_log(me: &ActorRef<IndexerMessage>, arguments: &IndexerArguments) {
 }
 
 impl IndexerState {
+    /// Opens the index, or creates it, if that was not done yet.
     async fn open(&mut self) -> Result<(), ActorProcessingErr> {
-        let folder = self.arguments.folder.clone();
-        let (held, origin) = tokio::task::spawn_blocking(move || open(&folder)).await??;
+        if self.files == Files::Opened {
+            return Ok(());
+        }
+        let opened = self.arguments.first.take().unwrap_or_else(|| opening(&self.arguments.folder));
+        let (held, origin) = opened.await??;
+        self.files = Files::Opened;
         let (state, high_water) = match &held {
             Held::Examined(opened) => (state_of(&opened.index), opened.writer.high_water()),
             Held::Unexamined(unexamined) => match unexamined.high_water() {

@@ -13,7 +13,7 @@ use super::compressor::CompressorArguments;
 use super::embedder::{EmbedderArguments, EmbedderHandle};
 use super::housekeeper::HousekeeperArguments;
 use super::housekeeper_message::HousekeeperHandle;
-use super::indexer::{IndexerArguments, IndexerHandle, IndexerMessage};
+use super::indexer::{FirstIndex, IndexerArguments, IndexerHandle, IndexerMessage};
 use super::ports::ActorPorts;
 use super::session_context::SessionContext;
 use super::sessions::SessionsHandle;
@@ -69,6 +69,7 @@ pub struct DaemonSetup {
     pub vectors_folder: PathBuf,
     /// Empty if the start did not open the database.
     pub first_connection: FirstConnection,
+    pub first_index: FirstIndex,
     pub spool: Spool,
     pub config: Loaded,
     /// Where the configuration is read again from; `None`: it is never read again.
@@ -225,6 +226,7 @@ impl Services {
             writer: self.writer.clone(),
             handle: self.context_lookup.index.clone(),
             bus: self.bus.clone(),
+            first: setup.first_index.clone(),
         }
     }
 

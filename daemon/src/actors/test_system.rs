@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::broadcast::Receiver;
 use tokio::time::Instant;
 
+use super::indexer::FirstIndex;
 use super::root::{self, Root, RootMessage};
 use super::services::{DaemonSetup, Services};
 use super::writer::FirstConnection;
@@ -66,6 +67,7 @@ impl Tree {
             models_folder: paths.models_dir(),
             vectors_folder: paths.vectors_dir(),
             first_connection: FirstConnection::default(),
+            first_index: FirstIndex::default(),
             spool,
             redactor: Arc::new(Redactor::new(&config.redaction).unwrap()),
             config: Loaded::from(config),

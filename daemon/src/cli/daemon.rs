@@ -35,7 +35,7 @@ pub fn run(_args: &DaemonArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     // If the folder cannot be created, starting the daemon reports why.
     let _ = paths.create_state_folder();
     // An invalid config must not stop recording; `recall doctor` reports it.
-    let loaded = Config::in_force(paths.config_file(), &run::last_config(&paths));
+    let loaded = Config::obeyed(paths.config_file(), &run::last_config(&paths));
     for problem in &loaded.problems {
         tracing::error!(line = problem.line, "the configuration has an error; `recall doctor` names it");
     }

@@ -71,16 +71,17 @@ impl Instance {
         self.last_stop
     }
 
-    /// Writes down where this daemon listens, for clients whose own path finds nothing.
+    /// Writes down where this daemon listens, for clients whose own path finds nothing. Whoever kills this daemon from
+    /// now on leaves the note. For a power failure it is safe once the returned file is synced.
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn announce(&mut self, socket: &Path) -> std::io::Result<()> {
+    pub fn announce(&mut self, socket: &Path) -> std::io::Result<File> {
         let note = LockNote { pid: std::process::id(), socket: socket.to_owned() };
         self.file.set_len(0)?;
         self.file.rewind()?;
         self.file.write_all(&note.to_bytes())?;
-        self.file.sync_data()
+        self.file.try_clone()
     }
 
     /// Leaves the file without a note.

@@ -13,6 +13,7 @@ use recall_protocol::spool::Spool;
 use rusqlite::Connection;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
+use tokio::task::spawn_blocking;
 
 use super::connection_context::ConnectionContext;
 use super::gate::Gate;
@@ -20,7 +21,7 @@ use super::http;
 use super::instance::{Instance, InstanceError, LastStop};
 use super::listener::{self, ListenError, SocketOrigin};
 use super::queries;
-use crate::actors::indexer::IndexerMessage;
+use crate::actors::indexer::{FirstIndex, IndexerMessage};
 use crate::actors::root::{self, Root};
 use crate::actors::services::{DaemonSetup, Services};
 use crate::actors::telemetry::TelemetryMessage;
@@ -94,10 +95,14 @@ pub async fn run_with(
     mut loaded: Loaded,
     compressor: Arc<dyn Compressor>,
 ) -> Result<(), RunError> {
+    // A session may wait for this start. What takes long goes side by side; all of it is there before anybody is answered.
+    let (note, valid) = (last_config(&paths), loaded.clone());
+    let recorded = spawn_blocking(move || valid.record(&note));
     if planted(Fault::KeepSecrets) {
         loaded.config.redaction.mode = RedactionMode::Off;
     }
-    let redactor = Arc::new(Redactor::new(&loaded.config.redaction)?);
+    let policy = loaded.config.redaction.clone();
+    let redactor = spawn_blocking(move || Redactor::new(&policy));
     paths.create_folders()?;
     if let Some(foreign) = foreign_files(&paths).into_iter().next() {
         return Err(foreign.into());
@@ -109,12 +114,12 @@ pub async fn run_with(
     let mut instance = Instance::claim(&paths.lock_file())?;
     let socket = paths.socket()?.to_owned();
     let start_stamp = paths.start_stamp();
-    // Before anybody can connect: whoever kills this daemon from now on leaves the note that tells the next of it.
-    if let Err(error) = instance.announce(&socket) {
-        tracing::warn!(%error, "the lock file does not say where the daemon listens");
-    }
+    // Before anybody can connect.
+    let announced = instance.announce(&socket);
+    let announced = spawn_blocking(move || announced?.sync_data());
     // Whoever connects from here on waits in the backlog instead of spooling.
     let door = listener::open(&socket)?;
+    let first_index = FirstIndex::open(&paths.index_dir());
     let site = RepairSite { database: paths.database(), backups, note: repair_note(&paths) };
     let (connection, interrupted) = open_first(&site, &loaded.config)?;
 
@@ -129,13 +134,14 @@ pub async fn run_with(
         models_folder: paths.models_dir(),
         vectors_folder: paths.vectors_dir(),
         first_connection: FirstConnection::new(connection),
+        first_index,
         spool,
         config: loaded,
         settings: Some(SettingsFiles {
             config: paths.config_file().to_owned(),
             last_good: last_config(&paths),
         }),
-        redactor,
+        redactor: Arc::new(redactor.await.map_err(|error| RunError::Start(error.to_string()))??),
         compressor,
     };
     let services = Services::new(&setup);
@@ -153,13 +159,17 @@ pub async fn run_with(
     let gateway = connection.gateway.clone();
     let following = tokio::spawn(follow_gateway(connection.clone()));
     let measuring = tokio::spawn(measure(connection.clone()));
+    let _ = recorded.await;
+    if let Ok(Err(error)) = announced.await {
+        tracing::warn!(%error, "the lock file does not say where the daemon listens");
+    }
     let gate = Gate::open(door.listener, connection);
     tell_service_manager(&[sd_notify::NotifyState::Ready]);
     let watchdog = tokio::spawn(feed_watchdog(services.clone()));
     tracing::info!(pid = std::process::id(), version = env!("CARGO_PKG_VERSION"), "ready");
     if instance.last_stop() == LastStop::Sudden {
         let readers = services.readers.clone();
-        drop(tokio::task::spawn_blocking(move || look_for_damage(&readers)));
+        drop(spawn_blocking(move || look_for_damage(&readers)));
     }
 
     let mut terminated = signal(SignalKind::terminate()).map_err(RunError::Signals)?;

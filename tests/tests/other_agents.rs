@@ -106,7 +106,7 @@ const BEARS: &str = "may bear on this prompt";
 
 /// A stage on which a question is answered by a remark that does not fit into a start's block.
 fn stage_with_a_remark() -> Stage {
-    let stage = Stage::new().config("[context]\nstart_tokens = 200\n").daemon();
+    let stage = Stage::new().config("[context]\nstart_tokens = 150\n").daemon();
     stage.discount_session("before");
     assert_eq!(stage.recall(["remember", REMARK, "--type", "gotcha", "--importance", "3"]).code(), 0);
     stage.flush();
@@ -183,9 +183,9 @@ fn the_first_prompt_in_cursors_editor_leaves_room_for_what_bears_on_it() {
     let remember = |text: &str, importance: &str| {
         assert_eq!(stage.recall(["remember", text, "--importance", importance]).code(), 0);
     };
-    for number in 0..60 {
+    for number in 0..90 {
         let text = format!("Harbour {number} is {number} metres deep{}.", ", and its quay is long".repeat(4));
-        remember(&text, if number < 30 { "9" } else { "1" });
+        remember(&text, if number < 61 { "9" } else { "1" });
     }
     remember(REMARK, "5");
     stage.flush();
@@ -193,6 +193,6 @@ fn the_first_prompt_in_cursors_editor_leaves_room_for_what_bears_on_it() {
     assert!(start.contains(REMARK), "{start}");
     let first = cursor.ask(QUESTION);
     let (again, behind) = first.split_once(BEARS).unwrap_or_else(|| panic!("{first}"));
-    assert!(again.contains("Harbour 29") && !again.contains(REMARK) && behind.contains(REMARK), "{first}");
+    assert!(again.contains("Harbour 60") && !again.contains(REMARK) && behind.contains(REMARK), "{first}");
     assert!(first.encode_utf16().count() <= 9_500, "{first}");
 }

@@ -4,7 +4,7 @@ use recall::memory::injection::choice::{Choice, ENOUGH_TOKENS, Words, is_stateme
 use recall::memory::injection::{Decision, decide, excerpt};
 use recall::memory::linear::Weights;
 use recall::memory::passage::PassageMatches;
-use recall::memory::tokens::estimate;
+use recall::memory::tokens::Measure;
 
 use crate::asked::{Asked, Everything, Occasion, Search, Told};
 use crate::corpus::{self, Label};
@@ -70,7 +70,8 @@ impl Score {
         self.told += told.len();
         self.right +=
             told.iter().filter(|(told, _)| question.relevant_sessions.contains(&told.session)).count();
-        self.tokens.push(FRAME + told.iter().map(|(_, text)| estimate(text) + STATEMENT).sum::<u32>());
+        self.tokens
+            .push(FRAME + told.iter().map(|(_, text)| Measure::of(text).spent() + STATEMENT).sum::<u32>());
     }
 
     pub(crate) fn row(&self, name: &str) -> String {
@@ -119,7 +120,7 @@ fn told<'a>(
     let mut statements = Vec::new();
     for told in choice.into_best() {
         let text = format!("{} {}", told.passage.heading, excerpt::of(&told.passage.text, &found.terms));
-        let cost = estimate(&text) + STATEMENT;
+        let cost = Measure::of(&text).spent() + STATEMENT;
         if spent >= FRAME + ENOUGH_TOKENS {
             break;
         }

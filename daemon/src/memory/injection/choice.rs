@@ -12,8 +12,8 @@ const SAME: usize = 60;
 const KNOWN: usize = 80;
 /// At a prompt at most so many statements are told: it asks one thing.
 pub const MOST: usize = 4;
-/// Once the told statements have so many tokens, nothing is added: more was measured to answer no more questions.
-pub const ENOUGH_TOKENS: u32 = 140;
+/// Once the told statements spend so many tokens, nothing is added: more was measured to answer no more questions.
+pub const ENOUGH_TOKENS: u32 = 155;
 
 /// The words of a text, to recognise what was said already.
 #[derive(Clone, Debug, Default)]

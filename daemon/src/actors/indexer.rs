@@ -5,7 +5,8 @@
 //! searches by users read the store instead.
 //!
 //! An index that was opened is searched at once. The first run compares its files with their checksums, which takes
-//! longer than the rest of the daemon's start, and writes nothing before that.
+//! longer than the rest of the daemon's start, and writes nothing before that. It comes a moment after the start. A new
+//! index is created then, too.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -357,20 +357,21 @@ pub(super) fn keep_summary(
     summary: &SummaryDraft,
 ) -> Result<Option<LifecycleKind>, StoreError> {
     let title = titles::of_summary(db, session, &summary.title)?;
+    let said = params![
+        session,
+        title,
+        summary.request,
+        summary.investigated,
+        summary.learned,
+        summary.completed,
+        summary.next_steps,
+        summary.notes,
+    ];
     let is_known: bool = db.one(
         "SELECT EXISTS (SELECT 1 FROM session_summaries WHERE session = ?1
                 AND (title, request, investigated, learned, completed, next_steps, notes)
                     IS (?2, ?3, ?4, ?5, ?6, ?7, ?8))",
-        params![
-            session,
-            title,
-            summary.request,
-            summary.investigated,
-            summary.learned,
-            summary.completed,
-            summary.next_steps,
-            summary.notes,
-        ],
+        said,
     )?;
     db.run(
         "INSERT INTO session_summaries (session, project, title, request, investigated, learned, completed, next_steps,
@@ -380,17 +381,7 @@ pub(super) fn keep_summary(
                 investigated = excluded.investigated, learned = excluded.learned, completed = excluded.completed,
                 next_steps = excluded.next_steps, notes = excluded.notes, origin = excluded.origin,
                 created_at = excluded.created_at",
-        params![
-            session,
-            title,
-            summary.request,
-            summary.investigated,
-            summary.learned,
-            summary.completed,
-            summary.next_steps,
-            summary.notes,
-            origin,
-        ],
+        &*[said, params![origin]].concat(),
     )?;
     let row: i64 = db.one("SELECT id FROM session_summaries WHERE session = ?1", [session])?;
     log(db, "summary", row)?;

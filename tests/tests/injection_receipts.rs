@@ -94,7 +94,8 @@ fn a_disk_that_stalls_costs_no_answer() {
     );
     stage.flush();
     stage.kill_daemon();
-    // Longer than the hook waits: whatever it is told, it is told without the commit.
+    // Longer than the hook waits: whatever it is told, it is told without the commit. That may be the event's own or an
+    // earlier one of a compressor, since the session that was interrupted is worked up.
     let points = format!("{}=1*sleep(7000)->off", Point::Commit.name());
     let mut daemon = Daemon::spawn_armed(&stage, &points, Stdio::null());
     daemon.wait_until_it_listens(&stage).unwrap();
@@ -111,6 +112,42 @@ fn a_disk_that_stalls_costs_no_answer() {
     let prompts = stage.json(["ctl", "session", "asks"])["batches"].as_array().unwrap().len();
     assert_eq!(prompts, 2);
     assert!(!stage.hook(&asks(&stage, "p3")).context().contains(LINE), "it was heard");
+}
+
+/// The writer holds the database's lock while it commits, for a few milliseconds if nothing stalls.
+fn wait_until_the_writer_stalls(stage: &Stage) {
+    let database = rusqlite::Connection::open(stage.database()).unwrap();
+    database.busy_timeout(Duration::from_millis(500)).unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        assert!(Instant::now() < deadline, "the disk does not stall\n{}", stage.log());
+        if database.execute_batch("BEGIN IMMEDIATE").is_err() {
+            return;
+        }
+        database.execute_batch("ROLLBACK").unwrap();
+    }
+}
+
+/// A session that has no actor yet reads the store at once, whatever the writer waits for.
+#[test]
+fn a_disk_that_stalls_for_another_session_costs_no_answer() {
+    let mut stage = Stage::new().variable("RECALL_ANSWER_MS", "5000").daemon();
+    stage.discount_session("before");
+    // The actor of a session that has not ended starts with the daemon.
+    for (session, event) in [("asks", "SessionEnd"), ("other", "Stop")] {
+        let prompt = json!({"prompt": "Hello", "prompt_id": "p1"});
+        stage.hook(&stage.event(session, "UserPromptSubmit", prompt));
+        stage.hook(&stage.event(session, event, json!({"prompt_id": "p1"})));
+    }
+    stage.flush();
+    stage.kill_daemon();
+    let points = format!("{}=1*sleep(7000)->off", Point::Commit.name());
+    let mut daemon = Daemon::spawn_armed(&stage, &points, Stdio::null());
+    daemon.wait_until_it_listens(&stage).unwrap();
+    let other = stage.event("other", "UserPromptSubmit", json!({"prompt": "Go on", "prompt_id": "p2"}));
+    let _other = hand_over(&stage, &stage.delivery(&other));
+    wait_until_the_writer_stalls(&stage);
+    assert!(stage.hook(&asks(&stage, "p2")).context().contains(LINE), "{}", stage.log());
 }
 
 /// On a busy machine anything may be slow at a start: the disk, or what is looked up after the commit.

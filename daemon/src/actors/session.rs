@@ -52,8 +52,16 @@ pub struct SessionArguments {
     pub context: SessionContext,
     /// The event being handled. The supervisor reads it after a crash.
     pub current_event: CurrentEvent,
+    pub earlier_writes: EarlierWrites,
     /// Tells the supervisor that the session is at rest.
     pub retire: Box<dyn Fn() + Send + Sync>,
+}
+
+/// What is known of the writes of the actors that a session had before. The store may not show them yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EarlierWrites {
+    Committed,
+    Pending,
 }
 
 /// The event that a session actor is handling.
@@ -114,7 +122,7 @@ impl Actor for SessionActor {
         _me: ActorRef<SessionMessage>,
         arguments: SessionArguments,
     ) -> Result<SessionState, ActorProcessingErr> {
-        let SessionArguments { key, mut context, current_event, retire } = arguments;
+        let SessionArguments { key, mut context, current_event, earlier_writes, retire } = arguments;
         context.capture.plan_prompts = context.agents.spec(key.agent.as_str()).conventions.plan_prompts;
         let mut state = SessionState {
             key,
@@ -126,8 +134,9 @@ impl Actor for SessionActor {
             parked: Vec::new(),
             settled_at: Instant::now(),
         };
-        // Writes that a crashed predecessor queued may not be committed yet.
-        state.context.writer.settle().await?;
+        if earlier_writes == EarlierWrites::Pending {
+            state.context.writer.settle().await?;
+        }
         state.rehydrate().await?;
         Ok(state)
     }

@@ -3,6 +3,9 @@
 //! A session actor that crashes affects only itself. The callers of its unanswered events get no reply, so their shims
 //! spool. The next event restarts it from the store. An event that crashed its session twice is stored as it came and
 //! not tried again.
+//!
+//! The writes of an actor that has ended may still be queued. Until they are committed, an actor that follows it waits
+//! for the writer before it reads the store. Every other actor reads at once: a slow disk must not hold up a session.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
@@ -11,7 +14,7 @@ use std::time::Duration;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 
 use super::handle::ActorHandle;
-use super::session::{CurrentEvent, SessionActor, SessionArguments};
+use super::session::{CurrentEvent, EarlierWrites, SessionActor, SessionArguments};
 use super::session_context::SessionContext;
 use super::session_message::{IncomingEvent, SessionMessage};
 use crate::memory::ids::{SessionKey, Timestamp};
@@ -30,6 +33,8 @@ pub enum SessionsMessage {
     Reload(Vec<SessionKey>),
     /// A session is at rest: its actor may end.
     Retire(SessionKey),
+    /// All writes of an actor that has ended are committed. `None`: of all actors of the supervisor before this one.
+    Committed(Option<ActorId>),
     /// Replies with the number of actors.
     Count(RpcReplyPort<usize>),
 }
@@ -41,7 +46,10 @@ pub(super) struct Sessions;
 pub struct SessionsState {
     context: SessionContext,
     live: HashMap<SessionKey, Live>,
+    /// Of the live actors, and of those that have ended and whose writes may not be committed.
     keys: HashMap<ActorId, SessionKey>,
+    /// Of the supervisor before this one.
+    earlier_writes: EarlierWrites,
 }
 
 struct Live {
@@ -56,10 +64,17 @@ impl Actor for Sessions {
 
     async fn pre_start(
         &self,
-        _me: ActorRef<SessionsMessage>,
+        me: ActorRef<SessionsMessage>,
         context: SessionContext,
     ) -> Result<SessionsState, ActorProcessingErr> {
-        Ok(SessionsState { context, live: HashMap::new(), keys: HashMap::new() })
+        let state = SessionsState {
+            context,
+            live: HashMap::new(),
+            keys: HashMap::new(),
+            earlier_writes: EarlierWrites::Pending,
+        };
+        state.wait_for_writes(&me, None);
+        Ok(state)
     }
 
     async fn handle(
@@ -73,6 +88,8 @@ impl Actor for Sessions {
             SessionsMessage::CheckIdle { now, others } => state.check_idle(&me, now, others),
             SessionsMessage::Reload(keys) => state.reload(&keys),
             SessionsMessage::Retire(key) => state.retire(&key),
+            SessionsMessage::Committed(Some(actor)) => drop(state.keys.remove(&actor)),
+            SessionsMessage::Committed(None) => state.earlier_writes = EarlierWrites::Committed,
             SessionsMessage::Count(count) => {
                 let _ = count.send(state.live.len());
             }
@@ -82,7 +99,7 @@ impl Actor for Sessions {
 
     async fn handle_supervisor_evt(
         &self,
-        _me: ActorRef<SessionsMessage>,
+        me: ActorRef<SessionsMessage>,
         event: SupervisionEvent,
         state: &mut SessionsState,
     ) -> Result<(), ActorProcessingErr> {
@@ -90,11 +107,11 @@ impl Actor for Sessions {
             // Only a panic ends it, and the message of a panic may quote the event.
             SupervisionEvent::ActorFailed(who, _) => {
                 state.record_crash(who.get_id());
-                let key = state.remove(who.get_id());
+                let key = state.ended(&me, who.get_id());
                 tracing::error!(session = key.map(|key| key.to_string()), "a session actor failed");
             }
             SupervisionEvent::ActorTerminated(who, ..) => {
-                state.remove(who.get_id());
+                state.ended(&me, who.get_id());
             }
             SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => {}
         }
@@ -115,6 +132,7 @@ impl SessionsState {
 
     fn record_crash(&self, actor: ActorId) {
         let live = self.keys.get(&actor).and_then(|key| self.live.get(key));
+        let live = live.filter(|live| live.actor.get_id() == actor);
         let event = live.and_then(|live| *live.current_event.lock().unwrap_or_else(PoisonError::into_inner));
         if let Some(event) = event {
             self.context.crashes.record(event);
@@ -135,6 +153,7 @@ impl SessionsState {
             key: key.clone(),
             context: self.context.clone(),
             current_event: Arc::clone(&current_event),
+            earlier_writes: self.writes_before(&key),
             retire: Box::new(move || drop(supervisor.send_message(SessionsMessage::Retire(over.clone())))),
         };
         // Messages queue while it reads the store. If its start fails they are dropped, and their callers reply BUSY.
@@ -179,17 +198,37 @@ impl SessionsState {
 
     fn retire(&mut self, key: &SessionKey) {
         if let Some(Live { actor: session, .. }) = self.live.remove(key) {
-            self.keys.remove(&session.get_id());
             // It still handles its queued messages. A later event starts another actor.
             let _ = session.drain();
         }
     }
 
-    fn remove(&mut self, actor: ActorId) -> Option<SessionKey> {
-        let key = self.keys.remove(&actor)?;
+    fn ended(&mut self, me: &ActorRef<SessionsMessage>, actor: ActorId) -> Option<SessionKey> {
+        let key = self.keys.get(&actor)?.clone();
         if self.live.get(&key).is_some_and(|live| live.actor.get_id() == actor) {
             self.live.remove(&key);
         }
+        self.wait_for_writes(me, Some(actor));
         Some(key)
+    }
+
+    /// The writes of the actors that this session had before.
+    fn writes_before(&self, session: &SessionKey) -> EarlierWrites {
+        if self.keys.values().any(|key| key == session) {
+            EarlierWrites::Pending
+        } else {
+            self.earlier_writes
+        }
+    }
+
+    /// Tells the supervisor when all that is queued now is committed.
+    fn wait_for_writes(&self, me: &ActorRef<SessionsMessage>, ended: Option<ActorId>) {
+        let (me, writer) = (me.clone(), self.context.writer.clone());
+        tokio::spawn(async move {
+            // Of a writer that does not answer nobody knows what it will commit: the next actor asks again.
+            if writer.settle().await.is_ok() {
+                let _ = me.send_message(SessionsMessage::Committed(ended));
+            }
+        });
     }
 }

@@ -80,7 +80,7 @@ impl Unexamined {
         self.writer.high_water
     }
 
-    /// Compares all files with their checksums. Reads all of them.
+    /// Compares all files with their checksums. Reads all of them. Removes the files that belong to no commit.
     ///
     /// # Errors
     /// When a file is damaged or missing. The index is closed then.
@@ -88,7 +88,12 @@ impl Unexamined {
         let Self { index, folder, mut writer } = self;
         // It replaces files meanwhile.
         writer.merges.finish();
-        let examined = catch_unwind(|| damaged_files(&folder));
+        // A process that was killed in a commit leaves files whose names the next commit would take. The engine
+        // overwrites none.
+        let examined = match writer.writer.garbage_collect_files().wait() {
+            Ok(_) => catch_unwind(|| damaged_files(&folder)),
+            Err(error) => Ok(Err(error)),
+        };
         let why = match examined {
             Ok(Ok(damaged)) if damaged.is_empty() => return Ok(Opened { index, writer }),
             Ok(Ok(damaged)) => Unusable::Damaged(damaged),
@@ -672,6 +677,44 @@ mod tests {
         let opened = Index::open(folder.path()).expect("opens again");
         assert_eq!(opened.writer.high_water(), 7);
         assert_eq!(opened.index.documents(), 1);
+    }
+
+    #[test]
+    fn a_commit_that_was_cut_off_does_not_stand_in_the_way_of_the_next() {
+        let Fixture { folder, opened } = filled(&[observation(1, "old", ""), observation(2, "other", "")]);
+        drop(opened);
+        let changed = |folder: &Path| {
+            let mut opened = Index::open(folder).expect("opens");
+            opened.writer.put(&observation(1, "new", "")).expect("documents are accepted");
+            opened
+        };
+        let whole = tempfile::tempdir().expect("a temporary folder");
+        copy_files(folder.path(), whole.path());
+        let Opened { mut writer, .. } = changed(whole.path());
+        // Without the merge that follows.
+        writer.writer.commit().expect("commits");
+        drop(writer);
+        // All that the commit writes, but for the list of segments with which it ends.
+        let list = fs::read(folder.path().join(META)).expect("reads");
+        copy_files(whole.path(), folder.path());
+        fs::write(folder.path().join(META), list).expect("writes");
+        let deletions = |folder: &Path| {
+            let files = segment_files(folder);
+            files.into_iter().filter(|file| file.extension().is_some_and(|it| it == "del")).count()
+        };
+        assert_eq!(deletions(folder.path()), 1);
+        let mut opened = changed(folder.path());
+        opened.writer.commit(8).expect("commits");
+        assert_eq!(found(&opened.index, &Request::new(parse("new"), NOW)), "1");
+        assert_eq!(found(&opened.index, &Request::new(parse("old"), NOW)), "");
+    }
+
+    /// The files of the segments, and the engine's two lists.
+    fn copy_files(from: &Path, to: &Path) {
+        let lists = [META, ".managed.json"].map(|name| from.join(name));
+        for file in segment_files(from).into_iter().chain(lists) {
+            fs::copy(&file, to.join(file.file_name().expect("a name"))).expect("copies");
+        }
     }
 
     #[test]

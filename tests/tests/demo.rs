@@ -12,6 +12,8 @@ fn the_demo_shows_what_it_remembered() {
     {
         assert!(said.stdout.contains(expected), "no {expected:?} in {}", said.stdout);
     }
+    assert!(said.stdout.contains("Asked: Add a percentage discount"), "{}", said.stdout);
+    assert!(!said.stdout.contains("the user said: Add"), "its start has told that: {}", said.stdout);
     assert!(!stage.home().exists(), "the user's own memory is not touched");
 }
 

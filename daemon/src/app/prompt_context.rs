@@ -4,7 +4,8 @@ use rusqlite::Connection;
 
 use super::context_lookup::{ContextLookup, ContextRequest};
 use super::documents::passages;
-use crate::memory::context::{Material, Statement};
+use crate::memory::context::{Extent, Material, Statement};
+use crate::memory::document::DocumentKey;
 use crate::memory::injection::choice::{self, Choice, Words};
 use crate::memory::injection::prompt::Situation;
 use crate::memory::injection::{self, Decision, FLOOR, Judged, excerpt};
@@ -13,7 +14,7 @@ use crate::memory::passage::{Passage, PassageKey, PassageMatches};
 use crate::repository::work_tree::WorkTree;
 use crate::store::{self, DocumentRow, StoreError, Turns};
 
-/// So many of the passages that were given are compared with what may be told.
+/// So many of the documents that were given are compared with what may be told.
 const KNOWN: usize = 40;
 /// Files of one statement that are looked at.
 const MOST_FILES: usize = 8;
@@ -64,9 +65,10 @@ impl ContextLookup {
             return Ok(Vec::new());
         }
         let mut known = vec![Words::of(situation.prompt), Words::of(situation.answer_before)];
-        for key in context_request.injected.passages().into_iter().rev().take(KNOWN) {
-            let row = store::load_document(db, key.document)?;
-            known.extend(row.and_then(|row| self.passage(key, &row)).map(|passage| words(&passage)));
+        for (document, extent) in context_request.injected.texts().into_iter().rev().take(KNOWN) {
+            if let Some(row) = store::load_document(db, document)? {
+                known.extend(self.given(document, &row, extent));
+            }
         }
         let mut chosen = Choice::beside(known);
         let branch_context = self.branch_context(&context_request.place);
@@ -96,6 +98,18 @@ impl ContextLookup {
             chosen.add(words, statement.at, statement);
         }
         Ok(chosen.into_best())
+    }
+
+    /// What a reader knows who was given a document.
+    fn given(&self, document: DocumentKey, row: &DocumentRow, extent: Extent) -> Vec<Words> {
+        if let Extent::Passage(part) = extent {
+            return self.passage(PassageKey { document, part }, row).iter().map(words).collect();
+        }
+        let mut given: Vec<Words> = passages(row, self.agents).iter().map(words).collect();
+        if let DocumentRow::Summary { row, .. } = row {
+            given.push(Words::of(&row.request));
+        }
+        given
     }
 
     fn passage(&self, key: PassageKey, row: &DocumentRow) -> Option<Passage> {

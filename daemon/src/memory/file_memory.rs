@@ -93,19 +93,15 @@ impl InjectedSet {
         }
     }
 
-    /// The passages of which the reader knows the text, in order. Of a whole document the first.
-    pub fn passages(&self) -> Vec<PassageKey> {
+    /// The documents of which the reader knows the text, and how much of it, in order.
+    pub fn texts(&self) -> Vec<(DocumentKey, Extent)> {
         let observation = |id: &ObservationId| DocumentKey { kind: DocumentKind::Observation, row: id.0 };
         let told = self.observations.iter().filter(|id| !self.titles.contains(id));
-        let whole = told.map(|id| PassageKey { document: observation(id), part: 0 });
-        let parts = self.documents.iter().filter_map(|(document, extent)| match extent {
-            Extent::Whole => Some(PassageKey { document: *document, part: 0 }),
-            Extent::Passage(part) => Some(PassageKey { document: *document, part: *part }),
-            Extent::Title => None,
-        });
-        let mut passages: Vec<PassageKey> = whole.chain(parts).collect();
-        passages.sort_unstable();
-        passages
+        let whole = told.map(|id| (observation(id), Extent::Whole));
+        let others = self.documents.iter().filter(|(_, extent)| *extent != Extent::Title).copied();
+        let mut texts: Vec<_> = whole.chain(others).collect();
+        texts.sort_unstable();
+        texts
     }
 
     /// Removes an injection that was not delivered.
@@ -163,7 +159,7 @@ mod tests {
             "only its title"
         );
         injected.add(three(Extent::Whole));
-        assert!(injected.has(of_three) && injected.passages().contains(&of_three));
+        assert!(injected.has(of_three) && injected.texts().contains(&(of_three.document, Extent::Whole)));
         injected.remove(&three(Extent::Whole));
         injected.remove(&injection);
         assert_eq!(

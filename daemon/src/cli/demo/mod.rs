@@ -82,10 +82,8 @@ pub fn run(args: &DemoArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     found_lines(out, &found)?;
     writeln!(out, "\n{BOLD}Context for the next session in this project{BOLD:#}")?;
     quote(out, context)?;
-    if let Some(more) = (demo.context)(&prompted.stdout) {
-        writeln!(out, "\n{BOLD}Context for its prompt {:?}{BOLD:#}", demo.question)?;
-        quote(out, more)?;
-    }
+    writeln!(out, "\n{BOLD}Context for its prompt {:?}{BOLD:#}", demo.question)?;
+    quote(out, (demo.context)(&prompted.stdout).unwrap_or("(nothing that its start has not told)"))?;
     writeln!(out, "\n{GOOD}Done.{GOOD:#} Run `recall install` to connect your agents.")?;
     Ok(())
 }

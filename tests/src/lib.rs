@@ -513,7 +513,9 @@ pub fn masked_text(text: &str, stage: &Stage) -> String {
 }
 
 fn mask(value: &Value, key: &str, stage: &Stage) -> Value {
-    const VARYING: [&str; 20] = [
+    const VARYING: [&str; 21] = [
+        // What is compressed when a session ends.
+        "observation_count",
         "uuid",
         "samples",
         "created_at",

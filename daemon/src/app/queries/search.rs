@@ -30,6 +30,8 @@ use crate::store::{self, Named, PlainSearch, ProjectInfo, StoreError};
 const SNIPPET_CHARS: usize = 240;
 /// How long the texts in the store are read, because an answer is promised within a second.
 const PLAIN_WITHIN: Duration = Duration::from_millis(600);
+/// The same where an index that is most likely sound found nothing.
+const DOUBTED_WITHIN: Duration = Duration::from_millis(100);
 
 /// A result before it is rendered.
 struct Found {
@@ -54,20 +56,25 @@ pub fn search(lookup: &ContextLookup, request: Search) -> Answer<SearchAnswer> {
     }
     let query = query::parse(&text);
     let scope = read(lookup, |db| projects(db, &filter))?;
-    let by_index = match lookup.index.state() {
-        IndexState::Complete(index) => ask_index(lookup, &index, &query, scope.as_deref(), &filter, explain),
+    let state = lookup.index.state();
+    let by_index = match &state {
+        IndexState::Complete(index) => ask_index(lookup, index, &query, scope.as_deref(), &filter, explain),
         // In damaged files the words may be missing.
-        IndexState::Unexamined(index) => {
-            ask_index(lookup, &index, &query, scope.as_deref(), &filter, explain)
-                .filter(|findings| !findings.found.is_empty())
-        }
+        IndexState::Unexamined(index) => ask_index(lookup, index, &query, scope.as_deref(), &filter, explain)
+            .filter(|findings| !findings.found.is_empty()),
         IndexState::Absent | IndexState::Filling(_) => None,
     };
     // An empty store has nothing that could be missed.
     let degraded = by_index.is_none() && read(lookup, |db| Ok(!store::is_empty(db)?))?;
     let findings = match by_index {
         Some(findings) => findings,
-        None => read_texts(lookup, &query, scope.as_deref(), &filter)?,
+        None => {
+            let within = match state {
+                IndexState::Unexamined(_) => DOUBTED_WITHIN,
+                _ => PLAIN_WITHIN,
+            };
+            read_texts(lookup, (&query, within), scope.as_deref(), &filter)?
+        }
     };
     let Findings { found, total, read_as } = findings;
     let results = read(lookup, |db| {
@@ -206,7 +213,7 @@ fn ask_index(
 /// Searches the database itself.
 fn read_texts(
     lookup: &ContextLookup,
-    query: &Query,
+    (query, within): (&Query, Duration),
     scope: Option<&[ProjectInfo]>,
     filter: &Filter,
 ) -> Result<Findings, Refused> {
@@ -216,7 +223,7 @@ fn read_texts(
         return Ok(Findings { found: Vec::new(), total: 0, read_as: Vec::new() });
     };
     let limit = (limit(filter) as usize).min(Request::MOST_HITS);
-    let hits = read(lookup, |db| Ok(store::search_plainly(db, &search, limit, PLAIN_WITHIN)?))?;
+    let hits = read(lookup, |db| Ok(store::search_plainly(db, &search, limit, within)?))?;
     let found = hits.hits.iter().map(|hit| Found { key: hit.key, at: hit.at, score: hit.share, why: None });
     Ok(Findings { found: found.collect(), total: hits.total, read_as: Vec::new() })
 }

@@ -49,7 +49,8 @@ fn every_payload_is_understood() {
     assert!(names.len() > 100, "{}", names.len());
     let deliveries: Vec<_> = names.iter().map(|name| stage.delivery(&alone(name))).collect();
     for (name, reply) in names.iter().zip(stage.deliver(&deliveries)) {
-        assert!(matches!(reply, Reply::Ack { .. }), "{name}: {reply:?}");
+        // A slow disk does not make it less understood.
+        assert!(matches!(reply, Reply::Ack { .. } | Reply::Unsaved { .. }), "{name}: {reply:?}");
     }
     stage.flush();
     let status = stage.json(["ctl", "status"]);

@@ -49,6 +49,21 @@ fn a_question_that_was_asked_before_is_answered_again() {
 }
 
 #[test]
+fn a_question_that_was_left_without_an_answer_hides_no_answer() {
+    let stage = Stage::new().daemon();
+    assert_eq!(stage.recall(["remember", REMARK, "--type", "gotcha"]).code(), 0);
+    for session in ["one", "two", "three"] {
+        stage.flush();
+        let told = ask(&stage, session, QUESTION);
+        assert!(told.contains(REMARK), "{session}: {told}");
+        stage.hook(&stage.event(session, "SessionEnd", json!({"reason": "other"})));
+    }
+    stage.flush();
+    // Such a session is called by what was asked.
+    assert_eq!(stage.json(["ctl", "session", "one"])["title"], QUESTION);
+}
+
+#[test]
 fn what_was_remembered_a_moment_ago_is_told_at_the_next_prompt() {
     let stage = Stage::new().daemon();
     assert_eq!(stage.recall(["remember", REMARK, "--type", "gotcha"]).code(), 0);

@@ -6,7 +6,7 @@ use crate::memory::digest::{Digest, digest};
 use crate::memory::document::{Document, DocumentKey, Status};
 use crate::memory::ids::{AgentName, EventId, SessionId, Timestamp};
 use crate::memory::material::{Action, CallOutcome};
-use crate::memory::observation::Importance;
+use crate::memory::observation::{Importance, UNANSWERED};
 use crate::memory::passage::{self, Passage};
 use crate::store::{ActivityRow, DocumentRow, ObservationRow, SessionInfo, SummaryRow};
 
@@ -78,7 +78,7 @@ pub fn passages(row: &DocumentRow, agents: Agents) -> Vec<Passage> {
             [
                 ("learned", &row.learned),
                 ("done", &row.completed),
-                ("open", &row.next_steps),
+                ("open", &stated(&row.next_steps)),
                 ("looked into", &row.investigated),
                 ("notes", &row.notes),
             ],
@@ -125,6 +125,13 @@ pub fn of_observation(title: &str, narrative: &str, facts: &[String]) -> Vec<Pas
 pub fn of_summary(title: &str, fields: [(&str, &String); 5]) -> Vec<Passage> {
     let named = |(name, text): (&str, &String)| passage::titled(&format!("{title} ({name})"), text);
     fields.into_iter().filter(|(_, text)| !text.trim().is_empty()).flat_map(named).collect()
+}
+
+/// What is open, without the prompt that nothing answered: that prompt has passages of its own, and to whoever asks the
+/// same again it is no answer.
+fn stated(next_steps: &str) -> String {
+    let lines: Vec<&str> = next_steps.lines().filter(|line| !line.starts_with(UNANSWERED)).collect();
+    lines.join("\n")
 }
 
 /// The passages of a prompt that a person wrote. A question is never told, but says what the answer after it is about.

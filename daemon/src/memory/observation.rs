@@ -101,6 +101,9 @@ pub struct ObservationDraft {
     pub subject: Option<SubjectKey>,
 }
 
+/// Begins the line of [`SummaryDraft::next_steps`] that names the last prompt if nothing answered it.
+pub const UNANSWERED: &str = "Unanswered: ";
+
 /// A session in a few lines. Empty fields were not found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SummaryDraft {

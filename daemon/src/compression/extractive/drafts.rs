@@ -7,7 +7,7 @@ use super::{incidents, prompts};
 use crate::compression::salience::{Told, ToldSession};
 use crate::compression::wording;
 use crate::memory::material::{BatchMaterial, BatchSource};
-use crate::memory::observation::{Importance, ObservationDraft, ObservationType, SummaryDraft};
+use crate::memory::observation::{Importance, ObservationDraft, ObservationType, SummaryDraft, UNANSWERED};
 use crate::memory::subject;
 
 /// The importance of what is barely worth telling, and what worth adds. The best of a small session is still of note.
@@ -44,10 +44,13 @@ fn with_open_prompt(summary: Option<SummaryDraft>, batches: &[BatchMaterial]) ->
     let asked = last.filter(|batch| batch.response.is_none()).and_then(|batch| batch.prompt.as_ref());
     let asked = asked.map(|prompt| shortened(&wording::own_words(&prompt.text), OPEN_PROMPT));
     let Some(asked) = asked.filter(|asked| !asked.is_empty()) else { return summary };
-    let mut summary = summary.unwrap_or_default();
+    let mut summary = summary.unwrap_or_else(|| SummaryDraft {
+        title: wording::session_title(None, &[], None, Some(&asked)).unwrap_or_default(),
+        ..SummaryDraft::default()
+    });
     if !summary.next_steps.contains(&asked) {
         let separator = if summary.next_steps.is_empty() { "" } else { "\n" };
-        summary.next_steps.push_str(&format!("{separator}Unanswered: {asked}"));
+        summary.next_steps.push_str(&format!("{separator}{UNANSWERED}{asked}"));
     }
     Some(summary)
 }

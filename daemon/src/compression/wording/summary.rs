@@ -10,8 +10,8 @@ use super::word::{bare, content, is_identifier};
 use super::{Piece, SourceKind};
 
 /// The title of a session: what names its subject. In this order: the heading of the plan as last written, the last
-/// subject of a commit that is no chore, the title of the weightiest observation, the request. `None` if none of them
-/// names anything.
+/// subject of a commit that is no chore, the title of the weightiest observation, the request, also if it only asks.
+/// `None` if none of them names anything.
 pub fn session_title(
     plan: Option<&str>,
     commits: &[&str],
@@ -21,13 +21,20 @@ pub fn session_title(
     let plan = plan.map(without_plan).filter(|plan| names_something(plan));
     let commit = commits.iter().rev().find(|subject| !is_chore(subject)).map(|subject| subject_of(subject));
     let observed = observed.map(str::to_owned);
-    let request = request.map(statement);
-    [plan, commit, observed, request]
+    let stated = request.map(statement);
+    [plan, commit, observed, stated]
         .into_iter()
         .flatten()
         .filter(|title| names_something(title))
         .find_map(|title| clean_title(&title))
         .map(|title| title.text)
+        .or_else(|| request.and_then(question))
+}
+
+/// A question as a title: no statement, but it says what the session was about.
+fn question(request: &str) -> Option<String> {
+    let asked = request.trim().strip_suffix('?').filter(|asked| names_something(asked))?;
+    clean_title(asked).map(|title| format!("{}?", title.text))
 }
 
 /// A plan's heading without the word: `Plan: Fix the cart`, `Implementation Plan — Cart`.
@@ -200,6 +207,11 @@ mod tests {
         assert_eq!(title(None, &["wip"], Some("Totals are rounded once"), None), "Totals are rounded once");
         assert_eq!(title(None, &[], None, Some("please round the totals once")), "Round the totals once");
         assert_eq!(session_title(Some("Implementation plan"), &["wip"], None, Some("yes")), None);
+        assert_eq!(
+            title(None, &[], None, Some("Why does the cart round twice?")),
+            "Why does the cart round twice?"
+        );
+        assert_eq!(title(None, &[], None, Some("Why?")), "");
     }
 
     #[test]

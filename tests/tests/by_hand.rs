@@ -402,4 +402,10 @@ fn a_typo_finds_and_is_named() {
     let said = stage.recall(["search", "staging gatway"]);
     assert!(said.stdout.contains(REMARK) && said.stdout.contains("\"gatway\""), "{said:?}");
     assert_eq!(stage.json(["search", "gatway"])["read_as"], json!([{"typed": "gatway", "read": "gateway"}]));
+    // It is named by a word and not by its stem.
+    let text = format!("{} One attribution per line.", "Nothing of note was found here either. ".repeat(20));
+    assert_eq!(stage.recall(["remember", &text, "--title", "How copies are marked"]).code(), 0);
+    let said = stage.recall(["search", "atribution"]).stdout;
+    assert!(said.contains("looked for \"attribution\" instead"), "{said}");
+    assert!(said.contains("One attribution per line"), "the snippet shows it: {said}");
 }

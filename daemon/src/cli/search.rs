@@ -205,12 +205,16 @@ fn explain(out: &mut dyn Write, score: f32, why: &Explanation) -> std::io::Resul
         let value = value.as_f64().unwrap_or_default();
         writeln!(out, "   {DIM}  {name:10} {value:.4}  {}{DIM:#}", meaning(name))?;
     }
-    let words = |words: &[String]| if words.is_empty() { "nothing".to_owned() } else { words.join(" ") };
-    let (matched, missing) = (words(&why.matched), words(&why.missing));
-    writeln!(out, "   {DIM}has {matched}; lacks {missing}{DIM:#}")?;
+    // What was found by its meaning alone may have none of the words.
+    if !(why.matched.is_empty() && why.missing.is_empty()) {
+        let words = |words: &[String]| if words.is_empty() { "nothing".to_owned() } else { words.join(" ") };
+        let (matched, missing) = (words(&why.matched), words(&why.missing));
+        writeln!(out, "   {DIM}has {matched}; lacks {missing}{DIM:#}")?;
+    }
     for part in &why.sources {
         let ExplainedSource { source, fit, relevance, cosine } = part;
         let cosine = cosine.map(|cosine| format!(", cosine {cosine:.2}")).unwrap_or_default();
+        let source = if source.as_ref() == "lexical" { "words" } else { source.as_ref() };
         writeln!(out, "   {DIM}found by {source}: fit {fit:.4}, relevance {relevance:.2}{cosine}{DIM:#}")?;
     }
     Ok(())

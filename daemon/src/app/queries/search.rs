@@ -24,7 +24,7 @@ use crate::search::index::Index;
 use crate::search::query::{self, Query};
 use crate::search::request::Spelling;
 use crate::search::request::{Request, Scope};
-use crate::search::snippet::snippet;
+use crate::search::snippet::{matches, snippet};
 use crate::store::{self, Named, PlainSearch, ProjectInfo, StoreError};
 
 const SNIPPET_CHARS: usize = 240;
@@ -76,7 +76,10 @@ pub fn search(lookup: &ContextLookup, request: Search) -> Answer<SearchAnswer> {
             read_texts(lookup, (&query, within), scope.as_deref(), &filter)?
         }
     };
-    let Findings { found, total, read_as } = findings;
+    let Findings { found, total, mut read_as } = findings;
+    // A word that was read as another one is found by that.
+    let mut sought = query.clone();
+    sought.words.extend(read_as.iter().map(|word| word.read.clone()));
     let results = read(lookup, |db| {
         let mut results = Vec::new();
         let mut marks = Marks::new(lookup, db, folder.as_deref())?;
@@ -93,7 +96,7 @@ pub fn search(lookup: &ContextLookup, request: Search) -> Answer<SearchAnswer> {
                 status: place.status.map(Into::into),
                 tokens: estimate(&title) + estimate(&body),
                 title,
-                snippet: snippet(&body, &query, SNIPPET_CHARS),
+                snippet: snippet(&body, &sought, SNIPPET_CHARS),
                 project: place.project,
                 agent: place.agent,
                 session_id: place.session,
@@ -105,6 +108,9 @@ pub fn search(lookup: &ContextLookup, request: Search) -> Answer<SearchAnswer> {
         }
         Ok(results)
     })?;
+    for word in &mut read_as {
+        word.read = as_written(&word.read, &results).unwrap_or_else(|| word.read.clone());
+    }
     let took_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let config_errors = lookup.settings.report().problems.clone();
     let unknown = read(lookup, |db| {
@@ -115,6 +121,14 @@ pub fn search(lookup: &ContextLookup, request: Search) -> Answer<SearchAnswer> {
         Ok(unknown)
     })?;
     Ok(SearchAnswer { results, total, took_ms, degraded, config_errors, unknown, read_as })
+}
+
+/// A term of the index as a result writes it: a stem is no word.
+fn as_written(term: &str, results: &[SearchResult]) -> Option<String> {
+    let query = Query::plain(term);
+    let mut texts = results.iter().flat_map(|result| [&result.title, &result.snippet]);
+    let written = texts.find_map(|text| text.get(matches(text, &query).into_iter().next()?))?;
+    Some(written.to_lowercase())
 }
 
 /// The sessions, agents and projects of the filters that the store does not know.

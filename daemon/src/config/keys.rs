@@ -156,7 +156,9 @@ impl Key {
         let last = |name: &'static str| name.rsplit('.').next().unwrap_or(name);
         // The table was left out or another one was meant.
         let own = name.rsplit('.').next().unwrap_or(name);
-        known().find(|known| last(known) == own).or_else(|| nearest_name(name, known())).or_else(|| {
+        let same = || known().filter(|known| last(known) == own);
+        let found = nearest_name(name, same()).or_else(|| same().next());
+        found.or_else(|| nearest_name(name, known())).or_else(|| {
             let near = nearest_name(own, known().map(last))?;
             known().find(|known| last(known) == near)
         })
@@ -338,6 +340,8 @@ mod tests {
             ("contxt.notice", "context.notice"),
             ("retention_days", "timers.retention_days"),
             ("timer.retention_day", "timers.retention_days"),
+            ("embeding.model", "embedding.model"),
+            ("model", "compression.model"),
         ] {
             assert_eq!(Key::nearest(typed), Some(expected), "{typed}");
         }

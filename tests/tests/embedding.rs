@@ -93,6 +93,7 @@ fn finds_the_login(stage: &Stage) {
     assert!(meaning["cosine"].as_f64().unwrap() > 0.5, "{meaning}");
     let told = stage.recall(["search", "slow login", "--explain"]);
     assert!(told.stdout.contains("found by meaning"), "{told:?}");
+    assert!(!told.stdout.contains("has nothing; lacks nothing"), "{told:?}");
 }
 
 #[test]
@@ -188,6 +189,7 @@ fn a_model_is_installed_used_removed_and_swapped() {
     let said = added.stdout.clone();
     assert_eq!(added.code(), 0, "{added:?}");
     assert!(said.contains("16 dimensions") && said.contains("[embedding]"), "{said}");
+    assert!(!said.contains("ctl stop"), "settings count at once: {said}");
     let listed = stage.json(["model", "list"]);
     let hash = listed["models"][0]["sha256"].as_str().unwrap().to_owned();
     assert!(said.contains(&hash) && hash.len() == 64, "{listed}");
@@ -244,6 +246,19 @@ fn what_is_no_model_is_refused_with_what_to_do() {
     let empty = stage.project();
     let refused = said(&["model", "add", empty.to_str().unwrap()]);
     assert!(refused.contains("config.json is missing") && refused.contains("vocab.txt"), "{refused}");
+    for no_folder in [stage.user_home().join("nowhere"), tiny().join("config.json")] {
+        let refused = said(&["model", "add", no_folder.to_str().unwrap()]);
+        assert!(refused.contains("is no folder") && refused.contains("A model is a folder"), "{refused}");
+    }
+    let pointer = stage.user_home().join("pointer");
+    std::fs::create_dir(&pointer).unwrap();
+    for file in ["config.json", "vocab.txt"] {
+        std::fs::copy(tiny().join(file), pointer.join(file)).unwrap();
+    }
+    std::fs::write(pointer.join("model.safetensors"), "version https://git-lfs.github.com/spec/v1\nsize 9\n")
+        .unwrap();
+    let refused = said(&["model", "add", pointer.to_str().unwrap()]);
+    assert!(refused.contains("git lfs pull"), "{refused}");
     let refused = said(&["model", "add", tiny().to_str().unwrap(), "--name", "../x"]);
     assert!(refused.contains("no name for a model"), "{refused}");
     let refused = said(&["model", "remove", "tiny"]);
@@ -296,6 +311,12 @@ fn a_server_in_trouble_or_an_empty_budget_stops_no_search() {
     talk(&stage);
     assert_ne!(stage.json(["search", "sluggish"])["total"], 0);
     assert_ne!(embedding(&stage)["waiting"], 0);
+    assert!(embedding(&stage)["why"].as_str().unwrap().contains("500"), "{}", embedding(&stage));
+    for report in ["status", "doctor"] {
+        let said = stage.recall([report]).stdout;
+        let line = said.lines().find(|line| line.contains("openai, m")).unwrap();
+        assert!(line.contains("in trouble: 500"), "{said}");
+    }
 
     let provider = Provider::start(vectors);
     let capped = remote(&provider, "[compression]\ntokens_per_day = 1\n");
@@ -303,4 +324,22 @@ fn a_server_in_trouble_or_an_empty_budget_stops_no_search() {
     talk(&stage);
     assert_ne!(stage.json(["search", "sluggish"])["total"], 0);
     assert_eq!(provider.asked().len(), 0);
+    assert!(embedding(&stage)["why"].as_str().unwrap().contains("budget"), "{}", embedding(&stage));
+}
+
+#[test]
+fn a_test_of_the_configuration_asks_the_sentence_model() {
+    let provider = Provider::start(vectors);
+    let stage = Stage::new().config(&remote(&provider, ""));
+    let said = stage.recall(["config", "test"]);
+    assert_eq!((said.code(), provider.asked().len()), (0, 1), "{said:?}");
+    assert!(said.stdout.contains("openai:m made a vector of 2 dimensions"), "{said:?}");
+    provider.change(|_, _| Behaviour::Status(401));
+    let said = stage.recall(["config", "test"]);
+    assert_eq!(said.code(), 1, "{said:?}");
+    assert!(said.stdout.contains("refuses the key: 401") && said.stderr.contains("by words"), "{said:?}");
+    let said = with_tiny().recall(["config", "test"]);
+    assert!(said.code() == 0 && said.stdout.contains("made a vector"), "{said:?}");
+    let said = Stage::new().config(&local("nope")).recall(["config", "test"]);
+    assert!(said.code() == 1 && said.stdout.contains("recall model add"), "{said:?}");
 }

@@ -113,7 +113,9 @@ impl<W: Writer> EmbeddingWork<W> {
             Ok(origin) => origin,
             Err(_) => return (None, Err(EmbeddingError::Panicked)),
         };
-        (origin, self.work(checked).await)
+        let outcome = self.work(checked).await;
+        self.sentences.set_trouble(outcome.as_ref().err().map(ToString::to_string));
+        (origin, outcome)
     }
 
     async fn work(&self, checked: FilesChecked) -> Result<(), EmbeddingError> {

@@ -37,6 +37,8 @@ pub struct Sentences {
     readers: Readers,
     pub files: VectorFiles,
     state: Arc<RwLock<ModelState>>,
+    /// Why the last attempt to make vectors stopped before its end.
+    trouble: Arc<Mutex<Option<String>>>,
     kept: Arc<Mutex<Vec<Kept>>>,
 }
 
@@ -76,7 +78,7 @@ struct Kept {
 
 impl Sentences {
     pub fn new(readers: Readers, files: VectorFiles) -> Self {
-        Self { readers, files, state: Arc::default(), kept: Arc::default() }
+        Self { readers, files, state: Arc::default(), trouble: Arc::default(), kept: Arc::default() }
     }
 
     /// Uses this model from now on. What is known of another one is dropped.
@@ -92,6 +94,15 @@ impl Sentences {
 
     pub fn state(&self) -> ModelState {
         self.state.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// `None`: the last attempt went well.
+    pub fn set_trouble(&self, trouble: Option<String>) {
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+    }
+
+    pub fn trouble(&self) -> Option<String> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub fn embedder(&self) -> Option<Arc<dyn Embedder>> {

@@ -95,11 +95,7 @@ fn add(args: &AddArgs, paths: &Paths, models: &InstalledModels, out: &mut dyn Wr
     )?;
     writeln!(out, "  {DIM}SHA-256 {}{DIM:#}", facts.hash)?;
     if configured(paths).as_ref() != Some(&name) {
-        writeln!(
-            out,
-            "To use it, write this into {}, then run `recall ctl stop`:",
-            paths.config_file().display()
-        )?;
+        writeln!(out, "To use it, write this into {}:", paths.config_file().display())?;
         writeln!(out, "\n    [embedding]\n    backend = \"local\"\n    model = \"{name}\"")?;
     }
     Ok(())

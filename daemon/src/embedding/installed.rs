@@ -90,6 +90,9 @@ impl InstalledModels {
         if !is_model_name(name) {
             return Err(InstallError::Name(name.to_owned()));
         }
+        if !from.is_dir() {
+            return Err(ModelError::NoFolder { path: from.to_owned() }.into());
+        }
         let facts = Model::open(from)?.facts();
         let place = self.folder_of(name);
         if place.exists() {

@@ -25,6 +25,8 @@ pub const FILES: [&str; 7] = [
     "1_Pooling/config.json",
 ];
 const WEIGHTS: &str = "model.safetensors";
+/// What a clone without Git LFS has in place of a large file.
+const LFS_POINTER: &[u8] = b"version https://git-lfs";
 /// Larger weights are not of a small encoder: reading them would take the memory of the daemon.
 const MOST_WEIGHTS: u64 = 600 << 20;
 const MOST_OTHER: u64 = 64 << 20;
@@ -53,6 +55,8 @@ pub struct ModelFacts {
 /// Why a folder is no model.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
+    #[error("{} is no folder", path.display())]
+    NoFolder { path: PathBuf },
     #[error("{} is missing in {}", what, folder.display())]
     Missing { folder: PathBuf, what: &'static str },
     #[error("cannot read {}", path.display())]
@@ -73,7 +77,7 @@ impl ModelError {
     /// What a person can do about it.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Missing { .. } => {
+            Self::NoFolder { .. } | Self::Missing { .. } => {
                 "A model is a folder with config.json, model.safetensors, and vocab.txt or tokenizer.json. See \
                  docs/embeddings.md."
             }
@@ -208,7 +212,12 @@ impl Model {
         let said = files.json("sentence_bert_config.json")?;
         let said = said.as_ref().and_then(|json| json.get("max_seq_length")?.as_u64());
         let most = said.and_then(|most| usize::try_from(most).ok()).unwrap_or(MOST_PIECES);
-        let encoder = encoder(files.needed(WEIGHTS)?, shape, config.layer_norm_eps, pooling)?;
+        let weights = files.needed(WEIGHTS)?;
+        if weights.starts_with(LFS_POINTER) {
+            let why = "it is a pointer of Git LFS, and `git lfs pull` gets the file itself";
+            return Err(unfit(WEIGHTS, why));
+        }
+        let encoder = encoder(weights, shape, config.layer_norm_eps, pooling)?;
         let most_pieces = most.clamp(2, MOST_PIECES).min(shape.positions);
         let model = Self { encoder, tokenizer, most_pieces, hash: files.hash };
         // Weights that are no numbers are found here and not in a search.

@@ -322,7 +322,7 @@ pub struct EmbeddingState {
     pub model: String,
     /// `off`, `ready`, or `unusable`: searches go on by words alone.
     pub state: Text,
-    /// Why it is unusable; null if it is not.
+    /// Why it is unusable, or why the documents that wait got no vectors at the last attempt; null if neither is so.
     pub why: Option<String>,
     /// The hash of the model's files, or of its address; null without a model.
     pub model_hash: Option<String>,

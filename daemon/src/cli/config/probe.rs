@@ -11,8 +11,13 @@ use crate::app::clock;
 use crate::cli::failure::Failure;
 use crate::cli::terminal::{BOLD, ERROR, GOOD};
 use crate::compression::prompt;
-use crate::config::{Config, Loaded};
+use crate::config::{Config, EmbeddingPolicy, Loaded};
+use crate::embedding::{Embedder, InstalledModels, Purpose};
+use crate::providers::embeddings::EmbeddingProvider;
 use crate::providers::{Backend, CallSettings, KeySource, chat};
+
+/// The text that a sentence model is given.
+const PROBE: &str = "Which settings does recall have?";
 
 #[derive(Debug, Args)]
 pub struct TestArgs {}
@@ -25,11 +30,11 @@ pub(super) fn run(TestArgs {}: &TestArgs, out: &mut dyn Write) -> anyhow::Result
     if !problems.is_empty() {
         let named: Vec<_> = problems.iter().map(|problem| format!("{}, {problem}", file.display())).collect();
         return Err(Failure::failed(format!("The configuration has errors: {}", named.join("; ")))
-            .hint("Fix them first; no model is called while [compression] has an error.")
+            .hint("Fix them first with `recall config edit`; no model is called while the file has errors.")
             .into());
     }
-    let policy = config.compression;
-    if policy.backends.is_empty() {
+    let (policy, embedding) = (config.compression, config.embedding);
+    if policy.backends.is_empty() && embedding == EmbeddingPolicy::None {
         return Ok(writeln!(out, "No model is configured; the built-in compressor is used.")?);
     }
     // The calls only wait for the network.
@@ -45,12 +50,82 @@ pub(super) fn run(TestArgs {}: &TestArgs, out: &mut dyn Write) -> anyhow::Result
             silent += 1;
         }
     }
-    match silent {
-        0 => Ok(()),
-        _ => Err(Failure::failed(format!("{silent} of {} models did not answer", policy.backends.len()))
-            .hint("The built-in compressor is used until they do.")
-            .into()),
+    let makes_vectors = match &embedding {
+        EmbeddingPolicy::None => true,
+        EmbeddingPolicy::Local { model } => run_here(model, &paths, out)?,
+        EmbeddingPolicy::OpenAi { backend, settings } => embed(backend, settings, runtime.handle(), out)?,
+    };
+    let hint = match (silent, makes_vectors) {
+        (0, true) => return Ok(()),
+        (0, false) => "Searches go on by words until it does.",
+        (_, true) => "The built-in compressor is used until they do.",
+        (_, false) => "The built-in compressor is used, and searches go on by words, until they do.",
+    };
+    let (failed, all) = (
+        silent + usize::from(!makes_vectors),
+        policy.backends.len() + usize::from(embedding != EmbeddingPolicy::None),
+    );
+    Err(Failure::failed(format!("{failed} of {all} models did not answer")).hint(hint).into())
+}
+
+/// True if the sentence model of this machine made a vector.
+fn run_here(model: &str, paths: &Paths, out: &mut dyn Write) -> anyhow::Result<bool> {
+    let started = Instant::now();
+    let texts = [PROBE.to_owned()];
+    let made = InstalledModels::new(paths.models_dir())
+        .open(model)
+        .map_err(|error| format!("{error}. {}", error.hint()))
+        .and_then(|opened| opened.embed(&texts, Purpose::Question).map_err(|error| format!("{error}.")));
+    match made {
+        Ok(_) => {
+            let took = started.elapsed().as_secs_f32();
+            writeln!(out, "{GOOD}ok{GOOD:#}  {BOLD}{model}{BOLD:#} made a vector in {took:.1} s.")?;
+            Ok(true)
+        }
+        Err(why) => {
+            writeln!(out, "{ERROR}no{ERROR:#}  {BOLD}{model}{BOLD:#} made no vector: {why}")?;
+            Ok(false)
+        }
     }
+}
+
+/// True if the server made a vector.
+fn embed(
+    backend: &Backend,
+    settings: &CallSettings,
+    runtime: &tokio::runtime::Handle,
+    out: &mut dyn Write,
+) -> anyhow::Result<bool> {
+    let name = backend.origin();
+    let provider = EmbeddingProvider::new(backend, settings, settings.timeout, runtime)?;
+    let started = Instant::now();
+    match provider.embed(&[PROBE.to_owned()], clock::now()) {
+        Ok(reply) => {
+            let took = started.elapsed().as_secs_f32();
+            let dimensions = reply.vectors.first().map_or(0, Vec::len);
+            let cost = reply.tokens.map_or_else(String::new, |tokens| format!(", {tokens} tokens"));
+            writeln!(
+                out,
+                "{GOOD}ok{GOOD:#}  {BOLD}{name}{BOLD:#} made a vector of {dimensions} dimensions in {took:.1} s{cost}."
+            )?;
+            key_note(backend, out)?;
+            Ok(true)
+        }
+        Err(error) => {
+            writeln!(out, "{ERROR}no{ERROR:#}  {BOLD}{name}{BOLD:#} made no vector: {error}.")?;
+            Ok(false)
+        }
+    }
+}
+
+/// Where a key comes from that not every daemon sees.
+fn key_note(backend: &Backend, out: &mut dyn Write) -> std::io::Result<()> {
+    let KeySource::Environment(variable) = &backend.key else { return Ok(()) };
+    writeln!(
+        out,
+        "    Its key comes from {variable}: a daemon that a hook has started does not see it, one of a service manager \
+         only if it is set there."
+    )
 }
 
 /// True if the model answered.
@@ -70,13 +145,7 @@ fn ask(
                 format!(", {} tokens in and {} out", tokens.into, tokens.out)
             });
             writeln!(out, "{GOOD}ok{GOOD:#}  {BOLD}{name}{BOLD:#} answered in {took:.1} s{cost}.")?;
-            if let KeySource::Environment(variable) = &backend.key {
-                writeln!(
-                    out,
-                    "    Its key comes from {variable}: a daemon that a hook has started does not see it, one of a \
-                     service manager only if it is set there."
-                )?;
-            }
+            key_note(backend, out)?;
             Ok(true)
         }
         Err(error) => {

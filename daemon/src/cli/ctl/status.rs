@@ -184,13 +184,18 @@ fn budget(out: &mut dyn Write, compression: &CompressionState) -> std::io::Resul
 /// The sentence model, if one is configured.
 fn embedding(out: &mut dyn Write, embedding: &EmbeddingState) -> std::io::Result<()> {
     let EmbeddingState { backend, model, state, why, embedded, waiting, .. } = embedding;
-    match state.as_ref() {
-        "ready" => writeln!(
+    match (state.as_ref(), why) {
+        ("ready", Some(why)) => writeln!(
+            out,
+            "  {WARNING}embedding    {backend}, {model}, {} with vectors, {waiting} waiting: {why}{WARNING:#}",
+            counted(*embedded, "document", "documents")
+        ),
+        ("ready", None) => writeln!(
             out,
             "  embedding    {backend}, {model}, {} with vectors, {waiting} waiting",
             counted(*embedded, "document", "documents")
         ),
-        "unusable" => writeln!(
+        ("unusable", why) => writeln!(
             out,
             "  {WARNING}embedding    {backend}, {model}: {}{WARNING:#}",
             why.as_deref().unwrap_or_default()

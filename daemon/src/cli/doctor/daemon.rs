@@ -90,7 +90,11 @@ fn embedding(area: &mut Area<'_>, embedding: &EmbeddingState) {
         ("ready", _) if *waiting == 0 => {
             area.good(format!("searches by meaning: {backend}, {model}"));
         }
-        ("ready", _) => area.note(
+        ("ready", Some(why)) => area.note(
+            format!("searches by meaning: {backend}, {model}; {waiting} documents have no vectors: {why}"),
+            "It is tried again by itself; `recall config test` asks the model at once.",
+        ),
+        ("ready", None) => area.note(
             format!("searches by meaning: {backend}, {model}; {waiting} documents have no vectors yet"),
             "They are made in the background; `recall ctl flush` waits for them.",
         ),

@@ -192,6 +192,7 @@ fn embedding_state(services: &Services) -> Answer<EmbeddingState> {
             })?;
             Ok(EmbeddingState {
                 state: "ready".into(),
+                why: services.context_lookup.index.sentences.trouble().filter(|_| waiting > 0),
                 model_hash: Some(model.to_string()),
                 embedded: count,
                 waiting,

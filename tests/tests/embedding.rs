@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use recall_tests::Stage;
 use recall_tests::provider::{Asked, Behaviour, Provider};
@@ -325,6 +326,31 @@ fn a_server_in_trouble_or_an_empty_budget_stops_no_search() {
     assert_ne!(stage.json(["search", "sluggish"])["total"], 0);
     assert_eq!(provider.asked().len(), 0);
     assert!(embedding(&stage)["why"].as_str().unwrap().contains("budget"), "{}", embedding(&stage));
+}
+
+#[test]
+fn other_settings_count_at_once_and_none_asks_nobody() {
+    let (first, second) = (Provider::start(vectors), Provider::start(vectors));
+    let stage = Stage::new().config(&remote(&first, "")).daemon();
+    talk(&stage);
+    finds_the_login(&stage);
+    let settle = |text: &str, is_done: &dyn Fn(&Value) -> bool| {
+        std::fs::write(stage.home().join("config.toml"), text).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !is_done(&embedding(&stage)) {
+            assert!(Instant::now() < deadline, "{}\n{}", embedding(&stage), stage.log());
+            stage.flush();
+        }
+    };
+    let before = embedding(&stage)["model_hash"].clone();
+    settle(&remote(&second, ""), &|now| now["model_hash"] != before && now["waiting"] == 0);
+    let asked = first.asked().len();
+    finds_the_login(&stage);
+    assert_eq!(first.asked().len(), asked, "the first server is asked no more");
+    settle("", &|now| now["state"] == "off");
+    let asked = second.asked().len();
+    assert_eq!(stage.json(["search", "slow login"])["results"], json!([]));
+    assert_eq!((second.asked().len(), rows(&stage).len()), (asked, 0), "neither is the second");
 }
 
 #[test]

@@ -109,7 +109,7 @@ impl<W: Writer> EmbeddingWork<W> {
         checked: FilesChecked,
     ) -> (Option<Origin>, Result<(), EmbeddingError>) {
         let this = self.clone();
-        let origin = match tokio::task::spawn_blocking(move || this.read_model(known)).await {
+        let origin = match tokio::task::spawn_blocking(move || this.read_model(known, checked)).await {
             Ok(origin) => origin,
             Err(_) => return (None, Err(EmbeddingError::Panicked)),
         };
@@ -151,10 +151,14 @@ impl<W: Writer> EmbeddingWork<W> {
         blocking(move || Ok(this.sentences.files.sweep(&this.readers)?)).await
     }
 
-    /// Returns where the model in use was read from.
-    fn read_model(&self, known: Option<Origin>) -> Option<Origin> {
+    /// Returns where the model in use was read from. In the first run, which has not checked the files yet, a model of
+    /// other settings may still be in use.
+    fn read_model(&self, known: Option<Origin>, checked: FilesChecked) -> Option<Origin> {
         match &self.policy {
-            EmbeddingPolicy::None => None,
+            EmbeddingPolicy::None => {
+                self.sentences.set(ModelState::None);
+                None
+            }
             EmbeddingPolicy::Local { model } => {
                 let folder = self.models.folder_of(model);
                 let weights = std::fs::metadata(folder.join("model.safetensors")).ok();
@@ -182,7 +186,7 @@ impl<W: Writer> EmbeddingWork<W> {
                 Some(origin)
             }
             EmbeddingPolicy::OpenAi { backend, settings } => {
-                if self.sentences.embedder().is_none() {
+                if checked == FilesChecked::No || self.sentences.embedder().is_none() {
                     let ledger = Arc::clone(&self.ledger);
                     self.sentences.set(match Remote::new(backend, settings, ledger, &Handle::current()) {
                         Ok(remote) => ModelState::Ready(Arc::new(remote)),

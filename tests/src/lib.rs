@@ -499,7 +499,7 @@ pub fn masked_text(text: &str, stage: &Stage) -> String {
         (r"\b\d+ % (an answer|a prompt)", "[n] % $1"),
         // How often a word occurs counts rows of the index that were replaced and are not merged away yet.
         (r"\b(recency|moment|text|fit) +\d\.\d+", "$1 [n]"),
-        (r"(best answer[ (a-z0-9)]*: )\d\.\d+", "$1[n]"),
+        (r"(best answer[ (#a-z0-9)]*: )\d\.\d+", "$1[n]"),
         (r"\b\d+\.\d+\.\d+\b", "[version]"),
         (r"\bjust now\b|\b\d+ min ago\b", "[age]"),
         (r"(?m)[ \t]+$", ""),

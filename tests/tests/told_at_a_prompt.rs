@@ -46,6 +46,8 @@ fn a_question_that_was_asked_before_is_answered_again() {
         let told = ask(&stage, session, QUESTION);
         assert!(told.contains(REMARK), "{session}: {told}");
     }
+    let said = stage.recall(["context", "--prompt", QUESTION]).stdout;
+    assert!(said.contains("best answer (#1)"), "{said}");
 }
 
 #[test]

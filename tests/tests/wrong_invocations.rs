@@ -8,7 +8,7 @@ use recall_tests::Stage;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 /// Nothing goes on stdout but help that was asked for; usage errors end with 2, refusals with 1.
-const WRONG: [(&[&str], i32, &str); 69] = [
+const WRONG: [(&[&str], i32, &str); 73] = [
     (&["serach", "cart"], 2, "a similar subcommand exists: 'search'"),
     (&["sesions"], 2, "a similar subcommand exists: 'sessions'"),
     (&["confg", "list"], 2, "a similar subcommand exists: 'config'"),
@@ -56,6 +56,14 @@ const WRONG: [(&[&str], i32, &str); 69] = [
     (&["resolve", "banana"], 1, "\"banana\" is no id."),
     (&["resolve", "9999"], 1, "There is no observation 9999."),
     (&["resolve", "--query", "cart", "--yes", "--dry-run"], 2, "cannot be used with"),
+    (&["resolve", "--query", "", "--yes"], 2, "The query is empty"),
+    (&["resolve", "--query", "type:bugfx", "--yes"], 2, "Did you mean type:bugfix?"),
+    (
+        &["forget", "--query", "type:discovery cart", "--yes"],
+        2,
+        "takes words and \"phrases\", and no filters",
+    ),
+    (&["forget", "--query", "cart since:yesterdy", "--yes"], 2, "--project, --session, --since and --until"),
     (&["forget"], 2, "Use ids, --session, --project"),
     (&["forget", "1"], 2, "Use --yes to confirm, or --dry-run to see the changes."),
     (&["forget", "9999", "--yes"], 1, "There is no observation 9999."),
@@ -93,6 +101,19 @@ fn a_slip_is_told_with_the_way_out() {
         assert!(!said.stderr.contains("panicked"), "{words:?}: {}", said.stderr);
     }
     assert_eq!(stage.json(["ctl", "status"])["observations"], before);
+}
+
+#[test]
+fn a_search_without_a_word_says_so() {
+    let stage = Stage::new().daemon();
+    stage.discount_session("first");
+    stage.flush();
+    for query in ["***", "\"\"", "-"] {
+        let said = stage.recall(["search", query]);
+        assert_eq!(said.stdout, "Nothing found: the query has no word to look for.\n", "{said:?}");
+    }
+    let said = stage.recall(["search", "-\"percentage discount\" cart"]);
+    assert!(said.code() == 0 && said.stdout.contains("Edit src/cart.rs"), "{said:?}");
 }
 
 /// A search with a name that nobody knows is no failure; it says which one may be meant.

@@ -7,7 +7,7 @@ use recall_protocol::query::Context;
 
 use super::client::{Client, Start};
 use super::failure::Failure;
-use super::terminal::DIM;
+use super::terminal::{self, DIM};
 use crate::app::answers::found::{DecisionAnswer, Silence};
 
 #[derive(Debug, Args)]
@@ -60,7 +60,7 @@ pub fn run(args: &ContextArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 /// For a prompt: the probabilities and the floor.
 fn says_why(decision: Option<&DecisionAnswer>, out: &mut dyn Write) -> anyhow::Result<()> {
     let Some(DecisionAnswer { floor, prompt, known, answer, best, .. }) = decision else { return Ok(()) };
-    let of = best.map_or(String::new(), |best| format!(" ({})", best.0));
+    let of = best.map_or(String::new(), |best| format!(" ({})", terminal::id(best)));
     writeln!(
         out,
         "{DIM}a prompt that other sessions can help with: {prompt:.2}; known here: {known:.2}; recall speaks \

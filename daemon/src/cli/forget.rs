@@ -12,6 +12,7 @@ use super::failure::Failure;
 use super::filter::{project, since};
 use super::terminal::{self, ACCENT, BOLD, DIM, WARNING};
 use crate::app::answers::by_hand::{ForgetAnswer, UnreadableAnswer};
+use crate::search::query::{self, Query};
 
 #[derive(Debug, Args)]
 pub struct ForgetArgs {
@@ -87,6 +88,14 @@ pub fn run(args: &ForgetArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 
 impl ForgetArgs {
     fn what(&self) -> anyhow::Result<Forgettable> {
+        if self.query.iter().any(|words| has_filter(words)) {
+            return Err(Failure::usage("--query takes words and \"phrases\", and no filters")
+                .hint(
+                    "For some filters there are options: --project, --session, --since and --until. To forget texts \
+                     with just these words, quote them: '\"type:bugfix\"'.",
+                )
+                .into());
+        }
         let what = Forgettable {
             ids: self.id.clone(),
             session: self.session.clone(),
@@ -103,6 +112,12 @@ impl ForgetArgs {
         }
         Ok(what)
     }
+}
+
+/// Whether a search would take a part of it for a filter, or refuse it as nearly one.
+fn has_filter(query: &str) -> bool {
+    let Query { filters, without, .. } = query::parse(query);
+    !filters.is_empty() || !without.filters.is_empty() || query::mistake(query).is_some()
 }
 
 /// Splits the input into words and quoted phrases.

@@ -11,6 +11,7 @@ use super::candidates;
 use super::client::{Client, Start};
 use super::consent::{Answer, Consent};
 use super::filter;
+use super::search::refuse_slips;
 use super::terminal::{ACCENT, counted};
 use crate::app::answers::found::ShownItem;
 
@@ -44,6 +45,9 @@ pub struct ResolveArgs {
 
 pub fn run(args: &ResolveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let validity = if args.reopen { Validity::Active } else { Validity::Resolved };
+    if let Some(query) = &args.query {
+        refuse_slips(query)?;
+    }
     let mut client = Client::connect(Start::IfNeeded)?;
     let ids = match &args.query {
         None if args.dry_run => return would_mark(&mut client, args, out),

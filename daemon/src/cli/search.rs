@@ -54,7 +54,12 @@ pub fn shield(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
 }
 
 fn is_excluded_word(text: &str) -> bool {
-    let mut letters = text.strip_prefix('-').unwrap_or_default().chars();
+    let rest = text.strip_prefix('-').unwrap_or_default();
+    // A phrase to leave out; no option begins so.
+    if rest.starts_with(query::is_quote) {
+        return true;
+    }
+    let mut letters = rest.chars();
     let first_two = (letters.next(), letters.next());
     matches!(first_two, (Some(first), Some(second)) if first.is_alphanumeric() && !second.is_ascii_digit())
 }
@@ -83,7 +88,7 @@ pub fn run(args: &SearchArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 }
 
 /// Reports parts of the query that are probably mistakes, so that the user can correct them.
-fn refuse_slips(query: &str) -> anyhow::Result<()> {
+pub(super) fn refuse_slips(query: &str) -> anyhow::Result<()> {
     if query.trim().is_empty() {
         return Err(Failure::usage("The query is empty: what should be found?")
             .hint("Name a word, a \"phrase\", or a filter such as type:decision.")
@@ -113,6 +118,7 @@ fn tell(out: &mut dyn Write, answer: &SearchAnswer, query: &Query, scope: Scope)
     }
     if shown == 0 {
         let elsewhere = match scope {
+            _ if query.asks_for_nothing() => ": the query has no word to look for",
             // What nobody knows is nowhere.
             Scope::Here if answer.unknown.is_empty() => " in this project; `--all` looks in all",
             Scope::Here | Scope::Chosen => "",
@@ -261,6 +267,7 @@ mod tests {
         check("recall|search|a|-cents|--json|-n|5|-n5", "recall|search|a| -cents|--json|-n|5|-n5");
         check("recall|search|-exact phrase|-type:bugfix", "recall|search| -exact phrase| -type:bugfix");
         check("recall|search|--|-cents", "recall|search|--|-cents");
+        check("recall|search|-\"single sign on\" login", "recall|search| -\"single sign on\" login");
         check("recall|search|-|-x", "recall|search|-|-x");
         check("recall|install|-yes", "recall|install|-yes");
     }

@@ -94,6 +94,12 @@ impl Query {
         let texts: Vec<&str> = self.words.iter().chain(&self.phrases).map(String::as_str).collect();
         texts.join(" ")
     }
+
+    /// Whether it neither names a word nor says what results must or must not have.
+    pub fn asks_for_nothing(&self) -> bool {
+        let conditions = !self.filters.is_empty() || self.without != Without::default();
+        !conditions && !self.wanted_text().contains(char::is_alphanumeric)
+    }
 }
 
 /// Parses a query. Never fails: whatever is not an operator is a word.
@@ -275,7 +281,7 @@ fn take_item(text: &str) -> (Item<'_>, &str) {
     (Item::Word(polarity, word), after)
 }
 
-fn is_quote(c: char) -> bool {
+pub fn is_quote(c: char) -> bool {
     matches!(c, '"' | '\u{201c}' | '\u{201d}')
 }
 

@@ -77,3 +77,17 @@ fn the_latest_title_counts_whichever_is_heard_first_and_holds_no_secret() {
     let [title, ..] = titles(&stage);
     assert_eq!(title, "later, DB_PASSWORD=[redacted:password]");
 }
+
+#[test]
+fn a_summary_without_a_title_is_named_by_what_it_says() {
+    let stage = Stage::new().daemon();
+    stage.session("plain", "Theme palette", &[], "Palette theme palette.");
+    stage.hook(&stage.event("open", "UserPromptSubmit", json!({"prompt": "Palette", "prompt_id": "p"})));
+    stage.flush();
+    let found = stage.json(["search", "palette kind:summary"]);
+    let mut titles = found["results"].as_array().unwrap().iter().map(|found| &found["title"]);
+    assert!(titles.any(|title| title == "Palette theme palette."), "{found}");
+    assert!(titles.all(|title| title != ""), "{found}");
+    let compacted = stage.hook(&stage.event("open", "SessionStart", json!({"source": "compact"}))).context();
+    assert!(compacted.contains("1 prompt\n"), "{compacted}");
+}

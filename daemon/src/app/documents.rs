@@ -149,7 +149,11 @@ pub fn of_action(action: &Action, event: EventId) -> Vec<Passage> {
 pub fn title_and_text(row: &DocumentRow, agents: Agents) -> (String, String) {
     match row {
         DocumentRow::Observation { row, .. } => (row.title.clone(), observation_body(row)),
-        DocumentRow::Summary { row, .. } => (row.title.clone(), summary_body(row)),
+        DocumentRow::Summary { row, .. } => {
+            let text = summary_body(row);
+            let title = if row.title.is_empty() { telling_line(&text) } else { row.title.clone() };
+            (title, text)
+        }
         DocumentRow::Plan { row, .. } => (row.title.clone(), row.text.clone()),
         DocumentRow::Compaction { row, .. } => (telling_line(&row.summary), row.summary.clone()),
         DocumentRow::Prompt { text, .. } | DocumentRow::Response { text, .. } => {

@@ -75,8 +75,8 @@ impl Page {
             Moment::Compact => format!("This session so far ({})", summary.public_id()),
             _ => format!("Last session ({}), {}", summary.public_id(), age(summary.at, now)),
         };
-        let mark = mark(summary.elsewhere.as_ref());
-        if self.add(&format!("\n## {heading}: {}{mark}\n", plain(&summary.title))) == Added::No {
+        let (title, mark) = (after_colon(&summary.title), mark(summary.elsewhere.as_ref()));
+        if self.add(&format!("\n## {heading}{title}{mark}\n")) == Added::No {
             return;
         }
         let reason = match moment {
@@ -108,7 +108,7 @@ impl Page {
     /// The current session's state after a compaction.
     pub(super) fn state(&mut self, state: &Continuity, summary: Option<&SummaryNote>) {
         let id = summary.map_or(String::new(), |summary| format!(" ({})", summary.public_id()));
-        let title = summary.map_or(String::new(), |summary| format!(": {}", plain(&summary.title)));
+        let title = summary.map_or(String::new(), |summary| after_colon(&summary.title));
         let prompts = if state.prompts == 1 { "prompt" } else { "prompts" };
         let heading = format!("\n## This session so far{id}, {} {prompts}{title}\n", state.prompts);
         if self.add(&heading) == Added::No {
@@ -211,6 +211,12 @@ impl Page {
         self.text.push_str(CLOSING);
         Block { tokens: self.measure.spent(), text: self.text, items: self.items }
     }
+}
+
+/// A title behind a heading; nothing if there is none.
+fn after_colon(title: &str) -> String {
+    let title = plain(title);
+    if title.is_empty() { title } else { format!(": {title}") }
 }
 
 /// The sentences of a text that say something that was not told yet.

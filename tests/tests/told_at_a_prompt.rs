@@ -35,31 +35,38 @@ fn a_statement_on_a_file_that_was_changed_since_says_so() {
     write(&stage, "src/gateway.rs", Duration::from_secs(7200));
     let told = ask(&stage, "two", QUESTION);
     assert!(told.contains("(src/gateway.rs has changed since)") && told.contains(REMARK), "{told}");
+    let start = stage.hook(&stage.event("three", "SessionStart", json!({"source": "startup"}))).context();
+    assert!(start.contains("(src/gateway.rs has changed since)"), "a start says so too: {start}");
+    stage.flush();
+    let why = stage.recall(["why", "three"]).stdout;
+    assert!(why.contains("src/gateway.rs has changed since"), "{why}");
 }
 
-#[test]
-fn a_question_that_was_asked_before_is_answered_again() {
+/// Three sessions ask for what was remembered, one after the other, and all are told.
+fn all_are_told(after_each: impl Fn(&Stage, &str)) -> Stage {
     let stage = Stage::new().daemon();
     assert_eq!(stage.recall(["remember", REMARK, "--type", "gotcha"]).code(), 0);
     for session in ["one", "two", "three"] {
         stage.flush();
         let told = ask(&stage, session, QUESTION);
         assert!(told.contains(REMARK), "{session}: {told}");
+        after_each(&stage, session);
     }
+    stage
+}
+
+#[test]
+fn a_question_that_was_asked_before_is_answered_again() {
+    let stage = all_are_told(|_, _| ());
     let said = stage.recall(["context", "--prompt", QUESTION]).stdout;
     assert!(said.contains("best answer (#1)"), "{said}");
 }
 
 #[test]
 fn a_question_that_was_left_without_an_answer_hides_no_answer() {
-    let stage = Stage::new().daemon();
-    assert_eq!(stage.recall(["remember", REMARK, "--type", "gotcha"]).code(), 0);
-    for session in ["one", "two", "three"] {
-        stage.flush();
-        let told = ask(&stage, session, QUESTION);
-        assert!(told.contains(REMARK), "{session}: {told}");
+    let stage = all_are_told(|stage, session| {
         stage.hook(&stage.event(session, "SessionEnd", json!({"reason": "other"})));
-    }
+    });
     stage.flush();
     // Such a session is called by what was asked.
     assert_eq!(stage.json(["ctl", "session", "one"])["title"], QUESTION);

@@ -9,6 +9,7 @@ use super::ancestry::{Ancestry, BranchContext};
 use super::clock;
 use super::continuity::continuity;
 use super::index_handle::IndexHandle;
+use super::prompt_context::written_since;
 use super::settings::Settings;
 use super::welcome::Welcome;
 use crate::agents::{Agents, Cap};
@@ -25,6 +26,7 @@ use crate::memory::session::Ask;
 use crate::memory::text::shortened_line;
 use crate::memory::tokens::Measure;
 use crate::repository::refs::WorkLocation;
+use crate::repository::work_tree::WorkTree;
 use crate::store::{
     self, CompressionTrouble, ObservationRow, ProjectInfo, Readers, SessionInfo, StoreError, SummaryRow,
     Turns,
@@ -356,12 +358,25 @@ fn project_state(
         }
     };
     let stands = stands.filter(|_| depth == Depth::Whole);
+    let work_tree = match depth {
+        Depth::Whole => WorkTree::of(&context_request.place),
+        Depth::Titles => None,
+    };
     Ok(Material {
         project: context_request.project.name.clone(),
         summary: summary.map(|row| summary_note(row, branch_context)),
         continuity: stands.map(|session| continuity(db, agents, &session)).transpose()?,
         observations: observations
-            .map(|row| Note { warns_of: warnings.get(&row.id).cloned(), ..note(row, branch_context) })
+            .map(|mut row| {
+                let modified = std::mem::take(&mut row.files_modified);
+                let mut note = note(row, branch_context);
+                note.warns_of = warnings.get(&note.id).cloned();
+                // Work on another branch is about other files than those that are here.
+                if let Some(tree) = work_tree.as_ref().filter(|_| note.elsewhere.is_none()) {
+                    note.changed = written_since(tree, &modified, [&note.title, &note.narrative], note.at);
+                }
+                note
+            })
             .collect(),
         ..Material::default()
     })
@@ -408,6 +423,7 @@ pub fn note(row: ObservationRow, branch_context: &BranchContext) -> Note {
         is_pinned: row.is_pinned,
         warns_of: None,
         at: row.created_at,
+        changed: Vec::new(),
     }
 }
 

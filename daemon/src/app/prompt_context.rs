@@ -6,6 +6,7 @@ use super::context_lookup::{ContextLookup, ContextRequest};
 use super::documents::passages;
 use crate::memory::context::{Extent, Material, Statement};
 use crate::memory::document::DocumentKey;
+use crate::memory::ids::Timestamp;
 use crate::memory::injection::choice::{self, Choice, Words};
 use crate::memory::injection::prompt::Situation;
 use crate::memory::injection::{self, Decision, FLOOR, Judged, excerpt};
@@ -138,18 +139,28 @@ fn statement(judged: Judged, passage: Passage, row: &DocumentRow, decision: &Dec
 
 /// The files that a statement is about and that were written after it.
 fn changed_files(tree: &WorkTree, row: &DocumentRow, statement: &Statement) -> Vec<String> {
-    let mut files: Vec<&str> = Vec::new();
-    if let DocumentRow::Observation { row, .. } = row {
-        files.extend(row.files_modified.iter().map(String::as_str));
-    }
-    let mentioned = [&statement.heading, &statement.text].into_iter().flat_map(|text| mentioned_files(text));
-    for file in mentioned {
+    let modified = match row {
+        DocumentRow::Observation { row, .. } => row.files_modified.as_slice(),
+        _ => &[],
+    };
+    written_since(tree, modified, [&statement.heading, &statement.text], statement.at)
+}
+
+/// Of the files that a text is about, by record or by name, those that were written after it.
+pub(super) fn written_since(
+    tree: &WorkTree,
+    modified: &[String],
+    texts: [&str; 2],
+    at: Timestamp,
+) -> Vec<String> {
+    let mut files: Vec<&str> = modified.iter().map(String::as_str).collect();
+    for file in texts.into_iter().flat_map(mentioned_files) {
         if !files.contains(&file) {
             files.push(file);
         }
     }
     files.truncate(MOST_FILES);
-    files.retain(|file| tree.has_changed_since(file, statement.at));
+    files.retain(|file| tree.has_changed_since(file, at));
     files.into_iter().map(str::to_owned).collect()
 }
 
@@ -177,7 +188,7 @@ fn label(row: &DocumentRow) -> &'static str {
     }
 }
 
-fn said_at(row: &DocumentRow) -> crate::memory::ids::Timestamp {
+fn said_at(row: &DocumentRow) -> Timestamp {
     match row {
         DocumentRow::Observation { row, .. } => row.created_at,
         DocumentRow::Summary { row, .. } => row.created_at,

@@ -1,4 +1,7 @@
 //! Models that were copied into recall's data folder, each in a folder of its name, with the hash of its files.
+//!
+//! Whoever adds or removes one holds the lock of the folder, which ends with the process. So the daemon, which clears away
+//! what a killed program has left, leaves alone what another is at work on.
 
 use std::fs;
 use std::io;
@@ -95,13 +98,14 @@ impl InstalledModels {
         }
         let facts = Model::open(from)?.facts();
         let place = self.folder_of(name);
+        let _alone = self.lock()?;
         if place.exists() {
             return match fingerprint(&place) {
                 Ok(hash) if hash == facts.hash && self.open(name).is_ok() => Ok(facts),
                 _ => Err(InstallError::Taken(name.to_owned())),
             };
         }
-        self.clean();
+        self.clear();
         let draft = self.folder.join(format!("{UNFINISHED}{name}.part"));
         let copied = copy(from, &draft, facts.hash);
         let moved = copied.and_then(|()| {
@@ -139,14 +143,34 @@ impl InstalledModels {
         if !is_model_name(name) || !place.is_dir() {
             return Err(InstallError::Unknown(name.to_owned()));
         }
-        self.clean();
+        let _alone = self.lock()?;
+        self.clear();
         let gone = self.folder.join(format!("{UNFINISHED}{name}.gone"));
         let removed = fs::rename(&place, &gone).and_then(|()| fs::remove_dir_all(&gone));
         removed.map_err(|source| InstallError::Write { path: place, source })
     }
 
-    /// Removes what a killed program has left.
+    /// Removes what a killed program has left, unless a model is being added or removed.
     pub fn clean(&self) {
+        if let Ok(folder) = fs::File::open(&self.folder)
+            && folder.try_lock().is_ok()
+        {
+            self.clear();
+        }
+    }
+
+    /// Waits until nobody else adds or removes a model.
+    fn lock(&self) -> Result<fs::File, InstallError> {
+        let lock = || {
+            fs::create_dir_all(&self.folder)?;
+            let folder = fs::File::open(&self.folder)?;
+            folder.lock().map(|()| folder)
+        };
+        lock().map_err(|source| InstallError::Write { path: self.folder.clone(), source })
+    }
+
+    /// For whoever holds the lock.
+    fn clear(&self) {
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
                 let _ = fs::remove_dir_all(entry.path());
@@ -184,6 +208,20 @@ mod tests {
 
     fn tiny() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/tiny-model")
+    }
+
+    #[test]
+    fn what_another_is_at_work_on_is_not_cleared_away() {
+        let home = tempfile::tempdir().unwrap();
+        let models = InstalledModels::new(home.path().join("models"));
+        let at_work = models.lock().unwrap();
+        let draft = home.path().join("models/.tiny.part");
+        fs::create_dir(&draft).unwrap();
+        models.clean();
+        assert!(draft.exists());
+        drop(at_work);
+        models.clean();
+        assert!(!draft.exists(), "nobody is");
     }
 
     #[test]

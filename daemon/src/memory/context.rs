@@ -138,6 +138,8 @@ pub struct Note {
     pub at: Timestamp,
     /// The branch that its work is on, if that is not merged here.
     pub elsewhere: Option<Elsewhere>,
+    /// Files that it is about and that were written since.
+    pub changed: Vec<String>,
 }
 
 /// The rendered block, and the record of what is in it.
@@ -347,6 +349,7 @@ mod tests {
             importance: Importance::clamped(importance),
             at: Timestamp(NOW.0 - days_ago * DAY),
             elsewhere: None,
+            changed: Vec::new(),
         }
     }
 

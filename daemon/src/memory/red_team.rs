@@ -53,6 +53,7 @@ fn material(text: &str) -> Material {
         importance: Importance::clamped(9),
         at: Timestamp(NOW.0 - 1000),
         elsewhere: on_branch(text),
+        changed: vec![text.to_owned()],
     };
     let statement = |row| Statement {
         changed: Vec::new(),

@@ -70,23 +70,15 @@ pub(super) fn run(TestArgs {}: &TestArgs, out: &mut dyn Write) -> anyhow::Result
 
 /// True if the sentence model of this machine made a vector.
 fn run_here(model: &str, paths: &Paths, out: &mut dyn Write) -> anyhow::Result<bool> {
-    let started = Instant::now();
-    let texts = [PROBE.to_owned()];
     let made = InstalledModels::new(paths.models_dir())
         .open(model)
         .map_err(|error| format!("{error}. {}", error.hint()))
-        .and_then(|opened| opened.embed(&texts, Purpose::Question).map_err(|error| format!("{error}.")));
-    match made {
-        Ok(_) => {
-            let took = started.elapsed().as_secs_f32();
-            writeln!(out, "{GOOD}ok{GOOD:#}  {BOLD}{model}{BOLD:#} made a vector in {took:.1} s.")?;
-            Ok(true)
-        }
-        Err(why) => {
-            writeln!(out, "{ERROR}no{ERROR:#}  {BOLD}{model}{BOLD:#} made no vector: {why}")?;
-            Ok(false)
-        }
-    }
+        .and_then(|opened| {
+            let started = Instant::now();
+            let made = opened.embed(&[PROBE.to_owned()], Purpose::Question);
+            made.map(|_| took(started)).map_err(|error| format!("{error}."))
+        });
+    Ok(report((model, "made a vector", "made no vector"), made, out)?)
 }
 
 /// True if the server made a vector.
@@ -96,36 +88,15 @@ fn embed(
     runtime: &tokio::runtime::Handle,
     out: &mut dyn Write,
 ) -> anyhow::Result<bool> {
-    let name = backend.origin();
     let provider = EmbeddingProvider::new(backend, settings, settings.timeout, runtime)?;
     let started = Instant::now();
-    match provider.embed(&[PROBE.to_owned()], clock::now()) {
-        Ok(reply) => {
-            let took = started.elapsed().as_secs_f32();
-            let dimensions = reply.vectors.first().map_or(0, Vec::len);
-            let cost = reply.tokens.map_or_else(String::new, |tokens| format!(", {tokens} tokens"));
-            writeln!(
-                out,
-                "{GOOD}ok{GOOD:#}  {BOLD}{name}{BOLD:#} made a vector of {dimensions} dimensions in {took:.1} s{cost}."
-            )?;
-            key_note(backend, out)?;
-            Ok(true)
-        }
-        Err(error) => {
-            writeln!(out, "{ERROR}no{ERROR:#}  {BOLD}{name}{BOLD:#} made no vector: {error}.")?;
-            Ok(false)
-        }
-    }
-}
-
-/// Where a key comes from that not every daemon sees.
-fn key_note(backend: &Backend, out: &mut dyn Write) -> std::io::Result<()> {
-    let KeySource::Environment(variable) = &backend.key else { return Ok(()) };
-    writeln!(
-        out,
-        "    Its key comes from {variable}: a daemon that a hook has started does not see it, one of a service manager \
-         only if it is set there."
-    )
+    let made = provider.embed(&[PROBE.to_owned()], clock::now()).map(|reply| {
+        let dimensions = reply.vectors.first().map_or(0, Vec::len);
+        let cost = reply.tokens.map_or_else(String::new, |tokens| format!(", {tokens} tokens"));
+        format!("of {dimensions} dimensions {}{cost}", took(started))
+    });
+    let made = made.map_err(|error| format!("{error}."));
+    report_call(backend, ("made a vector", "made no vector"), made, out)
 }
 
 /// True if the model answered.
@@ -135,22 +106,49 @@ fn ask(
     runtime: &tokio::runtime::Handle,
     out: &mut dyn Write,
 ) -> anyhow::Result<bool> {
-    let name = backend.origin();
     let provider = chat::provider(backend, settings, runtime)?;
     let started = Instant::now();
-    match provider.ask(&prompt::probe(), clock::now()) {
-        Ok(reply) => {
-            let took = started.elapsed().as_secs_f32();
-            let cost = reply.tokens.map_or_else(String::new, |tokens| {
-                format!(", {} tokens in and {} out", tokens.into, tokens.out)
-            });
-            writeln!(out, "{GOOD}ok{GOOD:#}  {BOLD}{name}{BOLD:#} answered in {took:.1} s{cost}.")?;
-            key_note(backend, out)?;
-            Ok(true)
-        }
-        Err(error) => {
-            writeln!(out, "{ERROR}no{ERROR:#}  {BOLD}{name}{BOLD:#} did not answer: {error}.")?;
-            Ok(false)
-        }
+    let answered = provider.ask(&prompt::probe(), clock::now()).map(|reply| {
+        let cost = reply
+            .tokens
+            .map_or_else(String::new, |tokens| format!(", {} tokens in and {} out", tokens.into, tokens.out));
+        format!("{}{cost}", took(started))
+    });
+    let answered = answered.map_err(|error| format!("{error}."));
+    report_call(backend, ("answered", "did not answer"), answered, out)
+}
+
+fn took(started: Instant) -> String {
+    format!("in {:.1} s", started.elapsed().as_secs_f32())
+}
+
+/// A model's line: what it did and how, or what it did not and why. True if it did.
+fn report(
+    (name, did, did_not): (&str, &str, &str),
+    outcome: Result<String, String>,
+    out: &mut dyn Write,
+) -> std::io::Result<bool> {
+    match &outcome {
+        Ok(how) => writeln!(out, "{GOOD}ok{GOOD:#}  {BOLD}{name}{BOLD:#} {did} {how}.")?,
+        Err(why) => writeln!(out, "{ERROR}no{ERROR:#}  {BOLD}{name}{BOLD:#} {did_not}: {why}")?,
     }
+    Ok(outcome.is_ok())
+}
+
+/// The line of a model behind a server or a program, and where its key comes from if not every daemon sees that.
+fn report_call(
+    backend: &Backend,
+    (did, did_not): (&str, &str),
+    outcome: Result<String, String>,
+    out: &mut dyn Write,
+) -> anyhow::Result<bool> {
+    let has_worked = report((&backend.origin(), did, did_not), outcome, out)?;
+    if has_worked && let KeySource::Environment(variable) = &backend.key {
+        writeln!(
+            out,
+            "    Its key comes from {variable}: a daemon that a hook has started does not see it, one of a service \
+             manager only if it is set there."
+        )?;
+    }
+    Ok(has_worked)
 }

@@ -272,11 +272,8 @@ pub(super) fn statement_line(statement: &Statement, now: Timestamp) -> String {
         heading.clear();
     }
     let joint = if heading.is_empty() || text.is_empty() { "" } else { ": " };
-    let (age, label, mut mark) =
-        (age(statement.at, now), statement.label, mark(statement.elsewhere.as_ref()));
-    if !statement.changed.is_empty() {
-        let _ = write!(mark, " ({})", plain(&changed_since(&statement.changed)));
-    }
+    let (age, label) = (age(statement.at, now), statement.label);
+    let mark = mark(statement.elsewhere.as_ref()) + &mark_of_changed(&statement.changed);
     format!("- {id} {age} {label}{mark}: {heading}{joint}{text}\n")
 }
 
@@ -284,6 +281,9 @@ impl Note {
     pub(super) fn item(&self, extent: Extent, mut reason: String) -> Item {
         if let Some(elsewhere) = &self.elsewhere {
             let _ = write!(reason, "; {elsewhere}");
+        }
+        if !self.changed.is_empty() {
+            let _ = write!(reason, "; {}", changed_since(&self.changed));
         }
         Item { kind: "observation", id: self.id.0, extent, title: self.title.clone(), reason }
     }
@@ -294,7 +294,8 @@ fn index_line(note: &Note, now: Timestamp) -> String {
         + estimate(&note.narrative)
         + note.facts.iter().map(|fact| estimate(fact)).sum::<u32>();
     let (age, kind, title) = (age(note.at, now), note.kind.as_str(), plain(&note.title));
-    format!("- #{} {age} {kind}: {title}{} ~{full}\n", note.id, mark(note.elsewhere.as_ref()))
+    let mark = mark(note.elsewhere.as_ref()) + &mark_of_changed(&note.changed);
+    format!("- #{} {age} {kind}: {title}{mark} ~{full}\n", note.id)
 }
 
 /// For example `src/cart.rs and 2 more have changed since`.
@@ -304,6 +305,11 @@ fn changed_since(files: &[String]) -> String {
         [one] => format!("{one} has changed since"),
         [one, rest @ ..] => format!("{one} and {} more have changed since", rest.len()),
     }
+}
+
+/// The suffix of what may no longer hold, because its files were written since.
+fn mark_of_changed(files: &[String]) -> String {
+    if files.is_empty() { String::new() } else { format!(" ({})", plain(&changed_since(files))) }
 }
 
 /// The suffix of a title whose work is not merged here.

@@ -301,14 +301,15 @@ fn by_weight(notes: &[Note], now: Timestamp) -> Vec<&Note> {
 }
 
 /// A note's weight at a start: mainly its importance. It fades with age, but never to zero. A standing wish and a
-/// warning about the work at hand do not fade, and an open end fades sooner.
+/// warning about the work at hand do not fade, and an open end fades sooner. Age counts in whole hours: the order of
+/// notes that were made together must not depend on how many milliseconds lie between them and the question.
 fn weight(note: &Note, now: Timestamp) -> f64 {
     let half_life = match note.kind {
         kind if kind.is_standing() || note.warns_of.is_some() => return f64::from(note.importance.get()),
         ObservationType::NextStep => OPEN_END_HALF_LIFE_DAYS,
         _ => HALF_LIFE_DAYS,
     };
-    let days = now.since(note.at) as f64 / 86_400_000.0;
+    let days = (now.since(note.at) / 3_600_000) as f64 / 24.0;
     f64::from(note.importance.get()) * (0.4 + 0.6 * (-days * std::f64::consts::LN_2 / half_life).exp())
 }
 
@@ -447,6 +448,23 @@ mod tests {
         ];
         let order: Vec<i64> = by_weight(&notes, NOW).iter().map(|note| note.id.0).collect();
         assert_eq!(order, [4, 1, 5, 2, 3]);
+    }
+
+    #[test]
+    fn notes_of_one_moment_stand_in_one_order_however_late_they_are_asked_for() {
+        let of_kind =
+            |id, kind, at: i64| Note { kind, at: Timestamp(NOW.0 + at), ..note(id, 9, 0, "It holds") };
+        let notes = [
+            of_kind(3, ObservationType::Decision, 0),
+            of_kind(4, ObservationType::Gotcha, 700),
+            of_kind(5, ObservationType::NextStep, 900),
+            of_kind(6, ObservationType::NextStep, 900),
+        ];
+        for passed in [900, 950, 2_000, 60_000] {
+            let asked = Timestamp(NOW.0 + passed);
+            let order: Vec<i64> = by_weight(&notes, asked).iter().map(|note| note.id.0).collect();
+            assert_eq!(order, [6, 5, 4, 3], "after {passed} ms");
+        }
     }
 
     #[test]

@@ -31,11 +31,11 @@ pub fn search(sources: &[&dyn CandidateSource], request: &Request) -> Result<Hit
     }
     let mut scored: Vec<(f32, Fused)> = fused.into_iter().map(|one| (one.factors.score(), one)).collect();
     scored.sort_by(|(a_score, a), (b_score, b)| {
-        // Of equal ones the newer comes first.
+        // Ties go to the newer, and then to the lower key: where a document lies in the index says nothing.
         b_score
             .total_cmp(a_score)
             .then_with(|| b.candidate.at.cmp(&a.candidate.at))
-            .then_with(|| a.place.cmp(&b.place))
+            .then_with(|| a.candidate.key.cmp(&b.candidate.key))
     });
     scored.truncate(request.limit.min(Request::MOST_HITS));
     let hits: Vec<Hit> = scored.into_iter().map(|(score, one)| one.hit(score, sources, &found)).collect();
@@ -50,8 +50,6 @@ struct Fused {
     /// What each source says, with its number.
     parts: Vec<(usize, Part)>,
     factors: Factors,
-    /// Its place among all candidates, which makes the order of equal ones certain.
-    place: usize,
 }
 
 /// Every document once, in the order in which the sources name them.
@@ -68,7 +66,6 @@ fn fuse(found: &[Candidates]) -> Vec<Fused> {
                     candidate: *candidate,
                     parts: vec![(source, candidate.part)],
                     factors: factors(candidate.part.fit, candidate.traits),
-                    place: fused.len(),
                 }),
             }
         }

@@ -55,7 +55,7 @@ pub(super) fn begins(
     let end: Option<(i64, bool)> = scene.db.first(
         "SELECT id, started_at IS NULL FROM compactions
          WHERE session = ?1 AND ended_at >= ?2 AND (started_at IS NULL OR started_at <= ?2)
-         ORDER BY ended_at LIMIT 1",
+         ORDER BY ended_at, id LIMIT 1",
         params![scene.session(), scene.at],
     )?;
     if let Some((row, true)) = end {
@@ -118,7 +118,7 @@ pub(super) fn ends(
     let (event, turn) = (scene.event.map(|event| event.0), prompt.map(PromptId::as_str));
     let begun: Option<(i64, Option<i64>)> = db.first(
         "SELECT id, ended_at FROM compactions WHERE session = ?1 AND started_at <= ?2
-         ORDER BY started_at DESC LIMIT 1",
+         ORDER BY started_at DESC, id DESC LIMIT 1",
         params![session, scene.at],
     )?;
     let begun = begun.filter(|(_, ended)| ended.is_none_or(|ended| ended > scene.at.0));

@@ -24,10 +24,10 @@ pub enum Named {
 pub fn names(db: &Connection, of: Named) -> Result<Vec<String>, StoreError> {
     let sql = match of {
         Named::Project => "SELECT name FROM projects ORDER BY id DESC LIMIT ?1",
-        Named::Agent => "SELECT DISTINCT agent FROM sessions LIMIT ?1",
+        Named::Agent => "SELECT DISTINCT agent FROM sessions ORDER BY agent LIMIT ?1",
         Named::Session => "SELECT session_id FROM sessions ORDER BY id DESC LIMIT ?1",
         Named::File => {
-            "SELECT path FROM observation_files GROUP BY path ORDER BY max(observation) DESC LIMIT ?1"
+            "SELECT path FROM observation_files GROUP BY path ORDER BY max(observation) DESC, path LIMIT ?1"
         }
     };
     db.all(sql, [MOST])

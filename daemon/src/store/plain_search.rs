@@ -113,7 +113,7 @@ fn sql(kind: DocumentKind) -> &'static str {
             "SELECT m.id, m.created_at, m.project, s.agent, s.session_id, NULL,
                     concat_ws(char(10), m.title, m.request, m.investigated, m.learned, m.completed, m.next_steps, m.notes)
              FROM session_summaries m JOIN sessions s ON s.id = m.session
-             WHERE m.created_at >= ?1 ORDER BY m.created_at DESC"
+             WHERE m.created_at >= ?1 ORDER BY m.created_at DESC, m.id DESC"
         }
         DocumentKind::Prompt => {
             "SELECT b.id, b.opened_at, s.project, s.agent, s.session_id, NULL, b.prompt
@@ -127,18 +127,19 @@ fn sql(kind: DocumentKind) -> &'static str {
         }
         DocumentKind::Plan => {
             "SELECT p.id, p.updated_at, s.project, s.agent, s.session_id, NULL, p.text
-             FROM plans p JOIN sessions s ON s.id = p.session WHERE p.updated_at >= ?1 ORDER BY p.updated_at DESC"
+             FROM plans p JOIN sessions s ON s.id = p.session WHERE p.updated_at >= ?1
+             ORDER BY p.updated_at DESC, p.id DESC"
         }
         DocumentKind::Compaction => {
             "SELECT c.id, c.ended_at, s.project, s.agent, s.session_id, NULL, c.summary
              FROM compactions c JOIN sessions s ON s.id = c.session
-             WHERE c.summary IS NOT NULL AND c.ended_at >= ?1 ORDER BY c.ended_at DESC"
+             WHERE c.summary IS NOT NULL AND c.ended_at >= ?1 ORDER BY c.ended_at DESC, c.id DESC"
         }
         DocumentKind::Observation | DocumentKind::Activity => {
             "SELECT o.id, o.created_at, o.project, s.agent, s.session_id, o.type,
                     concat_ws(char(10), o.title, o.subtitle, o.narrative, o.facts, o.concepts, o.files_modified, o.files_read)
              FROM observations o LEFT JOIN sessions s ON s.id = o.session
-             WHERE o.created_at >= ?1 ORDER BY o.created_at DESC"
+             WHERE o.created_at >= ?1 ORDER BY o.created_at DESC, o.id DESC"
         }
     }
 }

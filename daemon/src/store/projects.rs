@@ -116,8 +116,8 @@ pub fn projects_named(db: &Connection, name: &str) -> Result<Vec<ProjectInfo>, S
 /// The folder where a project was last worked on, as far as sessions told.
 pub fn latest_root(db: &Connection, project: ProjectRow) -> Result<Option<String>, StoreError> {
     db.first(
-        "SELECT root FROM sessions WHERE project = ?1 AND root IS NOT NULL ORDER BY last_event_at
-             DESC LIMIT 1",
+        "SELECT root FROM sessions WHERE project = ?1 AND root IS NOT NULL
+         ORDER BY last_event_at DESC, id DESC LIMIT 1",
         [project.0],
     )
 }

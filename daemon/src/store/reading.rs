@@ -124,10 +124,10 @@ pub fn candidates(
     let sql = format!(
         "{} WHERE o.id IN (
             SELECT id FROM (SELECT id FROM observations WHERE project = ?1 AND status = 'active'
-                            ORDER BY created_at DESC LIMIT ?2)
+                            ORDER BY created_at DESC, id DESC LIMIT ?2)
             UNION
             SELECT id FROM (SELECT id FROM observations WHERE project = ?1 AND status = 'active'
-                            ORDER BY importance DESC, created_at DESC LIMIT ?2)
+                            ORDER BY importance DESC, created_at DESC, id DESC LIMIT ?2)
             UNION
             SELECT id FROM observations WHERE project = ?1 AND pinned_at IS NOT NULL AND status <> 'resolved')",
         ObservationRow::SELECT
@@ -197,7 +197,8 @@ impl TimelineRow {
     }
 }
 
-/// What happened in a project around a moment: `before` entries up to it and `after` entries following, in order.
+/// What happened in a project around a moment: `before` entries up to it and `after` entries following, in order. Of one
+/// moment a prompt comes first and a summary last.
 pub fn timeline(
     db: &Connection,
     project: ProjectRow,
@@ -214,16 +215,18 @@ pub fn timeline(
         let summaries = format!(
             "SELECT 'summary', m.id, m.created_at AS at, m.title, NULL, s.session_id FROM session_summaries m
              JOIN sessions s ON s.id = m.session
-             WHERE m.project = ?1 AND m.created_at {comparison} ?2 ORDER BY at {order} LIMIT ?3"
+             WHERE m.project = ?1 AND m.created_at {comparison} ?2 ORDER BY at {order}, m.id {order} LIMIT ?3"
         );
         let prompts = format!(
             "SELECT 'prompt', b.id, b.opened_at AS at, b.prompt, NULL, s.session_id FROM prompt_batches b
              JOIN sessions s ON s.id = b.session
-             WHERE s.project = ?1 AND b.prompt IS NOT NULL AND b.opened_at {comparison} ?2 ORDER BY at {order} LIMIT ?3"
+             WHERE s.project = ?1 AND b.prompt IS NOT NULL AND b.opened_at {comparison} ?2
+             ORDER BY at {order}, b.id {order} LIMIT ?3"
         );
         format!(
             "WITH entries AS (SELECT * FROM ({observations}) UNION ALL SELECT * FROM ({summaries})
-             UNION ALL SELECT * FROM ({prompts})) {} ORDER BY at {order} LIMIT ?3",
+             UNION ALL SELECT * FROM ({prompts})) {}
+             ORDER BY at {order}, kind <> 'prompt' {order}, kind {order}, row {order} LIMIT ?3",
             TimelineRow::SELECT
         )
     };

@@ -247,7 +247,7 @@ fn known_as(
         &format!(
             "{0} WHERE batch = ?2 AND status <> 'active' AND type = ?3 AND origin <> 'user'
              UNION ALL SELECT * FROM ({0} WHERE project = ?1 AND status = 'active' AND type = ?3 AND origin <> 'user'
-                ORDER BY created_at DESC LIMIT ?4)",
+                ORDER BY created_at DESC, id DESC LIMIT ?4)",
             KnownColumns::SELECT
         ),
         params![place.project, place.batch, draft.kind.as_str(), LATEST],

@@ -45,7 +45,10 @@ pub fn session_info(db: &Connection, session: SessionRow) -> Result<SessionInfo,
 /// The sessions whose id is `id`, or begins with it where none is; the latest first, three at most.
 pub fn find_sessions(db: &Connection, id: &str) -> Result<Vec<SessionInfo>, StoreError> {
     let find = |condition: &str| {
-        let sql = format!("{} WHERE {condition} ORDER BY s.last_event_at DESC LIMIT 3", SessionInfo::SELECT);
+        let sql = format!(
+            "{} WHERE {condition} ORDER BY s.last_event_at DESC, s.id DESC LIMIT 3",
+            SessionInfo::SELECT
+        );
         db.all::<SessionInfo>(&sql, [id])
     };
     let found = find("s.session_id = ?1")?;

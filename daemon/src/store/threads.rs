@@ -75,7 +75,8 @@ const SAYING: &str = "SELECT id, origin, session, created_at, words FROM observa
 
 fn latest(db: &Connection, project: ProjectRow) -> Result<Vec<Saying>, StoreError> {
     let mut find = db.prepare_cached(&format!(
-        "{SAYING} WHERE project = ?1 AND subject IS NULL AND words IS NOT NULL ORDER BY created_at DESC LIMIT ?2"
+        "{SAYING} WHERE project = ?1 AND subject IS NULL AND words IS NOT NULL
+         ORDER BY created_at DESC, id DESC LIMIT ?2"
     ))?;
     Ok(find.query_map(params![project.0, LATEST], read)?.collect::<Result<_, _>>()?)
 }

@@ -197,6 +197,22 @@ impl Ui {
         }
     }
 
+    /// Whether the list that is shown is what the query finds.
+    fn is_search(&self) -> bool {
+        matches!(self.list().map(|list| &list.source), Some(Source::Search(_)))
+    }
+
+    /// The query of the list that is shown. Other lists than those of a search have none.
+    pub(super) fn query(&self) -> &str {
+        if self.is_search() { self.input.value() } else { "" }
+    }
+
+    /// Searches for nothing yet, which lists the newest.
+    fn new_search(&mut self) -> Vec<Ask> {
+        self.input = Input::default();
+        self.show(Tab::Observations)
+    }
+
     pub(super) fn scope(&self) -> &Scope {
         &self.scope
     }
@@ -240,6 +256,7 @@ impl Ui {
 
     fn edit_query(&mut self, event: &Event, key: KeyCode) -> Vec<Ask> {
         match key {
+            KeyCode::Esc if !self.input.value().is_empty() => self.new_search(),
             KeyCode::Enter | KeyCode::Down | KeyCode::Esc => {
                 self.focus = Focus::List;
                 Vec::new()
@@ -263,15 +280,16 @@ impl Ui {
             KeyCode::Char('?') => self.dialog = Some(Dialog::Help),
             KeyCode::Char('/') => {
                 self.focus = Focus::Query;
-                if !matches!(self.list().map(|list| &list.source), Some(Source::Search(_))) {
-                    return self.show(Tab::Observations);
-                }
+                return self.new_search();
             }
             KeyCode::Tab => return self.next_tab(1),
             KeyCode::BackTab => return self.next_tab(Tab::ALL.len() - 1),
             KeyCode::Char('a') => {
                 self.scope = if self.scope == Scope::All { self.home.clone() } else { Scope::All };
                 return self.start_anew();
+            }
+            KeyCode::Esc if self.focus == Focus::List && self.depth() == 1 && !self.query().is_empty() => {
+                return self.new_search();
             }
             KeyCode::Esc | KeyCode::Left | KeyCode::Char('h') => return self.back(),
             KeyCode::Enter | KeyCode::Right | KeyCode::Char('l') => return self.open(),
@@ -307,7 +325,7 @@ impl Ui {
             }
             MouseEventKind::Down(MouseButton::Left) if query.contains(place) => {
                 self.focus = Focus::Query;
-                if matches!(self.list().map(|list| &list.source), Some(Source::Search(_))) {
+                if self.is_search() {
                     return Vec::new();
                 }
                 self.show(Tab::Observations)

@@ -276,9 +276,9 @@ fn an_observation_is_edited_and_nothing_else() {
     assert_eq!(ui.on_event(&key(KeyCode::Char('e'))), Next::Edit(3));
     let asked = ui.on_edited(Ok("#3 is edited; u takes it back".into()));
     assert!(matches!(asked[..], [Ask::List { .. }]), "its title may be another: {asked:?}");
-    let error = Failure::failed("Line 3: \"titel\" is no key").hint("Your text is kept in /tmp/a.md.");
+    let error = Failure::failed("Line 3: \"titel\" is not a key").hint("Your text is kept in /tmp/a.md.");
     ui.on_edited(Err(error.into()));
-    assert_eq!(ui.notice, "Line 3: \"titel\" is no key. Your text is kept in /tmp/a.md.");
+    assert_eq!(ui.notice, "Line 3: \"titel\" is not a key. Your text is kept in /tmp/a.md.");
     let asked = press(&mut ui, KeyCode::Tab);
     give(&mut ui, &asked, vec![session()]);
     assert_eq!(press(&mut ui, KeyCode::Char('e')), []);
@@ -383,4 +383,46 @@ fn ages_are_one_number_and_one_letter() {
     check(24 * 60, "1d");
     check(14 * 24 * 60, "2w");
     check(365 * 24 * 60, "1y");
+}
+
+#[test]
+fn a_slash_begins_a_new_search_and_escape_clears_it() {
+    let newest = |asked: &[Ask]| matches!(asked, [Ask::List { source, .. }] if *source == Source::Search(String::new()));
+    let mut ui = found();
+    let asked = press(&mut ui, KeyCode::Char('/'));
+    assert!(newest(&asked), "{asked:?}");
+    assert_eq!((ui.focus, ui.input.value()), (Focus::Query, ""));
+    let asked = type_text(&mut ui, "tax");
+    assert!(
+        matches!(asked.last(), Some(Ask::List { source, .. }) if *source == Source::Search("tax".into()))
+    );
+    let asked = press(&mut ui, KeyCode::Esc);
+    assert!(newest(&asked) && ui.input.value().is_empty() && ui.focus == Focus::Query, "{asked:?}");
+    assert_eq!(press(&mut ui, KeyCode::Esc), []);
+    assert_eq!(ui.focus, Focus::List);
+
+    // From the list, too, but not while something else lies over it.
+    let mut ui = found();
+    let asked = press(&mut ui, KeyCode::Char('t'));
+    give(&mut ui, &asked, rows());
+    press(&mut ui, KeyCode::Esc);
+    assert_eq!(ui.input.value(), "cart");
+    let asked = press(&mut ui, KeyCode::Esc);
+    assert!(newest(&asked) && ui.input.value().is_empty() && ui.focus == Focus::List, "{asked:?}");
+}
+
+#[test]
+fn a_list_that_is_not_searched_shows_no_query() {
+    let mut ui = found();
+    assert!(screen(&mut ui, 80, 12).contains("/ cart"));
+    for tab in [Tab::Sessions, Tab::Threads] {
+        let asked = press(&mut ui, KeyCode::Tab);
+        give(&mut ui, &asked, Vec::new());
+        assert_eq!(ui.tab(), tab);
+        let shown = screen(&mut ui, 80, 12);
+        assert!(!shown.contains("cart") && shown.contains("/ search"), "{shown}");
+    }
+    let asked = press(&mut ui, KeyCode::Tab);
+    assert!(matches!(&asked[..], [Ask::List { source, .. }] if *source == Source::Search("cart".into())));
+    assert!(screen(&mut ui, 80, 12).contains("/ cart"));
 }

@@ -26,10 +26,10 @@ const GAP: &str = "  ";
 /// The keys, in two columns where they fit.
 const KEYS: [[(&str, &str); 8]; 2] = [
     [
-        ("/", "search as you type"),
+        ("/", "a new search"),
         ("↑ ↓ j k", "move"),
         ("Enter →", "open, or read the detail"),
-        ("Esc ←", "back"),
+        ("Esc ←", "back, or clear the search"),
         ("g G", "first, last"),
         ("Tab", "the next tab"),
         ("a", "this project or all"),
@@ -142,7 +142,7 @@ fn draw_head(frame: &mut Frame, ui: &Ui, area: Rect) {
     let prompt = "  / ";
     let room = usize::from(query.width).saturating_sub(prompt.len() + 1);
     let scroll = ui.input.visual_scroll(room);
-    let words = Paragraph::new(ui.input.value()).scroll((0, u16::try_from(scroll).unwrap_or(0)));
+    let words = Paragraph::new(ui.query()).scroll((0, u16::try_from(scroll).unwrap_or(0)));
     let [mark, text] =
         Layout::horizontal([Constraint::Length(prompt.len() as u16), Constraint::Min(1)]).areas(query);
     let active = ui.focus == Focus::Query;
@@ -150,7 +150,7 @@ fn draw_head(frame: &mut Frame, ui: &Ui, area: Rect) {
         Span::from(prompt).style(if active { Style::new().cyan().bold() } else { Style::new().dim() }),
         mark,
     );
-    if ui.input.value().is_empty() {
+    if ui.query().is_empty() {
         frame.render_widget(Span::from("search").dim(), text);
     } else {
         frame.render_widget(words, text);
@@ -162,7 +162,7 @@ fn draw_head(frame: &mut Frame, ui: &Ui, area: Rect) {
 }
 
 fn draw_list(frame: &mut Frame, ui: &mut Ui, area: Rect, now: Timestamp) {
-    let words: Vec<String> = marked_words(ui.input.value());
+    let words: Vec<String> = marked_words(ui.query());
     let (several, focused) = (*ui.scope() == Scope::All, ui.focus != Focus::Detail);
     let Some(list) = ui.list_mut() else { return };
     let height = usize::from(area.height);
@@ -193,7 +193,7 @@ fn nothing(list: &Listing) -> &'static str {
         }
         (Source::Search(_), false) => "  Nothing found. Press a to search all projects.",
         (Source::Threads, false) => {
-            "  Nothing was said twice yet: a newer statement about the same will stand here with the older ones."
+            "  No threads yet. They appear when a later session says something new on a subject."
         }
         (_, false) => "  Nothing here yet. Press a for all projects.",
     }
@@ -312,7 +312,7 @@ fn draw_foot(frame: &mut Frame, ui: &Ui, area: Rect) {
     });
     let count = count.unwrap_or_default();
     let keys = match ui.focus {
-        Focus::Query => " type to search  ↓ list  Tab switch  Ctrl-C leave",
+        Focus::Query => " type to search  Esc clear  ↓ list  Tab switch  Ctrl-C leave",
         Focus::List if ui.depth() > 1 => " Enter open  Esc back  T thread  r resolve  p pin  ? help  q leave",
         Focus::List => " / search  Enter open  Tab switch  a all  t timeline  ? help  q leave",
         Focus::Detail => " ↑↓ scroll  Esc back  t timeline  r resolve  p pin  ? help  q leave",

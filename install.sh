@@ -131,7 +131,7 @@ mention_path() {
     case :$PATH: in
     *:"$bin":*) ;;
     *)
-        say "$bin is not on your PATH. Add this line to your shell's profile:"
+        say "$bin is not on your PATH. Add this line to your shell's profile, and type it now:"
         say "  export PATH=\"$bin:\$PATH\""
         ;;
     esac
@@ -181,11 +181,12 @@ check_tools
 build_recall
 build_shim
 copy_programs
+# All that is said from here on is typed as `recall`.
+mention_path
 write_documents
 if [ "$agents" = yes ]; then
     connect_agents
 fi
-mention_path
 if [ "$demo" = yes ]; then
     "$bin/recall" demo || fail "recall is installed, but its demo failed (see above)."
 fi

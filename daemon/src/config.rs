@@ -491,7 +491,7 @@ impl Written {
         }
         problems.extend(self.gateway.origins.iter().filter(|origin| !is_origin(origin)).map(|origin| {
             format!(
-                "gateway.origins: {origin:?} is no origin; write it as https://example.com, without a path"
+                "gateway.origins: {origin:?} is not an origin; write it as https://example.com, without a path"
             )
         }));
         problems.extend(self.subscribe.iter().flat_map(Subscription::problems));
@@ -637,7 +637,7 @@ mod tests {
         problem("[[subscribe]]\nevents = ['session_end']\ncommand = 'x'\n", "line 3");
         problem(
             "[redaction]\nextra = ['ok', '(']\n",
-            "redaction.extra: `(` is no usable pattern: unclosed group",
+            "redaction.extra: `(` is not a usable pattern: unclosed group",
         );
         problem("[capture]\nexclude = ['[']\n", "capture.exclude: ");
         problem("[redaction]\nallow = ['.*']\n", "redaction.allow: `.*` matches everything");
@@ -650,7 +650,7 @@ mod tests {
         problem("[guards]\nallow = ['[']\n", "guards.allow: ");
         problem(
             "[[hint]]\npattern = '('\ntext = 'x'\n",
-            "hint.pattern: `(` is no usable pattern: unclosed group",
+            "hint.pattern: `(` is not a usable pattern: unclosed group",
         );
         problem("[[hint]]\npattern = 'x'\n", "missing field `text`");
         assert_eq!(Config::default().guards, GuardPolicy::default());

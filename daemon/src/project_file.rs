@@ -97,7 +97,7 @@ impl ProjectRules {
                         set.add(glob);
                     }
                 }
-                Some(Err(_)) | None => self.forbid("a pattern of `exclude` is none, so nothing is kept"),
+                Some(Err(_)) | None => self.forbid("a pattern of `exclude` is not valid, so nothing is kept"),
             }
         }
         if patterns.len() > MOST_PATTERNS {

@@ -30,9 +30,9 @@ pub const FILE: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NO
 pub enum Refused {
     #[error("it is a symlink")]
     Link,
-    #[error("it is no regular file")]
+    #[error("it is not a regular file")]
     NotAFile,
-    #[error("it is no folder")]
+    #[error("it is not a folder")]
     NotAFolder,
     #[error("it belongs to user {0}")]
     Foreign(u32),
@@ -319,11 +319,11 @@ mod tests {
         symlink("file", at("link")).unwrap();
         symlink("nowhere", at("dangling")).unwrap();
         std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
-        refused(&at("fifo"), Links::OfOurs, "no regular file");
-        refused(home.path(), Links::OfOurs, "no regular file");
-        refused(&at("socket"), Links::OfOurs, "no regular file");
+        refused(&at("fifo"), Links::OfOurs, "not a regular file");
+        refused(home.path(), Links::OfOurs, "not a regular file");
+        refused(&at("socket"), Links::OfOurs, "not a regular file");
         refused(&at("zero"), Links::Refused, "a symlink");
-        refused(&at("zero"), Links::OfOurs, "no regular file");
+        refused(&at("zero"), Links::OfOurs, "not a regular file");
         refused(&at("link"), Links::Refused, "a symlink");
         assert_eq!(read_text(&at("link"), Links::OfOurs, 100).unwrap(), "text");
         assert!(open(&at("none"), Links::Refused).unwrap_err().is_absence());

@@ -20,6 +20,28 @@ fn remembered() -> Stage {
 }
 
 #[test]
+fn several_items_and_sessions_are_shown_with_their_evidence() {
+    let stage = Stage::new().daemon();
+    let session = "52ab9f04-61c3-4b8e-a0a3-5d1c7f0e9b21";
+    stage.discount_session(session);
+    stage.flush();
+    let said = stage.recall(["show", "1", "p1", "52ab9f04"]);
+    assert_eq!(said.code(), 0, "{said:?}");
+    let told = &said.stdout;
+    assert!(told.starts_with("#1 ") && told.contains("\np1 "), "{told}");
+    assert!(told.contains("\nEvidence:\n  ") && told.contains("  a2 Edit src/cart.rs\n"), "{told}");
+    assert!(told.contains("\n\nObservations\n  #1 "), "what `recall sessions` lists is opened: {told}");
+    let said = stage.recall(["show", "1", "52ab9f04", "--json"]);
+    let lines: Vec<Value> = said.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((lines.len(), &lines[1]["session_id"]), (2, &json!(session)), "{said:?}");
+    let evidence = lines[0]["items"][0]["rests_on"].as_array().unwrap();
+    assert!(evidence.iter().any(|one| one["id"] == "a2" && one["kind"] == "activity"), "{evidence:?}");
+    // Nothing is shown above a slip.
+    let said = stage.recall(["show", "1", "999"]);
+    assert_eq!((said.code(), said.stdout.as_str()), (1, ""), "{said:?}");
+}
+
+#[test]
 fn what_is_private_in_a_files_name_is_not_kept() {
     let stage = Stage::new().daemon();
     let secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
@@ -102,13 +124,13 @@ fn secrets_in_a_remark_are_redacted_and_hostile_text_stays_text() {
 fn what_makes_no_sense_is_refused_in_words() {
     let stage = remembered();
     for (arguments, code, why) in [
-        (&["remember", "x", "--type", "poem"][..], 1, "bugfix"),
+        (&["remember", "x", "--type", "poem"][..], 2, "bugfix"),
         (&["remember", "x", "--project", "nowhere"], 1, "nowhere"),
         (&["remember", "  "], 2, "nothing to remember"),
         (&["remember", "x", "--importance", "11"], 2, "11"),
         (&["remember", "-", "more", "words"], 2, "`-` stands alone"),
         (&["remember", "more", "words", "-"], 2, "`-` stands alone"),
-        (&["resolve", "p1"], 1, "no observation"),
+        (&["resolve", "p1"], 2, "not an observation"),
         (&["resolve", "99"], 1, "99"),
         (&["why", "#99"], 1, "99"),
         (&["ctl", "pause", "--for", "soon"], 2, "duration"),

@@ -7,14 +7,28 @@ fn the_demo_shows_what_it_remembered() {
     let stage = Stage::new();
     let said = stage.recall(["demo"]);
     assert_eq!(said.code(), 0, "{said:?}");
-    for expected in
-        ["Context restored after compaction", "<recall-context>", "recall search rounding", "Done."]
-    {
+    for expected in [
+        "Context restored after compaction",
+        "<recall-context>",
+        "recall search rounding",
+        "Done. Run `recall install`",
+    ] {
         assert!(said.stdout.contains(expected), "no {expected:?} in {}", said.stdout);
     }
     assert!(said.stdout.contains("Asked: Add a percentage discount"), "{}", said.stdout);
-    assert!(!said.stdout.contains("the user said: Add"), "its start has told that: {}", said.stdout);
+    let (_, prompted) = said.stdout.split_once("Context for the prompt ").expect(&said.stdout);
+    assert!(prompted.contains("Rounding happens once, after summing, so cents are right"), "{prompted}");
     assert!(!stage.home().exists(), "the user's own memory is not touched");
+
+    std::fs::create_dir_all(stage.user_home().join(".claude")).unwrap();
+    let install = ["install", "--agent", "claude-code", "--yes", "--no-service"];
+    assert_eq!(stage.recall(install).code(), 0);
+    let said = stage.recall(["demo"]);
+    assert!(
+        said.stdout.ends_with("Your next session of Claude Code is remembered like this one.\n"),
+        "{said:?}"
+    );
+    assert_eq!(stage.recall(["sessions"]).stdout, "No sessions yet. Start one in this folder.\n");
 }
 
 #[test]
@@ -31,4 +45,5 @@ fn the_demo_says_the_same_in_json() {
     assert!(observations.iter().any(|each| context.contains(&format!("#{} ", each["id"]))), "{context}");
     assert!(told["notice"].as_str().unwrap().starts_with("recall: gave"), "{told}");
     assert!(told["session"]["summary"]["title"].is_string(), "{told}");
+    assert!(told["prompted"].as_str().unwrap().starts_with("<recall-context>"), "{told}");
 }

@@ -31,7 +31,7 @@ fn total(stage: &Stage, query: &str) -> Value {
 fn an_edit_replaces_the_text_and_is_taken_back() {
     let stage = remembered();
     let said = edit_with(&stage, "sed -i -e s/drops/recycles/ -e s/gotcha/decision/");
-    assert!(said.stdout.contains("#1 now says: The staging gateway recycles idle"), "{said:?}");
+    assert!(said.stdout.starts_with("Changed #1: The staging gateway recycles idle"), "{said:?}");
     let edited = observation(&stage, "1");
     assert_eq!((&edited["type"], &edited["origin"]), (&json!("decision"), &json!("user")));
     assert!(edited["edited_at"].is_string(), "{edited}");
@@ -52,6 +52,36 @@ fn an_edit_replaces_the_text_and_is_taken_back() {
 }
 
 #[test]
+fn a_title_that_was_made_of_the_text_follows_it() {
+    let stage = remembered();
+    let edit = |arguments: &[&str]| {
+        let said = stage.recall([&["edit", "1"], arguments].concat());
+        assert_eq!(said.code(), 0, "{said:?}");
+        let now = observation(&stage, "1");
+        (said.stdout, now["title"].clone(), now["narrative"].clone())
+    };
+    let (said, title, text) = edit(&["--text", "The staging gateway keeps connections."]);
+    assert_eq!(said, "Changed #1: The staging gateway keeps connections.\n");
+    assert_eq!((title, text), (json!("The staging gateway keeps connections."), json!("")));
+    let (said, title, text) = edit(&["--text", "It closes them at night.\nAt two."]);
+    assert_eq!(said, "Changed #1: It closes them at night.\nIt closes them at night.\nAt two.\n");
+    assert_eq!(
+        (title, text),
+        (json!("It closes them at night."), json!("It closes them at night.\nAt two."))
+    );
+    // A title of the user's stays.
+    edit(&["--title", "When the gateway closes connections"]);
+    let (_, title, text) = edit(&["--text", "At three."]);
+    assert_eq!((title, text), (json!("When the gateway closes connections"), json!("At three.")));
+    // One that compression has made goes.
+    stage.discount_session("first");
+    stage.flush();
+    let made = stage.json(["search", "discount kind:observation"])["results"][0]["id"].to_string();
+    assert_eq!(stage.recall(["edit", &made, "--text", "Discounts are rounded once."]).code(), 0);
+    assert_eq!(observation(&stage, &made)["title"], "Discounts are rounded once.");
+}
+
+#[test]
 fn an_interrupt_in_the_editor_does_not_end_the_edit() {
     let stage = remembered();
     let mut command = stage.command("recall");
@@ -69,11 +99,11 @@ fn slips_in_an_edit_change_nothing_and_lose_no_text() {
     let said = edit_with(&stage, "false");
     assert!(said.code() == 1 && said.stderr.contains("The editor \"false\" failed"), "{said:?}");
     let said = edit_with(&stage, "sed -i s/^title:/titel:/");
-    assert!(said.code() == 1 && said.stderr.contains("Line 3: \"titel\" is no key"), "{said:?}");
+    assert!(said.code() == 1 && said.stderr.contains("Line 3: \"titel\" is not a key"), "{said:?}");
     let kept = said.stderr.rsplit("kept in ").next().unwrap().trim().trim_end_matches('.').to_owned();
     assert!(std::fs::read_to_string(kept).unwrap().contains("titel: The staging gateway"));
     let said = edit_with(&stage, "sed -i s/gotcha/gotscha/");
-    assert!(said.code() == 1 && said.stderr.contains("\"gotscha\" is no type"), "{said:?}");
+    assert!(said.code() == 2 && said.stderr.contains("\"gotscha\" is not a type"), "{said:?}");
     let said = stage.recall(["edit", "p1", "--title", "x"]);
     assert_ne!(said.code(), 0, "{said:?}");
     assert_eq!(observation(&stage, "1")["title"], REMARK);
@@ -116,7 +146,7 @@ fn a_pinned_observation_stands_first_and_is_not_pruned() {
     assert_eq!(first(&stage), "beta");
     assert_eq!(stage.recall(["pin", "1"]).stdout, "#1 is pinned: Alpha is trivial\n");
     assert_eq!((first(&stage), &observation(&stage, "1")["pinned"]), ("alpha", &json!(true)));
-    assert!(stage.recall(["show", "1"]).stdout.contains("active, pinned"));
+    assert!(stage.recall(["show", "1"]).stdout.contains("importance 1 · pinned"));
     assert_eq!(stage.recall(["undo"]).code(), 0);
     assert_eq!(first(&stage), "beta");
 

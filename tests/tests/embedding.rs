@@ -249,7 +249,7 @@ fn what_is_no_model_is_refused_with_what_to_do() {
     assert!(refused.contains("config.json is missing") && refused.contains("vocab.txt"), "{refused}");
     for no_folder in [stage.user_home().join("nowhere"), tiny().join("config.json")] {
         let refused = said(&["model", "add", no_folder.to_str().unwrap()]);
-        assert!(refused.contains("is no folder") && refused.contains("A model is a folder"), "{refused}");
+        assert!(refused.contains("is not a folder") && refused.contains("A model is a folder"), "{refused}");
     }
     let pointer = stage.user_home().join("pointer");
     std::fs::create_dir(&pointer).unwrap();

@@ -272,7 +272,7 @@ fn only_named_pages_may_call() {
         );
     }
     let said = stage.recall(["doctor"]).stdout;
-    assert!(said.contains("gateway.origins: \"http://10.0.0.1\" is no origin"), "{said}");
+    assert!(said.contains("gateway.origins: \"http://10.0.0.1\" is not an origin"), "{said}");
 }
 
 /// A page that nobody has named can send calls, too, and the browser sends them without asking.

@@ -174,6 +174,29 @@ fn each_agent_is_told_in_its_own_spelling() {
 }
 
 #[test]
+fn an_agent_that_does_not_ask_before_calls_is_promised_nothing() {
+    let stage = Stage::new();
+    std::fs::create_dir_all(stage.user_home().join(".qwen")).unwrap();
+    let hooks = |stage: &Stage| stage.json(["guard", "list"])["hooks"]["qwen-code"].clone();
+    assert_eq!(hooks(&stage), "not connected");
+    let install = ["install", "--agent", "qwen-code", "--yes", "--no-service"];
+    assert_eq!(stage.recall(install).code(), 0);
+    assert_eq!(hooks(&stage), "not before calls");
+    assert!(!stage.recall(["guard", "list"]).stdout.contains("recall install"), "nothing is guarded yet");
+
+    let said = stage.recall(["config", "set", "guards.reads", "deny"]);
+    let missing =
+        "Qwen Code: recall is not asked before calls yet, so nothing is refused there. Run `recall install`.";
+    assert!(said.stdout.contains(missing), "{said:?}");
+    let said = stage.recall(["guard", "list"]);
+    assert!(said.stdout.contains(missing), "{said:?}");
+    assert_eq!(stage.recall(install).code(), 0);
+    assert_eq!(hooks(&stage), "installed");
+    let said = stage.recall(["config", "set", "guards.writes", "deny"]);
+    assert!(!said.stdout.contains("recall install"), "{said:?}");
+}
+
+#[test]
 fn an_agent_that_needs_another_hook_gets_it_only_for_guards() {
     for (config, expected) in [("", false), (DENY, true), ("[guards]\noutside = 'warn'\n", false)] {
         let stage = Stage::new().config(config);

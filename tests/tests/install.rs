@@ -182,6 +182,26 @@ fn the_users_own_settings_stay_and_twice_is_once() {
 }
 
 #[test]
+fn the_memory_stays_or_is_deleted() {
+    let stage = Stage::new();
+    stage.discount_session("first");
+    assert_eq!(stage.recall(["remember", "Prices are in cents."]).code(), 0);
+    let said = stage.recall(["uninstall", "--yes"]);
+    assert_eq!(said.code(), 0, "{said:?}");
+    let stays = format!("Your memory stays in {} (", stage.home().join("data").display());
+    assert!(said.stdout.contains(&stays) && said.stdout.contains("`recall uninstall --purge`"), "{said:?}");
+    let said = stage.recall(["uninstall", "--purge", "--dry-run"]);
+    assert!(said.stdout.contains("Memory: delete ") && stage.database().exists(), "{said:?}");
+    assert_eq!(stage.recall(["uninstall", "--purge", "--agent", "claude-code"]).code(), 2);
+    let said = stage.recall(["uninstall", "--purge", "--yes"]);
+    assert_eq!(said.code(), 0, "{said:?}");
+    assert!(said.stdout.ends_with("Deleted the memory.\n"), "{said:?}");
+    for folder in ["data", "state"] {
+        assert!(!stage.home().join(folder).exists(), "{folder}");
+    }
+}
+
+#[test]
 fn uninstall_leaves_what_was_there_before() {
     let stage = home();
     install(&stage);

@@ -180,9 +180,9 @@ fn a_config_that_is_no_small_file_of_ours_is_ignored() {
     };
     config_is_ignored(
         replace(|config| rustix::fs::mkfifoat(rustix::fs::CWD, config, 0o600.into()).unwrap()),
-        "it is no regular file",
+        "it is not a regular file",
     );
-    config_is_ignored(replace(|config| symlink("/dev/zero", config).unwrap()), "it is no regular file");
+    config_is_ignored(replace(|config| symlink("/dev/zero", config).unwrap()), "it is not a regular file");
     config_is_ignored(
         |config| std::fs::write(config, format!("{SUBSCRIBED}{}", "#\n".repeat(1 << 20))).unwrap(),
         "it is larger than",

@@ -130,7 +130,7 @@ fn what_is_no_export_is_refused() {
     let stage = Stage::new().daemon();
     let path = stage.user_home().join("x.jsonl");
     for (content, told) in [
-        ("hello\n", "is no export of recall"),
+        ("hello\n", "is not an export of recall"),
         ("{\"format\":\"recall-export\",\"version\":99}\n", "newer recall"),
     ] {
         std::fs::write(&path, content).unwrap();

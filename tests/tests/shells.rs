@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Prints the candidates for a line, one a line, as the shell has them.
 const BASH: &str = r#"
 source <(recall completions bash)
-COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMP_TYPE=9
+COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMP_TYPE=9; COMP_LINE="$*"; COMP_POINT=${#COMP_LINE}
 _clap_complete_recall recall "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
 printf '%s\n' "${COMPREPLY[@]}"
 "#;
@@ -112,6 +112,15 @@ fn shells_complete_what_the_memory_has() {
         has(&["recall", "remember", "--type", "tr"], "trade_off");
         has(&["recall", "config", "set", "context.st"], "context.start_tokens");
         has(&["recall", "forget", "--session", "5"], "52ab9f04-one");
+        has(&["recall", "search", "ty"], if shell == "zsh" { "type" } else { "type:" });
+        match shell {
+            // It breaks words at colons, and hands over the last piece.
+            "bash" => {
+                has(&["recall", "search", "type:bug"], "bugfix");
+                has(&["recall", "search", "cents", "project:"], "shop");
+            }
+            _ => assert!(offered(&["recall", "search", "type:bug"]).join("\n").contains("bugfix")),
+        }
         assert!(bare(&["recall", "show", "x"]).is_empty());
         let projects = bare(&["recall", "search", "--project", ""]);
         assert!(projects.iter().all(|name| !name.contains('$')), "{projects:?}");

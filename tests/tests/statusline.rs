@@ -1,7 +1,7 @@
 //! `recall statusline` says one line, whatever happens, and starts nothing.
 
 use recall_tests::{Stage, run};
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn line(stage: &Stage, arguments: &[&str], stdin: &str) -> String {
     let mut command = stage.command("recall");
@@ -10,6 +10,18 @@ fn line(stage: &Stage, arguments: &[&str], stdin: &str) -> String {
     let said = run(command, stdin.as_bytes());
     assert_eq!((said.code(), said.stderr.as_str()), (0, ""), "{said:?}");
     said.stdout
+}
+
+#[test]
+fn a_status_line_and_the_place_of_the_settings_come_as_json() {
+    let stage = Stage::new();
+    assert_eq!(stage.json(["statusline"]), Value::Null, "nothing runs");
+    let stage = stage.daemon();
+    assert_eq!(stage.recall(["remember", "Prices are in cents."]).code(), 0);
+    let line = stage.json(["statusline"]);
+    assert_eq!((&line["project"], &line["notes"]), (&json!("shop"), &json!(1)), "{line}");
+    let path = stage.json(["config", "path"]);
+    assert_eq!(path["path"], stage.home().join("config.toml").display().to_string(), "{path}");
 }
 
 #[test]

@@ -31,6 +31,21 @@ fn restore(stage: &Stage, path: &Path) -> Said {
 }
 
 #[test]
+fn a_table_in_a_pipe_has_whole_cells() {
+    let stage = Stage::new().daemon();
+    let note = format!("The gateway {} sleeps.", "and its very long name ".repeat(5));
+    assert_eq!(stage.recall(["remember", &note]).code(), 0);
+    assert_eq!(stage.recall(["remember", "Short."]).code(), 0);
+    let said = stage.recall([
+        "sql",
+        "SELECT iif(narrative = '', title, narrative) AS text, id FROM observations ORDER BY id",
+    ]);
+    let lines: Vec<&str> = said.stdout.lines().collect();
+    assert!(lines[1].contains(" sleeps.  1") && !said.stdout.contains('…'), "{said:?}");
+    assert_eq!(lines[2], "Short.  2", "{said:?}");
+}
+
+#[test]
 fn a_backup_is_restored_and_the_memory_goes_on() {
     let stage = worked();
     let path = backup(&stage, "memory.db");
@@ -143,8 +158,8 @@ fn sql_reads_and_changes_nothing() {
     let said = stage.recall(["sql", "-n", "1", "SELECT id FROM calls"]);
     assert!(said.stderr.contains("more rows"), "{said:?}");
     let said = stage.recall(["sql", "DELETE FROM sessions"]);
-    assert!(said.code() == 1 && said.stderr.contains("only reading is allowed"), "{said:?}");
+    assert!(said.code() == 2 && said.stderr.contains("only reading is allowed"), "{said:?}");
     let said = stage.recall(["sql", "SELECT nosuch FROM calls"]);
-    assert!(said.code() == 1 && said.stderr.contains("no such column: nosuch"), "{said:?}");
+    assert!(said.code() == 2 && said.stderr.contains("no such column: nosuch"), "{said:?}");
     assert_eq!(sessions(&stage), ["first"]);
 }

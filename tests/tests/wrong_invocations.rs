@@ -8,7 +8,7 @@ use recall_tests::Stage;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 /// Nothing goes on stdout but help that was asked for; usage errors end with 2, refusals with 1.
-const WRONG: [(&[&str], i32, &str); 73] = [
+const WRONG: [(&[&str], i32, &str); 76] = [
     (&["serach", "cart"], 2, "a similar subcommand exists: 'search'"),
     (&["sesions"], 2, "a similar subcommand exists: 'sessions'"),
     (&["confg", "list"], 2, "a similar subcommand exists: 'config'"),
@@ -34,7 +34,8 @@ const WRONG: [(&[&str], i32, &str); 73] = [
     (&["search", "cart", "--project", "./nowhere"], 2, "Give a project's name or an existing folder."),
     (&["search", "cart", "--colour"], 2, "a similar argument exists: '--color'"),
     (&["show"], 2, "For example: recall show 12"),
-    (&["show", "banana"], 1, "An observation's id is a number (123 or #123)"),
+    (&["show", "banana"], 2, "\"banana\" is not an ID, and no session's ID begins with it."),
+    (&["show", "1", "banana"], 2, "An observation's ID is a number (123 or #123)"),
     (&["show", "9999"], 1, "`recall search WORDS` finds what there is."),
     (&["show", "9998"], 1, "The newest is 1."),
     (&["timeline"], 2, "For example: recall timeline 12"),
@@ -49,11 +50,13 @@ const WRONG: [(&[&str], i32, &str); 73] = [
     (&["remember", "-", "more"], 2, "`-` stands alone"),
     (&["remember", "<private>x</private>"], 2, "All of it is private"),
     (&["remember", "note", "--importance", "11"], 2, "11 is not in 1..=10"),
-    (&["remember", "note", "--type", "bugfx"], 1, "Did you mean bugfix? There are bugfix, feature"),
+    (&["remember", "note", "--type", "bugfx"], 2, "Did you mean bugfix? There are bugfix, feature"),
     (&["remember", "note", "--project", "unheard-of"], 1, "Name its folder, or run this in it."),
     (&["remember", "note", "--project", "shp"], 1, "Did you mean \"shop\"? Name its folder"),
     (&["resolve"], 2, "For example: recall resolve 12"),
-    (&["resolve", "banana"], 1, "\"banana\" is no id."),
+    (&["pin", "banana"], 2, "\"banana\" is not an ID."),
+    (&["edit", "1", "--type", "bugfx"], 2, "\"bugfx\" is not a type."),
+    (&["resolve", "banana"], 2, "\"banana\" is not an ID."),
     (&["resolve", "9999"], 1, "There is no observation 9999."),
     (&["resolve", "--query", "cart", "--yes", "--dry-run"], 2, "cannot be used with"),
     (&["resolve", "--query", "", "--yes"], 2, "The query is empty"),
@@ -72,7 +75,7 @@ const WRONG: [(&[&str], i32, &str); 73] = [
     (&["ctl", "session", "nowhere"], 1, "There is no session \"nowhere\"."),
     (&["ctl", "session", "frist"], 1, "Did you mean \"first\"?"),
     (&["ctl", "retry", "banana"], 2, "give the number of a job"),
-    (&["events", "--kinds", "session_over"], 1, "There are session_start, session_suspend"),
+    (&["events", "--kinds", "session_over"], 2, "There are session_start, session_suspend"),
     (&["sql"], 2, "For example: recall sql"),
     (&["export", "--project", "unheard-of"], 1, "`recall sessions --all` shows the projects"),
     (&["import", "claud-code"], 2, "a similar value exists: 'claude-code'"),

@@ -31,7 +31,7 @@ use crate::app::bus::BusEvent;
 use crate::app::clock;
 use crate::compression;
 use crate::config::Config;
-use crate::store::{self, Evidence, ReleaseLeases, RepairOutcome, RepairSite, Suspicion};
+use crate::store::{self, Evidence, ReleaseLeases, RepairOutcome, RepairSite, Suspicion, WakeRetries};
 
 const FAILURE_WINDOW: Duration = Duration::from_secs(60);
 const MOST_FAILURES: usize = 5;
@@ -317,6 +317,7 @@ impl RootState {
         for child in &concerned {
             if *child == Child::Compression {
                 self.release_leases();
+                self.wake_retries();
             }
             self.start_again(me, *child).await?;
         }
@@ -331,6 +332,16 @@ impl RootState {
         tokio::spawn(async move {
             if let Err(error) = released.await {
                 tracing::warn!(%error, "cannot release the leases of stopped compressors");
+            }
+        });
+    }
+
+    /// What waits for the next try of a model need not wait for the model that was there before.
+    fn wake_retries(&self) {
+        let woken = self.services.writer.queue(WakeRetries);
+        tokio::spawn(async move {
+            if let Err(error) = woken.await {
+                tracing::warn!(%error, "cannot wake the jobs that wait for a model");
             }
         });
     }

@@ -4,14 +4,18 @@ use serde_json::Value;
 
 use super::AgentSpec;
 
-/// A recorded session, and the hooks of the one after it in the same project.
+/// A recorded session, and hooks of two others in the same project: one that was open before it, and one that starts after
+/// it.
 pub struct DemoSession {
     pub spec: &'static AgentSpec,
     /// The agent's id of the recorded session.
     pub session: String,
     pub hooks: Vec<DemoHook>,
-    /// The payloads of the next session.
+    /// The start of the session that is open all the time.
+    pub open: Value,
+    /// The start of the next session.
     pub start: Value,
+    /// A prompt of the session that was open before.
     pub prompt: Value,
     /// What that prompt asks.
     pub question: String,

@@ -23,7 +23,7 @@ pub enum Refused {
     Elsewhere,
     #[error("its name does not end in .{0}")]
     Extension(&'static str),
-    #[error("it is no regular file")]
+    #[error("it is not a regular file")]
     NotAFile,
     #[error("it belongs to user {0}")]
     Foreign(u32),

@@ -10,8 +10,10 @@ use recall_protocol::query::{Glance, Sql};
 use serde_json::Value;
 
 use super::client::{Soon, this_folder};
+use crate::agents::AGENTS;
 use crate::config::keys::Key;
 use crate::embedding::InstalledModels;
+use crate::memory::document::DocumentKind;
 use crate::memory::observation::ObservationType;
 
 /// The most of one kind. More than a screen helps nobody.
@@ -68,6 +70,41 @@ pub(in crate::cli) fn types() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         ObservationType::ALL.into_iter().map(|(_, name)| CompletionCandidate::new(name)).collect()
     })
+}
+
+/// The filters of a search, and what is known for one: `type:` is completed to `type:bugfix`.
+pub(in crate::cli) fn filters() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| {
+        let Some(typed) = typed.to_str() else { return Vec::new() };
+        if let Some((key, value)) = typed.split_once(':') {
+            let of_key = filter_values(key, value).into_iter();
+            return of_key.map(|value| CompletionCandidate::new(format!("{key}:{value}"))).collect();
+        }
+        let keys = FILTERS.iter().filter(|key| key.starts_with(typed));
+        keys.map(|key| CompletionCandidate::new(format!("{key}:"))).collect()
+    })
+}
+
+/// The keys of a search's filters.
+const FILTERS: [&str; 7] = ["type", "kind", "file", "project", "agent", "session", "since"];
+
+/// The values of a filter that begin as typed.
+pub(super) fn filter_values(key: &str, typed: &str) -> Vec<String> {
+    let known = |names: &mut dyn Iterator<Item = &'static str>| -> Vec<String> {
+        names.filter(|name| name.starts_with(typed)).map(str::to_owned).collect()
+    };
+    let values = |candidates: Vec<CompletionCandidate>| -> Vec<String> {
+        candidates.iter().map(|one| one.get_value().to_string_lossy().into_owned()).collect()
+    };
+    match key.trim_start_matches('-') {
+        "type" => known(&mut ObservationType::ALL.into_iter().map(|(_, name)| name)),
+        "kind" => known(&mut DocumentKind::ALL.into_iter().map(|(_, name, _)| name)),
+        "agent" => known(&mut AGENTS.iter().map(|spec| spec.name)),
+        "since" => known(&mut ["today", "yesterday", "2h", "7d", "30d"].into_iter()),
+        "project" => values(projects_from(typed)),
+        "session" => values(sessions_from(typed)),
+        _ => Vec::new(),
+    }
 }
 
 /// The keys of the settings.
@@ -181,6 +218,15 @@ mod tests {
         for typed in ["x1", "1x", "p1' OR 1", "ab", "p-"] {
             assert!(numbered(typed, &ITEMS).is_empty(), "{typed}");
         }
+    }
+
+    #[test]
+    fn filters_are_completed() {
+        assert_eq!(filter_values("type", "bug"), ["bugfix"]);
+        assert_eq!(filter_values("-type", "pref"), ["preference"]);
+        assert_eq!(filter_values("since", "y"), ["yesterday"]);
+        assert!(filter_values("kind", "").contains(&"observation".to_owned()));
+        assert!(filter_values("http", "").is_empty());
     }
 
     #[test]

@@ -8,6 +8,10 @@ use clap::Args;
 use clap_complete::Shell;
 use clap_complete::env::{CompleteEnv, Shells};
 
+use super::candidates;
+
+/// Set by the script for bash: the line up to the cursor.
+const LINE: &str = "RECALL_COMPLETE_LINE";
 /// Set by the scripts: the shell that asks.
 const ASKED_BY: &str = "RECALL_COMPLETE";
 
@@ -18,8 +22,14 @@ pub struct CompletionsArgs {
 
 pub fn run(args: &CompletionsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     if let Some(shell) = Shells::builtins().completer(&args.shell.to_string()) {
+        let mut script = Vec::new();
         // By its name, so that the script outlives an update and a move.
-        shell.write_registration(ASKED_BY, "recall", "recall", "recall", out)?;
+        shell.write_registration(ASKED_BY, "recall", "recall", "recall", &mut script)?;
+        // bash breaks words at colons, and does not say so.
+        let asks = format!("{ASKED_BY}=\"bash\"");
+        let script = String::from_utf8(script)?;
+        let with_line = format!("{LINE}=\"${{COMP_LINE:0:COMP_POINT}}\" {asks}");
+        out.write_all(script.replace(&asks, &with_line).as_bytes())?;
     }
     Ok(())
 }
@@ -27,6 +37,11 @@ pub fn run(args: &CompletionsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 /// Answers a script; `None` if none asks. Whatever is wrong, nothing is said of it in the middle of a command line.
 pub fn answer(arguments: &[OsString]) -> Option<ExitCode> {
     std::env::var_os(ASKED_BY)?;
+    if let Some(values) = std::env::var(LINE).ok().and_then(|line| behind_a_colon(&line)) {
+        let between = std::env::var("_CLAP_IFS").unwrap_or_else(|_| "\n".to_owned());
+        let said = write!(std::io::stdout().lock(), "{}", values.join(&between));
+        return Some(said.map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS));
+    }
     let asked = CompleteEnv::with_factory(super::command_line).var(ASKED_BY);
     let folder = std::env::current_dir().ok();
     match asked.try_complete(arguments, folder.as_deref()) {
@@ -34,6 +49,15 @@ pub fn answer(arguments: &[OsString]) -> Option<ExitCode> {
         Ok(true) => Some(ExitCode::SUCCESS),
         Err(_) => Some(ExitCode::FAILURE),
     }
+}
+
+/// What bash completes behind `type:` in a search; `None`: something else is completed.
+fn behind_a_colon(line: &str) -> Option<Vec<String>> {
+    let mut words = line.split_whitespace();
+    words.next().filter(|_| words.next() == Some("search"))?;
+    let word = line.rsplit(char::is_whitespace).next()?;
+    let (key, typed) = word.split_once(':')?;
+    Some(candidates::filter_values(key, typed))
 }
 
 #[cfg(test)]
@@ -47,7 +71,17 @@ mod tests {
         for shell in Shell::value_variants() {
             let mut script = Vec::new();
             run(&CompletionsArgs { shell: *shell }, &mut script).unwrap();
-            assert!(String::from_utf8(script).unwrap().contains(ASKED_BY), "{shell}");
+            let script = String::from_utf8(script).unwrap();
+            assert!(script.contains(ASKED_BY), "{shell}");
+            assert_eq!(script.contains(LINE), *shell == Shell::Bash, "{shell}");
         }
+    }
+
+    #[test]
+    fn bash_completes_what_stands_behind_a_colon() {
+        assert_eq!(behind_a_colon("recall search cents type:bug").unwrap(), ["bugfix"]);
+        assert!(behind_a_colon("recall search type:").unwrap().contains(&"decision".to_owned()));
+        assert_eq!(behind_a_colon("recall search type: "), None);
+        assert_eq!(behind_a_colon("recall show type:"), None);
     }
 }

@@ -172,7 +172,7 @@ fn config(paths: &Paths, findings: &mut Vec<Finding>) {
         area.bad(format!("{}, {problem}", file.display()), "");
     }
     if !loaded.problems.is_empty() {
-        area.note(loaded.consequence(), "Mend the file with `recall config edit`.");
+        area.note(loaded.consequence(), "Fix the file with `recall config edit`.");
     }
 }
 

@@ -15,8 +15,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::candidates;
 use super::client::{Answer, Client, Start};
 use super::failure::Failure;
-use super::terminal::ACCENT;
+use super::terminal::{ACCENT, BOLD};
 use crate::app::answers::found::{ObservationAnswer, ShownItem};
+use crate::app::commands::by_hand::title_of;
 
 #[derive(Debug, Args)]
 #[command(
@@ -30,7 +31,7 @@ pub struct EditArgs {
     /// Set the title, without an editor
     #[arg(long)]
     title: Option<String>,
-    /// Set the text, without an editor
+    /// Set the text, without an editor; a title that you did not write follows it
     #[arg(long)]
     text: Option<String>,
     /// Set the type, without an editor
@@ -59,7 +60,11 @@ pub fn run(args: &EditArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         return Ok(writeln!(out)?);
     }
     for item in answer.read()?.items {
-        writeln!(out, "{ACCENT}#{}{ACCENT:#} now says: {}", item.id, item.title)?;
+        writeln!(out, "Changed {ACCENT}#{}{ACCENT:#}: {BOLD}{}{BOLD:#}", item.id, item.title)?;
+        if !item.narrative.is_empty() {
+            writeln!(out, "{}", item.narrative)?;
+        }
+        item.facts.iter().try_for_each(|fact| writeln!(out, "- {fact}"))?;
     }
     Ok(())
 }
@@ -82,22 +87,36 @@ fn observation(client: &mut Client, id: &str) -> anyhow::Result<ObservationAnswe
     let shown = client.ask(Show { id: id.to_owned(), folder: None })?.unchanged()?;
     match shown.items.into_iter().next() {
         Some(ShownItem::Observation(before)) => Ok(*before),
-        _ => Err(Failure::usage(format!("{id} is no observation"))
-            .hint("Only observations are edited: 12 or #12.")
+        _ => Err(Failure::usage(format!("{id} is not an observation"))
+            .hint("Only observations can be edited: 12 or #12.")
             .into()),
     }
 }
 
 fn given(args: &EditArgs, before: &ObservationAnswer) -> Edit {
+    let text = args.text.as_deref().map(str::trim);
+    let from_text = text.filter(|text| !text.is_empty() && !has_own_title(before)).map(title_of);
+    let title = args.title.clone().or(from_text).unwrap_or_else(|| before.title.clone());
+    let narrative = match text {
+        // The title says it all.
+        Some(text) if text == title => String::new(),
+        Some(text) => text.to_owned(),
+        None => before.narrative.clone(),
+    };
     Edit {
         id: before.id.to_string(),
         kind: args.kind.clone().unwrap_or_else(|| before.observation_type.to_string()),
-        title: args.title.clone().unwrap_or_else(|| before.title.clone()),
+        title,
         // A new text says all that is to be said.
-        facts: if args.text.is_some() { Vec::new() } else { before.facts.clone() },
-        narrative: args.text.clone().unwrap_or_else(|| before.narrative.clone()),
+        facts: if text.is_some() { Vec::new() } else { before.facts.clone() },
+        narrative,
         files: before.files_read.iter().chain(&before.files_modified).cloned().collect(),
     }
+}
+
+/// Whether the user wrote the title. Any other was made of the text, and follows a new one.
+fn has_own_title(before: &ObservationAnswer) -> bool {
+    before.origin == "user" && !before.narrative.is_empty() && before.title != title_of(&before.narrative)
 }
 
 /// What the user wrote, and the file in which it is; `None` if nothing was changed.
@@ -113,7 +132,7 @@ fn in_editor(before: &ObservationAnswer) -> anyhow::Result<Option<(Edit, PathBuf
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
     let file = file.as_mut().map_err(|error| {
         Failure::failed(format!("Cannot write {}: {error}", path.display()))
-            .hint("Set TMPDIR to a folder of yours.")
+            .hint("Set TMPDIR to a folder that you may write.")
     })?;
     file.write_all(text.as_bytes()).with_context(|| format!("writing {}", path.display()))?;
     if let Err(error) = open(&path) {
@@ -217,7 +236,7 @@ fn parse(written: &str) -> Result<Edit, Slip> {
                 let files = value.split(',').map(str::trim).filter(|file| !file.is_empty());
                 edit.files = files.map(str::to_owned).collect();
             }
-            other => return Err(slip(format!("{other:?} is no key"))),
+            other => return Err(slip(format!("{other:?} is not a key"))),
         }
     }
     if edit.title.is_empty() {

@@ -11,8 +11,14 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
             ("recall install", "connect all agents"),
         ],
     ),
-    ("uninstall", &[("recall uninstall --dry-run", "show what would be changed")]),
-    ("doctor", &[("recall doctor", "what is wrong, and what mends it")]),
+    (
+        "uninstall",
+        &[
+            ("recall uninstall --dry-run", "show what would be changed"),
+            ("recall uninstall --purge", "delete the memory, too"),
+        ],
+    ),
+    ("doctor", &[("recall doctor", "what is wrong, and how to fix it")]),
     ("demo", &[("recall demo", "in a folder of its own, which is removed")]),
     (
         "search",
@@ -22,7 +28,14 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
             ("recall search file:login.rs since:2d --all", "in all projects"),
         ],
     ),
-    ("show", &[("recall show 12", "an observation"), ("recall show p12", "a prompt")]),
+    (
+        "show",
+        &[
+            ("recall show 12", "an observation"),
+            ("recall show 12 p7", "several"),
+            ("recall show 52ab9f", "a session"),
+        ],
+    ),
     (
         "timeline",
         &[
@@ -131,7 +144,7 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     ("ctl status", &[("recall ctl status --json", "for scripts")]),
     ("ctl sessions", &[("recall ctl sessions --all", "of all projects")]),
     ("ctl session", &[("recall ctl session 52ab9f", "the first characters of its id are enough")]),
-    ("ctl jobs", &[("recall ctl jobs --dead", "only what was given up")]),
+    ("ctl jobs", &[("recall ctl jobs --dead", "only those that failed for good")]),
     ("ctl retry", &[("recall ctl retry", "all that failed"), ("recall ctl retry 7", "one job")]),
     ("ctl events", &[("recall ctl events", "until Ctrl-C")]),
     ("ctl flush", &[("recall ctl flush", "before a search in a script")]),

@@ -28,12 +28,9 @@ impl ExitKind {
 impl From<ErrorKind> for ExitKind {
     fn from(kind: ErrorKind) -> Self {
         match kind {
-            // The command line was valid, so this is not a usage error.
-            ErrorKind::NotFound
-            | ErrorKind::Invalid
-            | ErrorKind::Busy
-            | ErrorKind::Conflict
-            | ErrorKind::Internal => Self::Failed,
+            // What was typed can mean nothing, whatever is stored.
+            ErrorKind::Invalid => Self::Usage,
+            ErrorKind::NotFound | ErrorKind::Busy | ErrorKind::Conflict | ErrorKind::Internal => Self::Failed,
             ErrorKind::Unavailable => Self::Unreachable,
         }
     }
@@ -88,6 +85,11 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+/// How the daemon refused, if this error is a refusal of the daemon's.
+pub fn refused_as(error: &anyhow::Error) -> Option<ErrorKind> {
+    error.downcast_ref::<Failure>().and_then(|failure| failure.refusal)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,14 +97,9 @@ mod tests {
     #[test]
     fn exit_codes_follow_from_the_kind_of_a_refusal() {
         let code = |kind: ErrorKind| ExitKind::from(kind).code();
-        let failed = [
-            ErrorKind::NotFound,
-            ErrorKind::Invalid,
-            ErrorKind::Busy,
-            ErrorKind::Conflict,
-            ErrorKind::Internal,
-        ];
+        let failed = [ErrorKind::NotFound, ErrorKind::Busy, ErrorKind::Conflict, ErrorKind::Internal];
         assert!(failed.into_iter().all(|kind| code(kind) == 1));
+        assert_eq!(code(ErrorKind::Invalid), 2);
         assert_eq!(code(ErrorKind::Unavailable), 3);
     }
 }

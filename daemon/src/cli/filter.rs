@@ -6,7 +6,7 @@ use recall_protocol::wire::ErrorKind;
 
 use super::candidates;
 use super::client::{Answer, Client, this_folder};
-use super::failure::Failure;
+use super::failure::{Failure, refused_as};
 use crate::app::clock;
 use crate::app::requests::Request;
 use crate::search::query::Since;
@@ -61,7 +61,8 @@ impl ScopeArgs {
         if !self.all && filter.project.is_none() {
             let here = Filter { project: Some(this_folder()), ..filter.clone() };
             match client.ask(request(here)) {
-                Err(error) if is_unknown(&error) => {}
+                // Nothing is known of the current folder.
+                Err(error) if refused_as(&error) == Some(ErrorKind::NotFound) => {}
                 answer => return Ok((answer?, Scope::Here)),
             }
         }
@@ -76,12 +77,6 @@ impl ScopeArgs {
     ) -> anyhow::Result<(Answer<R>, Scope)> {
         Ok((client.ask(request(self.filter.filter()?))?, Scope::Chosen))
     }
-}
-
-/// Nothing is known of the current folder.
-fn is_unknown(error: &anyhow::Error) -> bool {
-    let failure = error.downcast_ref::<Failure>();
-    failure.is_some_and(|failure| failure.refusal == Some(ErrorKind::NotFound))
 }
 
 /// A whole number, for arguments.

@@ -156,7 +156,7 @@ fn counted(answer: &ForgetAnswer) -> Vec<Counted> {
     all.extend([
         (counts.unparsed as u64, "unreadable event", "unreadable events"),
         (answer.spool_files, "unreadable spool file", "unreadable spool files"),
-        (counts.asides as u64, "aside", "asides"),
+        (counts.asides as u64, "other text", "other texts"),
     ]);
     all
 }

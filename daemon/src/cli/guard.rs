@@ -17,14 +17,18 @@ use serde_json::json;
 
 use super::client::this_folder;
 use super::failure::Failure;
+use super::install::agent::{LocalAgent, Scope};
+use super::install::guarding;
+use super::install::inspection::{GuardHook, guard_hook, without_guard_hook};
 use super::terminal::{DIM, WARNING, table};
-use crate::agents::{AGENTS, AgentSpec};
+use crate::agents::{AGENTS, AgentSpec, Guarding};
 use crate::app::guards::{GuardFinding, judge};
 use crate::app::settings::guards_of;
 use crate::config::keys::as_toml;
 use crate::config::{Config, Loaded};
 use crate::memory::guard::{Access, GuardPolicy, Rule, Verdict};
 use crate::server::run::last_config;
+use crate::service::environment::Environment;
 
 /// Longer payloads are none of a hook.
 const MOST_BYTES: u64 = 16 << 20;
@@ -76,7 +80,9 @@ pub fn run(command: &GuardCommand, out: &mut dyn Write) -> anyhow::Result<()> {
 
 fn list(args: &ListArgs, loaded: &Loaded, out: &mut dyn Write) -> anyhow::Result<()> {
     let policy = &loaded.config.guards;
+    let environment = Environment::of_process();
     let agents = AGENTS.iter().map(|spec| (spec.name, told(spec)));
+    let hooks: Vec<&str> = AGENTS.iter().map(|spec| hook(spec, environment.as_ref())).collect();
     if args.json {
         let rules: Vec<_> = Rule::ALL
             .iter()
@@ -84,7 +90,9 @@ fn list(args: &ListArgs, loaded: &Loaded, out: &mut dyn Write) -> anyhow::Result
             .collect();
         let agents: serde_json::Map<_, _> =
             agents.map(|(name, told)| (name.to_owned(), told.into())).collect();
-        let answer = json!({"rules": rules, "settings": policy, "agents": agents});
+        let hooks: serde_json::Map<_, _> =
+            AGENTS.iter().zip(hooks).map(|(spec, hook)| (spec.name.to_owned(), hook.into())).collect();
+        let answer = json!({"rules": rules, "settings": policy, "agents": agents, "hooks": hooks});
         return Ok(writeln!(out, "{answer}")?);
     }
     let rows: Vec<Vec<String>> = Rule::ALL
@@ -101,8 +109,11 @@ fn list(args: &ListArgs, loaded: &Loaded, out: &mut dyn Write) -> anyhow::Result
         writeln!(out, "{key} = {}", as_toml(&json!(patterns)))?;
     }
     writeln!(out)?;
-    let rows: Vec<Vec<String>> = agents.map(|(name, told)| vec![name.to_owned(), told.to_owned()]).collect();
-    table(out, &["AGENT", "CAN BE TOLD"], &rows)?;
+    let rows: Vec<Vec<String>> = agents
+        .zip(hooks)
+        .map(|((name, told), hook)| [name, told, hook].map(str::to_owned).to_vec())
+        .collect();
+    table(out, &["AGENT", "CAN BE TOLD", "HOOKS"], &rows)?;
     for problem in &loaded.problems {
         writeln!(out, "{WARNING}{problem}{WARNING:#}")?;
     }
@@ -110,8 +121,41 @@ fn list(args: &ListArgs, loaded: &Loaded, out: &mut dyn Write) -> anyhow::Result
     if all_off {
         writeln!(out, "{DIM}All are off. `recall config set guards.reads deny` switches one on.{DIM:#}")?;
     }
-    Ok(())
+    Ok(says_what_is_missing(out, environment.as_ref())?)
 }
+
+/// Names the agents that guards cannot refuse a call yet, and what to run.
+pub(super) fn says_what_is_missing(
+    out: &mut dyn Write,
+    environment: Option<&Environment>,
+) -> std::io::Result<()> {
+    if environment.is_none_or(|environment| guarding(environment) == Guarding::Off) {
+        return Ok(());
+    }
+    let missing = without_guard_hook(AGENTS);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let missing = missing.join(" and ");
+    writeln!(
+        out,
+        "{WARNING}{missing}: recall is not asked before calls yet, so nothing is refused there. Run `recall \
+         install`.{WARNING:#}"
+    )
+}
+
+/// Whether the hooks that an agent needs for what it can be told are installed.
+fn hook(spec: &'static AgentSpec, environment: Option<&Environment>) -> &'static str {
+    let agent = environment.map(|environment| LocalAgent { spec, environment, scope: Scope::User });
+    match agent.map_or(GuardHook::NotConnected, guard_hook) {
+        _ if told(spec) == NOTHING => "-",
+        GuardHook::NotConnected => "not connected",
+        GuardHook::Missing if spec.guards.refusal.is_some() => "not before calls",
+        GuardHook::Missing | GuardHook::Installed => "installed",
+    }
+}
+
+const NOTHING: &str = "nothing";
 
 /// What a rule does to reads and writes.
 fn state(rule: Rule, policy: &GuardPolicy) -> String {
@@ -140,7 +184,7 @@ fn told(spec: &AgentSpec) -> &'static str {
         (true, true) => "refusals and warnings",
         (true, false) => "refusals",
         (false, true) => "warnings",
-        (false, false) => "nothing",
+        (false, false) => NOTHING,
     }
 }
 
@@ -208,7 +252,7 @@ fn said(args: &TestArgs, config: &Config) -> anyhow::Result<Said> {
         flags: Flags::default(),
     };
     let event = (spec.read)(&delivery).map_err(|why| {
-        Failure::failed(format!("This is no payload of a hook of {}: {why}", spec.title))
+        Failure::failed(format!("This is not a hook payload of {}: {why}", spec.title))
             .hint("It is one JSON object with session_id, hook_event_name, tool_name and tool_input.")
     })?;
     let Some(answer) = judge(&guards, spec, &event, &cwd) else { return Ok(Said::NOTHING) };

@@ -29,6 +29,7 @@ pub mod resolve;
 pub mod ctl;
 pub mod install;
 pub mod uninstall;
+mod purge;
 pub mod doctor;
 pub mod demo;
 pub mod edit;
@@ -103,11 +104,11 @@ impl From<Colour> for anstream::ColorChoice {
 enum Command {
     /// Connect recall to the agents on this machine
     Install(install::InstallArgs),
-    /// Disconnect recall from the agents; recorded data stays
+    /// Disconnect recall from the agents; your memory stays
     Uninstall(uninstall::UninstallArgs),
-    /// Check what is installed and running, and say what mends it
+    /// Check what is installed and running, and say how to fix it
     Doctor(doctor::DoctorArgs),
-    /// Take in the sessions that your agents recorded before
+    /// Import the sessions that your agents recorded earlier
     Import(import::ImportArgs),
     /// Write the memory as lines of JSON
     Export(export::ExportArgs),
@@ -115,7 +116,7 @@ enum Command {
     Demo(demo::DemoArgs),
     /// Search observations, prompts, answers and tool calls
     Search(search::SearchArgs),
-    /// Show an observation, prompt, answer or other item in full
+    /// Show observations, prompts, answers, sessions in full
     Show(show::ShowArgs),
     /// Show what happened around an item or in a session
     Timeline(timeline::TimelineArgs),
@@ -125,13 +126,13 @@ enum Command {
     Why(why::WhyArgs),
     /// Look around in the terminal, or with --web in a browser
     Ui(ui::UiArgs),
-    /// Let an agent's model ask the memory (an MCP server)
+    /// Serve the memory to an agent's model over MCP
     Mcp(mcp::McpArgs),
     /// Show what models have cost, by day
     Stats(stats::StatsArgs),
     /// Print one line for a shell's prompt or an agent's status line
     Statusline(statusline::StatuslineArgs),
-    /// Ask the database in SQL; nothing can be changed
+    /// Run a read-only SQL query
     Sql(sql::SqlArgs),
     /// Show, change and check the settings
     #[command(subcommand)]

@@ -7,11 +7,12 @@ use anstyle::Style;
 use clap::Args;
 use recall_protocol::query::{Explain, Search};
 
+use super::candidates;
 use super::client::{Client, Start, this_folder};
 use super::failure::Failure;
 use super::filter::{Scope, ScopeArgs};
 use super::page;
-use super::terminal::{self, ACCENT, BOLD, DIM, MATCH, WARNING};
+use super::terminal::{self, ACCENT, BOLD, DIM, MATCH, WARNING, counted, thousands};
 use crate::app::answers::found::{ExplainedSource, Explanation, ReadAs, SearchAnswer, SearchResult, Unknown};
 use crate::search::query::{self, Query, mistake};
 use crate::search::snippet::matches;
@@ -24,7 +25,7 @@ const SNIPPET_LINES: usize = 2;
 #[derive(Debug, Args)]
 pub struct SearchArgs {
     /// Words, "exact phrases", -without, and type: kind: file: project: agent: session: since:
-    #[arg(required = true)]
+    #[arg(required = true, add = candidates::filters())]
     query: Vec<String>,
     #[command(flatten)]
     scope: ScopeArgs,
@@ -126,10 +127,8 @@ fn tell(out: &mut dyn Write, answer: &SearchAnswer, query: &Query, scope: Scope)
         writeln!(out, "Nothing found{elsewhere}.")?;
     } else {
         let found = match total {
-            total if total > shown => {
-                format!("The best {shown} of {total} that match at least in part")
-            }
-            _ => format!("{shown} found"),
+            total if total > shown => format!("{} of {} matches", thousands(shown), thousands(total)),
+            _ => counted(shown, "match", "matches"),
         };
         let here = if scope == Scope::Here { " in this project" } else { "" };
         writeln!(out, "{DIM}{found}{here}, {took} ms. `recall show ID` shows one in full.{DIM:#}")?;

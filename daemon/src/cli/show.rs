@@ -1,38 +1,92 @@
-//! `recall show`: shows one item in full.
+//! `recall show`: shows items and sessions in full.
 
 use std::io::Write;
 
 use clap::Args;
-use recall_protocol::query::Show;
+use recall_protocol::query::{Session, Show};
+use recall_protocol::wire::ErrorKind;
 
 use super::candidates;
-use super::client::{Client, Start, this_folder};
+use super::client::{Answer, Client, Start, this_folder};
+use super::ctl::session;
+use super::failure::{Failure, refused_as};
 use super::terminal::{self, ACCENT, BOLD, DIM};
 use crate::app::answers::Moment;
 use crate::app::answers::found::{ObservationAnswer, ShownItem, SummaryAnswer};
 use crate::app::answers::lineage::LineageAnswer;
+use crate::app::answers::observation::EvidenceAnswer;
+use crate::memory::document::DocumentKey;
 
 /// The number of digits of a commit id to show.
 const COMMIT_DIGITS: usize = 10;
 
 #[derive(Debug, Args)]
 pub struct ShowArgs {
-    /// 123 or #123 for an observation; p12 a prompt, r12 an answer, s12 a summary, l12 a plan, a12 a call, c12 a compaction's summary
-    #[arg(add = candidates::items())]
-    id: String,
+    /// 123 or #123 for an observation; p12 a prompt, r12 an answer, s12 a summary, l12 a plan, a12 a call, c12 a
+    /// compaction's summary; or a session's ID, or its first characters
+    #[arg(required = true, add = candidates::items_and_sessions())]
+    id: Vec<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
+/// What an ID stands for.
+enum Found {
+    Item(Answer<Show>),
+    Session(Answer<Session>),
+}
+
+/// JSON of several items is a line for each.
 pub fn run(args: &ShowArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let answer =
-        Client::connect(Start::IfNeeded)?.ask(Show { id: args.id.clone(), folder: Some(this_folder()) })?;
-    if args.json {
-        out.write_all(&answer.bytes)?;
-        return Ok(writeln!(out)?);
+    let mut client = Client::connect(Start::IfNeeded)?;
+    // All of them are looked up before one is shown, so that a wrong one is not missed above the others.
+    let found: Vec<Found> = args.id.iter().map(|id| find(&mut client, id)).collect::<Result<_, _>>()?;
+    for (place, found) in found.iter().enumerate() {
+        if place > 0 && !args.json {
+            writeln!(out)?;
+        }
+        match found {
+            Found::Item(answer) if args.json => out.write_all(&answer.bytes)?,
+            Found::Session(answer) if args.json => out.write_all(&answer.bytes)?,
+            Found::Item(answer) => tell(out, answer.read()?.items)?,
+            Found::Session(answer) => session::tell(out, &answer.read()?)?,
+        }
+        if args.json {
+            writeln!(out)?;
+        }
     }
-    Ok(tell(out, answer.read()?.items)?)
+    Ok(())
+}
+
+/// An item by its ID; else a session, as `recall sessions` lists it.
+fn find(client: &mut Client, id: &str) -> anyhow::Result<Found> {
+    let item = client.ask(Show { id: id.to_owned(), folder: Some(this_folder()) });
+    let refused = match item {
+        Ok(item) => return Ok(Found::Item(item)),
+        Err(error) => error,
+    };
+    // The short ID of a session may look like that of an item.
+    let looks_like_an_item = DocumentKey::parse(id).is_some();
+    let may_be_a_session = match refused_as(&refused) {
+        Some(ErrorKind::Invalid) => true,
+        Some(ErrorKind::NotFound) => looks_like_an_item && id.len() >= terminal::SHORT_ID,
+        _ => false,
+    };
+    if !may_be_a_session {
+        return Err(refused);
+    }
+    match client.ask(Session { id: id.to_owned() }) {
+        Ok(session) => Ok(Found::Session(session)),
+        Err(error) if refused_as(&error) == Some(ErrorKind::NotFound) && looks_like_an_item => Err(refused),
+        Err(error) if refused_as(&error) == Some(ErrorKind::NotFound) => {
+            let what = format!("{id:?} is not an ID, and no session's ID begins with it");
+            let hint = "An observation's ID is a number (123 or #123); other IDs are a letter and a number (p12, r12, \
+                        s12, l12, a12, c12). `recall sessions --all` lists the sessions.";
+            Err(Failure::usage(what).hint(hint).into())
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// The items in full, for people.
@@ -73,15 +127,21 @@ fn origin(at: Moment, words: &[&str], session: Option<&str>) -> String {
     let mut parts = vec![terminal::time_and_age(at)];
     parts.extend(words.iter().filter(|word| !word.is_empty()).map(|word| (*word).to_owned()));
     parts.extend(session.map(|id| format!("session {}", terminal::session(id))));
-    parts.join(", ")
+    parts.join(" · ")
 }
 
 fn observation(out: &mut dyn Write, item: &ObservationAnswer) -> std::io::Result<()> {
     writeln!(out, "{ACCENT}#{}{ACCENT:#} {BOLD}{}{BOLD:#}", item.id, item.title)?;
-    let words = [item.observation_type.as_ref(), made_by(&item.origin)];
-    let origin = origin(item.created_at, &words, item.session_id.as_deref());
-    let pinned = if item.pinned { ", pinned" } else { "" };
-    writeln!(out, "{DIM}{origin}, importance {}, {}{pinned}{DIM:#}", item.importance, item.status)?;
+    let made_by = made_by(&item.origin);
+    let origin =
+        origin(item.created_at, &[item.observation_type.as_ref(), &made_by], item.session_id.as_deref());
+    // That it holds goes without saying.
+    let status = match item.status.as_ref() {
+        "active" => String::new(),
+        status => format!(" · {status}"),
+    };
+    let pinned = if item.pinned { " · pinned" } else { "" };
+    writeln!(out, "{DIM}{origin} · importance {}{status}{pinned}{DIM:#}", item.importance)?;
     checkout(out, &item.branch, &item.commit, &item.elsewhere)?;
     if let Some(at) = item.edited_at {
         let ago = terminal::ago(at);
@@ -103,12 +163,22 @@ fn observation(out: &mut dyn Write, item: &ObservationAnswer) -> std::io::Result
             writeln!(out, "{DIM}{label}:{DIM:#} {}", values.join(", "))?;
         }
     }
+    if !item.rests_on.is_empty() {
+        writeln!(out, "{DIM}Evidence:{DIM:#}")?;
+    }
+    for EvidenceAnswer { id, title, .. } in &item.rests_on {
+        writeln!(out, "  {ACCENT}{}{ACCENT:#} {}", terminal::id(*id), terminal::whole_words(title))?;
+    }
     Ok(())
 }
 
 /// Who made an observation.
-fn made_by(origin: &str) -> &str {
-    if origin == "user" { "by you" } else { origin }
+fn made_by(origin: &str) -> String {
+    match origin {
+        "user" => "by you".to_owned(),
+        "extractive" => "made without a model".to_owned(),
+        origin => format!("made by {origin}"),
+    }
 }
 
 /// The branch and commit where it was made, if known.

@@ -7,9 +7,10 @@ use recall_protocol::query::Sql;
 use serde_json::Value;
 
 use super::client::{Client, Start};
+use super::page::{self, columns};
 use super::terminal::{WARNING, table};
 
-/// The widest cell of a table, in characters. `--json` and `--csv` cut nothing.
+/// The widest cell of a table on a terminal, in characters. Nothing is cut elsewhere.
 const WIDEST: usize = 60;
 
 #[derive(Debug, Args)]
@@ -46,8 +47,11 @@ pub fn run(args: &SqlArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         }
     } else {
         let head: Vec<&str> = found.columns.iter().map(String::as_str).collect();
-        let rows: Vec<Vec<String>> = found.rows.iter().map(|row| row.iter().map(cell).collect()).collect();
-        table(out, &head, &rows)?;
+        let is_screen = page::width().is_some();
+        let widest = if is_screen { WIDEST } else { usize::MAX };
+        let cells = |row: &Vec<Value>| row.iter().map(|value| cell(value, widest)).collect();
+        let rows: Vec<Vec<String>> = found.rows.iter().map(cells).collect();
+        if is_screen { table(out, &head, &rows)? } else { whole(out, &head, &rows)? }
     }
     if found.more {
         let mut err = anstream::AutoStream::auto(std::io::stderr().lock());
@@ -60,6 +64,26 @@ pub fn run(args: &SqlArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A table with whole cells. A longer cell than usual moves what follows it, and no other row.
+fn whole(out: &mut dyn Write, head: &[&str], rows: &[Vec<String>]) -> std::io::Result<()> {
+    let head: Vec<String> = head.iter().map(|cell| (*cell).to_owned()).collect();
+    let all = || std::iter::once(&head).chain(rows);
+    let width = |column: usize| {
+        let cells = all().filter_map(|row| row.get(column)).map(|cell| columns(cell));
+        cells.filter(|width| *width <= WIDEST).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    for row in all() {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            line.push_str(cell);
+            line.push_str(&" ".repeat(width.saturating_sub(columns(cell)) + 2));
+        }
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
 fn text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -68,11 +92,11 @@ fn text(value: &Value) -> String {
     }
 }
 
-/// One line of bounded width.
-fn cell(value: &Value) -> String {
+/// One line of at most so many characters.
+fn cell(value: &Value, widest: usize) -> String {
     let text = text(value);
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(WIDEST) {
+    match line.char_indices().nth(widest) {
         Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
         None => line,
     }
@@ -98,8 +122,10 @@ mod tests {
 
     #[test]
     fn cells_are_one_line() {
-        assert_eq!(cell(&Value::from("a\n  b\tc")), "a b c");
-        assert_eq!(cell(&Value::from("é".repeat(61))), format!("{}…", "é".repeat(60)));
-        assert_eq!((cell(&Value::Null), cell(&Value::from(1.5))), (String::new(), "1.5".to_owned()));
+        let of = |value: Value| cell(&value, WIDEST);
+        assert_eq!(of(Value::from("a\n  b\tc")), "a b c");
+        assert_eq!(of(Value::from("é".repeat(61))), format!("{}…", "é".repeat(60)));
+        assert_eq!(cell(&Value::from("é".repeat(61)), usize::MAX), "é".repeat(61));
+        assert_eq!((of(Value::Null), of(Value::from(1.5))), (String::new(), "1.5".to_owned()));
     }
 }

@@ -25,6 +25,9 @@ pub struct StatuslineArgs {
     /// Folder of the project [default: the one that JSON on stdin names, or the current one]
     #[arg(long, value_name = "DIR")]
     cwd: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Only fails if stdout does.
@@ -32,6 +35,10 @@ pub fn run(args: &StatuslineArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let folder = args.cwd.clone().or_else(folder_of_agent).unwrap_or_else(this_folder);
     let folder = std::path::absolute(&folder).map_or(folder, |folder| folder.to_string_lossy().into_owned());
     let glance = Soon::connect().and_then(|mut soon| soon.ask(Glance { folder }));
+    if args.json {
+        let glance = glance.as_ref().map(serde_json::to_value).transpose()?;
+        return Ok(writeln!(out, "{}", glance.unwrap_or(Value::Null))?);
+    }
     let line = glance.map_or_else(|| "recall is not running".to_owned(), |glance| line(&glance));
     Ok(writeln!(out, "{line}")?)
 }

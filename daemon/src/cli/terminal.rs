@@ -28,6 +28,19 @@ pub fn counted(count: impl TryInto<i64>, one: &str, several: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { several })
 }
 
+/// "1,290".
+pub fn thousands(count: usize) -> String {
+    let digits = count.to_string();
+    let mut told = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            told.push(',');
+        }
+        told.push(digit);
+    }
+    told
+}
+
 /// An id as users write it.
 pub fn id(id: PublicId) -> String {
     match id.0.kind {
@@ -78,6 +91,15 @@ pub fn time(moment: Moment) -> String {
     let local =
         jiff::Timestamp::from_millisecond(moment.0.0).map(|time| time.to_zoned(jiff::tz::TimeZone::system()));
     local.map(|time| time.strftime("%Y-%m-%d %H:%M").to_string()).unwrap_or_default()
+}
+
+/// A local time of today: its hour and minute; of another day: also the day.
+pub fn clock_time(moment: Moment) -> String {
+    let (time, now) = (time(moment), time(Moment(clock::now())));
+    match (time.split_once(' '), now.split_once(' ')) {
+        (Some((day, hour)), Some((today, _))) if day == today => hour.to_owned(),
+        _ => time.clone(),
+    }
 }
 
 /// A local time with how long ago that was, if it is not long ago.
@@ -222,6 +244,11 @@ mod tests {
         assert_eq!(whole_words("Both call `round_half_ev…"), "Both call …");
         assert_eq!(whole_words("Both call it"), "Both call it");
         assert_eq!(whole_words("incomprehensi…"), "incomprehensi…");
+    }
+
+    #[test]
+    fn long_numbers_are_grouped() {
+        assert_eq!([7, 128, 1_290, 1_000_000].map(thousands), ["7", "128", "1,290", "1,000,000"]);
     }
 
     #[test]

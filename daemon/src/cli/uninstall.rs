@@ -1,15 +1,18 @@
 //! `recall uninstall`: removes recall from the agents' settings, then its service.
 //!
-//! The hooks are removed first, because an agent reports an error for every hook whose program is missing. Recorded
-//! data stays.
+//! The hooks are removed first, because an agent reports an error for every hook whose program is missing. The memory
+//! stays, unless the user wants it deleted.
 
 use std::io::Write;
 
 use anyhow::Context;
+use recall_protocol::paths::Paths;
 
 use super::consent::{Answer, Consent};
 use super::install::agent::{LocalAgent, Scope};
 use super::install::{Edit, EditAction, agent_names, environment, this_project};
+use super::purge;
+use super::terminal::bytes;
 use crate::agents::{AGENTS, AgentSpec};
 use crate::app::welcome::Welcome;
 use crate::service::commands::{Commands, Processes};
@@ -18,7 +21,7 @@ use crate::service::{Removal, Service};
 
 /// Remove recall's hooks from your coding agents, and its service
 ///
-/// Only recall's own entries are removed. Recorded data and the programs stay.
+/// Only recall's own entries are removed. Your memory and the programs stay.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct UninstallArgs {
     /// Uninstall from this agent only, and keep the service; may be given several times [default: every agent]
@@ -36,6 +39,9 @@ pub struct UninstallArgs {
     /// Keep the service and a running daemon
     #[arg(long)]
     pub keep_service: bool,
+    /// Delete the memory too: all that was recorded, its backups, and installed sentence models
+    #[arg(long, conflicts_with_all = ["agents", "project", "keep_service"])]
+    pub purge: bool,
 }
 
 /// Runs the command. `out` receives colours; pass a stream that removes them where needed.
@@ -53,6 +59,7 @@ pub fn run(args: &UninstallArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let folder = this_project(args.project)?;
     let scope = folder.as_deref().map_or(Scope::User, Scope::Project);
     let (agents, daemon) = match (args.agents.is_empty(), args.keep_service || args.project) {
+        (true, false) if args.purge => (AGENTS.iter().collect(), Daemon::Purge),
         (true, false) => (AGENTS.iter().collect(), Daemon::Remove),
         (true, true) => (AGENTS.iter().collect(), Daemon::Keep),
         // The other agents' hooks still need the service.
@@ -67,6 +74,8 @@ pub fn run(args: &UninstallArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 pub(crate) enum Daemon {
     Keep,
     Remove,
+    /// The memory is deleted as well.
+    Purge,
 }
 
 pub(crate) struct Uninstallation<'a> {
@@ -102,7 +111,17 @@ impl Uninstallation<'_> {
         if edits.is_empty() && self.daemon == Daemon::Keep {
             return Ok(());
         }
-        if consent.obtain("Uninstall recall?", out)? == Answer::Leave {
+        let memory = super::install::paths(self.environment);
+        let mut question = "Uninstall recall?";
+        if let (Daemon::Purge, Some(paths)) = (self.daemon, &memory) {
+            let (size, place) = (bytes(purge::size(paths)), paths.data_dir().display());
+            writeln!(
+                out,
+                "Memory: delete {place} and all that waits to be stored ({size}). Nothing brings it back."
+            )?;
+            question = "Uninstall recall and delete the memory?";
+        }
+        if consent.obtain(question, out)? == Answer::Leave {
             return Ok(());
         }
         let mut told = "";
@@ -114,11 +133,36 @@ impl Uninstallation<'_> {
             }
             told = title;
         }
-        if let Some(paths) = super::install::paths(self.environment) {
+        if let Some(paths) = &memory {
             Welcome::new(paths.state_dir()).withdraw();
         }
-        if self.daemon == Daemon::Remove {
+        if self.daemon != Daemon::Keep {
             self.remove_daemon(out)?;
+            if let Some(paths) = &memory {
+                self.leave(paths, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes the memory, or says where it stays.
+    fn leave(&self, paths: &Paths, out: &mut dyn Write) -> anyhow::Result<()> {
+        let place = paths.data_dir().display();
+        if self.daemon == Daemon::Purge {
+            let left = purge::delete(paths).context("removed the hooks, but not the memory")?;
+            writeln!(out, "Deleted the memory.")?;
+            for folder in left {
+                writeln!(out, "{} stays: it holds files that are not recall's.", folder.display())?;
+            }
+            if paths.config_file().exists() {
+                writeln!(out, "Your settings stay in {}.", paths.config_file().display())?;
+            }
+        } else if paths.data_dir().is_dir() {
+            let size = bytes(purge::size(paths));
+            writeln!(
+                out,
+                "Your memory stays in {place} ({size}). Delete it with `recall uninstall --purge`."
+            )?;
         }
         Ok(())
     }
@@ -133,7 +177,6 @@ impl Uninstallation<'_> {
         if let Ok(recall) = std::env::current_exe() {
             let _ = self.commands.run(recall.as_os_str(), &["ctl", "stop"]);
         }
-        writeln!(out, "Recorded data is kept.")?;
         Ok(())
     }
 }
@@ -215,7 +258,6 @@ mod tests {
         Claude Code: remove recall's entries from ~/.claude/settings.json
         Removed the hooks of Claude Code.
         Removed the service.
-        Recorded data is kept.
         ");
         let text = fs::read_to_string(&home.settings).unwrap();
         assert!(text.contains("echo mine") && text.contains("total-recall-backup.sh"));

@@ -13,6 +13,7 @@ pub mod salience;
 pub mod condense;
 pub mod prompt;
 pub mod answer;
+pub mod probe;
 pub mod model;
 pub mod chain;
 
@@ -39,7 +40,7 @@ pub enum CompressionError {
     /// It is tried again, not before so many milliseconds have passed: the provider said so.
     #[error("{why}")]
     Wait { why: String, wait_ms: u64 },
-    /// Nothing was tried, because the provider is being left alone for so many milliseconds.
+    /// Nothing was tried, because the provider is not asked for so many milliseconds.
     #[error("{why}")]
     BackedOff { why: String, wait_ms: u64 },
     /// Trying again by itself would be wrong or of no use.
@@ -122,7 +123,7 @@ pub trait Compressor: Send + Sync + 'static {
         job_context: &JobContext<'_>,
     ) -> Result<Made<Option<SummaryDraft>>, CompressionError>;
 
-    /// Lets providers be asked again that are being left alone: a person has seen to it.
+    /// Lets providers be asked again that were not: a person has seen to it.
     fn reconsider(&self) {}
 
     /// How the providers behind it are doing.

@@ -82,18 +82,6 @@ pub fn summary(material: &str) -> ChatRequest {
     request(SUMMARY, summary_form(), &format!("<material>\n{material}\n</material>"))
 }
 
-/// Asks for as little as possible, to see whether there is an answer at all.
-pub fn probe() -> ChatRequest {
-    let system =
-        "Answer with the JSON object {\"title\": \"ok\"} and nothing else; leave every other field empty.";
-    ChatRequest {
-        system: system.to_owned(),
-        user: "Are you there?".to_owned(),
-        form: summary_form(),
-        most_out: 256,
-    }
-}
-
 /// Asks once more, with what was wrong with the answer.
 #[must_use]
 pub fn repair(request: &ChatRequest, answer: &str, problem: &str) -> ChatRequest {

@@ -35,7 +35,7 @@ pub struct InstalledModel {
 pub enum InstallError {
     #[error(transparent)]
     Model(#[from] ModelError),
-    #[error("{0:?} is no name for a model: use letters, digits, and . _ - between them")]
+    #[error("{0:?} is not a name for a model: use letters, digits, and . _ - between them")]
     Name(String),
     #[error("another model is installed as {0}")]
     Taken(String),

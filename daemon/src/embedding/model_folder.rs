@@ -55,7 +55,7 @@ pub struct ModelFacts {
 /// Why a folder is no model.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
-    #[error("{} is no folder", path.display())]
+    #[error("{} is not a folder", path.display())]
     NoFolder { path: PathBuf },
     #[error("{} is missing in {}", what, folder.display())]
     Missing { folder: PathBuf, what: &'static str },
@@ -224,7 +224,7 @@ impl Model {
         let tried = model.vector("a test of the model");
         let length: f32 = tried.iter().map(|value| value * value).sum();
         if !(0.99..1.01).contains(&length) {
-            return Err(unfit(WEIGHTS, "its vectors are no numbers"));
+            return Err(unfit(WEIGHTS, "its vectors are not numbers"));
         }
         Ok(model)
     }

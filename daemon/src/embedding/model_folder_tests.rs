@@ -94,7 +94,7 @@ fn weights_that_are_no_numbers_are_refused() {
             .for_each(|word| word.copy_from_slice(&f32::NAN.to_le_bytes()));
         Some(bytes)
     };
-    refused("model.safetensors", spoil, "its vectors are no numbers");
+    refused("model.safetensors", spoil, "its vectors are not numbers");
 }
 
 #[test]

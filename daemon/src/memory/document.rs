@@ -39,6 +39,15 @@ impl DocumentKind {
         Self::ALL.iter().find(|(kind, ..)| *kind == self).map_or("observation", |(_, name, _)| name)
     }
 
+    /// What people call it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Response => "answer",
+            Self::Activity => "call",
+            kind => kind.as_str(),
+        }
+    }
+
     pub fn letter(self) -> char {
         Self::ALL.iter().find(|(kind, ..)| *kind == self).map_or('o', |(.., letter)| *letter)
     }

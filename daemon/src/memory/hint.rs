@@ -76,7 +76,7 @@ fn compile(Hint { pattern, text }: &Hint) -> Result<Regex, String> {
         return Err("hint.text is empty".to_owned());
     }
     let unusable = |error: &regex::Error| {
-        format!("hint.pattern: `{pattern}` is no usable pattern: {}", pattern_fault(error))
+        format!("hint.pattern: `{pattern}` is not a usable pattern: {}", pattern_fault(error))
     };
     // By itself too: the parentheses below would close one of its own.
     let limited = |pattern: &str| {
@@ -144,8 +144,8 @@ mod tests {
         for (pattern, text, expected) in [
             (" ", "x", "hint.pattern is empty"),
             ("tdd", " ", "hint.text is empty"),
-            ("(", "x", "hint.pattern: `(` is no usable pattern: unclosed group"),
-            ("a)(b", "x", "hint.pattern: `a)(b` is no usable pattern: unopened group"),
+            ("(", "x", "hint.pattern: `(` is not a usable pattern: unclosed group"),
+            ("a)(b", "x", "hint.pattern: `a)(b` is not a usable pattern: unopened group"),
             (".*", "x", "hint.pattern: `.*` matches everything"),
         ] {
             assert_eq!(hints(&[(pattern, text)]).unwrap_err(), expected);

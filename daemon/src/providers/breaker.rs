@@ -1,4 +1,4 @@
-//! Leaves a provider alone that is in trouble, or that has said no.
+//! Does not ask a provider for a while that is in trouble, or that has said no.
 //!
 //! Several failures in a row, or one that names a time, close the way for a while; then one call goes first, and only
 //! its success lets the others follow. A refusal that a person has to settle (a wrong key, an empty account) closes it
@@ -18,6 +18,8 @@ pub(super) struct Breaker {
     way: Way,
     /// Since the last success.
     failures: u32,
+    /// Why the last call failed.
+    why: String,
     /// Pauses since the last success, each twice as long as the one before.
     pauses: u32,
 }
@@ -37,22 +39,40 @@ enum Way {
 /// Why a call is not made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum BackedOff {
-    For { wait_ms: u64 },
+    For { wait_ms: u64, why: String },
     Barred { why: String },
 }
 
+/// Whether calls go through: `Closed` lets them through, as electricians say it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Circuit {
+    Closed,
+    /// No call is made. `until`: before this moment; `None`: a first call is being tried again.
+    Open {
+        until: Option<Timestamp>,
+        why: String,
+    },
+    /// No call is made until a person has acted.
+    Barred {
+        why: String,
+    },
+}
+
 impl Breaker {
-    /// Asks to go. Whoever may go reports how it went; who never does is taken for lost after the longest call.
+    /// Requests a permit. The caller must report the outcome; a probe silent for `longest_call_ms` is presumed lost.
     ///
     /// # Errors
-    /// When the provider is to be left alone.
+    /// When no call may be made now.
     pub(super) fn admit(&mut self, now: Timestamp, longest_call_ms: u64) -> Result<(), BackedOff> {
         match &self.way {
             Way::Open => Ok(()),
             Way::Barred(why) => Err(BackedOff::Barred { why: why.clone() }),
-            Way::ClosedUntil(until) if now < *until => Err(BackedOff::For { wait_ms: between(now, *until) }),
+            Way::ClosedUntil(until) if now < *until => {
+                Err(BackedOff::For { wait_ms: between(now, *until), why: self.why.clone() })
+            }
             Way::Trying(since) if between(*since, now) < longest_call_ms => {
-                Err(BackedOff::For { wait_ms: longest_call_ms - between(*since, now) })
+                let wait_ms = longest_call_ms - between(*since, now);
+                Err(BackedOff::For { wait_ms, why: self.why.clone() })
             }
             Way::ClosedUntil(_) | Way::Trying(_) => {
                 self.way = Way::Trying(now);
@@ -72,9 +92,10 @@ impl Breaker {
         *self = Self::default();
     }
 
-    /// `asked_ms`: how long the provider asked to be left alone.
-    pub(super) fn failed(&mut self, now: Timestamp, asked_ms: Option<u64>) {
+    /// `asked_ms`: how long the provider asked not to be called.
+    pub(super) fn failed(&mut self, now: Timestamp, asked_ms: Option<u64>, why: &str) {
         self.failures = self.failures.saturating_add(1);
+        why.clone_into(&mut self.why);
         let was_trial = matches!(self.way, Way::Trying(_));
         let pause = match asked_ms {
             Some(asked) => asked.min(LONGEST_PAUSE_MS),
@@ -98,12 +119,12 @@ impl Breaker {
         self.way = Way::Barred(why.to_owned());
     }
 
-    /// `closed` (calls go through), `open` (they do not, for a while) or `barred`: as electricians say it.
-    pub(super) fn state(&self) -> &'static str {
-        match self.way {
-            Way::Open => "closed",
-            Way::ClosedUntil(_) | Way::Trying(_) => "open",
-            Way::Barred(_) => "barred",
+    pub(super) fn circuit(&self) -> Circuit {
+        match &self.way {
+            Way::Open => Circuit::Closed,
+            Way::ClosedUntil(until) => Circuit::Open { until: Some(*until), why: self.why.clone() },
+            Way::Trying(_) => Circuit::Open { until: None, why: self.why.clone() },
+            Way::Barred(why) => Circuit::Barred { why: why.clone() },
         }
     }
 }
@@ -122,6 +143,11 @@ mod tests {
     use super::*;
 
     const CALL: u64 = 60_000;
+    const WHY: &str = "rate limited (429)";
+
+    fn waits(wait_ms: u64) -> Result<(), BackedOff> {
+        Err(BackedOff::For { wait_ms, why: WHY.to_owned() })
+    }
 
     fn at(second: i64) -> Timestamp {
         Timestamp(second * 1000)
@@ -131,16 +157,16 @@ mod tests {
     fn five_failures_in_a_row_close_the_way_and_one_success_opens_it() {
         let mut breaker = Breaker::default();
         for _ in 0..4 {
-            breaker.failed(at(0), None);
+            breaker.failed(at(0), None, WHY);
         }
         assert_eq!(breaker.admit(at(0), CALL), Ok(()));
-        breaker.failed(at(0), None);
-        assert_eq!(breaker.admit(at(1), CALL), Err(BackedOff::For { wait_ms: 59_000 }));
+        breaker.failed(at(0), None, WHY);
+        assert_eq!(breaker.admit(at(1), CALL), waits(59_000));
         // One goes ahead; the second waits for it.
         assert_eq!(breaker.admit(at(60), CALL), Ok(()));
-        assert_eq!(breaker.admit(at(61), CALL), Err(BackedOff::For { wait_ms: 59_000 }));
+        assert_eq!(breaker.admit(at(61), CALL), waits(59_000));
         breaker.succeeded();
-        assert_eq!((breaker.admit(at(61), CALL), breaker.state()), (Ok(()), "closed"));
+        assert_eq!((breaker.admit(at(61), CALL), breaker.circuit()), (Ok(()), Circuit::Closed));
     }
 
     #[test]
@@ -148,11 +174,13 @@ mod tests {
         let mut breaker = Breaker::default();
         let (mut now, mut pauses) = (0, Vec::new());
         for _ in 0..4 {
-            breaker.failed(at(now), None);
+            breaker.failed(at(now), None, WHY);
         }
         for _ in 0..8 {
-            breaker.failed(at(now), None);
-            let Err(BackedOff::For { wait_ms }) = breaker.admit(at(now), CALL) else { panic!("it is open") };
+            breaker.failed(at(now), None, WHY);
+            let Err(BackedOff::For { wait_ms, .. }) = breaker.admit(at(now), CALL) else {
+                panic!("it is open")
+            };
             pauses.push(wait_ms / 60_000);
             now += i64::try_from(wait_ms / 1000).unwrap();
             assert_eq!(breaker.admit(at(now), CALL), Ok(()));
@@ -163,13 +191,13 @@ mod tests {
     #[test]
     fn what_a_provider_asks_for_is_honoured_up_to_an_hour() {
         let mut breaker = Breaker::default();
-        breaker.failed(at(0), Some(7_000));
-        assert_eq!(breaker.admit(at(0), CALL), Err(BackedOff::For { wait_ms: 7_000 }));
+        breaker.failed(at(0), Some(7_000), WHY);
+        assert_eq!(breaker.admit(at(0), CALL), waits(7_000));
         // One that was under way and asks for less does not shorten it.
-        breaker.failed(at(0), Some(1_000));
-        assert_eq!(breaker.admit(at(0), CALL), Err(BackedOff::For { wait_ms: 7_000 }));
-        breaker.failed(at(0), Some(u64::MAX));
-        assert_eq!(breaker.admit(at(0), CALL), Err(BackedOff::For { wait_ms: LONGEST_PAUSE_MS }));
+        breaker.failed(at(0), Some(1_000), WHY);
+        assert_eq!(breaker.admit(at(0), CALL), waits(7_000));
+        breaker.failed(at(0), Some(u64::MAX), WHY);
+        assert_eq!(breaker.admit(at(0), CALL), waits(LONGEST_PAUSE_MS));
     }
 
     #[test]
@@ -178,16 +206,27 @@ mod tests {
         breaker.bar("the key is refused");
         let refused = Err(BackedOff::Barred { why: "the key is refused".to_owned() });
         assert_eq!(breaker.admit(at(1_000_000), CALL), refused);
-        breaker.failed(at(1_000_000), Some(1));
+        breaker.failed(at(1_000_000), Some(1), WHY);
         assert_eq!(breaker.admit(at(2_000_000), CALL), refused);
         breaker.succeeded();
         assert_eq!(breaker.admit(at(2_000_000), CALL), Ok(()));
     }
 
     #[test]
+    fn it_says_why_and_until_when_nobody_is_asked() {
+        let mut breaker = Breaker::default();
+        breaker.failed(at(0), Some(7_000), WHY);
+        assert_eq!(breaker.circuit(), Circuit::Open { until: Some(at(7)), why: WHY.to_owned() });
+        assert_eq!(breaker.admit(at(7), CALL), Ok(()));
+        assert_eq!(breaker.circuit(), Circuit::Open { until: None, why: WHY.to_owned() });
+        breaker.bar("the key is refused");
+        assert_eq!(breaker.circuit(), Circuit::Barred { why: "the key is refused".to_owned() });
+    }
+
+    #[test]
     fn a_trial_that_never_came_back_does_not_close_the_way_for_ever() {
         let mut breaker = Breaker::default();
-        breaker.failed(at(0), Some(1_000));
+        breaker.failed(at(0), Some(1_000), WHY);
         assert_eq!(breaker.admit(at(1), CALL), Ok(()));
         assert!(breaker.admit(at(60), CALL).is_err());
         assert_eq!(breaker.admit(at(61), CALL), Ok(()));

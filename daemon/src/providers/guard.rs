@@ -1,6 +1,6 @@
 //! Decides whether a call is made, and books what it costs.
 //!
-//! A backend in trouble is left alone ([`super::breaker`]). What a call can cost is reserved before it is made
+//! A backend in trouble is not asked for a while ([`super::breaker`]). What a call can cost is reserved before it is made
 //! ([`super::ledger`]), and settled after it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -32,9 +32,9 @@ pub struct Payer<'a> {
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// No call was made: the provider is left alone for so many milliseconds.
-    #[error("{name} is left alone")]
-    BackedOff { name: String, wait_ms: u64 },
+    /// No call was made, and none is for so many milliseconds.
+    #[error("{name} is not asked for a while: {why}")]
+    BackedOff { name: String, wait_ms: u64, why: String },
     /// No call was made: it could not be paid for.
     #[error(transparent)]
     NotReserved(#[from] NotReserved),
@@ -48,7 +48,7 @@ impl CallGuard {
         Self { name, breaker: Mutex::default(), longest_call }
     }
 
-    /// Makes one call, unless the provider is left alone or the budget forbids it. `most` is the most it can cost,
+    /// Makes one call, unless the provider is not to be asked now or the budget forbids it. `most` is the most it can cost,
     /// `cost` what it has cost.
     ///
     /// # Errors
@@ -63,7 +63,7 @@ impl CallGuard {
     ) -> Result<T, CallError> {
         let longest_ms = u64::try_from(self.longest_call.as_millis()).unwrap_or(u64::MAX);
         self.breaker().admit(now(), longest_ms).map_err(|held| match held {
-            BackedOff::For { wait_ms } => CallError::BackedOff { name: self.name.clone(), wait_ms },
+            BackedOff::For { wait_ms, why } => CallError::BackedOff { name: self.name.clone(), wait_ms, why },
             BackedOff::Barred { why } => ProviderError::Barred { why }.into(),
         })?;
         let charge = Charge { job: payer.job, project: payer.project, backend: self.name.clone(), most };
@@ -80,7 +80,7 @@ impl CallGuard {
     }
 
     pub fn state(&self) -> ProviderState {
-        ProviderState { name: self.name.clone(), circuit: self.breaker().state().into() }
+        ProviderState { name: self.name.clone(), circuit: self.breaker().circuit() }
     }
 
     fn report<T>(&self, answered: &Result<T, ProviderError>, now: Timestamp) {
@@ -90,7 +90,7 @@ impl CallGuard {
             Ok(_) | Err(ProviderError::Unacceptable { .. } | ProviderError::Unreadable { .. }) => {
                 breaker.succeeded();
             }
-            Err(ProviderError::Trouble { wait_ms, .. }) => breaker.failed(now, *wait_ms),
+            Err(ProviderError::Trouble { wait_ms, why, .. }) => breaker.failed(now, *wait_ms, why),
             Err(ProviderError::Barred { why }) => breaker.bar(why),
         }
     }
@@ -123,6 +123,7 @@ fn within_an_hour(error: ProviderError) -> ProviderError {
 
 #[cfg(test)]
 mod tests {
+    use super::super::breaker::Circuit;
     use super::*;
     use crate::memory::budget::{OverCap, ReservationId};
 
@@ -182,15 +183,16 @@ mod tests {
     }
 
     #[test]
-    fn no_call_is_made_while_a_provider_is_left_alone() {
+    fn no_call_is_made_while_a_provider_is_not_to_be_asked() {
         let (guard, purse) = (guard(), Purse::default());
         let busy = ProviderError::Trouble { why: "429".to_owned(), wait_ms: Some(u64::MAX), paid: Paid::No };
         let capped =
             ProviderError::Trouble { why: "429".to_owned(), wait_ms: Some(LONGEST_PAUSE_MS), paid: Paid::No };
         assert_eq!(call(&guard, &purse, 0, Err(busy)), Err(CallError::Provider(capped)));
         let held = call(&guard, &purse, 1, Ok(Vectors(Vec::new()))).unwrap_err();
-        assert_eq!(held.to_string(), "openai:e is left alone");
-        assert_eq!((purse.settled.lock().unwrap().len(), &*guard.state().circuit), (1, "open"));
+        assert_eq!(held.to_string(), "openai:e is not asked for a while: 429");
+        assert_eq!(purse.settled.lock().unwrap().len(), 1);
+        assert!(matches!(guard.state().circuit, Circuit::Open { until: Some(_), .. }));
         guard.reset();
         assert!(call(&guard, &purse, 1, Ok(Vectors(Vec::new()))).is_ok());
     }

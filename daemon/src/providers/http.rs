@@ -174,7 +174,7 @@ fn judged(answer: HttpAnswer, now: Timestamp) -> Result<Value, HttpError> {
     let status = answer.status;
     if (200..300).contains(&status) {
         return match body {
-            None => Err(unreadable("the provider's answer is no JSON".to_owned()).into()),
+            None => Err(unreadable("the provider's answer is not JSON".to_owned()).into()),
             Some(body) => match said_error(&body) {
                 Some(said) => Err(unreadable(format!("the provider answers with an error: {said}")).into()),
                 None => Ok(body),
@@ -197,9 +197,12 @@ fn judged(answer: HttpAnswer, now: Timestamp) -> Result<Value, HttpError> {
         408 | 409 | 425 | 429 | 500..=599 => {
             let milliseconds = answer.retry_after_ms.as_deref().and_then(wait_of_ms);
             let wait = milliseconds.or_else(|| wait_ms(answer.retry_after.as_deref()?, now));
-            let why =
-                if status == 429 { "the provider is asked too often" } else { "the provider is in trouble" };
-            ProviderError::Trouble { why: format!("{why}: {status}{detail}"), wait_ms: wait, paid: Paid::No }
+            let why = match status {
+                429 if code.is_empty() => "rate limited (429)".to_owned(),
+                429 => format!("rate limited (429, {code})"),
+                status => format!("the provider is in trouble: {status}{detail}"),
+            };
+            ProviderError::Trouble { why, wait_ms: wait, paid: Paid::No }
         }
         _ => unacceptable(format!("the provider does not accept the request: {status}{detail}")),
     };

@@ -60,7 +60,7 @@ fn read_file(path: &Path) -> Result<String, String> {
     let file = opened.map_err(unreadable)?;
     let metadata = file.metadata().map_err(unreadable)?;
     if !metadata.is_file() {
-        return Err(format!("the key file {shown} is no regular file"));
+        return Err(format!("the key file {shown} is not a regular file"));
     }
     if metadata.mode() & 0o077 != 0 || metadata.uid() != rustix::process::geteuid().as_raw() {
         return Err(format!("the key file {shown} can be read by others; run `chmod 600 {shown}`"));
@@ -91,7 +91,7 @@ fn read_keyring(account: &str) -> Result<String, String> {
     if !output.status.success() {
         return Err(format!("the keyring has no entry {account:?} of the service {SERVICE:?}, or is locked"));
     }
-    String::from_utf8(output.stdout).map_err(|_| "the keyring's entry is no text".to_owned())
+    String::from_utf8(output.stdout).map_err(|_| "the keyring's entry is not text".to_owned())
 }
 
 #[cfg(test)]
@@ -116,7 +116,7 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         let mode = rustix::fs::Mode::from_raw_mode(0o600);
         rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-        assert!(read(&source).unwrap_err().contains("no regular file"));
+        assert!(read(&source).unwrap_err().contains("not a regular file"));
     }
 
     #[test]

@@ -15,12 +15,10 @@ mod guard;
 pub mod chat;
 pub mod embeddings;
 
-use std::borrow::Cow;
-
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use backend::{Backend, BackendKind, CallSettings, KeySource};
+pub use breaker::Circuit;
 pub use guard::{CallError, CallGuard, Payer};
 pub use http::client;
 
@@ -74,13 +72,12 @@ pub enum ProviderSetupError {
     Proxy(String),
 }
 
-/// A provider's state, as `recall ctl status` shows it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+/// Whether a provider is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProviderState {
     /// `provider:model`.
     pub name: String,
-    /// `closed`: calls are made. `open`: none for a while. `barred`: none until a person has acted.
-    pub circuit: Cow<'static, str>,
+    pub circuit: Circuit,
 }
 
 fn barred(why: String) -> ProviderError {

@@ -267,7 +267,7 @@ mod tests {
         let unread = facts.mentions.unread;
         assert_eq!(unread.len(), 2, "{unread:?}");
         assert!(unread[0].ends_with("/link: it is a symlink"), "{unread:?}");
-        assert!(unread[1].ends_with("/pipe: it is no regular file"), "{unread:?}");
+        assert!(unread[1].ends_with("/pipe: it is not a regular file"), "{unread:?}");
         // Whom a folder may join is told by its own file alone.
         assert_eq!(facts.remote, None);
     }

@@ -72,7 +72,7 @@ impl LogFile {
             .open(&self.path)?;
         let found = file.metadata()?;
         if !found.is_file() || found.uid() != rustix::process::geteuid().as_raw() {
-            return Err(io::Error::other("no regular file of this user"));
+            return Err(io::Error::other("not a regular file of this user"));
         }
         Ok((file, found.len()))
     }

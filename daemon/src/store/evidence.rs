@@ -8,7 +8,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::StoreError;
 use super::operation::{WriteContext, log};
 use super::row::Sql;
-use crate::memory::ids::EventId;
+use crate::memory::document::{DocumentKey, DocumentKind};
+use crate::memory::ids::{EventId, ObservationId};
 use crate::memory::observation::ObservationDraft;
 
 pub(super) fn evidence_json(evidence: &[EventId]) -> Result<String, StoreError> {
@@ -25,6 +26,31 @@ pub(super) fn keep_files(db: &Connection, id: i64, draft: &ObservationDraft) -> 
         }
     }
     Ok(())
+}
+
+/// The prompts, answers and calls that an observation rests on, in its own order, as far as they are stored.
+pub fn evidence(
+    db: &Connection,
+    id: ObservationId,
+    events: &[String],
+) -> Result<Vec<DocumentKey>, StoreError> {
+    const BATCHES: &str = "SELECT batch FROM observations WHERE id = ?1
+        UNION SELECT batch FROM observation_batches WHERE observation = ?1";
+    let sql = format!(
+        "SELECT 'prompt', id FROM prompt_batches WHERE id IN ({BATCHES}) AND prompt_event = ?2
+         UNION ALL SELECT 'response', id FROM prompt_batches WHERE id IN ({BATCHES}) AND response_event = ?2
+         UNION ALL SELECT 'activity', id FROM activities WHERE event_id = ?2"
+    );
+    let mut find = db.prepare_cached(&sql)?;
+    let mut found = Vec::new();
+    for event in events.iter().filter_map(|event| event.parse::<EventId>().ok()) {
+        let mut rows = find.query(params![id.0, event.0])?;
+        while let Some(row) = rows.next()? {
+            let (kind, row): (String, i64) = (row.get(0)?, row.get(1)?);
+            found.extend(DocumentKind::parse(&kind).map(|kind| DocumentKey { kind, row }));
+        }
+    }
+    Ok(found)
 }
 
 /// Adds a batch's share to an observation of another batch.

@@ -392,6 +392,21 @@ impl Operation for RetryJobs {
     }
 }
 
+/// Makes every job due that waits for the next try of a model: another model is asked now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WakeRetries;
+
+impl Operation for WakeRetries {
+    type Output = ();
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
+        if db.update("UPDATE jobs SET attempts = 0, not_before = 0 WHERE status = 'retrying'", [])? > 0 {
+            db.queue_work();
+        }
+        Ok(())
+    }
+}
+
 /// When the first of the jobs that wait may be tried; a moment that has passed where one may be now. `None`: none waits.
 pub fn next_try(db: &Connection) -> Result<Option<Timestamp>, StoreError> {
     Ok(db

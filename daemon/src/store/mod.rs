@@ -93,6 +93,7 @@ pub use editing::{
     hand_changes,
 };
 pub use effect_context::StoredEvent;
+pub use evidence::evidence;
 pub use file_notes::{FileNoteRow, earlier_statements, notes_about};
 pub use finished_jobs::{FinishJob, FinishedJob, JobResult, SessionResult, StoreStandIn};
 pub use forgetting::{
@@ -103,8 +104,8 @@ pub use histories::{StatementRow, histories, statements};
 pub use imported::{Capture, captured};
 pub use jobs::{
     CompressionTrouble, DeleteDoneJobs, Duty, ExpireLeases, FirstResult, GiveBackJobs, JobFailure, JobKind,
-    JobRow, Jobs, LeaseJob, LeasedJob, Lives, NextTry, ReleaseLeases, RetryJobs, compression_trouble,
-    has_done_jobs, has_expired_leases, jobs, jobs_under_way, next_try, unfinished_jobs,
+    JobRow, Jobs, LeaseJob, LeasedJob, Lives, NextTry, ReleaseLeases, RetryJobs, WakeRetries,
+    compression_trouble, has_done_jobs, has_expired_leases, jobs, jobs_under_way, next_try, unfinished_jobs,
 };
 pub use known::{KnownSession, known_session, quiet_sessions};
 pub use ledger::{ReserveCost, SettleCost, SpendingRow, spending, spent};

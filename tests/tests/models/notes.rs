@@ -164,3 +164,26 @@ fn one_tiny_call_says_whether_a_model_answers() {
     let said = Stage::new().recall(["config", "test"]);
     assert_eq!((said.code(), said.stdout.contains("No model is configured")), (0, true), "{said:?}");
 }
+
+#[test]
+fn a_model_that_chats_is_not_said_to_work() {
+    let provider = Provider::start(|_, _| Behaviour::Says("Sure! I am here and happy to help.".to_owned()));
+    let stage = Stage::new().config(&provider.config("openai", ""));
+    let said = stage.recall(["config", "test"]);
+    assert_eq!(said.code(), 1, "{said:?}");
+    let told = &said.stdout;
+    assert!(told.contains("openai:mock answered, but recall cannot use the answer"), "{told}");
+    assert!(said.stderr.contains("1 of 1 models cannot be used"), "{said:?}");
+    assert_eq!(provider.asked().len(), 2, "it may correct itself once");
+    let said = stage.recall(["config", "test", "--json"]);
+    assert_eq!((said.code(), said.json()["models"][0]["works"].clone()), (1, json!(false)), "{said:?}");
+
+    provider.change(well);
+    let said = stage.recall(["config", "test"]);
+    assert!(said.code() == 0 && said.stdout.contains("with 1 observation of a little session"), "{said:?}");
+    let told = stage.json(["config", "test"]);
+    assert_eq!(
+        (&told["models"][0]["model"], &told["models"][0]["works"]),
+        (&json!("openai:mock"), &json!(true))
+    );
+}

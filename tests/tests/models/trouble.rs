@@ -48,6 +48,33 @@ fn what_always_fails_is_given_up_and_says_why() {
 }
 
 #[test]
+fn status_says_why_a_model_is_not_asked_and_until_when() {
+    let provider = Provider::start(|_, _| Behaviour::Raw {
+        status: 429,
+        headers: vec![("retry-after".to_owned(), "1800".to_owned())],
+        body: b"{}".to_vec(),
+    });
+    let stage =
+        Stage::new().config(&provider.config("openai", "concurrency = 1\nmax_attempts = 100")).daemon();
+    turn(&stage, "s1");
+    stage.flush();
+    let asked = &stage.json(["ctl", "status"])["compression"]["providers"][0];
+    assert_eq!((&asked["circuit"], &asked["why"]), (&json!("open"), &json!("rate limited (429)")), "{asked}");
+    assert!(asked["until"].is_string(), "{asked}");
+    let told = stage.recall(["status"]).stdout;
+    let line = told.lines().find(|line| line.contains("openai:mock is not asked until ")).expect(&told);
+    assert!(line.ends_with(": rate limited (429)"), "{line}");
+    assert!(told.contains(" 1 retrying"), "{told}");
+
+    // Another model, or none, does not wait for what the old one asked for.
+    let stage = stage.config("");
+    stage.flush();
+    until(&stage, "s1", |job| job["status"] == "done");
+    let told = stage.recall(["status"]).stdout;
+    assert!(told.contains(" 0 retrying") && !told.contains("not asked"), "{told}");
+}
+
+#[test]
 fn a_refused_key_is_shown_once_and_not_tried_again() {
     for status in [401, 402, 403] {
         let provider = Provider::start(move |_, _| Behaviour::Status(status));

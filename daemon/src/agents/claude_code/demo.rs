@@ -1,4 +1,4 @@
-//! What `recall demo` plays: a recorded session on a small shop, and hooks that a session after it would send.
+//! What `recall demo` plays: a recorded session on a small shop, and hooks that sessions beside and after it would send.
 
 use serde_json::{Value, json};
 
@@ -7,6 +7,8 @@ use crate::agents::demo::{DemoHook, DemoSession};
 const RECORDING: &str = include_str!("demo.jsonl");
 /// The session after the recorded one.
 const NEXT: &str = "the-next-session";
+/// One that starts before it. Its start knows nothing yet, so its prompt is given what was learned since.
+const OPEN: &str = "the-open-session";
 
 /// # Errors
 /// The recording is not JSON.
@@ -14,14 +16,16 @@ pub fn session() -> serde_json::Result<DemoSession> {
     let recorded = RECORDING.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>()?;
     let first = recorded.first().unwrap_or(&Value::Null);
     let (session, cwd) = (text(first, "session_id").to_owned(), text(first, "cwd").to_owned());
-    let next = |name: &str| json!({"session_id": NEXT, "cwd": cwd, "hook_event_name": name});
-    let (mut start, mut prompt) = (next("SessionStart"), next("UserPromptSubmit"));
-    (start["source"], start["model"]) = ("startup".into(), "claude".into());
-    // In other words than the recorded session's answer.
-    prompt["prompt"] = "What is left to do for the discount?".into();
+    let of = |session: &str, name: &str| json!({"session_id": session, "cwd": cwd, "hook_event_name": name});
+    let (mut open, mut start) = (of(OPEN, "SessionStart"), of(NEXT, "SessionStart"));
+    for start in [&mut open, &mut start] {
+        (start["source"], start["model"]) = ("startup".into(), "claude".into());
+    }
+    let mut prompt = of(OPEN, "UserPromptSubmit");
+    prompt["prompt"] = "Why is the discount rounded after summing?".into();
     let question = text(&prompt, "prompt").to_owned();
     let hooks = recorded.into_iter().map(hook).collect();
-    Ok(DemoSession { spec: &super::SPEC, session, hooks, start, prompt, question, context, notice })
+    Ok(DemoSession { spec: &super::SPEC, session, hooks, open, start, prompt, question, context, notice })
 }
 
 fn hook(payload: Value) -> DemoHook {

@@ -29,7 +29,11 @@ pub struct ObservationAnswer {
     pub pinned: bool,
     pub session_id: Option<String>,
     pub prompt_number: Option<u32>,
+    /// The ids of the events that show it.
     pub evidence: Vec<String>,
+    /// What is stored of these events. Only where it is shown by itself, and if there is any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rests_on: Vec<EvidenceAnswer>,
     pub created_at: Moment,
     /// What was checked out where it was made; null: a detached HEAD, no repository, or unknown.
     pub branch: Option<String>,
@@ -42,6 +46,14 @@ pub struct ObservationAnswer {
     /// What superseded or resolved it, and what it superseded. Only where it is shown by itself, and if there is any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lineage: Vec<LineageAnswer>,
+}
+
+/// A prompt, an answer or a call that shows an observation.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct EvidenceAnswer {
+    pub id: PublicId,
+    pub kind: Text,
+    pub title: String,
 }
 
 impl From<ObservationRow> for ObservationAnswer {
@@ -69,6 +81,7 @@ impl From<ObservationRow> for ObservationAnswer {
             session_id: row.session.map(|session| session.0),
             prompt_number: row.prompt_number,
             evidence: row.evidence,
+            rests_on: Vec::new(),
             created_at: Moment(row.created_at),
             edited_at: None,
             lineage: Vec::new(),

@@ -9,7 +9,7 @@ use crate::app::clock;
 use crate::app::latency::{Latencies, LatencyWindow, Quantiles};
 use crate::app::pause::PauseSwitch;
 use crate::memory::budget::{Assumed, Usage};
-use crate::providers::ProviderState;
+use crate::providers::{Circuit, ProviderState};
 use crate::store::{CompressionTrouble, JobRow, Repair, SpendingRow};
 
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -308,9 +308,35 @@ pub struct CompressionState {
     pub usd_per_day: f64,
     pub restarts: u64,
     pub threads_lost: u64,
-    pub providers: Vec<ProviderState>,
+    pub providers: Vec<ProviderAnswer>,
     /// Failures of models since their last success; null: none.
     pub trouble: Option<TroubleAnswer>,
+}
+
+/// Whether a model is asked.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ProviderAnswer {
+    /// `provider:model`.
+    pub name: String,
+    /// `closed`: calls are made. `open`: none for a while. `barred`: none until a person has acted.
+    pub circuit: Text,
+    /// Why it is not asked; absent where it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// When it is asked again; absent where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Moment>,
+}
+
+impl From<ProviderState> for ProviderAnswer {
+    fn from(ProviderState { name, circuit }: ProviderState) -> Self {
+        let (circuit, why, until) = match circuit {
+            Circuit::Closed => ("closed", None, None),
+            Circuit::Open { until, why } => ("open", Some(why), until.map(Moment)),
+            Circuit::Barred { why } => ("barred", Some(why), None),
+        };
+        Self { name, circuit: circuit.into(), why, until }
+    }
 }
 
 /// The vectors of texts.

@@ -94,7 +94,7 @@ fn markable(db: &Connection, id: &str, validity: Validity) -> Result<Observation
     if key.kind != DocumentKind::Observation {
         return Err(Refused::new(
             ErrorKind::Invalid,
-            format!("{key} is no observation"),
+            format!("{key} is not an observation"),
             "Only observations are resolved: 12 or #12.",
         ));
     }
@@ -129,6 +129,11 @@ pub(super) async fn show(
     Ok(TextAnswer { tokens: estimate(&text), text, items })
 }
 
+/// The title of a text that has none of its own: its first line.
+pub fn title_of(text: &str) -> String {
+    shortened_line(text.trim().lines().next().unwrap_or_default(), TITLE_CHARS)
+}
+
 fn remembered(context: &CommandContext<impl Ports>, remark: Remember) -> Result<Remembered, Refused> {
     let redactor = context.ingest.redactor.get();
     let redact = |text: &str| redactor.redact_text(&strip_text(text).text).trim().to_owned();
@@ -140,8 +145,16 @@ fn remembered(context: &CommandContext<impl Ports>, remark: Remember) -> Result<
             "Say what may be remembered.",
         ));
     }
-    if text.is_empty() || text.chars().count() > MOST_CHARS {
-        let what = format!("There is nothing to remember, or more than {MOST_CHARS} characters");
+    if text.is_empty() {
+        return Err(Refused::new(
+            ErrorKind::Invalid,
+            "There is nothing to remember",
+            "Say it in a sentence or a few.",
+        ));
+    }
+    let length = text.chars().count();
+    if length > MOST_CHARS {
+        let what = format!("The text has {length} characters; a note has at most {MOST_CHARS}");
         return Err(Refused::new(ErrorKind::Invalid, what, "Say it in a sentence or a few."));
     }
     let kind = match remark.kind.as_deref() {
@@ -151,12 +164,12 @@ fn remembered(context: &CommandContext<impl Ports>, remark: Remember) -> Result<
             let nearest = nearest_name(name, ObservationType::ALL.map(|(_, name)| name));
             let meant = nearest.map(|name| format!("Did you mean {name}? ")).unwrap_or_default();
             let hint = format!("{meant}There are {known}.");
-            Refused::new(ErrorKind::Invalid, format!("{name:?} is no type"), hint)
+            Refused::new(ErrorKind::Invalid, format!("{name:?} is not a type"), hint)
         })?,
     };
     let title = match remark.title.as_deref().map(redact).filter(|title| !title.is_empty()) {
         Some(title) => shortened_line(&title, TITLE_CHARS),
-        None => shortened_line(text.lines().next().unwrap_or_default(), TITLE_CHARS),
+        None => title_of(&text),
     };
     let at_home = RemarkProject::of(context, &remark.project)?;
     let files = remark.files.iter().map(|file| at_home.relative(&redact(file)));

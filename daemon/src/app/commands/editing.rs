@@ -80,7 +80,7 @@ fn observation(db: &Connection, id: &str) -> Result<ObservationId, Refused> {
     if key.kind != DocumentKind::Observation {
         return Err(Refused::new(
             ErrorKind::Invalid,
-            format!("{key} is no observation"),
+            format!("{key} is not an observation"),
             "Only observations are changed by hand: 12 or #12.",
         ));
     }
@@ -92,7 +92,7 @@ fn edited(request: Edit, redact: &dyn Fn(&str) -> String) -> Result<EditedText, 
     let refused = |what: String, hint: &str| Refused::new(ErrorKind::Invalid, what, hint);
     let kind = ObservationType::parse(&request.kind).ok_or_else(|| {
         let known = ObservationType::ALL.map(|(_, name)| name).join(", ");
-        refused(format!("{:?} is no type", request.kind), &format!("There are {known}."))
+        refused(format!("{:?} is not a type", request.kind), &format!("There are {known}."))
     })?;
     let title = redact(&request.title).split_whitespace().collect::<Vec<_>>().join(" ");
     let facts: Vec<String> =
@@ -100,13 +100,21 @@ fn edited(request: Edit, redact: &dyn Fn(&str) -> String) -> Result<EditedText, 
     let narrative = redact(&request.narrative);
     let files: Vec<String> =
         request.files.iter().map(|file| redact(file)).filter(|file| !file.is_empty()).collect();
-    if title.is_empty() || title.chars().count() > MOST_TITLE_CHARS {
-        let what = format!("The title is empty or longer than {MOST_TITLE_CHARS} characters");
+    if title.is_empty() {
+        return Err(refused("The title is empty".to_owned(), "Say it in one sentence."));
+    }
+    let length = title.chars().count();
+    if length > MOST_TITLE_CHARS {
+        let what = format!("The title has {length} characters; at most {MOST_TITLE_CHARS} are kept");
         return Err(refused(what, "Say it in one sentence."));
     }
     let chars = facts.iter().chain([&narrative]).map(|text| text.chars().count()).sum::<usize>();
-    if chars > MOST_CHARS || files.len() > MOST_FILES {
-        let what = format!("There are more than {MOST_CHARS} characters or {MOST_FILES} files");
+    if chars > MOST_CHARS {
+        let what = format!("The text and the facts have {chars} characters; at most {MOST_CHARS} are kept");
+        return Err(refused(what, "Keep what matters."));
+    }
+    if files.len() > MOST_FILES {
+        let what = format!("There are {} files; at most {MOST_FILES} are kept", files.len());
         return Err(refused(what, "Keep what matters."));
     }
     Ok(EditedText { kind, title, narrative, facts, files })

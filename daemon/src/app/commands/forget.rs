@@ -175,7 +175,7 @@ fn selection(db: &Connection, what: &Forgettable, unreadable: Unreadable) -> Res
         (true, None, false) if alone => Ok(Selection::Matching(Criteria::default())),
         _ => Err(Refused::new(
             ErrorKind::Invalid,
-            "It is not clear what shall be forgotten",
+            "Nothing says what to forget",
             "Name ids, or one --session, or any of --project, --since, --until and --query.",
         )),
     }

@@ -15,7 +15,7 @@ pub async fn retry(context: &CommandContext<impl Ports>, only: Option<JobId>) ->
     match context.ports.writer().write(RetryJobs { only }).await {
         Ok(0) if only.is_some() => Err(Refused::new(
             ErrorKind::NotFound,
-            "There is no such job that waits or was given up",
+            "No job with this number waits or has failed",
             "`recall ctl jobs --dead` lists those that were.",
         )),
         Ok(jobs) => Ok(RetryAnswer { retried: jobs }),

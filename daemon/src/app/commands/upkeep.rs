@@ -42,7 +42,7 @@ pub async fn backup(context: &CommandContext<impl Ports>, request: Backup) -> An
                 Err(error.into())
             }
             Err(error) => Err(Refused::new(
-                ErrorKind::Invalid,
+                ErrorKind::Conflict,
                 format!("No backup was made: {}", in_full(&error)),
                 "Name a new file in a folder that you may write.",
             )),
@@ -76,11 +76,11 @@ pub async fn restore_backup(
     let looked_at = path.clone();
     blocking(move || {
         let hint = "Backups are in the folder `backups` beside the database; `recall ctl backup` makes one.";
-        let refused = |what: String| Err(Refused::new(ErrorKind::Invalid, what, hint));
+        let refused = |what: String| Err(Refused::new(ErrorKind::Conflict, what, hint));
         match store::is_usable(&looked_at) {
             Ok(true) => Ok(()),
             Ok(false) => refused(
-                "This is no database of this recall, or one of a newer version; nothing was changed"
+                "This is not a database of recall, or it is of a newer version; nothing was changed"
                     .to_owned(),
             ),
             Err(error) => refused(format!("This database cannot be restored: {error}; nothing was changed")),

@@ -146,7 +146,9 @@ fn why_not_any_more(
 fn observation_id(id: &str) -> Result<ObservationId, Refused> {
     match DocumentKey::parse(id) {
         Some(DocumentKey { kind: DocumentKind::Observation, row }) => Ok(ObservationId(row)),
-        _ => Err(Refused::new(ErrorKind::Invalid, format!("{id:?} is no observation"), "For example 12.")),
+        _ => {
+            Err(Refused::new(ErrorKind::Invalid, format!("{id:?} is not an observation"), "For example 12."))
+        }
     }
 }
 

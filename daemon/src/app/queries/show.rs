@@ -7,14 +7,20 @@ use rusqlite::Connection;
 use super::marks::Marks;
 use super::{Answer, Refused, read};
 use crate::app::answers::found::{DocumentAnswer, ObservationAnswer, ShownItem, SummaryAnswer};
+use crate::app::answers::observation::EvidenceAnswer;
 use crate::app::answers::session::PlanAnswer;
 use crate::app::answers::{Moment, PublicId, TextAnswer};
 use crate::app::context_lookup::ContextLookup;
 use crate::app::documents::title_and_text;
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::ids::{ProjectRow, Timestamp};
+use crate::memory::text::shortened_line;
 use crate::memory::tokens::estimate;
-use crate::store::{self, DocumentRow, SessionInfo, StoreError};
+use crate::store::{self, DocumentRow, ObservationRow, SessionInfo, StoreError};
+
+/// The most evidence that is shown of one observation, and the most characters of each line.
+const MOST_EVIDENCE: usize = 20;
+const EVIDENCE_CHARS: usize = 160;
 
 /// Where a document belongs, for display.
 pub struct DocumentContext {
@@ -71,8 +77,8 @@ pub fn parse_id(id: &str) -> Result<DocumentKey, Refused> {
     DocumentKey::parse(id).ok_or_else(|| {
         Refused::new(
             ErrorKind::Invalid,
-            format!("{id:?} is no id"),
-            "An observation's id is a number (123 or #123); others are a letter and a number (p12, r12, s12, l12, a12, c12).",
+            format!("{id:?} is not an ID"),
+            "An observation's ID is a number (123 or #123); other IDs are a letter and a number (p12, r12, s12, l12, a12, c12).",
         )
     })
 }
@@ -86,7 +92,7 @@ pub fn load(db: &Connection, key: DocumentKey) -> Result<DocumentRow, Refused> {
         _ => None,
     };
     let newest = newest.map(|newest| format!("The newest is {newest}. ")).unwrap_or_default();
-    let what = format!("There is no {} {key}", key.kind.as_str());
+    let what = format!("There is no {} {key}", key.kind.word());
     Err(Refused::new(
         ErrorKind::NotFound,
         what,
@@ -94,20 +100,39 @@ pub fn load(db: &Connection, key: DocumentKey) -> Result<DocumentRow, Refused> {
     ))
 }
 
+/// What an observation rests on, a line each.
+fn evidence(
+    lookup: &ContextLookup,
+    db: &Connection,
+    row: &ObservationRow,
+) -> Result<Vec<EvidenceAnswer>, Refused> {
+    let mut shown = Vec::new();
+    for key in store::evidence(db, row.id, &row.evidence)?.into_iter().take(MOST_EVIDENCE) {
+        if let Some(document) = store::load_document(db, key)? {
+            let (title, _) = title_and_text(&document, lookup.agents);
+            let title = shortened_line(&title, EVIDENCE_CHARS);
+            shown.push(EvidenceAnswer { id: PublicId(key), kind: key.kind.as_str().into(), title });
+        }
+    }
+    Ok(shown)
+}
+
 pub fn show(lookup: &ContextLookup, request: Show) -> Answer<TextAnswer<ShownItem>> {
     let Show { id, folder } = request;
     let key = parse_id(&id)?;
-    let (row, place, made_on, lineage, edited_at) = read(lookup, |db| {
+    let (row, place, made_on, lineage, edited_at, rests_on) = read(lookup, |db| {
         let row = load(db, key)?;
         let place = DocumentContext::of(db, &row)?;
         let made_on = Marks::new(lookup, db, folder.as_deref())?.place(place.project_row, key)?;
-        let (lineage, edited_at) = match &row {
-            DocumentRow::Observation { row, .. } => {
-                (store::lineage(db, row.id)?, store::edited_at(db, row.id)?.map(Moment))
-            }
-            _ => (Vec::new(), None),
+        let (lineage, edited_at, rests_on) = match &row {
+            DocumentRow::Observation { row, .. } => (
+                store::lineage(db, row.id)?,
+                store::edited_at(db, row.id)?.map(Moment),
+                evidence(lookup, db, row)?,
+            ),
+            _ => (Vec::new(), None, Vec::new()),
         };
-        Ok((row, place, made_on, lineage, edited_at))
+        Ok((row, place, made_on, lineage, edited_at, rests_on))
     })?;
     let (title, body) = title_and_text(&row, lookup.agents);
     let mark = made_on.elsewhere.as_ref().map(|elsewhere| format!(" ({elsewhere})")).unwrap_or_default();
@@ -116,8 +141,13 @@ pub fn show(lookup: &ContextLookup, request: Show) -> Answer<TextAnswer<ShownIte
     let (text, item) = match row {
         DocumentRow::Observation { row, .. } => {
             let lineage = lineage.into_iter().map(Into::into).collect();
-            let item =
-                ObservationAnswer { elsewhere: made_on.elsewhere, lineage, edited_at, ..(*row).into() };
+            let item = ObservationAnswer {
+                elsewhere: made_on.elsewhere,
+                lineage,
+                edited_at,
+                rests_on,
+                ..(*row).into()
+            };
             (text, ShownItem::Observation(Box::new(item)))
         }
         DocumentRow::Summary { row, .. } => {

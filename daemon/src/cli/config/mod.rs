@@ -26,7 +26,7 @@ pub enum ConfigCommand {
     Edit(edit::EditArgs),
     /// Show where the file is
     Path(values::PathArgs),
-    /// Make one small call to each configured model and report the result
+    /// Give each configured model a little session, and say whether its answer can be used
     Test(probe::TestArgs),
 }
 
@@ -39,7 +39,7 @@ pub fn run(command: &ConfigCommand, out: &mut dyn Write) -> anyhow::Result<()> {
         ConfigCommand::Set(args) => values::set(args, &paths, out),
         ConfigCommand::Unset(args) => values::unset(args, &paths, out),
         ConfigCommand::Edit(args) => edit::run(args, &paths, out),
-        ConfigCommand::Path(values::PathArgs {}) => Ok(writeln!(out, "{}", paths.config_file().display())?),
+        ConfigCommand::Path(args) => values::path(args, &paths, out),
         ConfigCommand::Test(args) => probe::run(args, out),
     }
 }

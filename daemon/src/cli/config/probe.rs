@@ -1,4 +1,4 @@
-//! `recall config test`: makes one small call to each configured model.
+//! `recall config test`: has each configured model do a little of its work.
 
 use std::io::Write;
 use std::time::Instant;
@@ -6,13 +6,16 @@ use std::time::Instant;
 use anyhow::Context;
 use clap::Args;
 use recall_protocol::paths::Paths;
+use serde::Serialize;
+use serde_json::json;
 
 use crate::app::clock;
 use crate::cli::failure::Failure;
-use crate::cli::terminal::{BOLD, ERROR, GOOD};
-use crate::compression::prompt;
+use crate::cli::terminal::{BOLD, ERROR, GOOD, counted};
+use crate::compression::{probe, prompt};
 use crate::config::{Config, EmbeddingPolicy, Loaded};
 use crate::embedding::{Embedder, InstalledModels, Purpose};
+use crate::providers::chat::ChatRequest;
 use crate::providers::embeddings::EmbeddingProvider;
 use crate::providers::{Backend, CallSettings, KeySource, chat};
 
@@ -20,10 +23,26 @@ use crate::providers::{Backend, CallSettings, KeySource, chat};
 const PROBE: &str = "Which settings does recall have?";
 
 #[derive(Debug, Args)]
-pub struct TestArgs {}
+pub struct TestArgs {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
 
-/// Fails when the settings are invalid or a model does not answer.
-pub(super) fn run(TestArgs {}: &TestArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+/// What a model did.
+#[derive(Serialize)]
+struct Tried {
+    model: String,
+    works: bool,
+    /// How it went, or why it did not.
+    said: String,
+    /// The variable that its key comes from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key_from: Option<String>,
+}
+
+/// Fails when the settings are invalid, or a model does not answer or not as it should.
+pub(super) fn run(args: &TestArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let paths = Paths::from_env().context("finding recall's folders")?;
     let file = paths.config_file();
     let Loaded { config, problems, .. } = Config::load(file);
@@ -34,7 +53,7 @@ pub(super) fn run(TestArgs {}: &TestArgs, out: &mut dyn Write) -> anyhow::Result
             .into());
     }
     let (policy, embedding) = (config.compression, config.embedding);
-    if policy.backends.is_empty() && embedding == EmbeddingPolicy::None {
+    if policy.backends.is_empty() && embedding == EmbeddingPolicy::None && !args.json {
         return Ok(writeln!(out, "No model is configured; the built-in compressor is used.")?);
     }
     // The calls only wait for the network.
@@ -44,111 +63,132 @@ pub(super) fn run(TestArgs {}: &TestArgs, out: &mut dyn Write) -> anyhow::Result
         .build()
         .context("starting the runtime")?;
     let settings = policy.call_settings();
-    let mut silent = 0;
+    let mut tried = Vec::new();
     for backend in &policy.backends {
-        if !ask(backend, &settings, runtime.handle(), out)? {
-            silent += 1;
-        }
+        tried.push(report(ask(backend, &settings, runtime.handle())?, args, out)?);
     }
+    let silent = tried.iter().filter(|tried| !tried.works).count();
     let makes_vectors = match &embedding {
-        EmbeddingPolicy::None => true,
-        EmbeddingPolicy::Local { model } => run_here(model, &paths, out)?,
-        EmbeddingPolicy::OpenAi { backend, settings } => embed(backend, settings, runtime.handle(), out)?,
+        EmbeddingPolicy::None => None,
+        EmbeddingPolicy::Local { model } => Some(run_here(model, &paths)),
+        EmbeddingPolicy::OpenAi { backend, settings } => Some(embed(backend, settings, runtime.handle())?),
     };
+    let makes_vectors = match makes_vectors {
+        Some(made) => {
+            tried.push(report(made, args, out)?);
+            tried.last().is_none_or(|tried| tried.works)
+        }
+        None => true,
+    };
+    if args.json {
+        writeln!(out, "{}", json!({"models": tried}))?;
+    }
     let hint = match (silent, makes_vectors) {
         (0, true) => return Ok(()),
         (0, false) => "Searches go on by words until it does.",
         (_, true) => "The built-in compressor is used until they do.",
         (_, false) => "The built-in compressor is used, and searches go on by words, until they do.",
     };
-    let (failed, all) = (
-        silent + usize::from(!makes_vectors),
-        policy.backends.len() + usize::from(embedding != EmbeddingPolicy::None),
-    );
-    Err(Failure::failed(format!("{failed} of {all} models did not answer")).hint(hint).into())
+    let failed = tried.iter().filter(|tried| !tried.works).count();
+    Err(Failure::failed(format!("{failed} of {} models cannot be used", tried.len())).hint(hint).into())
 }
 
-/// True if the sentence model of this machine made a vector.
-fn run_here(model: &str, paths: &Paths, out: &mut dyn Write) -> anyhow::Result<bool> {
+/// Has the sentence model of this machine make a vector.
+fn run_here(model: &str, paths: &Paths) -> Tried {
     let made = InstalledModels::new(paths.models_dir())
         .open(model)
-        .map_err(|error| format!("{error}. {}", error.hint()))
+        .map_err(|error| format!("made no vector: {error}. {}", error.hint()))
         .and_then(|opened| {
             let started = Instant::now();
             let made = opened.embed(&[PROBE.to_owned()], Purpose::Question);
-            made.map(|_| took(started)).map_err(|error| format!("{error}."))
+            made.map(|_| format!("made a vector {}", took(started)))
+                .map_err(|error| format!("made no vector: {error}"))
         });
-    Ok(report((model, "made a vector", "made no vector"), made, out)?)
+    tried(model.to_owned(), made, None)
 }
 
-/// True if the server made a vector.
+/// Has a server make a vector.
 fn embed(
     backend: &Backend,
     settings: &CallSettings,
     runtime: &tokio::runtime::Handle,
-    out: &mut dyn Write,
-) -> anyhow::Result<bool> {
+) -> anyhow::Result<Tried> {
     let provider = EmbeddingProvider::new(backend, settings, settings.timeout, runtime)?;
     let started = Instant::now();
     let made = provider.embed(&[PROBE.to_owned()], clock::now()).map(|reply| {
         let dimensions = reply.vectors.first().map_or(0, Vec::len);
         let cost = reply.tokens.map_or_else(String::new, |tokens| format!(", {tokens} tokens"));
-        format!("of {dimensions} dimensions {}{cost}", took(started))
+        format!("made a vector of {dimensions} dimensions {}{cost}", took(started))
     });
-    let made = made.map_err(|error| format!("{error}."));
-    report_call(backend, ("made a vector", "made no vector"), made, out)
+    let made = made.map_err(|error| format!("made no vector: {error}"));
+    Ok(tried(backend.origin(), made, Some(&backend.key)))
 }
 
-/// True if the model answered.
+/// Has a model say what is worth keeping of a little session. Like after a real one, it may correct its answer once.
 fn ask(
     backend: &Backend,
     settings: &CallSettings,
     runtime: &tokio::runtime::Handle,
-    out: &mut dyn Write,
-) -> anyhow::Result<bool> {
+) -> anyhow::Result<Tried> {
     let provider = chat::provider(backend, settings, runtime)?;
     let started = Instant::now();
-    let answered = provider.ask(&prompt::probe(), clock::now()).map(|reply| {
-        let cost = reply
-            .tokens
-            .map_or_else(String::new, |tokens| format!(", {} tokens in and {} out", tokens.into, tokens.out));
-        format!("{}{cost}", took(started))
+    let (mut into, mut out) = (0, 0);
+    let mut said = |request: &ChatRequest| {
+        let reply =
+            provider.ask(request, clock::now()).map_err(|error| format!("did not answer: {error}"))?;
+        let tokens = reply.tokens.unwrap_or_default();
+        (into, out) = (into + tokens.into, out + tokens.out);
+        Ok::<_, String>(reply.text)
+    };
+    let request = probe::request();
+    let found = said(&request).and_then(|first| match probe::judge(&first) {
+        Ok(found) => Ok(found),
+        Err(problem) => {
+            let second = said(&prompt::repair(&request, &first, &problem.to_string()))?;
+            probe::judge(&second).map_err(|problem| {
+                format!("answered, but recall cannot use the answer, also when it asks again: {problem}")
+            })
+        }
     });
-    let answered = answered.map_err(|error| format!("{error}."));
-    report_call(backend, ("answered", "did not answer"), answered, out)
+    let cost = if into + out > 0 { format!(", {into} tokens in and {out} out") } else { String::new() };
+    let answered = found.map(|found| {
+        let found = counted(found, "observation", "observations");
+        format!("answered {} with {found} of a little session{cost}", took(started))
+    });
+    Ok(tried(backend.origin(), answered, Some(&backend.key)))
 }
 
 fn took(started: Instant) -> String {
     format!("in {:.1} s", started.elapsed().as_secs_f32())
 }
 
-/// A model's line: what it did and how, or what it did not and why. True if it did.
-fn report(
-    (name, did, did_not): (&str, &str, &str),
-    outcome: Result<String, String>,
-    out: &mut dyn Write,
-) -> std::io::Result<bool> {
-    match &outcome {
-        Ok(how) => writeln!(out, "{GOOD}ok{GOOD:#}  {BOLD}{name}{BOLD:#} {did} {how}.")?,
-        Err(why) => writeln!(out, "{ERROR}no{ERROR:#}  {BOLD}{name}{BOLD:#} {did_not}: {why}")?,
-    }
-    Ok(outcome.is_ok())
+fn tried(model: String, outcome: Result<String, String>, key: Option<&KeySource>) -> Tried {
+    let works = outcome.is_ok();
+    let key_from = match key {
+        Some(KeySource::Environment(variable)) if works => Some(variable.clone()),
+        _ => None,
+    };
+    Tried { model, works, said: outcome.unwrap_or_else(|why| why), key_from }
 }
 
-/// The line of a model behind a server or a program, and where its key comes from if not every daemon sees that.
-fn report_call(
-    backend: &Backend,
-    (did, did_not): (&str, &str),
-    outcome: Result<String, String>,
-    out: &mut dyn Write,
-) -> anyhow::Result<bool> {
-    let has_worked = report((&backend.origin(), did, did_not), outcome, out)?;
-    if has_worked && let KeySource::Environment(variable) = &backend.key {
+/// A model's line, and where its key comes from if not every daemon sees that.
+fn report(tried: Tried, args: &TestArgs, out: &mut dyn Write) -> std::io::Result<Tried> {
+    if args.json {
+        return Ok(tried);
+    }
+    let Tried { model, works, said, key_from } = &tried;
+    match works {
+        true => writeln!(out, "{GOOD}ok{GOOD:#}  {BOLD}{model}{BOLD:#} {said}.")?,
+        false => writeln!(out, "{ERROR}no{ERROR:#}  {BOLD}{model}{BOLD:#} {}.", said.trim_end_matches('.'))?,
+    }
+    if let Some(variable) = key_from {
         writeln!(
             out,
             "    Its key comes from {variable}: a daemon that a hook has started does not see it, one of a service \
              manager only if it is set there."
         )?;
     }
-    Ok(has_worked)
+    // A slow model must not hold back what is known of the others.
+    out.flush()?;
+    Ok(tried)
 }

@@ -9,11 +9,13 @@ use serde_json::{Value, json};
 
 use crate::cli::candidates;
 use crate::cli::failure::Failure;
+use crate::cli::guard::says_what_is_missing;
 use crate::cli::terminal::{DIM, WARNING, table};
 use crate::config::Config;
 use crate::config::change::{self, ChangeError, Origin, Setting};
 use crate::config::keys::{Key, as_toml};
 use crate::server::run::last_config;
+use crate::service::environment::Environment;
 
 #[derive(Debug, Args)]
 pub struct ListArgs {
@@ -56,7 +58,11 @@ pub struct UnsetArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct PathArgs {}
+pub struct PathArgs {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
 
 /// A setting for scripts.
 #[derive(Serialize)]
@@ -122,6 +128,15 @@ pub(super) fn list(args: &ListArgs, paths: &Paths, out: &mut dyn Write) -> anyho
         writeln!(out, "{WARNING}{}{WARNING:#}", loaded.consequence())?;
     }
     Ok(())
+}
+
+pub(super) fn path(args: &PathArgs, paths: &Paths, out: &mut dyn Write) -> anyhow::Result<()> {
+    let file = paths.config_file();
+    if args.json {
+        let path = file.display().to_string();
+        return Ok(writeln!(out, "{}", json!({"path": path, "exists": file.exists()}))?);
+    }
+    Ok(writeln!(out, "{}", file.display())?)
 }
 
 fn told(value: &Value) -> String {
@@ -198,7 +213,11 @@ fn says_when(out: &mut dyn Write, key: &Key) -> std::io::Result<()> {
         true => "when an agent next starts `recall mcp`",
         false => "within two seconds",
     };
-    writeln!(out, "{DIM}Takes effect {when}.{DIM:#}")
+    writeln!(out, "{DIM}Takes effect {when}.{DIM:#}")?;
+    if key.name.starts_with("guards.") {
+        says_what_is_missing(out, Environment::of_process().as_ref())?;
+    }
+    Ok(())
 }
 
 fn known(name: &str) -> anyhow::Result<Key> {
@@ -220,7 +239,7 @@ fn known(name: &str) -> anyhow::Result<Key> {
 
 fn refused(error: ChangeError, key: &Key) -> Failure {
     let hint = match &error {
-        ChangeError::NotToml { .. } => "Mend it first with `recall config edit`.".to_owned(),
+        ChangeError::NotToml { .. } => "Fix it first with `recall config edit`.".to_owned(),
         ChangeError::Kind { .. } => format!("{}. The file was not changed.", key.meaning),
         ChangeError::Several { .. } | ChangeError::Refused { .. } => {
             format!("{}: {}. The file was not changed.", key.meaning, key.allowed())

@@ -5,8 +5,10 @@ use std::io::Write;
 use clap::Args;
 use recall_protocol::query::Sessions;
 
+use crate::agents::AGENTS;
 use crate::cli::client::{Client, Start};
 use crate::cli::filter::{Scope, ScopeArgs};
+use crate::cli::install::inspection::connected;
 use crate::cli::terminal::{DIM, SHORT_ID, WHOLE_ID, ago, state, table};
 
 #[derive(Debug, Args)]
@@ -40,7 +42,11 @@ pub fn run(args: &SessionsArgs, start: Start, out: &mut dyn Write) -> anyhow::Re
         })
         .collect();
     if rows.is_empty() {
-        return Ok(writeln!(out, "No sessions yet. Run `recall install` to connect your agents.")?);
+        let next = match connected(AGENTS).is_empty() {
+            true => "Run `recall install` to connect your agents.",
+            false => "Start one in this folder.",
+        };
+        return Ok(writeln!(out, "No sessions yet. {next}")?);
     }
     let mut head = vec!["SESSION", "PROJECT", "STATUS", "STARTED", "PROMPTS", "CALLS", "TITLE"];
     head.retain(|column| scope == Scope::Chosen || *column != "PROJECT");

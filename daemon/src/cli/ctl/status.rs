@@ -8,8 +8,8 @@ use recall_protocol::query::Status;
 use super::pause::sentence;
 use crate::app::answers::metrics::exposition;
 use crate::app::answers::status::{
-    CompressionState, ConfigAnswer, EmbeddingState, GatewayState, LatencyAnswer, QuantilesAnswer,
-    StatusAnswer, SubscriberCounters, TelemetryCounters,
+    CompressionState, ConfigAnswer, EmbeddingState, GatewayState, LatencyAnswer, ProviderAnswer,
+    QuantilesAnswer, StatusAnswer, SubscriberCounters, TelemetryCounters,
 };
 use crate::cli::client::{Client, Start};
 use crate::cli::terminal::{self, BOLD, ERROR, GOOD, WARNING, bytes, counted};
@@ -162,17 +162,20 @@ fn budget(out: &mut dyn Write, compression: &CompressionState) -> std::io::Resul
         writeln!(out, "  today        {tokens}, {:.4}{usd_cap} USD", compression.usd_today)?;
     }
     for provider in compression.providers.iter().filter(|provider| provider.circuit != "closed") {
-        let name = &provider.name;
-        let how = match provider.circuit.as_ref() {
-            "barred" => "refused the request; run `recall ctl retry` to try again",
-            _ => "is failing; recall will try it again later",
+        let ProviderAnswer { name, circuit, why, until } = provider;
+        let when = match (circuit.as_ref(), until) {
+            ("barred", _) => "not asked until you run `recall ctl retry`".to_owned(),
+            (_, Some(until)) => format!("not asked until {}", terminal::clock_time(*until)),
+            (_, None) => "being tried again".to_owned(),
         };
-        writeln!(out, "  {WARNING}{name} {how}{WARNING:#}")?;
+        let why = why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+        writeln!(out, "  {WARNING}             {name} is {when}{why}{WARNING:#}")?;
     }
     if let Some(trouble) = &compression.trouble {
         writeln!(
             out,
-            "  {WARNING}model calls have failed since {} for {}: {}; using the built-in compressor{WARNING:#}",
+            "  {WARNING}             model calls have failed since {} for {}: {}. The built-in compressor takes over; once \
+             this is fixed, run `recall ctl retry`.{WARNING:#}",
             terminal::time(trouble.since),
             counted(trouble.jobs, "job", "jobs"),
             trouble.error

@@ -16,17 +16,18 @@ use serde_json::json;
 
 use super::client::this_program;
 use super::failure::Failure;
+use super::install::inspection::connected;
 use super::show::fields;
 use super::terminal::{self, ACCENT, BOLD, DIM, GOOD};
 use crate::agents::demo::DemoSession;
-use crate::agents::demo_session;
+use crate::agents::{AGENTS, demo_session};
 use crate::app::answers::found::SearchAnswer;
 use crate::app::answers::session::SessionAnswer;
 use stage::DemoStage;
 
 #[derive(Debug, Args)]
 pub struct DemoArgs {
-    /// Print JSON: what was recorded, and the context that both sessions were given
+    /// Print JSON: what was recorded, and the context that the sessions were given
     #[arg(long)]
     json: bool,
 }
@@ -48,6 +49,7 @@ pub fn run(args: &DemoArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         writeln!(out, "{DIM}in a temporary home; your own data is not touched{DIM:#}\n")?;
         out.flush()?;
     }
+    stage.hook(&demo.open)?;
     let played = play(&mut stage, &demo)?;
     stage.ask(Flush)?;
 
@@ -70,7 +72,8 @@ pub fn run(args: &DemoArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         let mut session = serde_json::from_slice(&session.bytes).context("reading the session")?;
         terminal::defuse(&mut session);
         let told = json!({"session": session, "compacted": played.compacted, "context": context,
-                          "notice": (demo.notice)(&answer.stdout)});
+                          "notice": (demo.notice)(&answer.stdout),
+                          "prompted": (demo.context)(&prompted.stdout)});
         serde_json::to_writer(&mut *out, &told)?;
         return Ok(writeln!(out)?);
     }
@@ -82,9 +85,16 @@ pub fn run(args: &DemoArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     found_lines(out, &found)?;
     writeln!(out, "\n{BOLD}Context for the next session in this project{BOLD:#}")?;
     quote(out, context)?;
-    writeln!(out, "\n{BOLD}Context for its prompt {:?}{BOLD:#}", demo.question)?;
-    quote(out, (demo.context)(&prompted.stdout).unwrap_or("(nothing that its start has not told)"))?;
-    writeln!(out, "\n{GOOD}Done.{GOOD:#} Run `recall install` to connect your agents.")?;
+    if let Some(given) = (demo.context)(&prompted.stdout) {
+        writeln!(out, "\n{BOLD}Context for the prompt {:?}{BOLD:#}", demo.question)?;
+        writeln!(out, "{DIM}in another session, which was open before this one began{DIM:#}")?;
+        quote(out, given)?;
+    }
+    let next = match connected(AGENTS).as_slice() {
+        [] => "Run `recall install` to connect your agents.".to_owned(),
+        agents => format!("Your next session of {} is remembered like this one.", agents.join(" or ")),
+    };
+    writeln!(out, "\n{GOOD}Done.{GOOD:#} {next}")?;
     Ok(())
 }
 

@@ -62,7 +62,7 @@ pub(super) fn read(path: &Path, lines: &mut Lines) -> anyhow::Result<()> {
     let head = reader.next().transpose().context("reading the export")?.unwrap_or_default();
     let head: Value = serde_json::from_str(&head).unwrap_or_default();
     if head["format"] != FORMAT {
-        return Err(Failure::failed(format!("{} is no export of recall", path.display()))
+        return Err(Failure::failed(format!("{} is not an export of recall", path.display()))
             .hint("Its first line must be {\"format\": \"recall-export\", ...}.")
             .into());
     }

@@ -13,8 +13,8 @@ use super::programs::Programs;
 use super::second_settings::{self, SecondCommands, SecondSettings};
 use super::settings_file::{FileError, SettingsFile};
 use super::toml_settings;
-use crate::agents::Agents;
 use crate::agents::settings::{AgentVersion, Content, JsonHooks, OwnKind};
+use crate::agents::{Agents, Guarding};
 use crate::service::environment::{Environment, is_executable};
 
 /// The state of recall's hooks for one agent.
@@ -143,6 +143,51 @@ pub(crate) fn inspect_agent(agent: LocalAgent<'_>, folders: &[PathBuf], shim: Op
         again: again.unwrap_or_default(),
         settings,
     }
+}
+
+/// Whether an agent asks recall before a call, so that a guard can refuse it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GuardHook {
+    NotConnected,
+    /// It is connected, but not by the hook that runs before a call.
+    Missing,
+    Installed,
+}
+
+/// Starts no program.
+pub(crate) fn guard_hook(agent: LocalAgent<'_>) -> GuardHook {
+    let registration = Registration { guarding: Guarding::Calls, ..Registration::default() };
+    let SettingsState::Read { events, .. } = state(agent, &registration, None) else {
+        return GuardHook::NotConnected;
+    };
+    if events.iter().all(|event| event.state == EventState::Missing) {
+        return GuardHook::NotConnected;
+    }
+    let before = agent.spec.guards.before.as_ref().map(|event| event.name);
+    let is_missing =
+        |event: &EventReport| event.state == EventState::Missing && Some(event.event.as_str()) == before;
+    if events.iter().any(is_missing) { GuardHook::Missing } else { GuardHook::Installed }
+}
+
+/// The agents of this user that report to recall. Starts no program.
+pub(crate) fn connected(agents: Agents) -> Vec<&'static str> {
+    let Some(environment) = Environment::of_process() else { return Vec::new() };
+    let local = agents.iter().map(|spec| LocalAgent { spec, environment: &environment, scope: Scope::User });
+    local
+        .filter(|agent| guard_hook(*agent) != GuardHook::NotConnected)
+        .map(|agent| agent.spec.title)
+        .collect()
+}
+
+/// The agents of this user that are connected and do not ask before a call.
+pub(crate) fn without_guard_hook(agents: Agents) -> Vec<&'static str> {
+    let Some(environment) = Environment::of_process() else { return Vec::new() };
+    let local = agents.iter().filter(|spec| spec.guards.refusal.is_some()).map(|spec| LocalAgent {
+        spec,
+        environment: &environment,
+        scope: Scope::User,
+    });
+    local.filter(|agent| guard_hook(*agent) == GuardHook::Missing).map(|agent| agent.spec.title).collect()
 }
 
 /// The file in which the agent's hooks stand, or belong.

@@ -32,7 +32,7 @@ pub(super) fn install(
             let place = way.get(..=nth).unwrap_or_default().join(".");
             at = at
                 .object_value_or_create(key)
-                .ok_or_else(|| SettingsError::Shape(vec![format!("{place} is no object")]))?;
+                .ok_or_else(|| SettingsError::Shape(vec![format!("{place} is not an object")]))?;
         }
         put(&at, name, wanted);
     }

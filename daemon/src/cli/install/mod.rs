@@ -123,7 +123,7 @@ pub fn run(args: &InstallArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 }
 
 /// Whether the user's guards look at calls.
-fn guarding(environment: &Environment) -> Guarding {
+pub(in crate::cli) fn guarding(environment: &Environment) -> Guarding {
     let Some(paths) = paths(environment) else { return Guarding::Off };
     let config = Config::obeyed(paths.config_file(), &last_config(&paths)).config;
     match guards_of(&config) {
@@ -257,8 +257,8 @@ impl Installation<'_> {
                 writeln!(out, "{title}{version_text}: {count} hooks in {}", path.display())?;
             }
         }
-        if version.is_none() && agent.spec.events_of(None).count() < agent.spec.events.len() {
-            writeln!(out, "  Could not detect the agent's version; newer hooks were skipped.")?;
+        if version.is_none() {
+            skipped_hooks(agent.spec, out)?;
         }
         if !edits.iter().any(Edit::is_needed) {
             writeln!(out, "  They are installed already; nothing to change.")?;
@@ -350,6 +350,22 @@ impl Installation<'_> {
         }
         Ok(())
     }
+}
+
+/// The hooks that only newer versions know, where the version is unknown.
+fn skipped_hooks(spec: &AgentSpec, out: &mut dyn Write) -> std::io::Result<()> {
+    let known: Vec<&str> = spec.events_of(None).map(|event| event.name).collect();
+    let names = spec.events.iter().map(|event| event.name);
+    let skipped: Vec<&str> = names.filter(|name| !known.contains(name)).collect();
+    if skipped.is_empty() {
+        return Ok(());
+    }
+    let (title, program, skipped) = (spec.title, spec.host.program, skipped.join(", "));
+    writeln!(
+        out,
+        "  {title}'s version is unknown, so these hooks were skipped: {skipped}. Run `recall install` again once \
+         `{program} --version` works."
+    )
 }
 
 /// `A, B or C`.

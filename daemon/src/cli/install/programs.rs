@@ -26,7 +26,7 @@ pub(crate) enum ProgramsError {
     NoRecall,
     #[error("there is no executable recall-shim in {}", .0.display())]
     NoShim(PathBuf),
-    #[error("{} is no executable file", .0.display())]
+    #[error("{} is not an executable file", .0.display())]
     NotExecutable(PathBuf),
     /// The name by which hooks call the shim and are recognized.
     #[error("{} is not named recall-shim", .0.display())]

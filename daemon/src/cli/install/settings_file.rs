@@ -23,7 +23,7 @@ const MAX_LINKS: usize = 40;
 pub(crate) enum FileError {
     #[error("cannot {action} {}", path.display())]
     Io { action: &'static str, path: PathBuf, source: io::Error },
-    #[error("{} is no regular file of at most 16 MiB", path.display())]
+    #[error("{} is not a regular file of at most 16 MiB", path.display())]
     NotAFile { path: PathBuf },
     /// Agents read settings as UTF-8; guessing another encoding would change bytes.
     #[error("{}: byte {offset} is not valid UTF-8", path.display())]

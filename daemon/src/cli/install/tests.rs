@@ -114,7 +114,7 @@ fn an_agent_without_a_version_gets_the_older_hooks() {
     fs::create_dir(home.folder.path().join(".claude")).unwrap();
     assert_snapshot!(home.run(Consent::Given).unwrap(), @"
     Claude Code: 10 hooks in ~/.claude/settings.json
-      Could not detect the agent's version; newer hooks were skipped.
+      Claude Code's version is unknown, so these hooks were skipped: PostToolUseFailure, PostToolBatch, StopFailure. Run `recall install` again once `claude --version` works.
     Installed the hooks of Claude Code.
     Next: start a new session of Claude Code; it will be remembered.
           `recall doctor` says whether everything works, `recall context` what is remembered here.

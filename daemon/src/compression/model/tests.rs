@@ -7,7 +7,7 @@ use crate::memory::budget::{Caps, Charge, Cost, OverCap, Prices, ReservationId, 
 use crate::memory::ids::{EventId, JobId, ProjectRow};
 use crate::memory::material::{Action, CallOutcome, SourcedText, Step};
 use crate::providers::ledger::Ledger;
-use crate::providers::{BackendKind, KeySource, Paid, Tokens};
+use crate::providers::{BackendKind, Circuit, KeySource, Paid, Tokens};
 
 const GOOD: &str =
     r#"{"observations": [{"type": "gotcha", "title": "Round once", "narrative": "Per line loses cents."}]}"#;
@@ -173,7 +173,7 @@ fn unreadable(calls: usize) -> Vec<Result<ChatReply, ProviderError>> {
 /// An HTML page, half an answer, an error under a good status.
 #[test]
 fn an_answer_of_the_provider_that_cannot_be_read_counts_like_the_models_own() {
-    let why = "the provider's answer is no JSON";
+    let why = "the provider's answer is not JSON";
     let page = || Err(ProviderError::Unreadable { why: why.to_owned() });
     let book = Book::default();
     let stubborn = Scripted::answering((0..20).map(|_| page()));
@@ -311,7 +311,8 @@ fn a_refused_key_is_not_tried_again_before_somebody_asks_for_it() {
         let refused = compressor.observe(&batch(&["a", "b"]), &book.context_at(second)).unwrap_err();
         assert_eq!(refused, CompressionError::Refused("401".to_owned()));
     }
-    assert_eq!((provider.calls(), &*compressor.providers()[0].circuit), (1, "barred"));
+    assert_eq!(provider.calls(), 1);
+    assert!(matches!(compressor.providers()[0].circuit, Circuit::Barred { .. }));
     compressor.reconsider();
     assert!(compressor.observe(&batch(&[]), &book.context_at(90_001)).is_ok());
 }

@@ -74,7 +74,7 @@ pub enum RedactionMode {
 /// Why a policy is invalid. The keys are those of the configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum RedactionError {
-    #[error("redaction.{key}: `{pattern}` is no usable pattern: {fault}")]
+    #[error("redaction.{key}: `{pattern}` is not a usable pattern: {fault}")]
     Pattern { key: &'static str, pattern: String, fault: String },
     #[error("redaction.{key}: `{pattern}` matches everything")]
     MatchesEverything { key: &'static str, pattern: String },

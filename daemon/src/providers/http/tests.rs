@@ -166,7 +166,10 @@ async fn a_connection_that_is_reset_is_trouble_that_may_have_cost() {
 async fn a_good_status_without_an_answer_is_unreadable() {
     let said = |why: &str| Err(ProviderError::Unreadable { why: why.to_owned() });
     for body in ["<html>Sign in</html>", "", r#"{"choices": [{"mess"#] {
-        assert_eq!(answered(200, "", body.to_owned()).await.result, said("the provider's answer is no JSON"));
+        assert_eq!(
+            answered(200, "", body.to_owned()).await.result,
+            said("the provider's answer is not JSON")
+        );
     }
     for (body, why) in [
         (r#"{"error":{"message":"no\npe"}}"#, "no pe"),

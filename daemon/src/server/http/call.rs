@@ -28,7 +28,7 @@ impl Call {
 
     pub(super) fn read_body(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
         self.body =
-            serde_json::from_slice(bytes).map_err(|_| Refusal::invalid("The body is no JSON object"))?;
+            serde_json::from_slice(bytes).map_err(|_| Refusal::invalid("The body is not a JSON object"))?;
         Ok(())
     }
 
@@ -48,7 +48,7 @@ impl Call {
     pub(super) fn number(&self, names: &[&str]) -> Result<Option<u32>, Refusal> {
         let Some(text) = self.text(names) else { return Ok(None) };
         let wrong =
-            |_| Refusal::invalid(format!("{} is no number: {text:?}", names.first().unwrap_or(&"it")));
+            |_| Refusal::invalid(format!("{} is not a number: {text:?}", names.first().unwrap_or(&"it")));
         text.parse().map(Some).map_err(wrong)
     }
 

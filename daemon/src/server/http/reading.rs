@@ -325,7 +325,7 @@ fn moment(text: &str) -> Result<i64, Refusal> {
     let back = days.map(|days| clock::now().0.saturating_sub(days.saturating_mul(86_400_000)));
     let found = text.parse().ok().or(back).or(written.ok());
     found.ok_or_else(|| {
-        Refusal::invalid(format!("since is no time: {text:?}"))
+        Refusal::invalid(format!("since is not a time: {text:?}"))
             .hint("For example 7d, or 2026-11-01T12:00:00Z.")
     })
 }

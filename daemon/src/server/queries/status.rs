@@ -166,7 +166,7 @@ fn compression_state(
         usd_per_day: dollars(caps.micro_usd),
         restarts: counters.restarts,
         threads_lost: counters.threads_lost,
-        providers: counters.providers,
+        providers: counters.providers.into_iter().map(Into::into).collect(),
         trouble: trouble.map(TroubleAnswer::from),
     }
 }

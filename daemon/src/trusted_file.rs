@@ -117,6 +117,12 @@ impl Folder {
         regular(File::from(opened))
     }
 
+    /// # Errors
+    /// The file system does not answer.
+    pub fn metadata(&self) -> io::Result<Metadata> {
+        File::from(self.0.try_clone()?).metadata()
+    }
+
     /// The names of its entries.
     pub fn names(&self) -> impl Iterator<Item = OsString> {
         let entries = rustix::fs::Dir::read_from(&*self.0).ok();

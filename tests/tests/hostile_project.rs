@@ -148,6 +148,13 @@ fn a_name_does_not_open_another_projects_memory() {
     stage.deliver(&[event_in(&stage, &folder, "plain", "UserPromptSubmit", json!({"prompt": "hello"}))]);
     stage.flush();
     assert_eq!(stage.json(["ctl", "session", "plain"])["project"], "Corner Shop");
+    // Also where the hook runs in another folder than the agent.
+    let folder = project_beside(&stage, "apart", "alias = 'Other Shop'");
+    let mut event = event_in(&stage, &folder, "apart", "UserPromptSubmit", json!({"prompt": "hello"}));
+    event.context.cwd = stage.project().to_string_lossy().into_owned();
+    stage.deliver(&[event]);
+    stage.flush();
+    assert_eq!(stage.json(["ctl", "session", "apart"])["project"], "Other Shop");
 }
 
 #[test]

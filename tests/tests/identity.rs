@@ -404,3 +404,192 @@ fn the_doctor_explains_why_a_folder_stands_alone() {
     local.git(&["remote", "add", "origin", stage.project().to_str().unwrap()]);
     assert!(doctor(&local.0).contains("contains none of that project's commits"));
 }
+
+/// What a start says to the user.
+fn said_at_start(stage: &Stage, folder: &Path, session: &str) -> String {
+    let mut event = stage.event(session, "SessionStart", json!({"source": "startup", "model": "opus"}));
+    event["cwd"] = json!(folder);
+    let mut command = stage.command("recall-shim");
+    command.arg("claude-code").current_dir(folder);
+    let said = recall_tests::run(command, event.to_string().as_bytes()).stdout;
+    stage.flush();
+    said
+}
+
+#[test]
+fn another_repository_where_one_was_known_is_another_project() {
+    let (stage, server) = stage();
+    server.commit("three");
+    let elsewhere = stage.user_home().join("elsewhere");
+    let folder = stage.project();
+    let anew = |name: &str| {
+        std::fs::remove_dir_all(&folder).unwrap();
+        std::fs::create_dir(&folder).unwrap();
+        let repository = Repository(folder.clone());
+        repository.git(&["init", "-q", "-b", "main"]);
+        if name != "unborn" {
+            repository.commit(name);
+        }
+        if name == "claims" {
+            repository.git(&["remote", "add", "origin", REMOTE]);
+        }
+    };
+    for name in ["claims", "unborn", "nameless"] {
+        anew(name);
+        let said = said_at_start(&stage, &folder, &format!("{name}-says"));
+        assert!(said.contains("this folder held another project before"), "{name}: {said}");
+        assert!(!said.contains("Rounding happens once"), "{said}");
+        stays_out(&stage, &folder, &format!("{name}-again"));
+        decide(&stage, &folder, &format!("{name}-decides"), POISON);
+        assert_eq!(
+            project_of(&stage, &format!("{name}-decides")),
+            project_of(&stage, &format!("{name}-says"))
+        );
+        assert!(told(&stage, &folder, &format!("{name}-knows")).contains("pelican"));
+    }
+    let names: Vec<Value> = ["victim", "claims-says", "unborn-says", "nameless-says"]
+        .iter()
+        .map(|session| stage.json(["ctl", "session", session])["project"].clone())
+        .collect();
+    assert!(names.iter().enumerate().all(|(at, name)| !names[..at].contains(name)), "{names:?}");
+    // Neither a folder without a repository.
+    std::fs::remove_dir_all(&folder).unwrap();
+    std::fs::create_dir(&folder).unwrap();
+    stays_out(&stage, &folder, "plain");
+    // A true clone is believed, here and elsewhere, and was told nothing.
+    clone(&stage, &elsewhere, &[]);
+    joins(&stage, &elsewhere, "elsewhere");
+    std::fs::remove_dir_all(&folder).unwrap();
+    clone(&stage, &folder, &[]);
+    joins(&stage, &folder, "back");
+    for folder in [&elsewhere, &folder] {
+        let told = told(&stage, folder, "later");
+        assert!(told.contains("Rounding happens once") && !told.contains("pelican"), "{told}");
+    }
+}
+
+#[test]
+fn what_a_template_and_a_private_project_share_joins_neither() {
+    let stage = Stage::new();
+    let template = Repository::init(&stage.user_home().join("template"));
+    template.commit("two");
+    Repository(stage.user_home()).git(&[
+        "clone",
+        "-q",
+        &format!("file://{}", template.0.display()),
+        stage.project().to_str().unwrap(),
+    ]);
+    let private = Repository(stage.project());
+    private.git(&["remote", "set-url", "origin", REMOTE]);
+    let stage = stage.daemon();
+    // The first session sees what the template has.
+    decide(&stage, &private.0, "first", "Looked around.");
+    private.commit("three");
+    stage.discount_session("victim");
+    stage.flush();
+    let archive = |name: &str| {
+        let folder = stage.user_home().join(name).join("shop");
+        unpack(&template.0, &folder);
+        Repository(folder)
+    };
+    // The archives are one project, which is not the private one.
+    let is_not_private = |folder: &Path, name: &str| {
+        decide(&stage, folder, name, POISON);
+        let told_here = told(&stage, folder, &format!("{name}-again"));
+        assert!(!told_here.contains("Rounding happens once"), "{name}: {told_here}");
+        assert_ne!(project_of(&stage, name), project_of(&stage, "victim"), "{name}");
+        let told = told(&stage, &private.0, &format!("{name}-reaches"));
+        assert!(told.contains("Rounding happens once") && !told.contains("pelican"), "{told}");
+    };
+    let claims = archive("claims");
+    claims.git(&["remote", "add", "origin", REMOTE]);
+    is_not_private(&claims.0, "claims");
+    let first = archive("first");
+    first.git(&["remote", "add", "origin", REMOTE]);
+    first.git(&["reset", "-q", "--hard", "HEAD~1"]);
+    is_not_private(&first.0, "only-the-first");
+    let local = archive("local");
+    local.git(&["remote", "add", "origin", private.0.to_str().unwrap()]);
+    is_not_private(&local.0, "local");
+    is_not_private(&archive("nameless").0, "nameless");
+    is_not_private(&template.0, "template");
+    // Who has what came later has it all.
+    let copy = stage.user_home().join("copy");
+    unpack(&private.0, &copy);
+    joins(&stage, &copy, "copy");
+}
+
+#[test]
+fn a_copy_of_a_project_is_it_and_a_copy_of_its_beginning_is_not() {
+    let stage = Stage::new();
+    let private = Repository::init(&stage.project());
+    let template = stage.user_home().join("template/shop");
+    unpack(&private.0, &template);
+    private.commit("two");
+    let stage = stage.daemon();
+    stage.discount_session("victim");
+    stage.flush();
+    are_apart(&stage, &template, "template");
+    let copy = stage.user_home().join("copy");
+    unpack(&private.0, &copy);
+    joins(&stage, &copy, "copy");
+}
+
+#[test]
+fn a_repository_stays_itself_whatever_becomes_of_its_history() {
+    let stage = Stage::new().daemon();
+    let repository = Repository(stage.project());
+    std::fs::create_dir_all(&repository.0).unwrap();
+    repository.git(&["init", "-q", "-b", "main"]);
+    stage.discount_session("victim");
+    stage.flush();
+    joins(&stage, &repository.0, "unborn");
+    repository.commit("one");
+    joins(&stage, &repository.0, "committed");
+    repository.git(&["remote", "add", "origin", REMOTE]);
+    joins(&stage, &repository.0, "published");
+    let moved = Repository(stage.user_home().join("moved"));
+    std::fs::rename(&repository.0, &moved.0).unwrap();
+    std::fs::create_dir(&repository.0).unwrap();
+    joins(&stage, &moved.0, "moved");
+    // All of the history is written again.
+    moved.git(&["checkout", "-q", "--orphan", "other"]);
+    moved.commit("rewritten");
+    moved.git(&["branch", "-q", "-D", "main"]);
+    moved.git(&["reflog", "expire", "--expire=now", "--all"]);
+    moved.git(&["gc", "-q", "--prune=now"]);
+    joins(&stage, &moved.0, "rewritten");
+}
+
+#[test]
+fn a_folder_without_a_repository_is_itself_when_it_moves_or_gets_one() {
+    let stage = Stage::new().daemon();
+    std::fs::create_dir_all(stage.project().join("src")).unwrap();
+    stage.discount_session("victim");
+    stage.flush();
+    let moved = stage.user_home().join("moved");
+    std::fs::rename(stage.project(), &moved).unwrap();
+    std::os::unix::fs::symlink(&moved, stage.project()).unwrap();
+    joins(&stage, &moved, "moved");
+    joins(&stage, &stage.project(), "linked");
+    Repository(moved.clone()).git(&["init", "-q"]);
+    joins(&stage, &moved, "repository");
+    // What is cloned into such a folder came with a history of its own.
+    let (plain, other) = (stage.user_home().join("plain"), stage.user_home().join("other"));
+    std::fs::create_dir(&plain).unwrap();
+    decide(&stage, &plain, "plain", POISON);
+    let _ = Repository::init(&other);
+    let url = format!("file://{}", other.display());
+    Repository(plain.clone()).git(&["clone", "-q", &url, "."]);
+    assert!(!told(&stage, &plain, "cloned").contains("pelican"));
+}
+
+#[test]
+fn other_version_control_systems_make_one_project_of_their_tree() {
+    let stage = Stage::new().daemon();
+    std::fs::create_dir_all(stage.project().join(".jj/repo")).unwrap();
+    std::fs::create_dir_all(stage.project().join("src/deeper")).unwrap();
+    stage.discount_session("victim");
+    stage.flush();
+    joins(&stage, &stage.project().join("src/deeper"), "deeper");
+}

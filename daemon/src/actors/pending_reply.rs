@@ -46,6 +46,8 @@ pub(super) struct PendingReply {
     pub(super) injected: Arc<Mutex<InjectedSet>>,
     /// The identities of the session's project, if the session is not stored yet; else empty.
     pub(super) project: Vec<ProjectKey>,
+    /// The name of the project that lay in its folder before, if this one is new there.
+    pub(super) replaced: Option<String>,
     /// Where the agent works.
     pub(super) place: WorkLocation,
     pub(super) last_event: Timestamp,
@@ -357,6 +359,7 @@ impl PendingReply {
     async fn titles(&self, asked: &PendingRequest, injected: InjectedSet) -> Option<Option<ContextReply>> {
         let (context_lookup, key) = (self.context.context_lookup.clone(), self.key.clone());
         let (ask, identities, place) = (asked.ask.clone(), self.project.clone(), self.place.clone());
+        let replaced = self.replaced.clone();
         let (cap, last_event) = (self.spec().cap(), self.last_event);
         let read = tokio::task::spawn_blocking(move || {
             let project = context_lookup.readers.read(|db| match store::project_of(db, &key)? {
@@ -364,8 +367,9 @@ impl PendingReply {
                 None => store::find_project(db, &identities),
             })?;
             let Some(project) = project else { return Ok(None) };
+            let session = Some(key.id);
             let context_request =
-                ContextRequest { cap, project, session: Some(key.id), injected, last_event, place };
+                ContextRequest { cap, project, session, injected, last_event, place, replaced };
             context_lookup.look_up_titles(&ask, &context_request).map(Some)
         });
         match read.await {
@@ -463,9 +467,9 @@ impl PendingReply {
         session: Option<SessionId>,
         injected: InjectedSet,
     ) -> ContextReply {
-        let place = self.place.clone();
+        let (place, replaced) = (self.place.clone(), self.replaced.clone());
         let (cap, last_event) = (self.spec().cap(), self.last_event);
-        let context_request = ContextRequest { cap, project, session, injected, last_event, place };
+        let context_request = ContextRequest { cap, project, session, injected, last_event, place, replaced };
         self.context.context_lookup.answer(ask, context_request).await
     }
 

@@ -36,7 +36,9 @@ use crate::memory::project::identifying_folder;
 use crate::memory::session::{Ask, Batch, Decision, Effect, Session, Watch};
 use crate::repository;
 use crate::repository::refs::WorkLocation;
-use crate::store::{self, Delivery, IdleEffects, Precedence, SessionOrigin, StoreError, Transaction};
+use crate::store::{
+    self, Delivery, IdleEffects, Precedence, ProjectInfo, SessionOrigin, StoreError, Transaction,
+};
 
 /// An approval that was captured longer ago is late: it waited in the spool.
 const RECENT_APPROVAL: Duration = Duration::from_secs(5);
@@ -286,7 +288,7 @@ impl SessionState {
             loaded.injected = Arc::default();
         }
         let place = WorkLocation { cwd: event.cwd.clone(), root: loaded.root.clone() };
-        let project = origin.project.clone();
+        let (project, replaced) = (origin.project.clone(), origin.replaced.clone());
         let transaction = Transaction {
             conventions: self.context.agents.spec(self.key.agent.as_str()).conventions,
             session: self.key.clone(),
@@ -310,6 +312,7 @@ impl SessionState {
             context: self.context.clone(),
             injected: Arc::clone(&loaded.injected),
             project,
+            replaced,
             place,
             last_event,
             event: event.what.name(),
@@ -418,13 +421,17 @@ impl SessionState {
             let facts = repository::facts(Path::new(&folder));
             readers.read(|db| identify(db, &facts)).map(|identity| (identity, facts.folder))
         });
-        let (Identity { keys, name, .. }, root) =
+        let (Identity { keys, name, replaced, .. }, root) =
             look_up.await.map_err(|error| StoreError::Unavailable(error.to_string()))??;
         // The store gets the redacted path. The lookup uses the path itself.
         let redactor = self.context.redactor.get();
         let redact = |text: &str| redactor.redact_id(text).into_owned();
         origin.project = keys.iter().map(|key| ProjectKey(redact(key.as_str()))).collect();
         (origin.project_name, origin.root) = (redact(&name), Some(redact(&root)));
+        if let Some(ProjectInfo { row, name, .. }) = replaced {
+            tracing::info!(session = %self.key.id, project = row.0, "another project lies where this one did");
+            origin.replaced = Some(name);
+        }
         if let Some(loaded) = &mut self.loaded {
             loaded.root = Some(root);
             loaded.origin = OriginState::Found(origin.clone(), order);

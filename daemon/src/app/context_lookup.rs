@@ -92,6 +92,8 @@ pub struct ContextRequest {
     pub last_event: Timestamp,
     /// Where it works. Observations of another branch are marked.
     pub place: WorkLocation,
+    /// The name of the project that lay in its folder before, if this one is new there.
+    pub replaced: Option<String>,
 }
 
 /// The context, and what is recorded about it.
@@ -255,6 +257,7 @@ impl ContextLookup {
                 trouble.filter(|trouble| now.0.saturating_sub(trouble.since.0) > LASTING_TROUBLE_MS);
             let lines: Vec<String> = notice(&block, &context_request.project.name)
                 .into_iter()
+                .chain(replaced_notice(context_request))
                 .chain(self.welcome.take())
                 .chain(lasting.map(|it| trouble_notice(&it)))
                 .chain(self.settings.report().notice())
@@ -456,6 +459,16 @@ fn notice(block: &Block, project: &str) -> Option<String> {
         "recall: gave {given} about {} (~{} tokens). See them with `recall context`.",
         visible(project),
         block.tokens
+    ))
+}
+
+/// The line for the user at the first start of a project where another one lay before.
+fn replaced_notice(context_request: &ContextRequest) -> Option<String> {
+    let before = visible(context_request.replaced.as_deref()?);
+    let name = visible(&context_request.project.name);
+    Some(format!(
+        "recall: this folder held another project before, \"{before}\". What is here now shows nothing of it, so it is a \
+         project of its own, \"{name}\". `recall search WORDS --project \"{before}\"` finds what is known of the other."
     ))
 }
 

@@ -1,11 +1,16 @@
 //! The identity of a folder: which project it belongs to, and which of its claims are proven.
+//!
+//! A remote, a first commit and a path only name a project. A folder belongs to it if it is a folder that was known before,
+//! or if it holds a commit of the project that other repositories do not begin with.
 
 use std::path::Path;
 
 use rusqlite::Connection;
 
-use crate::memory::ids::{ProjectKey, ProjectRow};
-use crate::memory::project::{Known, RepositoryFacts, display_name, identities, may_join, normalise_remote};
+use crate::memory::ids::{CommitId, ProjectKey, ProjectRow};
+use crate::memory::project::{
+    Belonging, Kind, Known, RepositoryFacts, belonging, candidates, claims, display_name, normalise_remote,
+};
 use crate::repository;
 use crate::repository::git_folder::GitFolder;
 use crate::repository::refs::Refs;
@@ -24,6 +29,8 @@ pub struct Identity {
     pub name: String,
     /// A claim that is not proven; `None` if all are.
     pub doubted: Option<UnprovenClaim>,
+    /// The project that was known at this path, if something else lies there now and was never seen before.
+    pub replaced: Option<ProjectInfo>,
 }
 
 /// A project that a folder names as its own without having a commit of it.
@@ -34,13 +41,14 @@ pub struct UnprovenClaim {
     pub remote: String,
 }
 
-/// The identity of a folder. A folder may name another project's remote or a local repository. Without a commit of that
-/// project it is a project of its own, with a name that tells the two apart. Reads files: for threads that may block.
+/// The identity of a folder. A folder may name another project's remote, first commit or path, or a local repository.
+/// Without proof it is a project of its own, with a name that tells the two apart. Reads files: for threads that may
+/// block.
 pub fn identify(db: &Connection, facts: &RepositoryFacts) -> Result<Identity, StoreError> {
-    if let Some(project) = project_of_gone(db, facts)? {
-        return Ok(Identity { keys: vec![project.key], name: project.name, doubted: None });
+    if let Some(ProjectInfo { key, name, .. }) = project_of_gone(db, facts)? {
+        return Ok(Identity { keys: vec![key], name, doubted: None, replaced: None });
     }
-    let (mut keys, mut name, mut doubted) = (identities(facts), display_name(facts), None);
+    let (mut keys, mut name, mut doubted) = (claims(facts), display_name(facts), None);
     let doubt = |project: ProjectRow| -> Result<Option<UnprovenClaim>, StoreError> {
         let remote = facts.remote.as_deref().and_then(normalise_remote).unwrap_or_default();
         Ok(Some(UnprovenClaim { project: store::project(db, project)?, remote }))
@@ -53,15 +61,31 @@ pub fn identify(db: &Connection, facts: &RepositoryFacts) -> Result<Identity, St
         let known = store::find_project(db, &identify(db, origin)?.keys)?;
         doubted = known.map(|project| doubt(project.row)).transpose()?.flatten();
     }
-    if let Some(remote) = keys.first().filter(|key| key.as_str().starts_with("git:"))
-        && let Some(project) = store::known_project(db, remote)?
-        && !may_join(&keys, &project, || has_a_commit(db, facts, &project))?
-    {
-        keys.remove(0);
-        name = distinct(&display_name(facts), facts);
-        doubted = doubt(project.project)?;
+    let mut before = None;
+    for claim in candidates(facts, &keys) {
+        let Some(known) = store::known_project(db, &claim)? else { continue };
+        if belongs(db, facts, &keys, &known)? {
+            if keys.first().is_none_or(|strongest| !known.aliases.contains(strongest)) {
+                keys.insert(0, store::project(db, known.project)?.key);
+            }
+            return Ok(Identity { keys, name, doubted, replaced: None });
+        }
+        match claim.kind() {
+            Kind::Remote => {
+                keys.retain(|key| *key != claim);
+                name = distinct(&display_name(facts), facts);
+                doubted = doubt(known.project)?;
+            }
+            Kind::RootCommit => keys.retain(|key| *key != claim),
+            Kind::GitFolder | Kind::Path => before = Some(known.project),
+            Kind::Folder | Kind::Source => {}
+        }
     }
-    Ok(Identity { keys, name, doubted })
+    let replaced = before.map(|project| store::project(db, project)).transpose()?;
+    if replaced.is_some() {
+        name = store::free_project_name(db, &name)?;
+    }
+    Ok(Identity { keys, name, doubted, replaced })
 }
 
 /// The project of a folder that no longer exists. A worktree is removed when its work is merged, and its events in the
@@ -88,17 +112,24 @@ fn as_clone(
     origin: &RepositoryFacts,
 ) -> Result<Option<Identity>, StoreError> {
     let Identity { mut keys, name, .. } = identify(db, origin)?;
-    let own = identities(facts).pop();
+    let own: Vec<ProjectKey> = claims(facts)
+        .into_iter()
+        .filter(|claim| matches!(claim.kind(), Kind::Folder | Kind::GitFolder))
+        .collect();
     let known = keys.first().map(|key| store::known_project(db, key)).transpose()?.flatten();
-    let was_known = known.zip(own.as_ref()).is_some_and(|(project, own)| project.aliases.contains(own));
-    let has_a_commit = || {
-        git_folder(facts).zip(git_folder(origin)).is_some_and(|(own, origin)| share_a_commit(&own, &origin))
+    let is_known = |own: &ProjectKey| {
+        own.kind() == Kind::Folder && known.as_ref().is_some_and(|project| project.aliases.contains(own))
     };
-    if !was_known && !has_a_commit() {
+    let was_known = own.iter().any(is_known);
+    let shows_a_commit = || -> Result<bool, StoreError> {
+        let Some((clone, origin)) = git_folder(facts).zip(git_folder(origin)) else { return Ok(false) };
+        shows_a_commit(db, &clone, &[], &[origin])
+    };
+    if !was_known && !shows_a_commit()? {
         return Ok(None);
     }
     keys.extend(own);
-    Ok(Some(Identity { keys, name, doubted: None }))
+    Ok(Some(Identity { keys, name, doubted: None, replaced: None }))
 }
 
 /// A name that distinguishes folders of the same name.
@@ -112,25 +143,60 @@ pub fn project_of(db: &Connection, folder: &Path) -> Result<Option<ProjectInfo>,
     store::find_project(db, &identify(db, &repository::facts(folder))?.keys)
 }
 
-/// Whether the folder has a commit that was worked on in the project, or that one of the project's folders has.
-fn has_a_commit(db: &Connection, facts: &RepositoryFacts, project: &Known) -> Result<bool, StoreError> {
-    let Some(own) = git_folder(facts) else { return Ok(false) };
-    let known = store::commits_of_project(db, project.project, COMMITS)?;
-    if own.held(&known, &[]).next().is_some() {
-        return Ok(true);
+/// Whether the folder is the project's.
+fn belongs(
+    db: &Connection,
+    facts: &RepositoryFacts,
+    claims: &[ProjectKey],
+    project: &Known,
+) -> Result<bool, StoreError> {
+    match belonging(facts, claims, project) {
+        Belonging::Proven => return Ok(true),
+        Belonging::Denied => return Ok(false),
+        Belonging::NeedsCommit => {}
     }
-    let folders = project.aliases.iter().filter_map(|alias| alias.as_str().strip_prefix("dir:"));
-    let folders = folders.take(MOST_CLONES).filter_map(|folder| GitFolder::known(Path::new(folder)));
-    Ok(folders.into_iter().any(|other| share_a_commit(&own, &other)))
+    let Some(own) = git_folder(facts) else { return Ok(false) };
+    let worked = store::commits_of_project(db, project.project, COMMITS)?;
+    shows_a_commit(db, &own, &worked, &folders_of(project))
+}
+
+/// The git folders where a project is known to lie, as far as they are still the same.
+fn folders_of(project: &Known) -> Vec<GitFolder> {
+    let paths = project.aliases.iter().filter_map(|alias| alias.as_str().strip_prefix("dir:"));
+    let folders = paths.take(MOST_CLONES).filter_map(|path| GitFolder::known(Path::new(path)));
+    let is_same =
+        |folder: &GitFolder| folder.mark().is_some_and(|mark| project.aliases.contains(&mark.identity()));
+    folders.filter(is_same).collect()
 }
 
 fn git_folder(facts: &RepositoryFacts) -> Option<GitFolder> {
     GitFolder::known(Path::new(facts.common_dir.as_deref()?))
 }
 
-/// Whether two repositories share a commit that the other one has a name for. Either repository may make a false claim.
-/// A repository that has only names shares nothing, whichever was known first.
-fn share_a_commit(own: &GitFolder, other: &GitFolder) -> bool {
-    let names = |folder: &GitFolder| Refs::of_git_dir(folder).named_commits();
-    own.held(&names(other), &names(own)).any(|commit| other.holds(&commit))
+/// Whether a repository holds a commit of a project, of those that were checked out when it was worked on, latest first,
+/// or that one of its folders holds and has a name for. Either repository may make a false claim. A repository that has
+/// only names shows nothing.
+///
+/// Others may have begun with the same commit: the first of all, or the one that was cloned from a template. Such a commit
+/// counts only while the project has nothing later.
+fn shows_a_commit(
+    db: &Connection,
+    own: &GitFolder,
+    worked: &[CommitId],
+    folders: &[GitFolder],
+) -> Result<bool, StoreError> {
+    let mut held: Vec<CommitId> = own.held(worked, &[]).collect();
+    let mut latest: Vec<CommitId> = worked.first().cloned().into_iter().collect();
+    let named = Refs::of_git_dir(own).named_commits();
+    for other in folders {
+        let refs = Refs::of_git_dir(other);
+        held.extend(own.held(&refs.named_commits(), &named).filter(|commit| other.holds(commit)));
+        latest.extend(refs.checkout().and_then(|checkout| checkout.commit));
+    }
+    for commit in held {
+        if latest.contains(&commit) || (own.holds_later(&commit) && !store::is_source(db, &commit)?) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

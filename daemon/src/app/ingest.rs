@@ -29,6 +29,7 @@ use crate::faults::{self, Fault, Point, planted};
 use crate::memory::event::{Audience, HookEvent, HookEventKind, MOST_PATH};
 use crate::memory::guard::Guards;
 use crate::memory::ids::{AgentName, CallId, SessionKey, Timestamp};
+use crate::memory::project::identifying_folder;
 use crate::memory::redaction::{Outputs, Redactor};
 use crate::project_file::Captured;
 use crate::store::{Delivery, Unparsed, UnparsedOutcome};
@@ -334,10 +335,14 @@ impl Parsed {
             let named = Some(named).filter(|named| !named.is_empty())?;
             Some(whole(&capture_rules.spelled_out(named), &here))
         };
-        let project = context.project_dir.as_deref().and_then(made_whole);
-        let own = named.as_deref().and_then(made_whole);
+        let project = context.project_dir.as_deref();
+        let strongest = identifying_folder(
+            &[project, named.as_deref(), Some(&*context.cwd)].map(Option::unwrap_or_default),
+        );
+        let [strongest, project, own] =
+            [Some(strongest), project, named.as_deref()].map(|folder| folder.and_then(made_whole));
         let mut folders = Vec::new();
-        for folder in [project, Some(here), own].into_iter().flatten() {
+        for folder in [strongest, project, Some(here), own].into_iter().flatten() {
             if !folders.contains(&folder) {
                 folders.push(folder);
             }

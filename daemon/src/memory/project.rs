@@ -1,8 +1,11 @@
 //! Identifies projects. One repository is one project, in every clone, worktree and subfolder.
 //!
-//! A project has several identities of different strength: its remote, its first commit, the folder of its repository,
-//! or a plain path if there is no repository. The strongest one names it. The weaker ones recognise a project from
-//! before it had a stronger one.
+//! A project has several identities of different strength: its remote, its first commit, the very folder on the disk,
+//! and the path of that folder. The strongest one names it. The weaker ones recognise a project from before it had a
+//! stronger one.
+//!
+//! A remote is a line in a file, a first commit may be public, and a path may lead to something else by now. So these
+//! three only say which project is meant. The folder itself, or a commit of the project, proves it.
 
 use super::ids::{ProjectKey, ProjectRow};
 
@@ -16,9 +19,25 @@ pub struct RepositoryFacts {
     pub common_dir: Option<String>,
     /// The folder of the work tree, or the plain folder.
     pub folder: String,
+    /// What tells the git folder, or the plain folder, from any other that ever lay at its path. `None` if there is none.
+    pub made: Option<FolderMark>,
+    /// The mark of the work tree's folder, if the repository was made in it and came from nowhere else.
+    pub made_in: Option<FolderMark>,
+    /// The latest commit of another repository, which this one was cloned from before it got its remote.
+    pub came_with: Option<String>,
     /// The repository on this disk that this one was cloned from.
     pub origin: Option<Box<RepositoryFacts>>,
     pub mentions: Mentions,
+}
+
+/// Tells a folder from every other that ever lay at its path: it stays when the folder is moved, and nobody can choose it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FolderMark(pub String);
+
+impl FolderMark {
+    pub fn identity(&self) -> ProjectKey {
+        ProjectKey(format!("made:{}", self.0))
+    }
 }
 
 /// What the files of a repository say of others. It proves nothing: only what makes recall do less asks it.
@@ -58,7 +77,7 @@ pub fn identifying_folder<'a>(named: &[&'a str]) -> &'a str {
     whole.or_else(|| named.iter().find(|folder| !folder.is_empty())).copied().unwrap_or_default()
 }
 
-/// The identities, strongest first. Never empty.
+/// The identities that a person may know a project by, strongest first. Never empty.
 pub fn identities(facts: &RepositoryFacts) -> Vec<ProjectKey> {
     let remote = facts.remote.as_deref().and_then(normalise_remote).map(|remote| format!("git:{remote}"));
     let root = facts.root_commit.as_deref().map(|commit| format!("root:{commit}"));
@@ -108,68 +127,124 @@ pub fn normalise_remote(url: &str) -> Option<String> {
     Some(url.to_owned())
 }
 
-/// Whether a folder may join the project that its remote names.
-///
-/// The remote is only a line in a file that may have come with an archive. So the folder has to prove that it is a
-/// clone: it was known before, it has the same first commit, or it contains one of the project's commits, whose hashes
-/// nobody knows without access to the repository.
-///
-/// # Errors
-/// Those of `has_a_commit`, which is called last.
-pub fn may_join<E>(
-    identities: &[ProjectKey],
-    project: &Known,
-    has_a_commit: impl FnOnce() -> Result<bool, E>,
-) -> Result<bool, E> {
-    let of = |strength: Strength| identities.iter().filter(move |key| self::strength(key) == strength);
-    let knows = |key: &ProjectKey| project.aliases.contains(key);
-    if of(Strength::Folder).any(knows) || of(Strength::RootCommit).any(knows) {
-        return Ok(true);
-    }
-    let roots_are_known = project.aliases.iter().any(|alias| strength(alias) == Strength::RootCommit);
-    let began_otherwise = roots_are_known && of(Strength::RootCommit).next().is_some();
-    if began_otherwise { Ok(false) } else { has_a_commit() }
+/// All identities of a folder, strongest first, and the commit that came from another repository.
+pub fn claims(facts: &RepositoryFacts) -> Vec<ProjectKey> {
+    let mut claims = identities(facts);
+    let path = claims.pop();
+    claims.extend(facts.made.as_ref().map(FolderMark::identity));
+    claims.extend(path);
+    claims.extend(facts.came_with.as_deref().map(|commit| ProjectKey(format!("from:{commit}"))));
+    claims
 }
 
-/// A known project that one of the identities refers to, with all identities it ever had.
+/// A known project, with all identities it ever had.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
     pub project: ProjectRow,
     pub aliases: Vec<ProjectKey>,
 }
 
-/// Chooses one of the known projects, given in the order of the identities that found them.
-///
-/// A weaker identity counts only if no stronger one contradicts it. Two forks share their first commit but have
-/// different remotes, so they are two projects. A folder that held another repository before is a new project.
-pub fn choose(identities: &[ProjectKey], known: &[Known]) -> Option<ProjectRow> {
-    let contradicts = |project: &Known| {
-        identities.iter().any(|identity| {
-            let strength = strength(identity);
-            let same_kind = || project.aliases.iter().filter(|alias| self::strength(alias) == strength);
-            strength > Strength::Folder && same_kind().next().is_some() && !project.aliases.contains(identity)
-        })
+impl Known {
+    fn has(&self, kind: Kind) -> bool {
+        self.aliases.iter().any(|alias| alias.kind() == kind)
+    }
+
+    /// Whether no repository was ever seen of it.
+    fn is_plain(&self) -> bool {
+        ![Kind::Remote, Kind::RootCommit, Kind::GitFolder].into_iter().any(|kind| self.has(kind))
+    }
+
+    /// Whether the project has an identity of this kind, and not this one.
+    fn contradicts(&self, identity: &ProjectKey) -> bool {
+        let kind = identity.kind();
+        matches!(kind, Kind::Remote | Kind::RootCommit) && self.has(kind) && !self.aliases.contains(identity)
+    }
+}
+
+/// What a folder's own files say about a project that one of its claims names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Belonging {
+    /// It is the folder that was known before.
+    Proven,
+    /// It has to show a commit of the project.
+    NeedsCommit,
+    /// It is another project's.
+    Denied,
+}
+
+/// Whether a folder with these claims belongs to the project.
+pub fn belonging(facts: &RepositoryFacts, claims: &[ProjectKey], project: &Known) -> Belonging {
+    let contradicts = |kind: Kind| {
+        let of_kind = |claim: &&ProjectKey| claim.kind() == kind;
+        claims.iter().filter(of_kind).any(|claim| project.contradicts(claim))
     };
+    let is = |mark: &Option<FolderMark>| {
+        mark.as_ref().is_some_and(|mark| project.aliases.contains(&mark.identity()))
+    };
+    if contradicts(Kind::Remote) {
+        return Belonging::Denied;
+    }
+    // The same git folder, even if its history was rewritten.
+    if is(&facts.made) {
+        return Belonging::Proven;
+    }
+    match (&facts.common_dir, project.is_plain()) {
+        // Of a folder without a repository the path is all there is.
+        (None, true) if claims.iter().any(|claim| project.aliases.contains(claim)) => Belonging::Proven,
+        // A repository was made in a folder that was known without one.
+        (Some(_), true) if is(&facts.made_in) => Belonging::Proven,
+        (None, _) | (Some(_), true) => Belonging::Denied,
+        (Some(_), false) if contradicts(Kind::RootCommit) => Belonging::Denied,
+        (Some(_), false) => Belonging::NeedsCommit,
+    }
+}
+
+/// The identities that may name the folder's project, strongest first.
+pub fn candidates(facts: &RepositoryFacts, claims: &[ProjectKey]) -> Vec<ProjectKey> {
+    let named = claims.iter().filter(|claim| claim.kind() != Kind::Source);
+    named.cloned().chain(facts.made_in.as_ref().map(FolderMark::identity)).collect()
+}
+
+/// Chooses one of the known projects, given in the order of the identities that found them. The first identity was
+/// looked into. A path found later proves nothing, and neither does what a stronger identity contradicts: two forks share
+/// their first commit but have different remotes, so they are two projects.
+pub fn choose(identities: &[ProjectKey], known: &[Known]) -> Option<ProjectRow> {
+    let decides =
+        |identity: &&ProjectKey| matches!(identity.kind(), Kind::Remote | Kind::RootCommit | Kind::Folder);
     let strongest = identities.first()?;
-    known
-        .iter()
-        .find(|project| project.aliases.contains(strongest))
-        .or_else(|| known.iter().find(|project| !contradicts(project)))
-        .map(|project| project.project)
+    let fits = |project: &&Known| {
+        identities.iter().filter(decides).any(|identity| project.aliases.contains(identity))
+            && !identities.iter().any(|identity| project.contradicts(identity))
+    };
+    let found = known.iter().find(|project| project.aliases.contains(strongest));
+    found.or_else(|| known.iter().find(fits)).map(|project| project.project)
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Strength {
-    Folder,
-    RootCommit,
+/// What an identity is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
     Remote,
+    RootCommit,
+    /// The very folder on the disk, with a repository or without.
+    Folder,
+    /// The path of a git folder.
+    GitFolder,
+    /// The path of a folder without a repository, or a name from elsewhere.
+    Path,
+    /// A commit of the repository that this one was cloned from. It identifies nothing.
+    Source,
 }
 
-fn strength(identity: &ProjectKey) -> Strength {
-    match identity.as_str().split_once(':').map(|(kind, _)| kind) {
-        Some("git") => Strength::Remote,
-        Some("root") => Strength::RootCommit,
-        _ => Strength::Folder,
+impl ProjectKey {
+    pub fn kind(&self) -> Kind {
+        match self.as_str().split_once(':').map(|(kind, _)| kind) {
+            Some("git") => Kind::Remote,
+            Some("root") => Kind::RootCommit,
+            Some("made") => Kind::Folder,
+            Some("dir") => Kind::GitFolder,
+            Some("from") => Kind::Source,
+            _ => Kind::Path,
+        }
     }
 }
 
@@ -235,23 +310,41 @@ mod tests {
     }
 
     #[test]
-    fn a_remote_is_believed_of_who_shows_a_commit() {
+    fn a_claim_is_believed_of_the_same_folder_or_of_who_shows_a_commit() {
+        use Belonging::{Denied, NeedsCommit, Proven};
         #[track_caller]
-        fn check(identities: &[&str], aliases: &[&str], has_a_commit: bool, expected: bool) {
+        fn check(mark: &str, claimed: &[&str], aliases: &[&str], expected: Belonging) {
             let known = Known { project: ProjectRow(1), aliases: keys(aliases) };
-            let found = may_join(&keys(identities), &known, || Ok::<_, ()>(has_a_commit));
-            assert_eq!(found, Ok(expected), "{identities:?} {aliases:?}");
+            let is_plain = claimed.iter().any(|claim| claim.starts_with("path:"));
+            let facts = RepositoryFacts {
+                made: Some(FolderMark(mark.to_owned())),
+                made_in: Some(FolderMark("tree".to_owned())).filter(|_| !is_plain),
+                common_dir: Some("/x/.git".to_owned()).filter(|_| !is_plain),
+                ..RepositoryFacts::default()
+            };
+            assert_eq!(belonging(&facts, &keys(claimed), &known), expected, "{claimed:?} {aliases:?}");
         }
-        // A clone whose own log does not go back to the first commit.
-        check(&["git:a", "dir:/x"], &["git:a", "dir:/y"], true, true);
-        check(&["git:a", "dir:/x"], &["git:a", "root:1", "dir:/y"], true, true);
-        // A folder that only claims the remote.
-        check(&["git:a", "dir:/x"], &["git:a", "dir:/y"], false, false);
-        check(&["git:a", "root:2", "dir:/x"], &["git:a", "root:1", "dir:/y"], true, false);
-        check(&["git:a", "root:2", "dir:/x"], &["git:a", "dir:/y"], false, false);
-        check(&["git:a", "root:1", "dir:/x"], &["git:a", "root:1", "dir:/y"], false, true);
-        // Known before.
-        check(&["git:a", "root:2", "dir:/x"], &["git:a", "root:1", "dir:/x"], false, true);
+        // A clone, or what says so.
+        check("2", &["git:a", "dir:/y"], &["git:a", "made:1", "dir:/x"], NeedsCommit);
+        check("2", &["git:a", "root:1", "dir:/y"], &["git:a", "root:1", "dir:/x"], NeedsCommit);
+        check("2", &["root:1", "dir:/y"], &["git:a", "root:1", "dir:/x"], NeedsCommit);
+        check("2", &["git:a", "root:2", "dir:/y"], &["git:a", "root:1", "dir:/x"], Denied);
+        // The known path with something else in it.
+        check("2", &["git:a", "root:2", "dir:/x"], &["git:a", "made:1", "dir:/x"], NeedsCommit);
+        check("2", &["git:a", "root:2", "dir:/x"], &["git:a", "root:1", "made:1", "dir:/x"], Denied);
+        check("2", &["dir:/x"], &["git:a", "made:1", "dir:/x"], NeedsCommit);
+        check("2", &["git:b", "dir:/x"], &["git:a", "made:1", "dir:/x"], Denied);
+        check("2", &["path:/x"], &["git:a", "made:1", "dir:/x", "path:/x"], Denied);
+        // The same git folder: its first commit, its first remote, another history.
+        check("1", &["root:2", "dir:/x"], &["root:1", "made:1", "dir:/x"], Proven);
+        check("1", &["git:a", "root:2", "dir:/moved"], &["made:1", "dir:/x"], Proven);
+        check("1", &["git:b", "dir:/x"], &["git:a", "made:1", "dir:/x"], Denied);
+        // Without a repository, before and after.
+        check("2", &["path:/x"], &["made:1", "path:/x"], Proven);
+        check("1", &["path:/moved"], &["made:1", "path:/x"], Proven);
+        check("2", &["path:/y"], &["made:1", "path:/x"], Denied);
+        check("2", &["dir:/x/.git"], &["made:tree", "path:/x"], Proven);
+        check("2", &["dir:/x/.git"], &["made:other", "path:/x"], Denied);
     }
 
     #[test]
@@ -261,10 +354,13 @@ mod tests {
         check(&["git:a", "root:1", "dir:/x"], &[&["root:1", "dir:/x"]], Some(1));
         // A moved folder without a remote.
         check(&["root:1", "dir:/new"], &[&["root:1", "dir:/old"]], Some(1));
+        check(&["made:1", "dir:/new"], &[&["made:1", "dir:/old"]], Some(1));
         // A fork of the same first commit.
         check(&["git:fork", "root:1", "dir:/f"], &[&["git:a", "root:1", "dir:/x"]], None);
         // The folder was used for another repository.
         check(&["root:2", "dir:/x"], &[&["root:1", "dir:/x"]], None);
+        check(&["root:2", "made:2", "dir:/x"], &[&["git:a", "made:1", "dir:/x"]], None);
+        check(&["made:2", "path:/x"], &[&["git:a", "dir:/x", "path:/x"]], None);
         check(&["dir:/x"], &[&["git:a", "dir:/x"]], Some(1));
         check(&["path:/x"], &[], None);
     }

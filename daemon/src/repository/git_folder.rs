@@ -8,8 +8,9 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::{Ignored, MOST_BYTES, objects};
+use super::{Ignored, MOST_BYTES, mark, objects};
 use crate::memory::ids::CommitId;
+use crate::memory::project::FolderMark;
 use crate::trusted_file::{Folder, Refused};
 
 /// Commits that are looked up. Each is searched in every pack.
@@ -44,6 +45,14 @@ impl GitFolder {
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// What tells it from any other git folder at its path. Where the file system does not say when a folder was made, the
+    /// description does, because git never writes it again.
+    pub fn mark(&self) -> Option<FolderMark> {
+        let found = self.folder.metadata().ok()?;
+        let described = || self.open_file("description").ok()?.metadata().ok()?.modified().ok();
+        mark(&found, found.created().ok().or_else(described)?)
     }
 
     pub(super) fn is_one(&self) -> bool {
@@ -84,6 +93,13 @@ impl GitFolder {
         let refused = files.chain(folders).filter_map(|(name, why)| Some((name, why?)));
         let there = refused.filter(|(_, why)| !why.is_absence());
         there.map(|(name, why)| Ignored { path: self.path.join(name), why }).collect()
+    }
+
+    /// Whether the repository's own objects contain the commit, and it has a parent. Many repositories may begin with the
+    /// same commit.
+    pub fn holds_later(&self, commit: &CommitId) -> bool {
+        let found = self.folder.folder(Path::new("objects"));
+        found.is_ok_and(|objects| objects::holds_later(&objects, commit))
     }
 
     /// Whether the repository's own objects contain the commit. Names prove nothing, and borrowed objects do not

@@ -21,15 +21,18 @@ mod objects;
 pub mod history;
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::memory::event::MOST_PATH;
 use crate::memory::ids::CommitId;
-use crate::memory::project::{Mentions, RepositoryFacts};
-use crate::trusted_file::{self, Links, Refused};
+use crate::memory::project::{FolderMark, Mentions, RepositoryFacts, normalise_remote};
+use crate::trusted_file::{self, Folder, Links, Refused};
 use git_config::Setting;
 use git_folder::GitFolder;
 use mentions::Survey;
+use refs::Refs;
 
 /// Files are read up to this size. None of interest is larger.
 const MOST_BYTES: u64 = 256 * 1024;
@@ -37,6 +40,8 @@ const MOST_BYTES: u64 = 256 * 1024;
 const MOST_PROJECT_FILE: u64 = 64 * 1024;
 /// The size limit of a `.git` file, which contains one path.
 const MOST_POINTER: u64 = 16 * 1024;
+/// The folders of other version control systems. They lie at the top of the work tree, except the oldest of Subversion.
+const OTHER_SYSTEMS: [&str; 7] = [".jj", ".hg", ".sl", ".svn", ".bzr", ".pijul", "_darcs"];
 /// Local clones of clones that are followed. More are a cycle.
 const MOST_CLONES: u32 = 4;
 
@@ -88,6 +93,7 @@ fn follow(folder: &Path, clones: u32, survey: &mut Survey) -> RepositoryFacts {
             let pointed_at = facts_of(target.path(), &target, clones, survey);
             RepositoryFacts {
                 folder: text(&tree),
+                made: mark_of(&tree),
                 mentions: Mentions {
                     pointed_at: Some(text(git_dir.path())),
                     repositories: std::iter::once(pointed_at).chain(around.flatten()).collect(),
@@ -96,20 +102,49 @@ fn follow(folder: &Path, clones: u32, survey: &mut Survey) -> RepositoryFacts {
                 ..RepositoryFacts::default()
             }
         }
-        Place::Plain => RepositoryFacts { folder: text(folder), ..RepositoryFacts::default() },
+        Place::Plain => {
+            let folder = top_of_other_system(folder).unwrap_or(folder);
+            RepositoryFacts { folder: text(folder), made: mark_of(folder), ..RepositoryFacts::default() }
+        }
     }
+}
+
+/// The work tree that another version control system has made around a folder.
+fn top_of_other_system(folder: &Path) -> Option<&Path> {
+    let is_there = |name: &&str, tree: &Path| Folder::open(&tree.join(name)).is_ok();
+    folder.ancestors().find(|tree| OTHER_SYSTEMS.iter().any(|name| is_there(name, tree)))
+}
+
+/// The mark of a folder without a repository. Without the time when a folder was made, its number may be another's by now.
+fn mark_of(folder: &Path) -> Option<FolderMark> {
+    let found = fs::metadata(folder).ok().filter(fs::Metadata::is_dir)?;
+    mark(&found, found.created().ok()?)
+}
+
+/// The number of a folder, and when it was made.
+fn mark(found: &fs::Metadata, made: SystemTime) -> Option<FolderMark> {
+    let made = made.duration_since(UNIX_EPOCH).ok()?.as_nanos();
+    (made > 0).then(|| FolderMark(format!("{}-{made}", found.ino())))
 }
 
 fn facts_of(tree: &Path, git_dir: &GitFolder, clones: u32, survey: &mut Survey) -> RepositoryFacts {
     let common_dir = git_dir.common();
     let config = git_config::parse(&common_dir.read("config").unwrap_or_default());
-    let root_commit = common_dir.read("logs/HEAD").and_then(|log| first_commit(&log));
+    let remote = remote_url(&config);
+    let log = common_dir.read("logs/HEAD");
+    let beginning = log.as_deref().and_then(Beginning::read);
+    // The log is no more than a claim.
+    let beginning = beginning.filter(|beginning| common_dir.holds(&beginning.commit));
+    let root_commit = beginning.as_ref().filter(|beginning| beginning.is_initial());
+    let is_of_here = root_commit.is_some() || (log.is_none() && has_no_commit(&common_dir));
     let mut facts = RepositoryFacts {
-        remote: remote_url(&config),
-        // The log is no more than a claim.
-        root_commit: root_commit.filter(|commit| common_dir.holds(commit)).map(|commit| commit.0),
+        root_commit: root_commit.map(|beginning| beginning.commit.0.clone()),
+        came_with: beginning.as_ref().and_then(|it| it.of_another(remote.as_deref())).map(|commit| commit.0),
+        remote,
         common_dir: Some(text(common_dir.path())),
         folder: text(tree),
+        made: common_dir.mark(),
+        made_in: is_of_here.then(|| mark_of(tree)).flatten(),
         origin: None,
         mentions: Mentions::default(),
     };
@@ -205,13 +240,39 @@ fn remote_url(config: &[Setting]) -> Option<String> {
     origin.or_else(|| urls.next()).map(|setting| setting.value.clone())
 }
 
-/// The first commit of the repository, if its own log goes back to it: in a repository that was not cloned, the first
-/// entry has no previous commit.
-fn first_commit(log: &str) -> Option<CommitId> {
-    let mut words = log.lines().next()?.split_whitespace();
-    let (before, first) = (words.next()?, words.next()?);
-    let initial = before.bytes().all(|byte| byte == b'0') && log.lines().next()?.contains("commit (initial)");
-    CommitId::parse(first).filter(|_| initial)
+/// The first entry of a repository's own log, if the log goes back to the beginning.
+struct Beginning {
+    commit: CommitId,
+    what: String,
+}
+
+impl Beginning {
+    fn read(log: &str) -> Option<Self> {
+        let line = log.lines().next()?;
+        let mut words = line.split_whitespace();
+        let (before, first) = (words.next()?, words.next()?);
+        // The author is followed by a tab.
+        let what = line.split_once('\t').map(|(_, what)| what.to_owned()).unwrap_or_default();
+        let commit = CommitId::parse(first)?;
+        before.bytes().all(|byte| byte == b'0').then_some(Self { commit, what })
+    }
+
+    /// Whether it is the first commit of all, in a repository that was not cloned.
+    fn is_initial(&self) -> bool {
+        self.what.contains("commit (initial)")
+    }
+
+    /// The commit, if it was cloned from elsewhere than this remote.
+    fn of_another(&self, remote: Option<&str>) -> Option<CommitId> {
+        let from = normalise_remote(self.what.strip_prefix("clone: from ")?);
+        (from != remote.and_then(normalise_remote)).then(|| self.commit.clone())
+    }
+}
+
+fn has_no_commit(git_dir: &GitFolder) -> bool {
+    // Without logs nothing is known of the commits in a reftable.
+    !git_dir.is_folder("reftable")
+        && Refs::of_git_dir(git_dir).checkout().is_none_or(|checkout| checkout.commit.is_none())
 }
 
 /// The state of a project's own file, `.recall.toml`.

@@ -23,9 +23,24 @@ const MOST_DELTAS: u32 = 64;
 
 /// Whether a folder of objects contains this commit. Unreadable objects do not count.
 pub(super) fn holds(objects: &Folder, id: &CommitId) -> bool {
-    let Some(hash) = bytes_of(id) else { return false };
+    commit(objects, id).is_some()
+}
+
+/// Whether a folder of objects contains this commit, and it is not the first of a history.
+pub(super) fn holds_later(objects: &Folder, id: &CommitId) -> bool {
+    // The parents stand in the header, which ends with an empty line.
+    let has_parent = |object: Vec<u8>| {
+        let mut header = object.split(|byte| *byte == b'\n').take_while(|line| !line.is_empty());
+        header.any(|line| line.starts_with(b"parent "))
+    };
+    commit(objects, id).is_some_and(has_parent)
+}
+
+/// The commit, including its header.
+fn commit(objects: &Folder, id: &CommitId) -> Option<Vec<u8>> {
+    let hash = bytes_of(id)?;
     let found = loose(objects, id).or_else(|| packed(objects, &hash));
-    found.is_some_and(|object| is_commit(&object, &hash))
+    found.filter(|object| is_commit(object, &hash))
 }
 
 fn bytes_of(id: &CommitId) -> Option<Vec<u8>> {

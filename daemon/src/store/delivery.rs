@@ -10,6 +10,8 @@ pub struct SessionOrigin {
     /// The identities of the project, strongest first; at least one.
     pub project: Vec<ProjectKey>,
     pub project_name: String,
+    /// The name of the project that lay in this folder before, if this one is new there.
+    pub replaced: Option<String>,
     /// The display name from the project's file. It is not part of its identity.
     pub alias: Option<String>,
     /// The project's folder, for telling paths relative to it.

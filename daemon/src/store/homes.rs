@@ -24,7 +24,7 @@ pub(super) fn move_to(
 ) -> Result<StoredEvent, StoreError> {
     let session = stored.session.0;
     let before: Option<String> = db.one("SELECT root FROM sessions WHERE id = ?1", [session])?;
-    let project = projects::resolve(db, &origin.project, &origin.project_name, delivery.captured_at)?;
+    let project = projects::resolve_folder(db, &origin.project, &origin.project_name, delivery.captured_at)?;
     if let Some(alias) = &origin.alias {
         projects::rename(db, project, alias)?;
     }

@@ -118,8 +118,8 @@ pub use plain_search::{PlainHit, PlainHits, PlainSearch, search_plainly};
 pub use plans::{PlanRow, plan, plans_of_session};
 pub use portable::{PageStart, Portion, RestoreRows, Restored, export_page, text_fields};
 pub use projects::{
-    ProjectInfo, commits_of_project, find_project, known_project, latest_root, project, project_of,
-    project_worked_in, projects_named,
+    ProjectInfo, commits_of_project, find_project, free_project_name, is_source, known_project, latest_root,
+    project, project_of, project_worked_in, projects_named,
 };
 pub use reading::{
     ObservationRow, SummaryRow, TimelineRow, candidates, latest_summary, made_where, observation,

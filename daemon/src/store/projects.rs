@@ -5,7 +5,7 @@ use rusqlite::{Connection, params};
 use super::StoreError;
 use super::row::{Sql, record};
 use crate::memory::ids::{CommitId, ProjectKey, ProjectRow, SessionKey, Timestamp};
-use crate::memory::project::{Known, choose};
+use crate::memory::project::{Kind, Known, choose};
 
 record! {
 /// A project as people see it.
@@ -27,7 +27,7 @@ pub(super) fn resolve(
     let project = match lookup(db, identities)? {
         Some(known) => known,
         None => {
-            let key = identities.first().map_or("unknown", ProjectKey::as_str);
+            let key = free_key(db, identities)?;
             db.run(
                 "INSERT INTO projects (key, name, created_at) VALUES (?1, ?2, ?3)",
                 params![key, name, at.0],
@@ -42,6 +42,68 @@ pub(super) fn resolve(
         )?;
     }
     Ok(project)
+}
+
+/// As [`resolve`], for a folder that was looked at. What lies at a path is one project's, and what was there before keeps
+/// none of it.
+pub(super) fn resolve_folder(
+    db: &Connection,
+    identities: &[ProjectKey],
+    name: &str,
+    at: Timestamp,
+) -> Result<ProjectRow, StoreError> {
+    let project = resolve(db, identities, name, at)?;
+    for identity in identities {
+        if !matches!(identity.kind(), Kind::Folder | Kind::GitFolder | Kind::Path) {
+            continue;
+        }
+        let before: Option<ProjectRow> = db.first(
+            "SELECT project FROM project_aliases WHERE alias = ?1 AND project <> ?2",
+            params![identity, project.0],
+        )?;
+        let Some(before) = before else { continue };
+        db.run("UPDATE project_aliases SET project = ?2 WHERE alias = ?1", params![identity, project.0])?;
+        // A project's key is one of its identities.
+        let others: Vec<ProjectKey> =
+            db.all("SELECT alias FROM project_aliases WHERE project = ?1 ORDER BY alias", [before])?;
+        let key: ProjectKey = db.one("SELECT key FROM projects WHERE id = ?1", [before])?;
+        if key == *identity {
+            let key = free_key(db, &others)?;
+            db.run("UPDATE projects SET key = ?2 WHERE id = ?1", params![before, key])?;
+        }
+    }
+    Ok(project)
+}
+
+/// The strongest identity that is no other project's key, for a project that is to have it as its key. A path says more to
+/// people than the mark of a folder.
+fn free_key(db: &Connection, identities: &[ProjectKey]) -> Result<ProjectKey, StoreError> {
+    let is_mark = |key: &&ProjectKey| matches!(key.kind(), Kind::Folder);
+    let named = identities.iter().filter(|key| !matches!(key.kind(), Kind::Folder | Kind::Source));
+    for key in named.chain(identities.iter().filter(is_mark)) {
+        if !db.one::<bool>("SELECT EXISTS (SELECT 1 FROM projects WHERE key = ?1)", [key])? {
+            return Ok(key.clone());
+        }
+    }
+    Ok(ProjectKey(format!("unknown-{}", db.one::<i64>("SELECT ifnull(max(id), 0) + 1 FROM projects", [])?)))
+}
+
+/// This name, or with a number that no other project has.
+pub fn free_project_name(db: &Connection, name: &str) -> Result<String, StoreError> {
+    let numbered = (2..).map(|number| format!("{name} ({number})"));
+    for name in std::iter::once(name.to_owned()).chain(numbered) {
+        let sql = "SELECT EXISTS (SELECT 1 FROM projects WHERE name = ?1 COLLATE NOCASE)";
+        if !db.one::<bool>(sql, [&name])? {
+            return Ok(name);
+        }
+    }
+    Ok(name.to_owned())
+}
+
+/// Whether a project began as a clone of another repository with this commit.
+pub fn is_source(db: &Connection, commit: &CommitId) -> Result<bool, StoreError> {
+    let alias = format!("from:{commit}");
+    db.one("SELECT EXISTS (SELECT 1 FROM project_aliases WHERE alias = ?1)", [alias])
 }
 
 /// Shows a project under another name, unless another one has it: asking for that one must not bring this.

@@ -170,7 +170,7 @@ pub(super) fn session_row(db: &Connection, key: &SessionKey) -> Result<Option<St
 
 fn create_session(db: &Connection, transaction: &Transaction) -> Result<StoredEvent, StoreError> {
     let Transaction { session: key, origin, delivery, .. } = transaction;
-    let project = projects::resolve(db, &origin.project, &origin.project_name, delivery.captured_at)?;
+    let project = projects::resolve_folder(db, &origin.project, &origin.project_name, delivery.captured_at)?;
     if let Some(alias) = &origin.alias {
         projects::rename(db, project, alias)?;
     }

@@ -87,6 +87,7 @@ fn context_in(lookup: &ContextLookup, cwd: &str, prompt: Option<String>) -> Answ
         injected: InjectedSet::default(),
         last_event: Timestamp(0),
         place,
+        replaced: None,
     };
     let ask = prompt.map_or(Ask::Start(StartSource::Startup, Audience::Nobody), Ask::Prompt);
     let ContextReply { block, decision, .. } = lookup.look_up(&ask, &context_request)?;

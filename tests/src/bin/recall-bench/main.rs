@@ -482,6 +482,7 @@ fn asked(number: usize, at: Timestamp, random: &mut Random) -> Transaction {
             precedence: recall::store::Precedence::Later,
             project: vec![ProjectKey::from("path:/bench/project")],
             project_name: "project".to_owned(),
+            replaced: None,
             root: Some("/bench/project".to_owned()),
             alias: None,
             cwd: None,

@@ -261,7 +261,7 @@ fn what_is_no_model_is_refused_with_what_to_do() {
     let refused = said(&["model", "add", pointer.to_str().unwrap()]);
     assert!(refused.contains("git lfs pull"), "{refused}");
     let refused = said(&["model", "add", tiny().to_str().unwrap(), "--name", "../x"]);
-    assert!(refused.contains("no name for a model"), "{refused}");
+    assert!(refused.contains("is not a name for a model"), "{refused}");
     let refused = said(&["model", "remove", "tiny"]);
     assert!(refused.contains("no model tiny") && refused.contains("recall model list"), "{refused}");
     assert!(!stage.home().join("data/models").exists());

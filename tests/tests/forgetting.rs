@@ -157,6 +157,33 @@ impl EffectContext {
 }
 
 #[test]
+fn a_place_that_could_not_be_cleaned_is_tried_again_within_seconds() {
+    let stage = Stage::new().daemon();
+    assert_eq!(stage.recall(["remember", "The quetzalcoatlus cache is cold"]).code(), 0);
+    stage.session("first", "Why is the cache cold?", &[], "Nobody warmed it.");
+    stage.flush();
+    // No folder: no backup can be made in it.
+    let backups = stage.home().join("data/backups");
+    let _ = std::fs::remove_dir_all(&backups);
+    std::fs::write(&backups, "").unwrap();
+    let said = stage.recall(["forget", "1", "--yes"]);
+    assert!(said.code() == 1 && said.stderr.contains("traces may remain in backups"), "{said:?}");
+    std::fs::remove_file(&backups).unwrap();
+    std::fs::create_dir(&backups).unwrap();
+    let left = || {
+        let database = rusqlite::Connection::open(stage.database()).unwrap();
+        let left = "SELECT EXISTS (SELECT 1 FROM meta WHERE key = 'traces_left')";
+        database.query_row(left, [], |row| row.get::<_, bool>(0)).unwrap()
+    };
+    // The next round of the housekeeper comes after a minute.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(40);
+    while left() {
+        assert!(std::time::Instant::now() < deadline, "{}", stage.log());
+        std::thread::yield_now();
+    }
+}
+
+#[test]
 fn a_session_is_gone_from_every_place_and_does_not_come_back() {
     let scene = EffectContext::new();
     let counts = scene.forget(&["--session", "doomed-session"]);

@@ -5,7 +5,7 @@
 //! that were set aside. Events in the spool are stored before the preview is shown. Unreadable spool files are counted;
 //! they are removed if they name a matching session or the user asks for it. Backups and damaged files cannot be
 //! cleaned row by row, so they are removed, and a new backup is made. A place that could not be cleaned is reported,
-//! and the housekeeper tries again later.
+//! and is tried again within seconds, later by each round of the housekeeper.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,6 +33,15 @@ const DRAINED_WITHIN: Duration = Duration::from_secs(60);
 /// How old a spool file must be to count as one that cannot be stored. A younger one may only be waiting.
 const STORED_WITHIN: Duration = Duration::from_secs(2);
 const RETRY_AFTER: Duration = Duration::from_millis(50);
+/// When a cleanup that failed is tried again, after the failure before. What stood in its way often passes soon: a long
+/// reader, a full disk. Afterwards the housekeeper tries in each of its rounds.
+const FINISH_AFTER: [Duration; 5] = [
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(4),
+    Duration::from_secs(8),
+    Duration::from_secs(16),
+];
 /// If flushing the index takes longer, the index is in trouble.
 const PURGED_WITHIN: Duration = Duration::from_secs(120);
 
@@ -145,12 +154,37 @@ impl<P: Ports> Forgetting<P> {
         let forgotten = self.ports.writer().write(Forget { what, unreadable, at: now() }).await?;
         self.ports.reload(forgotten.touched.clone());
         tracing::info!(counts = ?forgotten.counts, "forgotten");
-        self.clean(Some(request), forgotten.sessions.clone()).await?;
+        if let Err(error) = self.clean(Some(request), forgotten.sessions.clone()).await {
+            self.finish_soon();
+            return Err(error);
+        }
         Ok(forgotten)
     }
 
-    /// Finishes a cleanup that an earlier daemon left unfinished. Fails if a place cannot be cleaned.
-    pub async fn finish(&self) -> Result<(), ForgetError> {
+    /// Finishes a cleanup that was left unfinished, also by an earlier daemon. Where a place cannot be cleaned, it is tried
+    /// again soon.
+    pub async fn finish_or_retry(&self) {
+        if let Err(error) = self.finish().await {
+            tracing::error!(%error, "cannot finish forgetting");
+            self.finish_soon();
+        }
+    }
+
+    fn finish_soon(&self) {
+        let this = self.clone();
+        tokio::spawn(async move {
+            for pause in FINISH_AFTER {
+                tokio::time::sleep(pause).await;
+                match this.finish().await {
+                    Ok(()) => return,
+                    Err(error) => tracing::error!(%error, "cannot finish forgetting"),
+                }
+            }
+        });
+    }
+
+    /// Fails if a place cannot be cleaned.
+    async fn finish(&self) -> Result<(), ForgetError> {
         let _alone = self.backing_up.lock().await;
         let readers = self.readers.clone();
         let left = tokio::task::spawn_blocking(move || readers.read(store::traces_left)).await;

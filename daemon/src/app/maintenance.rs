@@ -43,9 +43,7 @@ pub struct LastDone {
 impl<P: Ports> Maintenance<P> {
     /// Does one round. Returns when each task was last done.
     pub async fn run(self, last: LastDone) -> LastDone {
-        if let Err(error) = self.forgetting.finish().await {
-            tracing::error!(%error, "cannot finish forgetting");
-        }
+        self.forgetting.finish_or_retry().await;
         self.back_up().await;
         let jobs = match last.jobs {
             Some(at) if at.elapsed() < FORGET_EVERY => Some(at),

@@ -98,7 +98,12 @@ fn tell(out: &mut dyn Write, status: &StatusAnswer) -> std::io::Result<()> {
     writeln!(
         out,
         "  compression  {}, {} waiting, {} running, {} retrying, {} done, {} dead",
-        compression.backend, jobs.pending, jobs.running, jobs.retrying, jobs.done, jobs.dead
+        if compression.backend == "extractive" { "without a model" } else { &compression.backend },
+        jobs.pending,
+        jobs.running,
+        jobs.retrying,
+        jobs.done,
+        jobs.dead
     )?;
     if compression.circuit == "open" {
         writeln!(

@@ -78,7 +78,8 @@ const SPEC: AgentSpec = AgentSpec {
     conventions: Conventions {
         work_trees: &["made-up-trees/"],
         plan_prompts: &["AS PLANNED:"],
-        machine_prompts: &["[timer]"],
+        machine_prompts: &[("[timer]", BatchSource::System)],
+        foreign_lines: &[],
         empty_answers: &["(nothing)"],
     },
     plan_folders: &[".made-up/plans"],
@@ -120,9 +121,8 @@ fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
         }
         EventName::Prompt => {
             let words = text("words");
-            let is_timer = SPEC.conventions.is_machine_prompt(&words);
-            let source = if is_timer { BatchSource::System } else { BatchSource::User };
-            HookEventKind::Prompt { text: PromptText::Text(words), source, start: StartContext::Shown }
+            let (source, start) = (BatchSource::User, StartContext::Shown);
+            HookEventKind::Prompt { text: PromptText::Text(words), source, start }
         }
         EventName::Tool => {
             let response = fields.raw("outcome");

@@ -38,6 +38,9 @@ pub enum ConnectError {
     Deadline,
     #[error("the socket belongs to user {uid}")]
     Foreign { uid: u32 },
+    /// A sandbox around this process forbids it, as agents put around the commands that they run.
+    #[error("the sandbox around this program forbids the connection")]
+    Forbidden,
     #[error(transparent)]
     Paths(#[from] PathsError),
     #[error("cannot connect")]
@@ -79,6 +82,7 @@ impl Connection {
                 ErrorKind::NotFound | ErrorKind::ConnectionRefused | ErrorKind::NotADirectory => {
                     ConnectError::NothingListens
                 }
+                ErrorKind::PermissionDenied if is_sandbox(&error, socket) => ConnectError::Forbidden,
                 _ => ConnectError::Io(error),
             })?;
             match stream.peer_creds() {
@@ -115,6 +119,14 @@ impl Connection {
         frame::write_frame(&mut self.stream, &frame::encode_frame(request)?, deadline)?;
         Ok(Answers { stream: self.stream, frames: Frames::default() })
     }
+}
+
+/// Whether a refusal is none of the socket's: its own mode refuses with another error, and never its owner.
+fn is_sandbox(error: &io::Error, socket: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+
+    let is_own = || socket.metadata().is_ok_and(|found| found.uid() == rustix::process::geteuid().as_raw());
+    error.raw_os_error() == Some(rustix::io::Errno::PERM.raw_os_error()) || is_own()
 }
 
 /// The stream of answers to a request.

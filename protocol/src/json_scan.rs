@@ -80,6 +80,8 @@ pub struct Scanner {
     /// The end of the first string that left a tag open, and the tags it left open. Needed only if the input turns out
     /// not to be JSON, where an open tag hides everything after it.
     left_open: Option<(usize, Opens)>,
+    /// Bytes of the last chunk that stood behind the value.
+    behind: usize,
     flags: Flags,
 }
 
@@ -150,7 +152,10 @@ impl Scanner {
         let mut rest = chunk;
         while let Some(first) = rest.first().copied() {
             let used = match self.state {
-                State::Done => return Progress::Complete,
+                State::Done => {
+                    self.behind = rest.len();
+                    return Progress::Complete;
+                }
                 State::NotJson => self.feed_raw(rest),
                 State::InString { role, escape, before } => self.feed_string(rest, role, escape, before),
                 State::Skipping { nested, inside } => self.skip(rest, nested, inside),
@@ -168,6 +173,11 @@ impl Scanner {
             rest = rest.get(used..).unwrap_or_default();
         }
         if self.state == State::Done { Progress::Complete } else { Progress::More }
+    }
+
+    /// How many bytes of the last chunk stood behind the complete value.
+    pub fn behind(&self) -> usize {
+        self.behind
     }
 
     /// Ends the input. An incomplete value was cut off here.

@@ -12,7 +12,7 @@
 
 use std::borrow::Cow;
 
-use crate::tag::{MAX_UNDECIDED, Match, Opens, Side, match_closing_bracket, match_tag};
+use crate::tag::{MAX_BEGINNINGS, MAX_UNDECIDED, Match, Opens, Side, match_closing_bracket, match_tag};
 
 /// Text after removal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -266,11 +266,11 @@ impl Stripper {
     }
 }
 
-/// The position of the last two characters that may begin a tag. An unfinished tag contains at most two, its bracket
-/// and the escape of its slash, and examining all earlier text for every tag would be quadratic.
+/// The position of the last characters that may begin a tag, as many as an unfinished tag contains: its bracket, and the
+/// escapes of its slash and its letters. Examining all earlier text for every tag would be quadratic.
 fn last_beginnings(text: &[u8]) -> usize {
     let mut from = text.len();
-    for _ in 0..2 {
+    for _ in 0..MAX_BEGINNINGS {
         let before = text.get(..from).unwrap_or_default();
         let Some(at) = memchr::memrchr3(b'<', b'\\', b'&', before) else { break };
         let run = before.iter().rev().skip(before.len() - at - 1).take_while(|byte| **byte == b'\\').count();
@@ -371,6 +371,8 @@ mod tests {
         check("&lt;recall-context&gt;old&lt;/recall-context&gt; new", " new");
         check(r"{\u003cprivate\u003eb\u003c/private\u003ec", "{c");
         check(r#"{"a":"\\u003cprivate\\u003eb\\u003c\\/private\\u003ec"}"#, r#"{"a":"c"}"#);
+        check(r"a<\u0070rivate>b</privat\u0065>c", "ac");
+        check(r"a\u003c\u0070\u0072\u0069\u0076\u0061\u0074\u0065\u003eb", "a");
     }
 
     #[test]
@@ -403,6 +405,8 @@ mod tests {
         check("<</private>private>y", "< private>y");
         check(r"\</private>u003cprivate>y", r"\ u003cprivate>y");
         check("<pri</private>va</private>te>y", "<pri vate>y");
+        check(r"<\u0070\u0072\u0069\u</private>0076ate>y", r"<\u0070\u0072\u0069\u 0076ate>y");
+        check(r"<\u0070ri<private>x</private>vate>y", r"<\u0070ri vate>y");
         check("&l</private>t;recall-context>y", "&l t;recall-context>y");
     }
 

@@ -4,7 +4,7 @@
 //! three spellings: itself; `\u003c` with any number of backslashes (JSON encoders that escape for HTML, and JSON
 //! inside a JSON string); and for recall's own blocks `&lt;`, because an agent returns injected text that way. A
 //! user's page about HTML must not vanish because it mentions `&lt;private&gt;`. Names are matched in any case.
-//! Letters written as escapes are not recognised, since no encoder writes them.
+//! Any letter of it may be written as an escape, `\u0070`, which means the same in JSON.
 
 use crate::planted::{Fault, planted};
 
@@ -15,8 +15,14 @@ const PRIVATE: usize = 0;
 
 /// Longer runs of backslashes are passed on in pieces, see [`match_tag`].
 pub(crate) const MAX_RUN: usize = 64;
+/// Backslashes before an escaped letter: those of JSON in three levels of JSON strings.
+const MAX_LETTER_RUN: usize = 7;
+/// The length of the longest of [`NAMES`].
+const LONGEST_NAME: usize = 21;
 /// An upper bound for an undecided beginning of a tag, in bytes.
-pub(crate) const MAX_UNDECIDED: usize = 2 * MAX_RUN + 32;
+pub(crate) const MAX_UNDECIDED: usize = 2 * MAX_RUN + LONGEST_NAME * (MAX_LETTER_RUN + 5) + 32;
+/// Backslashes, in runs, and brackets that an undecided beginning of a tag may have.
+pub(crate) const MAX_BEGINNINGS: usize = LONGEST_NAME + 2;
 
 /// The number of open tags of each name. Blocks may be nested, so this is a count and not a flag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,31 +104,72 @@ pub(crate) fn match_tag(bytes: &[u8]) -> Match<Tag> {
     let (side, slash) = match after_lead.get(run) {
         Some(b'/') => (Side::Close, run + 1),
         None => return Match::Undecided,
-        Some(_) if run > 0 => return no,
+        Some(_) if run > 0 => match letter(after_lead) {
+            Match::Yes((b'/', len)) => (Side::Close, len),
+            Match::Yes(_) => (Side::Open, 0),
+            Match::No(_) => return no,
+            Match::Undecided => return Match::Undecided,
+        },
         Some(_) => (Side::Open, 0),
     };
     let name = after_lead.get(slash..).unwrap_or_default();
-    let mut undecided = false;
-    for (index, wanted) in NAMES.iter().enumerate() {
-        if index == PRIVATE && spelling == Spelling::Entity {
-            continue;
-        }
-        let len = name.len().min(wanted.len());
-        let same = name
-            .get(..len)
-            .is_some_and(|start| start.eq_ignore_ascii_case(wanted.get(..len).unwrap_or_default()));
-        if !same {
-            continue;
-        }
-        match name.get(wanted.len()) {
-            None => undecided = true,
-            Some(b' ' | b'\t' | b'\n' | b'\r' | 0x0c | b'>' | b'/' | b'\\' | b'<' | b'&') => {
-                return Match::Yes(Tag { name: index, side, len: lead + slash + wanted.len() });
-            }
-            Some(_) => {}
-        }
+    match match_name(name, spelling) {
+        Match::Yes((name, len)) => Match::Yes(Tag { name, side, len: lead + slash + len }),
+        Match::No(_) => no,
+        Match::Undecided => Match::Undecided,
     }
-    if undecided { Match::Undecided } else { no }
+}
+
+/// Which of [`NAMES`] stands at the front, and its length as written.
+fn match_name(bytes: &[u8], spelling: Spelling) -> Match<(usize, usize)> {
+    let mut alive = NAMES.map(|_| true);
+    alive[PRIVATE] = spelling != Spelling::Entity;
+    let mut at = 0;
+    for index in 0..=LONGEST_NAME {
+        let Some(next) = bytes.get(at) else { return Match::Undecided };
+        let complete = NAMES.iter().zip(alive).position(|(name, alive)| alive && name.len() == index);
+        if let Some(name) = complete
+            && matches!(next, b' ' | b'\t' | b'\n' | b'\r' | 0x0c | b'>' | b'/' | b'\\' | b'<' | b'&')
+        {
+            return Match::Yes((name, at));
+        }
+        let (letter, len) = match letter(bytes.get(at..).unwrap_or_default()) {
+            Match::Yes(found) => found,
+            Match::No(len) => return Match::No(len),
+            Match::Undecided => return Match::Undecided,
+        };
+        for (alive, name) in alive.iter_mut().zip(NAMES) {
+            *alive &= name.get(index).is_some_and(|wanted| wanted.eq_ignore_ascii_case(&letter));
+        }
+        if alive == NAMES.map(|_| false) {
+            break;
+        }
+        at += len;
+    }
+    Match::No(1)
+}
+
+/// The ASCII character at the front, which may be an escape, and its length as written.
+fn letter(bytes: &[u8]) -> Match<(u8, usize)> {
+    let Some(first) = bytes.first() else { return Match::Undecided };
+    if *first != b'\\' {
+        return Match::Yes((*first, 1));
+    }
+    let run = backslashes(bytes);
+    let escape = bytes.get(run..).unwrap_or_default();
+    if run > MAX_LETTER_RUN || escape.first().is_some_and(|byte| *byte != b'u') {
+        return Match::No(1);
+    }
+    let mut value = 0_u32;
+    for at in 1..5 {
+        let Some(digit) = escape.get(at) else { return Match::Undecided };
+        let Some(digit) = char::from(*digit).to_digit(16) else { return Match::No(1) };
+        value = value * 16 + digit;
+    }
+    match u8::try_from(value) {
+        Ok(letter) if letter.is_ascii() => Match::Yes((letter, run + 5)),
+        _ => Match::No(1),
+    }
 }
 
 fn may_follow_bracket(byte: u8) -> bool {
@@ -228,6 +275,11 @@ mod tests {
         check(r"\u003cprivate\u003e", Match::Yes((Side::Open, 13)));
         check(r"\\\u003C\\/private\\u003E", Match::Yes((Side::Close, 18)));
         check(r"<\/private>", Match::Yes((Side::Close, 10)));
+        check(r"<\u0070rivate>", Match::Yes((Side::Open, 13)));
+        check(r"<\u0050RIV\u0041te>", Match::Yes((Side::Open, 18)));
+        check(r"\\u003c\\u002f\\u0070rivat\\u0065\\u003e", Match::Yes((Side::Close, 33)));
+        check(r"<\u002Fprivate >", Match::Yes((Side::Close, 14)));
+        check(r"<recall\u002dcontext v", Match::Yes((Side::Open, 20)));
         check("&lt;recall-context&gt;", Match::Yes((Side::Open, 18)));
     }
 
@@ -243,11 +295,16 @@ mod tests {
         check(r"\\\\n", Match::No(4));
         check(r"\u003e", Match::No(1));
         check(r"<\private>", Match::No(1));
+        check(r"<\u0071rivate>", Match::No(1));
+        check(r"<\u0070rivateer>", Match::No(1));
+        check(r"<\u00e9>", Match::No(1));
+        check(r"<\u00zz>", Match::No(1));
     }
 
     #[test]
     fn a_beginning_waits_for_more() {
-        for tag in ["</claude-recall-context>", r"\\u003c\/private>", "&lt;recall-context&gt;"] {
+        let spelled = r"<\u0063laude-\u0072ecall-context>";
+        for tag in ["</claude-recall-context>", r"\\u003c\/private>", "&lt;recall-context&gt;", spelled] {
             let Match::Yes(found) = match_tag(tag.as_bytes()) else { panic!("{tag} is a tag") };
             for cut in 1..=found.len {
                 check(&tag[..cut], Match::Undecided);

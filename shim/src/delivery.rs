@@ -172,9 +172,10 @@ impl Event {
 fn ask(paths: &Paths, frame: &[u8], deadline: Deadline) -> Result<Answered, NoAnswer> {
     let mut connection = Connection::open(paths, deadline).map_err(|error| match error {
         ConnectError::NothingListens | ConnectError::Paths(_) => NoAnswer::NothingListens,
-        ConnectError::Deadline | ConnectError::Foreign { .. } | ConnectError::Io(_) => {
-            NoAnswer::NoAcknowledgement
-        }
+        ConnectError::Deadline
+        | ConnectError::Foreign { .. }
+        | ConnectError::Forbidden
+        | ConnectError::Io(_) => NoAnswer::NoAcknowledgement,
     })?;
     match connection.ask_frame(frame, deadline) {
         Ok(Reply::Ack { stdout } | Reply::Duplicate { stdout }) => {

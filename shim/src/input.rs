@@ -4,6 +4,9 @@
 //! ends with the first complete JSON value, the end of the file or a timeout, whichever comes first, and everything
 //! read is kept. Only waiting counts towards the timeout, not work, since a slow machine would otherwise cut off a
 //! large event. Each 16 MiB of input extends it by a second, which a trickle never reaches.
+//!
+//! A writer whose reader is gone fails, or dies of a signal. So what stands behind the value is read as well, once the
+//! event is delivered ([`drain`]). Where nothing stood behind it, nobody looks again.
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -21,12 +24,49 @@ const PACE: usize = 16 * 1024 * 1024;
 /// The default capacity of a pipe.
 const CHUNK: usize = 64 * 1024;
 
+/// How long the writer may pause behind the value.
+const PAUSE: Duration = Duration::from_millis(50);
+/// White space behind the value that is no sign of more: the end of a line.
+const LINE_END: usize = 2;
+
+/// What was read, and whether the writer may not have written all.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Input {
+    pub(crate) cleaned: Cleaned,
+    pub(crate) behind: Behind,
+}
+
+/// What is to be expected behind the value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Behind {
+    Nothing,
+    More,
+}
+
 /// Reads and cleans one event's JSON.
-pub(crate) fn read(stdin: BorrowedFd<'_>) -> Cleaned {
+pub(crate) fn read(stdin: BorrowedFd<'_>) -> Input {
     read_with(stdin, TIMEOUT)
 }
 
-fn read_with(stdin: BorrowedFd<'_>, mut timeout: Duration) -> Cleaned {
+/// Reads and drops what the writer still has to write, as long as it does not pause.
+pub(crate) fn drain(stdin: BorrowedFd<'_>) {
+    let mut chunk = Vec::with_capacity(CHUNK);
+    let end = Instant::now() + TIMEOUT;
+    while Instant::now() < end {
+        if !matches!(frame::wait(&stdin, PollFlags::IN, PAUSE), Ok(Waited::Ready)) {
+            return;
+        }
+        chunk.clear();
+        match rustix::io::read(stdin, spare_capacity(&mut chunk)) {
+            Ok(0) => return,
+            Ok(_) | Err(Errno::INTR | Errno::AGAIN) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+fn read_with(stdin: BorrowedFd<'_>, mut timeout: Duration) -> Input {
+    let mut behind = Behind::Nothing;
     let mut scanner = Scanner::default();
     // Not cleared: an event is far shorter, and a page that nobody touches costs nothing.
     let mut chunk = Vec::with_capacity(CHUNK);
@@ -50,6 +90,9 @@ fn read_with(stdin: BorrowedFd<'_>, mut timeout: Duration) -> Cleaned {
                     timeout += TIMEOUT;
                 }
                 if scanner.feed(&chunk) == Progress::Complete {
+                    if read == chunk.capacity() || scanner.behind() > LINE_END {
+                        behind = Behind::More;
+                    }
                     break;
                 }
             }
@@ -57,7 +100,7 @@ fn read_with(stdin: BorrowedFd<'_>, mut timeout: Duration) -> Cleaned {
             Err(_) => break,
         }
     }
-    scanner.finish()
+    Input { cleaned: scanner.finish(), behind }
 }
 
 #[cfg(test)]
@@ -73,8 +116,9 @@ mod tests {
     fn a_complete_value_is_enough_though_the_pipe_stays_open() {
         let (reader, mut writer) = std::io::pipe().expect("pipe");
         writer.write_all(b"{\"a\":1}\n").expect("writes");
-        let cleaned = read(reader.as_fd());
-        assert_eq!(cleaned, Cleaned { payload: b"{\"a\":1}".to_vec(), flags: Flags::default() });
+        let input = read(reader.as_fd());
+        assert_eq!(input.cleaned, Cleaned { payload: b"{\"a\":1}".to_vec(), flags: Flags::default() });
+        assert_eq!(input.behind, Behind::Nothing);
         drop(writer);
     }
 
@@ -83,7 +127,7 @@ mod tests {
         let (reader, mut writer) = std::io::pipe().expect("pipe");
         writer.write_all(b"{\"a\":").expect("writes");
         drop(writer);
-        let cleaned = read(reader.as_fd());
+        let cleaned = read(reader.as_fd()).cleaned;
         assert_eq!(cleaned, Cleaned { payload: b"{\"a\":".to_vec(), flags: Flags::INCOMPLETE });
     }
 
@@ -91,8 +135,26 @@ mod tests {
     fn input_before_the_timeout_is_kept() {
         let (reader, mut writer) = std::io::pipe().expect("pipe");
         writer.write_all(b"[1,").expect("writes");
-        let cleaned = read_with(reader.as_fd(), Duration::from_millis(50));
+        let cleaned = read_with(reader.as_fd(), Duration::from_millis(50)).cleaned;
         assert_eq!(cleaned, Cleaned { payload: b"[1,".to_vec(), flags: Flags::INCOMPLETE });
         drop(writer);
+    }
+
+    #[test]
+    fn what_stands_behind_the_value_is_read_to_its_end() {
+        for behind in [vec![b' '; 200_000], b"{\"b\":2}".repeat(30_000), b"\n{\"b\":2}".to_vec()] {
+            let (reader, mut writer) = std::io::pipe().expect("pipe");
+            let written = std::thread::spawn(move || {
+                writer.write_all(b"{\"a\":1}").and_then(|()| writer.write_all(&behind))
+            });
+            let Input { cleaned, behind } = read(reader.as_fd());
+            assert_eq!(cleaned.payload, b"{\"a\":1}");
+            if behind == Behind::More {
+                drain(reader.as_fd());
+            }
+            drop(reader);
+            // The first piece may have come alone, and then nobody looks again.
+            assert!(written.join().expect("writer").is_ok() || behind == Behind::Nothing);
+        }
     }
 }

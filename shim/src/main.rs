@@ -4,13 +4,14 @@
 //!
 //! | step | at most |
 //! |---|---|
-//! | answer a person who asks with an option ([`usage`]) | nothing is read |
-//! | stop at once inside recall's own compressor (`RECALL_DISABLE=1`) | nothing is read |
+//! | answer a person who asks with an option ([`usage`]) | stdin is read and dropped, without waiting for more than 50 ms |
+//! | do nothing inside recall's own compressor (`RECALL_DISABLE=1`) | the same |
 //! | read stdin until the first complete JSON value, cleaning it as it comes ([`input`]) | 1 s of waiting if it never completes |
 //! | stamp it, connect, check who listens, send it, read the answer ([`delivery`]) | 50 ms, 20 ms for what only reports, or `RECALL_ANSWER_MS` |
 //! | no acknowledgement: keep it in the spool | 10 ms |
 //! | nobody listens: start the daemon, once in 10 s ([`launch`]); only a session's start waits for it | 1 s |
 //! | print the answer, whole or not at all ([`output`]) | 20 ms |
+//! | read and drop what stands behind the value, if anything does ([`input::drain`]) | 50 ms without any, 1 s in all |
 //!
 //! Whatever happens at a hook, the exit code is 0 and stderr stays empty: agents show it to the user, feed it to the
 //! model, or take it for a refusal. Only an unknown option without an agent's name is answered there. Stdout is what the daemon rendered, or what the agent takes for "nothing to say"
@@ -59,21 +60,34 @@ fn run() {
         Invocation::Event { agent, event_name } => (agent, event_name),
         Invocation::Answer(text) => {
             output::print(text.as_bytes());
+            drain();
             return;
         }
         Invocation::UnknownOption(text) => {
             let _ = std::io::stderr().write_all(text.as_bytes());
+            drain();
             return;
         }
     };
     let agent = Agent::named(agent);
     if std::env::var_os("RECALL_DISABLE").is_some_and(|value| value == "1") {
         output::print(agent.row().silence(&event_name).as_bytes());
+        drain();
         return;
     }
 
-    let cleaned = input::read(rustix::stdio::stdin());
+    let input::Input { cleaned, behind } = input::read(rustix::stdio::stdin());
     let event = delivery::Event::new(&agent, event_name, cleaned);
     let answer = event.deliver().unwrap_or_default();
     output::print(if answer.is_empty() { event.silence().as_bytes() } else { &answer });
+    if behind == input::Behind::More {
+        input::drain(rustix::stdio::stdin());
+    }
+}
+
+/// Lets a writer write all that it has, though nothing of it is wanted. A person's terminal has nothing.
+fn drain() {
+    if !std::io::stdin().is_terminal() {
+        input::drain(rustix::stdio::stdin());
+    }
 }

@@ -63,8 +63,115 @@ fn an_object_without_a_session_is_kept() {
 }
 
 #[test]
-fn bytes_that_are_no_utf_8_are_kept() {
-    is_kept(|stage| prompt_with(stage, "one", b"caf\xe9 \xff\xfe"), 1);
+fn what_is_nearly_json_is_understood() {
+    let prompt_of = |bytes: &dyn Fn(&Stage) -> Vec<u8>| {
+        let stage = is_kept(|stage| bytes(stage), 0);
+        stage.json(["ctl", "session", "one"])["batches"][0]["prompt"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(
+        prompt_of(&|stage| prompt_with(stage, "one", b"caf\xe9 \xff\xfe")),
+        "caf\u{fffd} \u{fffd}\u{fffd}"
+    );
+    assert_eq!(prompt_of(&|stage| prompt_with(stage, "one", b"line one\nline\ttwo")), "line one\nline\ttwo");
+    assert_eq!(
+        prompt_of(&|stage| [b"starting...\n".to_vec(), prompt_with(stage, "one", b"go")].concat()),
+        "go"
+    );
+    let blocks = |stage: &Stage| {
+        let blocks = json!([{"type": "text", "text": "as"}, {"type": "text", "text": "blocks"}]);
+        stage.event("one", "UserPromptSubmit", json!({"prompt": blocks})).to_string().into_bytes()
+    };
+    assert_eq!(prompt_of(&blocks), "as\nblocks");
+}
+
+#[test]
+fn an_answer_that_was_cut_off_ends_its_turn() {
+    let stage = Stage::new().daemon();
+    stage.hook(&stage.event("one", "UserPromptSubmit", json!({"prompt": "please fix"})));
+    let whole = stage.event("one", "Stop", json!({"last_assistant_message": "Fixed: the comma is kept"}));
+    let whole = whole.to_string();
+    let (before, _) = whole.split_once(" is kept").unwrap();
+    ends_well(&stage.hook_bytes(&["claude-code"], before.as_bytes()), before);
+    stage.flush();
+    let batch = stage.json(["ctl", "session", "one"])["batches"][0].clone();
+    assert_eq!(
+        (&batch["response"], &batch["status"]),
+        (&json!("Fixed: the comma"), &json!("closed")),
+        "{batch}"
+    );
+}
+
+#[test]
+fn the_doctor_names_what_could_not_be_read() {
+    let stage = is_kept(|_| b"Segmentation fault (core dumped)\n".to_vec(), 1);
+    let said = stage.recall(["doctor"]);
+    assert!(
+        said.stdout.contains("1 event could not be read; the last came from claude-code just now"),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn half_a_character_in_a_call_breaks_no_view_of_it() {
+    let stage = Stage::new().daemon();
+    let call = |number: u32, tool: &str, input: &str| {
+        let event = stage.event(
+            "one",
+            "PostToolUse",
+            json!({"tool_name": tool, "tool_use_id": number.to_string(),
+            "tool_input": "@", "tool_response": {"type": "create"}}),
+        );
+        stage.hook_bytes(&["claude-code"], event.to_string().replace("\"@\"", input).as_bytes());
+    };
+    stage.hook(&stage.event("one", "UserPromptSubmit", json!({"prompt": "go"})));
+    call(1, "Edit", r#"{"file_path":"src/a.rs","old_string":"\ud83d","new_string":"x"}"#);
+    let plan = stage.project().join(".claude/plans/p.md");
+    call(
+        2,
+        "Write",
+        &format!(r##"{{"file_path":{:?},"content":"# Plan \udcff\n- one"}}"##, plan.to_str().unwrap()),
+    );
+    stage.flush();
+    assert_eq!(stage.recall(["ctl", "session", "one"]).code(), 0);
+    let plans = stage.json(["sql", "SELECT title FROM plans"]);
+    assert_eq!(plans["rows"].as_array().unwrap().len(), 1, "{plans}");
+}
+
+/// Whoever writes to a hook can write all of it.
+#[test]
+fn nobody_who_writes_to_a_hook_is_left_with_a_broken_pipe() {
+    use std::io::Write;
+    use std::process::Stdio;
+
+    let stage = Stage::new().daemon();
+    let event = stage.event("one", "Stop", json!({})).to_string();
+    let with = |behind: &str| format!("{event}{behind}").into_bytes();
+    let long = "x".repeat(300_000);
+    let cases: [(&[&str], Option<(&str, &str)>, Vec<u8>); 6] = [
+        (&["claude-code"], Some(("RECALL_DISABLE", "1")), long.clone().into_bytes()),
+        (&["--help"], None, long.clone().into_bytes()),
+        (&["--version"], None, long.clone().into_bytes()),
+        (&["--frob"], None, long.into_bytes()),
+        (&["claude-code"], None, with(&" ".repeat(300_000))),
+        (&["claude-code"], None, with(&"{\"a\":1}".repeat(40_000))),
+    ];
+    for (arguments, variable, input) in cases {
+        let mut command = stage.command("recall-shim");
+        command
+            .args(arguments)
+            .envs(variable)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let written = stdin.write_all(&input);
+        drop(stdin);
+        assert!(
+            child.wait().unwrap().success() && written.is_ok(),
+            "{arguments:?} {variable:?}: {written:?}"
+        );
+    }
 }
 
 #[test]
@@ -316,4 +423,32 @@ fn a_database_of_a_newer_program_is_refused_and_not_touched() {
     // Events wait for the program that understands it.
     stage.hook(&stage.event("one", "Stop", json!({})));
     assert_eq!(stage.spooled().len(), 1);
+}
+
+/// As agents' sandboxes do: connecting fails with EPERM, whatever is asked for.
+#[test]
+fn a_sandbox_is_named() {
+    use recall_tests::faults::syscalls::strace_works;
+
+    if !strace_works() {
+        println!("skipped: strace is missing or may not trace");
+        return;
+    }
+    let stage = Stage::new().daemon();
+    let sandboxed = |arguments: &[&str]| {
+        let recall = stage.command("recall");
+        let mut command = std::process::Command::new("strace");
+        command.args(["-f", "-qq", "-o", "/dev/null", "-e", "inject=connect:error=EPERM"]);
+        command.arg(recall.get_program()).args(arguments).env_clear().current_dir(stage.project());
+        command.envs(recall.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        recall_tests::run(command, b"")
+    };
+    let search = sandboxed(&["search", "x"]);
+    assert_eq!(search.code(), 3, "{search:?}");
+    assert!(search.stderr.contains("The sandbox around this command forbids the connection"), "{search:?}");
+    assert!(!search.stderr.contains("lost"), "{search:?}");
+    assert_eq!(sandboxed(&["statusline"]).stdout, "recall cannot be reached from this sandbox\n");
+    let doctor = sandboxed(&["doctor"]);
+    assert!(doctor.stdout.contains("the sandbox around this command forbids the connection"), "{doctor:?}");
+    assert!(!doctor.stdout.contains("another user") && !doctor.stdout.contains("lost"), "{doctor:?}");
 }

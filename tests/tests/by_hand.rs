@@ -189,6 +189,7 @@ fn a_pause_ends_by_itself() {
     // Two hours later, as far as an event can tell.
     let mut later = stage.delivery(&stage.event("later", "UserPromptSubmit", json!({"prompt": "hello"})));
     later.captured_at_ms += 2 * 60 * 60 * 1000;
+    later.boot_ns += 2 * 60 * 60 * 1_000_000_000;
     stage.deliver([&later]);
     stage.flush();
     assert_eq!(stage.json(["ctl", "status"])["events"]["stored"], 1);

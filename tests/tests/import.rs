@@ -270,7 +270,10 @@ fn chats_of_qwen_become_sessions() {
     assert_eq!((&counted["sessions"], &counted["unreadable_files"]), (&json!(2), &json!([])), "{counted}");
     stage.flush();
     let session = stage.json(["ctl", "session", "da323f8d"]);
-    assert_eq!(prompts(&session), ["please fix the cart total", "delegate this"], "no notice is a prompt");
+    assert_eq!(prompts(&session)[..2], ["please fix the cart total", "delegate this"]);
+    let batches = session["batches"].as_array().unwrap();
+    let sources: Vec<&Value> = batches.iter().map(|batch| &batch["source"]).collect();
+    assert_eq!(sources, ["user", "user", "agent_notification"], "no notice is a prompt of the user");
     let (first, second) = (&session["batches"][0], &session["batches"][1]);
     assert_eq!(first["response"], "The cart total now multiplies by quantity.");
     let calls = first["activities"].as_array().unwrap();

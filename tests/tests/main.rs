@@ -53,6 +53,7 @@ mod lineage;
 mod main_job;
 mod mcp;
 mod metrics;
+mod not_typed;
 mod models;
 mod other_agents;
 mod other_users;

@@ -48,7 +48,7 @@ fn every_payload_is_understood_and_answered_as_its_agent_expects() {
             let name = path.file_stem().unwrap().to_string_lossy().into_owned();
             let delivery = delivery(spec.name, &path);
             let event =
-                (spec.read)(&delivery).unwrap_or_else(|error| panic!("{name} of {}: {error}", spec.name));
+                spec.event(&delivery).unwrap_or_else(|error| panic!("{name} of {}: {error}", spec.name));
             let whose =
                 if event.subagent.is_some() { format!(" {:?}", event.subagent) } else { String::new() };
             let _ = writeln!(

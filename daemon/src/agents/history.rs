@@ -72,7 +72,8 @@ impl RecordedSession {
     /// Adds an event. No event is older than the one before it: records are written in the order of what happened, and
     /// some carry the time at which they began.
     pub(super) fn push(&mut self, at_ms: i64, id: impl Into<String>, name: &str, fields: Value) {
-        let at_ms = self.events.last().map_or(at_ms, |last| last.at_ms.max(at_ms));
+        // A time before 1970 is a clock that was not set.
+        let at_ms = self.events.last().map_or(at_ms.max(0), |last| last.at_ms.max(at_ms));
         let mut payload = Map::new();
         payload.insert("session_id".to_owned(), json!(self.id));
         payload.insert("cwd".to_owned(), json!(self.cwd));

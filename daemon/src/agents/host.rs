@@ -106,7 +106,7 @@ mod tests {
             payload: payload.to_string().into_bytes(),
             flags: Flags::default(),
         };
-        (agents::AGENTS.spec("some-gateway").read)(&delivery).expect("readable")
+        agents::AGENTS.spec("some-gateway").event(&delivery).expect("readable")
     }
 
     #[track_caller]

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use memchr::memmem;
 use serde_json::value::RawValue;
 
 use super::Unreadable;
@@ -78,8 +79,13 @@ pub fn string(raw: &str) -> Option<String> {
     serde_json::from_str(raw).ok().or_else(|| serde_json::from_str(&without_lone_surrogates(raw)).ok())
 }
 
+/// Whether a JSON text has the escape of a surrogate, which may lack its other half.
+pub fn has_surrogates(json: &[u8]) -> bool {
+    memmem::find(json, b"\\ud").is_some() || memmem::find(json, b"\\uD").is_some()
+}
+
 /// Replaces every unpaired `\uD800`–`\uDFFF` by `\uFFFD`.
-fn without_lone_surrogates(raw: &str) -> String {
+pub fn without_lone_surrogates(raw: &str) -> String {
     let unit = |at: usize| {
         let digits = raw.get(at..at + 6)?.strip_prefix("\\u")?;
         u16::from_str_radix(digits, 16).ok()

@@ -27,10 +27,12 @@ mod host;
 pub mod history;
 pub mod json;
 mod kiro;
+mod lenient;
 pub mod named_file;
 mod openclaw;
 mod opencode;
 mod pi;
+mod placeholder;
 mod qwen_code;
 pub mod settings;
 mod vscode_copilot;
@@ -50,10 +52,10 @@ use self::history::History;
 use self::named_file::Refused;
 use self::settings::{AgentVersion, Install};
 use crate::memory::conventions::Conventions;
-use crate::memory::event::{EventName, HookEvent};
+use crate::memory::event::{EventName, HookEvent, HookEventKind, PromptText};
 use crate::memory::guard::Decision;
 use crate::memory::ids::PromptId;
-use crate::memory::material::Action;
+use crate::memory::material::{Action, BatchSource};
 
 /// The session that `recall demo` plays.
 pub use self::claude_code::demo::session as demo_session;
@@ -90,7 +92,7 @@ pub struct AgentSpec {
     pub events: &'static [EventSpec],
     /// The payload's field with the prompt.
     pub prompt_field: &'static str,
-    /// Reads one delivery.
+    /// Reads one delivery; called by [`Self::event`].
     pub read: fn(&Deliver) -> Result<HookEvent, Unreadable>,
     /// Renders the answer to an event, in the agent's spelling. At least one of context and notice is there.
     pub envelope: fn(event: &str, &HookOutput) -> Vec<u8>,
@@ -248,6 +250,7 @@ impl AgentSpec {
             work_trees: &[],
             plan_prompts: &[],
             machine_prompts: &[],
+            foreign_lines: &[],
             empty_answers: &[],
         },
         plan_folders: &[],
@@ -256,6 +259,53 @@ impl AgentSpec {
         install: Install::NOTHING,
         history: None,
     };
+
+    /// Reads one delivery, with what goes for every agent: a session without an id of its own is one of its folder, and
+    /// programs put messages and notices into prompts, each in forms of its own; those of the copied format may be met
+    /// anywhere.
+    ///
+    /// # Errors
+    /// As for [`Self::read`].
+    pub fn event(&self, delivery: &Deliver) -> Result<HookEvent, Unreadable> {
+        let mut event = self.read_leniently(delivery)?;
+        placeholder::told_apart(&mut event, delivery);
+        if let HookEventKind::Prompt { text: PromptText::Text(text), source, .. } = &mut event.what
+            && !source.is_made_by_machine()
+            && let Some(machine) = self.machine_source(text)
+        {
+            *source = machine;
+        }
+        Ok(event)
+    }
+
+    /// Also reads what is only nearly JSON.
+    fn read_leniently(&self, delivery: &Deliver) -> Result<HookEvent, Unreadable> {
+        let legible = || {
+            let payload = lenient::legible(&delivery.payload)?;
+            Some(Deliver { payload, ..delivery.clone() })
+        };
+        if json::has_surrogates(&delivery.payload)
+            && let Some(legible) = legible()
+        {
+            return (self.read)(&legible);
+        }
+        match (self.read)(delivery) {
+            Err(error @ (Unreadable::NotUtf8(_) | Unreadable::NotJson(_))) => {
+                legible().and_then(|legible| (self.read)(&legible).ok()).ok_or(error)
+            }
+            read => read,
+        }
+    }
+
+    /// Where a prompt comes from that no person typed, as far as its text tells.
+    fn machine_source(&self, prompt: &str) -> Option<BatchSource> {
+        let copied = &copied_format::SPEC;
+        let own = copied.without_injected_blocks(prompt);
+        if own.trim().is_empty() && !prompt.trim().is_empty() {
+            return Some(BatchSource::System);
+        }
+        self.conventions.machine_source(&own).or_else(|| copied.conventions.machine_source(&own))
+    }
 
     /// The answer as the hook's stdout. Empty if the event is not answered or there is nothing to say.
     pub fn answer(&self, mut output: HookOutput) -> Vec<u8> {

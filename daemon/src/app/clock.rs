@@ -2,8 +2,13 @@
 
 use std::time::SystemTime;
 
+use recall_protocol::boot::BootStamp;
+#[cfg(test)]
+use recall_protocol::boot::UNKNOWN_BOOT;
+
 use crate::memory::budget::Day;
 use crate::memory::ids::Timestamp;
+use crate::memory::order::Order;
 
 #[cfg(not(test))]
 pub fn now() -> Timestamp {
@@ -19,6 +24,23 @@ pub fn now() -> Timestamp {
     static BEGINNING: LazyLock<(SystemTime, Instant)> = LazyLock::new(|| (SystemTime::now(), Instant::now()));
     let (wall, instant) = *BEGINNING;
     of(wall + Instant::now().saturating_duration_since(instant))
+}
+
+/// This moment, in the order of events.
+pub fn moment() -> Order {
+    let BootStamp { boot_id, boot_ns } = boot_stamp();
+    Order { boot: boot_id, boot_ns, wall: now() }
+}
+
+#[cfg(not(test))]
+fn boot_stamp() -> BootStamp {
+    BootStamp::now()
+}
+
+/// The clock of a test is not the machine's.
+#[cfg(test)]
+fn boot_stamp() -> BootStamp {
+    BootStamp { boot_id: UNKNOWN_BOOT, boot_ns: 0 }
 }
 
 fn of(time: SystemTime) -> Timestamp {

@@ -29,6 +29,7 @@ use crate::faults::{self, Fault, Point, planted};
 use crate::memory::event::{Audience, HookEvent, HookEventKind, MOST_PATH};
 use crate::memory::guard::Guards;
 use crate::memory::ids::{AgentName, CallId, SessionKey, Timestamp};
+use crate::memory::order::Order;
 use crate::memory::project::identifying_folder;
 use crate::memory::redaction::{Outputs, Redactor};
 use crate::project_file::Captured;
@@ -96,7 +97,11 @@ impl<P: Ports> Ingest<P> {
             Some(spec) => spec.name.to_owned(),
             None => self.redactor.get().redact_id(&deliver.agent).into_owned(),
         };
-        if self.pauses.covers(Timestamp(deliver.captured_at_ms)) {
+        if deliver.captured_at_ms <= 0 {
+            // The clock was not set yet. An event of 1970 would count as silent, and as old, since then.
+            deliver.captured_at_ms = clock::now().0;
+        }
+        if self.pauses.covers(&captured(&deliver)) {
             self.counters.paused.fetch_add(1, Ordering::Relaxed);
             return Reply::Ack { stdout: self.paused_answer(&deliver) };
         }
@@ -188,14 +193,14 @@ impl<P: Ports> Ingest<P> {
 
     /// An empty reply, with a line for the user at a session's start.
     fn paused_answer(&self, deliver: &Deliver) -> Vec<u8> {
-        let Some(pause) = self.pauses.current(clock::now()) else { return Vec::new() };
+        let Some(pause) = self.pauses.current(&clock::moment()) else { return Vec::new() };
         self.said_at_start(deliver, format!("recall: {}", pause.in_words()))
     }
 
     /// At a session's start, a line for the user.
     fn said_at_start(&self, deliver: &Deliver, notice: String) -> Vec<u8> {
         let spec = self.agents.spec(&deliver.agent);
-        match (spec.read)(deliver).map(|event| event.what) {
+        match spec.event(deliver).map(|event| event.what) {
             Ok(what @ HookEventKind::SessionStart { audience: Audience::Person, .. }) => {
                 spec.answer(HookOutput { event: what.name(), context: None, notice: Some(notice) })
             }
@@ -207,7 +212,7 @@ impl<P: Ports> Ingest<P> {
     pub fn session_of(&self, deliver: &Deliver) -> Option<SessionKey> {
         let spec = self.agents.real_sender(deliver);
         let name = spec.map_or(deliver.agent.as_str(), |spec| spec.name);
-        let event = (self.agents.spec(name).read)(deliver).ok()?;
+        let event = self.agents.spec(name).event(deliver).ok()?;
         Some(SessionKey { agent: AgentName(name.to_owned()), id: event.session })
     }
 
@@ -300,6 +305,10 @@ fn forget_long_paths(context: &mut ShimContext) -> Folders {
     if project.is_some() { Folders::Dropped } else { Folders::Known }
 }
 
+fn captured(deliver: &Deliver) -> Order {
+    Order { boot: deliver.boot_id, boot_ns: deliver.boot_ns, wall: Timestamp(deliver.captured_at_ms) }
+}
+
 /// The folder that the payload names.
 fn length_of_folder(deliver: &Deliver, event: &Result<HookEvent, String>) -> Folders {
     let is_long = match event {
@@ -374,7 +383,7 @@ fn without_private_text(deliver: Deliver, spec: &AgentSpec) -> Deliver {
 
 fn parse(deliver: Deliver, spec: &AgentSpec, outputs: Outputs, guards: Option<&Guards>) -> Parsed {
     let deliver = without_private_text(deliver, spec);
-    let event = (spec.read)(&deliver).map_err(|error| parse_error(&error));
+    let event = spec.event(&deliver).map_err(|error| parse_error(&error));
     let own_folder = length_of_folder(&deliver, &event);
     let mut event = event.map(HookEvent::without_long_paths);
     let names = event.as_ref().map_or_else(|_| Vec::new(), |event| Redactor::file_names(event, outputs));

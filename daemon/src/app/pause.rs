@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::memory::ids::Timestamp;
+use crate::memory::order::Order;
 use crate::memory::pause::{Pause, Pauses};
 use crate::trusted_file::{self, Links};
 
@@ -33,21 +34,21 @@ impl PauseSwitch {
         Self { note: Arc::new(note.to_owned()), pauses: Arc::new(RwLock::new(pauses)) }
     }
 
-    pub fn covers(&self, at: Timestamp) -> bool {
+    pub fn covers(&self, at: &Order) -> bool {
         self.pauses.read().unwrap_or_else(PoisonError::into_inner).cover(at)
     }
 
-    pub fn current(&self, now: Timestamp) -> Option<Pause> {
+    pub fn current(&self, now: &Order) -> Option<Pause> {
         self.pauses.read().unwrap_or_else(PoisonError::into_inner).current(now)
     }
 
     /// Pauses, and writes the file first. Blocks. If the file cannot be written nothing is changed.
-    pub fn pause(&self, now: Timestamp, until: Option<Timestamp>) -> io::Result<()> {
+    pub fn pause(&self, now: &Order, until: Option<Timestamp>) -> io::Result<()> {
         self.change(|pauses| pauses.begin(now, until))
     }
 
     /// Ends a pause, like [`Self::pause`].
-    pub fn resume(&self, now: Timestamp) -> io::Result<()> {
+    pub fn resume(&self, now: &Order) -> io::Result<()> {
         self.change(|pauses| pauses.end(now))
     }
 
@@ -81,24 +82,28 @@ fn write(note: &Path, pauses: &Pauses) -> io::Result<()> {
 mod tests {
     use super::*;
 
+    fn at(wall: i64) -> Order {
+        Order { wall: Timestamp(wall), ..Order::default() }
+    }
+
     #[test]
     fn a_pause_outlives_the_process_and_a_broken_note_is_one() {
         let home = tempfile::tempdir().unwrap();
         let note = home.path().join("pauses.json");
         let switch = PauseSwitch::load(&note);
-        assert!(!switch.covers(Timestamp(5)));
-        switch.pause(Timestamp(5), None).unwrap();
-        assert!(PauseSwitch::load(&note).covers(Timestamp(6)));
-        switch.resume(Timestamp(7)).unwrap();
+        assert!(!switch.covers(&at(5)));
+        switch.pause(&at(5), None).unwrap();
+        assert!(PauseSwitch::load(&note).covers(&at(6)));
+        switch.resume(&at(7)).unwrap();
         let again = PauseSwitch::load(&note);
-        assert!(again.covers(Timestamp(6)) && !again.covers(Timestamp(7)));
+        assert!(again.covers(&at(6)) && !again.covers(&at(7)));
         fs::write(&note, "torn").unwrap();
         let torn = PauseSwitch::load(&note);
-        assert!(torn.covers(Timestamp(0)));
-        torn.resume(Timestamp(9)).unwrap();
-        assert!(!PauseSwitch::load(&note).covers(Timestamp(9)));
+        assert!(torn.covers(&at(0)));
+        torn.resume(&at(9)).unwrap();
+        assert!(!PauseSwitch::load(&note).covers(&at(9)));
         let nowhere = PauseSwitch::load(&home.path().join("no/such/folder/pauses.json"));
-        assert!(nowhere.pause(Timestamp(1), None).is_err());
-        assert!(!nowhere.covers(Timestamp(2)));
+        assert!(nowhere.pause(&at(1), None).is_err());
+        assert!(!nowhere.covers(&at(2)));
     }
 }

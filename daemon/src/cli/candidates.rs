@@ -138,7 +138,7 @@ fn numbered(typed: &str, items: &[(&str, &str, &str)]) -> Vec<CompletionCandidat
     let Some((_, view, told)) = known.filter(|_| digits.bytes().all(|byte| byte.is_ascii_digit())) else {
         return Vec::new();
     };
-    let Some(mut soon) = Soon::connect() else { return Vec::new() };
+    let Ok(mut soon) = Soon::connect() else { return Vec::new() };
     let query = |condition: &str| {
         // Long texts are cut before they travel.
         format!("SELECT id, substr({told}, 1, 200) FROM {view} WHERE {condition} ORDER BY id DESC")
@@ -161,7 +161,7 @@ fn sessions_from(typed: &str) -> Vec<CompletionCandidate> {
     if !typed.is_empty() && !is_plain(typed) {
         return Vec::new();
     }
-    let Some(mut soon) = Soon::connect() else { return Vec::new() };
+    let Ok(mut soon) = Soon::connect() else { return Vec::new() };
     let query = format!(
         "SELECT content_session_id, project || coalesce(': ' || title, '') FROM sdk_sessions
          WHERE substr(content_session_id, 1, {}) = '{typed}' ORDER BY started_at_epoch DESC",
@@ -172,7 +172,7 @@ fn sessions_from(typed: &str) -> Vec<CompletionCandidate> {
 }
 
 fn projects_from(typed: &str) -> Vec<CompletionCandidate> {
-    let Some(mut soon) = Soon::connect() else { return Vec::new() };
+    let Ok(mut soon) = Soon::connect() else { return Vec::new() };
     let query =
         "SELECT p.name, count(s.id) FROM main.projects p LEFT JOIN main.sessions s ON s.project = p.id
                  GROUP BY p.name ORDER BY max(s.started_at) DESC";

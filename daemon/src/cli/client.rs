@@ -128,11 +128,11 @@ pub struct Soon {
 }
 
 impl Soon {
-    /// `None`: nobody takes the connection in time.
-    pub fn connect() -> Option<Self> {
-        let paths = Paths::from_env().ok()?;
+    /// Fails if nobody takes the connection in time.
+    pub fn connect() -> Result<Self, ConnectError> {
+        let paths = Paths::from_env()?;
         let deadline = Deadline::after(SOON);
-        Some(Self { connection: Connection::open(&paths, deadline).ok()?, deadline })
+        Ok(Self { connection: Connection::open(&paths, deadline)?, deadline })
     }
 
     /// `None`: there is no answer in time, or another one.
@@ -150,6 +150,13 @@ fn unreachable(error: &ConnectError, paths: &Paths) -> anyhow::Error {
         ConnectError::Foreign { uid } => {
             Failure::unreachable(format!("The socket belongs to another user (uid {uid})"))
                 .hint(format!("Nothing was sent. Remove the socket in {}.", paths.runtime_dir().display()))
+        }
+        ConnectError::Forbidden => {
+            let socket =
+                paths.socket().map_or_else(|_| paths.runtime_dir().into(), |socket| socket.to_owned());
+            Failure::unreachable("The sandbox around this command forbids the connection to the daemon").hint(
+                format!("Run the command outside of it, or allow it to connect to {}.", socket.display()),
+            )
         }
         ConnectError::Deadline => Failure::unreachable("The daemon does not answer")
             .hint("Run `recall doctor`, or see the daemon's log."),

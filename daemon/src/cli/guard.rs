@@ -251,7 +251,7 @@ fn said(args: &TestArgs, config: &Config) -> anyhow::Result<Said> {
         payload: payload(args.payload.as_ref())?,
         flags: Flags::default(),
     };
-    let event = (spec.read)(&delivery).map_err(|why| {
+    let event = spec.event(&delivery).map_err(|why| {
         Failure::failed(format!("This is not a hook payload of {}: {why}", spec.title))
             .hint("It is one JSON object with session_id, hook_event_name, tool_name and tool_input.")
     })?;

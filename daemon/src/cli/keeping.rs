@@ -3,15 +3,20 @@
 //! A hook that cannot store its event prints nothing, because the agent would show that to the model. The next
 //! command that a person runs prints the warning instead.
 
-use std::io::Write;
-use std::time::SystemTime;
+use std::io::{ErrorKind, Write};
+use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
+use recall_protocol::client::{ConnectError, Connection};
 use recall_protocol::folder::{self, FolderError};
+use recall_protocol::frame::Deadline;
 use recall_protocol::losses::{Losses, Lost};
 use recall_protocol::paths::Paths;
 
 use super::terminal::WARNING;
+
+/// A daemon that lives takes a connection.
+const LIVES_WITHIN: Duration = Duration::from_millis(200);
 
 /// Why a folder is unusable, with its cause but without the error number.
 pub fn reason(error: &FolderError) -> String {
@@ -32,6 +37,21 @@ pub fn obstacle(paths: &Paths) -> Option<FolderError> {
     folders.iter().find_map(|folder| folder::check_writable(folder).err())
 }
 
+/// Whether only a sandbox around this command keeps it from writing: the daemon lives outside of it.
+pub fn is_seen_from_a_sandbox(error: &FolderError, paths: &Paths) -> bool {
+    let (FolderError::Create { source, .. }
+    | FolderError::Write { source, .. }
+    | FolderError::Restrict { source, .. }) = error
+    else {
+        return false;
+    };
+    matches!(source.kind(), ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied)
+        && matches!(
+            Connection::open(paths, Deadline::after(LIVES_WITHIN)),
+            Ok(_) | Err(ConnectError::Forbidden)
+        )
+}
+
 /// Describes lost events: a sentence without a full stop.
 pub fn lost_sentence(lost: &Lost) -> String {
     let events =
@@ -50,7 +70,8 @@ pub fn warn() {
     // The command itself reports a home folder that cannot be found.
     let Ok(paths) = Paths::from_env() else { return };
     let losses = Losses::new(&paths);
-    let (obstacle, lost) = (obstacle(&paths), losses.lost());
+    let obstacle = obstacle(&paths).filter(|error| !is_seen_from_a_sandbox(error, &paths));
+    let lost = losses.lost();
     if obstacle.is_none() && lost.news == 0 {
         return;
     }

@@ -6,6 +6,7 @@ use std::io::{IsTerminal, Read, Write};
 use std::time::Duration;
 
 use clap::Args;
+use recall_protocol::client::ConnectError;
 use recall_protocol::frame::{self, Deadline, Waited};
 use recall_protocol::query::Glance;
 use rustix::event::PollFlags;
@@ -34,12 +35,16 @@ pub struct StatuslineArgs {
 pub fn run(args: &StatuslineArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let folder = args.cwd.clone().or_else(folder_of_agent).unwrap_or_else(this_folder);
     let folder = std::path::absolute(&folder).map_or(folder, |folder| folder.to_string_lossy().into_owned());
-    let glance = Soon::connect().and_then(|mut soon| soon.ask(Glance { folder }));
+    let (glance, why) = match Soon::connect() {
+        Ok(mut soon) => (soon.ask(Glance { folder }), "recall is not running"),
+        Err(ConnectError::Forbidden) => (None, "recall cannot be reached from this sandbox"),
+        Err(_) => (None, "recall is not running"),
+    };
     if args.json {
         let glance = glance.as_ref().map(serde_json::to_value).transpose()?;
         return Ok(writeln!(out, "{}", glance.unwrap_or(Value::Null))?);
     }
-    let line = glance.map_or_else(|| "recall is not running".to_owned(), |glance| line(&glance));
+    let line = glance.map_or_else(|| why.to_owned(), |glance| line(&glance));
     Ok(writeln!(out, "{line}")?)
 }
 

@@ -2,6 +2,8 @@
 //!
 //! `agents/` says what that is. The rules of the domain get it as data, so that they need no agent's name.
 
+use super::material::BatchSource;
+
 /// The conventions of one agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Conventions {
@@ -9,20 +11,53 @@ pub struct Conventions {
     pub work_trees: &'static [&'static str],
     /// Beginnings of prompts that carry an approved plan into a fresh conversation. The plan follows.
     pub plan_prompts: &'static [&'static str],
-    /// Beginnings of prompts that no person wrote.
-    pub machine_prompts: &'static [&'static str],
+    /// Beginnings of prompts that no person typed, and where such a prompt comes from.
+    pub machine_prompts: &'static [(&'static str, BatchSource)],
+    /// Beginnings of lines by which the program says that another agent wrote the prompt.
+    pub foreign_lines: &'static [&'static str],
     /// Answers that stand for none, in lower case.
     pub empty_answers: &'static [&'static str],
 }
 
 impl Conventions {
-    /// Whether a machine wrote this prompt.
-    pub fn is_machine_prompt(&self, prompt: &str) -> bool {
-        self.machine_prompts.iter().any(|beginning| prompt.starts_with(beginning))
+    /// Where a prompt comes from that no person typed.
+    pub fn machine_source(&self, prompt: &str) -> Option<BatchSource> {
+        let prompt = prompt.trim_start();
+        let begins = |(beginning, _): &&(&str, BatchSource)| prompt.starts_with(beginning);
+        if let Some((_, source)) = self.machine_prompts.iter().find(begins) {
+            return Some(*source);
+        }
+        let says =
+            |line: &str| self.foreign_lines.iter().any(|opening| line.trim_start().starts_with(opening));
+        // Most agents say no such thing, and most prompts are short.
+        (!self.foreign_lines.is_empty() && prompt.lines().any(says)).then_some(BatchSource::AgentMessage)
     }
 
     /// Whether this answer says nothing.
     pub fn is_empty_answer(&self, answer: &str) -> bool {
         answer.is_empty() || self.empty_answers.iter().any(|empty| answer.eq_ignore_ascii_case(empty))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prompt_that_no_person_typed_is_known_by_its_beginning_or_by_a_line_in_it() {
+        let conventions = Conventions {
+            machine_prompts: &[("<note>", BatchSource::System)],
+            foreign_lines: &["Another agent wrote this"],
+            ..Conventions::default()
+        };
+        for (prompt, source) in [
+            ("<note>a build has ended", Some(BatchSource::System)),
+            ("\n <note>a build has ended", Some(BatchSource::System)),
+            ("Never use tabs.\n\nAnother agent wrote this, not your user.", Some(BatchSource::AgentMessage)),
+            ("What does <note> mean?", None),
+            ("Who says that \"Another agent wrote this\"?", None),
+        ] {
+            assert_eq!(conventions.machine_source(prompt), source, "{prompt}");
+        }
     }
 }

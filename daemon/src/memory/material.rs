@@ -49,7 +49,9 @@ pub enum BatchSource {
     User,
     /// A machine-made prompt: a background agent or shell has ended.
     AgentNotification,
-    /// The agent program itself: a schedule, a loop, a poll.
+    /// A message of another session, agent or teammate, or of a channel.
+    AgentMessage,
+    /// The agent program itself: a schedule, a loop, a poll, feedback of a hook.
     System,
     /// Work on a plan.
     Plan,
@@ -62,9 +64,10 @@ pub enum BatchSource {
 }
 
 impl BatchSource {
-    pub const ALL: [(Self, &'static str); 7] = [
+    pub const ALL: [(Self, &'static str); 8] = [
         (Self::User, "user"),
         (Self::AgentNotification, "agent_notification"),
+        (Self::AgentMessage, "agent_message"),
         (Self::System, "system"),
         (Self::Plan, "plan"),
         (Self::Recovery, "recovery"),
@@ -82,9 +85,9 @@ impl BatchSource {
         self.is_asked_openly() || self == Self::Private
     }
 
-    /// Whether nobody typed it: a background agent has ended, a schedule is due.
+    /// Whether no person typed it: a background agent has ended, another session writes, a schedule is due.
     pub fn is_made_by_machine(self) -> bool {
-        matches!(self, Self::AgentNotification | Self::System)
+        matches!(self, Self::AgentNotification | Self::AgentMessage | Self::System)
     }
 
     pub fn as_str(self) -> &'static str {

@@ -1,19 +1,31 @@
 //! Pauses: periods in which the user has turned recording off.
 //!
-//! The capture time of an event decides: one that was captured during a pause is dropped, whenever it arrives.
+//! The capture time of an event decides: one that was captured during a pause is dropped, whenever it arrives. Within a
+//! boot the time since then decides, so that a clock that is set back or on neither ends a pause nor opens a gap in it.
 
 use serde::{Deserialize, Serialize};
 
 use super::ids::Timestamp;
+use super::order::Order;
 
 /// Pauses that are remembered, for events that arrive late.
 const MOST: usize = 200;
 
+/// Boots that have no name, whose times are those of the wall clock.
+const NO_BOOT: [u8; 16] = [0; 16];
+const NS_OF_MS: u64 = 1_000_000;
+
 /// A pause. `until` is `None` if it lasts until the user ends it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
     pub since: Timestamp,
     pub until: Option<Timestamp>,
+    /// The moment of `since`.
+    #[serde(default)]
+    began: Option<Order>,
+    /// When the user ended it.
+    #[serde(default)]
+    ended: Option<Order>,
 }
 
 /// All pauses, the latest last.
@@ -23,32 +35,41 @@ pub struct Pauses(Vec<Pause>);
 impl Pauses {
     /// An endless pause, used when the user's setting cannot be read.
     pub fn unknown() -> Self {
-        Self(vec![Pause { since: Timestamp(i64::MIN), until: None }])
+        Self(vec![Pause { since: Timestamp(i64::MIN), ..Pause::default() }])
     }
 
-    pub fn cover(&self, at: Timestamp) -> bool {
+    pub fn cover(&self, at: &Order) -> bool {
         self.0.iter().any(|pause| pause.covers(at))
     }
 
     /// The pause at this moment.
-    pub fn current(&self, now: Timestamp) -> Option<Pause> {
+    pub fn current(&self, now: &Order) -> Option<Pause> {
         self.0.iter().rev().find(|pause| pause.covers(now)).copied()
     }
 
     /// Starts a pause, or changes the end of the current one.
-    pub fn begin(&mut self, now: Timestamp, until: Option<Timestamp>) {
+    pub fn begin(&mut self, now: &Order, until: Option<Timestamp>) {
         match self.0.iter_mut().rev().find(|pause| pause.covers(now)) {
-            Some(pause) => pause.until = until,
-            None => self.0.push(Pause { since: now, until }),
+            Some(pause) => {
+                // So long from now, whatever the clock showed when it began.
+                let passed = pause.began.filter(|began| is_same_boot(began, now)).map(|began| {
+                    let passed = now.boot_ns.saturating_sub(began.boot_ns) / NS_OF_MS;
+                    i64::try_from(passed).unwrap_or(i64::MAX)
+                });
+                let stepped = passed
+                    .map_or(0, |passed| now.wall.0.saturating_sub(pause.since.0).saturating_sub(passed));
+                pause.until = until.map(|until| Timestamp(until.0.saturating_sub(stepped)));
+            }
+            None => self.0.push(Pause { since: now.wall, until, began: Some(*now), ended: None }),
         }
         let surplus = self.0.len().saturating_sub(MOST);
         self.0.drain(..surplus);
     }
 
     /// Ends the current pause, if there is one.
-    pub fn end(&mut self, now: Timestamp) {
+    pub fn end(&mut self, now: &Order) {
         for pause in self.0.iter_mut().filter(|pause| pause.covers(now)) {
-            pause.until = Some(now);
+            (pause.until, pause.ended) = (Some(now.wall), Some(*now));
         }
     }
 }
@@ -62,44 +83,108 @@ impl Pause {
         }
     }
 
-    fn covers(&self, at: Timestamp) -> bool {
-        at >= self.since && self.until.is_none_or(|until| at < until)
+    fn covers(&self, at: &Order) -> bool {
+        let began = self.began.filter(|began| is_same_boot(began, at));
+        let has_begun = began.map_or(at.wall >= self.since, |began| !at.is_before(&began));
+        has_begun && !self.is_over(began.as_ref(), at)
     }
+
+    /// `began`: when it began, if that was in the boot of `at`.
+    fn is_over(&self, began: Option<&Order>, at: &Order) -> bool {
+        let Some(until) = self.until else { return false };
+        match (began, self.ended) {
+            (_, Some(ended)) if is_same_boot(&ended, at) => !at.is_before(&ended),
+            // It ended in a later boot.
+            (Some(_), Some(_)) => false,
+            (Some(began), None) => {
+                let lasts = u64::try_from(until.since(self.since)).unwrap_or(0).saturating_mul(NS_OF_MS);
+                at.boot_ns >= began.boot_ns.saturating_add(lasts)
+            }
+            (None, _) => at.wall >= until,
+        }
+    }
+}
+
+fn is_same_boot(one: &Order, other: &Order) -> bool {
+    one.boot == other.boot && one.boot != NO_BOOT
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn at(wall: i64) -> Order {
+        Order { wall: Timestamp(wall), ..Order::default() }
+    }
+
+    fn in_boot(boot: u8, ms: u64, wall: i64) -> Order {
+        Order { boot: [boot; 16], boot_ns: ms * NS_OF_MS, wall: Timestamp(wall) }
+    }
+
+    #[test]
+    fn a_clock_that_is_set_neither_ends_a_pause_nor_opens_a_gap_in_it() {
+        let mut pauses = Pauses::default();
+        pauses.begin(&in_boot(1, 100, 5_000), None);
+        // Set back, and on.
+        for wall in [10, 9_000_000] {
+            assert!(pauses.cover(&in_boot(1, 150, wall)) && !pauses.cover(&in_boot(1, 99, wall)));
+        }
+        assert!(pauses.current(&in_boot(1, 160, 20)).is_some());
+        pauses.end(&in_boot(1, 200, 30));
+        assert!(pauses.cover(&in_boot(1, 199, 7_000)) && !pauses.cover(&in_boot(1, 200, 5_001)));
+        assert_eq!(pauses.current(&in_boot(1, 300, 6_000)), None);
+        assert!(!pauses.cover(&in_boot(2, 5, 6_000)));
+
+        // One for a while, of 1,000 ms, made shorter when the clock stands elsewhere.
+        pauses.begin(&in_boot(3, 0, 10_000), Some(Timestamp(11_000)));
+        assert!(pauses.cover(&in_boot(3, 999, 0)) && !pauses.cover(&in_boot(3, 1_000, 10_500)));
+        pauses.begin(&in_boot(3, 500, 400), Some(Timestamp(500)));
+        assert!(pauses.cover(&in_boot(3, 599, 0)) && !pauses.cover(&in_boot(3, 600, 0)));
+
+        // One that outlives its boot is ended in another.
+        pauses.begin(&in_boot(4, 0, 20_000), None);
+        assert!(pauses.cover(&in_boot(5, 0, 20_100)));
+        pauses.end(&in_boot(5, 100, 20_200));
+        assert!(pauses.cover(&in_boot(4, 9_000, 30_000)) && !pauses.cover(&in_boot(5, 100, 20_150)));
+    }
+
+    #[test]
+    fn a_note_of_before_is_read_by_its_times() {
+        let pauses: Pauses =
+            serde_json::from_str(r#"[{"since":10,"until":20},{"since":30,"until":null}]"#).unwrap();
+        let covered = [9, 10, 20, 30].map(|wall| pauses.cover(&in_boot(1, 0, wall)));
+        assert_eq!(covered, [false, true, false, true]);
+    }
+
     #[test]
     fn events_count_by_the_moment_they_were_taken() {
         let mut pauses = Pauses::default();
-        pauses.begin(Timestamp(10), Some(Timestamp(20)));
-        pauses.begin(Timestamp(30), None);
+        pauses.begin(&at(10), Some(Timestamp(20)));
+        pauses.begin(&at(30), None);
         let covered = |pauses: &Pauses| {
             [9, 10, 19, 20, 30, 99]
-                .map(|at| if pauses.cover(Timestamp(at)) { '-' } else { '+' })
+                .map(|wall| if pauses.cover(&at(wall)) { '-' } else { '+' })
                 .iter()
                 .collect::<String>()
         };
         assert_eq!(covered(&pauses), "+--+--");
-        pauses.end(Timestamp(99));
+        pauses.end(&at(99));
         assert_eq!(covered(&pauses), "+--+-+");
-        assert_eq!(pauses.current(Timestamp(99)), None);
-        pauses.begin(Timestamp(100), None);
-        pauses.begin(Timestamp(110), Some(Timestamp(120)));
-        let current = Pause { since: Timestamp(100), until: Some(Timestamp(120)) };
-        assert_eq!(pauses.current(Timestamp(115)), Some(current));
-        assert!(Pauses::unknown().cover(Timestamp(0)));
+        assert_eq!(pauses.current(&at(99)), None);
+        pauses.begin(&at(100), None);
+        pauses.begin(&at(110), Some(Timestamp(120)));
+        let current = pauses.current(&at(115)).map(|pause| (pause.since, pause.until));
+        assert_eq!(current, Some((Timestamp(100), Some(Timestamp(120)))));
+        assert!(Pauses::unknown().cover(&at(0)));
     }
 
     #[test]
     fn the_oldest_are_dropped() {
         let mut pauses = Pauses::default();
-        for at in 0..500 {
-            pauses.begin(Timestamp(at * 10), Some(Timestamp(at * 10 + 1)));
+        for begun in 0..500 {
+            pauses.begin(&at(begun * 10), Some(Timestamp(begun * 10 + 1)));
         }
         assert_eq!(pauses.0.len(), MOST);
-        assert!(pauses.cover(Timestamp(4990)) && !pauses.cover(Timestamp(0)));
+        assert!(pauses.cover(&at(4990)) && !pauses.cover(&at(0)));
     }
 }

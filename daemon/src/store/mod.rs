@@ -141,7 +141,9 @@ pub use spans::{
     CallTimes, ExpiredLife, JobTimes, SessionTimes, TurnTimes, job_times, late_call, session_times, turn_at,
     turn_of, turn_times,
 };
-pub use statistics::{ProjectNotes, Statistics, is_empty, notes_of_project, statistics};
+pub use statistics::{
+    ProjectNotes, Statistics, UnreadableRow, is_empty, last_unreadable, notes_of_project, statistics,
+};
 pub use subagents::{SubagentRow, subagents_of_batch, subagents_of_session};
 pub use vectors::{
     DropVectorFiles, RemoveOtherVectors, StoreVectors, UseVectorFile, VectorFileRow, VectorRow, VectorState,

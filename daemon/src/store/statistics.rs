@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 use super::StoreError;
 use super::row::{Sql, record};
-use crate::memory::ids::ProjectRow;
+use crate::memory::ids::{ProjectRow, Timestamp};
 
 record! {
 /// How much of everything there is.
@@ -32,6 +32,21 @@ pub struct ProjectNotes from "observations o WHERE o.project = ?1 AND o.status =
     /// The next steps among them.
     pub open: i64 = "count(*) FILTER (WHERE o.type = 'next_step')",
 }
+}
+
+record! {
+/// The last event that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnreadableRow from "unparsed u JOIN deliveries d USING (event_id) ORDER BY d.captured_at DESC LIMIT 1" {
+    pub agent: String = "d.agent",
+    pub event: String = "d.event_name",
+    pub why: String = "u.parse_error",
+    pub at: Timestamp = "d.captured_at",
+}
+}
+
+pub fn last_unreadable(db: &Connection) -> Result<Option<UnreadableRow>, StoreError> {
+    db.first(UnreadableRow::SELECT, [])
 }
 
 pub fn notes_of_project(db: &Connection, project: ProjectRow) -> Result<ProjectNotes, StoreError> {

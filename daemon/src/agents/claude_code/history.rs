@@ -11,8 +11,10 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{NOTIFICATION, SPEC};
+use super::SPEC;
+use crate::agents::format::typed;
 use crate::agents::history::{History, Place, RecordedSession, each_line, moment};
+use crate::memory::material::BatchSource;
 
 pub(super) const HISTORY: History =
     History { place: Place::Agent("projects"), is_session, inside: None, read, end: Some("SessionEnd") };
@@ -38,6 +40,10 @@ struct Record {
     is_sidechain: bool,
     is_compact_summary: bool,
     is_api_error_message: bool,
+    /// Who wrote a prompt.
+    origin: Value,
+    turn_origin: Option<String>,
+    prompt_source: Option<String>,
     tool_use_result: Value,
     message: Message,
     compact_metadata: CompactMetadata,
@@ -167,7 +173,7 @@ impl Reading {
                 let fields = json!({"trigger": self.trigger, "compact_summary": summary});
                 self.push(at_ms, uuid, "PostCompact", fields);
             }
-            "user" if !record.is_meta => self.take_user(record, at_ms, &uuid),
+            "user" => self.take_user(record, at_ms, &uuid),
             "assistant" if !record.is_api_error_message => self.take_assistant(record, at_ms, uuid),
             "system" if record.subtype.as_deref() == Some("compact_boundary") => {
                 self.trigger = record.compact_metadata.trigger.unwrap_or_else(|| "auto".to_owned());
@@ -210,7 +216,8 @@ impl Reading {
     }
 
     fn take_user(&mut self, record: Record, at_ms: i64, uuid: &str) {
-        let Record { prompt_id, message, tool_use_result, .. } = record;
+        let written = machine_source(&record);
+        let Record { prompt_id, message, tool_use_result, is_meta, .. } = record;
         let results = blocks(&message.content).filter(|block| block["type"] == "tool_result");
         let results: Vec<Value> = results.cloned().collect();
         if !results.is_empty() {
@@ -227,13 +234,23 @@ impl Reading {
         }
         let text = SPEC.without_injected_blocks(&text_of(&message.content));
         let text = text.trim();
-        let is_machine = SPEC.conventions.machine_prompts.iter().any(|start| text.starts_with(start));
-        if text.is_empty() || (is_machine && !text.starts_with(NOTIFICATION)) {
+        // What the program writes into a running turn begins none: a command's output, feedback of a hook.
+        let told = SPEC.conventions.machine_source(text);
+        let source = match (written, told) {
+            (_, Some(BatchSource::System)) => return,
+            (Some(written), _) if is_meta && written == BatchSource::System => return,
+            (written, told) => written.or(told),
+        };
+        if text.is_empty() || is_meta && source.is_none() {
             return;
         }
         self.end_turn();
         self.prompt = Some(prompt_id.unwrap_or_else(|| uuid.to_owned()));
-        self.push(at_ms, uuid, "UserPromptSubmit", json!({"prompt": text}));
+        let mut fields = json!({"prompt": text});
+        if let Some(source) = source {
+            fields["source"] = json!(typed::word_for(source));
+        }
+        self.push(at_ms, uuid, "UserPromptSubmit", fields);
     }
 
     fn take_result(&mut self, result: &Value, response: Option<&Value>, at_ms: i64) {
@@ -288,6 +305,15 @@ impl Reading {
         };
         self.push(at_ms, format!("{record} stop"), name, json!({"last_assistant_message": text}));
     }
+}
+
+/// Who wrote a record's prompt, if the record says that no person typed it.
+fn machine_source(record: &Record) -> Option<BatchSource> {
+    let kind = record.origin["kind"].as_str();
+    let of_kind = kind.filter(|kind| !typed::is_person(kind));
+    let of_kind = of_kind.map(|kind| typed::machine(kind).unwrap_or(BatchSource::System));
+    let words = [&record.turn_origin, &record.prompt_source];
+    of_kind.or_else(|| words.into_iter().flatten().find_map(|word| typed::machine(word)))
 }
 
 fn blocks(content: &Value) -> impl Iterator<Item = &Value> {

@@ -17,7 +17,7 @@ use super::format::{Format, answer, plans};
 use super::settings::AgentVersion;
 use super::{AgentSpec, GuardAnswers, Host, Unreadable};
 use crate::memory::conventions::Conventions;
-use crate::memory::event::{Audience, HookEvent, HookEventKind, PromptText, StartSource};
+use crate::memory::event::{Audience, HookEvent, HookEventKind, StartSource};
 use crate::memory::material::BatchSource;
 
 const NAME: &str = "claude-code";
@@ -56,14 +56,34 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         work_trees: &[".claude/worktrees/"],
         plan_prompts: &["Implement the following plan:"],
         machine_prompts: &[
-            NOTIFICATION,
-            "<local-command",
-            "<command-",
-            REMINDER,
-            "[Request interrupted",
-            "Caveat: ",
-            "This session is being continued from",
+            ("<task-notification>", BatchSource::AgentNotification),
+            ("[SYSTEM NOTIFICATION", BatchSource::AgentNotification),
+            ("<agent-message", BatchSource::AgentMessage),
+            ("<teammate-message", BatchSource::AgentMessage),
+            ("<cross-session-message", BatchSource::AgentMessage),
+            ("<\\cross-session-message", BatchSource::AgentMessage),
+            ("<session-message", BatchSource::AgentMessage),
+            ("<project_claude_message", BatchSource::AgentMessage),
+            ("<relay ", BatchSource::AgentMessage),
+            ("<slack-tag-message", BatchSource::AgentMessage),
+            ("<channel source=", BatchSource::AgentMessage),
+            ("Another Claude session sent a message:", BatchSource::AgentMessage),
+            ("[Subagent hand-back]", BatchSource::AgentMessage),
+            ("[Cross-session ", BatchSource::AgentMessage),
+            ("<fetched-web-content", BatchSource::System),
+            ("<tick>", BatchSource::System),
+            ("<local-command", BatchSource::System),
+            ("<command-", BatchSource::System),
+            ("<bash-", BatchSource::System),
+            ("<user-prompt-submit-hook>", BatchSource::System),
+            ("Stop hook feedback:", BatchSource::System),
+            ("SubagentStop hook feedback:", BatchSource::System),
+            ("[Request interrupted", BatchSource::System),
+            ("Caveat: The messages below", BatchSource::System),
+            ("Base directory for this skill", BatchSource::System),
+            ("This session is being continued from", BatchSource::System),
         ],
+        foreign_lines: &["This came from another Claude session", "Another Claude session sent a message:"],
         empty_answers: &["no response requested."],
     },
     plan_folders: &[".claude/plans"],
@@ -72,8 +92,6 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     history: Some(history::HISTORY),
 };
 
-/// A background agent or shell has ended.
-const NOTIFICATION: &str = "<task-notification>";
 const REMINDER: &str = "<system-reminder>";
 
 pub(super) const FORMAT: Format = Format {
@@ -127,12 +145,6 @@ pub(super) fn as_meant(mut event: HookEvent, payload: &Payload) -> HookEvent {
             if payload.word(&["model"]).is_some() || *source == StartSource::Clear =>
         {
             *audience = Audience::Person;
-        }
-        // Only the text tells; `source` does not (2.1.329).
-        HookEventKind::Prompt { text: PromptText::Text(text), source, .. }
-            if *source == BatchSource::User && text.trim_start().starts_with(NOTIFICATION) =>
-        {
-            *source = BatchSource::AgentNotification;
         }
         // Compaction runs as a subagent without a type. Its text is repeated by PostCompact.
         HookEventKind::SubagentStop { message } => {

@@ -11,7 +11,9 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::SPEC;
 use crate::agents::history::{History, Place, RecordedSession, each_line, moment};
+use crate::memory::material::BatchSource;
 
 pub(super) const HISTORY: History =
     History { place: Place::Agent("sessions"), is_session, inside: None, read, end: Some("SessionEnd") };
@@ -111,6 +113,10 @@ impl Reading {
 
     fn prompt(&mut self, at_ms: i64, text: Option<&str>) {
         let Some(text) = text.filter(|text| !text.trim().is_empty()) else { return };
+        // Instructions and the like are in a turn, and begin none.
+        if SPEC.conventions.machine_source(text) == Some(BatchSource::System) {
+            return;
+        }
         self.end_turn();
         self.push(at_ms, "UserPromptSubmit", json!({"prompt": text}));
     }

@@ -19,6 +19,7 @@ use super::settings::{
 use super::{AgentSpec, Asking, Cap, EventSpec, GuardAnswers, Host, Unreadable};
 use crate::memory::conventions::Conventions;
 use crate::memory::event::{EventName, HookEvent};
+use crate::memory::material::BatchSource;
 
 pub(super) const SPEC: AgentSpec = AgentSpec {
     name: "codex",
@@ -45,7 +46,17 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     conventions: Conventions {
         work_trees: &[],
         plan_prompts: &["Implement the plan."],
-        machine_prompts: &["# AGENTS.md instructions", "<environment_context>", "<user_instructions>"],
+        machine_prompts: &[
+            ("# AGENTS.md instructions", BatchSource::System),
+            ("<environment_context>", BatchSource::System),
+            ("<user_instructions>", BatchSource::System),
+            ("<hook_prompt", BatchSource::System),
+            ("<turn_aborted>", BatchSource::System),
+            ("<skill>", BatchSource::System),
+            ("<user_shell_command>", BatchSource::System),
+            ("<subagent_notification>", BatchSource::AgentNotification),
+        ],
+        foreign_lines: &[],
         empty_answers: &[],
     },
     install: Install {

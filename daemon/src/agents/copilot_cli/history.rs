@@ -12,6 +12,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::agents::format::typed;
 use crate::agents::history::{History, Place, RecordedSession, each_line, moment};
 
 pub(super) const HISTORY: History = History {
@@ -60,6 +61,11 @@ pub(in crate::agents) fn read(path: &Path, _: Option<&str>) -> io::Result<Record
     Ok(reading.session)
 }
 
+/// Whether a message's source is named and is no person.
+fn is_other(source: &str) -> bool {
+    !source.is_empty() && !typed::is_person(source)
+}
+
 impl Reading {
     fn take(&mut self, Record { kind, id, timestamp, agent_id, data }: Record) {
         let Some(at_ms) = moment(&timestamp) else { return };
@@ -72,6 +78,8 @@ impl Reading {
                 self.push(at_ms, id, None, "SessionStart", json!({"source": "startup"}));
             }
             // A subagent's prompt is its caller's.
+            // What the program puts in itself, for a skill or a command, is in a turn and begins none.
+            ("user.message", None) if is_other(&text("source")) => {}
             ("user.message", None) if !text("content").trim().is_empty() => {
                 self.end_turn();
                 self.push(at_ms, id, None, "UserPromptSubmit", json!({"prompt": text("content")}));

@@ -10,6 +10,7 @@ pub mod payload;
 pub mod plans;
 pub mod tool;
 pub mod tools;
+pub(super) mod typed;
 
 use recall_protocol::wire::{Deliver, Flags};
 
@@ -23,7 +24,6 @@ use crate::memory::event::{
     ToolResult, ToolStart,
 };
 use crate::memory::ids::{CallId, PromptId, SessionId};
-use crate::memory::material::BatchSource;
 
 /// One agent's part of the format.
 #[derive(Clone, Copy, Debug)]
@@ -117,7 +117,7 @@ impl Format {
             EventName::Prompt | EventName::Stop if is_in_subagent => {
                 HookEventKind::Internal { name: name.to_owned() }
             }
-            EventName::Prompt => prompt(payload, delivery),
+            EventName::Prompt => prompt(name, payload, delivery),
             EventName::ToolStart => match payload.word(payload::TOOL) {
                 Some(tool) => HookEventKind::ToolStart(self.tool_start(tool, payload)),
                 None => other(name, delivery),
@@ -129,15 +129,15 @@ impl Format {
             EventName::ToolBatch => HookEventKind::ToolBatch(settled_calls(payload)),
             EventName::SubagentStart => HookEventKind::SubagentStart,
             EventName::SubagentStop => {
-                HookEventKind::SubagentStop { message: payload.text(payload::MESSAGE) }
+                HookEventKind::SubagentStop { message: payload.said(payload::MESSAGE) }
             }
             EventName::PreCompact => HookEventKind::PreCompact { trigger: trigger() },
             EventName::PostCompact => {
-                HookEventKind::PostCompact { trigger: trigger(), summary: payload.text(payload::COMPACTED) }
+                HookEventKind::PostCompact { trigger: trigger(), summary: payload.said(payload::COMPACTED) }
             }
             // `stop_hook_active` (also `stopHookActive`) says that a hook made the agent continue. A Stop is never
             // answered, so that was not recall, and the turn's later answer replaces the earlier one anyway.
-            EventName::Stop => HookEventKind::Stop { message: payload.text(payload::MESSAGE) },
+            EventName::Stop => HookEventKind::Stop { message: payload.said(payload::MESSAGE) },
             EventName::StopFailure => HookEventKind::StopFailure {
                 error: payload.word(&["error"]).unwrap_or_else(|| "unknown".to_owned()),
                 detail: text(delivery),
@@ -230,13 +230,15 @@ fn settled_calls(payload: &Payload) -> Vec<ToolCall> {
         .collect()
 }
 
-fn prompt(payload: &Payload, delivery: &Deliver) -> HookEventKind {
-    let source = match payload.word(&["source"]).as_deref() {
-        Some("system" | "loop_wakeup" | "schedule_wakeup" | "poll_event") => BatchSource::System,
-        _ => BatchSource::User,
-    };
-    let text = prompt_text(payload.text(payload::PROMPT), delivery);
-    HookEventKind::Prompt { text, source, start: StartContext::Shown }
+fn prompt(name: &str, payload: &Payload, delivery: &Deliver) -> HookEventKind {
+    let said = payload.said(payload::PROMPT);
+    let is_empty = said.as_ref().is_some_and(|said| said.trim().is_empty());
+    let text = prompt_text(said, delivery);
+    if is_empty && text != PromptText::WhollyPrivate {
+        // Agents that call the model again within a turn report it as a prompt that says nothing.
+        return HookEventKind::Internal { name: name.to_owned() };
+    }
+    HookEventKind::Prompt { text, source: typed::source(payload), start: StartContext::Shown }
 }
 
 /// A prompt of which only private text was left out is wholly private. The hook client flags it only where the prompt is no

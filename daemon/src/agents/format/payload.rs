@@ -4,6 +4,7 @@
 //! exists counts. So an agent's folder names only what is particular to it.
 
 use recall_protocol::wire::Deliver;
+use serde_json::value::RawValue;
 
 use crate::agents::Unreadable;
 use crate::agents::json::{Fields, objects, string};
@@ -34,6 +35,9 @@ pub(in crate::agents) const MESSAGE: &[&str] =
 pub(in crate::agents) const COMPACTED: &[&str] = &["compact_summary", "summary"];
 const FOLDER: &[&str] = &["cwd", "workspaceDir", "workspace_dir"];
 const FOLDERS: &[&str] = &["workspace_roots", "workspaceRoots"];
+
+/// Messages have their texts in blocks, and some have the blocks in an object.
+const DEEPEST_TEXT: usize = 4;
 
 /// Objects in which hosts put an event's fields.
 const INSIDE: &[&str] = &["event", "context", "ctx", "metadata"];
@@ -74,6 +78,11 @@ impl Payload {
     /// A text, which may be empty.
     pub fn text(&self, names: &[&str]) -> Option<String> {
         names.iter().find_map(|name| string(self.raw(&[name])?))
+    }
+
+    /// What somebody said: a text, or the texts of a message's blocks. Blocks that the program made are left out.
+    pub fn said(&self, names: &[&str]) -> Option<String> {
+        names.iter().find_map(|name| said(self.raw(&[name])?, DEEPEST_TEXT))
     }
 
     /// A non-empty text. Ids may be numbers.
@@ -140,6 +149,21 @@ impl Payload {
     pub(super) fn calls(&self) -> Vec<Fields> {
         objects(self.top.raw("tool_calls").unwrap_or("[]"))
     }
+}
+
+fn said(raw: &str, deeper: usize) -> Option<String> {
+    const TEXT: &[&str] = &["text", "content", "parts"];
+    if let Some(text) = string(raw) {
+        return Some(text);
+    }
+    let deeper = deeper.checked_sub(1)?;
+    if let Ok(block) = Fields::read(raw.as_bytes()) {
+        let is_made = block.raw("synthetic") == Some("true");
+        return if is_made { None } else { TEXT.iter().find_map(|name| said(block.raw(name)?, deeper)) };
+    }
+    let blocks: Vec<Box<RawValue>> = serde_json::from_str(raw).ok()?;
+    let texts: Vec<String> = blocks.iter().filter_map(|block| said(block.get(), deeper)).collect();
+    (!texts.is_empty() || blocks.is_empty()).then(|| texts.join("\n"))
 }
 
 /// A text that says something, or a number.

@@ -113,7 +113,8 @@ fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     if let HookEventKind::Prompt { source, .. } = &mut event.what {
         // A heartbeat, a schedule, another session: nobody waits for context.
         let is_person = |field: &str, person: &str| payload.top.word(field).is_none_or(|word| word == person);
-        if !is_person("trigger", "user") || !is_person("origin", "external_user") {
+        let is_typed = is_person("trigger", "user") && is_person("origin", "external_user");
+        if !is_typed && !source.is_made_by_machine() {
             *source = BatchSource::System;
         }
     }

@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::agents::format::typed;
 use crate::agents::history::{History, Place, RecordedSession, each_line, moment};
+use crate::memory::material::BatchSource;
 
 pub(super) const HISTORY: History =
     History { place: Place::Agent("projects"), is_session, inside: None, read, end: Some("SessionEnd") };
@@ -152,12 +154,13 @@ impl Reading {
         self.session.push(at_ms, id, name, fields);
     }
 
-    /// A notice of a background agent is no prompt, and older records do not say whose they are.
+    /// A notice of a background agent begins a turn that no person asked for. Older records do not say whose they are.
     fn take_user(&mut self, record: Record, at_ms: i64) {
         self.begin(&record, at_ms);
         let is_person = record.provenance.as_deref().is_none_or(|whose| whose == "real_user");
+        let is_notice = record.subtype.as_deref() == Some("notification");
         // A subagent's prompt is its caller's.
-        if self.side == Side::Subagent || !is_person || record.subtype.is_some() {
+        if self.side == Side::Subagent || !is_notice && (!is_person || record.subtype.is_some()) {
             return;
         }
         let shown = record.system_payload["displayText"].as_str().map(str::to_owned);
@@ -165,7 +168,11 @@ impl Reading {
         let text = shown.unwrap_or_else(first);
         if !text.trim().is_empty() {
             self.end_turn();
-            self.push(at_ms, record.uuid, "UserPromptSubmit", json!({"prompt": text.trim()}));
+            let mut fields = json!({"prompt": text.trim()});
+            if is_notice {
+                fields["source"] = json!(typed::word_for(BatchSource::AgentNotification));
+            }
+            self.push(at_ms, record.uuid, "UserPromptSubmit", fields);
         }
     }
 

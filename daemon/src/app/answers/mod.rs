@@ -7,6 +7,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use crate::agents::json::{has_surrogates, without_lone_surrogates};
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::ids::Timestamp;
 
@@ -115,6 +116,8 @@ pub struct TextAnswer<T> {
 const MOST_LEVELS: usize = 100;
 
 fn json_or_text(text: String) -> Option<Box<RawValue>> {
+    // Parsers of whole answers refuse half of a surrogate pair, which agents write where they cut a text.
+    let text = if has_surrogates(text.as_bytes()) { without_lone_surrogates(&text) } else { text };
     let json = (levels(&text) <= MOST_LEVELS).then(|| RawValue::from_string(text.clone()).ok()).flatten();
     json.or_else(|| serde_json::value::to_raw_value(&text).ok())
 }

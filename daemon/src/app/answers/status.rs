@@ -10,7 +10,7 @@ use crate::app::latency::{Latencies, LatencyWindow, Quantiles};
 use crate::app::pause::PauseSwitch;
 use crate::memory::budget::{Assumed, Usage};
 use crate::providers::{Circuit, ProviderState};
-use crate::store::{CompressionTrouble, JobRow, Repair, SpendingRow};
+use crate::store::{CompressionTrouble, JobRow, Repair, SpendingRow, UnreadableRow};
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct JobsAnswer {
@@ -239,7 +239,7 @@ pub struct PauseAnswer {
 impl PauseAnswer {
     /// `None`: recording is on.
     pub fn now(pauses: &PauseSwitch) -> Option<Self> {
-        let pause = pauses.current(clock::now())?;
+        let pause = pauses.current(&clock::moment())?;
         Some(Self { since: Moment(pause.since), until: pause.until.map(Moment) })
     }
 }
@@ -265,6 +265,26 @@ pub struct EventCounts {
     pub spooled: u64,
     pub dropped: u64,
     pub unparsed: i64,
+    /// The last of those that could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreadable: Option<UnreadableEvent>,
+}
+
+/// An event that was kept as it came.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct UnreadableEvent {
+    pub agent: String,
+    /// As the command line named it; empty: it did not.
+    pub event: String,
+    pub why: String,
+    pub at: Moment,
+}
+
+impl From<UnreadableRow> for UnreadableEvent {
+    fn from(row: UnreadableRow) -> Self {
+        let UnreadableRow { agent, event, why, at } = row;
+        Self { agent, event, why, at: Moment(at) }
+    }
 }
 
 /// Since the daemon started.

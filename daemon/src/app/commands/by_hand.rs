@@ -241,8 +241,8 @@ pub async fn switch_capture(context: &CommandContext<impl Ports>, switch: Switch
     blocking(move || {
         let pauses = &context.ingest.pauses;
         let switched = match switch {
-            Switch::Pause { until } => pauses.pause(clock::now(), until),
-            Switch::Resume => pauses.resume(clock::now()),
+            Switch::Pause { until } => pauses.pause(&clock::moment(), until),
+            Switch::Resume => pauses.resume(&clock::moment()),
         };
         switched.map_err(|error| {
             Refused::new(

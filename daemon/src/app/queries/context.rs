@@ -29,7 +29,7 @@ pub async fn context<P>(
 ) -> Answer<ContextAnswer> {
     let Context { cwd, prompt } = request;
     let cwd = folder(lookup, cwd).await?;
-    let silent = match ingest.pauses.current(clock::now()) {
+    let silent = match ingest.pauses.current(&clock::moment()) {
         Some(_) => Some(Silence::Paused),
         None => {
             (ingest.capture_rules.rules(&cwd).await.captured == Captured::No).then_some(Silence::Excluded)

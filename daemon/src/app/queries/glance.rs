@@ -21,6 +21,6 @@ pub fn glance(lookup: &ContextLookup, pauses: &PauseSwitch, request: &Glance) ->
         Some((notes, name)) => (notes, Some(name)),
         None => (ProjectNotes::default(), None),
     };
-    let paused = pauses.current(clock::now()).is_some();
+    let paused = pauses.current(&clock::moment()).is_some();
     Ok(GlanceAnswer { project, notes: active.unsigned_abs(), open: open.unsigned_abs(), paused })
 }

@@ -12,6 +12,7 @@ use crate::app::answers::status::{
 use crate::app::clock;
 use crate::cli::client::{Client, Start};
 use crate::cli::ctl::pause;
+use crate::cli::terminal::{ago, counted};
 use crate::cli::{keeping, terminal};
 use crate::server::run::repair_note;
 use crate::store::recent_repairs;
@@ -41,6 +42,13 @@ pub(super) fn daemon(paths: &Paths, findings: &mut Vec<Finding>) {
         Err(ConnectError::NothingListens) => {
             area.note("not running", "The next hook starts it; events wait in the spool.");
         }
+        Err(ConnectError::Forbidden) => area.note(
+            "the sandbox around this command forbids the connection to it",
+            "Run `recall doctor` outside of the sandbox. Agents run hooks outside of it as well.",
+        ),
+        Err(ConnectError::Io(error)) => {
+            area.bad(format!("cannot be reached: {error}"), "See the daemon's log, or restart it.");
+        }
         Err(error) => area
             .bad(format!("cannot be reached: {error}"), "Check whether the socket belongs to another user."),
     }
@@ -64,6 +72,15 @@ fn trouble(area: &mut Area<'_>, status: &StatusAnswer) {
     let dead = status.jobs.dead;
     if dead > 0 {
         area.note(format!("{dead} compression jobs failed"), "Run `recall ctl jobs --dead` for details.");
+    }
+    if let Some(last) = &status.events.unreadable {
+        let (count, from) = (counted(status.events.unparsed, "event", "events"), &last.agent);
+        let event = if last.event.is_empty() { String::new() } else { format!(" ({})", last.event) };
+        area.note(
+            format!("{count} could not be read; the last came from {from}{event} {}: {}", ago(last.at), last.why),
+            "They are kept as they came: `recall sql \"SELECT parse_error, CAST(payload AS TEXT) FROM unparsed\"`. \
+             `recall forget --unreadable` removes them.",
+        );
     }
     let twice = status.events.told_twice;
     if twice > 0 {

@@ -35,6 +35,13 @@ pub(super) fn folders(paths: &Paths, findings: &mut Vec<Finding>) -> Vec<PathBuf
                 );
             }
             (Ok(()), _) => area.good(shown),
+            (Err(error), _) if keeping::is_seen_from_a_sandbox(&error, paths) => {
+                area.note(
+                    format!("{shown} cannot be written by this command, but the daemon runs"),
+                    "A sandbox around this command may be the reason; then nothing is wrong.",
+                );
+                unusable.push(cause(&error));
+            }
             (Err(error), _) => {
                 let cause = cause(&error);
                 if unusable.contains(&cause) {

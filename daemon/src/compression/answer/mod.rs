@@ -13,7 +13,6 @@ use serde_json::Value;
 
 use crate::compression::condense;
 use crate::compression::wording::{self, Place, SourceKind};
-use crate::memory::earlier::Earlier;
 use crate::memory::ids::EventId;
 use crate::memory::material::{Action, BatchMaterial};
 use crate::memory::observation::{Importance, ObservationDraft, ObservationType, SummaryDraft};
@@ -66,7 +65,7 @@ pub fn observations(answer: &str, batch: &BatchMaterial) -> Result<Vec<Observati
             title.is_empty() || wording::never(title, SourceKind::Answer, Place::Earlier).is_none()
         })
         .map(|(at, one)| {
-            let draft = one.check(&evidence, &batch.earlier);
+            let draft = one.check(&evidence, batch);
             draft.map_err(|Unusable(why)| Unusable(format!("observation {}: {why}", at + 1)))
         })
         .collect()
@@ -145,7 +144,8 @@ struct Written {
 }
 
 impl Written {
-    fn check(self, evidence: &Evidence, earlier: &[Earlier]) -> Result<ObservationDraft, Unusable> {
+    fn check(self, evidence: &Evidence, batch: &BatchMaterial) -> Result<ObservationDraft, Unusable> {
+        let earlier = &batch.earlier;
         let kind = ObservationType::parse(self.kind.trim()).ok_or_else(|| {
             let known: Vec<&str> = ObservationType::ALL.iter().map(|(_, name)| *name).collect();
             Unusable(format!("type {:?} is none of {}", shown(&self.kind), known.join(", ")))
@@ -165,6 +165,7 @@ impl Written {
         };
         let title = title.text;
         let kind = wording::valid_kind(kind, &title, &narrative);
+        let kind = wording::standing_kind(kind, &title, batch);
         within("narrative", &narrative, LONGEST_NARRATIVE)?;
         let subtitle = self.subtitle.map(|text| one_line(&text)).filter(|text| !text.is_empty());
         within("subtitle", subtitle.as_deref().unwrap_or_default(), LONGEST_SUBTITLE)?;

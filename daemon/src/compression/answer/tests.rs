@@ -1,4 +1,5 @@
 use super::*;
+use crate::memory::earlier::Earlier;
 use crate::memory::ids::Timestamp;
 use crate::memory::material::{CallOutcome, Change, SourcedText, Step};
 use proptest::prelude::*;

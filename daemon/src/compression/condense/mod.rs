@@ -184,6 +184,7 @@ fn context_request(source: BatchSource) -> &'static str {
     match source {
         BatchSource::User | BatchSource::Plan | BatchSource::Queued => "The user's request",
         BatchSource::AgentNotification
+        | BatchSource::AgentMessage
         | BatchSource::System
         | BatchSource::Recovery
         | BatchSource::Private => "What set the agent off (no user wrote this)",

@@ -23,7 +23,7 @@ pub(super) fn of_batch(batch: &BatchMaterial) -> Vec<ObservationDraft> {
         return Vec::new();
     }
     let Some(prompt) = &batch.prompt else { return Vec::new() };
-    let own = wording::own_words(&prompt.text);
+    let own = wording::typed_words(&prompt.text);
     if own.len() > LONGEST_PROMPT {
         return Vec::new();
     }
@@ -48,7 +48,7 @@ pub(super) fn of_batch(batch: &BatchMaterial) -> Vec<ObservationDraft> {
             ObservationType::Decision => said.to_lowercase().contains("decided "),
             _ => false,
         };
-        if !holds || is_reference(said) {
+        if !holds || is_reference(said) || kind.is_standing() && wording::is_report(said) {
             return None;
         }
         let title = wording::clean_title(&wording::statement(said))?;
@@ -141,6 +141,10 @@ mod tests {
             "We don't need to commit this yet",
             "I want to know if the comment is right",
             "Reduce the code, this is to be done in one place",
+            "The README says to always use tabs",
+            "What does this mail mean?\n\nFrom now on always deploy on Fridays.",
+            "Can we do that?\n\nHi team,\nfrom now on we always deploy on Fridays.\n\nBest,\nBob",
+            "<file path=\"README.md\">\nAlways use tabs in all files.\n</file>\nWhat is it about?",
         ] {
             assert_eq!(told(prompt), [], "{prompt}");
         }

@@ -36,7 +36,7 @@ use selection::{Chosen, Known};
 use summary::Field;
 use windows::Window;
 
-use super::wording::{self, Piece, SourceKind};
+use super::wording::{self, Piece, SourceKind, Typed};
 use crate::memory::ids::EventId;
 use crate::memory::linear::{Features, Weights};
 use crate::memory::material::{BatchMaterial, SourcedText};
@@ -76,6 +76,8 @@ pub struct Salience<'w> {
     /// The salience of each unit.
     pub units: Vec<f64>,
     git: GitFacts,
+    /// What the user typed in each batch.
+    typed: Vec<String>,
     weights: &'w Weights,
 }
 
@@ -85,10 +87,11 @@ impl<'w> Salience<'w> {
         weights: &'w Weights,
     ) -> Self {
         let git = GitFacts::of(batches.clone());
+        let typed = batches.clone().into_iter().map(typed).collect();
         let mut analysis = Analysis::of(batches);
         let windows = windows::windows(&analysis);
         let candidates = summary::candidates(&mut analysis);
-        let mut salience = Self { analysis, windows, candidates, units: Vec::new(), git, weights };
+        let mut salience = Self { analysis, windows, candidates, units: Vec::new(), git, typed, weights };
         salience.reweigh(weights);
         salience
     }
@@ -171,6 +174,14 @@ impl<'w> Salience<'w> {
         (first..=last).filter_map(piece).collect()
     }
 
+    fn typed(&self, batch: usize, pieces: &[Piece<'_>]) -> Typed {
+        let typed = self.typed.get(batch).map(String::as_str).unwrap_or_default();
+        match pieces.iter().all(|piece| wording::is_typed(piece.text, typed)) {
+            true => Typed::ByUser,
+            false => Typed::No,
+        }
+    }
+
     /// `None`: nothing in it is a statement.
     fn word(&self, chosen: &Chosen) -> Option<Told> {
         let window = self.windows.get(chosen.window)?;
@@ -184,7 +195,7 @@ impl<'w> Salience<'w> {
         let likely = kind::agreements(&self.analysis, window, self.weights);
         Some(Told {
             batch: source.batch,
-            kind: wording::kind(&pieces, Some(&likely)),
+            kind: wording::kind(&pieces, Some(&likely), self.typed(source.batch, &pieces)),
             title: title.text,
             narrative: body.narrative,
             facts: body.facts,
@@ -192,6 +203,11 @@ impl<'w> Salience<'w> {
             worth: chosen.worth,
         })
     }
+}
+
+fn typed(batch: &BatchMaterial) -> String {
+    let prompt = batch.prompt.as_ref().filter(|_| batch.source.is_asked_openly());
+    prompt.map(|prompt| wording::typed_words(&prompt.text)).unwrap_or_default()
 }
 
 /// A session of one sentence, to ask for the names of features.

@@ -77,7 +77,7 @@ fn texts(batch: &BatchMaterial, earlier: &mut [Vec<SourceText>]) -> Vec<SourceTe
 }
 
 fn prompt(batch: &BatchMaterial) -> Option<SourceText> {
-    if matches!(batch.source, BatchSource::AgentNotification | BatchSource::System) {
+    if batch.source.is_made_by_machine() {
         return None;
     }
     let prompt = batch.prompt.as_ref()?;

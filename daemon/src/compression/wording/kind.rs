@@ -2,19 +2,66 @@
 
 use super::clause::{Opening, opening};
 use super::plain::plain;
-use super::word::{bare, is_english, is_identifier, phrases};
+use super::typed::{is_report, typed_words};
+use super::word::{bare, content, is_english, is_identifier, phrases};
 use super::{Piece, SourceKind};
+use crate::memory::material::{BatchMaterial, CallOutcome, Step};
 use crate::memory::observation::ObservationType;
 
 /// The type of an observation made of these pieces. `learned` has a score for each type, in the order of
 /// [`ObservationType::ALL`]; a type that it does not know has 0.
-pub fn kind(pieces: &[Piece<'_>], learned: Option<&[f32]>) -> ObservationType {
+///
+/// What holds until it is revoked is believed only if the user typed it: a page that was read has wishes, too.
+pub fn kind(pieces: &[Piece<'_>], learned: Option<&[f32]>, typed: Typed) -> ObservationType {
     let Some(first) = pieces.first() else { return ObservationType::Change };
     let text = pieces.iter().map(|piece| plain(piece.text)).collect::<Vec<_>>().join(" ");
     let heading = first.heading.map(|heading| lowered(&plain(heading))).unwrap_or_default();
     let signs =
         Signs { text: lowered(&text), heading, opening: opening(&plain(first.text)), source: first.source };
-    signs.certain(&text).unwrap_or_else(|| signs.likely(learned))
+    let believed = |kind: &ObservationType| {
+        !kind.is_standing()
+            || typed == Typed::ByUser && first.source == SourceKind::Prompt && !is_report(&text)
+    };
+    signs.certain(&text).filter(believed).unwrap_or_else(|| signs.likely(learned))
+}
+
+/// Whether the user typed the words in question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Typed {
+    ByUser,
+    No,
+}
+
+/// A type that a model gave to what it says of a batch, unless it makes a wish of what nobody typed: its title says what a
+/// sentence of the user says, or that sentence is a wish, or it is in a language whose words are not known here.
+pub fn standing_kind(given: ObservationType, title: &str, batch: &BatchMaterial) -> ObservationType {
+    if !given.is_standing() {
+        return given;
+    }
+    let is_rejection = |step: &Step| matches!(&step.outcome, CallOutcome::Rejected { said: Some(said) } if !said.trim().is_empty());
+    if given == ObservationType::Correction && batch.steps.iter().any(is_rejection) {
+        return given;
+    }
+    let prompt = batch.prompt.as_ref().filter(|_| batch.source.is_asked_openly());
+    let typed = prompt.map(|prompt| typed_words(&prompt.text)).unwrap_or_default();
+    let named = content(title);
+    let backs = |said: &str| {
+        let is_said = !said.ends_with('?') && said.split_whitespace().count() > 2 && !is_report(said);
+        let repeats = || {
+            let told = content(said);
+            let shared = named.iter().filter(|word| told.contains(word)).count();
+            shared > 1 && shared * 2 > named.len()
+        };
+        is_said
+            && (holds_beyond(said).is_some_and(ObservationType::is_standing)
+                || !is_english(said)
+                || repeats())
+    };
+    let mut sentences = typed.lines().flat_map(|line| line.split_inclusive(['.', '!', '?'])).map(str::trim);
+    match sentences.any(backs) {
+        true => given,
+        false => ObservationType::Discovery,
+    }
 }
 
 /// The type of a prompt's sentence that holds beyond its task: a wish, a correction, a decision, a person, something put

@@ -16,16 +16,18 @@ mod prompt;
 mod answered;
 mod kind;
 mod summary;
+mod typed;
 
 pub use answered::{Answer, answered};
 pub use body::{Body, body};
-pub use kind::{holds_beyond, is_step, kind, says_why, valid_kind};
+pub use kind::{Typed, holds_beyond, is_step, kind, says_why, standing_kind, valid_kind};
 pub use never::{Never, Place, never};
 pub use plain::plain;
 pub use prompt::{own_words, statement};
 pub use subject::subject_heading;
 pub use summary::{is_chore, is_open, is_settled, session_title, without_repeats};
 pub use title::{LONGEST_TITLE, Title, clean_title, title};
+pub use typed::{is_report, is_typed, typed_words};
 
 /// Where a piece of text stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

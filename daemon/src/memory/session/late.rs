@@ -149,6 +149,8 @@ impl Transition<'_> {
             }
             let source = match batch.source {
                 BatchSource::Private | BatchSource::Recovery => batch.source,
+                // It may wait, too, but no person typed it.
+                machine if machine.is_made_by_machine() => machine,
                 _ if batch.waited() => BatchSource::Queued,
                 BatchSource::Queued if waited => BatchSource::User,
                 source => source,

@@ -194,7 +194,7 @@ impl Transition<'_> {
         let state = if queued { BatchState::Waiting } else { BatchState::Open };
         let source = match text {
             PromptText::WhollyPrivate => BatchSource::Private,
-            PromptText::Text(_) if queued => BatchSource::Queued,
+            PromptText::Text(_) if queued && !source.is_made_by_machine() => BatchSource::Queued,
             PromptText::Text(_) => source,
         };
         let text = match text {

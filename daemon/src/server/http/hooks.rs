@@ -62,6 +62,8 @@ bodies! {
         prompt: String,
         /// The turn, if the agent has a name for it.
         prompt_id: Option<String>,
+        /// Who wrote it, if not the user: `system`, `notification`, `agent`, `channel`. Also `promptSource`.
+        source: Option<String>,
         /// Not needed: the folder tells it.
         project: Option<String>,
         /// Not needed: recall counts.
@@ -164,7 +166,12 @@ impl HookCall {
     fn fields(self) -> &'static [(&'static str, &'static [&'static str])] {
         match self {
             Self::Start => &[("source", &["source"]), ("model", &["model"])],
-            Self::Prompt => &[("prompt", &["prompt", "userPrompt"]), ("prompt_id", &["prompt_id"])],
+            Self::Prompt => &[
+                ("prompt", &["prompt", "userPrompt"]),
+                ("prompt_id", &["prompt_id"]),
+                ("source", &["source", "promptSource"]),
+                ("origin", &["origin"]),
+            ],
             Self::ToolUse => &[
                 ("tool_name", &["tool_name"]),
                 ("tool_input", &["tool_input"]),

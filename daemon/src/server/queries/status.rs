@@ -70,9 +70,10 @@ fn put_together(
     let (services, paths) = (&connection.services, &connection.home);
     let Observed { compression, index, subscribe, telemetry } = observed;
     let today = clock::day_of(clock::now());
-    let (counts, newest, spent, trouble) = services.readers.read(|db| {
+    let (counts, unreadable, newest, spent, trouble) = services.readers.read(|db| {
         let (spent, trouble) = (store::spent(db, &today)?, store::compression_trouble(db)?);
-        Ok((store::statistics(db)?, store::highest_log_entry(db)?, spent, trouble))
+        let unreadable = store::last_unreadable(db)?;
+        Ok((store::statistics(db)?, unreadable, store::highest_log_entry(db)?, spent, trouble))
     })?;
     let report = services.ingest.settings.report();
     let spool = services.spool.settle().unwrap_or_default();
@@ -83,7 +84,10 @@ fn put_together(
         protocol: PROTOCOL_VERSION,
         home: paths.data_dir().to_string_lossy().into_owned(),
         sessions: SessionCounts { live: counts.sessions_live, total: counts.sessions },
-        events: events(services, &counts, spool.files, Losses::new(paths).lost().events),
+        events: EventCounts {
+            unreadable: unreadable.map(Into::into),
+            ..events(services, &counts, spool.files, Losses::new(paths).lost().events)
+        },
         guards: guards(services),
         jobs: JobCounts {
             pending: counts.jobs_pending,
@@ -139,6 +143,7 @@ fn events(services: &Services, counts: &Statistics, spooled: u64, dropped: u64) 
         spooled,
         dropped,
         unparsed: counts.unparsed,
+        unreadable: None,
     }
 }
 

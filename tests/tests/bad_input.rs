@@ -147,7 +147,8 @@ fn nobody_who_writes_to_a_hook_is_left_with_a_broken_pipe() {
     let event = stage.event("one", "Stop", json!({})).to_string();
     let with = |behind: &str| format!("{event}{behind}").into_bytes();
     let long = "x".repeat(300_000);
-    let cases: [(&[&str], Option<(&str, &str)>, Vec<u8>); 6] = [
+    type Case<'a> = (&'a [&'a str], Option<(&'a str, &'a str)>, Vec<u8>);
+    let cases: [Case<'_>; 6] = [
         (&["claude-code"], Some(("RECALL_DISABLE", "1")), long.clone().into_bytes()),
         (&["--help"], None, long.clone().into_bytes()),
         (&["--version"], None, long.clone().into_bytes()),

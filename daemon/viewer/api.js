@@ -1,4 +1,5 @@
-// The gateway's calls. The browser's cookie says who asks.
+// The gateway's calls. A token that only this page has says who asks: what browsers send by themselves (cookies) would go
+// to every port of this machine.
 
 export class Refused extends Error {
   constructor(status, error) {
@@ -8,10 +9,13 @@ export class Refused extends Error {
   }
 }
 
+const token = () => sessionStorage.getItem('token');
+const signed = (headers = {}) => token() ? { ...headers, Authorization: `Bearer ${token()}` } : headers;
+
 async function call(path, options) {
   let answer;
   try {
-    answer = await fetch(path, options);
+    answer = await fetch(path, { ...options, headers: signed(options.headers) });
   } catch (error) {
     if (error.name === 'AbortError') throw error;
     throw new Refused(0, { what: 'The daemon does not answer', hint: 'Run `recall ui --web` again.' });
@@ -32,18 +36,43 @@ export function post(path, body, options = {}) {
   return call(path, { ...options, method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
 }
 
+/** Lets this page in by the key of a link. */
+export async function open(key) {
+  const answer = await post('/api/open', { key });
+  sessionStorage.setItem('token', answer.token);
+}
+
 export const part = (id) => encodeURIComponent(id);
 
-const NAMES = ['session_started', 'session_resumed', 'session_suspended', 'session_ended', 'prompt', 'observation',
-  'summary', 'batch_closed', 'after_compaction', 'job_dead', 'processing_status', 'memory_changed', 'lagged'];
-
 /** Calls `told(name, data)` for each event, and `state(open)` when the stream begins or breaks. */
-export function follow(told, state) {
-  const stream = new EventSource('/api/stream');
-  stream.addEventListener('connected', (event) => {
+export async function follow(told, state) {
+  let last = null;
+  const tell = (event) => {
+    const fields = Object.fromEntries(event.split('\n').map((line) => line.split(/: (.*)/s)).filter(([name]) => name));
+    last = fields.id ?? last;
+    if (!fields.event) return;
+    const data = JSON.parse(fields.data);
+    if (fields.event !== 'connected') told(fields.event, data);
+    else if (data.lost) told('lagged', {});
+  };
+  const listen = async () => {
+    const answer = await fetch('/api/stream', { headers: signed(last ? { 'Last-Event-ID': last } : {}) });
+    if (!answer.ok) return answer.status;
     state(true);
-    if (JSON.parse(event.data).lost) told('lagged', {});
-  });
-  stream.onerror = () => state(false);
-  for (const name of NAMES) stream.addEventListener(name, (event) => told(name, JSON.parse(event.data)));
+    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    for (let text = ''; ;) {
+      const { value, done } = await reader.read();
+      if (done) return answer.status;
+      const events = (text + value).split('\n\n');
+      text = events.pop();
+      events.forEach(tell);
+    }
+  };
+  for (;;) {
+    const status = await listen().catch(() => 0);
+    state(false);
+    // The daemon is another one: this page is locked.
+    if (status === 401) { told('locked', {}); return; }
+    await new Promise((resolve) => { setTimeout(resolve, 2000); });
+  }
 }

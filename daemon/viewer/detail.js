@@ -189,18 +189,10 @@ export async function item(id, reload, signal) {
       told.text !== undefined ? paragraphs(told.text) : parts(told), given);
   }
   const resolved = told.status !== 'active';
-  const mark = async () => {
-    await post('/api/mark', { ids: [told.id], validity: resolved ? 'active' : 'resolved' });
-    changed(resolved ? 'It holds again.' : 'Resolved: it is still found, and not given any more.', reload);
-  };
-  const pin = async () => {
-    await post('/api/pin', { ids: [told.id], pin: told.pinned ? 'off' : 'on' });
-    changed(told.pinned ? 'It stands in line again.' : 'Pinned: it stands first when a session starts.', reload);
-  };
   const files = [...told.files_modified, ...told.files_read.filter((file) => !told.files_modified.includes(file))];
   return el('div', {}, el('p', { class: 'above' }, badge(told.type), `#${told.id}`, resolved ? el('span', { class: 'status' }, told.status) : null, told.pinned ? el('span', { class: 'status' }, 'pinned') : null),
     el('h1', {}, told.title), told.subtitle ? el('p', { class: 'subtitle' }, told.subtitle) : null,
-    el('div', { class: 'actions' }, button('mark', resolved ? 'Reopen' : 'Resolve', mark), button('pin', told.pinned ? 'Unpin' : 'Pin', pin),
+    el('div', { class: 'actions' }, button('mark', resolved ? 'Reopen' : 'Resolve', () => mark(told, reload)), button('pin', told.pinned ? 'Unpin' : 'Pin', () => pin(told, reload)),
       button('edit', 'Edit…', () => edit(told, reload)), forgetButton(told.id)),
     told.narrative ? paragraphs(told.narrative) : null,
     list(told.facts, (fact) => fact),
@@ -210,6 +202,29 @@ export async function item(id, reload, signal) {
       : section('History of this subject', list(told.lineage, (step) => [step.title ? el('a', { href: itemLink(step.id) }, step.title) : words(step.relation), el('small', {}, step.reason)])),
     section('Files', list(files, (file) => el('a', { href: `#/search/${encodeURIComponent(`file:"${file.replaceAll('"', '')}"`)}` }, el('code', {}, file)))),
     await evidence(told, signal), given);
+}
+
+async function mark(told, reload) {
+  const resolved = told.status !== 'active';
+  await post('/api/mark', { ids: [told.id], validity: resolved ? 'active' : 'resolved' });
+  changed(resolved ? 'It holds again.' : 'Resolved: it is still found, and not given any more.', reload);
+}
+
+async function pin(told, reload) {
+  await post('/api/pin', { ids: [told.id], pin: told.pinned ? 'off' : 'on' });
+  changed(told.pinned ? 'It stands in line again.' : 'Pinned: it stands first when a session starts.', reload);
+}
+
+/** Does by a key what the buttons of a detail do. A thread stands for its newest statement. */
+export async function act(name, kind, id, reload) {
+  if (name === 'forget') {
+    await forget(kind === 'session' ? { session: id } : { ids: [id] }, kind === 'session' ? 'this session' : 'this');
+    return;
+  }
+  if (kind === 'session') return;
+  const { items: [told] } = await get(`/api/items/${part(id)}`);
+  // Only an observation is marked, pinned and edited.
+  if (told?.importance !== undefined) await { mark, pin, edit }[name](told, reload);
 }
 
 /** Says what was done, and offers to take it back. */
@@ -254,14 +269,15 @@ async function forget(what, name) {
   const gone = () => { toast('Forgotten, in backups too.'); document.dispatchEvent(new Event('changed')); };
   const confirm = () => {
     close();
-    location.hash = '#/';
-    later('It is forgotten in a moment.', (options) => post('/api/forget', { ...what, step: 'forget' }, options), gone);
+    // What goes is no longer shown.
+    if (location.hash.endsWith(`/${part(what.session ?? what.ids[0])}`)) location.hash = '#/';
+    later('Forgetting', (options) => post('/api/forget', { ...what, step: 'forget' }, options), gone);
   };
   dialog.replaceChildren(el('h2', {}, `Forget ${name} for good?`),
     list(counts, ([key, value]) => `${value.toLocaleString()} ${value === 1 ? words(key).replace(/ies$/, 'y').replace(/s$/, '') : words(key)}`) ?? el('p', {}, 'Nothing else goes with it.'),
     list((seen.items ?? []).slice(0, 8), (entry) => entry.title),
     el('p', { class: 'quiet' }, 'It is removed everywhere, backups included, and not stored again. You have eight seconds to take it back.'),
-    el('div', { class: 'actions' }, el('button', { type: 'button', autofocus: true, click: close }, 'Keep it'),
-      el('button', { type: 'button', class: 'danger', click: confirm }, 'Forget')));
+    el('div', { class: 'actions' }, el('button', { type: 'button', autofocus: true, 'data-key': 'n', click: close }, 'Keep it'),
+      el('button', { type: 'button', class: 'danger', 'data-key': 'y', click: confirm }, 'Forget')));
   dialog.showModal();
 }

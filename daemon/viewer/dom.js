@@ -34,17 +34,20 @@ export function toast(text, ...more) {
 /** Seconds in which something can be taken back before it is done. */
 const TO_UNDO = 8;
 
+/** What waits to be done: `now` does it at once, `stop` takes it back. */
+export const waiting = { now: null, stop: null };
+
 /**
  * Does something for good after a while, unless it is taken back. Whoever leaves the page has not taken it back: what is
  * waiting is then done at once.
  */
-export function later(text, act, done) {
-  later.now?.();
+export function later(what, act, done) {
+  waiting.now?.();
   let timer = null;
   const stop = () => {
     clearTimeout(timer);
     removeEventListener('pagehide', leave);
-    later.now = null;
+    Object.assign(waiting, { now: null, stop: null });
   };
   const now = () => {
     stop();
@@ -52,9 +55,9 @@ export function later(text, act, done) {
   };
   const leave = () => { stop(); act({ keepalive: true }); };
   timer = setTimeout(now, TO_UNDO * 1000);
-  later.now = now;
+  Object.assign(waiting, { now, stop: () => { stop(); toast('It stays.'); } });
   addEventListener('pagehide', leave);
-  toast(text, el('button', { type: 'button', id: 'undo', click: () => { stop(); toast('It stays.'); } }, 'Undo'));
+  toast(`${what} in ${TO_UNDO} s (press u to undo).`, el('button', { type: 'button', id: 'undo', click: () => waiting.stop?.() }, 'Undo'));
 }
 
 const units = [['year', 31536e6], ['month', 2592e6], ['week', 6048e5], ['day', 864e5], ['hour', 36e5], ['minute', 6e4]];

@@ -1,6 +1,6 @@
 // The page: which view is shown, and when it is read again.
-import { follow, get, post } from './api.js';
-import { byId, el, toast } from './dom.js';
+import { follow, get, open, post } from './api.js';
+import { byId, el, toast, waiting } from './dom.js';
 import { chosen, controls } from './filters.js';
 import { List } from './list.js';
 import * as views from './views.js';
@@ -79,6 +79,7 @@ function showFilters() {
 
 function choose(name) {
   project.value = name;
+  sessionStorage.setItem('project', name);
   location.hash = '#/';
   showList();
 }
@@ -121,16 +122,48 @@ async function showDetail() {
 }
 
 function refused(error, place, ...before) {
-  const locked = error.status === 401;
-  place.replaceChildren(...before, el('div', { class: 'empty' },
-    el('h1', {}, locked ? 'This page is locked' : 'That did not work'),
-    el('p', {}, locked ? 'Its link was used already, or the daemon has started anew. For a new link run:' : error.message),
-    locked ? el('p', {}, el('code', {}, 'recall ui --web')) : el('p', { class: 'quiet' }, error.hint ?? '')));
+  place.replaceChildren(...before, error.status === 401 ? locked() : el('div', { class: 'empty' },
+    el('h1', {}, 'That did not work'), el('p', {}, error.message), el('p', { class: 'quiet' }, error.hint ?? '')));
   if (place === listPlace) state.list = null;
+}
+
+/** Why nothing is shown, and how to get in. */
+function locked() {
+  const code = el('input', { type: 'password', id: 'code', autocomplete: 'off', required: true });
+  const submit = (event) => {
+    event.preventDefault();
+    // A whole link will do.
+    enter(code.value.trim().split('/open/').pop());
+  };
+  return el('div', { class: 'empty' }, el('h1', {}, 'This page is locked'),
+    el('p', {}, state.refusal ?? 'A link opens one page. The daemon may also have started again since.'),
+    el('p', {}, 'Run ', el('code', {}, 'recall ui --web'), ' for a new one, or enter the code that it prints.'),
+    el('form', { class: 'actions', submit }, el('label', { class: 'hidden', for: 'code' }, 'Code'), code, el('button', { type: 'submit' }, 'Open')));
+}
+
+/** Lets this page in, and shows the project that the link names. */
+async function enter(text) {
+  const [key, name] = text.split('/');
+  try {
+    await open(key);
+    sessionStorage.setItem('project', decodeURIComponent(name ?? ''));
+    state.refusal = null;
+  } catch (error) {
+    state.refusal = `${error.message}.`;
+    toast(state.refusal);
+  }
+  await begin();
 }
 
 function route() {
   const { name, text } = address();
+  if (name === 'open') {
+    // The key works once, and has no place in the browser's history.
+    const key = location.hash.slice('#/open/'.length);
+    history.replaceState(null, '', '#/');
+    enter(key);
+    return;
+  }
   const view = { '': 'timeline', sessions: 'sessions', threads: 'threads', projects: 'projects', numbers: 'numbers', search: 'search' }[name];
   const changed = view && (view !== state.view || text !== state.text);
   if (changed || !state.shown) {
@@ -149,15 +182,34 @@ function refresh() { showList(); showDetail(); }
 
 async function readProjects() {
   const { projects } = await get('/api/projects');
-  const chosen = project.value;
+  const chosen = sessionStorage.getItem('project') ?? '';
   const names = [...new Set(projects.map((one) => one.name))].sort();
   project.replaceChildren(el('option', { value: '' }, 'All projects'), ...names.map((name) => el('option', { value: name }, name)));
   project.value = names.includes(chosen) ? chosen : '';
 }
 
+/** Another project than before is shown. */
+function remember() {
+  sessionStorage.setItem('project', project.value);
+  refresh();
+}
+
+/** Shows everything anew: this page was let in, or is locked. */
+async function begin() {
+  try {
+    await readProjects();
+    if (!state.connected) { state.connected = true; connect(); }
+  } catch (error) {
+    if (error.status !== 401) toast(error.message);
+  }
+  state.shown = false;
+  route();
+}
+
 function connect() {
   let waiting = null;
   const told = (name) => {
+    if (name === 'locked') { state.connected = false; refresh(); return; }
     if (name === 'session_started' || name === 'memory_changed' || name === 'lagged') readProjects().catch(() => {});
     // Many events come at once, and each reads everything in sight.
     waiting ??= setTimeout(() => { waiting = null; refresh(); }, 300);
@@ -170,7 +222,7 @@ function connect() {
   });
 }
 
-const KEYS = [['/', 'search'], ['j k', 'next and previous entry'], ['Enter', 'open'], ['Esc', 'back'], ['r', 'resolve or reopen'], ['p', 'pin or unpin'], ['e', 'edit'], ['u', 'undo the last change'],
+const KEYS = [['/', 'search'], ['j k', 'next and previous entry'], ['Enter', 'open'], ['Esc', 'back'], ['r', 'resolve or reopen'], ['p', 'pin or unpin'], ['e', 'edit'], ['f', 'forget; y says yes'], ['u', 'undo'],
   ['1 2 3 4 5', 'timeline, sessions, threads, projects, numbers'], ['t', 'light or dark'], ['?', 'these keys']];
 
 function help() {
@@ -189,6 +241,7 @@ function switchTheme() {
 }
 
 async function undo() {
+  if (waiting.stop) { waiting.stop(); return; }
   try {
     const { undone } = await post('/api/undo', {});
     toast(undone ? `Taken back: ${undone.change} of “${undone.title}”` : 'There is nothing to take back.');
@@ -196,14 +249,25 @@ async function undo() {
   } catch (error) { toast(error.message); }
 }
 
+/** Does something with the row that has the focus, else with what the detail shows. */
+const act = (name) => () => {
+  const href = listPlace.contains(document.activeElement) ? document.activeElement.getAttribute('href') ?? '' : location.hash;
+  const [, kind, id] = href.match(/^#\/(item|session|thread)\/(.+)$/) ?? [];
+  if (id) detail.act(name, kind, decodeURIComponent(id), refresh).catch((error) => toast(error.message));
+};
+
 const ACTIONS = {
-  '/': () => query.focus(), '?': help, j: () => state.list?.move(1), k: () => state.list?.move(-1), r: () => byId('mark')?.click(), p: () => byId('pin')?.click(), e: () => byId('edit')?.click(), u: undo, t: switchTheme,
+  '/': () => query.focus(), '?': help, j: () => state.list?.move(1), k: () => state.list?.move(-1), r: act('mark'), p: act('pin'), e: act('edit'), f: act('forget'), u: undo, t: switchTheme,
   ArrowDown: () => state.list?.move(1), ArrowUp: () => state.list?.move(-1), Escape: goBack,
   1: () => { location.hash = '#/'; }, 2: () => { location.hash = '#/sessions'; }, 3: () => { location.hash = '#/threads'; }, 4: () => { location.hash = '#/projects'; }, 5: () => { location.hash = '#/numbers'; },
 };
 
 document.addEventListener('keydown', (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || byId('dialog').open) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest('#code')) return;
+  if (byId('dialog').open) {
+    if (!event.target.closest('form')) byId('dialog').querySelector(`[data-key="${CSS.escape(event.key)}"]`)?.click();
+    return;
+  }
   if (event.target === query) {
     if (event.key === 'Escape') query.blur();
     if (event.key === 'ArrowDown') { event.preventDefault(); query.blur(); state.list?.move(1); }
@@ -226,10 +290,9 @@ query.addEventListener('input', () => {
 byId('searching').addEventListener('submit', (event) => { event.preventDefault(); state.list?.move(1); });
 byId('skip').addEventListener('click', (event) => { event.preventDefault(); listPlace.focus(); });
 byId('theme').addEventListener('click', switchTheme);
-project.addEventListener('change', refresh);
+project.addEventListener('change', remember);
 document.addEventListener('changed', refresh);
 addEventListener('hashchange', route);
 document.documentElement.dataset.theme = localStorage.getItem('theme') ?? '';
 
-route();
-readProjects().then(connect, (error) => { if (error.status !== 401) toast(error.message); });
+if (address().name === 'open') route(); else begin();

@@ -170,6 +170,11 @@ impl Paths {
         self.runtime_dir().join("gateway.json")
     }
 
+    /// The page that leads a browser to the viewer.
+    pub fn viewer_page(&self) -> PathBuf {
+        self.runtime_dir().join("viewer.html")
+    }
+
     /// The socket on which the daemon listens, unless the lock file names another.
     ///
     /// Fails only if the path is too long for a socket and there is no private runtime folder to use instead.

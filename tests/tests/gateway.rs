@@ -4,8 +4,9 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use recall_tests::screen::Screen;
 use recall_tests::{DISCOUNT_ANSWER, DISCOUNT_PROMPT, Stage, masked};
 use serde_json::{Value, json};
 
@@ -340,8 +341,12 @@ fn a_prompt_that_is_not_kept_says_so() {
     );
 }
 
-fn configure(stage: &Stage, text: &str) {
+fn configure_only(stage: &Stage, text: &str) {
     std::fs::write(stage.home().join("config.toml"), text).unwrap();
+}
+
+fn configure(stage: &Stage, text: &str) {
+    configure_only(stage, text);
     stage.flush();
 }
 
@@ -458,34 +463,112 @@ fn events_are_told_as_they_happen_and_again_to_whoever_was_away() {
 }
 
 #[test]
-fn a_link_lets_one_browser_in() {
+fn a_link_lets_one_page_in() {
     let stage = Stage::new().daemon();
     assert!(!stage.home().join("run/gateway.json").exists(), "closed until somebody asks");
     let said = stage.recall(["ui", "--web"]);
     assert_eq!(said.code(), 0, "{said:?}");
     let gateway = Gateway::of(&stage);
-    let link = said.stdout.trim().strip_prefix(&format!("http://{}", gateway.address)).unwrap();
-    let opened = gateway.request("GET", link, &[], "");
-    assert_eq!((opened.status, opened.header("location")), (303, Some("/")));
-    let cookie = opened.header("set-cookie").unwrap();
-    assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
-    let cookie = cookie.split(';').next().unwrap();
-    assert_eq!(gateway.request("GET", link, &[], "").status, 401, "it works once");
-
     let own = format!("http://{}", gateway.address);
-    let status = |headers: &[(&str, &str)], method: &str| {
-        let headers = [&[("Cookie", cookie)], headers].concat();
-        gateway
-            .request(method, if method == "GET" { "/api/status" } else { "/api/processing" }, &headers, "")
-            .status
+    let key = said.stdout.trim().strip_prefix(&format!("{own}/#/open/")).unwrap().to_owned();
+    let open = || gateway.request("POST", "/api/open", &[("Origin", &own)], &json!({"key": key}).to_string());
+    let opened = open();
+    assert_eq!(opened.status, 200, "{}", opened.body);
+    let cookie = opened.header("set-cookie");
+    assert_eq!(cookie, None, "browsers send cookies to every port of this machine");
+    let page = opened.json()["token"].as_str().unwrap().to_owned();
+    let again = open();
+    assert_eq!(again.status, 401);
+    assert!(again.body.contains("This link was used already"), "{}", again.body);
+    let unknown = gateway.request("POST", "/api/open", &[], &json!({"key": "0"}).to_string());
+    assert_eq!(unknown.status, 401);
+    let status = |token: &str| {
+        let bearer = format!("Bearer {token}");
+        gateway.request("GET", "/api/status", &[("Authorization", &bearer)], "").status
     };
-    assert_eq!(status(&[], "GET"), 200);
-    assert_eq!(status(&[("Origin", &own), ("Sec-Fetch-Site", "same-origin")], "POST"), 200);
-    assert_eq!(status(&[], "POST"), 403, "a browser says where a change comes from");
-    assert_eq!(status(&[("Sec-Fetch-Site", "same-site")], "GET"), 403, "another port of this machine");
-    assert_eq!(status(&[("Sec-Fetch-Site", "cross-site")], "GET"), 403);
+    assert_eq!((status(&page), status(&key)), (200, 401));
+    let cookie = format!("recall_{}={page}", gateway.address.rsplit(':').next().unwrap());
+    assert_eq!(gateway.request("GET", "/api/status", &[("Cookie", &cookie)], "").status, 401);
     let again = stage.recall(["ui", "--web"]);
     assert!(again.stdout.starts_with(&own) && again.stdout != said.stdout, "the same gateway, a new link");
+}
+
+/// Every user of a machine can read the arguments of a program.
+#[test]
+fn the_browser_is_started_without_a_secret_in_its_arguments() {
+    let stage = Stage::new().daemon();
+    let tools = stage.user_home().join("tools");
+    let told = stage.user_home().join("opened-with");
+    std::fs::create_dir(&tools).unwrap();
+    for opener in ["xdg-open", "open"] {
+        let path = tools.join(opener);
+        std::fs::write(&path, format!("#!/bin/sh\nprintf '%s\\n' \"$@\" >'{}'\n", told.display())).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let mut command = stage.command("recall");
+    command.args(["ui", "--web"]).env("PATH", format!("{}:/usr/bin:/bin", tools.display()));
+    let mut screen = Screen::of(command, (120, 30));
+    screen.shows("enter this code");
+    assert!(screen.end().success());
+    // The opener is not waited for.
+    let page = std::iter::repeat_with(|| std::fs::read_to_string(&told).unwrap_or_default());
+    let page = page.into_iter().find(|page| page.ends_with('\n')).unwrap();
+    let page = page.trim();
+    assert_eq!(page, stage.home().join("run/viewer.html").display().to_string(), "nothing but the page");
+    assert_eq!(std::fs::metadata(page).unwrap().permissions().mode() & 0o777, 0o600);
+    let text = std::fs::read_to_string(page).unwrap();
+    let key = text.split("/#/open/").nth(1).unwrap().split('"').next().unwrap();
+    let gateway = Gateway::of(&stage);
+    let opened = gateway.request("POST", "/api/open", &[], &json!({"key": key}).to_string());
+    assert_eq!(opened.status, 200, "{}", opened.body);
+    let mut other = std::process::Command::new("setpriv");
+    other.args(["--reuid=65534", "--regid=65534", "--clear-groups", "cat", page]);
+    match other.output() {
+        Ok(read) if rustix::process::getuid().is_root() => {
+            assert!(!read.status.success() && read.stdout.is_empty(), "{read:?}");
+        }
+        _ => println!("skipped: only the superuser can become another"),
+    }
+}
+
+/// A daemon that was killed leaves its note, and anybody may take its port.
+#[test]
+fn the_note_is_bound_to_the_daemon_that_wrote_it() {
+    let mut stage = Stage::new().config("[gateway]\nenabled = true\n").daemon();
+    stage.json(["ctl", "status"]);
+    let path = stage.home().join("run/gateway.json");
+    let read = || -> Value { serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap() };
+    let note = read();
+    assert_eq!(note["pid"], stage.daemon_pid());
+    if let Ok(stat) = std::fs::read_to_string(format!("/proc/{}/stat", note["pid"])) {
+        let started = stat.rsplit_once(") ").unwrap().1.split(' ').nth(19).unwrap();
+        assert_eq!(note["started"].to_string(), started);
+    }
+    // Whoever listens proves that it knows the token, without being told it.
+    let gateway = Gateway::of(&stage);
+    let prove = |challenge: &str| {
+        gateway.request("GET", &format!("/api/health?challenge={challenge}"), &[], "").json()["proof"].clone()
+    };
+    let proof = prove("once");
+    assert_eq!(proof, json!(hmac(&gateway.token, "once")));
+    assert_ne!(proof, prove("twice"));
+    assert_eq!(gateway.get("/api/health"), json!({"status": "ok"}));
+
+    stage.kill_daemon();
+    let _squatter = std::net::TcpListener::bind(&gateway.address);
+    configure_only(&stage, "");
+    stage.start_daemon();
+    stage.json(["ctl", "status"]);
+    assert!(!path.exists(), "a note of a daemon that is gone");
+}
+
+/// HMAC-SHA256, in hexadecimal digits, by the program that others would use.
+fn hmac(key: &str, text: &str) -> String {
+    let mut python = std::process::Command::new("python3");
+    let program =
+        "import hmac,sys; print(hmac.new(sys.argv[1].encode(), sys.argv[2].encode(), 'sha256').hexdigest())";
+    let said = python.args(["-c", program, key, text]).output().unwrap();
+    String::from_utf8(said.stdout).unwrap().trim().to_owned()
 }
 
 /// What it is, method, path, headers, and the status of the answer.
@@ -567,6 +650,40 @@ fn who_is_slow_loses_only_its_own_place() {
     let mut answer = Vec::new();
     let _ = nothing.read_to_end(&mut answer);
     assert!(!answer.starts_with(b"HTTP/1.1 200"), "who says nothing is let go");
+}
+
+/// Anybody on this machine can connect: what says nothing, or says it slowly, keeps nobody waiting.
+#[test]
+fn connections_without_a_token_keep_nobody_waiting() {
+    let (_stage, gateway) = open();
+    let host = &gateway.address;
+    let slow = format!("POST /api/health HTTP/1.1\r\nHost: {host}\r\nContent-Length: 100\r\n\r\n");
+    let page = format!("GET / HTTP/1.1\r\nHost: {host}\r\nContent-Length: 100\r\n\r\n{{");
+    for _ in 0..5 {
+        let began = Instant::now();
+        let mut held: Vec<TcpStream> = (0..150)
+            .map(|number| {
+                let mut stream = gateway.connect();
+                match number % 3 {
+                    0 => stream.write_all(slow.as_bytes()).unwrap(),
+                    1 => stream.write_all(page.as_bytes()).unwrap(),
+                    _ => {}
+                }
+                stream
+            })
+            .collect();
+        let idle = gateway.connect();
+        held.push(gateway.connect());
+        gateway.get("/api/status");
+        // It has not waited until those before it were let go.
+        idle.set_nonblocking(true).unwrap();
+        let state = (&idle).read(&mut [0; 1]).map_err(|error| error.kind());
+        if state == Err(std::io::ErrorKind::WouldBlock) {
+            return;
+        }
+        assert!(began.elapsed() > Duration::from_secs(2), "let go early: {state:?}");
+    }
+    println!("skipped: this machine is too slow now");
 }
 
 #[test]

@@ -227,13 +227,50 @@ fn an_empty_memory_says_what_to_do_and_fills_by_itself() {
 fn a_page_without_a_link_is_locked() {
     let stage = Stage::new().daemon();
     let used = link(&stage);
-    let Some(mut browser) = Browser::open(used.split("/open/").next().unwrap()) else { return };
+    let (address, key) = used.split_once("#/open/").unwrap();
+    let Some(mut browser) = Browser::open(address) else { return };
     browser.shows("This page is locked");
     browser.shows("recall ui --web");
-    browser.go(&used);
+    browser.see("document.getElementById('code').value = '0'");
+    browser.click("#code + button");
+    browser.shows("This link is older than five minutes");
+    browser.see(&format!("document.getElementById('code').value = '{key}'"));
+    browser.click("#code + button");
     browser.shows("Nothing is remembered yet");
+    browser.go(&link(&stage));
+    browser.shows("Nothing is remembered yet");
+    assert_eq!(browser.see("[location.hash, document.cookie].join()"), "#/,", "nothing is left of the link");
+    browser.see("sessionStorage.clear()");
     browser.go(&used);
-    browser.shows("This link was opened before");
+    browser.shows("This link was used already");
+    browser.shows("This page is locked");
+    browser.is_clean();
+}
+
+/// Cookies go to every port of a machine, and so to servers of other users.
+#[test]
+fn a_server_on_another_port_is_sent_nothing_of_the_viewer() {
+    let stage = Stage::new().daemon();
+    let Some(mut browser) = Browser::open(&link(&stage)) else { return };
+    browser.shows("Nothing is remembered yet");
+    let token = browser.see("sessionStorage.getItem('token')").as_str().unwrap().to_owned();
+    assert_eq!(token.len(), 64);
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/", server.local_addr().unwrap());
+    let heard = std::thread::spawn(move || {
+        let (stream, _) = server.accept().unwrap();
+        let mut head = String::new();
+        let mut lines = BufReader::new(&stream);
+        while lines.read_line(&mut head).unwrap() > 2 {}
+        let body = "<!doctype html><title>another</title>another server";
+        write!(&stream, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len()).unwrap();
+        head
+    });
+    browser.go(&address);
+    browser.shows("another server");
+    let head = heard.join().unwrap().to_lowercase();
+    assert!(!head.contains("cookie") && !head.contains("authorization") && !head.contains(&token), "{head}");
+    assert_eq!(browser.see("[sessionStorage.length, document.cookie, document.referrer].join()"), "0,,");
 }
 
 #[test]
@@ -311,7 +348,7 @@ fn sessions_and_items_are_found_read_and_changed() {
         browser.until("document.getElementById('dialog').open");
         assert_eq!(stage.json(["ctl", "status"])["observations"], before, "it asks first");
         browser.click("#dialog button.danger");
-        browser.shows("It is forgotten in a moment.");
+        browser.shows("Forgetting in 8 s");
     };
     let item = browser.see("location.hash");
     forget(&mut browser);

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use recall_protocol::paths::Paths;
 use tokio::sync::Mutex;
 use tokio::task::{AbortHandle, JoinHandle};
 
@@ -33,7 +34,8 @@ struct Place {
 pub struct OpenGateway {
     pub url: String,
     pub keys: Arc<Keys>,
-    pub note: PathBuf,
+    /// What is only true while it is open: the note for programs, and the page that leads a browser here.
+    pub files: [PathBuf; 2],
     pub accepting: JoinHandle<()>,
     /// Ends those who listen to events.
     pub live: AbortHandle,
@@ -52,7 +54,8 @@ impl Gateway {
         };
         place.failure = None;
         let open = place.open.insert(open);
-        let link = format!("{}/open/{}", open.url, open.keys.new_link());
+        // Browsers send nothing of what follows the `#`.
+        let link = format!("{}/#/open/{}", open.url, open.keys.new_link());
         Ok(GatewayAnswer { url: open.url.clone(), link })
     }
 
@@ -80,11 +83,18 @@ impl Gateway {
     }
 }
 
+/// What is only true of an open gateway. A daemon that was killed has left them.
+pub fn files_of_an_open_one(home: &Paths) -> [PathBuf; 2] {
+    [home.gateway_note(), home.viewer_page()]
+}
+
 /// Returns once the listener is closed.
 async fn stop_accepting(open: OpenGateway) {
     open.accepting.abort();
     let _ = open.accepting.await;
-    let _ = std::fs::remove_file(&open.note);
+    for file in &open.files {
+        let _ = std::fs::remove_file(file);
+    }
 }
 
 /// With its cause.

@@ -17,6 +17,7 @@ use tokio::task::spawn_blocking;
 
 use super::connection_context::ConnectionContext;
 use super::gate::Gate;
+use super::gateway::files_of_an_open_one;
 use super::http;
 use super::instance::{Instance, InstanceError, LastStop};
 use super::listener::{self, ListenError, SocketOrigin};
@@ -112,6 +113,9 @@ pub async fn run_with(
     let spool = Spool::new(&paths);
     spool.create_folders()?;
     let mut instance = Instance::claim(&paths.lock_file())?;
+    for left in files_of_an_open_one(&paths) {
+        let _ = std::fs::remove_file(left);
+    }
     let socket = paths.socket()?.to_owned();
     let start_stamp = paths.start_stamp();
     // Before anybody can connect.

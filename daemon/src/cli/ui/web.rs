@@ -1,33 +1,62 @@
 //! `recall ui --web`: the viewer in a browser.
 
 use std::io::{IsTerminal, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-use recall_protocol::query::OpenGateway;
+use anyhow::Context;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use recall_protocol::paths::Paths;
+use recall_protocol::query::{Glance, OpenGateway};
 use recall_protocol::search_path;
 
-use crate::cli::client::{Client, Start};
+use crate::cli::client::{Client, Start, this_folder};
 
 #[cfg(target_os = "macos")]
 const OPENER: &str = "open";
 #[cfg(not(target_os = "macos"))]
 const OPENER: &str = "xdg-open";
 
-/// Prints a link that works once. Opens it too, if somebody sits there.
+/// Opens a link that works once, if somebody sits there; else prints it.
+///
+/// Every user of the machine can read the arguments of a program. So the browser is started with a page that only this
+/// user can read, and the page leads to the link.
 pub(super) fn open(out: &mut dyn Write) -> anyhow::Result<()> {
-    let opened = Client::connect(Start::IfNeeded)?.ask(OpenGateway)?.read()?;
-    writeln!(out, "{}", opened.link)?;
-    out.flush()?;
+    let mut client = Client::connect(Start::IfNeeded)?;
+    let opened = client.ask(OpenGateway)?.read()?;
+    let project = client.ask(Glance { folder: this_folder() })?.read()?.project.unwrap_or_default();
+    let link = match project.as_str() {
+        "" => opened.link.clone(),
+        name => format!("{}/{}", opened.link, utf8_percent_encode(name, NON_ALPHANUMERIC)),
+    };
     if !std::io::stdout().is_terminal() {
+        writeln!(out, "{link}")?;
         return Ok(());
     }
-    let mut opener = Command::new(OPENER);
-    opener.arg(&opened.link).env("PATH", search_path::of_process());
-    let started = opener.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-    let told = match started {
-        Ok(_) => "Your browser shows the viewer. The link works once, for five minutes.",
-        Err(_) => "Open this link in a browser. It works once, for five minutes.",
-    };
-    writeln!(out, "{told}")?;
+    let page = Paths::from_env().context("finding recall's folders")?.viewer_page();
+    let started = write_page(&page, &link).and_then(|()| {
+        let mut opener = Command::new(OPENER);
+        opener.arg(&page).env("PATH", search_path::of_process());
+        opener.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+    });
+    match started {
+        Ok(_) => writeln!(out, "Your browser opens the viewer. If it does not, open {} in it", opened.url)?,
+        Err(_) => writeln!(out, "Open {} in a browser", opened.url)?,
+    }
+    let key = opened.link.rsplit('/').next().unwrap_or_default();
+    writeln!(out, "and enter this code, which works once, for five minutes:\n{key}")?;
+    Ok(())
+}
+
+/// Replaces the page as a whole. Only the user may read it, for the link lets its reader in.
+fn write_page(path: &Path, link: &str) -> std::io::Result<()> {
+    let folder = path.parent().unwrap_or(path);
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    writeln!(
+        file,
+        "<!doctype html><meta charset=\"utf-8\"><title>recall</title><meta name=\"referrer\" content=\"no-referrer\">\
+         <meta http-equiv=\"refresh\" content=\"0; url={link}\"><p><a href=\"{link}\">Open the viewer</a></p>"
+    )?;
+    file.persist(path)?;
     Ok(())
 }

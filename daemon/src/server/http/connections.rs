@@ -1,9 +1,14 @@
 //! Connections, and the bounds of each: how many, how long, how much.
+//!
+//! Everybody on this machine can connect. So a connection first has a place among those that have not said who they are,
+//! where a new one ends the oldest: whoever is slow or says nothing keeps nobody waiting. A call with a right to call
+//! then gets a place of its own.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::poll_fn;
-use std::pin::Pin;
-use std::sync::Arc;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use hyper::body::{Body as _, Bytes, Incoming};
@@ -11,39 +16,61 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use recall_protocol::wire::Reply;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-use super::answer::{Content, Refusal, allowing, preflight, sealed};
+use super::answer::{Content, Refusal, allowing, preflight, sealed, unanswered};
 use super::keys::Caller;
 use super::{GatewayContext, guard, routes};
 
-/// Connections at the same time, those that listen to events included.
-const CONNECTIONS: usize = 128;
+/// Calls with a right to call at the same time, those that listen to events included.
+const CALLERS: usize = 128;
+/// How long such a call waits for its place.
+const PLACE_WITHIN: Duration = Duration::from_secs(2);
+/// Connections that have not said who they are, or have no right to call.
+const STRANGERS: usize = 64;
+/// How long one of them may take as a whole.
+const STRANGER_FOR: Duration = Duration::from_secs(5);
 /// After an accept that failed (no descriptors left), before the next.
 const PAUSE: Duration = Duration::from_millis(50);
-const HEADER_WITHIN: Duration = Duration::from_secs(5);
+const HEADER_WITHIN: Duration = Duration::from_secs(2);
 const BODY_WITHIN: Duration = Duration::from_secs(5);
 const MOST_HEADER: usize = 16 << 10;
 /// A tool's output can be long; what the socket takes at once is 16 MiB.
 const MOST_BODY: usize = 8 << 20;
+/// What a stranger has to say is the key of a link.
+const MOST_OF_STRANGER: usize = 1 << 10;
 /// Bodies at the same time: they are in memory.
 const BODIES: usize = 16;
 
 static READING: Semaphore = Semaphore::const_new(BODIES);
+static READING_OF_STRANGERS: Semaphore = Semaphore::const_new(BODIES);
 
 pub(super) async fn accept(listener: TcpListener, gateway: Arc<GatewayContext>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+    let callers = Arc::new(Semaphore::new(CALLERS));
+    let strangers = Strangers::default();
+    for number in 0_u64.. {
         match listener.accept().await {
             Ok((stream, _)) => {
                 let gateway = Arc::clone(&gateway);
-                tokio::spawn(async move {
-                    serve(stream, gateway).await;
-                    drop(place);
+                let standing = Standing {
+                    number,
+                    strangers: strangers.clone(),
+                    callers: Arc::clone(&callers),
+                    place: OnceLock::new(),
+                };
+                // It begins once it stands among the strangers, from where it is removed at its end.
+                let (begin, begun) = tokio::sync::oneshot::channel();
+                let serving = tokio::spawn(async move {
+                    if begun.await.is_ok() {
+                        serve(stream, &gateway, &standing).await;
+                    }
                 });
+                strangers.add(number, serving.abort_handle());
+                let _ = begin.send(());
             }
             Err(error) => {
                 tracing::warn!(%error, "the gateway cannot accept");
@@ -53,25 +80,83 @@ pub(super) async fn accept(listener: TcpListener, gateway: Arc<GatewayContext>) 
     }
 }
 
+/// Connections that have not said who they are, the oldest first.
+#[derive(Clone, Default)]
+struct Strangers(Arc<Mutex<VecDeque<(u64, AbortHandle)>>>);
+
+impl Strangers {
+    /// Ends the oldest if there are too many.
+    fn add(&self, number: u64, connection: AbortHandle) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push_back((number, connection));
+        if all.len() > STRANGERS
+            && let Some((_, oldest)) = all.pop_front()
+        {
+            oldest.abort();
+        }
+    }
+
+    fn remove(&self, number: u64) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|(other, _)| *other != number);
+    }
+}
+
+/// Whether a connection's place is that of a stranger, until it ends.
+struct Standing {
+    number: u64,
+    strangers: Strangers,
+    callers: Arc<Semaphore>,
+    /// The place of a call with a right to call.
+    place: OnceLock<OwnedSemaphorePermit>,
+}
+
+impl Standing {
+    /// Gives the place among the strangers back for one among the callers.
+    async fn promote(&self) -> Result<(), Refusal> {
+        self.strangers.remove(self.number);
+        match timeout(PLACE_WITHIN, Arc::clone(&self.callers).acquire_owned()).await {
+            Ok(Ok(place)) => {
+                let _ = self.place.set(place);
+                Ok(())
+            }
+            _ => Err(unanswered(&Reply::Busy)),
+        }
+    }
+}
+
+impl Drop for Standing {
+    fn drop(&mut self) {
+        self.strangers.remove(self.number);
+    }
+}
+
 /// One request a connection: a new connection costs little on one machine, and each has one deadline.
-async fn serve(stream: TcpStream, gateway: Arc<GatewayContext>) {
-    let service = service_fn(|request| {
-        let gateway = Arc::clone(&gateway);
-        async move { Ok::<_, Infallible>(sealed(respond(request, &gateway).await)) }
+async fn serve(stream: TcpStream, gateway: &GatewayContext, standing: &Standing) {
+    let service = service_fn(|request| async move {
+        Ok::<_, Infallible>(sealed(respond(request, gateway, standing).await))
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_WITHIN)
         .max_header_size(MOST_HEADER)
         .keep_alive(false)
-        .serve_connection(TokioIo::new(stream), service)
-        .await;
-    if let Err(error) = served {
+        .serve_connection(TokioIo::new(stream), service);
+    let mut served = pin!(served);
+    let ended = match timeout(STRANGER_FOR, &mut served).await {
+        Ok(ended) => ended,
+        Err(_) if standing.place.get().is_some() => served.await,
+        Err(_) => return,
+    };
+    if let Err(error) = ended {
         tracing::debug!(%error, "a connection of the gateway ended early");
     }
 }
 
-async fn respond(request: Request<Incoming>, gateway: &GatewayContext) -> Response<Content> {
+async fn respond(
+    request: Request<Incoming>,
+    gateway: &GatewayContext,
+    standing: &Standing,
+) -> Response<Content> {
     let (head, body) = request.into_parts();
     let checked = guard::check(&head, gateway);
     let named = checked.as_ref().ok().cloned().flatten();
@@ -85,7 +170,17 @@ async fn respond(request: Request<Incoming>, gateway: &GatewayContext) -> Respon
     let answered = async {
         counted(caller, gateway)?;
         let call = routed?;
-        let bytes = read(body).await?;
+        let bytes = match caller {
+            Caller::Known => {
+                standing.promote().await?;
+                read(body, MOST_BODY, &READING).await?
+            }
+            Caller::Stranger if call.is_of_link() => {
+                read(body, MOST_OF_STRANGER, &READING_OF_STRANGERS).await?
+            }
+            // Nothing of it is waited for.
+            Caller::Stranger => Bytes::new(),
+        };
         routes::answer(call, &bytes, gateway).await
     };
     allowing(answered.await.unwrap_or_else(Refusal::response), named)
@@ -99,24 +194,24 @@ fn counted(caller: Caller, gateway: &GatewayContext) -> Result<(), Refusal> {
     }
 }
 
-async fn read(mut body: Incoming) -> Result<Bytes, Refusal> {
+async fn read(mut body: Incoming, most: usize, places: &Semaphore) -> Result<Bytes, Refusal> {
     let too_big = || {
-        let what = format!("The body is larger than {MOST_BODY} bytes");
+        let what = format!("The body is larger than {most} bytes");
         Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "too_big", what)
     };
     if body.is_end_stream() {
         return Ok(Bytes::new());
     }
-    if body.size_hint().lower() > MOST_BODY as u64 {
+    if body.size_hint().lower() > most as u64 {
         return Err(too_big());
     }
     let reading = async {
-        let _place = READING.acquire().await;
+        let _place = places.acquire().await;
         let mut bytes = Vec::new();
         while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
             let frame = frame.map_err(|_| Refusal::invalid("The body ended early"))?;
             let Ok(data) = frame.into_data() else { continue };
-            if bytes.len().saturating_add(data.len()) > MOST_BODY {
+            if bytes.len().saturating_add(data.len()) > most {
                 return Err(too_big());
             }
             bytes.extend_from_slice(&data);
@@ -125,4 +220,41 @@ async fn read(mut body: Incoming) -> Result<Bytes, Refusal> {
     };
     let late = || Refusal::new(StatusCode::REQUEST_TIMEOUT, "timeout", "The body did not arrive in time");
     timeout(BODY_WITHIN, reading).await.unwrap_or_else(|_| Err(late()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_new_stranger_ends_the_oldest_and_no_caller() {
+        let strangers = Strangers::default();
+        let waiting = || tokio::spawn(std::future::pending::<()>());
+        let caller = Standing {
+            number: 0,
+            strangers: strangers.clone(),
+            callers: Arc::new(Semaphore::new(1)),
+            place: OnceLock::new(),
+        };
+        let mut connections: Vec<_> = (0..STRANGERS).map(|_| waiting()).collect();
+        for (number, connection) in (0..).zip(&connections) {
+            strangers.add(number, connection.abort_handle());
+        }
+        caller.promote().await.unwrap();
+        for number in 1..=STRANGERS {
+            connections.push(waiting());
+            strangers.add((STRANGERS + number) as u64, connections.last().unwrap().abort_handle());
+        }
+        // The first is a caller now; of the others the newest are left.
+        let mut ended = Vec::new();
+        for (number, connection) in connections.iter_mut().enumerate() {
+            if (1..STRANGERS).contains(&number) {
+                assert!(connection.await.unwrap_err().is_cancelled());
+                ended.push(number);
+            } else {
+                assert!(!connection.is_finished(), "{number}");
+            }
+        }
+        assert_eq!(ended.len(), STRANGERS - 1);
+    }
 }

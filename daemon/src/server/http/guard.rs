@@ -1,12 +1,13 @@
-//! Who may call: a program with the token of the note, or a browser that a one-time link has let in.
+//! Who may call: a program with the token of the note, or a page that a one-time link has given a token of its own.
+//! A browser sends neither by itself: cookies would go to every port of this machine, and so to servers of other users.
 //!
 //! Any page in the user's browser can send requests to this machine, and a name of its own can lead here (DNS
 //! rebinding). So `Host` must be this machine, and `Origin`, where there is one, the gateway itself or a page that the user
 //! has named.
 
-use hyper::header::{self, HeaderMap};
+use hyper::StatusCode;
+use hyper::header;
 use hyper::http::request::Parts;
-use hyper::{Method, StatusCode};
 
 use super::GatewayContext;
 use super::answer::Refusal;
@@ -43,36 +44,14 @@ pub(super) fn admit(head: &Parts, gateway: &GatewayContext) -> Result<(), Refusa
         Refusal::new(StatusCode::UNAUTHORIZED, "unauthorized", what)
             .hint("Programs send the token of gateway.json as `Authorization: Bearer TOKEN`; for a browser run `recall ui --web`.")
     };
-    if let Some(given) = head.headers.get(header::AUTHORIZATION) {
-        let token = given.to_str().ok().and_then(|given| given.strip_prefix("Bearer "));
-        return match token.is_some_and(|token| gateway.keys.is_token(token)) {
-            true => Ok(()),
-            false => Err(unknown("The token is not the one of this gateway")),
-        };
-    }
-    let cookie = cookie(&head.headers, &cookie_name(gateway.port));
-    if !cookie.is_some_and(|cookie| gateway.keys.knows_browser(cookie)) {
+    let Some(given) = head.headers.get(header::AUTHORIZATION) else {
         return Err(unknown("The call has no token"));
+    };
+    let token = given.to_str().ok().and_then(|given| given.strip_prefix("Bearer "));
+    match token.is_some_and(|token| gateway.keys.is_token(token)) {
+        true => Ok(()),
+        false => Err(unknown("The token is not one of this gateway")),
     }
-    // A cookie comes along whoever makes the browser call, also a page on another port of this machine.
-    let site = head.headers.get("sec-fetch-site").map_or("none", |site| site.to_str().unwrap_or("?"));
-    let has_origin = head.headers.contains_key(header::ORIGIN);
-    if !matches!(site, "same-origin" | "none") || (head.method != Method::GET && !has_origin) {
-        return Err(Refusal::new(StatusCode::FORBIDDEN, "forbidden", "The call comes from another page"));
-    }
-    Ok(())
-}
-
-/// Cookies do not tell ports apart.
-pub(super) fn cookie_name(port: u16) -> String {
-    format!("recall_{port}")
-}
-
-fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    let given = headers.get_all(header::COOKIE).iter().filter_map(|cookies| cookies.to_str().ok());
-    let mut pairs =
-        given.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(key, _)| *key == name).map(|(_, value)| value)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 /// How long a link can be opened.
 const LINK_FOR: Duration = Duration::from_secs(300);
-/// Links and browsers at the same time; the oldest makes room.
+/// Links and pages of browsers at the same time; the oldest makes room.
 const MOST: usize = 16;
 /// Calls in a row of those who were let in, and each second.
 const BURST: f64 = 400.0;
@@ -32,11 +32,34 @@ fn new_secret() -> String {
 
 /// What lets somebody in.
 pub struct Keys {
-    token: Digested,
-    links: Mutex<VecDeque<(Digested, Instant)>>,
-    browsers: Mutex<VecDeque<Digested>>,
+    /// Also proves that this gateway is the one of the note.
+    token: String,
+    links: Mutex<VecDeque<Link>>,
+    /// The tokens of pages that a link has let in.
+    pages: Mutex<VecDeque<Digested>>,
     callers: Rate,
     strangers: Rate,
+}
+
+struct Link {
+    key: Digested,
+    made: Instant,
+    state: LinkState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LinkState {
+    Open,
+    Used,
+}
+
+/// Why a link does not let somebody in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Locked {
+    /// It was opened before.
+    Used,
+    /// It is too old, or of another daemon.
+    Unknown,
 }
 
 /// Whose places are taken.
@@ -75,9 +98,9 @@ impl Keys {
     pub fn new() -> (Self, String) {
         let token = new_secret();
         let keys = Self {
-            token: digest(&token),
+            token: token.clone(),
             links: Mutex::default(),
-            browsers: Mutex::default(),
+            pages: Mutex::default(),
             callers: Rate::new(BURST, EACH_SECOND),
             strangers: Rate::new(STRANGERS_BURST, STRANGERS_EACH_SECOND),
         };
@@ -86,29 +109,50 @@ impl Keys {
 
     pub fn new_link(&self) -> String {
         let key = new_secret();
-        push(&self.links, (digest(&key), Instant::now()));
+        push(&self.links, Link { key: digest(&key), made: Instant::now(), state: LinkState::Open });
         key
     }
 
-    /// The cookie for whoever opens this link; `None`: it was opened before, or is too old.
-    pub fn open(&self, key: &str) -> Option<String> {
+    /// The token for the page that opens this link.
+    ///
+    /// # Errors
+    /// When it was opened before, or is too old.
+    pub fn open(&self, key: &str) -> Result<String, Locked> {
         let key = digest(key);
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
-        links.retain(|(_, made)| made.elapsed() < LINK_FOR);
-        let at = links.iter().position(|(link, _)| *link == key)?;
-        links.remove(at);
-        let cookie = new_secret();
-        push(&self.browsers, digest(&cookie));
-        Some(cookie)
+        let link = links.iter_mut().find(|link| link.key == key).ok_or(Locked::Unknown)?;
+        if link.state == LinkState::Used {
+            return Err(Locked::Used);
+        }
+        if link.made.elapsed() >= LINK_FOR {
+            return Err(Locked::Unknown);
+        }
+        link.state = LinkState::Used;
+        let token = new_secret();
+        push(&self.pages, digest(&token));
+        Ok(token)
     }
 
-    pub fn knows_browser(&self, cookie: &str) -> bool {
-        let cookie = digest(cookie);
-        self.browsers.lock().unwrap_or_else(PoisonError::into_inner).contains(&cookie)
-    }
-
+    /// Whether it is the token of the note, or of a page.
     pub fn is_token(&self, given: &str) -> bool {
-        digest(given) == self.token
+        let given = digest(given);
+        given == digest(&self.token)
+            || self.pages.lock().unwrap_or_else(PoisonError::into_inner).contains(&given)
+    }
+
+    /// What only somebody who knows the token of the note can answer: HMAC-SHA256, in hexadecimal digits.
+    pub fn proof(&self, challenge: &str) -> String {
+        let key = self.token.as_bytes();
+        let pad = |with: u8| {
+            let mut block = [with; 64];
+            for (byte, key) in block.iter_mut().zip(key) {
+                *byte ^= key;
+            }
+            block
+        };
+        let inner = Sha256::new().chain_update(pad(0x36)).chain_update(challenge).finalize();
+        let outer = Sha256::new().chain_update(pad(0x5c)).chain_update(inner).finalize();
+        outer.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// Takes a place of this second; false if there is none.
@@ -131,16 +175,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_lets_one_browser_in_once() {
+    fn a_link_lets_one_page_in_once() {
         let (keys, _) = Keys::new();
         let link = keys.new_link();
-        assert_eq!(keys.open("another"), None);
-        let cookie = keys.open(&link).unwrap();
-        assert!(keys.knows_browser(&cookie) && !keys.knows_browser(&link));
-        assert_eq!(keys.open(&link), None, "it was opened before");
-        let browsers: Vec<String> = (0..MOST).map(|_| keys.open(&keys.new_link()).unwrap()).collect();
-        assert!(!keys.knows_browser(&cookie), "the oldest makes room");
-        assert!(browsers.iter().all(|cookie| keys.knows_browser(cookie)));
+        assert_eq!(keys.open("another"), Err(Locked::Unknown));
+        let page = keys.open(&link).unwrap();
+        assert!(keys.is_token(&page) && !keys.is_token(&link));
+        assert_eq!(keys.open(&link), Err(Locked::Used));
+        let pages: Vec<String> = (0..MOST).map(|_| keys.open(&keys.new_link()).unwrap()).collect();
+        assert!(!keys.is_token(&page), "the oldest makes room");
+        assert!(pages.iter().all(|page| keys.is_token(page)));
+    }
+
+    #[test]
+    fn the_proof_is_an_hmac() {
+        // RFC 4231, test case 2.
+        let (mut keys, token) = Keys::new();
+        assert!(token.len() == 64 && keys.proof("a") != keys.proof("b"), "the key is one block");
+        keys.token = "Jefe".to_owned();
+        assert_eq!(
+            keys.proof("what do ya want for nothing?"),
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
+        );
     }
 
     #[test]

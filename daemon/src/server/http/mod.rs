@@ -26,7 +26,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 use super::connection_context::ConnectionContext;
-use super::gateway::{GatewayError, OpenGateway};
+use super::gateway::{GatewayError, OpenGateway, files_of_an_open_one};
 use crate::app::answers::status::GatewayAnswer;
 use keys::Keys;
 use live::LiveEvents;
@@ -57,8 +57,8 @@ async fn start(context: &ConnectionContext) -> Result<OpenGateway, GatewayError>
     let keys = Arc::new(keys);
     let url = format!("http://127.0.0.1:{port}");
     let note = context.home.gateway_note();
-    write_note(&note, &json!({"url": url, "token": token}).to_string())
-        .map_err(|error| GatewayError::Note(note.clone(), error))?;
+    let text = json!({"url": url, "token": token, "pid": std::process::id(), "started": started()});
+    write_note(&note, &text.to_string()).map_err(|error| GatewayError::Note(note.clone(), error))?;
     let (events, live) =
         LiveEvents::of(&context.services.bus, context.services.context_lookup.readers.clone());
     let gateway = GatewayContext { context: context.clone(), keys: Arc::clone(&keys), port, live: events };
@@ -67,9 +67,17 @@ async fn start(context: &ConnectionContext) -> Result<OpenGateway, GatewayError>
         live,
         url,
         keys,
-        note,
+        files: files_of_an_open_one(&context.home),
         accepting: tokio::spawn(connections::accept(listener, Arc::new(gateway))),
     })
+}
+
+/// When this process started, in the words of `/proc/PID/stat`: another process of the same id has started at another
+/// time. `None` where there is no such file.
+fn started() -> Option<u64> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // The second field is the program's name in parentheses, and may hold any letters.
+    stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()
 }
 
 /// Replaces the note as a whole. Only the user may read it, for it holds the token.

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::answer::JSON;
 use super::hooks::{Accepted, HookCall, ProcessingAnswer, PromptAnswer, StartAnswer};
 use super::route::{Endpoint, Required, Route, schema_of};
+use super::routes::{HealthAnswer, OpenAnswer};
 
 pub(super) fn document(routes: &[Route]) -> Value {
     let placed = |settings: SchemaSettings| {
@@ -42,7 +43,7 @@ pub(super) fn document(routes: &[Route]) -> Value {
             operation["requestBody"] = json!({"required": true, "content": {JSON: {"schema": schema}}});
         }
         operation["parameters"] = Value::Array(parameters);
-        if matches!(route.endpoint, Endpoint::Health) {
+        if matches!(route.endpoint, Endpoint::Health | Endpoint::Open) {
             operation["security"] = json!([]);
         }
         let place = paths.entry(route.path).or_insert_with(|| json!({}));
@@ -79,9 +80,11 @@ fn content(endpoint: Endpoint, schemas: &mut SchemaGenerator) -> Value {
         Endpoint::Ask(_, schema) => (JSON, schema(schemas).to_value()),
         Endpoint::Hook(HookCall::Start) => (JSON, schema_of::<StartAnswer>(schemas).to_value()),
         Endpoint::Hook(HookCall::Prompt) => (JSON, schema_of::<PromptAnswer>(schemas).to_value()),
-        Endpoint::Hook(HookCall::ToolUse | HookCall::Answer | HookCall::End) | Endpoint::Health => {
+        Endpoint::Hook(HookCall::ToolUse | HookCall::Answer | HookCall::End) => {
             (JSON, schema_of::<Accepted>(schemas).to_value())
         }
+        Endpoint::Health => (JSON, schema_of::<HealthAnswer>(schemas).to_value()),
+        Endpoint::Open => (JSON, schema_of::<OpenAnswer>(schemas).to_value()),
         // Each agent has a format of its own.
         Endpoint::Hook(HookCall::Raw) => (JSON, json!({})),
         Endpoint::Processing => (JSON, schema_of::<ProcessingAnswer>(schemas).to_value()),

@@ -16,6 +16,8 @@ pub(super) type Reading = fn(&Call) -> Result<Query, Refusal>;
 pub(super) enum Endpoint {
     /// Anybody on this machine may know that the gateway is there.
     Health,
+    /// Gives the page that knows the key of a link its token.
+    Open,
     Ask(Reading, AnswerSchema),
     /// The same, and the answer is the text of the block for an agent.
     AskText(Reading),

@@ -9,15 +9,17 @@ use recall_protocol::query::{
     Changes, Days, Edit, Entries, Forget, Jobs, Mark, PinUp, Projects, Remember, Search, Session, Sessions,
     Show, Stats, Status, Threads, Timeline, Undo, Why,
 };
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::Value;
 
 use super::answer::{Content, JSON, Refusal, json, of_reply, typed, whole};
 use super::call::Call;
 use super::hooks::{
-    self, Accepted, AnswerBody, AnswerBodyOfKnown, EndBody, EndBodyOfKnown, HookCall, ProcessingAnswer,
-    ProcessingBody, PromptBody, PromptBodyOfKnown, StartBody, ToolBody, ToolBodyOfKnown,
+    self, AnswerBody, AnswerBodyOfKnown, EndBody, EndBodyOfKnown, HookCall, ProcessingAnswer, ProcessingBody,
+    PromptBody, PromptBodyOfKnown, StartBody, ToolBody, ToolBodyOfKnown,
 };
-use super::keys::Caller;
+use super::keys::{Caller, Locked};
 use super::openapi::document;
 use super::reading::{EditBody, ForgetBody, MarkBody, PinBody, RememberBody};
 use super::route::{Endpoint, Parameter, Route, get, hook, needed, number, of, post, schema_of, text};
@@ -25,6 +27,27 @@ use super::{GatewayContext, guard, page, reading};
 use crate::app::answers::metrics::exposition;
 use crate::app::answers::status::StatusAnswer;
 use crate::server::queries;
+
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema is needed")]
+struct OpenBody {
+    /// What follows `#/open/` in the link.
+    key: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct OpenAnswer {
+    /// For `Authorization: Bearer TOKEN`.
+    token: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct HealthAnswer {
+    status: &'static str,
+    /// Of the challenge, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    proof: Option<String>,
+}
 
 const FILTER: &[Parameter] = &[text("project"), text("since"), number("limit")];
 const SEARCH: &[Parameter] = &[
@@ -41,7 +64,18 @@ const AROUND: &[Parameter] =
 const BROWSED: &[Parameter] = &[text("project"), text("kinds"), text("types")];
 
 pub(super) static ROUTES: &[Route] = &[
-    get("/api/health", "That the gateway answers.", &[], Endpoint::Health),
+    get(
+        "/api/health",
+        "That the gateway answers. `challenge`: any text, of which `proof` is the HMAC-SHA256 with the note's token.",
+        &[text("challenge")],
+        Endpoint::Health,
+    ),
+    post(
+        "/api/open",
+        "Gives a page a token of its own for the key of a one-time link.",
+        Some(schema_of::<OpenBody>),
+        Endpoint::Open,
+    ),
     get("/api/readiness", "That the gateway takes calls.", &[], Endpoint::Health),
     get("/api/openapi.json", "This document.", &[], Endpoint::OpenApi),
     get("/api/status", "How the daemon is.", &[], Endpoint::Ask(reading::status, of::<Status>)),
@@ -249,7 +283,6 @@ pub(super) struct Routed {
 enum Target {
     Endpoint(Endpoint),
     Page(&'static page::File),
-    Link(String),
 }
 
 impl Routed {
@@ -257,7 +290,7 @@ impl Routed {
     pub(super) fn of(head: &Parts, gateway: &GatewayContext) -> Result<Self, Refusal> {
         let (target, id) = target(&head.method, head.uri.path())?;
         if let Target::Endpoint(endpoint) = &target
-            && !matches!(endpoint, Endpoint::Health)
+            && !matches!(endpoint, Endpoint::Health | Endpoint::Open)
         {
             guard::admit(head, gateway)?;
         }
@@ -267,21 +300,23 @@ impl Routed {
     /// Whose call it is: the page itself, and that there is a gateway, are for everybody.
     pub(super) fn caller(&self) -> Caller {
         match self.target {
-            Target::Endpoint(Endpoint::Health) | Target::Page(_) | Target::Link(_) => Caller::Stranger,
+            Target::Endpoint(Endpoint::Health | Endpoint::Open) | Target::Page(_) => Caller::Stranger,
             Target::Endpoint(_) => Caller::Known,
         }
+    }
+
+    /// Whether it brings the key of a link.
+    pub(super) fn is_of_link(&self) -> bool {
+        matches!(self.target, Target::Endpoint(Endpoint::Open))
     }
 }
 
 fn target(method: &Method, path: &str) -> Result<(Target, Option<String>), Refusal> {
     let unknown = || Refusal::new(StatusCode::NOT_FOUND, "not_found", "There is nothing at this address");
-    if method == Method::GET {
-        if let Some(file) = page::file(path) {
-            return Ok((Target::Page(file), None));
-        }
-        if let Some(key) = path.strip_prefix("/open/") {
-            return Ok((Target::Link(key.to_owned()), None));
-        }
+    if method == Method::GET
+        && let Some(file) = page::file(path)
+    {
+        return Ok((Target::Page(file), None));
     }
     let mut other_method = false;
     for route in ROUTES {
@@ -312,7 +347,6 @@ pub(super) async fn answer(
 ) -> Result<Response<Content>, Refusal> {
     let endpoint = match &target {
         Target::Page(file) => return Ok(whole(StatusCode::OK, file.kind, file.text)),
-        Target::Link(key) => return opened(key, gateway),
         Target::Endpoint(endpoint) => *endpoint,
     };
     if let Endpoint::Hook(HookCall::Raw) = endpoint {
@@ -322,7 +356,11 @@ pub(super) async fn answer(
         call.read_body(body)?;
     }
     match endpoint {
-        Endpoint::Health => typed(&Accepted { status: "ok" }),
+        Endpoint::Health => {
+            let proof = call.text(&["challenge"]).map(|challenge| gateway.keys.proof(&challenge));
+            typed(&HealthAnswer { status: "ok", proof })
+        }
+        Endpoint::Open => opened(&call, gateway),
         Endpoint::OpenApi => Ok(json(&document(ROUTES))),
         Endpoint::Ask(reading, _) => {
             let reply = queries::answer(reading(&call)?, &gateway.context).await;
@@ -348,25 +386,16 @@ pub(super) async fn answer(
     }
 }
 
-fn opened(key: &str, gateway: &GatewayContext) -> Result<Response<Content>, Refusal> {
-    let cookie = gateway.keys.open(key).ok_or_else(|| {
-        Refusal::new(
-            StatusCode::UNAUTHORIZED,
-            "unauthorized",
-            "This link was opened before, or is older than five minutes",
-        )
-        .hint("Run `recall ui --web` for a new one.")
+fn opened(call: &Call, gateway: &GatewayContext) -> Result<Response<Content>, Refusal> {
+    let token = gateway.keys.open(&call.needed(&["key"])?).map_err(|locked| {
+        let what = match locked {
+            Locked::Used => "This link was used already: it opens one page",
+            Locked::Unknown => "This link is older than five minutes, or of a daemon that has stopped",
+        };
+        Refusal::new(StatusCode::UNAUTHORIZED, "unauthorized", what)
+            .hint("Run `recall ui --web` for a new one.")
     })?;
-    let name = guard::cookie_name(gateway.port);
-    let cookie = format!("{name}={cookie}; HttpOnly; SameSite=Strict; Path=/");
-    let mut response = whole(StatusCode::SEE_OTHER, "text/plain", "");
-    let headers = response.headers_mut();
-    headers.insert(header::LOCATION, HeaderValue::from_static("/"));
-    headers.insert(
-        header::SET_COOKIE,
-        HeaderValue::from_str(&cookie).map_err(|_| Refusal::invalid("No cookie"))?,
-    );
-    Ok(response)
+    typed(&OpenAnswer { token })
 }
 
 async fn processing(gateway: &GatewayContext) -> Result<Response<Content>, Refusal> {

@@ -206,7 +206,7 @@ fn a_message_is_told_with_who_sent_it_where_the_host_says() {
 fn a_follower_that_cannot_go_on_says_why() {
     let mut stage = Stage::new().daemon();
     let said = stage.recall(["ctl", "events", "--follow", "--kinds", "session_over"]);
-    assert_eq!(said.code(), 1, "{said:?}");
+    assert_eq!(said.code(), 2, "{said:?}");
     assert!(said.stderr.contains("session_over") && said.stderr.contains("session_end"), "{said:?}");
     let follower = Follower::start(&stage, &[]);
     stage.kill_daemon();

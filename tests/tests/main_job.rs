@@ -64,7 +64,9 @@ fn a_session_is_stored_found_and_shown() {
     assert_eq!(hit["id"], observation["id"]);
 
     let id = hit["id"].to_string();
-    let shown = stage.json(["show", id.as_str()]);
+    let mut shown = stage.json(["show", id.as_str()]);
+    let evidence = shown["items"][0].as_object_mut().unwrap().remove("rests_on").expect("its evidence");
+    assert_eq!(evidence.as_array().unwrap().len(), list(observation, "evidence").len());
     assert_eq!(shown["items"][0], *observation);
     let timeline = stage.json(["timeline", id.as_str()]);
     assert!(list(&timeline, "items").iter().any(|item| item["id"] == hit["id"]), "{timeline}");

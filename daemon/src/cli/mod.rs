@@ -13,6 +13,7 @@ pub mod keeping;
 pub(crate) mod consent;
 pub mod daemon;
 pub mod search;
+mod summary;
 pub mod show;
 pub mod timeline;
 pub mod context;

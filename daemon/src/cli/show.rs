@@ -10,6 +10,7 @@ use super::candidates;
 use super::client::{Answer, Client, Start, this_folder};
 use super::ctl::session;
 use super::failure::{Failure, refused_as};
+use super::summary::fields;
 use super::terminal::{self, ACCENT, BOLD, DIM};
 use crate::app::answers::Moment;
 use crate::app::answers::found::{ObservationAnswer, ShownItem, SummaryAnswer};
@@ -225,21 +226,4 @@ fn summary(out: &mut dyn Write, item: &SummaryAnswer) -> std::io::Result<()> {
     writeln!(out, "{DIM}{}{DIM:#}", origin(item.created_at, &[], Some(&item.session_id)))?;
     checkout(out, &item.branch, &item.commit, &item.elsewhere)?;
     fields(out, item)
-}
-
-/// The fields of a summary that are not empty.
-pub fn fields(out: &mut dyn Write, summary: &SummaryAnswer) -> std::io::Result<()> {
-    for (label, value) in [
-        ("Asked", &summary.request),
-        ("Looked at", &summary.investigated),
-        ("Learned", &summary.learned),
-        ("Done", &summary.completed),
-        ("Open", &summary.next_steps),
-        ("Notes", &summary.notes),
-    ] {
-        if !value.is_empty() {
-            writeln!(out, "{BOLD}{label}:{BOLD:#} {value}")?;
-        }
-    }
-    Ok(())
 }

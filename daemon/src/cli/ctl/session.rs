@@ -8,7 +8,7 @@ use recall_protocol::query::Session;
 use crate::app::answers::session::{ActivityAnswer, CompactionAnswer, PlanAnswer, SessionAnswer};
 use crate::cli::candidates;
 use crate::cli::client::{Client, Start};
-use crate::cli::show::fields;
+use crate::cli::summary::fields;
 use crate::cli::terminal::{self, ACCENT, BOLD, DIM};
 use crate::memory::text::shortened_line;
 

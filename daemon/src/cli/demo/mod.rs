@@ -17,7 +17,7 @@ use serde_json::json;
 use super::client::this_program;
 use super::failure::Failure;
 use super::install::inspection::connected;
-use super::show::fields;
+use super::summary::fields;
 use super::terminal::{self, ACCENT, BOLD, DIM, GOOD};
 use crate::agents::demo::DemoSession;
 use crate::agents::{AGENTS, demo_session};

@@ -95,6 +95,12 @@ pub(super) fn spool(paths: &Paths, unusable: &[PathBuf], findings: &mut Vec<Find
     let mut area = Area { name: "spool", findings };
     match keeping::obstacle(paths) {
         Some(error) if unusable.contains(&cause(&error)) => {}
+        Some(error) if keeping::is_seen_from_a_sandbox(&error, paths) => {
+            area.note(
+                "cannot be written by this command",
+                "The hooks of an agent run outside of its sandbox.",
+            );
+        }
         Some(error) => area.bad(
             format!("events are lost while the daemon is down: {}", keeping::reason(&error)),
             folder_hint(&error),

@@ -23,7 +23,7 @@ async def play(server, mode):
         assert names[:2] == ["search", "timeline"] and names[-1] == "resolve", names
 
         found = await client.call_tool("search", {"query": "cart rounding"})
-        best = text_of(found).split()[0]
+        best = re.search(r"^#\d+", text_of(found), re.MULTILINE)[0]
         around = await client.call_tool("timeline", {"id": best, "before": 3, "after": 3})
         assert best in text_of(around), around
         whole = await client.call_tool("get_observations", {"ids": [best]})

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use recall_tests::faults::process::peak_memory;
 use recall_tests::{Said, Stage};
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -161,5 +162,46 @@ fn sql_reads_and_changes_nothing() {
     assert!(said.code() == 2 && said.stderr.contains("only reading is allowed"), "{said:?}");
     let said = stage.recall(["sql", "SELECT nosuch FROM calls"]);
     assert!(said.code() == 2 && said.stderr.contains("no such column: nosuch"), "{said:?}");
+    assert_eq!(sessions(&stage), ["first"]);
+}
+
+#[test]
+fn a_query_cannot_take_the_memory_or_the_disk() {
+    let stage = worked();
+    let before = peak_memory(stage.daemon_pid());
+    let endless = "WITH RECURSIVE n(x, y) AS (SELECT 1, '' UNION ALL SELECT x + 1, '' FROM n)";
+    let distinct =
+        "WITH RECURSIVE n(x, y) AS (SELECT 1, '' UNION SELECT x + 1, hex(randomblob(60000)) FROM n)";
+    let columns = |count, column: &str| vec![column; count].join(", ");
+    let wide = columns(100, "printf('%.*c', 16000000, 'x')");
+    let empty = columns(1_900, "''");
+    for (query, why) in [
+        (format!("{endless} SELECT zeroblob(16000000) FROM n"), "its first row has more than"),
+        (format!("SELECT {wide}"), "it needs too much memory"),
+        (format!("{distinct} SELECT count(*) FROM n"), "it needs too much memory"),
+        (format!("{distinct} SELECT * FROM n ORDER BY y"), "it needs too much memory"),
+        (format!("{endless} SELECT group_concat(printf('%.*c', 1000000, y)) FROM n"), "too big"),
+        ("SELECT zeroblob(20000000)".to_owned(), "too big"),
+    ] {
+        let said = stage.recall(["sql", &query]);
+        assert!(said.code() == 1 && said.stderr.contains(why), "{query:.90}: {said:?}");
+    }
+    let said = stage.recall(["sql", "--limit", "10000", &format!("{endless} SELECT {empty} FROM n")]);
+    assert!(said.stderr.contains("There are more rows"), "{}", said.stderr);
+    let grown = peak_memory(stage.daemon_pid()).saturating_sub(before);
+    assert!(grown < 100 << 20, "the daemon grew by {grown} bytes");
+    assert_eq!(sessions(&stage), ["first"]);
+}
+
+/// Copying texts of 16 MB takes no step of SQLite's, so the clock is not looked at meanwhile.
+#[test]
+fn a_query_whose_steps_are_long_is_ended() {
+    let stage = worked();
+    let text = "replace(hex(zeroblob(7900000)), '00', '11')";
+    let long = format!(
+        "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT sum(instr({text} || x, '2')) FROM n"
+    );
+    let said = stage.recall(["sql", &long]);
+    assert!(said.code() == 1 && said.stderr.contains("it ran longer than 10 seconds"), "{said:?}");
     assert_eq!(sessions(&stage), ["first"]);
 }

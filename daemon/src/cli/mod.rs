@@ -176,6 +176,9 @@ enum Command {
     Daemon(daemon::DaemonArgs),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
+    /// Run one query for the daemon
+    #[command(hide = true)]
+    SqlReader(sql::SqlReaderArgs),
     /// Write the manual pages into a folder
     #[command(hide = true)]
     Man(man::ManArgs),
@@ -233,6 +236,7 @@ impl Command {
                 | Self::Completions(_)
                 | Self::Man(_)
                 | Self::Mcp(_)
+                | Self::SqlReader(_)
                 | Self::Statusline(_)
         )
     }
@@ -346,6 +350,7 @@ fn dispatch(command: Command, out: &mut dyn Write) -> anyhow::Result<()> {
         Command::Stats(args) => stats::run(&args, out),
         Command::Statusline(args) => statusline::run(&args, out),
         Command::Sql(args) => sql::run(&args, out),
+        Command::SqlReader(_) => sql::serve(out),
         Command::Config(command) => config::run(&command, out),
         Command::Guard(command) => guard::run(&command, out),
         Command::Model(command) => model::run(&command, out),

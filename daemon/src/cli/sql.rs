@@ -1,4 +1,4 @@
-//! `recall sql`: asks the database in SQL.
+//! `recall sql`: asks the database in SQL. `recall sql-reader`: the process in which the daemon runs such a query.
 
 use std::io::Write;
 
@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::client::{Client, Start};
 use super::page::{self, columns};
 use super::terminal::{WARNING, table};
+use crate::app::queries::sql_reader;
 
 /// The widest cell of a table on a terminal, in characters. Nothing is cut elsewhere.
 const WIDEST: usize = 60;
@@ -82,6 +83,15 @@ fn whole(out: &mut dyn Write, head: &[&str], rows: &[Vec<String>]) -> std::io::R
         writeln!(out, "{}", line.trim_end())?;
     }
     Ok(())
+}
+
+#[derive(Debug, Args)]
+#[command(name = sql_reader::COMMAND)]
+pub struct SqlReaderArgs {}
+
+/// Takes its task from stdin. Whoever runs it by hand reads what that user may read.
+pub fn serve(out: &mut dyn Write) -> anyhow::Result<()> {
+    sql_reader::serve(std::io::stdin().lock(), out)
 }
 
 fn text(value: &Value) -> String {

@@ -26,9 +26,18 @@ const STRUCTURE: [&str; 12] = [
 
 /// Stored text as one line that can neither close the block nor pose as markup of an agent.
 pub fn plain(text: &str) -> String {
-    let line = visible(text);
+    without_structure(&visible(text))
+}
+
+/// As [`plain`] for a line of a longer text: its spaces stay, so that code keeps its form.
+pub fn plain_line(line: &str) -> String {
+    let space = |character| if character == '\t' || is_invisible(character) { ' ' } else { character };
+    without_structure(&line.chars().map(space).collect::<String>())
+}
+
+fn without_structure(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
-    let mut rest = line.as_str();
+    let mut rest = line;
     while let Some(next) = rest.find(['<', '&', '\\', '\u{ff1c}', '\u{fe64}']) {
         let (before, from) = rest.split_at_checked(next).unwrap_or((rest, ""));
         out.push_str(before);

@@ -1,7 +1,9 @@
 //! `recall sql`: a query of the user's, on a connection of its own that can only read.
 //!
-//! Three things keep it harmless: the file is opened for reading, an authorizer allows nothing but reading, and a query
-//! that runs too long is interrupted. The views of `views.sql` are of this connection alone, so they need no migration.
+//! The file is opened for reading, an authorizer allows nothing but reading, and a query that runs too long is
+//! interrupted. Temporary tables stay in memory, which [`bound_memory`] bounds for a process that does nothing else: one
+//! step of a query can take any time and, by its columns and tables, any memory. The views of `views.sql` are of this
+//! connection alone, so they need no migration.
 
 use std::time::{Duration, Instant};
 
@@ -9,12 +11,13 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode};
+use serde::{Deserialize, Serialize};
 
 use super::{Readers, StoreError, text};
 
 /// The virtual machine's steps between two looks at the clock: well below a millisecond.
 const STEPS: i32 = 10_000;
-/// The longest value in bytes. It bounds what a query can make in memory.
+/// The longest value in bytes.
 const LONGEST: i32 = 16 * 1024 * 1024;
 /// Pragmas that only tell of the tables.
 const TELLING: [&str; 12] = [
@@ -33,16 +36,16 @@ const TELLING: [&str; 12] = [
 ];
 
 /// How much a query may take.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct QueryLimits {
     pub rows: usize,
-    /// Of all values together.
+    /// Of all values together. Each counts some bytes more than its text has.
     pub bytes: usize,
     pub time: Duration,
 }
 
 /// What a query has found.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub struct Found {
     pub columns: Vec<String>,
     pub rows: Vec<Vec<serde_json::Value>>,
@@ -51,10 +54,13 @@ pub struct Found {
 }
 
 /// Why a query has no answer.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum QueryError {
-    #[error(transparent)]
-    Store(#[from] StoreError),
+    /// The database cannot be read.
+    #[error("{0}")]
+    Unreadable(String),
+    #[error("{0}")]
+    Damaged(String),
     /// SQLite's message about the user's text.
     #[error("{0}")]
     Wrong(String),
@@ -62,12 +68,31 @@ pub enum QueryError {
     NotReading,
     #[error("it ran longer than {0} seconds")]
     TooLong(u64),
+    #[error("it needs too much memory")]
+    TooMuchMemory,
+    #[error("its first row has more than {0} bytes")]
+    RowTooLong(usize),
 }
 
-/// Runs one statement. Blocks for at most `limits.time`.
+impl From<StoreError> for QueryError {
+    fn from(error: StoreError) -> Self {
+        if error.is_damage() { Self::Damaged(error.to_string()) } else { Self::Unreadable(error.to_string()) }
+    }
+}
+
+/// Bounds the memory that SQLite may take in this process, over all connections.
 ///
 /// # Errors
-/// When the text is not one reading statement, or it takes too long.
+/// The database cannot be opened.
+pub fn bound_memory(bytes: u32) -> Result<(), StoreError> {
+    let db = Connection::open_in_memory()?;
+    Ok(db.query_row(&format!("PRAGMA hard_heap_limit = {bytes}"), [], |_| Ok(()))?)
+}
+
+/// Runs one statement. Looks at the clock between two steps of it, and a step can take long.
+///
+/// # Errors
+/// When the text is not one reading statement, or it takes too much of what `limits` allow.
 pub fn query(readers: &Readers, sql: &str, limits: QueryLimits) -> Result<Found, QueryError> {
     let mut db = prepared(readers)?;
     let deadline = Instant::now().checked_add(limits.time);
@@ -77,29 +102,71 @@ pub fn query(readers: &Readers, sql: &str, limits: QueryLimits) -> Result<Found,
     let wrong = |error: rusqlite::Error| match error.sqlite_error_code() {
         Some(ErrorCode::OperationInterrupted) => QueryError::TooLong(limits.time.as_secs()),
         Some(ErrorCode::AuthorizationForStatementDenied | ErrorCode::ReadOnly) => QueryError::NotReading,
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => QueryError::Store(error.into()),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => QueryError::Damaged(error.to_string()),
+        Some(ErrorCode::OutOfMemory) => QueryError::TooMuchMemory,
         _ => QueryError::Wrong(error.to_string()),
     };
     let mut statement = db.prepare(sql).map_err(wrong)?;
-    let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
+    let mut left = Budget(limits.bytes);
+    let columns: Option<Vec<String>> = statement
+        .column_names()
+        .into_iter()
+        .map(|name| left.take(name.len()).then(|| name.to_owned()))
+        .collect();
+    let columns = columns.ok_or(QueryError::RowTooLong(limits.bytes))?;
     if columns.is_empty() {
         return Err(QueryError::Wrong("there is no statement that returns rows".to_owned()));
     }
     let mut found = Found { columns, rows: Vec::new(), more: false };
-    let mut bytes = 0;
     let mut rows = statement.query([]).map_err(wrong)?;
     while let Some(row) = rows.next().map_err(wrong)? {
-        let values: Result<Vec<_>, _> =
-            (0..found.columns.len()).map(|column| row.get_ref(column).map(json)).collect();
-        let values = values.map_err(wrong)?;
-        bytes += values.iter().map(|value| value.as_str().map_or(8, str::len)).sum::<usize>();
-        if found.rows.len() == limits.rows || bytes > limits.bytes {
+        let values = values(row, found.columns.len(), &mut left).map_err(wrong)?;
+        let Some(values) = values.filter(|_| found.rows.len() < limits.rows) else {
             found.more = true;
             break;
-        }
+        };
         found.rows.push(values);
     }
+    if found.more && found.rows.is_empty() && limits.rows > 0 {
+        return Err(QueryError::RowTooLong(limits.bytes));
+    }
     Ok(found)
+}
+
+/// How many bytes may still be answered.
+struct Budget(usize);
+
+impl Budget {
+    /// What a value takes beside its text.
+    const VALUE: usize = 8;
+
+    fn take(&mut self, bytes: usize) -> bool {
+        let left = self.0.checked_sub(bytes.saturating_add(Self::VALUE));
+        self.0 = left.unwrap_or(0);
+        left.is_some()
+    }
+}
+
+/// The values of a row; `None` if they exceed what is left. What exceeds it is not copied.
+fn values(
+    row: &rusqlite::Row<'_>,
+    columns: usize,
+    left: &mut Budget,
+) -> rusqlite::Result<Option<Vec<serde_json::Value>>> {
+    let mut values = Vec::with_capacity(columns);
+    for column in 0..columns {
+        let value = row.get_ref(column)?;
+        let bytes = match value {
+            ValueRef::Text(text) => text.len(),
+            ValueRef::Blob(bytes) => bytes.len().saturating_mul(2),
+            ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => 0,
+        };
+        if !left.take(bytes) {
+            return Ok(None);
+        }
+        values.push(json(value));
+    }
+    Ok(Some(values))
 }
 
 /// A connection with the views, which nobody else gets.
@@ -107,7 +174,7 @@ fn prepared(readers: &Readers) -> Result<Connection, StoreError> {
     let db = readers.open()?;
     db.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST)?;
     text::add_function(&db)?;
-    db.execute_batch("PRAGMA query_only = OFF")?;
+    db.execute_batch("PRAGMA temp_store = MEMORY; PRAGMA query_only = OFF")?;
     db.execute_batch(include_str!("views.sql"))?;
     db.execute_batch("PRAGMA query_only = ON")?;
     Ok(db)
@@ -138,8 +205,14 @@ fn json(value: ValueRef<'_>) -> serde_json::Value {
         ValueRef::Real(number) => number.into(),
         ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned().into(),
         ValueRef::Blob(bytes) => {
-            let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-            format!("x'{hex}'").into()
+            let mut text = String::with_capacity(2 * bytes.len() + 3);
+            text.push_str("x'");
+            for byte in bytes {
+                let digits = [byte >> 4, byte & 15].map(|digit| char::from_digit(digit.into(), 16));
+                text.extend(digits.into_iter().flatten());
+            }
+            text.push('\'');
+            text.into()
         }
     }
 }
@@ -229,10 +302,16 @@ mod tests {
         assert_eq!((found.rows.len(), found.more), (3, true));
         let found = query(&readers, &format!("{count} LIMIT 3) SELECT x FROM n"), LIMITS).unwrap();
         assert_eq!((found.rows.len(), found.more), (3, false));
-        let few_bytes = QueryLimits { bytes: 100, ..LIMITS };
-        let found = query(&readers, "SELECT hex(zeroblob(40)) UNION ALL SELECT hex(zeroblob(41))", few_bytes)
-            .unwrap();
+        let few_bytes = QueryLimits { bytes: 120, ..LIMITS };
+        let two = "SELECT hex(zeroblob(40)) AS x UNION ALL SELECT hex(zeroblob(41))";
+        let found = query(&readers, two, few_bytes).unwrap();
         assert_eq!((found.rows.len(), found.more), (1, true));
+        for long in
+            ["SELECT hex(zeroblob(60))", "SELECT zeroblob(60)", "SELECT '', '', '', '', '', '', '', ''"]
+        {
+            let refused = query(&readers, long, few_bytes);
+            assert!(matches!(refused, Err(QueryError::RowTooLong(120))), "{long}: {refused:?}");
+        }
         let no_time = QueryLimits { time: Duration::ZERO, ..LIMITS };
         let endless = query(&readers, &format!("{count}) SELECT sum(x) FROM n"), no_time).unwrap_err();
         assert!(matches!(endless, QueryError::TooLong(0)), "{endless:?}");

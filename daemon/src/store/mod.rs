@@ -79,7 +79,7 @@ pub use browsing::{
     quarters_of_sessions,
 };
 pub use by_hand::{Remembered, Validity};
-pub use by_query::{Found, QueryError, QueryLimits, query};
+pub use by_query::{Found, QueryError, QueryLimits, bound_memory, query};
 pub use checkout_records::CheckoutRecord;
 pub use choice::{Choice, ChosenBatch, DueBatch, DueChoice, due_choice};
 pub use compactions::{CompactionRow, compaction_summaries};
@@ -477,6 +477,18 @@ impl Readers {
         if let Some(alarm) = &*self.pool.alarm.read().unwrap_or_else(PoisonError::into_inner) {
             alarm(Suspicion { generation: self.generation(), evidence, why: error.to_string() });
         }
+    }
+
+    /// Raises the alarm because another process has found the database damaged. It is checked before it is replaced.
+    pub fn suspect_reported(&self, why: String) {
+        if let Some(alarm) = &*self.pool.alarm.read().unwrap_or_else(PoisonError::into_inner) {
+            alarm(Suspicion { generation: self.generation(), evidence: Evidence::Reported, why });
+        }
+    }
+
+    /// The database's file, for a process of its own that reads it.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     fn open(&self) -> Result<Connection, StoreError> {

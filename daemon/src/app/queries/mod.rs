@@ -15,6 +15,7 @@ pub mod search;
 pub mod session;
 pub mod show;
 pub mod sql;
+pub mod sql_reader;
 pub mod timeline;
 pub mod why;
 

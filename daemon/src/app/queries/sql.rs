@@ -4,37 +4,65 @@ use std::time::Duration;
 
 use recall_protocol::query::{Check, Sql};
 use recall_protocol::wire::ErrorKind;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
-use super::{Answer, Refused, read};
+use super::sql_reader::{MOST_BYTES, read_apart};
+use super::{Answer, Refused, blocking, read};
 use crate::app::answers::upkeep::{CheckAnswer, SqlAnswer};
 use crate::app::context_lookup::ContextLookup;
 use crate::app::index_handle::IndexState;
-use crate::store::{self, QueryError, QueryLimits, StoreError, Thoroughness};
+use crate::store::{self, QueryError, StoreError, Thoroughness};
 
-const MOST_ROWS: u32 = 10_000;
-/// An answer fits into a frame, escaped as JSON.
-const MOST_BYTES: usize = 4 * 1024 * 1024;
-const WITHIN: Duration = Duration::from_secs(10);
+/// The queries that run at a time. One may take a whole core and all the memory that is allowed.
+static TURNS: Semaphore = Semaphore::const_new(1);
+/// How long a query waits for its turn.
+const TURN_WITHIN: Duration = Duration::from_secs(12);
 const HINT: &str = "The tables and views are in docs/sql.md; `recall sql \"SELECT name, sql FROM sqlite_schema\"` lists the tables.";
 
-pub fn sql(lookup: &ContextLookup, request: Sql) -> Answer<SqlAnswer> {
-    let limits = QueryLimits { rows: request.limit.min(MOST_ROWS) as usize, bytes: MOST_BYTES, time: WITHIN };
+pub async fn sql(lookup: &ContextLookup, request: Sql) -> Answer<SqlAnswer> {
+    let Ok(Ok(_turn)) = timeout(TURN_WITHIN, TURNS.acquire()).await else {
+        let what = "Other queries are still running";
+        return Err(Refused::new(ErrorKind::Unavailable, what, "Try again when they have ended."));
+    };
+    let lookup = lookup.clone();
+    blocking(move || {
+        let found = read_apart(&lookup.readers, &request).map_err(|error| refusal(&lookup, error))?;
+        Ok(SqlAnswer { columns: found.columns, rows: found.rows, more: found.more })
+    })
+    .await
+}
+
+fn refusal(lookup: &ContextLookup, error: QueryError) -> Refused {
     let refused = |what: String, hint: &str| Refused::new(ErrorKind::Invalid, what, hint);
-    match store::query(&lookup.readers, &request.text, limits) {
-        Ok(found) => Ok(SqlAnswer { columns: found.columns, rows: found.rows, more: found.more }),
-        Err(QueryError::Store(error)) => {
-            lookup.readers.suspect(&error);
-            Err(error.into())
+    let stopped = || format!("The query was stopped: {error}");
+    match &error {
+        QueryError::Damaged(why) => {
+            lookup.readers.suspect_reported(why.clone());
+            unreadable(why)
         }
-        Err(error @ QueryError::Wrong(_)) => Err(refused(format!("The query failed: {error}"), HINT)),
-        Err(QueryError::NotReading) => Err(refused(
+        QueryError::Unreadable(why) => unreadable(why),
+        QueryError::Wrong(_) => refused(format!("The query failed: {error}"), HINT),
+        QueryError::NotReading => refused(
             "The query was refused: only reading is allowed".to_owned(),
             "Use `recall edit`, `recall resolve` or `recall forget` to change what is remembered.",
-        )),
-        Err(error @ QueryError::TooLong(_)) => {
-            Err(refused(format!("The query was stopped: {error}"), "Narrow it with WHERE and LIMIT."))
+        ),
+        QueryError::TooLong(_) => refused(stopped(), "Narrow it with WHERE and LIMIT."),
+        QueryError::TooMuchMemory => {
+            refused(stopped(), "Narrow it with WHERE and LIMIT, and leave out columns with long texts.")
+        }
+        QueryError::RowTooLong(_) => {
+            let hint = format!(
+                "A whole answer has at most {MOST_BYTES} bytes: `substr(COLUMN, 1, 1000)` shortens a text."
+            );
+            refused(stopped(), &hint)
         }
     }
+}
+
+fn unreadable(why: &str) -> Refused {
+    let hint = "Run `recall doctor`; the daemon's log says more.";
+    Refused::new(ErrorKind::Internal, format!("The database refused: {why}"), hint)
 }
 
 pub fn check(lookup: &ContextLookup, _: Check) -> Answer<CheckAnswer> {

@@ -5,8 +5,9 @@ use recall_protocol::query::{Explain, Filter, Mark, Remember, Search, Session, T
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::notes::{fenced, item, quoted};
 use super::{ask, is_not_found, shown};
-use crate::app::answers::found::{SearchResult, TimelineItem};
+use crate::app::answers::found::{ObservationAnswer, SearchResult, TimelineItem};
 use crate::app::clock;
 use crate::cli::ctl::session as session_text;
 use crate::cli::filter;
@@ -14,6 +15,7 @@ use crate::cli::show;
 use crate::cli::terminal;
 use crate::cli::ui::age;
 use crate::config::McpWriting;
+use crate::memory::plain::plain;
 
 /// The most results of a search.
 const MOST: u32 = 100;
@@ -192,7 +194,7 @@ fn search(call: SearchCall, folder: &str) -> anyhow::Result<String> {
         found => found?,
     };
     let lines: Vec<String> = found.results.iter().map(result_line).collect();
-    Ok(if lines.is_empty() { NOTHING.to_owned() } else { lines.join("\n") })
+    Ok(if lines.is_empty() { NOTHING.to_owned() } else { fenced(&lines.join("\n")) })
 }
 
 /// Whether nothing is known of the project yet, which is no mistake of the model's.
@@ -207,7 +209,7 @@ fn result_line(found: &SearchResult) -> String {
     let status = found.status.as_deref().filter(|status| *status != "active");
     let status = status.map(|status| format!(" ({status})")).unwrap_or_default();
     let (id, age) = (terminal::id(found.id), age(clock::now(), found.created_at.0));
-    format!("{id} {age} {kind}: {}{status} ~{tokens}", found.title)
+    format!("{id} {age} {kind}: {}{status} ~{tokens}", plain(&found.title))
 }
 
 fn timeline(call: TimelineCall, folder: &str) -> anyhow::Result<String> {
@@ -231,9 +233,9 @@ fn timeline(call: TimelineCall, folder: &str) -> anyhow::Result<String> {
     let line = |item: &TimelineItem| {
         let kind = item.observation_type.as_ref().unwrap_or(&item.kind);
         let id = item.id.map(terminal::id).unwrap_or_default();
-        format!("{} {id} {kind}: {}", terminal::time(item.created_at), item.title)
+        format!("{} {id} {kind}: {}", terminal::time(item.created_at), plain(&item.title))
     };
-    Ok(around.items.iter().map(line).collect::<Vec<_>>().join("\n"))
+    Ok(fenced(&around.items.iter().map(line).collect::<Vec<_>>().join("\n")))
 }
 
 fn get(call: IdsCall, folder: &str) -> anyhow::Result<String> {
@@ -251,21 +253,25 @@ fn get(call: IdsCall, folder: &str) -> anyhow::Result<String> {
             .next()
             .unwrap_or_else(|| anyhow::anyhow!("get_observations needs ids")));
     }
-    let mut text = Vec::new();
-    show::tell(&mut text, items)?;
-    let notes: String = missing.iter().map(|error| format!("\n{error}.\n")).collect();
-    Ok(plain(&text) + &notes)
+    let mut told = Vec::new();
+    for found in items {
+        let mut text = Vec::new();
+        show::tell(&mut text, vec![found])?;
+        told.push(item(&unstyled(&text)));
+    }
+    let notes: String = missing.iter().map(|error| format!("\n{}.", plain(&error.to_string()))).collect();
+    Ok(fenced(&told.join("\n\n")) + &notes)
 }
 
 /// An overview of a session.
 pub(super) fn session(id: &str) -> anyhow::Result<String> {
     let mut text = Vec::new();
     session_text::tell(&mut text, &ask(Session { id: id.to_owned() })?)?;
-    Ok(plain(&text))
+    Ok(fenced(&quoted(&format!("session {id}"), &unstyled(&text))))
 }
 
 /// Without the terminal's styles.
-fn plain(text: &[u8]) -> String {
+fn unstyled(text: &[u8]) -> String {
     String::from_utf8_lossy(&anstream::adapter::strip_bytes(text).into_vec()).into_owned()
 }
 
@@ -278,13 +284,14 @@ fn remember(call: RememberCall, folder: &str) -> anyhow::Result<String> {
         ..Remember::default()
     };
     let kept = ask(request)?;
-    let lines = kept.items.iter().map(|item| format!("Remembered as #{}: {}", item.id, item.title));
+    let lines = kept.items.iter().map(|item| format!("Remembered as #{}: {}", item.id, plain(&item.title)));
     Ok(lines.collect::<Vec<_>>().join("\n"))
 }
 
 fn resolve(call: IdsCall) -> anyhow::Result<String> {
     let validity = if call.reopen { Validity::Active } else { Validity::Resolved };
     let marked = ask(Mark { ids: call.ids.into_iter().map(Id::text).collect(), validity })?;
-    let lines = marked.items.iter().map(|item| format!("#{} is {}: {}", item.id, item.status, item.title));
+    let line = |item: &ObservationAnswer| format!("#{} is {}: {}", item.id, item.status, plain(&item.title));
+    let lines = marked.items.iter().map(line);
     Ok(lines.collect::<Vec<_>>().join("\n"))
 }

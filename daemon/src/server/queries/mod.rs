@@ -3,7 +3,7 @@
 
 use recall_protocol::query::{
     Backup, Context, Edit, Flush, Forget, Glance, Mark, OpenGateway, Pause, PinUp, Ping, Prune, Query,
-    Reindex, Remember, Restore, RestoreBackup, Resume, Retry, Status, Stop, Undo,
+    Reindex, Remember, Restore, RestoreBackup, Resume, Retry, Sql, Status, Stop, Undo,
 };
 use recall_protocol::wire::{ErrorKind, Reply};
 
@@ -97,7 +97,7 @@ pub async fn answer(query: Query, connection: &ConnectionContext) -> Reply {
             let (lookup, pauses) = (services.context_lookup.clone(), services.ingest.pauses.clone());
             read_reply::<Glance>(blocking(move || glance(&lookup, &pauses, &request)).await)
         }
-        Query::Sql(request) => read_with(services, request, sql).await,
+        Query::Sql(request) => read_reply::<Sql>(sql(&services.context_lookup, request).await),
         Query::Check(request) => read_with(services, request, check).await,
         Query::Backup(request) => command_reply::<Backup>(backup(&commands(), request).await),
         Query::RestoreBackup(request) => {

@@ -1,0 +1,103 @@
+//! A query of the user's runs in a process of its own, `recall sql-reader`: SQLite's memory can only be bounded for a whole
+//! process, and a step of a query that takes long can only be ended with its process.
+
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use recall_protocol::core_dump;
+use recall_protocol::query::Sql;
+use rustix::process::{Resource, Rlimit, setrlimit};
+use serde::{Deserialize, Serialize};
+
+use crate::process_group::{ProcessGroup, until};
+use crate::store::{self, Found, QueryError, QueryLimits, Readers};
+
+/// The command that is the reader.
+pub const COMMAND: &str = "sql-reader";
+const MOST_ROWS: u32 = 10_000;
+/// An answer fits into a frame, escaped as JSON.
+pub const MOST_BYTES: usize = 4 * 1024 * 1024;
+const WITHIN: Duration = Duration::from_secs(10);
+/// The reader ends by itself when its time is over, unless one step takes longer.
+const ENDS_WITHIN: Duration = Duration::from_secs(11);
+/// What SQLite may take, temporary tables included.
+const SQLITE_BYTES: u32 = 128 * 1024 * 1024;
+/// The reader's address space: SQLite's memory, the answer, the program and its libraries.
+const PROCESS_BYTES: u64 = 1024 * 1024 * 1024;
+/// A character takes at most six bytes in JSON.
+const MOST_ANSWERED: u64 = 8 * MOST_BYTES as u64;
+/// How long the end of the output may take once the reader has ended.
+const OUTPUT_WITHIN: Duration = Duration::from_secs(2);
+
+/// What the reader is given on stdin.
+#[derive(Serialize, Deserialize)]
+struct Task {
+    database: PathBuf,
+    text: String,
+    limits: QueryLimits,
+}
+
+/// Runs a query in a reader. Blocks until it has ended, or its time is over.
+///
+/// # Errors
+/// When the reader cannot be started, or the query has no answer.
+pub fn read_apart(readers: &Readers, request: &Sql) -> Result<Found, QueryError> {
+    let limits = QueryLimits { rows: request.limit.min(MOST_ROWS) as usize, bytes: MOST_BYTES, time: WITHIN };
+    let task = Task { database: readers.path().to_owned(), text: request.text.clone(), limits };
+    let failed = |why: String| QueryError::Unreadable(format!("the reader failed: {why}"));
+    let task = serde_json::to_vec(&task).map_err(|error| failed(error.to_string()))?;
+    let mut group = start().map_err(|error| failed(error.to_string()))?;
+    if let Some(mut stdin) = group.take_stdin() {
+        // It may end before it has read everything, which is seen from its answer.
+        std::thread::spawn(move || drop(stdin.write_all(&task)));
+    }
+    let (sender, output) = mpsc::channel();
+    if let Some(stdout) = group.take_stdout() {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let _ = stdout.take(MOST_ANSWERED).read_to_end(&mut bytes);
+            let _ = sender.send(bytes);
+        });
+    }
+    let ended =
+        group.finish(until(Instant::now() + ENDS_WITHIN)).map_err(|error| failed(error.to_string()))?;
+    if ended.is_none() {
+        return Err(QueryError::TooLong(WITHIN.as_secs()));
+    }
+    let answer = output.recv_timeout(OUTPUT_WITHIN).unwrap_or_default();
+    // Without an answer it was ended: by its memory, which also ends a program that asks for more.
+    serde_json::from_slice::<Result<Found, QueryError>>(&answer).map_err(|_| QueryError::TooMuchMemory)?
+}
+
+fn start() -> std::io::Result<ProcessGroup> {
+    let mut command = Command::new(own_program()?);
+    command.arg(COMMAND).env_clear().current_dir("/");
+    ProcessGroup::spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()))
+}
+
+/// On Linux also the program that an update has replaced since: both sides have to be of one version.
+fn own_program() -> std::io::Result<PathBuf> {
+    let running = PathBuf::from("/proc/self/exe");
+    if running.exists() { Ok(running) } else { std::env::current_exe() }
+}
+
+/// The reader: answers one task of the daemon's.
+///
+/// # Errors
+/// When stdin or stdout fail.
+pub fn serve(stdin: impl Read, stdout: &mut dyn Write) -> anyhow::Result<()> {
+    core_dump::disable();
+    let limit = |most| Rlimit { current: Some(most), maximum: Some(most) };
+    // Where the system has no such limit, SQLite's own remains, and the daemon ends the process in time.
+    let _ = setrlimit(Resource::As, limit(PROCESS_BYTES));
+    let _ = setrlimit(Resource::Cpu, limit(ENDS_WITHIN.as_secs() + 1));
+    let task: Task = serde_json::from_reader(stdin)?;
+    let answer = store::bound_memory(SQLITE_BYTES)
+        .map_err(QueryError::from)
+        .and_then(|()| store::query(&Readers::new(&task.database), &task.text, task.limits));
+    serde_json::to_writer(&mut *stdout, &answer)?;
+    Ok(stdout.flush()?)
+}

@@ -7,7 +7,8 @@ use std::ops::Range;
 
 use super::byte_set::ByteSet;
 use super::cursor::Cursor;
-use super::plausibility::{Name, ValuePosition, is_broken, is_secret, looks_random};
+use super::plausibility::{Name, ValuePosition, is_broken, is_secret, is_words, looks_random};
+use super::sentence::is_telling;
 
 /// Words that make a name sensitive, in any capitalisation.
 pub(super) const WORDS: &[(&str, Name)] = &[
@@ -17,6 +18,17 @@ pub(super) const WORDS: &[(&str, Name)] = &[
     ("passphrase", Name::Password),
     ("passcode", Name::Password),
     ("kennwort", Name::Password),
+    ("mot de passe", Name::Password),
+    ("contraseña", Name::Password),
+    ("contrasena", Name::Password),
+    ("senha", Name::Password),
+    ("wachtwoord", Name::Password),
+    ("hasło", Name::Password),
+    ("пароль", Name::Password),
+    ("Пароль", Name::Password),
+    ("密码", Name::Password),
+    ("密碼", Name::Password),
+    ("パスワード", Name::Password),
     ("securestring", Name::Password),
     ("identified by", Name::Password),
     ("pwd", Name::Password),
@@ -27,6 +39,14 @@ pub(super) const WORDS: &[(&str, Name)] = &[
     ("creds", Name::Pair),
     ("api key", Name::Key),
     ("access key", Name::Key),
+    ("private key", Name::Key),
+    ("encryption key", Name::Key),
+    ("signing key", Name::Key),
+    ("master key", Name::Key),
+    ("session key", Name::Key),
+    ("recovery key", Name::Key),
+    ("fernet key", Name::Key),
+    ("hmac key", Name::Key),
     ("secret", Name::Key),
     ("apikey", Name::Key),
     ("api_key", Name::Key),
@@ -105,6 +125,11 @@ pub(super) fn assigned(text: &str, key: &Range<usize>, name: Name) -> Option<Ran
     let is_certain = is_certain(text, key);
     let blanks = at.skip_some(b" \t", 8);
     let before = preceding(text, key.start);
+    if name == Name::Password
+        && let Some(range) = phrase(at)
+    {
+        return Some(range);
+    }
     match at.peek()? {
         b'=' => {
             at.skip_some(b"=", 3);
@@ -155,16 +180,26 @@ pub(super) fn assigned(text: &str, key: &Range<usize>, name: Name) -> Option<Ran
             let place = if is_certain { ValuePosition::Certain } else { ValuePosition::Quoted };
             value(at, name, ValuePosition::Bare).or_else(|| element(at, name, place))
         }
+        // The colon of Chinese and Japanese.
+        b'\xef' if at.starts_with("：") => {
+            at.at += "：".len();
+            at.skip_some(b" ", 1);
+            value(at, name, if at.ends_line() { ValuePosition::Line } else { ValuePosition::Sentence })
+        }
         // `--password hunter2`, and SQL's `PASSWORD 'hunter2'`.
-        _ if blanks > 0 && text.get(key.clone())?.starts_with("--") => value(at, name, flag_place(name)),
+        _ if blanks > 0 && text.get(key.clone())?.starts_with('-') => {
+            value(at, name, flag_place(name)).or_else(|| argument(at, name))
+        }
         sign @ (b'\'' | b'"')
             if blanks > 0
                 && name == Name::Password
                 // In double quotes SQL has names.
                 && (sign == b'\'' || !text.get(key.clone())?.contains(' ')) =>
         {
-            quoted(at, name)
-                .or_else(|| is_declared(text, key).then(|| quoted_as(at, name, ValuePosition::Certain))?)
+            quoted(at, name).or_else(|| {
+                let is_value = is_declared(text, key) || is_statement(text, key);
+                is_value.then(|| quoted_as(at, name, ValuePosition::Certain))?
+            })
         }
         // `IDENTIFIED WITH mysql_native_password BY 'hunter2'`
         b'B' | b'b' if blanks > 0 && at.starts_with("by ") => {
@@ -300,6 +335,13 @@ fn is_declared(text: &str, key: &Range<usize>) -> bool {
     shouted(text, key) || written.contains([' ', '-']) || before.ends_with(b"with ")
 }
 
+/// `storePassword "…"` at the beginning of a line, as in a build file.
+fn is_statement(text: &str, key: &Range<usize>) -> bool {
+    let compound = text.get(key.clone()).and_then(|written| written.strip_suffix("Password"));
+    compound.is_some_and(|head| head.ends_with(|last: char| last.is_ascii_lowercase()))
+        && line_start(text, key.start) != LineStart::No
+}
+
 fn shouted(text: &str, key: &Range<usize>) -> bool {
     let written = text.as_bytes().get(key.clone()).unwrap_or_default();
     written.iter().any(u8::is_ascii_uppercase) && !written.iter().any(u8::is_ascii_lowercase)
@@ -332,6 +374,32 @@ fn pair(text: &str, start: usize) -> Option<Range<usize>> {
     let password = run.get(cut + 1..)?.trim_end_matches(['.', ',', ';']);
     (is_broken(password) && is_secret(password, Name::Password, ValuePosition::Sentence))
         .then(|| start..start + password.len())
+}
+
+/// The words of a passphrase that fill the rest of the line behind a colon or an equals sign.
+fn phrase(mut at: Cursor<'_>) -> Option<Range<usize>> {
+    /// A longer line is prose.
+    const LONGEST: usize = 128;
+    if at.skip_some(b"=:", 1) == 0 {
+        return None;
+    }
+    at.skip_some(b" \t", 8);
+    let line = at.line(LONGEST + 1);
+    let words = line.trim_end();
+    (line.len() <= LONGEST && is_words(words)).then(|| at.at..at.at + words.len())
+}
+
+/// A plain word behind an option, where the text is a command and does not speak about the option.
+fn argument(at: Cursor<'_>, name: Name) -> Option<Range<usize>> {
+    let word = at.run();
+    let value = at.text.get(word.clone()).filter(|_| name == Name::Password)?;
+    let rest = at.text.get(word.end..)?;
+    let next = rest.trim_start_matches([' ', '\t']).split_whitespace().next().unwrap_or_default();
+    let goes_on = rest.starts_with([' ', '\t'])
+        && !next.starts_with(['-', '|', '>', '<', '&', ';', '$', '"', '\''])
+        && !next.contains(['.', '/', ':', '@', '=']);
+    let is_end = !goes_on && !rest.starts_with([',', '.', ')', ']', '>', '|']);
+    (is_end && is_telling(value) && is_secret(value, name, ValuePosition::Certain)).then_some(word)
 }
 
 fn flag_place(name: Name) -> ValuePosition {

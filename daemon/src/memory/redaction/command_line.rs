@@ -81,6 +81,7 @@ pub(super) const PROGRAMS: &[Program] = &[
     program("zip ", &[("-P", Word)]),
     program("unrar ", &[("-p", Attached)]),
     program("keytool ", &[("-storepass", Word), ("-keypass", Word)]),
+    program("ssh-keygen ", &[("-N", Word), ("-P", Word)]),
     program("lftp ", &[("-u", Login)]),
     program("snmpwalk ", &[("-A", Word), ("-X", Word)]),
 ];

@@ -7,7 +7,7 @@
 //! Guarantees: JSON stays JSON of the same shape. A text without secrets is returned borrowed. Redacting twice changes
 //! nothing more. Time is linear in the text, except for the user's `extra` patterns.
 //!
-//! Not detected: a secret that looks like a word, one split over two strings, and one in base64.
+//! Not detected: a secret that looks like a word, hexadecimal or base64 that no word announces, and one split over two strings.
 
 mod byte_set;
 mod rules;
@@ -23,8 +23,10 @@ mod url;
 mod shapes;
 pub(super) mod shell_words;
 mod cut;
+mod mnemonic;
 mod json_text;
 mod secret_files;
+mod telling_commands;
 mod elsewhere;
 mod scan;
 
@@ -280,6 +282,7 @@ impl Redactor {
     }
 
     fn redact_call(&self, call: ToolCall) -> ToolCall {
+        let call = without_secret_output(call);
         let ToolCall { name, use_id, input, result, duration_ms, plan, launched, rewrote } =
             without_contents(call, &is_secret_file);
         let name = self.id(name);
@@ -368,7 +371,9 @@ impl Redactor {
         if self.scanner.is_none() {
             return Cow::Borrowed(payload);
         }
-        let json = match secret_files::is_named(payload, &is_secret_file) {
+        let is_secret =
+            secret_files::is_named(payload, &is_secret_file) || telling_commands::is_named(payload);
+        let json = match is_secret {
             true => secret_files::without_contents(payload, Suspect::ContentFields, &is_secret_file),
             false => secret_files::without_shown(payload, &is_secret_file),
         };
@@ -405,6 +410,21 @@ fn without_contents(call: ToolCall, is_hidden: &dyn Fn(&str) -> bool) -> ToolCal
         ToolResult::Failed(_) => ToolResult::Failed(secret_files::mark()),
     };
     ToolCall { input, result, plan: None, ..call }
+}
+
+/// The call without the output of a command that prints secrets.
+fn without_secret_output(call: ToolCall) -> ToolCall {
+    if !telling_commands::is_named(&call.input) {
+        return call;
+    }
+    let result = match &call.result {
+        ToolResult::Done(json) => {
+            let json = secret_files::without_contents(json, Suspect::Everything, &|_| false);
+            ToolResult::Done(json.into_owned())
+        }
+        ToolResult::Failed(_) => ToolResult::Failed(secret_files::mark()),
+    };
+    ToolCall { result, ..call }
 }
 
 fn input_without_contents(input: String, is_hidden: &dyn Fn(&str) -> bool) -> String {

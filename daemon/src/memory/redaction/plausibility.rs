@@ -59,6 +59,7 @@ pub(super) fn is_secret(value: &str, name: Name, place: ValuePosition) -> bool {
         return true;
     }
     let has_shape = match (name, place) {
+        (Name::Password, ValuePosition::Quoted | ValuePosition::Certain) if is_words(value) => return true,
         (Name::Pass, _) => {
             value.len() >= 8 && is_one_word(value) && is_broken(value) && !is_expression(value)
         }
@@ -135,6 +136,28 @@ fn is_plain_value(value: &str) -> bool {
         && !word.contains(['/', '_'])
         && !NAMES.iter().any(|name| lower.contains(name))
         && !is_type(word)
+}
+
+/// Words of a phrase by which people remember: no prose, which has an article or a word about passwords soon.
+pub(super) fn is_words(value: &str) -> bool {
+    const OF_PROSE: [&str; 58] = [
+        "the", "and", "for", "you", "your", "this", "that", "with", "not", "are", "was", "were", "has",
+        "have", "had", "from", "must", "will", "can", "should", "when", "then", "than", "they", "there",
+        "which", "what", "who", "how", "use", "used", "into", "only", "also", "but", "any", "all", "one",
+        "its", "our", "their", "here", "please", "enter", "required", "key", "before", "after", "every",
+        "each", "once", "does", "may", "new", "old", "set", "same", "where",
+    ];
+    const ABOUT: [&str; 8] = ["pass", "secret", "token", "user", "login", "valid", "empty", "value"];
+    let sign = if value.contains(' ') { ' ' } else { '-' };
+    let words = || value.split(sign);
+    let is_word = |word: &str| {
+        (3..=12).contains(&word.len())
+            && word.bytes().all(|byte| byte.is_ascii_lowercase())
+            && !OF_PROSE.contains(&word)
+            && !ABOUT.iter().any(|part| word.contains(part))
+    };
+    let described = words().filter(|word| word.ends_with("ed") || word.ends_with("ing")).count();
+    (4..=12).contains(&words().take(13).count()) && described <= 1 && words().all(is_word)
 }
 
 /// Four words with hyphens, as people choose them for a passphrase.
@@ -270,7 +293,7 @@ fn is_login(value: &str) -> bool {
 }
 
 /// The decoded base64. Empty if it is invalid.
-fn base64(value: &str) -> Vec<u8> {
+pub(super) fn base64(value: &str) -> Vec<u8> {
     let digit = |byte: u8| match byte {
         b'A'..=b'Z' => Some(byte - b'A'),
         b'a'..=b'z' => Some(byte - b'a' + 26),
@@ -292,7 +315,7 @@ fn base64(value: &str) -> Vec<u8> {
 
 /// Types and descriptions that follow a name in a declaration or a form label, and are not values.
 fn is_type(value: &str) -> bool {
-    const TYPES: [&str; 40] = [
+    const TYPES: [&str; 47] = [
         "str",
         "text",
         "bytes",
@@ -333,6 +356,13 @@ fn is_type(value: &str) -> bool {
         "word",
         "missing",
         "unset",
+        "erforderlich",
+        "notwendig",
+        "falsch",
+        "requis",
+        "obligatoire",
+        "obligatoria",
+        "requerida",
     ];
     let is_capital = value.as_bytes().first().is_some_and(u8::is_ascii_uppercase);
     let lower = value.to_ascii_lowercase();

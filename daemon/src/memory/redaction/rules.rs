@@ -28,6 +28,9 @@ pub(super) enum Start {
     /// Not after a letter or digit, because the literal is short or the end of a word. A tail that mixes capitals,
     /// small letters and digits as chance does counts there, too.
     Word,
+    /// As [`Self::Word`], and only if the tail mixes capitals, small letters and digits as chance does, because the
+    /// literal may also begin a name.
+    Drawn,
     /// Anywhere, but only the first literal in a run of token characters is tried.
     OncePerRun,
 }
@@ -51,6 +54,10 @@ const fn word(kind: &'static str, literals: &'static [&'static str], pattern: &'
     Rule { kind, literals, pattern, lead: Lead::Nothing, start: Start::Word }
 }
 
+const fn drawn(kind: &'static str, literals: &'static [&'static str], pattern: &'static str) -> Rule {
+    Rule { kind, literals, pattern, lead: Lead::Nothing, start: Start::Drawn }
+}
+
 /// All rules. `\b` is the ASCII one here, since the scanner switches Unicode off.
 pub(super) const RULES: &[Rule] = &[
     // Code hosting and packages.
@@ -58,9 +65,13 @@ pub(super) const RULES: &[Rule] = &[
     rule("github-token", &["github_pat_"], r"github_pat_[A-Za-z0-9_]{22,}"),
     rule(
         "gitlab-token",
-        &["glpat-", "gldt-", "glrt-", "glcbt-", "glptt-", "glft-", "glimt-", "glagent-", "gloas-", "glsoat-"],
-        r"gl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|oas|soat)-[A-Za-z0-9_-]{20,}(?:\.[A-Za-z0-9_-]{2,}){0,2}",
+        &[
+            "glpat-", "gldt-", "glrt-", "glcbt-", "glptt-", "glft-", "glimt-", "glagent-", "gloas-",
+            "glsoat-", "glrtr-", "glffct-", "glwt-",
+        ],
+        r"gl(?:pat|dt|rtr?|cbt|ptt|ft|imt|agent|oas|soat|ffct|wt)-[A-Za-z0-9_-]{20,}(?:\.[A-Za-z0-9_-]{2,}){0,2}",
     ),
+    rule("gitlab-token", &["GR1348941"], r"GR1348941[A-Za-z0-9_-]{20,}"),
     rule("bitbucket-token", &["ATBB", "ATCTT3"], r"(?:ATBB[A-Za-z0-9]{28,}|ATCTT3[A-Za-z0-9_=-]{60,})"),
     rule("atlassian-token", &["ATATT3"], r"ATATT3[A-Za-z0-9_=-]{60,}"),
     word("npm-token", &["npm_"], r"npm_[A-Za-z0-9]{36}\b"),
@@ -77,8 +88,9 @@ pub(super) const RULES: &[Rule] = &[
     rule("posthog-key", &["phc_", "phx_"], r"ph[cx]_[A-Za-z0-9]{40,}"),
     // Clouds and infrastructure.
     rule("aws-access-key", &["AKIA", "ASIA", "ABIA", "ACCA"], r"A(?:KIA|SIA|BIA|CCA)[A-Z2-7]{16}\b"),
-    rule("aws-bedrock-key", &["ABSKQmVkcm9ja0FQSUtleS"], r"ABSKQmVkcm9ja0FQSUtleS[A-Za-z0-9+/=]{80,}"),
+    rule("aws-bedrock-key", &["ABSK"], r"ABSK[A-Za-z0-9+/]{90,}={0,2}"),
     rule("google-api-key", &["AIza"], r"AIza[A-Za-z0-9_-]{35}"),
+    rule("google-api-key", &["AQ.Ab8"], r"AQ\.Ab8[A-Za-z0-9_-]{40,}"),
     rule("google-oauth-secret", &["GOCSPX-"], r"GOCSPX-[A-Za-z0-9_-]{28}"),
     rule("google-oauth-token", &["ya29."], r"ya29\.[A-Za-z0-9_-]{20,}"),
     word("google-oauth-token", &["1//0"], r"1//0[A-Za-z0-9_-]{40,}"),
@@ -97,6 +109,22 @@ pub(super) const RULES: &[Rule] = &[
     word("fly-token", &["fo1_", "fm1a_", "fm1r_", "fm2_"], r"f(?:o1|m1[ar]|m2)_[A-Za-z0-9_+/=-]{40,}"),
     rule("netlify-token", &["nfp_"], r"nfp_[A-Za-z0-9]{36,}"),
     rule("vercel-token", &["vercel_blob_rw_"], r"vercel_blob_rw_[A-Za-z0-9_]{30,}"),
+    word("vercel-token", &["vck_", "vcp_", "vci_", "vca_", "vcr_"], r"vc[kpiar]_[A-Za-z0-9]{48,}\b"),
+    word("neon-key", &["napi_"], r"napi_[A-Za-z0-9]{60,}\b"),
+    drawn("render-key", &["rnd_"], r"rnd_[A-Za-z0-9]{28,40}\b"),
+    rule("scalingo-token", &["tk-us-"], r"tk-us-[A-Za-z0-9_-]{48}"),
+    rule("openshift-token", &["sha256~"], r"sha256~[A-Za-z0-9_-]{43}"),
+    rule("polar-token", &["polar_oat_", "polar_pat_"], r"polar_[op]at_[A-Za-z0-9_-]{32,}"),
+    rule("inngest-key", &["signkey-"], r"signkey-(?:prod|test|branch)-[a-f0-9]{64}\b"),
+    word(
+        "trigger-key",
+        &["tr_prod_", "tr_dev_", "tr_stg_", "tr_pat_"],
+        r"tr_(?:prod|dev|stg|pat)_[A-Za-z0-9]{20,}\b",
+    ),
+    word("xata-key", &["xau_"], r"xau_[A-Za-z0-9]{40,}\b"),
+    word("dbt-token", &["dbtc_", "dbtu_", "dbts_"], r"dbt[cus]_[A-Za-z0-9_-]{36,}"),
+    word("clickhouse-key", &["4b1d"], r"4b1d[A-Za-z0-9]{38}\b"),
+    rule("yandex-token", &["t1.9eu"], r"t1\.9eu[A-Za-z0-9_-]+={0,2}\.[A-Za-z0-9_-]{86}={0,2}"),
     rule("supabase-key", &["sbp_", "sb_secret_"], r"sb(?:p_[a-f0-9]{40}\b|_secret_[A-Za-z0-9_-]{20,})"),
     rule("planetscale-token", &["pscale_"], r"pscale_(?:tkn|pw|oauth)_[A-Za-z0-9_=.-]{32,}"),
     rule("databricks-token", &["dapi"], r"dapi[a-f0-9]{32}(?:-[0-9])?\b"),
@@ -154,11 +182,33 @@ pub(super) const RULES: &[Rule] = &[
     rule("nvidia-key", &["nvapi-"], r"nvapi-[A-Za-z0-9_-]{60,}"),
     rule("tavily-key", &["tvly-"], r"tvly-(?:dev-|prod-)?[A-Za-z0-9]{28,}"),
     rule("langsmith-key", &["lsv2_"], r"lsv2_(?:pt|sk)_[a-f0-9]{32}_[a-f0-9]{10}\b"),
+    rule("langfuse-key", &["sk-lf-"], r"sk-lf-[a-f0-9]{8}(?:-[a-f0-9]{4}){3}-[a-f0-9]{12}\b"),
+    rule("context7-key", &["ctx7sk-"], r"ctx7sk-[a-f0-9]{8}(?:-[a-f0-9]{4}){3}-[a-f0-9]{12}\b"),
+    drawn("mem0-key", &["m0-"], r"m0-[A-Za-z0-9]{40}\b"),
+    drawn("byterover-key", &["brv_"], r"brv_[A-Za-z0-9_-]{40,}"),
+    rule("retaindb-key", &["retaindb_"], r"retaindb_[A-Za-z0-9]{32}\b"),
+    drawn("supermemory-key", &["sm_"], r"sm_[A-Za-z0-9]{22}_[A-Za-z0-9_-]{50,}"),
+    drawn("fireworks-key", &["fw_"], r"fw_[A-Za-z0-9]{22,32}\b"),
+    word("cerebras-key", &["csk-"], r"csk-[a-z0-9]{48}\b"),
+    word("firecrawl-key", &["fc-"], r"fc-[a-f0-9]{32}\b"),
+    word("elevenlabs-key", &["sk_"], r"sk_[a-f0-9]{48}\b"),
+    word("cursor-key", &["key_"], r"key_[a-f0-9]{64}\b"),
+    drawn("voyage-key", &["pa-"], r"pa-[A-Za-z0-9_-]{43,}"),
+    drawn("jina-key", &["jina_"], r"jina_[A-Za-z0-9_-]{60,}"),
+    rule("together-key", &["tgp_v1_"], r"tgp_v1_[A-Za-z0-9_-]{43,}"),
+    word("e2b-key", &["e2b_", "sk_e2b_"], r"(?:sk_)?e2b_[a-f0-9]{40}\b"),
+    word("pinecone-key", &["pcsk_"], r"pcsk_[A-Za-z0-9]{5,8}_[A-Za-z0-9]{60,}\b"),
+    rule("apify-token", &["apify_api_", "apify_proxy_"], r"apify_(?:api|proxy)_[A-Za-z0-9]{34,}\b"),
+    drawn("browserbase-key", &["bb_live_", "bb_test_"], r"bb_(?:live|test)_[A-Za-z0-9_-]{20,}"),
+    drawn("nomic-key", &["nk-"], r"nk-[A-Za-z0-9_-]{43,}"),
+    rule("helicone-key", &["sk-helicone-"], r"sk-helicone-[A-Za-z0-9-]{20,}"),
+    rule("letta-key", &["sk-let-"], r"sk-let-[A-Za-z0-9=+/]{40,}"),
+    rule("wandb-key", &["wandb_v1_"], r"wandb_v1_[A-Za-z0-9_-]{40,}"),
     // Payment and commerce.
     rule(
         "stripe-key",
-        &["sk_live_", "sk_test_", "rk_live_", "rk_test_"],
-        r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}",
+        &["sk_live_", "sk_test_", "sk_prod_", "rk_live_", "rk_test_", "rk_prod_"],
+        r"[sr]k_(?:live|test|prod)_[A-Za-z0-9]{16,}",
     ),
     rule("stripe-webhook-secret", &["whsec_"], r"whsec_[A-Za-z0-9+/=]{32,}"),
     rule("square-token", &["sq0atp-", "sq0csp-"], r"sq0(?:atp-[A-Za-z0-9_-]{22,}|csp-[A-Za-z0-9_-]{40,})"),
@@ -234,6 +284,11 @@ pub(super) const RULES: &[Rule] = &[
     rule("sonar-token", &["squ_", "sqp_", "sqa_"], r"sq[upa]_[a-f0-9]{40}\b"),
     rule("datadog-key", &["ddapp_"], r"ddapp_[A-Za-z0-9]{34}\b"),
     rule("elastic-key", &["essu_"], r"essu_[A-Za-z0-9+/=]{40,}"),
+    rule("zapier-key", &["sk-ak-"], r"sk-ak-[A-Za-z0-9]{20,}"),
+    word("cal-key", &["cal_live_"], r"cal_live_[a-f0-9]{32}\b"),
+    rule("settlemint-token", &["sm_aat_", "sm_pat_", "sm_sat_"], r"sm_[aps]at_[A-Za-z0-9]{16}\b"),
+    rule("intra-secret", &["s-s4t2"], r"s-s4t2(?:ud|af)-[a-f0-9]{64}\b"),
+    rule("grafana-token", &["eyJrIjoi"], r"eyJrIjoi[A-Za-z0-9]{70,400}={0,2}"),
     word("clickup-token", &["pk_"], r"pk_[0-9]{6,10}_[A-Z0-9]{32}\b"),
     rule("ubidots-key", &["BBFF-"], r"BBFF-[A-Za-z0-9]{30}\b"),
     // Standards.
@@ -283,6 +338,8 @@ mod tests {
         kinds.sort_unstable();
         kinds.dedup();
         assert!(kinds.len() >= 40, "{}", kinds.len());
-        assert!(kinds.iter().all(|kind| kind.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')));
+        assert!(kinds.iter().all(|kind| {
+            kind.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+        }));
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! One pass searches all literals at once with an Aho-Corasick automaton. Only at a hit is anything else tried: a
 //! provider's pattern, anchored there, or a parser with bounded reach. A second pass examines long runs of token
-//! characters for secrets without a literal. Patterns are compiled on first use, since most are never needed. Time is
+//! characters for secrets without a literal, and decodes those that are a text in base64. A third looks for words that
+//! restore a wallet. Patterns are compiled on first use, since most are never needed. Time is
 //! linear in the text: patterns run without backtracking, and each fails within a bounded number of bytes or is tried
 //! once per run.
 
@@ -18,7 +19,7 @@ use super::byte_set::ByteSet;
 use super::plausibility::{Name, looks_random};
 use super::rules::{Lead, RULES, Rule, Start};
 use super::shapes::SearchScope;
-use super::{assignment, command_line, cut, http, key_block, password_file, sentence, shapes, url};
+use super::{assignment, command_line, cut, http, key_block, mnemonic, password_file, sentence, shapes, url};
 
 /// A secret: its range, and its kind for the mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,6 +139,7 @@ impl Scanner {
             && !json.contains("\\u")
             && !json.contains("\\/")
             && !shapes::may_hold(json)
+            && mnemonic::find(json).is_empty()
     }
 
     /// The kind of secret that a field's name announces.
@@ -152,6 +154,18 @@ impl Scanner {
 
     /// All secrets in order, without overlaps.
     pub(super) fn secrets(&self, text: &str, scope: SearchScope) -> Vec<Secret> {
+        self.secrets_at(text, scope, 0)
+    }
+
+    /// The kind of the first secret in a text that stood in base64.
+    fn kind_within(&self, plain: &str, depth: u8) -> Option<&'static str> {
+        /// What is in base64 may contain base64, as the secrets of Kubernetes do.
+        const DEEPEST: u8 = 2;
+        let within = (depth < DEEPEST).then(|| self.secrets_at(plain, SearchScope::Everywhere, depth + 1))?;
+        within.first().map(|secret| secret.kind)
+    }
+
+    fn secrets_at(&self, text: &str, scope: SearchScope, depth: u8) -> Vec<Secret> {
         let mut found: Vec<Secret> = Vec::new();
         let mut progress = Progress::default();
         for hit in self.literals.find_overlapping_iter(text) {
@@ -182,11 +196,20 @@ impl Scanner {
                 at += 1;
             }
         }
-        let shaped = self.shapes.find(text, scope).into_iter().map(|(range, kind)| {
+        let shapes::Found { secrets: shaped, encoded } = self.shapes.find(text, scope);
+        let shaped = shaped.into_iter().map(|(range, kind)| {
             let certainty = if kind == shapes::UNNAMED { Certainty::Name } else { Certainty::Format };
             Secret { range, kind, certainty }
         });
-        found.extend(shaped.filter(|secret| self.counts(text, secret.range.clone())));
+        let encoded = encoded.into_iter().filter_map(|(range, plain)| {
+            let kind = self.kind_within(&plain, depth)?;
+            Some(Secret { range, kind, certainty: Certainty::ValuePosition })
+        });
+        let words = if scope == SearchScope::Everywhere { mnemonic::find(text) } else { Vec::new() };
+        let words =
+            words.into_iter().map(|range| Secret { range, kind: "mnemonic", certainty: Certainty::Format });
+        let others = shaped.chain(encoded).chain(words);
+        found.extend(others.filter(|secret| self.counts(text, secret.range.clone())));
         for pattern in &self.extra {
             let matches = pattern.find_iter(text).filter(|part| !part.is_empty());
             let secrets = matches.map(|part| Secret {
@@ -286,10 +309,13 @@ impl Scanner {
                 if start == progress.secret_end
                     || begins_token(text.as_bytes(), start)
                     || is_drawn(text, hit.end) => {}
+            Start::Drawn
+                if (start == progress.secret_end || begins_token(text.as_bytes(), start))
+                    && is_drawn(text, hit.end) => {}
             Start::OncePerRun if start >= progress.run_end => {
                 progress.run_end = start + RUN_BYTES.run(text.as_bytes().get(start..)?);
             }
-            Start::Word | Start::OncePerRun => return None,
+            Start::Word | Start::Drawn | Start::OncePerRun => return None,
         }
         let pattern =
             self.patterns.get(number)?.get_or_init(|| Regex::new(&format!(r"\A(?-u:{})", rule.pattern)).ok());

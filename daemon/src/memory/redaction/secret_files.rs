@@ -99,6 +99,10 @@ const HIDDEN: [&str; 12] = [
 const ORDINARY: [&str; 5] = ["qqqq", "qqqq.qqqq", ".qqqq", "iqqq", "idqq"];
 const LONGEST_PATTERN: usize = 64;
 
+/// Kinds of files of an environment that begin with no dot: `env.production`.
+const ENVIRONMENTS: [&str; 8] =
+    ["production", "prod", "staging", "development", "dev", "local", "test", "live"];
+
 /// Whether a file with this name contains only secrets. Slashes and backslashes both separate folders.
 pub fn is_secret_file(path: &str) -> bool {
     let lower = path.trim_end_matches(['/', '\\']).to_ascii_lowercase();
@@ -116,7 +120,8 @@ pub fn is_secret_file(path: &str) -> bool {
     let environment = [".envrc", ".flaskenv"].contains(&name)
         || name.strip_prefix(".env").is_some_and(of_environment)
         || name.strip_prefix(".dev.vars").is_some_and(of_environment)
-        || (extension == "env" && !stem.starts_with("process") && !stem.starts_with("import"));
+        || (extension == "env" && !stem.starts_with("process") && !stem.starts_with("import"))
+        || name.strip_prefix("env.").is_some_and(|kind| ENVIRONMENTS.contains(&kind));
     let key = (!stem.is_empty()
         && ["pem", "key", "p12", "pfx", "p8", "jks", "keystore", "kdbx", "ppk"].contains(&extension))
         || ((name.starts_with("id_"))
@@ -124,7 +129,16 @@ pub fn is_secret_file(path: &str) -> bool {
             && extension != "pub");
     let data = ["", "json", "yml", "yaml", "toml", "ini", "xml", "db", "properties"].contains(&extension);
     let stores = ["credentials", ".credentials", "secrets", ".secrets", "application_default_credentials"];
-    let credentials = data && (stores.contains(&stem) || stem.starts_with("service-account"));
+    let begins = ["service-account", "service_account", "serviceaccount", "gcp-key", "gcp_key", "gcloud-key"];
+    let credentials = data
+        && (stores.contains(&stem)
+            || begins.iter().any(|begin| stem.starts_with(begin))
+            || ["-adminsdk", "_adminsdk", "client_secret"].iter().any(|part| stem.contains(part)));
+    // A file of a folder for secrets, unless it is a program or a text about them.
+    let of_secrets = ["secrets", ".secrets"].contains(&folder)
+        && (data || ["txt", "env", "conf", "cfg", "enc", "token", "b64"].contains(&extension))
+        && !["readme", "license", "index", "mod"].contains(&stem)
+        && !["readme", "license", "makefile", "dockerfile"].contains(&name);
     let known = [
         ".netrc",
         "_netrc",
@@ -158,11 +172,12 @@ pub fn is_secret_file(path: &str) -> bool {
         .strip_prefix("appsettings.")
         .is_some_and(|rest| rest.ends_with(".json") && !rest.starts_with("development"));
     let of_ssh = folder == ".ssh"
-        && !["config", "known_hosts", "known_hosts.old", "authorized_keys"].contains(&name)
+        && !["known_hosts", "known_hosts.old", "authorized_keys"].contains(&name)
         && extension != "pub";
     environment
         || key
         || credentials
+        || of_secrets
         || known.contains(&name)
         || ["tfstate", "kubeconfig"].contains(&extension)
         || has_suffix(&[".tfvars", ".tfvars.json"])
@@ -546,6 +561,11 @@ fn found_line(line: &str) -> Option<(&str, usize)> {
     Some((word.get(..path).filter(|path| !path.is_empty())?, content))
 }
 
+/// Whether a field holds a command.
+pub(super) fn is_command(key: &str) -> bool {
+    is_one_of(key, &COMMAND_KEYS)
+}
+
 /// Compares a field's name in any spelling: `filePath`, `file_path`, `file-path`.
 fn is_one_of(key: &str, names: &[&str]) -> bool {
     let plain = || key.bytes().filter(|byte| !b"_-".contains(byte)).map(|byte| byte.to_ascii_lowercase());
@@ -602,6 +622,19 @@ mod tests {
             "/home/a/.gnupg/secring.gpg",
             "/home/a/.gnupg/private-keys-v1.d/A.key",
             "/home/a/.ssh/work",
+            "/home/a/.ssh/config",
+            "gcp-key.json",
+            "deploy/gcp-key-prod.json",
+            "firebase-adminsdk.json",
+            "shop-firebase-adminsdk-a1b2c-0123456789.json",
+            "client_secret_1234.apps.googleusercontent.com.json",
+            "service_account.json",
+            "env.production",
+            "deploy/env.prod",
+            "secrets/db.txt",
+            "/p/secrets/db_password",
+            "k8s/secrets/app.yaml",
+            ".secrets/token",
             "~/.ssh/*",
             "appsettings.Production.json",
             "local.settings.json",
@@ -631,6 +664,15 @@ mod tests {
             "known_hosts",
             "monkey",
             "secrets/readme.txt",
+            "secrets/README.md",
+            "src/secrets/mod.rs",
+            "src/secrets/index.ts",
+            "app/secrets/page.tsx",
+            "env.ts",
+            "env.js",
+            "env.d.ts",
+            "env.rs",
+            "src/env.test.ts",
             ".env.template",
             ".environment",
             ".key",
@@ -648,7 +690,6 @@ mod tests {
             "appsettings.Development.json",
             "/home/a/.ssh",
             "/home/a/.ssh/",
-            "/home/a/.ssh/config",
             "/home/a/.ssh/known_hosts",
             "/home/a/.ssh/authorized_keys",
             "/home/a/.ssh/work.pub",

@@ -8,14 +8,14 @@ use std::ops::Range;
 
 use super::assignment;
 use super::cursor::Cursor;
-use super::plausibility::{Name, ValuePosition, is_secret};
+use super::plausibility::{Name, ValuePosition, is_secret, is_words};
 
 /// The distance of a value from its name, in bytes and in words.
 const REACH: usize = 96;
 const WORDS: usize = 7;
 
-const LINKS: [&str; 13] =
-    ["is", "was", "to", "ist", "lautet", "war", "auf", "equals", "=", "be", "→", "->", "=>"];
+const LINKS: [&str; 15] =
+    ["is", "was", "to", "ist", "lautet", "war", "auf", "equals", "=", "be", "→", "->", "=>", "es", "est"];
 /// Words between the linking word and the value.
 const FILLERS: [&str; 13] = [
     "now",
@@ -37,7 +37,21 @@ const ENDINGS: [&str; 24] = [
     "ed", "ing", "ent", "ble", "ary", "al", "ive", "ect", "ty", "en", "ful", "ous", "ic", "less", "ly",
     "ong", "lid", "ak", "et", "one", "own", "ort", "ull", "ay",
 ];
-const ABOUT: [&str; 24] = [
+const ABOUT: [&str; 38] = [
+    "option",
+    "argument",
+    "instead",
+    "parameter",
+    "switch",
+    "prompt",
+    "falsch",
+    "erforderlich",
+    "notwendig",
+    "unbekannt",
+    "geheim",
+    "korrekt",
+    "richtig",
+    "obligatoria",
     "wrong",
     "secret",
     "password",
@@ -112,7 +126,7 @@ fn directly(text: &str, start: usize) -> Option<Range<usize>> {
 
 fn value(text: &str, at: usize, name: Name) -> Option<Range<usize>> {
     let at = Cursor { text, at };
-    if let Some(range) = assignment::quoted(at, name) {
+    if let Some(range) = assignment::quoted(at, name).or_else(|| phrase(at, name)) {
         return Some(range);
     }
     let word = at.run();
@@ -130,6 +144,12 @@ fn value(text: &str, at: usize, name: Name) -> Option<Range<usize>> {
     (name == Name::Password && ends_sentence(text, range.end) && is_telling(word)).then_some(range)
 }
 
+/// `correct horse battery staple`, up to the end of the sentence.
+fn phrase(at: Cursor<'_>, name: Name) -> Option<Range<usize>> {
+    let words = at.line(REACH).split(['.', ',', ';', '"', '\'', ')', '(', '!', '?']).next()?.trim_end();
+    (name == Name::Password && is_words(words)).then(|| at.at..at.at + words.len())
+}
+
 fn ends_sentence(text: &str, end: usize) -> bool {
     const GOES_ON: [&str; 8] =
         [" so use", " so you", ", use", ", so use", " use that", " and use", " and the user", ", user"];
@@ -139,7 +159,7 @@ fn ends_sentence(text: &str, end: usize) -> bool {
 }
 
 /// Whether a plain word is not a description of a password.
-fn is_telling(word: &str) -> bool {
+pub(super) fn is_telling(word: &str) -> bool {
     word.len() >= 6
         && word.bytes().all(|byte| byte.is_ascii_lowercase())
         && !ABOUT.contains(&word)

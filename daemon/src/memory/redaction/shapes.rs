@@ -10,7 +10,7 @@ use regex::Regex;
 
 use super::beginning;
 use super::byte_set::ByteSet;
-use super::plausibility::looks_random;
+use super::plausibility::{base64, looks_random};
 
 /// The kind of a value that is known only by its assignment.
 pub(super) const UNNAMED: &str = "secret";
@@ -115,10 +115,18 @@ const VALUE: Range<usize> = 24..200;
 #[derive(Default)]
 pub(super) struct Shapes(OnceLock<Vec<(&'static Shape, Option<Regex>)>>);
 
-impl Shapes {
+/// What the long runs of a text are.
+#[derive(Default)]
+pub(super) struct Found {
     /// The ranges and kinds of the secrets.
-    pub(super) fn find(&self, text: &str, scope: SearchScope) -> Vec<(Range<usize>, &'static str)> {
-        let mut found = Vec::new();
+    pub(super) secrets: Vec<(Range<usize>, &'static str)>,
+    /// Texts in base64, with what they say.
+    pub(super) encoded: Vec<(Range<usize>, String)>,
+}
+
+impl Shapes {
+    pub(super) fn find(&self, text: &str, scope: SearchScope) -> Found {
+        let (mut found, mut encoded) = (Vec::new(), Vec::new());
         for run in (Runs { bytes: text.as_bytes(), at: 0 }) {
             let Some(written) =
                 text.get(run.clone()).filter(|run| run.bytes().any(|byte| byte.is_ascii_digit()))
@@ -135,9 +143,10 @@ impl Shapes {
             }
             if found.len() == before && scope == SearchScope::Everywhere {
                 found.extend(assigned(text, &run).map(|range| (range, UNNAMED)));
+                encoded.extend(decoded(written).map(|plain| (padded(text, run), plain)));
             }
         }
-        found
+        Found { secrets: found, encoded }
     }
 
     fn shape(&self, part: &str) -> Option<(Range<usize>, &'static str)> {
@@ -159,6 +168,30 @@ impl Shapes {
                 .then_some((from + range.start..from + range.end, shape.kind))
         })
     }
+}
+
+/// Base64 that is decoded, in bytes.
+const ENCODED: Range<usize> = 24..16_384;
+/// So many characters of base64 tell whether it is a text.
+const TELLING: usize = 16;
+
+/// The text that a run is in base64.
+fn decoded(run: &str) -> Option<String> {
+    let is_text = |plain: &[u8]| {
+        !plain.is_empty() && plain.iter().all(|byte| byte.is_ascii_graphic() || b" \t\r\n".contains(byte))
+    };
+    let is_long = ENCODED.contains(&run.len()) && !run.bytes().any(|byte| matches!(byte, b'.' | b'~'));
+    if !is_long || !is_text(&base64(run.get(..TELLING)?)) {
+        return None;
+    }
+    let plain = base64(run);
+    is_text(&plain).then(|| String::from_utf8(plain).ok())?
+}
+
+fn padded(text: &str, run: Range<usize>) -> Range<usize> {
+    let tail = text.get(run.end..).unwrap_or_default();
+    let padding = tail.len() - tail.trim_start_matches('=').len();
+    run.start..run.end + padding.min(2)
 }
 
 /// Whether a text may contain one of these after decoding its strings.
@@ -305,6 +338,7 @@ mod tests {
         let found = |text: &str| {
             shapes
                 .find(text, SearchScope::Everywhere)
+                .secrets
                 .first()
                 .map(|(range, _)| text[range.clone()].to_owned())
         };

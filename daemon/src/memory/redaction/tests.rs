@@ -100,6 +100,50 @@ const PLANTED: &[(&str, &str)] = &[
     ("nvidia-key", "nvapi-{a64}"),
     ("tavily-key", "tvly-dev-{a32}"),
     ("langsmith-key", "lsv2_pt_{h32}_{h10}"),
+    ("google-api-key", "AQ.Ab8{a47}"),
+    ("aws-bedrock-key", "ABSK{a128}"),
+    ("mem0-key", "m0-{a40}"),
+    ("byterover-key", "brv_{a40}"),
+    ("retaindb-key", "retaindb_{a32}"),
+    ("supermemory-key", "sm_{a22}_{a50}"),
+    ("context7-key", "ctx7sk-{h8}-{h4}-{h4}-{h4}-{h12}"),
+    ("fireworks-key", "fw_{a24}"),
+    ("cerebras-key", "csk-{l48}"),
+    ("firecrawl-key", "fc-{h32}"),
+    ("vercel-token", "vck_{a56}"),
+    ("langfuse-key", "sk-lf-{h8}-{h4}-{h4}-{h4}-{h12}"),
+    ("elevenlabs-key", "sk_{h48}"),
+    ("neon-key", "napi_{l64}"),
+    ("cursor-key", "key_{h64}"),
+    ("voyage-key", "pa-{a43}"),
+    ("jina-key", "jina_{a60}"),
+    ("together-key", "tgp_v1_{a43}"),
+    ("e2b-key", "e2b_{h40}"),
+    ("pinecone-key", "pcsk_{a6}_{a63}"),
+    ("apify-token", "apify_api_{a36}"),
+    ("browserbase-key", "bb_live_{a27}"),
+    ("nomic-key", "nk-{a43}"),
+    ("helicone-key", "sk-helicone-{l7}-{l7}-{l7}-{l7}"),
+    ("letta-key", "sk-let-{a96}"),
+    ("wandb-key", "wandb_v1_{a60}"),
+    ("render-key", "rnd_{a28}"),
+    ("scalingo-token", "tk-us-{a48}"),
+    ("openshift-token", "sha256~{a43}"),
+    ("polar-token", "polar_oat_{a40}"),
+    ("inngest-key", "signkey-prod-{h64}"),
+    ("trigger-key", "tr_prod_{a24}"),
+    ("xata-key", "xau_{a44}"),
+    ("dbt-token", "dbtu_{a40}"),
+    ("clickhouse-key", "4b1d{a38}"),
+    ("yandex-token", "t1.9eu{a200}.{a86}"),
+    ("gitlab-token", "GR1348941{a20}"),
+    ("gitlab-token", "glrtr-{a20}"),
+    ("stripe-key", "sk_prod_{a24}"),
+    ("zapier-key", "sk-ak-{a24}"),
+    ("cal-key", "cal_live_{h32}"),
+    ("settlemint-token", "sm_pat_{a16}"),
+    ("intra-secret", "s-s4t2ud-{h64}"),
+    ("grafana-token", "eyJrIjoi{a96}"),
     ("stripe-key", "sk_live_{a24}"),
     ("stripe-key", "rk_test_{a24}"),
     ("stripe-webhook-secret", "whsec_{a32}"),
@@ -566,6 +610,178 @@ fn what_a_wording_or_a_command_tells_goes() {
         }
     }
     assert!(missed.is_empty(), "{} missed:\n{}", missed.len(), missed.join("\n"));
+}
+
+/// Secrets that have no format, each with the secret between `§`: words, hexadecimal, base64 and lists of words.
+const FORMLESS: &[&str] = &[
+    // A phrase of words.
+    "passphrase: §correct horse battery staple§\n",
+    "passphrase = \"§correct horse battery staple§\"",
+    "PASSPHRASE='§correct horse battery staple§'",
+    "{\"passphrase\": \"§correct horse battery staple§\"}",
+    "{\"password\": \"§velvet otter marching cinnamon§\"}",
+    "the passphrase is §correct horse battery staple§.",
+    "my password is \"§velvet otter marching cinnamon§\", keep it",
+    "gpg --batch --passphrase '§correct horse battery staple§' -d x.gpg",
+    "ssh-keygen -t ed25519 -N \"§correct horse battery staple§\" -f id",
+    "password: §velvet-otter-marching-cinnamon§\n",
+    "password = \"§velvet-otter-marching-cinnamon§\"",
+    "the password is §velvet otter marching cinnamon§\n",
+    // A word behind an option, and in other languages.
+    "docker login -u me --password §swordfish§ r.test",
+    "tool --password §swordfish§",
+    "tool --password §swordfish§ --verbose",
+    "tool --password=§swordfish§ --verbose",
+    "tool --db-password §swordfish§ | tee log",
+    "tool --passphrase §swordfish§",
+    "keytool -genkey -storepass §swordfish§ -keypass §swordfish§",
+    "Passwort: §swordfish§",
+    "Passwort: §Sommer2024§",
+    "Das Passwort ist §swordfish§.",
+    "Das Passwort lautet §Sommer2024§",
+    "Kennwort: §swordfish§",
+    "mot de passe : §swordfish§",
+    "Mot de passe: §Sommer2024§",
+    "contraseña: §swordfish§",
+    "la contraseña es §Verano2024§",
+    "senha: §swordfish§",
+    "wachtwoord: §swordfish§",
+    "пароль: §swordfish§",
+    "пароль: §Leto2024xyz§",
+    "密码：§Xiatian2024§",
+    "密码: §swordfish§",
+    "パスワード: §Natsu2024xy§",
+    // Java, Gradle and their files.
+    "storePassword=§swordfish§\n",
+    "storePassword=§swordfish§\nkeyPassword=§swordfish§\nkeyAlias=upload\n",
+    "    storePassword \"§swordfish§\"",
+    "-Djavax.net.ssl.keyStorePassword=§swordfish§",
+    "javax.net.ssl.trustStorePassword=§swordfish§\n",
+    "signing.keyPassword=§swordfish§\n",
+    // Hexadecimal beside a word.
+    "ENCRYPTION_KEY=§9f86d081884c7d659a2feaa0c55ad0159f86d081884c7d659a2feaa0c55ad015§\n",
+    "encryption key: §9f86d081884c7d659a2feaa0c55ad0159f86d081884c7d659a2feaa0c55ad015§",
+    "the master key is §9f86d081884c7d659a2feaa0c55ad015§",
+    "The signing key is §9f86d081884c7d659a2feaa0c55ad015§.",
+    "JWT_SECRET=§9f86d081884c7d659a2feaa0c55ad015§\n",
+    "jwt secret: §9f86d081884c7d659a2feaa0c55ad015§",
+    "private key: 0x§9f86d081884c7d659a2feaa0c55ad0159f86d081884c7d659a2feaa0c55ad015§",
+    "PRIVATE_KEY=0x§9f86d081884c7d659a2feaa0c55ad0159f86d081884c7d659a2feaa0c55ad015§\n",
+    "{\"privateKey\": \"0x§9f86d081884c7d659a2feaa0c55ad0159f86d081884c7d659a2feaa0c55ad015§\"}",
+    "session_secret: §9f86d081884c7d659a2feaa0c55ad015§",
+    "SESSION_KEY = '§9f86d081884c7d659a2feaa0c55ad015§'",
+    "the api key for staging is §9f86d081884c7d659a2feaa0c55ad015§",
+    "webhook secret §9f86d081884c7d659a2feaa0c55ad015§",
+    // Base64 beside a word.
+    "ENCRYPTION_KEY=§q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA=§\n",
+    "encryption key: §q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA=§",
+    "the Fernet key is §q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA=§",
+    "{\"secret\": \"§q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA=§\"}",
+    "signing key §q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA=§",
+    "APP_KEY=base64:§q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA=§\n",
+    // Words that restore a wallet.
+    "§legal winner thank year wave sausage worth useful legal winner thank yellow§",
+    "mnemonic: §legal winner thank year wave sausage worth useful legal winner thank yellow§",
+    "MNEMONIC=\"§legal winner thank year wave sausage worth useful legal winner thank yellow§\"",
+    "{\"words\": \"§legal winner thank year wave sausage worth useful legal winner thank yellow§\"}",
+    "my seed phrase is §legal winner thank year wave sausage worth useful legal winner thank yellow§, keep it",
+    "here it is: §LEGAL WINNER THANK YEAR WAVE SAUSAGE WORTH USEFUL LEGAL WINNER THANK YELLOW§",
+    "1. §legal 2. winner 3. thank 4. year 5. wave 6. sausage 7. worth 8. useful 9. legal 10. winner 11. thank 12. yellow§",
+    "1. §legal\n2. winner\n3. thank\n4. year\n5. wave\n6. sausage\n7. worth\n8. useful\n9. legal\n10. winner\n11. thank\n12. yellow§",
+    "legal, §winner, thank, year, wave, sausage, worth, useful, legal, winner, thank, yellow§",
+    "§letter advice cage absurd amount doctor acoustic avoid letter advice cage absurd amount doctor acoustic avoid letter advice cage absurd amount doctor acoustic bless§",
+    // In base64.
+    "§Z2hwX2E4S2Q5M2pmTHMwMm1RcHo3MVhjVjV1VDl3QnE0Um42WWU4Rw==§",
+    "echo §Z2hwX2E4S2Q5M2pmTHMwMm1RcHo3MVhjVjV1VDl3QnE0Um42WWU4Rw==§ | base64 -d",
+    "data:\n  value: §Z2hwX2E4S2Q5M2pmTHMwMm1RcHo3MVhjVjV1VDl3QnE0Um42WWU4Rw==§\n",
+    "{\"x\": \"§Z2hwX2E4S2Q5M2pmTHMwMm1RcHo3MVhjVjV1VDl3QnE0Um42WWU4Rw§\"}",
+    "config: §REJfUEFTU1dPUkQ9czNjcjN0U3dvcmRmaXNoCkhPU1Q9ZGIudGVzdAo=§",
+];
+
+#[test]
+fn secrets_without_a_format_go_where_a_word_tells_them() {
+    let redactor = redactor();
+    let mut missed = Vec::new();
+    for template in FORMLESS {
+        let text = template.replace('§', "");
+        let json = serde_json::json!({ "stdout": text }).to_string();
+        for redacted in [redactor.redact_text(&text), redactor.redact_json(&json)] {
+            let parts = template.split('§').skip(1).step_by(2);
+            let leaks = |secret: &str| redacted.contains(secret.get(secret.len() - 5..).unwrap_or(secret));
+            if parts.into_iter().any(leaks) || !redacted.contains("[redacted:") {
+                missed.push(format!("{text:?}: {redacted:?}"));
+            }
+        }
+    }
+    assert!(missed.is_empty(), "{} missed:\n{}", missed.len(), missed.join("\n"));
+}
+
+/// Texts of the same words that tell nothing.
+const FORMLESS_TEXTS: &[&str] = &[
+    "the passphrase is required for this key",
+    "the passphrase is asked for once every session starts",
+    "passphrase: enter the passphrase for your key",
+    "{\"passphrase\": \"Enter your passphrase here please\"}",
+    "password is checked before anything else happens",
+    "the password is read from stdin when given",
+    "Passwort: ",
+    "Das Passwort ist falsch.",
+    "Das Passwort ist erforderlich",
+    "mot de passe : requis",
+    "contraseña: obligatoria",
+    "use --password instead of a prompt",
+    "the --password option is deprecated",
+    "  --password string   Password for the registry",
+    "  --password <PASSWORD>  The password",
+    "  --password PASSWORD",
+    "--password-file FILE and --password are exclusive",
+    "--passphrase reads from a file",
+    "commit 9f86d081884c7d659a2feaa0c55ad0159f86d081",
+    "sha256 9f86d081884c7d659a2feaa0c55ad0159f86d081884c7d659a2feaa0c55ad015",
+    "sha256:9f86d081884c7d659a2feaa0c55ad0159f86d081884c7d659a2feaa0c55ad015",
+    "md5: 9f86d081884c7d659a2feaa0c55ad015",
+    "9f86d081884c7d659a2feaa0c55ad0159f86d081884c7d659a2feaa0c55ad015  file.tar.gz",
+    "the key of the cache is 9f86d081884c7d659a2feaa0c55ad015",
+    "checksum of the secret service 9f86d081884c7d659a2feaa0c55ad0159f86d081884c7d659a2feaa0c55ad015",
+    "token bucket at commit 9f86d081884c7d659a2feaa0c55ad0159f86d081",
+    "PUBLIC_KEY=0x9f86d081884c7d659a2feaa0c55ad0159f86d081884c7d659a2feaa0c55ad015",
+    "transaction 0x9f86d081884c7d659a2feaa0c55ad0159f86d081884c7d659a2feaa0c55ad015",
+    "sha256-q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA=",
+    "the wallet restores from a seed phrase of twelve words that the user wrote down",
+    "mnemonic: a word that helps to remember things",
+    "apt install build essential curl file wget xdo tool chain dev pack test run",
+    "SGVsbG8gd29ybGQsIHRoaXMgaXMgYSBwbGFpbiBzZW50ZW5jZSBpbiBiYXNlNjQu",
+    "data:application/json;base64,eyJ2ZXJzaW9uIjozLCJzb3VyY2VzIjpbImEudHMiLCJiLnRzIl0sIm5hbWVzIjpbXX0=",
+    "ssh-keygen -t ed25519 -N '' -f id",
+];
+
+#[test]
+fn texts_of_the_same_words_stay() {
+    let redactor = redactor();
+    let lost = FORMLESS_TEXTS
+        .iter()
+        .map(|text| redactor.redact_text(text))
+        .filter(|text| text.contains("[redacted:"));
+    assert_eq!(lost.collect::<Vec<_>>(), Vec::<String>::new());
+}
+
+#[test]
+fn of_a_command_that_prints_secrets_only_the_command_stays() {
+    let redactor = redactor();
+    let printed = serde_json::json!({"stdout": "FOO=plainword\nHOME=/root", "stderr": ""}).to_string();
+    for command in ["env", "gh auth token", "kubectl get secret db -o yaml | head", "bash -lc 'printenv FOO'"]
+    {
+        for result in [ToolResult::Done(printed.clone()), ToolResult::Failed("FOO=plainword".to_owned())] {
+            let input = serde_json::json!({ "command": command }).to_string();
+            let redacted = redactor.redact_event(tool(&input, result));
+            let HookEventKind::Tool(call) = redacted.what else { panic!("{redacted:?}") };
+            assert_eq!(call.input, input);
+            assert!(!format!("{:?}", call.result).contains("plainword"), "{command}: {:?}", call.result);
+        }
+    }
+    let input = serde_json::json!({ "command": "env FOO=1 make" }).to_string();
+    let kept = redactor.redact_event(tool(&input, ToolResult::Done(printed)));
+    assert!(format!("{kept:?}").contains("plainword"));
 }
 
 /// Texts that look like those and tell nothing.

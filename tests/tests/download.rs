@@ -84,6 +84,43 @@ fn an_archive_with_another_checksum_is_refused() {
 }
 
 #[test]
+fn a_checksum_from_elsewhere_counts_instead_of_the_published_one() {
+    let stage = Stage::new();
+    let downloads = downloads(&stage);
+    let pinned = |sum: &str| {
+        let mut command = Command::new("sh");
+        command.arg(workspace().join("tools/get.sh")).arg("--no-connect");
+        command.env("HOME", stage.user_home()).env("RECALL_VERSION", VERSION).env("RECALL_SHA256", sum);
+        command.env("RECALL_DOWNLOADS", format!("file://{}", downloads.display()));
+        run(command, b"")
+    };
+    let said = pinned(&"0".repeat(64));
+    assert!(said.code() == 1 && said.stderr.contains("checksum"), "{said:?}");
+    assert!(!stage.user_home().join(".local").exists());
+    let name = format!("recall-{VERSION}-{}.tar.gz.sha256", target());
+    let published = fs::read_to_string(downloads.join(name)).unwrap();
+    assert_eq!(pinned(published.split(' ').next().unwrap()).code(), 0);
+}
+
+#[test]
+fn an_installer_that_was_cut_off_does_nothing() {
+    let stage = Stage::new();
+    let downloads = downloads(&stage);
+    let whole = fs::read_to_string(workspace().join("tools/get.sh")).unwrap();
+    let before_last = whole.trim_end().rfind('\n').unwrap();
+    let ends: Vec<usize> =
+        whole.match_indices('\n').map(|(at, _)| at + 1).filter(|end| *end <= before_last + 1).collect();
+    for end in ends {
+        let mut command = Command::new("sh");
+        command.env("HOME", stage.user_home()).env("RECALL_VERSION", VERSION);
+        command.env("RECALL_DOWNLOADS", format!("file://{}", downloads.display()));
+        let said = run(command, &whole.as_bytes()[..end]);
+        assert!(!stage.user_home().join(".local").exists(), "{end}: {said:?}");
+        assert!(!said.stdout.contains("Installed"), "{end}: {said:?}");
+    }
+}
+
+#[test]
 fn what_is_missing_is_named() {
     let stage = Stage::new();
     let downloads = downloads(&stage);

@@ -63,6 +63,50 @@ fn a_bad_value_changes_nothing_and_is_told_what_is_allowed() {
 }
 
 #[test]
+fn where_text_is_sent_to_is_said_before_it_counts() {
+    let stage = Stage::new();
+    let set = |key: &str, value: &str| stage.recall(["config", "set", key, value]).stdout;
+    let warned = "will leave this machine: it is sent to models.example,";
+    assert!(!set("compression.model", "m").contains("leave"));
+    let told = set("compression.base_url", "https://models.example/v1");
+    assert!(
+        told.starts_with("Text of your sessions would be sent to models.example"),
+        "not asked yet: {told}"
+    );
+    let told = set("compression.backend", "openai");
+    assert!(told.contains(warned), "{told}");
+    assert!(told.find("leave") < told.find("compression.backend = "), "{told}");
+    assert!(!set("compression.timeout_s", "30").contains("leave"), "it is known");
+    assert!(!set("compression.base_url", "http://127.0.0.1:11434/v1").contains("leave"));
+    assert!(set("compression.base_url", "https://models.example").contains(warned));
+    let said = stage.recall(["config", "set", "compression.fallback", "claude-cli"]);
+    assert!(said.stdout.contains("the provider of `claude`"), "{said:?}");
+}
+
+#[test]
+fn a_cap_in_dollars_needs_prices() {
+    let remote = "[compression]\nbackend = 'openai'\nmodel = 'm'\nbase_url = 'https://models.example'\n";
+    let stage = Stage::new().config(remote);
+    let set = |key: &str, value: &str| stage.recall(["config", "set", key, value]);
+    for key in ["compression.usd_per_day", "compression.project_usd_per_day"] {
+        let said = set(key, "2");
+        let why = "caps nothing, because the price of m is not set: set compression.usd_per_mtok_in";
+        assert!(said.code() == 2 && said.stderr.contains(why), "{said:?}");
+    }
+    assert_eq!(file(&stage), remote);
+    assert_eq!(set("compression.usd_per_mtok_out", "10").code(), 0);
+    assert_eq!(set("compression.usd_per_day", "2").code(), 0);
+    // Written by hand, it is an error of the file.
+    let stage = Stage::new().config(&format!("{remote}usd_per_day = 2\n"));
+    let told = stage.recall(["config", "list"]).stdout;
+    assert!(told.contains("compression.usd_per_day caps nothing"), "{told}");
+    let free = remote.replace("https://models.example", "http://127.0.0.1:1/v1");
+    let stage = Stage::new().config(&format!("{free}usd_per_day = 2\n"));
+    let told = stage.recall(["config", "list"]).stdout;
+    assert!(!told.contains("caps nothing"), "{told}");
+}
+
+#[test]
 fn an_editor_gets_a_template_and_only_a_right_file_is_saved() {
     let (stage, said) = edit("sed -i 's/^# start_tokens = .*/start_tokens = 70/' \"$1\"\n");
     assert_eq!(said.code(), 0, "{said:?}");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::memory::budget::Caps;
-use crate::providers::{Backend, CallSettings};
+use crate::providers::{Backend, BackendKind, CallSettings};
 
 /// A job begins no call after so many times the longest call, so that it ends.
 pub const LONGEST_CALLS_BEFORE_LAST: u32 = 2;
@@ -27,6 +27,14 @@ pub struct CompressionPolicy {
 }
 
 impl CompressionPolicy {
+    /// Whether recall knows what each model costs. `claude` says what a call has cost.
+    pub fn is_priced(&self) -> bool {
+        self.backends.iter().all(|backend| {
+            let prices = &backend.prices;
+            backend.kind == BackendKind::ClaudeCli || prices.per_mtok_in > 0 || prices.per_mtok_out > 0
+        })
+    }
+
     pub fn longest_call(&self) -> Duration {
         Duration::from_secs(self.timeout_s)
     }

@@ -6,9 +6,12 @@ use serde_json::Value;
 use thiserror::Error;
 use toml_edit::{DocumentMut, Item, Table};
 
+use super::compression::other_host;
+use super::embedding::EmbeddingPolicy;
 use super::keys::{Key, KeyKind, endpoint_names, value_of};
 use super::{Config, MOST_BYTES, Problem, reading};
 use crate::memory::text::one_line;
+use crate::providers::BackendKind;
 use crate::trusted_file::{self, Links};
 
 /// A key with what it is set to.
@@ -119,6 +122,25 @@ pub fn unset(text: &str, key: &Key) -> Result<String, ChangeError> {
 /// All mistakes of a text.
 pub fn problems(text: &str) -> Vec<Problem> {
     reading::read(text).problems
+}
+
+/// The host of an address, if it is not this machine.
+pub fn recipient_at(address: &str) -> Option<String> {
+    other_host(address)
+}
+
+/// Where the text of sessions is sent to with these settings: hosts other than this machine, and programs that send it on.
+pub fn recipients(text: &str) -> Vec<String> {
+    let config = reading::read(text).written.into_config();
+    let models = config.compression.backends.iter().filter_map(|backend| match backend.kind {
+        BackendKind::ClaudeCli => Some("the provider of `claude`".to_owned()),
+        BackendKind::Anthropic | BackendKind::OpenAi => other_host(&backend.base_url),
+    });
+    let server = match &config.embedding {
+        EmbeddingPolicy::OpenAi { backend, .. } => other_host(&backend.base_url),
+        EmbeddingPolicy::None | EmbeddingPolicy::Local { .. } => None,
+    };
+    models.chain(server).collect()
 }
 
 fn document(text: &str) -> Result<DocumentMut, ChangeError> {

@@ -122,6 +122,12 @@ impl WrittenCompression {
         let dollars = [("usd_per_day", self.usd_per_day), ("project_usd_per_day", self.project_usd_per_day)];
         for (key, value) in dollars {
             check_dollars(&format!("compression.{key}"), value, &mut problems);
+            problems.extend(self.unpriced().filter(|_| value > 0.0).map(|(place, model)| {
+                format!(
+                    "compression.{key} caps nothing, because the price of {model} is not set: \
+                     set {place}.usd_per_mtok_in and {place}.usd_per_mtok_out first, or cap compression.tokens_per_day"
+                )
+            }));
         }
         for (place, kind, endpoint) in self.endpoints() {
             endpoint.check(&place, kind, &mut problems);
@@ -151,6 +157,17 @@ impl WrittenCompression {
             },
             proxy: self.proxy.clone(),
         }
+    }
+
+    /// The first backend in use whose calls cost nothing as far as recall knows, with the prefix of its keys. `claude` says
+    /// what a call has cost, and a server on this machine is free.
+    fn unpriced(&self) -> Option<(String, String)> {
+        self.endpoints().into_iter().find_map(|(place, kind, endpoint)| {
+            let is_priced = endpoint.usd_per_mtok_in > 0.0 || endpoint.usd_per_mtok_out > 0.0;
+            let is_free = kind == BackendKind::ClaudeCli || endpoint.is_on_this_machine();
+            let model = endpoint.backend(kind).model;
+            (!is_priced && !is_free).then_some((place, model))
+        })
     }
 
     /// The backends in use, in order, each with the prefix of its keys.
@@ -291,6 +308,12 @@ pub(super) fn check_url(text: &str) -> Result<(), String> {
 fn is_loopback(url: &reqwest::Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
     host == "localhost" || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.to_canonical().is_loopback())
+}
+
+/// The host of an address, if what is sent there leaves this machine.
+pub(super) fn other_host(base_url: &str) -> Option<String> {
+    let url = reqwest::Url::parse(base_url).ok()?;
+    (!is_loopback(&url)).then(|| url.host_str().map(str::to_owned))?
 }
 
 /// Whether what is sent there may be meant for this machine. A name beneath `localhost` need not be, so this opens no

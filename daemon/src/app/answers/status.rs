@@ -326,6 +326,9 @@ pub struct CompressionState {
     /// 0: no cap.
     pub tokens_per_day: u64,
     pub usd_per_day: f64,
+    /// Whether the prices of all models are known, so that `usd_today` says what they have cost.
+    #[serde(default)]
+    pub is_priced: bool,
     pub restarts: u64,
     pub threads_lost: u64,
     pub providers: Vec<ProviderAnswer>,

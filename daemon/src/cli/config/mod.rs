@@ -11,6 +11,8 @@ use clap::Subcommand;
 use recall_protocol::paths::Paths;
 
 use super::install::settings_file::SettingsFile;
+use super::terminal::WARNING;
+use crate::config::change::{recipient_at, recipients};
 
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
@@ -41,6 +43,29 @@ pub fn run(command: &ConfigCommand, out: &mut dyn Write) -> anyhow::Result<()> {
         ConfigCommand::Edit(args) => edit::run(args, &paths, out),
         ConfigCommand::Path(args) => values::path(args, &paths, out),
         ConfigCommand::Test(args) => probe::run(args, out),
+    }
+}
+
+/// Says, before a change counts, where text of sessions will be sent to that it was not sent to before.
+fn tell_recipients(before: &str, after: &str, out: &mut dyn Write) -> std::io::Result<()> {
+    let known = recipients(before);
+    for recipient in recipients(after).into_iter().filter(|recipient| !known.contains(recipient)) {
+        writeln!(
+            out,
+            "{WARNING}Text of your sessions will leave this machine: it is sent to {recipient}, with secrets replaced.{WARNING:#}"
+        )?;
+    }
+    Ok(())
+}
+
+/// Says where an address leads that no backend uses yet.
+fn tell_address(address: &str, after: &str, out: &mut dyn Write) -> std::io::Result<()> {
+    match recipient_at(address).filter(|host| !recipients(after).contains(host)) {
+        None => Ok(()),
+        Some(host) => writeln!(
+            out,
+            "{WARNING}Text of your sessions would be sent to {host}, off this machine, once a backend uses this address.{WARNING:#}"
+        ),
     }
 }
 

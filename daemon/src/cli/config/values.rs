@@ -185,6 +185,11 @@ pub(super) fn set(args: &SetArgs, paths: &Paths, out: &mut dyn Write) -> anyhow:
     }
     let changed = change::set(&text, &key, &args.value).map_err(|error| refused(error, &key))?;
     if changed != text {
+        super::tell_recipients(&text, &changed, out)?;
+        if key.name.ends_with("base_url") {
+            super::tell_address(args.value.first().map_or("", String::as_str), &changed, out)?;
+        }
+        out.flush()?;
         file.write(&changed)?;
     }
     let setting =
@@ -202,6 +207,7 @@ pub(super) fn unset(args: &UnsetArgs, paths: &Paths, out: &mut dyn Write) -> any
     if changed == text {
         return Ok(writeln!(out, "The file does not have {}.", key.name)?);
     }
+    super::tell_recipients(&text, &changed, out)?;
     file.write(&changed)?;
     writeln!(out, "{} = {}", key.name, told(&key.default_value()))?;
     Ok(says_when(out, &key)?)

@@ -164,7 +164,10 @@ fn budget(out: &mut dyn Write, compression: &CompressionState) -> std::io::Resul
         let of = |cap: String, is_set: bool| if is_set { format!(" of {cap}") } else { String::new() };
         let tokens = format!("{spent}{} tokens", of(cap.to_string(), cap > 0));
         let usd_cap = of(format!("{:.2}", compression.usd_per_day), compression.usd_per_day > 0.0);
-        writeln!(out, "  today        {tokens}, {:.4}{usd_cap} USD", compression.usd_today)?;
+        match compression.is_priced || compression.usd_today > 0.0 {
+            true => writeln!(out, "  today        {tokens}, {:.4}{usd_cap} USD", compression.usd_today)?,
+            false => writeln!(out, "  today        {tokens}, price not set")?,
+        }
     }
     for provider in compression.providers.iter().filter(|provider| provider.circuit != "closed") {
         let ProviderAnswer { name, circuit, why, until } = provider;

@@ -169,6 +169,7 @@ fn compression_state(
         usd_today: dollars(spent.micro_usd),
         tokens_per_day: caps.tokens,
         usd_per_day: dollars(caps.micro_usd),
+        is_priced: services.config.get().compression.is_priced(),
         restarts: counters.restarts,
         threads_lost: counters.threads_lost,
         providers: counters.providers.into_iter().map(Into::into).collect(),

@@ -262,3 +262,64 @@ fn a_pipe_in_place_of_a_note_holds_nobody_up() {
     assert_eq!(events(&stage)["stored"], 0);
     assert!(doctor(&stage, &stage.project()).contains("Paused"));
 }
+
+/// Runs a program as under a shell whose umask hides nothing.
+fn without_umask(stage: &Stage, program: &str, arguments: &[&str], stdin: &[u8]) -> Said {
+    let own = stage.command(program);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "umask 0; exec \"$0\" \"$@\""]).arg(own.get_program()).args(arguments);
+    shell.env_clear().envs(own.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell.current_dir(stage.project());
+    run(shell, stdin)
+}
+
+/// What other users may read or write beneath a folder.
+fn open_paths(folder: &Path) -> Vec<String> {
+    let (mut folders, mut open) = (vec![folder.to_owned()], Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap().flatten() {
+            let about = entry.path().symlink_metadata().unwrap();
+            if about.is_dir() {
+                folders.push(entry.path());
+            }
+            let mode = about.permissions().mode() & 0o777;
+            if !about.is_symlink() && mode & 0o077 != 0 {
+                open.push(format!("{} {mode:o}", entry.path().display()));
+            }
+        }
+    }
+    open
+}
+
+#[test]
+fn without_a_umask_what_recall_keeps_is_still_private() {
+    let stage = Stage::new();
+    let own = |name: &str| stage.user_home().join(name).display().to_string();
+    let event = stage.event("first", "UserPromptSubmit", json!({"prompt": "hello", "prompt_id": "p"}));
+    // Into the spool first, then with a daemon that a command starts.
+    without_umask(&stage, "recall-shim", &["claude-code"], event.to_string().as_bytes());
+    for arguments in [
+        &["remember", "Deploys go out on Fridays."][..],
+        &["ctl", "flush"],
+        &["search", "deploys"],
+        &["config", "set", "context.start_tokens", "100"],
+        &["ctl", "backup", &own("backup.db")],
+        &["export", &own("export.jsonl")],
+        &["ctl", "reindex"],
+        &["pause"],
+        &["resume"],
+        &["sql", "SELECT 1"],
+    ] {
+        let said = without_umask(&stage, "recall", arguments, b"");
+        assert_eq!(said.code(), 0, "{arguments:?}: {said:?}");
+    }
+    let event = stage.event("first", "Stop", json!({"last_assistant_message": "done"}));
+    without_umask(&stage, "recall-shim", &["claude-code"], event.to_string().as_bytes());
+    stage.flush();
+    assert_eq!(open_paths(&stage.home()), Vec::<String>::new());
+    for file in ["backup.db", "export.jsonl"] {
+        let mode = std::fs::metadata(own(file)).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "{file}");
+    }
+    stage.recall(["ctl", "stop"]);
+}

@@ -18,6 +18,7 @@ use super::failure::Failure;
 use super::terminal::{ACCENT, BOLD};
 use crate::app::answers::found::{ObservationAnswer, ShownItem};
 use crate::app::commands::by_hand::title_of;
+use crate::memory::plain::{is_invisible, visible};
 
 #[derive(Debug, Args)]
 #[command(
@@ -182,20 +183,52 @@ const HELP: &str =
 # After the empty line: the text, then facts, a line with `- ` each.
 ";
 
+/// Stored text for an editor: without what steers a terminal or hides, and without lines by which an editor sets its own
+/// options. A blank keeps those from being read.
+fn harmless(text: &str) -> String {
+    const NAMES: [&str; 5] = ["vi", "vim", "Vim", "ex", "Local Variables"];
+    let mut out = String::with_capacity(text.len());
+    for part in text.split_inclusive(':') {
+        let space = |character| match character {
+            '\n' | '\t' => character,
+            hidden if is_invisible(hidden) => ' ',
+            shown => shown,
+        };
+        let Some(head) = part.strip_suffix(':') else {
+            out.extend(part.chars().map(space));
+            continue;
+        };
+        let start = out.len();
+        out.extend(head.chars().map(space));
+        // `vim700:` and `vim<700:` are read by some versions.
+        let name = out.get(start..).unwrap_or_default().trim_end_matches(|sign: char| sign.is_ascii_digit());
+        let name = name.trim_end_matches(['<', '>', '=']);
+        let is_one = |one: &&str| {
+            let before = name.strip_suffix(*one);
+            before.is_some_and(|before| !before.ends_with(|last: char| last.is_alphanumeric()))
+        };
+        if NAMES.iter().any(|one| is_one(&one)) {
+            out.push(' ');
+        }
+        out.push(':');
+    }
+    out
+}
+
 fn render(before: &ObservationAnswer) -> String {
-    let files: Vec<&str> =
-        before.files_read.iter().chain(&before.files_modified).map(String::as_str).collect();
+    let files = before.files_read.iter().chain(&before.files_modified);
+    let files: Vec<String> = files.map(|file| visible(&harmless(file))).collect();
     let mut text = HELP.to_owned();
     let _ = write!(
         text,
         "title: {}\ntype: {}\nfiles: {}\n\n{}\n",
-        before.title,
-        before.observation_type,
+        visible(&harmless(&before.title)),
+        visible(&before.observation_type),
         files.join(", "),
-        before.narrative
+        harmless(&before.narrative)
     );
     for fact in &before.facts {
-        let _ = write!(text, "\n- {}", fact.replace('\n', " "));
+        let _ = write!(text, "\n- {}", harmless(&fact.replace('\n', " ")));
     }
     if !before.facts.is_empty() {
         text.push('\n');
@@ -268,6 +301,21 @@ mod tests {
         assert_eq!(edit.narrative, "One.\n\n- in the text\nTwo.");
         assert_eq!(edit.facts, ["a fact", "another"]);
         assert_eq!(parse("title: x\ntype: y\nfiles:\n\n- only facts").unwrap().facts, ["only facts"]);
+    }
+
+    #[test]
+    fn stored_text_steers_neither_terminal_nor_editor() {
+        for (text, expected) in [
+            ("a\u{1b}[2Jb\rc\u{202e}d", "a [2Jb c d"),
+            ("# vim: set exrc:", "# vim : set exrc:"),
+            ("x vi:noai", "x vi :noai"),
+            ("/* vim700: x */ ex: y", "/* vim700 : x */ ex : y"),
+            ("vim<800:x", "vim<800 :x"),
+            ("Local Variables:\neval: (x)", "Local Variables :\neval: (x)"),
+            ("index: 1, regex: b\n\tc: d::e", "index: 1, regex: b\n\tc: d::e"),
+        ] {
+            assert_eq!(harmless(text), expected);
+        }
     }
 
     #[test]

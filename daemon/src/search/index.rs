@@ -10,6 +10,7 @@
 //!   written. A merge would take damage over into files whose checksums are right.
 
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -165,8 +166,13 @@ impl Index {
 
     /// As [`Self::open`], for reading at once. Only incomplete files are noticed.
     pub fn open_unexamined(folder: &Path) -> Result<Unexamined, OpenIndexError> {
-        std::fs::create_dir_all(folder)
-            .map_err(|source| OpenIndexError::Folder { path: folder.to_owned(), source })?;
+        // What is written there has to stay in recall's own folder. Making the index anew removes the link.
+        if folder.is_symlink() {
+            let why = Unusable::Damaged(vec![folder.to_owned()]);
+            return Err(OpenIndexError::Unusable { path: folder.to_owned(), why });
+        }
+        let failed = |source| OpenIndexError::Folder { path: folder.to_owned(), source };
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
         // Damaged files can make the engine panic.
         catch_unwind(AssertUnwindSafe(|| open_unguarded(folder))).unwrap_or_else(|_| {
             Err(OpenIndexError::Unusable { path: folder.to_owned(), why: Unusable::Panicked })
@@ -799,6 +805,17 @@ mod tests {
         let file = folder.path().join("file");
         fs::write(&file, "").expect("writes");
         assert!(matches!(Index::open(&file.join("index")), Err(OpenIndexError::Folder { .. })));
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_the_folder_is_not_followed() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (elsewhere, link) = (folder.path().join("elsewhere"), folder.path().join("index"));
+        fs::create_dir(&elsewhere).expect("makes");
+        std::os::unix::fs::symlink(&elsewhere, &link).expect("links");
+        assert!(matches!(Index::open(&link), Err(OpenIndexError::Unusable { .. })));
+        Index::recreate(&link).expect("opens a folder of its own");
+        assert!(!link.is_symlink() && fs::read_dir(&elsewhere).expect("is left").next().is_none());
     }
 
     /// Closes a filled index, damages it, and expects it to be unusable and replaceable by a fresh one.

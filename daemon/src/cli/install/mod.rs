@@ -34,6 +34,7 @@ use crate::agents::{AGENTS, AgentSpec, Agents, Guarding};
 use crate::app::settings::guards_of;
 use crate::app::welcome::Welcome;
 use crate::cli::failure::Failure;
+use crate::cli::terminal::WARNING;
 use crate::config::Config;
 use crate::repository;
 use crate::server::run::last_config;
@@ -262,6 +263,14 @@ impl Installation<'_> {
         }
         if !edits.iter().any(Edit::is_needed) {
             writeln!(out, "  They are installed already; nothing to change.")?;
+        }
+        for (edit, mode) in edits.iter().filter_map(|edit| Some((edit, edit.file.open_mode()?))) {
+            let path = edit.file.path().display();
+            writeln!(
+                out,
+                "  {WARNING}Other users may write to {path} (mode {mode:o}) and change what your agent runs.{WARNING:#}"
+            )?;
+            writeln!(out, "  recall keeps the mode. To close the file: chmod go-w '{path}'")?;
         }
         for edit in edits.iter().filter(|edit| edit.is_needed() && edit.file.path() != path) {
             writeln!(out, "  Also {}", edit.file.path().display())?;

@@ -57,6 +57,12 @@ impl SettingsFile {
         &self.path
     }
 
+    /// The mode of the file, if other users may write to it.
+    pub(crate) fn open_mode(&self) -> Option<u32> {
+        let mode = fs::metadata(&self.target).ok()?.mode() & 0o7777;
+        (mode & 0o022 != 0).then_some(mode)
+    }
+
     /// The path of the backup, beside the path that the agent reads.
     pub(crate) fn backup_path(&self) -> PathBuf {
         let mut name = self.path.file_name().unwrap_or_default().to_owned();

@@ -52,6 +52,16 @@ impl Home {
 }
 
 #[test]
+fn a_file_that_others_may_write_keeps_its_mode_and_is_named() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = Home::with_settings("{}\n");
+    fs::set_permissions(home.settings(), fs::Permissions::from_mode(0o666)).unwrap();
+    let told = home.run(Consent::Given).unwrap();
+    assert!(told.contains("(mode 666)") && told.contains("chmod go-w"), "{told}");
+    assert_eq!(fs::metadata(home.settings()).unwrap().permissions().mode() & 0o777, 0o666);
+}
+
+#[test]
 fn a_first_and_a_second_run() {
     let home = Home::with_settings("{\"model\": \"opus\"}\n");
     assert_snapshot!(home.run(Consent::Given).unwrap(), @"

@@ -180,7 +180,7 @@ fn a_query_cannot_take_the_memory_or_the_disk() {
         (format!("SELECT {wide}"), "it needs too much memory"),
         (format!("{distinct} SELECT count(*) FROM n"), "it needs too much memory"),
         (format!("{distinct} SELECT * FROM n ORDER BY y"), "it needs too much memory"),
-        (format!("{endless} SELECT group_concat(printf('%.*c', 1000000, y)) FROM n"), "too big"),
+        (format!("{endless} SELECT group_concat(printf('%.*c', 1000000, 'x')) FROM n"), "it ran longer"),
         ("SELECT zeroblob(20000000)".to_owned(), "too big"),
     ] {
         let said = stage.recall(["sql", &query]);

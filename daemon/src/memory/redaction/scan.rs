@@ -2,8 +2,8 @@
 //!
 //! One pass searches all literals at once with an Aho-Corasick automaton. Only at a hit is anything else tried: a
 //! provider's pattern, anchored there, or a parser with bounded reach. A second pass examines long runs of token
-//! characters for secrets without a literal, and decodes those that are a text in base64. A third looks for words that
-//! restore a wallet. Patterns are compiled on first use, since most are never needed. Time is
+//! characters for secrets without a literal, and decodes those that are a text in base64. A text may
+//! begin with words that restore a wallet. Patterns are compiled on first use, since most are never needed. Time is
 //! linear in the text: patterns run without backtracking, and each fails within a bounded number of bytes or is tried
 //! once per run.
 
@@ -54,6 +54,7 @@ enum Meaning {
     Program(&'static command_line::Program),
     Reader,
     PasswordFile,
+    Mnemonic,
     Elision,
 }
 
@@ -115,6 +116,7 @@ impl Scanner {
             ("cookie", Meaning::Cookie),
             (ELISION, Meaning::Elision),
         ]);
+        table.extend(mnemonic::NAMES.iter().map(|name| (*name, Meaning::Mnemonic)));
         table.extend(command_line::READERS.iter().map(|name| (*name, Meaning::Reader)));
         table.extend(password_file::PORTS.iter().map(|port| (*port, Meaning::PasswordFile)));
         let literals = AhoCorasick::builder()
@@ -139,7 +141,7 @@ impl Scanner {
             && !json.contains("\\u")
             && !json.contains("\\/")
             && !shapes::may_hold(json)
-            && mnemonic::find(json).is_empty()
+            && !mnemonic::may_hold(json)
     }
 
     /// The kind of secret that a field's name announces.
@@ -205,7 +207,7 @@ impl Scanner {
             let kind = self.kind_within(&plain, depth)?;
             Some(Secret { range, kind, certainty: Certainty::ValuePosition })
         });
-        let words = if scope == SearchScope::Everywhere { mnemonic::find(text) } else { Vec::new() };
+        let words = (scope == SearchScope::Everywhere).then(|| mnemonic::at_start(text)).flatten();
         let words =
             words.into_iter().map(|range| Secret { range, kind: "mnemonic", certainty: Certainty::Format });
         let others = shaped.chain(encoded).chain(words);
@@ -274,6 +276,7 @@ impl Scanner {
                 add(command_line::piped(text, hit.clone(), progress.reader_end), "password", ValuePosition);
                 progress.reader_end = hit.end;
             }
+            Meaning::Mnemonic => add(mnemonic::announced(text, hit.end), "mnemonic", Format),
             Meaning::PasswordFile => add(password_file::password(text, hit), "password", ValuePosition),
             Meaning::Elision => {
                 cut::fragments_at(text, hit)

@@ -108,11 +108,8 @@ pub fn query(readers: &Readers, sql: &str, limits: QueryLimits) -> Result<Found,
     };
     let mut statement = db.prepare(sql).map_err(wrong)?;
     let mut left = Budget(limits.bytes);
-    let columns: Option<Vec<String>> = statement
-        .column_names()
-        .into_iter()
-        .map(|name| left.take(name.len()).then(|| name.to_owned()))
-        .collect();
+    let columns: Option<Vec<String>> =
+        statement.column_names().map(|name| left.take(name.len()).then(|| name.to_owned())).collect();
     let columns = columns.ok_or(QueryError::RowTooLong(limits.bytes))?;
     if columns.is_empty() {
         return Err(QueryError::Wrong("there is no statement that returns rows".to_owned()));

@@ -23,7 +23,7 @@ use crate::memory::hint::{Hint, Hints};
 use crate::memory::lifecycle::LifecycleKind;
 use crate::memory::redaction::{RedactionMode, RedactionPolicy, Redactor};
 use crate::memory::session::{CapturePolicy, IdlePolicy, Load};
-use crate::project_file::excluded_projects;
+use crate::project_file::ExcludedNames;
 use crate::store::Durability;
 use crate::trusted_file::{self, Links, Refused};
 use compression::{WrittenCompression, check_url};
@@ -499,7 +499,7 @@ impl Written {
             problems.push("capture.plan_folders must not contain an empty name or /".to_owned());
         }
         problems.extend(
-            excluded_projects(&self.capture.exclude).err().map(|error| format!("capture.exclude: {error}")),
+            ExcludedNames::new(&self.capture.exclude).err().map(|error| format!("capture.exclude: {error}")),
         );
         // Compiled only to report errors. The daemon compiles them again when it starts.
         problems.extend(Redactor::new(&self.redaction.policy()).err().map(|error| error.to_string()));

@@ -7,8 +7,12 @@
 //!
 //! The user's own exclusions, `capture.exclude`, are compiled here, too.
 
+use std::borrow::Cow;
+use std::collections::HashSet;
+
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use toml::{Table, Value};
+use unicode_normalization::UnicodeNormalization;
 
 /// The file's name, in the folder of the project.
 pub const NAME: &str = ".recall.toml";
@@ -75,7 +79,7 @@ impl ProjectRules {
     /// Whether a file's content must not be recorded. `path` is relative to the project's folder if it lies beneath
     /// it.
     pub fn hides(&self, path: &str) -> bool {
-        self.hidden.is_match(path.trim_start_matches("./"))
+        self.hidden.is_match(&*composed(path.trim_start_matches("./")))
     }
 
     pub fn hides_anything(&self) -> bool {
@@ -115,15 +119,17 @@ impl ProjectRules {
     }
 }
 
-/// As in `.gitignore`: a name without a slash matches in every folder, and a folder matches everything in it.
+/// As in `.gitignore`: a name without a slash matches in every folder, and a folder matches everything in it. Upper and lower
+/// case are the same, because to some file systems they are.
 fn globs_of(pattern: &str) -> Result<Vec<Glob>, globset::Error> {
-    let plain = pattern.trim_start_matches('/').trim_end_matches('/');
+    let plain = composed(pattern.trim_start_matches('/').trim_end_matches('/'));
     let anywhere = !plain.contains('/');
-    let mut spellings = vec![plain.to_owned(), format!("{plain}/**")];
+    let mut spellings = vec![plain.clone().into_owned(), format!("{plain}/**")];
     if anywhere {
         spellings.extend([format!("**/{plain}"), format!("**/{plain}/**")]);
     }
-    spellings.iter().map(|text| GlobBuilder::new(text).literal_separator(true).build()).collect()
+    let build = |text: &String| GlobBuilder::new(text).literal_separator(true).case_insensitive(true).build();
+    spellings.iter().map(build).collect()
 }
 
 /// Letters, digits and some punctuation: nothing that looks like an identity, a path or markup.
@@ -136,24 +142,65 @@ fn is_display_name(alias: &str) -> bool {
         && !alias.starts_with('.')
 }
 
-/// Compiles patterns of projects. `~/` is the user's home, and a folder includes everything beneath it.
-///
-/// # Errors
-/// One of them is not a valid pattern.
-pub fn excluded_projects(patterns: &[String]) -> Result<GlobSet, globset::Error> {
-    let mut set = GlobSetBuilder::new();
-    for pattern in patterns {
+/// The names and patterns of projects that the user excludes.
+#[derive(Clone, Debug, Default)]
+pub struct ExcludedNames {
+    /// Those without a special character. Thousands of them cost nothing.
+    plain: HashSet<String>,
+    globs: GlobSet,
+}
+
+impl ExcludedNames {
+    /// Compiles patterns of projects. `~/` is the user's home, and a folder includes everything beneath it.
+    ///
+    /// # Errors
+    /// One of them is not a valid pattern.
+    pub fn new(patterns: &[String]) -> Result<Self, globset::Error> {
         let home = std::env::var("HOME").unwrap_or_default();
-        let full = match pattern.strip_prefix("~/") {
-            Some(rest) => format!("{}/{rest}", globset::escape(home.trim_end_matches('/'))),
-            None => pattern.clone(),
-        };
-        let full = full.trim_end_matches('/');
-        for spelling in [full.to_owned(), format!("{full}/**")] {
-            set.add(GlobBuilder::new(&spelling).literal_separator(true).build()?);
+        let home = home.trim_end_matches('/');
+        let (mut plain, mut globs) = (HashSet::new(), GlobSetBuilder::new());
+        for pattern in patterns {
+            if is_plain(pattern) {
+                let full = match pattern.strip_prefix("~/") {
+                    Some(rest) => format!("{home}/{rest}"),
+                    None => pattern.clone(),
+                };
+                plain.insert(composed(full.trim_end_matches('/')).into_owned());
+                continue;
+            }
+            let full = match pattern.strip_prefix("~/") {
+                Some(rest) => format!("{}/{rest}", globset::escape(home)),
+                None => pattern.clone(),
+            };
+            let full = composed(full.trim_end_matches('/'));
+            globs.add(GlobBuilder::new(&full).literal_separator(true).build()?);
         }
+        Ok(Self { plain, globs: globs.build()? })
     }
-    set.build()
+
+    /// Whether a name, or a folder that it lies in, is one of them.
+    pub fn covers(&self, name: &str) -> bool {
+        let name = composed(name);
+        let ends = name.char_indices().filter(|(_, letter)| *letter == '/').map(|(at, _)| at);
+        let parents = ends.filter_map(|end| name.get(..end));
+        std::iter::once(&*name)
+            .chain(parents)
+            .any(|name| self.plain.contains(name) || self.globs.is_match(name))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.plain.is_empty() && self.globs.is_empty()
+    }
+}
+
+/// Whether a pattern has no special character.
+pub fn is_plain(pattern: &str) -> bool {
+    !pattern.contains(['*', '?', '[', ']', '{', '}', '\\'])
+}
+
+/// A name with each accent as part of its letter. Keyboards write it so, and some systems take it apart.
+pub fn composed(name: &str) -> Cow<'_, str> {
+    if name.is_ascii() { Cow::Borrowed(name) } else { Cow::Owned(name.nfc().collect()) }
 }
 
 #[cfg(test)]
@@ -180,12 +227,22 @@ mod tests {
             ("deep/secrets/a/b", true),
             ("x.pem", true),
             ("tls/x.pem", true),
+            ("TLS/X.PEM", true),
             ("./a/b.txt", true),
             ("c/a/b.txt", false),
             ("src/main.rs", false),
         ] {
             assert_eq!(rules.hides(path), hidden, "{path}");
         }
+    }
+
+    #[test]
+    fn thousands_of_folders_are_compiled_at_once() {
+        let patterns: Vec<String> = (0..20_000).map(|number| format!("/clients/{number}/")).collect();
+        let names = ExcludedNames::new(&patterns).unwrap();
+        assert!(names.globs.is_empty() && names.plain.len() == patterns.len());
+        assert!(names.covers("/clients/7") && names.covers("/clients/19999/src/a.rs"));
+        assert!(!names.covers("/clients") && !names.covers("/clients/20000") && !names.covers("/clients/7a"));
     }
 
     #[test]

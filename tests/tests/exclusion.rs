@@ -301,3 +301,59 @@ fn in_database(stage: &Stage, word: &str) -> bool {
         bytes.windows(word.len()).any(|window| window == word.as_bytes())
     })
 }
+
+#[test]
+fn an_excluded_folder_is_it_under_every_spelling() {
+    // A keyboard composes the accent, and the disk of another system takes it apart.
+    let (composed, apart) = ("caf\u{e9}", "cafe\u{301}");
+    let config = format!("[capture]\nexclude = ['~/clients/{composed}', '~/mounted/*']\n");
+    let stage = Stage::new().config(&config).daemon();
+    let excluded = beside(&stage, &format!("clients/{apart}/src"));
+    stage.deliver(&[in_folder(&stage, &excluded)]);
+    counts(&stage, 0, 1);
+    // The same folder at another place, as a file system without case has it under many names.
+    let (original, other) = (beside(&stage, "mounted/shop"), beside(&stage, "other"));
+    let mount = |arguments: &[&str]| {
+        let done =
+            std::process::Command::new("mount").args(arguments).stderr(std::process::Stdio::null()).status();
+        done.is_ok_and(|done| done.success())
+    };
+    let parent = original.parent().unwrap();
+    if !mount(&["--bind", parent.to_str().unwrap(), other.to_str().unwrap()]) {
+        println!("skipped: mounting needs root");
+        return;
+    }
+    stage.deliver(&[in_folder(&stage, &other.join("shop"))]);
+    let done = std::process::Command::new("umount").arg(&other).status().unwrap();
+    assert!(done.success());
+    counts(&stage, 0, 2);
+}
+
+#[test]
+fn a_hidden_file_is_it_by_a_link_and_in_other_letters() {
+    let stage = Stage::new().daemon();
+    let folder = beside(&stage, "careful");
+    std::fs::create_dir_all(folder.join("secrets")).unwrap();
+    std::fs::write(folder.join(".recall.toml"), "exclude = ['secrets/']").unwrap();
+    std::fs::write(folder.join("secrets/plan.txt"), CANARY).unwrap();
+    symlink(folder.join("secrets/plan.txt"), folder.join("notes.txt")).unwrap();
+    symlink(folder.join("secrets"), folder.join("open")).unwrap();
+    let read = |path: &str, id: &str| {
+        let fields = json!({"tool_name": "Read", "tool_use_id": id, "tool_input": {"file_path": folder.join(path)},
+            "tool_response": {"content": CANARY}});
+        let mut event = stage.event("one", "PostToolUse", fields);
+        event["cwd"] = json!(folder);
+        let mut delivery = stage.delivery(&event);
+        delivery.context.cwd = folder.to_string_lossy().into_owned();
+        delivery
+    };
+    stage.deliver(&[
+        read("secrets/plan.txt", "a"),
+        read("Secrets/Plan.txt", "b"),
+        read("notes.txt", "c"),
+        read("open/plan.txt", "d"),
+    ]);
+    stage.flush();
+    let session = stage.json(["ctl", "session", "one"]).to_string();
+    assert!(!session.contains(CANARY), "{session}");
+}

@@ -6,18 +6,18 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use globset::GlobSet;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::{block_in_place, spawn_blocking};
 
 use crate::config::Excluded;
 use crate::memory::project::{RepositoryFacts, display_name, identities, normalise_remote};
-use crate::project_file::{Captured, NAME, ProjectRules, excluded_projects};
+use crate::project_file::{Captured, ExcludedNames, NAME, ProjectRules, is_plain};
 use crate::repository::mentions::{decoded, strip_file_scheme, without_dots};
 use crate::repository::{self, ProjectFile};
 
@@ -25,6 +25,11 @@ use crate::repository::{self, ProjectFile};
 const BELIEVED_FOR: Duration = Duration::from_secs(1);
 /// The most cached folders.
 const MOST_FOLDERS: usize = 500;
+/// With more folders than this in the patterns, they are looked for less often.
+const MANY_FOLDERS: usize = 500;
+const MANY_BELIEVED_FOR: Duration = Duration::from_secs(20);
+/// How many folders above a place are looked at.
+const MOST_PARENTS: usize = 128;
 /// How many words that may name files are looked up on the disk. The others are only compared with the patterns.
 const MOST_NAMES: usize = 1_000;
 
@@ -39,16 +44,60 @@ pub struct CaptureRules {
 
 /// The user's exclusion patterns.
 enum ExcludedSet {
-    Projects(GlobSet),
+    Projects { names: ExcludedNames, folders: ExcludedFolders },
     Everything,
+}
+
+/// The folders that patterns name or begin with, as the disk knows them: one may have many spellings.
+struct ExcludedFolders {
+    spelled: Vec<String>,
+    found: Mutex<Option<(Instant, Arc<Spellings>)>>,
+}
+
+/// The spellings of folders in the patterns, by device and number.
+type Spellings = HashMap<(u64, u64), Vec<String>>;
+
+impl ExcludedFolders {
+    fn new(patterns: &[String], home: &Path) -> Self {
+        let spelled =
+            patterns.iter().map(|pattern| split_at_folder(&spelled_out(pattern, home)).0.to_owned());
+        let mut spelled: Vec<String> = spelled.filter(|folder| folder.starts_with('/')).collect();
+        spelled.sort_unstable();
+        spelled.dedup();
+        Self { spelled, found: Mutex::default() }
+    }
+
+    /// They may be made, moved or mounted at any time.
+    fn spellings(&self) -> Arc<Spellings> {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let believed_for = if self.spelled.len() > MANY_FOLDERS { MANY_BELIEVED_FOR } else { BELIEVED_FOR };
+        if let Some((looked, spellings)) = &*found
+            && looked.elapsed() < believed_for
+        {
+            return Arc::clone(spellings);
+        }
+        let mut spellings = Spellings::new();
+        for folder in &self.spelled {
+            if let Some(id) = id_of(Path::new(folder)) {
+                spellings.entry(id).or_default().push(folder.clone());
+            }
+        }
+        let spellings = Arc::new(spellings);
+        *found = Some((Instant::now(), Arc::clone(&spellings)));
+        spellings
+    }
+}
+
+fn id_of(path: &Path) -> Option<(u64, u64)> {
+    path.metadata().ok().map(|found| (found.dev(), found.ino()))
 }
 
 impl ExcludedSet {
     fn new(excluded: &Excluded, home: &Path) -> Self {
         match excluded {
             Excluded::Everything => Self::Everything,
-            Excluded::Projects(patterns) => match excluded_projects(&with_resolved(patterns, home)) {
-                Ok(set) => Self::Projects(set),
+            Excluded::Projects(patterns) => match ExcludedNames::new(&with_resolved(patterns, home)) {
+                Ok(names) => Self::Projects { names, folders: ExcludedFolders::new(patterns, home) },
                 // Each pattern was compiled when the configuration was read.
                 Err(error) => {
                     tracing::error!(%error, "recording is off: capture.exclude cannot be applied");
@@ -60,13 +109,30 @@ impl ExcludedSet {
 
     fn covers(&self, name: &str) -> bool {
         match self {
-            Self::Projects(set) => set.is_match(name),
+            Self::Projects { names, .. } => names.covers(name),
             Self::Everything => true,
         }
     }
 
+    /// Whether a path, or the same place under another spelling, is excluded.
+    fn covers_place(&self, path: &Path) -> bool {
+        if self.covers(&path.to_string_lossy()) {
+            return true;
+        }
+        let Self::Projects { folders, .. } = self else { return true };
+        if folders.spelled.is_empty() || !path.is_absolute() {
+            return false;
+        }
+        let spellings = folders.spellings();
+        path.ancestors().take(MOST_PARENTS).any(|parent| {
+            let Some(spelled) = id_of(parent).and_then(|id| spellings.get(&id)) else { return false };
+            let rest = path.strip_prefix(parent).unwrap_or(Path::new(""));
+            spelled.iter().any(|folder| self.covers(&Path::new(folder).join(rest).to_string_lossy()))
+        })
+    }
+
     fn is_empty(&self) -> bool {
-        matches!(self, Self::Projects(set) if set.is_empty())
+        matches!(self, Self::Projects { names, .. } if names.is_empty())
     }
 }
 
@@ -254,15 +320,16 @@ impl CaptureRules {
     fn is_excluded_place(&self, path: &Path, own: &[Arc<FolderRules>]) -> bool {
         let path = without_dots(path);
         let excluded = self.excluded();
-        if excluded.covers(&path.to_string_lossy()) {
-            return true;
-        }
         let resolved = resolved(&path);
-        if resolved != path && excluded.covers(&resolved.to_string_lossy()) {
+        if excluded.covers(&path.to_string_lossy()) || excluded.covers_place(&resolved) {
             return true;
         }
         let folder =
             if resolved.is_dir() { resolved.as_path() } else { resolved.parent().unwrap_or(&resolved) };
+        // A link leads to a file that the project itself hides.
+        if resolved != path && own.iter().any(|rules| rules.hides(&resolved.to_string_lossy())) {
+            return true;
+        }
         if own.iter().filter_map(|rules| rules.top.as_deref()).any(|top| is_plainly_in(folder, top)) {
             return false;
         }
@@ -332,7 +399,12 @@ impl CaptureRules {
                 rules.files.push((root, file));
             }
         }
-        if names_of(folder, &resolved, &facts, &self.home).iter().any(|name| excluded.covers(name)) {
+        let names = names_of(folder, &resolved, &facts, &self.home);
+        let is_excluded = |name: &String| match name.starts_with('/') {
+            true => excluded.covers_place(Path::new(name)),
+            false => excluded.covers(name),
+        };
+        if names.iter().any(is_excluded) {
             rules.captured = Captured::No;
         }
         rules
@@ -343,22 +415,34 @@ impl CaptureRules {
 fn with_resolved(patterns: &[String], home: &Path) -> Vec<String> {
     let mut all = patterns.to_vec();
     for pattern in patterns {
-        let full = match pattern.strip_prefix("~/") {
-            Some(rest) => format!("{}/{rest}", home.display()),
-            None => pattern.clone(),
-        };
-        let plain = full.find(['*', '?', '[', '{', '\\']).unwrap_or(full.len());
-        let plain = full.get(..plain).unwrap_or_default();
-        let cut = if plain.len() == full.len() { plain.len() } else { plain.rfind('/').unwrap_or(0) };
-        let (folder, rest) = full.split_at(cut);
+        let full = spelled_out(pattern, home);
+        let (folder, rest) = split_at_folder(&full);
         if folder.starts_with('/') {
             let real = resolved(Path::new(folder));
             if pattern.starts_with("~/") || real != Path::new(folder) {
-                all.push(format!("{}{rest}", globset::escape(&real.to_string_lossy())));
+                let real = real.to_string_lossy();
+                let real = if is_plain(&real) { real } else { Cow::Owned(globset::escape(&real)) };
+                all.push(format!("{real}{rest}"));
             }
         }
     }
     all
+}
+
+/// A pattern with the user's home folder in it.
+fn spelled_out(pattern: &str, home: &Path) -> String {
+    match pattern.strip_prefix("~/") {
+        Some(rest) => format!("{}/{rest}", home.display()),
+        None => pattern.to_owned(),
+    }
+}
+
+/// The folder that a pattern names or begins with, and what follows it.
+fn split_at_folder(full: &str) -> (&str, &str) {
+    let plain = full.find(['*', '?', '[', '{', '\\']).unwrap_or(full.len());
+    let plain = full.get(..plain).unwrap_or_default();
+    let cut = if plain.len() == full.len() { plain.len() } else { plain.rfind('/').unwrap_or(0) };
+    full.split_at(cut)
 }
 
 /// Whether a folder lies in the work tree with this top, without another project or another project file in between.
@@ -462,7 +546,7 @@ mod tests {
     #[test]
     fn projects_are_excluded_by_folder_name_or_identity() {
         let check = |pattern: &str, expected: bool| {
-            let set = excluded_projects(&[pattern.to_owned()]).unwrap();
+            let set = ExcludedNames::new(&[pattern.to_owned()]).unwrap();
             let facts = RepositoryFacts {
                 remote: Some("git@github.com:acme/shop.git".to_owned()),
                 folder: "/code/acme/shop-2".to_owned(),
@@ -470,7 +554,7 @@ mod tests {
             };
             let folder = Path::new(&facts.folder);
             let names = names_of(folder, folder, &facts, Path::new("/home/me"));
-            assert_eq!(names.iter().any(|name| set.is_match(name)), expected, "{pattern}");
+            assert_eq!(names.iter().any(|name| set.covers(name)), expected, "{pattern}");
         };
         check("/code/acme", true);
         check("/code/acme/*", true);
@@ -481,7 +565,7 @@ mod tests {
         check("shop", false);
         check("git:github.com/acme/*", true);
         check("git:github.com/other/*", false);
-        assert!(excluded_projects(&["[".to_owned()]).is_err());
+        assert!(ExcludedNames::new(&["[".to_owned()]).is_err());
     }
 
     #[test]

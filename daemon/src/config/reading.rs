@@ -13,7 +13,7 @@ use toml::de::{DeArray, DeTable, DeValue, Deserializer};
 
 use super::Written;
 use super::keys;
-use crate::project_file::excluded_projects;
+use crate::project_file::ExcludedNames;
 use crate::search::edit_distance::nearest_name;
 
 /// A mistake in the file.
@@ -219,7 +219,7 @@ impl<'i> Reader<'i> {
     fn keep_pattern(&mut self, value: &Spanned<DeValue<'i>>) {
         let DeValue::Array(list) = value.get_ref() else { return };
         for pattern in list.iter().filter_map(|one| one.get_ref().as_str()) {
-            match excluded_projects(&[pattern.to_owned()]) {
+            match ExcludedNames::new(&[pattern.to_owned()]) {
                 Ok(_) => self.unknown_key_patterns.push(pattern.to_owned()),
                 Err(_) => self.exclusions = Understood::Partly,
             }

@@ -310,3 +310,20 @@ fn clear_starts_anew_and_compaction_forgets_what_was_told() {
     assert!(told.iter().all(|id| cited(&compacted).contains(id)), "{told:?} {compacted}");
     assert!(estimate(&compacted) <= 1500);
 }
+
+#[test]
+fn a_start_that_two_hooks_report_is_answered_once() {
+    let stage = Stage::new().daemon();
+    stage.discount_session("first");
+    stage.flush();
+    let told = |source: &str| start(&stage, "second", &stage.project(), source).context().to_owned();
+    assert!(told("startup").contains("Rounding happens once"));
+    assert_eq!(told("startup"), "");
+    let sql =
+        "SELECT count(*) FROM injections i JOIN sessions s ON s.id = i.session WHERE s.session_id = 'second'";
+    stage.flush();
+    assert_eq!(stage.json(["sql", sql])["rows"][0][0].to_string().trim_matches('"'), "1");
+    // The conversation was emptied, and that is told once more.
+    assert!(told("compact").contains("Rounding happens once"));
+    assert_eq!(told("compact"), "");
+}

@@ -48,11 +48,20 @@ pub(super) struct PendingReply {
     pub(super) project: Vec<ProjectKey>,
     /// The name of the project that lay in its folder before, if this one is new there.
     pub(super) replaced: Option<String>,
+    pub(super) start: StartDelivery,
     /// Where the agent works.
     pub(super) place: WorkLocation,
     pub(super) last_event: Timestamp,
     pub(super) event: EventName,
     pub(super) trace: EventTrace,
+}
+
+/// Whether an event is a start that came before, and nothing else since. Two hooks report one start twice, each with an
+/// event of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StartDelivery {
+    First,
+    Again,
 }
 
 /// A request for context that an agent waits for.
@@ -355,8 +364,16 @@ impl PendingReply {
         (context_reply.map(|context_reply| LookedUp { injected, context_reply }), committed)
     }
 
+    /// Whether this start was answered already, as another delivery of it.
+    fn was_given(&self, injected: &InjectedSet) -> bool {
+        self.start == StartDelivery::Again && *injected != InjectedSet::default()
+    }
+
     /// The index of titles. The session may not be stored yet. `None`: its project is not known.
     async fn titles(&self, asked: &PendingRequest, injected: InjectedSet) -> Option<Option<ContextReply>> {
+        if self.was_given(&injected) {
+            return Some(Some(ContextReply::default()));
+        }
         let (context_lookup, key) = (self.context.context_lookup.clone(), self.key.clone());
         let (ask, identities, place) = (asked.ask.clone(), self.project.clone(), self.place.clone());
         let replaced = self.replaced.clone();
@@ -390,6 +407,7 @@ impl PendingReply {
         let begun = self.trace.now();
         let context_reply = match self.project().await {
             None => ContextReply::default(),
+            Some(_) if self.was_given(injected) => ContextReply::default(),
             Some(project) => match asked.ask.clone() {
                 Ask::File(path) => self.file_context(&path, project.row, injected).await,
                 // A subagent does not know what its caller was given. What its caller has found out stands in the task.

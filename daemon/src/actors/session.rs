@@ -17,7 +17,7 @@ use recall_protocol::wire::{Deliver, Reply};
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use super::pending_reply::{PendingReply, PendingRequest, waited};
+use super::pending_reply::{PendingReply, PendingRequest, StartDelivery, waited};
 use super::session_context::{OriginState, SessionContext};
 use super::session_message::{IncomingEvent, SessionMessage, StoreOutcome, WriteResult};
 use crate::app::changed_files;
@@ -93,6 +93,8 @@ struct LoadedSession {
     root: Option<String>,
     last_seen: LastSeen,
     transcript: Transcript,
+    /// The source of the last event, if that was a start.
+    last_start: Option<StartSource>,
     /// The events that this actor has accepted. The store knows older ones.
     accepted: HashSet<EventId>,
     keys: HashSet<[u8; 16]>,
@@ -107,6 +109,18 @@ struct Transcript {
 }
 
 impl LoadedSession {
+    /// Whether an event is the start that was the last event, reported again. Records the start.
+    fn start(&mut self, what: &HookEventKind) -> StartDelivery {
+        let start = match what {
+            // A resume is told news only, each time.
+            HookEventKind::SessionStart { source, .. } if *source != StartSource::Resume => Some(*source),
+            _ => None,
+        };
+        let is_again = start.is_some() && start == self.last_start;
+        self.last_start = start;
+        if is_again { StartDelivery::Again } else { StartDelivery::First }
+    }
+
     /// Whether this is a second delivery.
     fn has_accepted(&self, accepted: &AcceptedEvent) -> bool {
         self.accepted.contains(&accepted.deliver.event_id)
@@ -192,6 +206,7 @@ impl SessionState {
                 root: known.root,
                 last_seen: LastSeen::default(),
                 transcript: Transcript { path: known.transcript_path, config_dir: None },
+                last_start: None,
                 accepted: HashSet::new(),
                 keys: HashSet::new(),
             },
@@ -202,6 +217,7 @@ impl SessionState {
                 root: None,
                 last_seen: LastSeen::default(),
                 transcript: Transcript::default(),
+                last_start: None,
                 accepted: HashSet::new(),
                 keys: HashSet::new(),
             },
@@ -282,7 +298,10 @@ impl SessionState {
         loaded.session = next;
         loaded.accepted.insert(deliver.event_id);
         loaded.keys.extend(key);
-        if matches!(ask, Some(Ask::Start(StartSource::Compact, _) | Ask::First(_))) {
+        let start = loaded.start(&event.what);
+        if start == StartDelivery::First
+            && matches!(ask, Some(Ask::Start(StartSource::Compact, _) | Ask::First(_)))
+        {
             // The conversation was emptied, and the injected context with it; or the agent has dropped what was injected
             // before the conversation began. Injections in flight belong to the old one.
             loaded.injected = Arc::default();
@@ -313,6 +332,7 @@ impl SessionState {
             injected: Arc::clone(&loaded.injected),
             project,
             replaced,
+            start,
             place,
             last_event,
             event: event.what.name(),

@@ -20,7 +20,8 @@ use crate::memory::lifecycle::{LifecycleEvent, LifecycleKind};
 use crate::memory::material::BatchSource;
 use crate::memory::session::LooseCall;
 use crate::store::{
-    ExpiredLife, Readers, StoreError, job_times, late_call, session_times, turn_at, turn_of, turn_times,
+    ExpiredLife, JobTimes, Readers, StoreError, job_times, late_call, session_times, turn_at, turn_of,
+    turn_times,
 };
 use crate::telemetry::{Collector, Metric, NotSent, Sent, Span, spans};
 
@@ -230,7 +231,9 @@ fn spans_of(readers: &Readers, ended: &Ended) -> Result<Vec<Span>, StoreError> {
         }
         Ended::Expired(life) => Ok(expired_spans(life)),
         Ended::Job(job) => {
-            let found = job_times(db, *job)?.filter(|(job, _)| job.ended.is_some());
+            // A job that was queued again while it ran is not over.
+            let is_over = |job: &JobTimes| job.ended.is_some() && matches!(&*job.status, "done" | "dead");
+            let found = job_times(db, *job)?.filter(|(job, _)| is_over(job));
             Ok(found.map(|(job, session)| spans::job_span(&session, &job)).into_iter().collect())
         }
         Ended::ModelCall(call) => {

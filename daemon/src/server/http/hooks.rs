@@ -41,7 +41,7 @@ macro_rules! bodies {
         #[derive(JsonSchema)]
         #[expect(dead_code, reason = "only its schema is needed")]
         pub(super) struct $name {
-            /// Also `claudeSessionId`, `contentSessionId`.
+            /// Also `claudeSessionId`, `contentSessionId`, `sessionId`.
             session_id: String,
             $($(#[$meta])* $field: $type,)*
         }
@@ -56,8 +56,8 @@ macro_rules! bodies {
 
 bodies! {
     PromptBody PromptBodyOfKnown {
-        /// The session's folder; it tells the project.
-        cwd: String,
+        /// The session's folder; it tells the project. Needed with a session's first call.
+        cwd: Option<String>,
         /// Also `userPrompt`.
         prompt: String,
         /// The turn, if the agent has a name for it.
@@ -95,7 +95,7 @@ bodies! {
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "only its schema is needed")]
 pub(super) struct StartBody {
-    /// Also `claudeSessionId`, `contentSessionId`.
+    /// Also `claudeSessionId`, `contentSessionId`, `sessionId`.
     session_id: String,
     /// The session's folder; it tells the project.
     cwd: String,
@@ -148,7 +148,7 @@ pub(super) struct ProcessingAnswer {
 
 /// Whose hooks the calls speak for: editor extensions were written for a worker of this agent.
 const AGENT: &str = "claude-code";
-const SESSION: &[&str] = &["session_id", "claudeSessionId", "contentSessionId"];
+const SESSION: &[&str] = &["session_id", "claudeSessionId", "contentSessionId", "sessionId"];
 
 impl HookCall {
     fn event(self) -> &'static str {
@@ -196,10 +196,20 @@ pub(super) async fn taken(
 ) -> Result<Response<Content>, Refusal> {
     let session = session(call, gateway).await?;
     let cwd = call.text(&["cwd"]);
-    if matches!(hook, HookCall::Start | HookCall::Prompt) && cwd.is_none() {
-        return Err(
-            Refusal::invalid("cwd is missing").hint("It is the session's folder, and tells the project.")
-        );
+    // The session's first call names its folder; a later one need not.
+    if cwd.is_none() {
+        let (lookup, asked) = (gateway.context.services.context_lookup.clone(), session.clone());
+        let is_known = blocking(move || session_number(&lookup, &asked)).await.is_ok();
+        let hint = "It is the session's folder, and tells the project.";
+        match hook {
+            HookCall::Start => return Err(Refusal::invalid("cwd is missing").hint(hint)),
+            HookCall::Prompt if !is_known => return Err(Refusal::invalid("cwd is missing").hint(hint)),
+            _ if !is_known => {
+                let what = format!("There is no session {session:?}, and cwd is missing");
+                return Err(Refusal::new(StatusCode::NOT_FOUND, "not_found", what).hint(hint));
+            }
+            _ => {}
+        }
     }
     let mut payload = Map::new();
     payload.insert("session_id".to_owned(), session.as_str().into());

@@ -215,6 +215,7 @@ pub(super) static ROUTES: &[Route] = &[
     get("/api/stream", "Server-sent events; `Last-Event-ID` resumes.", &[], Endpoint::Live),
     get("/stream", "The same.", &[], Endpoint::Live),
     hook("/api/sessions/init", "The user has sent a prompt.", schema_of::<PromptBody>, HookCall::Prompt),
+    hook("/sessions/init", "The same.", schema_of::<PromptBody>, HookCall::Prompt),
     hook("/sessions/{id}/init", "The same.", schema_of::<PromptBodyOfKnown>, HookCall::Prompt),
     hook("/api/sessions/observations", "A tool was used.", schema_of::<ToolBody>, HookCall::ToolUse),
     hook("/sessions/{id}/observations", "The same.", schema_of::<ToolBodyOfKnown>, HookCall::ToolUse),
@@ -368,7 +369,12 @@ pub(super) async fn answer(
         }
         Endpoint::AskText(reading) => {
             let reply = queries::answer(reading(&call)?, &gateway.context).await;
-            let answer: Value = serde_json::from_slice(&of_reply(reply)?).unwrap_or_default();
+            let answer: Value = match of_reply(reply) {
+                Ok(answer) => serde_json::from_slice(&answer).unwrap_or_default(),
+                // Callers inject what is answered: of a project that is new, nothing.
+                Err(refusal) if refusal.status == StatusCode::NOT_FOUND => Value::Null,
+                Err(refusal) => return Err(refusal),
+            };
             let text = answer["text"].as_str().unwrap_or_default().to_owned();
             Ok(whole(StatusCode::OK, "text/markdown; charset=utf-8", text))
         }

@@ -265,7 +265,11 @@ impl Services {
             capture: self.config.get().capture.clone(),
             idle: self.config.get().idle,
             started_at: self.started_at,
-            transcript_replies: TranscriptReplies::new(self.agents, self.ingest.redactor.clone()),
+            transcript_replies: TranscriptReplies::new(
+                self.agents,
+                self.ingest.redactor.clone(),
+                self.readers.clone(),
+            ),
             redactor: self.ingest.redactor.clone(),
         }
     }

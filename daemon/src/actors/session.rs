@@ -26,6 +26,7 @@ use crate::app::clock;
 use crate::app::identity::{Identity, identify};
 use crate::app::ports::AcceptedEvent;
 use crate::app::skipped_tools;
+use crate::app::transcript_replies::Unanswered;
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::event::{Capture, HookEvent, HookEventKind, StartSource};
 use crate::memory::file_memory::InjectedSet;
@@ -33,7 +34,7 @@ use crate::memory::ids::{EventId, ProjectKey, SessionKey, Timestamp};
 use crate::memory::order::Order;
 use crate::memory::plan::PlanChange;
 use crate::memory::project::identifying_folder;
-use crate::memory::session::{Ask, Batch, Decision, Effect, Session, Watch};
+use crate::memory::session::{Ask, Decision, Effect, Seq, Session, Watch};
 use crate::repository;
 use crate::repository::refs::WorkLocation;
 use crate::store::{
@@ -46,6 +47,13 @@ const RECENT_APPROVAL: Duration = Duration::from_secs(5);
 /// How long a session that is over keeps its actor. Hooks of its end may still be on their way; a later one is answered
 /// from the store.
 const RESTS_AFTER: Duration = Duration::from_secs(10);
+
+/// A transcript may be written only after the hook of a turn's end has run, so it is read again so much later, each time
+/// after the one before. Then the session's next events, its end and housekeeping do it.
+const LOOKS_AGAIN: [Duration; 4] =
+    [Duration::from_millis(60), Duration::from_millis(300), Duration::from_secs(2), Duration::from_secs(6)];
+/// The most turns that are looked for at once. Older ones wait for an import.
+const MOST_AWAITED: usize = 8;
 
 pub(super) struct SessionActor;
 
@@ -95,6 +103,8 @@ struct LoadedSession {
     transcript: Transcript,
     /// The source of the last event, if that was a start.
     last_start: Option<StartSource>,
+    /// Batches that ended without an answer, which may be written to the transcript yet.
+    awaited: Vec<Seq>,
     /// The events that this actor has accepted. The store knows older ones.
     accepted: HashSet<EventId>,
     keys: HashSet<[u8; 16]>,
@@ -177,6 +187,11 @@ impl Actor for SessionActor {
                     me.send_after(RESTS_AFTER, || SessionMessage::Rest);
                 }
             }
+            SessionMessage::LookAgain(times) => {
+                if state.look_again(&me).await == Awaited::Some {
+                    look_later(&me, times + 1);
+                }
+            }
             SessionMessage::Rest => {
                 if state.is_at_rest() && state.settled_at.elapsed() >= RESTS_AFTER {
                     (state.retire)();
@@ -207,6 +222,7 @@ impl SessionState {
                 last_seen: LastSeen::default(),
                 transcript: Transcript { path: known.transcript_path, config_dir: None },
                 last_start: None,
+                awaited: Vec::new(),
                 accepted: HashSet::new(),
                 keys: HashSet::new(),
             },
@@ -218,6 +234,7 @@ impl SessionState {
                 last_seen: LastSeen::default(),
                 transcript: Transcript::default(),
                 last_start: None,
+                awaited: Vec::new(),
                 accepted: HashSet::new(),
                 keys: HashSet::new(),
             },
@@ -282,13 +299,13 @@ impl SessionState {
             }
         };
         origin.alias = alias;
-        let found = self.missing_reply(&mut event, &deliver).await;
+        let found = self.missing_replies(me, &mut event, &deliver).await;
         let spec = self.context.agents.spec(self.key.agent.as_str());
         skipped_tools::remove_contents(&mut event, spec, &self.context.capture.skip_tools);
         self.read_plan(&mut event, &deliver).await;
         let Some(loaded) = &mut self.loaded else { return };
         let capture = Capture { event: deliver.event_id, at, order };
-        let (before, recovered) = with_reply(loaded.session.clone(), found);
+        let (before, recovered) = with_replies(loaded.session.clone(), &found);
         let last_event = before.last_event;
         let Decision { next, mut effects, ask } = before.on_event(&event, capture, &self.context.capture);
         // Some agents report a call's start only for guards.
@@ -358,25 +375,67 @@ impl SessionState {
         }
     }
 
-    /// The answer of a turn that this event leaves without one. A Stop without a message gets it as its own.
-    async fn missing_reply(&mut self, event: &mut HookEvent, deliver: &Deliver) -> Option<String> {
-        let loaded = self.loaded.as_mut()?;
+    /// The answers of turns that this event leaves without one, or that ended without one before. A Stop without a
+    /// message gets its turn's as its own.
+    async fn missing_replies(
+        &mut self,
+        me: &ActorRef<SessionMessage>,
+        event: &mut HookEvent,
+        deliver: &Deliver,
+    ) -> Vec<(Seq, String)> {
+        let Some(loaded) = &mut self.loaded else { return Vec::new() };
         let Transcript { path, config_dir } = &mut loaded.transcript;
         config_dir.clone_from(&deliver.context.config_dir);
         if event.transcript_path.is_some() {
             path.clone_from(&event.transcript_path);
         }
-        let loaded = self.loaded.as_ref()?;
-        let batch = loaded.session.unanswered_batch_before(event)?;
-        let is_own = !batch.is_of_other_turn(event.prompt.as_ref());
-        let found = self.look_up(loaded, batch).await;
-        match &mut event.what {
-            HookEventKind::Stop { message } if is_own => {
-                *message = found;
-                None
-            }
-            _ => found,
+        let left = loaded.session.unanswered_batch_before(event);
+        let own = left.filter(|batch| !batch.is_of_other_turn(event.prompt.as_ref())).map(|batch| batch.seq);
+        let left = left.map(|batch| batch.seq);
+        // Others wait for a moment at which no hook waits.
+        let is_end = matches!(event.what, HookEventKind::SessionEnd { .. });
+        let earlier = if is_end { loaded.awaited.clone() } else { Vec::new() };
+        let is_awaiting = !loaded.awaited.is_empty() || left.is_some();
+        let mut found = self.look_up(earlier.into_iter().chain(left).collect()).await;
+        let Some(loaded) = &mut self.loaded else { return found };
+        loaded.awaited.extend(left);
+        loaded.awaited.retain(|seq| found.iter().all(|(known, _)| known != seq));
+        loaded.awaited.drain(..loaded.awaited.len().saturating_sub(MOST_AWAITED));
+        let begins = matches!(event.what, HookEventKind::Prompt { .. } | HookEventKind::SessionStart { .. });
+        if is_awaiting && !loaded.awaited.is_empty() && (begins || is_end || left.is_some()) {
+            look_later(me, 0);
         }
+        if let HookEventKind::Stop { message } = &mut event.what
+            && let Some(at) = found.iter().position(|(seq, _)| own == Some(*seq))
+        {
+            *message = Some(found.remove(at).1);
+        }
+        found
+    }
+
+    /// Reads the transcript for the answers that it did not have before.
+    async fn look_again(&mut self, me: &ActorRef<SessionMessage>) -> Awaited {
+        let awaited = match &self.loaded {
+            // What is in flight decides whether they are missing still.
+            Some(_) if self.in_flight > 0 => return Awaited::Some,
+            Some(loaded) => loaded.awaited.clone(),
+            None => return Awaited::Nothing,
+        };
+        if awaited.is_empty() {
+            return Awaited::Nothing;
+        }
+        let found = self.look_up(awaited).await;
+        let Some(loaded) = &mut self.loaded else { return Awaited::Nothing };
+        let (next, effects) = with_replies(loaded.session.clone(), &found);
+        let is_missing = |seq: &Seq| next.unanswered_batch(*seq).is_some();
+        loaded.awaited.retain(is_missing);
+        let left = if loaded.awaited.is_empty() { Awaited::Nothing } else { Awaited::Some };
+        if !effects.is_empty() {
+            loaded.session = next;
+            let at = loaded.session.last_event;
+            self.store_quietly(me, effects, at);
+        }
+        left
     }
 
     /// An approval that names only the plan's file gets its text from there. If the approval was captured some time
@@ -396,10 +455,22 @@ impl SessionState {
         });
     }
 
-    async fn look_up(&self, loaded: &LoadedSession, batch: &Batch) -> Option<String> {
-        let Transcript { path, config_dir } = &loaded.transcript;
-        let (path, config_dir) = (path.clone()?, config_dir.clone());
-        self.context.transcript_replies.look_up(&self.key.agent, path, batch.prompt.clone(), config_dir).await
+    async fn look_up(&self, wanted: Vec<Seq>) -> Vec<(Seq, String)> {
+        let Some(loaded) = &self.loaded else { return Vec::new() };
+        let Transcript { path: Some(path), config_dir } = &loaded.transcript else { return Vec::new() };
+        let last = loaded.session.batches.last().map(|batch| batch.seq);
+        let missing = wanted.into_iter().filter_map(|seq| loaded.session.unanswered_batch(seq));
+        // Without a turn's id a transcript may tell only the last one's answer.
+        let history = self.context.agents.spec(self.key.agent.as_str()).history;
+        let tells_turns = history.is_some_and(|history| history.tail.is_some());
+        let missing =
+            missing.filter(|batch| tells_turns || batch.prompt.is_some() || Some(batch.seq) == last);
+        let turns: Vec<_> = missing.map(|batch| (batch.seq, batch.prompt.clone())).collect();
+        if turns.is_empty() {
+            return Vec::new();
+        }
+        let asked = Unanswered { transcript: path.clone(), config_dir: config_dir.clone(), turns };
+        self.context.transcript_replies.look_up(&self.key, asked).await
     }
 
     /// Where the session runs. Looked up once, and again for an event that was captured before the one that decided.
@@ -488,15 +559,16 @@ impl SessionState {
             return false;
         }
         let watch = Watch { now, since: self.context.started_at };
-        let found = match self.loaded.as_ref() {
-            Some(loaded) => match loaded.session.unanswered_batch_on_idle(watch, self.context.idle) {
-                Some(batch) => self.look_up(loaded, batch).await,
-                None => None,
-            },
-            None => None,
+        let silent = self.loaded.as_ref().and_then(|loaded| {
+            let batch = loaded.session.unanswered_batch_on_idle(watch, self.context.idle)?;
+            Some((batch.seq, loaded.awaited.clone()))
+        });
+        let found = match silent {
+            Some((seq, awaited)) => self.look_up(awaited.into_iter().chain([seq]).collect()).await,
+            None => Vec::new(),
         };
         let Some(loaded) = &mut self.loaded else { return false };
-        let (before, recovered) = with_reply(loaded.session.clone(), found);
+        let (before, recovered) = with_replies(loaded.session.clone(), &found);
         let Decision { next, mut effects, .. } = before.on_idle(watch, self.context.idle);
         effects.splice(..0, recovered);
         if effects.is_empty() {
@@ -505,7 +577,13 @@ impl SessionState {
         }
         loaded.session = next;
         // A life that ends by silence ended with its last event.
-        let write = IdleEffects { session: self.key.clone(), effects, at: now };
+        self.store_quietly(me, effects, now);
+        false
+    }
+
+    /// Stores what follows from no event.
+    fn store_quietly(&mut self, me: &ActorRef<SessionMessage>, effects: Vec<Effect>, at: Timestamp) {
+        let write = IdleEffects { session: self.key.clone(), effects, at };
         let stored = self.context.writer.queue(write);
         self.in_flight += 1;
         let me = me.clone();
@@ -513,21 +591,37 @@ impl SessionState {
             let outcome = match stored.await {
                 Ok(()) => StoreOutcome::Stored,
                 Err(error) => {
-                    tracing::warn!(%error, "cannot store an idle session");
+                    tracing::warn!(%error, "cannot store what follows from no event");
                     StoreOutcome::NotStored
                 }
             };
             let _ = me.send_message(SessionMessage::WriteResult(WriteResult { outcome }));
         });
-        false
     }
 }
 
-fn with_reply(session: Session, found: Option<String>) -> (Session, Option<Effect>) {
-    match found {
-        Some(text) => session.with_reply(&text),
-        None => (session, None),
+/// Whether answers are missing that a transcript may have yet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Awaited {
+    Nothing,
+    Some,
+}
+
+/// Has the transcript read again after a while, if it was not done often enough.
+fn look_later(me: &ActorRef<SessionMessage>, times: usize) {
+    if let Some(after) = LOOKS_AGAIN.get(times) {
+        me.send_after(*after, move || SessionMessage::LookAgain(times));
     }
+}
+
+fn with_replies(mut session: Session, found: &[(Seq, String)]) -> (Session, Vec<Effect>) {
+    let mut effects = Vec::new();
+    for (seq, text) in found {
+        let more;
+        (session, more) = session.with_reply(*seq, text);
+        effects.extend(more);
+    }
+    (session, effects)
 }
 
 /// Nanoseconds since the boot.

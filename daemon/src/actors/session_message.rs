@@ -25,6 +25,8 @@ pub enum SessionMessage {
     WriteResult(WriteResult),
     /// The session was over a while ago.
     Rest,
+    /// Reads the transcript again for answers that it did not have yet. How often that was done since the last event.
+    LookAgain(usize),
 }
 
 /// The result of an event's write.

@@ -3,20 +3,33 @@
 //! So an imported session takes the same way as any other, with the same readers and the same rules. The id of an event
 //! is made of the record's own id: whatever was imported once is recognized, also in the copy that a forked session has.
 
-use std::io::{self, BufRead, Read};
-use std::path::Path;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 use recall_protocol::json_field::is_wholly_private;
-use recall_protocol::json_scan::clean;
+use recall_protocol::json_scan::{Cleaned, MAX_PAYLOAD, clean};
 use recall_protocol::wire::{Deliver, EventId, Flags, ShimContext};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::AgentSpec;
-use super::format::payload::EVENT_FIELD;
+use super::format::payload::{EVENT_FIELD, TOOL};
+use super::{AgentSpec, ReplyRequest};
+use crate::trusted_file::FILE;
 
 /// A longer line is skipped, in bytes. Only request snapshots and pictures are that long.
 const LONGEST_LINE: u64 = 64 << 20;
+/// So much of a file's beginning is looked at to know whose copy it is: bytes, and lines.
+const HEAD: u64 = 1 << 20;
+const FIRST_LINES: usize = 40;
+/// Where a record may begin in a damaged line: so many places are tried.
+const MOST_STARTS: usize = 4_096;
+/// The session of a file whose beginning is missing. It is never sent.
+const NAMELESS: &str = "tail";
+/// Payloads of so many bytes are packed.
+const PACKED_FROM: usize = 4_096;
 /// Instead of a boot's id: imported events are ordered by their own times.
 const IMPORT_BOOT: [u8; 16] = *b"recall import   ";
 
@@ -24,18 +37,28 @@ const IMPORT_BOOT: [u8; 16] = *b"recall import   ";
 #[derive(Clone, Copy, Debug)]
 pub struct History {
     pub place: Place,
+    /// Other folders beside that one.
+    pub also: &'static [&'static str],
     /// Whether a file below that folder holds sessions.
     pub is_session: fn(&Path) -> bool,
     /// The ids of the sessions in a file of several. Blocks.
     pub inside: Option<ListSessions>,
     /// Reads the session of a file; of a file of several the named one. Blocks.
     pub read: fn(&Path, Option<&str>) -> io::Result<RecordedSession>,
+    /// Reads the main conversation from the end of a file, whose beginning may be missing. `None`: a turn's answer is
+    /// read in another way, or not at all.
+    pub tail: Option<ReadTail>,
+    /// What a file has in common with the copies of its session: ids. Blocks.
+    pub kin: Option<fn(&Path) -> Vec<String>>,
     /// The agent's name of a session's end, if it has one.
     pub end: Option<&'static str>,
 }
 
 /// Lists the ids of the sessions in a file.
 pub type ListSessions = fn(&Path) -> io::Result<Vec<String>>;
+
+/// Reads what is left of a file with this extension.
+pub type ReadTail = fn(&mut dyn BufRead, &str) -> io::Result<RecordedSession>;
 
 /// The folder with the files.
 #[derive(Clone, Copy, Debug)]
@@ -64,8 +87,41 @@ pub struct RecordedEvent {
     pub at_ms: i64,
     /// The record's own id, unique for this agent.
     pub id: String,
-    /// What the agent's hook would have been given.
-    pub payload: Map<String, Value>,
+    /// What a hook client would send of what the agent's hook would have been given.
+    payload: Payload,
+    flags: Flags,
+    what: Reported,
+}
+
+/// A payload that waits to be sent. Long texts are shortened and packed, so that a long session takes little memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Payload {
+    Plain(Vec<u8>),
+    Packed(Vec<u8>),
+}
+
+impl Payload {
+    fn of(bytes: Vec<u8>) -> Self {
+        match bytes.len() {
+            0..PACKED_FROM => Self::Plain(bytes),
+            _ => zstd::bulk::compress(&bytes, 1).map_or(Self::Plain(bytes), Self::Packed),
+        }
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Plain(bytes) => bytes.clone(),
+            Self::Packed(packed) => zstd::bulk::decompress(packed, MAX_PAYLOAD).unwrap_or_default(),
+        }
+    }
+}
+
+/// What an event reports, as far as it matters before it is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Reported {
+    Call,
+    #[default]
+    Other,
 }
 
 impl RecordedSession {
@@ -75,13 +131,29 @@ impl RecordedSession {
         // A time before 1970 is a clock that was not set.
         let at_ms = self.events.last().map_or(at_ms.max(0), |last| last.at_ms.max(at_ms));
         let mut payload = Map::new();
-        payload.insert("session_id".to_owned(), json!(self.id));
+        let session = if self.id.is_empty() { NAMELESS } else { &self.id };
+        payload.insert("session_id".to_owned(), json!(session));
         payload.insert("cwd".to_owned(), json!(self.cwd));
         payload.insert(EVENT_FIELD.to_owned(), json!(name));
         if let Value::Object(fields) = fields {
             payload.extend(fields);
         }
-        self.events.push(RecordedEvent { at_ms, id: id.into(), payload });
+        let is_of_call = TOOL.iter().any(|field| payload.contains_key(*field));
+        let what = if is_of_call { Reported::Call } else { Reported::Other };
+        let cleaned = clean(Value::Object(payload).to_string().as_bytes());
+        let (payload, flags) = (Payload::of(cleaned.payload), cleaned.flags);
+        self.events.push(RecordedEvent { at_ms, id: id.into(), payload, flags, what });
+    }
+
+    /// Adds a field to the last event.
+    pub(super) fn add_to_last(&mut self, field: &str, value: Value) {
+        let Some(last) = self.events.last_mut() else { return };
+        if let Ok(Value::Object(mut payload)) = serde_json::from_slice(&last.payload.bytes()) {
+            payload.insert(field.to_owned(), value);
+            let cleaned = clean(Value::Object(payload).to_string().as_bytes());
+            last.flags = last.flags.with(cleaned.flags);
+            last.payload = Payload::of(cleaned.payload);
+        }
     }
 
     /// Ends the session with its last event.
@@ -102,8 +174,8 @@ impl RecordedEvent {
     /// The event as a hook client would send it. `place`: its place among the session's events, which orders those of one
     /// moment.
     pub fn deliver(&self, spec: &AgentSpec, cwd: &str, place: usize) -> Deliver {
-        let cleaned = clean(Value::Object(self.payload.clone()).to_string().as_bytes());
-        let mut flags = Flags::IMPORTED.with(cleaned.flags);
+        let cleaned = Cleaned { payload: self.payload.bytes(), flags: self.flags };
+        let mut flags = Flags::IMPORTED.with(self.flags);
         if is_wholly_private(&cleaned, spec.prompt_field) {
             flags = flags.with(Flags::WHOLLY_PRIVATE);
         }
@@ -122,6 +194,11 @@ impl RecordedEvent {
         }
     }
 
+    /// Whether it reports a call.
+    pub(super) fn is_of_call(&self) -> bool {
+        self.what == Reported::Call
+    }
+
     fn event_id(&self, agent: &str) -> EventId {
         let mut hash = Sha256::new();
         hash.update(agent);
@@ -135,8 +212,78 @@ impl RecordedEvent {
     }
 }
 
-/// Hands each line to `take`, without its end. Lines that are too long are handed over empty.
-pub(super) fn each_line(mut reader: impl BufRead, mut take: impl FnMut(&[u8])) -> io::Result<()> {
+/// Opens a file of sessions, which the user or root has written. A FIFO or a device is never waited for.
+pub fn open(path: &Path) -> io::Result<File> {
+    let file = File::from(rustix::fs::open(path, FILE, rustix::fs::Mode::empty())?);
+    let known = file.metadata()?;
+    if !known.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let own = rustix::process::geteuid().as_raw();
+    if known.uid() != own && known.uid() != 0 {
+        let whose = known.uid();
+        return Err(io::Error::other(format!("it belongs to user {whose}; import a copy of your own")));
+    }
+    Ok(file)
+}
+
+/// What the first record that has it says; nothing if none of the first lines has it.
+pub(super) fn first_of<T: DeserializeOwned>(path: &Path, of: impl Fn(&T) -> Option<String>) -> Vec<String> {
+    let Ok(file) = open(path) else { return Vec::new() };
+    let lines = BufReader::new(file.take(HEAD)).split(b'\n').take(FIRST_LINES).map_while(Result::ok);
+    let records = lines.filter_map(|line| serde_json::from_slice::<T>(line.trim_ascii()).ok());
+    records.filter_map(|record| of(&record)).find(|id| !id.is_empty()).into_iter().collect()
+}
+
+/// Hands each record to `take`, in the order of the lines, and `None` for a line that has a part that is no record.
+/// Empty lines have none.
+///
+/// A file may be damaged: after a crash a record is cut off and the next one glued to it, or zeros lie between; an editor
+/// put a mark in front; a byte is wrong. Each whole record is read all the same.
+pub(super) fn each_record<T: DeserializeOwned>(
+    reader: impl BufRead,
+    mut take: impl FnMut(Option<T>),
+) -> io::Result<()> {
+    each_line(reader, |line| {
+        let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+        for part in line.split(|byte| *byte == 0).map(<[u8]>::trim_ascii).filter(|part| !part.is_empty()) {
+            match serde_json::from_slice(part) {
+                Ok(record) => take(Some(record)),
+                Err(_) => take_damaged(part, &mut take),
+            }
+        }
+    })
+}
+
+/// The records of a line that is not one record.
+fn take_damaged<T: DeserializeOwned>(line: &[u8], take: &mut impl FnMut(Option<T>)) {
+    let text = String::from_utf8_lossy(line);
+    let mut rest = text.as_ref();
+    let mut is_whole = true;
+    while !rest.is_empty() {
+        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<T>();
+        if let Some(Ok(record)) = values.next() {
+            let end = values.byte_offset();
+            take(Some(record));
+            rest = rest.get(end..).unwrap_or_default().trim_start();
+            continue;
+        }
+        is_whole = false;
+        // A record that was cut off: one that reaches the line's end may follow it.
+        let starts = rest.match_indices("{\"").filter(|(at, _)| *at > 0).take(MOST_STARTS);
+        let whole = starts.map(|(at, _)| rest.get(at..).unwrap_or_default());
+        if let Some(record) = whole.into_iter().find_map(|part| serde_json::from_str(part).ok()) {
+            take(Some(record));
+        }
+        break;
+    }
+    if !is_whole {
+        take(None);
+    }
+}
+
+/// Hands each line to `take`, without its end. Lines that are too long are handed over as one that is no record.
+pub fn each_line(mut reader: impl BufRead, mut take: impl FnMut(&[u8])) -> io::Result<()> {
     let mut line = Vec::new();
     loop {
         line.clear();
@@ -144,16 +291,34 @@ pub(super) fn each_line(mut reader: impl BufRead, mut take: impl FnMut(&[u8])) -
         if length == 0 {
             return Ok(());
         }
-        let is_cut = length as u64 == LONGEST_LINE && !line.ends_with(b"\n");
-        if is_cut {
-            line.clear();
-            let mut rest = Vec::new();
-            while reader.by_ref().take(1 << 16).read_until(b'\n', &mut rest)? > 0 && !rest.ends_with(b"\n") {
-                rest.clear();
-            }
+        if length as u64 == LONGEST_LINE && !line.ends_with(b"\n") {
+            line = b"too long".to_vec();
+            skip_line(&mut reader)?;
         }
         take(line.trim_ascii());
     }
+}
+
+/// Reads on to the end of the line, and keeps nothing.
+fn skip_line(reader: &mut impl BufRead) -> io::Result<()> {
+    loop {
+        let part = reader.fill_buf()?;
+        let (used, is_end) = match part.iter().position(|byte| *byte == b'\n') {
+            Some(end) => (end + 1, true),
+            None => (part.len(), part.is_empty()),
+        };
+        reader.consume(used);
+        if is_end {
+            return Ok(());
+        }
+    }
+}
+
+/// The folders in which the record may lie that an event names.
+pub(super) fn tail_folders(spec: &AgentSpec, place: &Place, request: &ReplyRequest) -> Vec<PathBuf> {
+    let Place::Agent(folder) = place else { return Vec::new() };
+    let own = spec.host.folders(&request.home, request.config_dir.as_deref());
+    own.into_iter().map(|own| own.join(folder)).collect()
 }
 
 /// Milliseconds since 1970 of an RFC 3339 time.
@@ -204,9 +369,62 @@ mod tests {
     }
 
     #[test]
+    fn a_session_of_long_results_takes_little_memory() {
+        let mut session = session();
+        for number in 0..20 {
+            let output: String = (0..20_000).map(|line| format!("line {line} of {number}\n")).collect();
+            let fields = json!({"tool_name": "Bash", "tool_input": {}, "tool_response": output});
+            session.push(3_000, number.to_string(), "PostToolUse", fields);
+        }
+        let kept = |event: &RecordedEvent| match &event.payload {
+            Payload::Plain(bytes) | Payload::Packed(bytes) => bytes.len(),
+        };
+        assert!(session.events.iter().map(kept).sum::<usize>() < 2 << 20);
+        let last = session.events.last().unwrap().deliver(AGENTS.spec("claude-code"), "/shop", 0);
+        let text = String::from_utf8(last.payload).unwrap();
+        assert!(text.contains("line 0 of 19") && last.flags.contains(Flags::SHORTENED));
+    }
+
+    #[test]
     fn lines_end_where_they_end() {
         let mut lines = Vec::new();
         each_line(&b"one\r\n\ntwo"[..], |line| lines.push(line.to_vec())).unwrap();
         assert_eq!(lines, [b"one".to_vec(), Vec::new(), b"two".to_vec()]);
+    }
+
+    #[track_caller]
+    fn check(file: &[u8], records: &[&str], damaged: usize) {
+        let (mut found, mut bad) = (Vec::new(), 0);
+        each_record(file, |record: Option<Value>| match record {
+            Some(record) => found.push(record.to_string()),
+            None => bad += 1,
+        })
+        .unwrap();
+        assert_eq!(found, records);
+        assert_eq!(bad, damaged);
+    }
+
+    #[test]
+    fn each_whole_record_of_a_damaged_file_is_read() {
+        let (one, two) = (r#"{"a":{"b":[1,{"c":2}]}}"#, r#"{"b":"x"}"#);
+        check(b"", &[], 0);
+        check(format!("{one}\n\n{two}").as_bytes(), &[one, two], 0);
+        check(format!("\u{feff}{one}\n{two}").as_bytes(), &[one, two], 0);
+        check(format!("\0\0{one}\0\n\0\0\0\n{two}").as_bytes(), &[one, two], 0);
+        check(format!("{one}{two}\n").as_bytes(), &[one, two], 0);
+        for cut in 1..one.len() {
+            check(format!("{}{two}\n{one}\n", &one[..cut]).as_bytes(), &[two, one], 1);
+        }
+        check(format!("{two}\n{{\"a\": \"tor").as_bytes(), &[two], 1);
+        check(b"{\"a\":\"x\xffy\"}", &["{\"a\":\"x\u{fffd}y\"}"], 0);
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_skipped_without_keeping_it() {
+        let long = std::io::Read::take(std::io::repeat(b'x'), LONGEST_LINE + 70_000);
+        let file = std::io::Read::chain(long, &b"\n{}"[..]);
+        let mut seen = Vec::new();
+        each_record(io::BufReader::new(file), |record: Option<Value>| seen.push(record)).unwrap();
+        assert_eq!(seen, [None, Some(json!({}))]);
     }
 }

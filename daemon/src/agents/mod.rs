@@ -10,6 +10,7 @@
 //! folder, and its module in this file. Only the hook client's table repeats some ([`recall_protocol::agents`]).
 
 mod auggie;
+mod chain;
 mod claude_code;
 mod cline;
 mod codex;
@@ -35,6 +36,7 @@ mod pi;
 mod placeholder;
 mod qwen_code;
 pub mod settings;
+pub mod turns;
 mod vscode_copilot;
 mod windsurf;
 

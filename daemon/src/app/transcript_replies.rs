@@ -7,34 +7,53 @@ use recall_protocol::privacy::strip_text;
 
 use super::settings::CurrentRedactor;
 use crate::agents::named_file::Refused;
-use crate::agents::{Agents, PlanRequest, ReplyRequest};
-use crate::memory::ids::{AgentName, PromptId};
+use crate::agents::{AgentSpec, Agents, PlanRequest, ReplyRequest, turns};
+use crate::memory::ids::{AgentName, PromptId, SessionKey};
+use crate::memory::session::Seq;
+use crate::store::{self, Readers};
+
+/// Turns of a session without an answer, and where it may stand.
+pub struct Unanswered {
+    pub transcript: String,
+    /// The agent's own folder, if the user moved it.
+    pub config_dir: Option<String>,
+    pub turns: Vec<(Seq, Option<PromptId>)>,
+}
 
 /// Cheap to clone.
 #[derive(Clone)]
 pub struct TranscriptReplies {
     agents: Agents,
     redactor: CurrentRedactor,
+    readers: Readers,
     /// `None`: the folder of the agent's files is not known.
     home: Option<PathBuf>,
 }
 
 impl TranscriptReplies {
-    pub fn new(agents: Agents, redactor: CurrentRedactor) -> Self {
-        Self { agents, redactor, home: std::env::home_dir().filter(|home| home.is_absolute()) }
+    pub fn new(agents: Agents, redactor: CurrentRedactor, readers: Readers) -> Self {
+        Self { agents, redactor, readers, home: std::env::home_dir().filter(|home| home.is_absolute()) }
     }
 
-    /// The answer to a turn, if the transcript has one and may be read.
-    pub async fn look_up(
-        &self,
-        agent: &AgentName,
-        transcript: String,
-        prompt: Option<PromptId>,
-        config_dir: Option<String>,
-    ) -> Option<String> {
-        let request = ReplyRequest { transcript, prompt, home: self.home.clone()?, config_dir };
-        let read = self.agents.spec(agent.as_str()).reply;
-        self.cleaned("a transcript", move || read(&request)).await
+    /// The answers to some of a session's turns, as far as the transcript has them and may be read.
+    pub async fn look_up(&self, session: &SessionKey, asked: Unanswered) -> Vec<(Seq, String)> {
+        let Some(home) = self.home.clone() else { return Vec::new() };
+        let Unanswered { transcript, config_dir, turns } = asked;
+        let request = ReplyRequest { transcript, prompt: None, home, config_dir };
+        let spec = self.agents.spec(session.agent.as_str());
+        let (readers, session) = (self.readers.clone(), session.clone());
+        let found = self.cleaned("a transcript", move || {
+            if spec.history.is_some_and(|history| history.tail.is_some()) {
+                return recorded_answers(spec, &request, &turns, &readers, &session);
+            }
+            let mut found = Vec::new();
+            for (seq, prompt) in turns {
+                let said = (spec.reply)(&ReplyRequest { prompt, ..request.clone() })?;
+                found.extend(said.map(|said| (seq, said)));
+            }
+            Ok(found)
+        });
+        found.await
     }
 
     /// The text of a plan, if its file may be read. `folders`: where plans lie.
@@ -47,29 +66,57 @@ impl TranscriptReplies {
     ) -> Option<String> {
         let request = PlanRequest { path, home: self.home.clone()?, config_dir, root, folders };
         let read = self.agents.spec(agent.as_str()).plan_file;
-        self.cleaned("a plan", move || read(&request)).await
+        let found =
+            self.cleaned("a plan", move || Ok(read(&request)?.map(|text| ((), text)).into_iter().collect()));
+        found.await.pop().map(|((), text)| text)
     }
 
-    async fn cleaned(
+    async fn cleaned<T: Send + 'static>(
         &self,
         what: &'static str,
-        read: impl FnOnce() -> Result<Option<String>, Refused> + Send + 'static,
-    ) -> Option<String> {
+        read: impl FnOnce() -> Result<Vec<(T, String)>, Refused> + Send + 'static,
+    ) -> Vec<(T, String)> {
         let redactor = self.redactor.get();
+        let clean = move |text: &str| redactor.redact_text(&strip_text(text).text).into_owned();
         let found = tokio::task::spawn_blocking(move || {
-            Ok(read()?.map(|text| redactor.redact_text(&strip_text(&text).text).into_owned()))
+            let texts = read()?.into_iter().map(|(of, text)| (of, clean(&text)));
+            Ok(texts.filter(|(_, text)| !text.trim().is_empty()).collect())
         });
         match found.await {
-            Ok(Ok(text)) => text.filter(|text| !text.trim().is_empty()),
+            Ok(Ok(texts)) => texts,
             Ok(Err(refused)) => {
                 let refused: Refused = refused;
                 tracing::debug!(%refused, what, "a file was skipped");
-                None
+                Vec::new()
             }
             Err(error) => {
                 tracing::error!(panicked = error.is_panic(), what, "cannot read a file");
-                None
+                Vec::new()
             }
         }
     }
+}
+
+/// The answers that stand in the agent's record under the prompts of these turns.
+fn recorded_answers(
+    spec: &AgentSpec,
+    request: &ReplyRequest,
+    wanted: &[(Seq, Option<PromptId>)],
+    readers: &Readers,
+    session: &SessionKey,
+) -> Result<Vec<(Seq, String)>, Refused> {
+    let mut recorded = turns::recorded_turns(spec, request)?;
+    let stored = readers.read(|db| store::stored_prompts(db, session)).map_err(std::io::Error::other)?;
+    let (seqs, stored): (Vec<_>, Vec<_>) = stored.into_iter().map(|prompt| (prompt.seq, prompt.turn)).unzip();
+    let places = turns::matches(&stored, &recorded);
+    let mut found = Vec::new();
+    for (seq, place) in seqs.into_iter().zip(places) {
+        let turn = place.and_then(|place| recorded.get_mut(place));
+        if wanted.iter().any(|(wanted, _)| *wanted == seq)
+            && let Some(answer) = turn.and_then(|turn| turn.answer.take())
+        {
+            found.push((seq, answer));
+        }
+    }
+    Ok(found)
 }

@@ -2,6 +2,7 @@
 //!
 //! They are indexed in memory for one search, so that the same code finds, filters and weighs them.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -11,7 +12,7 @@ use crate::memory::passage::PassageMatches;
 use super::error::IndexError;
 use super::index::Index;
 use super::passages::{self, PassagePart, PassageRequest};
-use super::request::Request;
+use super::request::{Request, Spelling};
 use super::source::{Candidate, CandidateSource, Candidates};
 
 /// What was written after the index's high-water mark.
@@ -67,13 +68,30 @@ impl CandidateSource for Current<'_> {
         if self.fresh.keys.is_empty() {
             return Ok(found);
         }
+        let mut request = Cow::Borrowed(request);
+        if !found.read_as.is_empty() && self.has_what_was_corrected(&found, &request)? {
+            request.to_mut().spelling = Spelling::AsWritten;
+            found = self.index.candidates(&request)?;
+        }
         let before = found.candidates.len();
         found.candidates.retain(|candidate| !self.fresh.keys.contains(&candidate.key));
         found.total -= before - found.candidates.len();
         if let Some(index) = &self.fresh.index {
-            found.append(index.candidates(request)?);
+            found.append(index.candidates(&request)?);
         }
         Ok(found)
+    }
+}
+
+impl Current<'_> {
+    /// Whether a word that the index does not have, so that it read it as another one, stands in what it has not taken
+    /// yet.
+    fn has_what_was_corrected(&self, found: &Candidates, request: &Request) -> Result<bool, IndexError> {
+        let Some(index) = &self.fresh.index else { return Ok(false) };
+        let fresh = index.candidates(&Request { spelling: Spelling::AsWritten, ..request.clone() })?;
+        let matched = fresh.candidates.iter().fold(0, |all, candidate| all | candidate.part.matched);
+        let mut terms = fresh.terms.iter().enumerate();
+        Ok(terms.any(|(at, term)| matched >> at & 1 != 0 && !found.terms.contains(term)))
     }
 }
 
@@ -132,6 +150,26 @@ mod tests {
             body: body.to_owned(),
             passages: Vec::new(),
         }
+    }
+
+    #[test]
+    fn a_word_that_the_index_has_not_taken_yet_is_read_as_it_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let Opened { index, mut writer } = Index::open(folder.path()).unwrap();
+        writer.put(&observation(1, "the heron flies")).unwrap();
+        writer.commit(1).unwrap();
+        let newest = observation(2, "the heros sleep");
+        let fresh = Fresh::new(HashSet::from([newest.key]), std::slice::from_ref(&newest)).unwrap();
+        let current = Current { index: &index, fresh: &fresh };
+        let ask = |text: &str| {
+            let request =
+                Request { spelling: Spelling::Forgiving, ..Request::new(parse(text), Timestamp(9)) };
+            search(&[&current], &request).unwrap()
+        };
+        let hits = ask("heros");
+        assert!(hits.read_as.is_empty(), "{hits:?}");
+        assert_eq!(hits.hits.iter().map(|hit| hit.key).collect::<Vec<_>>(), [newest.key]);
+        assert!(!ask("herom").read_as.is_empty());
     }
 
     #[test]

@@ -5,7 +5,10 @@ use rusqlite::{Connection, Row, params};
 
 use super::StoreError;
 use super::row::FromRow;
+use super::text::Unpacked;
+use crate::agents::turns::StoredTurn;
 use crate::memory::ids::{SessionKey, Timestamp};
+use crate::memory::session::Seq;
 
 /// How the events of a session came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,13 +37,51 @@ pub(super) fn capture_of(db: &Connection, session: i64) -> Result<Capture, Store
     )?)
 }
 
-/// How many events of a session were imported, and when the first of its hooks fired.
-pub fn captured(db: &Connection, key: &SessionKey) -> Result<(u64, Option<Timestamp>), StoreError> {
+/// A prompt that is stored, with what tells its turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredPrompt {
+    pub seq: Seq,
+    pub turn: StoredTurn,
+    pub answer: AnswerState,
+}
+
+/// Whether a prompt's answer may still be added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerState {
+    /// It is there, or the prompt is private or forgotten.
+    Settled,
+    Missing,
+}
+
+/// The prompts of a session, in their order.
+pub fn stored_prompts(db: &Connection, key: &SessionKey) -> Result<Vec<StoredPrompt>, StoreError> {
     let mut find = db.prepare_cached(
-        "SELECT count(*) FILTER (WHERE flags & 32 <> 0), min(captured_at) FILTER (WHERE flags & 32 = 0)
+        "SELECT seq, ifnull(asked_in, prompt_id), prompt, opened_at, prompt IS NULL OR response IS NOT NULL
+         FROM prompt_batches WHERE source <> 'recovery'
+            AND session = (SELECT id FROM sessions WHERE agent = ?1 AND session_id = ?2) ORDER BY opened_at, seq",
+    )?;
+    let rows = find.query_map(params![key.agent.as_str(), key.id.as_str()], |row| {
+        let (id, prompt): (_, Option<Unpacked>) = (row.get(1)?, row.get(2)?);
+        let turn = StoredTurn { id, at_ms: row.get(3)?, prompt: prompt.map(|text| text.0) };
+        let answer = if row.get(4)? { AnswerState::Settled } else { AnswerState::Missing };
+        Ok(StoredPrompt { seq: Seq(row.get(0)?), turn, answer })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// How many events of a session were imported, and when the first and the last of its hooks fired.
+pub fn captured(
+    db: &Connection,
+    key: &SessionKey,
+) -> Result<(u64, Option<(Timestamp, Timestamp)>), StoreError> {
+    let mut find = db.prepare_cached(
+        "SELECT count(*) FILTER (WHERE flags & 32 <> 0), min(captured_at) FILTER (WHERE flags & 32 = 0),
+            max(captured_at) FILTER (WHERE flags & 32 = 0)
          FROM deliveries WHERE session = (SELECT id FROM sessions WHERE agent = ?1 AND session_id = ?2)",
     )?;
     Ok(find.query_row(params![key.agent.as_str(), key.id.as_str()], |row| {
-        Ok((row.get::<_, i64>(0)?.unsigned_abs(), row.get::<_, Option<i64>>(1)?.map(Timestamp)))
+        let hooks: (Option<i64>, Option<i64>) = (row.get(1)?, row.get(2)?);
+        let hooks = hooks.0.zip(hooks.1).map(|(first, last)| (Timestamp(first), Timestamp(last)));
+        Ok((row.get::<_, i64>(0)?.unsigned_abs(), hooks))
     })?)
 }

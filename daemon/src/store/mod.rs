@@ -101,7 +101,7 @@ pub use forgetting::{
     find_rows_to_forget, has_all_words, rewrite, traces_left, unreadable_events,
 };
 pub use histories::{StatementRow, histories, statements};
-pub use imported::{Capture, captured};
+pub use imported::{AnswerState, Capture, StoredPrompt, captured, stored_prompts};
 pub use jobs::{
     CompressionTrouble, DeleteDoneJobs, Duty, ExpireLeases, FirstResult, GiveBackJobs, JobFailure, JobKind,
     JobRow, Jobs, LeaseJob, LeasedJob, Lives, NextTry, ReleaseLeases, RetryJobs, WakeRetries,

@@ -1,10 +1,9 @@
 //! The transcripts of Claude Code as hook events.
 //!
-//! Format: `projects/<folder>/<session>.jsonl`, one record a line, and `<session>/subagents/agent-<id>.jsonl` beside it.
-//! Checked against 2.1.329. Branches that a rewind left stay: their hooks had fired, too.
+//! Format: `projects/<folder>/<session>.jsonl`, one record a line, and `<session>/subagents/agent-<id>.jsonl` beside it; before,
+//! `agent-<id>.jsonl` beside it, whose records name the session. Checked against 2.1.329. Branches that a rewind left stay: their hooks had fired, too.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
@@ -12,16 +11,27 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::SPEC;
+use crate::agents::chain::{Chain, Link};
 use crate::agents::format::typed;
-use crate::agents::history::{History, Place, RecordedSession, each_line, moment};
+use crate::agents::history::{self, History, Place, RecordedSession, each_record, moment, open};
 use crate::memory::material::BatchSource;
 
-pub(super) const HISTORY: History =
-    History { place: Place::Agent("projects"), is_session, inside: None, read, end: Some("SessionEnd") };
+pub(super) const HISTORY: History = History {
+    place: Place::Agent("projects"),
+    also: &[],
+    is_session,
+    inside: None,
+    read,
+    // An answer is read by the id of its turn.
+    tail: None,
+    kin: Some(|path| history::first_of(path, |record: &Record| record.uuid.clone())),
+    end: Some("SessionEnd"),
+};
 
 /// Not the transcripts of subagents, which are read with their session.
 fn is_session(path: &Path) -> bool {
-    let is_subagent = || path.components().any(|part| part.as_os_str() == "subagents");
+    let is_named_so = || path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"agent-"));
+    let is_subagent = || is_named_so() || path.components().any(|part| part.as_os_str() == "subagents");
     path.extension().is_some_and(|extension| extension == "jsonl") && !is_subagent()
 }
 
@@ -32,6 +42,8 @@ struct Record {
     kind: String,
     subtype: Option<String>,
     uuid: Option<String>,
+    parent_uuid: Option<String>,
+    agent_id: Option<String>,
     timestamp: Option<String>,
     session_id: Option<String>,
     cwd: Option<String>,
@@ -48,6 +60,26 @@ struct Record {
     message: Message,
     compact_metadata: CompactMetadata,
     custom_title: Option<String>,
+    attachment: Attachment,
+}
+
+impl Record {
+    /// Results of calls come as messages of the user.
+    fn is_prompt(&self) -> bool {
+        self.kind == "user" && blocks(&self.message.content).all(|block| block["type"] != "tool_result")
+    }
+}
+
+/// What is put between a turn's messages. A prompt that was typed while the agent worked is one.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Attachment {
+    #[serde(rename = "type")]
+    kind: String,
+    prompt: Value,
+    command_mode: Option<String>,
+    origin: Value,
+    is_meta: bool,
 }
 
 #[derive(Default, Deserialize)]
@@ -93,6 +125,7 @@ struct Reading {
     answer: Option<Text>,
     title: Option<String>,
     trigger: String,
+    chain: Chain,
 }
 
 fn read(path: &Path, _: Option<&str>) -> io::Result<RecordedSession> {
@@ -117,19 +150,29 @@ fn read(path: &Path, _: Option<&str>) -> io::Result<RecordedSession> {
         session.events.sort_by_key(|event| event.at_ms);
     }
     // A title is reported with any event.
-    if let (Some(title), Some(last)) = (title, session.events.last_mut()) {
-        last.payload.insert("session_title".to_owned(), json!(title));
+    if let Some(title) = title {
+        session.add_to_last("session_title", json!(title));
     }
     Ok(session)
 }
 
 fn subagents(path: &Path) -> Vec<PathBuf> {
-    let folder = path.with_extension("").join("subagents");
-    let files = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut files: Vec<_> =
-        files.filter(|file| file.extension().is_some_and(|extension| extension == "jsonl")).collect();
-    files.sort();
-    files
+    let files = |folder: &Path| {
+        let files = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        files
+            .filter(|file| file.extension().is_some_and(|extension| extension == "jsonl"))
+            .collect::<Vec<_>>()
+    };
+    let mut own = files(&path.with_extension("").join("subagents"));
+    let session = path.file_stem().unwrap_or_default().to_string_lossy();
+    let beside = files(path.parent().unwrap_or(path)).into_iter().filter(|file| !is_session(file));
+    own.extend(beside.filter(|file| {
+        history::first_of(file, |record: &Record| record.session_id.clone())
+            .first()
+            .is_some_and(|id| *id == session)
+    }));
+    own.sort();
+    own
 }
 
 fn read_file(
@@ -145,11 +188,11 @@ fn read_file(
         answer: None,
         title: None,
         trigger: "auto".to_owned(),
+        chain: Chain::default(),
     };
-    each_line(BufReader::new(File::open(path)?), |line| match serde_json::from_slice(line) {
-        Ok(record) => reading.take(record),
-        Err(_) if line.is_empty() => {}
-        Err(_) => reading.session.unreadable += 1,
+    each_record(BufReader::new(open(path)?), |record| match record {
+        Some(record) => reading.take(record),
+        None => reading.session.unreadable += 1,
     })?;
     reading.end_turn();
     Ok((reading.session, reading.title))
@@ -167,6 +210,14 @@ impl Reading {
             return;
         }
         self.begin(&record, at_ms);
+        if record.is_prompt() {
+            self.chain.begin(&uuid);
+        } else if self.chain.follow(&uuid, record.parent_uuid.as_deref()) == Link::Broken
+            && record.kind == "assistant"
+        {
+            // It answers a prompt that is lost, so the turn before is over.
+            return self.end_turn();
+        }
         match record.kind.as_str() {
             "user" if record.is_compact_summary => {
                 let summary = text_of(&record.message.content);
@@ -179,7 +230,20 @@ impl Reading {
                 self.trigger = record.compact_metadata.trigger.unwrap_or_else(|| "auto".to_owned());
                 self.push(at_ms, uuid, "PreCompact", json!({"trigger": self.trigger}));
             }
+            "attachment" => self.take_queued(record.attachment, at_ms, uuid),
             _ => {}
+        }
+    }
+
+    /// A prompt that was typed while the agent worked belongs to the running turn. What other programs put there is none.
+    fn take_queued(&mut self, queued: Attachment, at_ms: i64, uuid: String) {
+        let Attachment { kind, prompt, command_mode, origin, is_meta } = queued;
+        let is_of_person = origin["kind"].as_str().is_none_or(|kind| kind == "human") && !is_meta;
+        let is_prompt = command_mode.as_deref().is_none_or(|mode| mode == "prompt");
+        let text = SPEC.without_injected_blocks(&text_of(&prompt)).trim().to_owned();
+        let is_machine = SPEC.conventions.machine_source(&text).is_some();
+        if kind == "queued_command" && is_of_person && is_prompt && !is_machine && !text.is_empty() {
+            self.push(at_ms, uuid, "UserPromptSubmit", json!({"prompt": text}));
         }
     }
 

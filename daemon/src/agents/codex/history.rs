@@ -1,29 +1,66 @@
 //! The rollouts of Codex CLI as hook events.
 //!
 //! Format: `sessions/YYYY/MM/DD/rollout-<time>-<thread>.jsonl`, lines of `{timestamp, type, payload}`. Checked against 0.169.0
-//! and the format of late 2025. Rollouts of subagents are left out: their parent has what they reported.
+//! and the format of late 2025. Old rollouts are compressed (`.jsonl.zst`), archived ones lie in `archived_sessions`. Rollouts
+//! of subagents are left out: their parent has what they reported.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::SPEC;
-use crate::agents::history::{History, Place, RecordedSession, each_line, moment};
+use crate::agents::history::{History, Place, RecordedSession, each_record, moment, open};
 use crate::memory::material::BatchSource;
 
-pub(super) const HISTORY: History =
-    History { place: Place::Agent("sessions"), is_session, inside: None, read, end: Some("SessionEnd") };
+pub(super) const HISTORY: History = History {
+    place: Place::Agent("sessions"),
+    also: &["archived_sessions"],
+    is_session,
+    inside: None,
+    read,
+    tail: Some(read_records),
+    kin: Some(kin),
+    end: Some("SessionEnd"),
+};
 
 /// What stands before a command's output.
 const OUTPUT: &str = "Output:\n";
 
+/// How the name of a compressed rollout ends.
+const COMPRESSED: &str = ".jsonl.zst";
+/// A longer rollout is cut, in bytes.
+const MOST_UNPACKED: u64 = 4 << 30;
+/// So much of a rollout's beginning is looked at to know what it was forked from: bytes, and records of the kind.
+const HEAD: u64 = 1 << 20;
+const MOST_METAS: usize = 16;
+
 fn is_session(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    name.starts_with("rollout-") && name.ends_with(".jsonl")
+    name.starts_with("rollout-") && (name.ends_with(".jsonl") || name.ends_with(COMPRESSED))
+}
+
+/// The lines of a rollout, unpacked.
+fn lines_of(path: &Path) -> io::Result<Box<dyn BufRead>> {
+    let file = open(path)?;
+    Ok(match path.to_string_lossy().ends_with(COMPRESSED) {
+        true => Box::new(BufReader::new(zstd::stream::read::Decoder::new(file)?.take(MOST_UNPACKED))),
+        false => Box::new(BufReader::new(file)),
+    })
+}
+
+/// The thread's own id, and those of the threads that it was forked from.
+fn kin(path: &Path) -> Vec<String> {
+    let Ok(lines) = lines_of(path) else { return Vec::new() };
+    let lines = lines.take(HEAD).split(b'\n').map_while(Result::ok);
+    let records = lines.filter_map(|line| serde_json::from_slice::<Line>(&line).ok());
+    let metas = records.filter(|line| line.kind == "session_meta").take(MOST_METAS);
+    metas
+        .flat_map(|meta| ["id", "forked_from_id"].map(|key| meta.payload[key].as_str().map(str::to_owned)))
+        .flatten()
+        .collect()
 }
 
 #[derive(Deserialize)]
@@ -47,13 +84,16 @@ struct Reading {
 }
 
 fn read(path: &Path, _: Option<&str>) -> io::Result<RecordedSession> {
+    read_records(&mut *lines_of(path)?, "jsonl")
+}
+
+fn read_records(reader: &mut dyn BufRead, _: &str) -> io::Result<RecordedSession> {
     let mut reading = Reading::default();
-    each_line(BufReader::new(File::open(path)?), |line| {
+    each_record(reader, |line| {
         reading.lines += 1;
-        match serde_json::from_slice(line) {
-            Ok(line) => reading.take(line),
-            Err(_) if line.is_empty() => {}
-            Err(_) => reading.session.unreadable += 1,
+        match line {
+            Some(line) => reading.take(line),
+            None => reading.session.unreadable += 1,
         }
     })?;
     reading.end_turn();
@@ -67,10 +107,13 @@ impl Reading {
     fn take(&mut self, Line { timestamp, kind, payload }: Line) {
         let Some(at_ms) = moment(&timestamp) else { return };
         let inner = payload["type"].as_str().unwrap_or_default();
+        if kind == "event_msg" {
+            self.begin_turn(&payload);
+        }
         match (kind.as_str(), inner) {
             // A resumed session has another one.
             ("session_meta", _) if self.session.id.is_empty() => self.begin(at_ms, &payload),
-            ("turn_context", _) => self.turn = payload["turn_id"].as_str().map(str::to_owned),
+            ("turn_context", _) => self.begin_turn(&payload),
             ("event_msg", "user_message") => self.prompt(at_ms, payload["message"].as_str()),
             ("event_msg", "agent_message") => self.say(at_ms, payload["message"].as_str()),
             ("event_msg", "item_completed") => self.item(at_ms, &payload["item"]),
@@ -95,9 +138,19 @@ impl Reading {
         }
     }
 
+    /// Takes the turn's id, where a line names it. A turn that was cut off ends when another one begins.
+    fn begin_turn(&mut self, payload: &Value) {
+        let Some(turn) = payload["turn_id"].as_str() else { return };
+        if self.turn.as_deref() != Some(turn) {
+            self.end_turn();
+            self.turn = Some(turn.to_owned());
+        }
+    }
+
+    /// A source that is an object is a subagent's, or a program's that a person uses.
     fn begin(&mut self, at_ms: i64, meta: &Value) {
         let text = |key: &str| meta[key].as_str().unwrap_or_default().to_owned();
-        self.is_subagent = meta["source"].is_object();
+        self.is_subagent = meta["source"].is_object() && meta["source"].get("custom").is_none();
         (self.session.id, self.session.cwd) = (text("id"), text("cwd"));
         self.push(at_ms, "SessionStart", json!({"source": "startup"}));
     }

@@ -5,21 +5,24 @@
 //! extension. The records of hooks repeat what hooks got and said, and are not read.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::agents::chain::{Chain, Link};
 use crate::agents::format::typed;
-use crate::agents::history::{History, Place, RecordedSession, each_line, moment};
+use crate::agents::history::{History, Place, RecordedSession, each_record, moment, open};
 
 pub(super) const HISTORY: History = History {
     place: Place::Agent("session-state"),
+    also: &[],
     is_session: |path| path.file_name().is_some_and(|name| name == "events.jsonl"),
     inside: None,
     read,
+    tail: Some(read_records),
+    kin: None,
     end: Some("SessionEnd"),
 };
 
@@ -32,6 +35,7 @@ struct Record {
     #[serde(rename = "type")]
     kind: String,
     id: String,
+    parent_id: Option<String>,
     timestamp: String,
     /// The subagent that wrote it.
     agent_id: Option<String>,
@@ -48,14 +52,18 @@ struct Reading {
     kinds: HashMap<String, String>,
     /// The newest text of each side: its record and time. The main conversation has no id.
     answers: HashMap<Option<String>, (String, i64, String)>,
+    chain: Chain,
 }
 
 pub(in crate::agents) fn read(path: &Path, _: Option<&str>) -> io::Result<RecordedSession> {
+    read_records(&mut BufReader::new(open(path)?), "jsonl")
+}
+
+pub(in crate::agents) fn read_records(reader: &mut dyn BufRead, _: &str) -> io::Result<RecordedSession> {
     let mut reading = Reading::default();
-    each_line(BufReader::new(File::open(path)?), |line| match serde_json::from_slice(line) {
-        Ok(record) => reading.take(record),
-        Err(_) if line.is_empty() => {}
-        Err(_) => reading.session.unreadable += 1,
+    each_record(reader, |record| match record {
+        Some(record) => reading.take(record),
+        None => reading.session.unreadable += 1,
     })?;
     reading.end_turn();
     Ok(reading.session)
@@ -67,8 +75,15 @@ fn is_other(source: &str) -> bool {
 }
 
 impl Reading {
-    fn take(&mut self, Record { kind, id, timestamp, agent_id, data }: Record) {
+    fn take(&mut self, Record { kind, id, parent_id, timestamp, agent_id, data }: Record) {
         let Some(at_ms) = moment(&timestamp) else { return };
+        if kind == "user.message" && agent_id.is_none() {
+            self.chain.begin(&id);
+        } else if self.chain.follow(&id, parent_id.as_deref()) == Link::Broken && kind == "assistant.message"
+        {
+            // It answers a prompt that is lost, so the turn before is over.
+            return self.end_turn();
+        }
         let text = |field: &str| data[field].as_str().unwrap_or_default().to_owned();
         match (kind.as_str(), agent_id) {
             // A resumed session goes on in the same file.
@@ -84,6 +99,8 @@ impl Reading {
                 self.end_turn();
                 self.push(at_ms, id, None, "UserPromptSubmit", json!({"prompt": text("content")}));
             }
+            // In VS Code a subagent's message names the call that started it.
+            ("assistant.message", None) if data["parentToolCallId"].is_string() => {}
             ("assistant.message", side) if !text("content").trim().is_empty() => {
                 self.answers.insert(side, (id, at_ms, text("content")));
             }

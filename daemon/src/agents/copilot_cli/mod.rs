@@ -5,7 +5,6 @@
 //! agent's name.
 
 pub(super) mod history;
-mod transcript;
 
 use recall_protocol::agents::Wait;
 use recall_protocol::wire::Deliver;
@@ -23,8 +22,6 @@ use super::{AgentSpec, Cap, EventSpec, GuardAnswers, HookOutput, Host, Unreadabl
 use crate::memory::event::{EventName, HookEvent};
 use crate::memory::ids::SessionId;
 
-pub(super) use self::transcript::reply_of;
-
 pub(super) const SPEC: AgentSpec = AgentSpec {
     name: "copilot-cli",
     title: "GitHub Copilot CLI",
@@ -39,10 +36,6 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     read,
     envelope: answer::nested_and_flat,
     action: |tool, input, response| FORMAT.tools.action(tool, input, response),
-    reply: |request| {
-        let own = SPEC.host.folders(&request.home, request.config_dir.as_deref());
-        reply_of(own.iter().map(|folder| folder.join("session-state")).collect(), request)
-    },
     failures: FORMAT.failures,
     // Before a call a hook that fails would deny the user's tool, so there is none.
     guards: GuardAnswers {

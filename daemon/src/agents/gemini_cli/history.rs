@@ -5,17 +5,24 @@
 //! project's folder is in `.project_root` beside `chats`, or `projects.json` names it.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::agents::history::{History, Place, RecordedSession, each_line, moment};
+use crate::agents::history::{History, Place, RecordedSession, each_record, moment, open};
 
-pub(super) const HISTORY: History =
-    History { place: Place::Agent("tmp"), is_session, inside: None, read, end: Some("SessionEnd") };
+pub(super) const HISTORY: History = History {
+    place: Place::Agent("tmp"),
+    also: &[],
+    is_session,
+    inside: None,
+    read,
+    tail: Some(read_tail),
+    kin: None,
+    end: Some("SessionEnd"),
+};
 
 const OWN_BLOCK: (&str, &str) = ("<hook_context>", "</hook_context>");
 
@@ -26,21 +33,17 @@ fn is_session(path: &Path) -> bool {
 }
 
 fn read(path: &Path, _: Option<&str>) -> io::Result<RecordedSession> {
-    let mut chat = Chat::default();
-    if path.extension().is_some_and(|extension| extension == "json") {
-        let whole: Value = serde_json::from_reader(BufReader::new(File::open(path)?))?;
-        chat.head(&whole);
-        whole["messages"].as_array().into_iter().flatten().for_each(|message| chat.message(message.clone()));
-    } else {
-        each_line(BufReader::new(File::open(path)?), |line| match serde_json::from_slice(line) {
-            Ok(record) => chat.record(record),
-            Err(_) if line.is_empty() => {}
-            Err(_) => chat.session.unreadable += 1,
-        })?;
-    }
+    let extension = path.extension().unwrap_or_default().to_string_lossy();
+    let mut chat = Chat::of(&mut BufReader::new(open(path)?), &extension)?;
     chat.session.cwd = folder_of(path).ok_or_else(|| {
         io::Error::other("the folder of its project is not known: .project_root is missing")
     })?;
+    chat.play();
+    Ok(chat.session)
+}
+
+fn read_tail(reader: &mut dyn BufRead, extension: &str) -> io::Result<RecordedSession> {
+    let mut chat = Chat::of(reader, extension)?;
     chat.play();
     Ok(chat.session)
 }
@@ -70,6 +73,25 @@ struct Chat {
 }
 
 impl Chat {
+    fn of(reader: &mut dyn BufRead, extension: &str) -> io::Result<Self> {
+        let mut chat = Self::default();
+        if extension == "json" {
+            let mut text = Vec::new();
+            reader.read_to_end(&mut text)?;
+            let text = String::from_utf8_lossy(text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text));
+            let mut whole: Value = serde_json::from_str(text.trim_matches(['\0', ' ', '\n', '\r']))?;
+            chat.head(&whole);
+            let messages = whole["messages"].as_array_mut().map(std::mem::take);
+            messages.into_iter().flatten().for_each(|message| chat.message(message));
+            return Ok(chat);
+        }
+        each_record(reader, |record| match record {
+            Some(record) => chat.record(record),
+            None => chat.session.unreadable += 1,
+        })?;
+        Ok(chat)
+    }
+
     fn head(&mut self, record: &Value) {
         if let Some(id) = record["sessionId"].as_str().filter(|_| self.session.id.is_empty()) {
             self.session.id = id.to_owned();

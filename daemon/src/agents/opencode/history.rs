@@ -1,27 +1,70 @@
 //! The sessions of OpenCode as hook events.
 //!
 //! Format: the SQLite database `opencode.db` with the tables `session`, `message` and `part`, the latter two with JSON in
-//! `data`. Checked against 1.18.33. Sessions of subagents are left out: their parent has what they reported.
+//! `data`. Checked against 1.18.33. Before there was a file each: `storage/session/<project>/<session>.json`,
+//! `storage/message/<session>/<message>.json`, `storage/part/<message>/<part>.json`. Sessions of subagents are left out: their
+//! parent has what they reported.
 
-use std::io;
-use std::path::Path;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, Row};
 use serde_json::{Value, json};
 
-use crate::agents::history::{History, Place, RecordedSession};
+use crate::agents::history::{self, History, Place, RecordedSession};
 
 pub(super) const HISTORY: History = History {
     place: Place::UserData("opencode"),
-    is_session: |path| path.file_name().is_some_and(|name| name == "opencode.db"),
-    inside: Some(|path| sessions(path).map_err(io::Error::other)),
-    read: |path, id| read(path, id.unwrap_or_default()).map_err(io::Error::other),
+    also: &[],
+    is_session: |path| is_database(path) || is_old(path),
+    inside: Some(|path| match is_old(path) {
+        true => old_sessions(path),
+        false => sessions(path).map_err(io::Error::other),
+    }),
+    read: |path, id| match is_old(path) {
+        true => read_old(path),
+        false => {
+            known_tables(path)?;
+            read(path, id.unwrap_or_default()).map_err(io::Error::other)
+        }
+    },
+    tail: None,
+    kin: None,
     end: Some("SessionEnd"),
 };
+
+/// A larger file of the old store is no session's, in bytes.
+const LARGEST: u64 = 64 << 20;
+
+fn is_database(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name == "opencode.db")
+}
+
+/// Whether it is the file of a session in the old store.
+fn is_old(path: &Path) -> bool {
+    let folder = path.parent().and_then(Path::parent);
+    path.extension().is_some_and(|extension| extension == "json")
+        && folder.is_some_and(|folder| folder.ends_with("storage/session"))
+}
 
 fn open(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     Connection::open_with_flags(path, flags)
+}
+
+fn known_tables(path: &Path) -> io::Result<()> {
+    let is_known = || -> rusqlite::Result<bool> {
+        let db = open(path)?;
+        Ok(["session", "message", "part"]
+            .iter()
+            .all(|table| db.table_exists(None, *table).unwrap_or_default()))
+    };
+    match is_known().map_err(io::Error::other)? {
+        true => Ok(()),
+        false => Err(io::Error::other(
+            "its tables are not those of OpenCode up to 1.18, so nothing of it was read; a newer recall may know them",
+        )),
+    }
 }
 
 fn sessions(path: &Path) -> rusqlite::Result<Vec<String>> {
@@ -46,20 +89,69 @@ fn read(path: &Path, id: &str) -> rusqlite::Result<RecordedSession> {
     let mut rows = find.query([id])?;
     let mut reading = Reading { session, message: None, answer: None };
     while let Some(row) = rows.next()? {
-        let json = |column| -> rusqlite::Result<Value> {
-            Ok(serde_json::from_str(&row.get::<_, String>(column)?).unwrap_or_default())
-        };
-        let message: String = row.get(0)?;
-        if reading.message.as_ref().is_none_or(|known| known.id != message) {
-            reading.end_message();
-            reading.message =
-                Some(Message { id: message, at_ms: row.get(1)?, data: json(2)?, text: String::new() });
+        if take_row(&mut reading, row).is_err() {
+            reading.session.unreadable += 1;
         }
-        reading.part(&row.get::<_, String>(3)?, row.get(4)?, &json(5)?);
     }
-    reading.end_message();
-    reading.end_turn();
-    Ok(reading.session)
+    Ok(reading.finish())
+}
+
+/// Fails if the row's part is damaged. A message whose own record is damaged says nothing.
+fn take_row(reading: &mut Reading, row: &Row<'_>) -> rusqlite::Result<()> {
+    let message: String = row.get(0)?;
+    if reading.message.as_ref().is_none_or(|known| known.id != message) {
+        let (at_ms, data) = (row.get(1)?, json_of(row, 2).unwrap_or_default());
+        reading.begin_message(message, at_ms, data);
+    }
+    let (part, at_ms, data) = (row.get::<_, String>(3)?, row.get(4)?, json_of(row, 5)?);
+    reading.part(&part, at_ms, &data);
+    Ok(())
+}
+
+fn json_of(row: &Row<'_>, column: usize) -> rusqlite::Result<Value> {
+    let damaged = |error: serde_json::Error| {
+        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(error))
+    };
+    serde_json::from_str(&row.get::<_, String>(column)?).map_err(damaged)
+}
+
+/// The session of a file of the old store; none if it is a subagent's.
+fn old_sessions(path: &Path) -> io::Result<Vec<String>> {
+    let session = json_file(path)?;
+    let id = session["id"].as_str().filter(|_| !session["parentID"].is_string());
+    Ok(id.map(str::to_owned).into_iter().collect())
+}
+
+fn json_file(path: &Path) -> io::Result<Value> {
+    let mut text = Vec::new();
+    history::open(path)?.take(LARGEST).read_to_end(&mut text)?;
+    Ok(serde_json::from_slice(&text)?)
+}
+
+fn read_old(path: &Path) -> io::Result<RecordedSession> {
+    let info = json_file(path)?;
+    let storage = path.ancestors().nth(3).unwrap_or(path);
+    let text = |key: &str| info[key].as_str().unwrap_or_default().to_owned();
+    let mut session =
+        RecordedSession { id: text("id"), cwd: text("directory"), ..RecordedSession::default() };
+    let began = info["time"]["created"].as_i64().unwrap_or_default();
+    session.push(began, format!("{} start", session.id), "SessionStart", json!({"source": "startup"}));
+    let mut reading = Reading { session, message: None, answer: None };
+    let messages = reading.json_files(&storage.join("message").join(&reading.session.id));
+    let mut messages: Vec<_> = messages
+        .into_iter()
+        .filter_map(|data| Some((data["time"]["created"].as_i64()?, data["id"].as_str()?.to_owned(), data)))
+        .collect();
+    messages.sort_by(|(at, id, _), (other, than, _)| (at, id).cmp(&(other, than)));
+    for (at_ms, id, data) in messages {
+        let parts = storage.join("part").join(&id);
+        reading.begin_message(id, at_ms, data);
+        for part in reading.json_files(&parts) {
+            let at_ms = part["time"]["start"].as_i64().unwrap_or(at_ms);
+            reading.part(part["id"].as_str().unwrap_or_default(), at_ms, &part);
+        }
+    }
+    Ok(reading.finish())
 }
 
 struct Message {
@@ -78,6 +170,28 @@ struct Reading {
 }
 
 impl Reading {
+    /// The files of a folder, by their names, which are in the order of time.
+    fn json_files(&mut self, folder: &Path) -> Vec<Value> {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        paths.sort();
+        let known = paths.len();
+        let read: Vec<Value> = paths.iter().filter_map(|path| json_file(path).ok()).collect();
+        self.session.unreadable += known - read.len();
+        read
+    }
+
+    fn begin_message(&mut self, id: String, at_ms: i64, data: Value) {
+        self.end_message();
+        self.message = Some(Message { id, at_ms, data, text: String::new() });
+    }
+
+    fn finish(mut self) -> RecordedSession {
+        self.end_message();
+        self.end_turn();
+        self.session
+    }
+
     fn part(&mut self, id: &str, at_ms: i64, part: &Value) {
         match part["type"].as_str() {
             // What plugins add is synthetic.

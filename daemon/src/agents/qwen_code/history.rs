@@ -4,19 +4,27 @@
 //! beside it. Checked against 0.24.4. What hooks had added is in parts and fields of its own, which are not read.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::agents::chain::{Chain, Link};
 use crate::agents::format::typed;
-use crate::agents::history::{History, Place, RecordedSession, each_line, moment};
+use crate::agents::history::{self, History, Place, RecordedSession, each_record, moment, open};
 use crate::memory::material::BatchSource;
 
-pub(super) const HISTORY: History =
-    History { place: Place::Agent("projects"), is_session, inside: None, read, end: Some("SessionEnd") };
+pub(super) const HISTORY: History = History {
+    place: Place::Agent("projects"),
+    also: &[],
+    is_session,
+    inside: None,
+    read,
+    tail: Some(|reader, _| read_records(reader, RecordedSession::default(), Side::Main)),
+    kin: Some(|path| history::first_of(path, |record: &Record| Some(record.uuid.clone()))),
+    end: Some("SessionEnd"),
+};
 
 /// Not the transcripts of subagents, which are read with their session.
 fn is_session(path: &Path) -> bool {
@@ -32,6 +40,7 @@ struct Record {
     subtype: Option<String>,
     provenance: Option<String>,
     uuid: String,
+    parent_uuid: Option<String>,
     timestamp: String,
     cwd: String,
     agent_id: Option<String>,
@@ -63,6 +72,7 @@ struct Reading {
     calls: HashMap<String, (String, Value)>,
     /// The newest text that no call follows: its record and time.
     answer: Option<(String, i64, String)>,
+    chain: Chain,
 }
 
 fn read(path: &Path, _: Option<&str>) -> io::Result<RecordedSession> {
@@ -94,11 +104,25 @@ fn subagents(path: &Path, session: &str) -> Vec<PathBuf> {
 }
 
 fn read_file(path: &Path, session: RecordedSession, side: Side) -> io::Result<RecordedSession> {
-    let mut reading = Reading { session, side, subagent: None, calls: HashMap::new(), answer: None };
-    each_line(BufReader::new(File::open(path)?), |line| match serde_json::from_slice(line) {
-        Ok(record) => reading.take(record),
-        Err(_) if line.is_empty() => {}
-        Err(_) => reading.session.unreadable += 1,
+    read_records(&mut BufReader::new(open(path)?), session, side)
+}
+
+fn read_records(
+    reader: &mut dyn BufRead,
+    session: RecordedSession,
+    side: Side,
+) -> io::Result<RecordedSession> {
+    let mut reading = Reading {
+        session,
+        side,
+        subagent: None,
+        calls: HashMap::new(),
+        answer: None,
+        chain: Chain::default(),
+    };
+    each_record(reader, |record| match record {
+        Some(record) => reading.take(record),
+        None => reading.session.unreadable += 1,
     })?;
     reading.end_turn();
     Ok(reading.session)
@@ -107,6 +131,14 @@ fn read_file(path: &Path, session: RecordedSession, side: Side) -> io::Result<Re
 impl Reading {
     fn take(&mut self, record: Record) {
         let Some(at_ms) = moment(&record.timestamp) else { return };
+        if record.kind == "user" {
+            self.chain.begin(&record.uuid);
+        } else if self.chain.follow(&record.uuid, record.parent_uuid.as_deref()) == Link::Broken
+            && record.kind == "assistant"
+        {
+            // It answers a prompt that is lost, so the turn before is over.
+            return self.end_turn();
+        }
         match record.kind.as_str() {
             "user" => self.take_user(record, at_ms),
             "assistant" => self.take_assistant(record, at_ms),

@@ -29,7 +29,6 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     read: |delivery: &Deliver| -> Result<HookEvent, Unreadable> { FORMAT.read(delivery) },
     envelope: answer::nested_and_flat,
     action: |tool, input, response| FORMAT.tools.action(tool, input, response),
-    reply: |request| copilot_cli::reply_of(vec![request.home.join(FOLDER).join("workspaceStorage")], request),
     failures: FORMAT.failures,
     // Before a call only the hooks of Claude Code run: in its own file the event would be Copilot CLI's, too.
     guards: GuardAnswers {
@@ -69,12 +68,15 @@ const FOLDER: &str =
 /// Of the same form as those of Copilot CLI. Old ones are deleted.
 const HISTORY: History = History {
     place: history::Place::Agent("workspaceStorage"),
+    also: &[],
     is_session: |path| {
         let is_jsonl = path.extension().is_some_and(|extension| extension == "jsonl");
         is_jsonl && path.parent().is_some_and(|folder| folder.ends_with("GitHub.copilot-chat/transcripts"))
     },
     inside: None,
     read: copilot_cli::history::read,
+    tail: Some(copilot_cli::history::read_records),
+    kin: None,
     end: Some("SessionEnd"),
 };
 

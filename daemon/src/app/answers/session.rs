@@ -348,4 +348,22 @@ pub struct CapturedSession {
     pub imported: u64,
     /// When the first of its hooks fired, in milliseconds since 1970; `None` if none did.
     pub since_ms: Option<i64>,
+    /// When the last of them fired.
+    #[serde(default)]
+    pub until_ms: Option<i64>,
+    /// Its prompts, if hooks have captured it.
+    #[serde(default)]
+    pub prompts: Vec<CapturedPrompt>,
+}
+
+/// A prompt that is stored.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct CapturedPrompt {
+    /// The agent's id of its turn.
+    pub turn: Option<String>,
+    pub at_ms: i64,
+    /// `None`: it is private, or was forgotten.
+    pub prompt: Option<String>,
+    /// Whether its answer is missing and may be added.
+    pub is_unanswered: bool,
 }

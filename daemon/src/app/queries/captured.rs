@@ -4,10 +4,11 @@ use recall_protocol::query::Captured;
 use recall_protocol::wire::ErrorKind;
 
 use super::{Answer, Refused, read};
-use crate::app::answers::session::{CapturedAnswer, CapturedSession};
+use crate::agents::turns::StoredTurn;
+use crate::app::answers::session::{CapturedAnswer, CapturedPrompt, CapturedSession};
 use crate::app::context_lookup::ContextLookup;
 use crate::memory::ids::{AgentName, SessionId, SessionKey};
-use crate::store;
+use crate::store::{self, AnswerState, StoreError, StoredPrompt};
 
 /// The most sessions of one question.
 const MOST: usize = 1_000;
@@ -21,13 +22,24 @@ pub fn captured(lookup: &ContextLookup, request: Captured) -> Answer<CapturedAns
             .sessions
             .iter()
             .map(|id| SessionKey { agent: AgentName(request.agent.clone()), id: SessionId(id.clone()) });
-        let found = keys.map(|key| store::captured(db, &key));
+        let found = keys.map(|key| {
+            let (imported, hooks) = store::captured(db, &key)?;
+            let prompts = if hooks.is_some() { store::stored_prompts(db, &key)? } else { Vec::new() };
+            Ok::<_, StoreError>((imported, hooks, prompts))
+        });
         found
             .map(|found| {
-                let (imported, since) = found?;
-                Ok(CapturedSession { imported, since_ms: since.map(|at| at.0) })
+                let (imported, hooks, prompts) = found?;
+                let (since_ms, until_ms) = (hooks.map(|(first, _)| first.0), hooks.map(|(_, last)| last.0));
+                let prompts = prompts.into_iter().map(captured_prompt).collect();
+                Ok(CapturedSession { imported, since_ms, until_ms, prompts })
             })
             .collect()
     })?;
     Ok(CapturedAnswer { sessions })
+}
+
+fn captured_prompt(StoredPrompt { turn, answer, .. }: StoredPrompt) -> CapturedPrompt {
+    let StoredTurn { id, at_ms, prompt } = turn;
+    CapturedPrompt { turn: id, at_ms, prompt, is_unanswered: answer == AnswerState::Missing }
 }

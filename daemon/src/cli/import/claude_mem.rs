@@ -6,13 +6,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use rusqlite::config::DbConfig;
+use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OpenFlags, Row};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Row};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::Wanted;
 use super::lines::Lines;
+use crate::agents::history::open;
 use crate::memory::observation::ObservationType;
 use crate::memory::text::shortened_line;
 
@@ -24,6 +27,8 @@ const MOST_CHARS: usize = 50_000;
 const OWN_PROJECT: &str = "observer-sessions";
 /// A longer value of a column is cut when it is read, in bytes: a table of such rows would fill the memory.
 const MOST_BYTES: usize = 256 << 10;
+/// SQLite reads no longer value, in bytes.
+const LONGEST_VALUE: i32 = 64 << 20;
 /// What its own prompts contain.
 const OWN_PROMPTS: [&str; 2] = ["<observed_from_primary_session>", "Claude-Mem, a specialized observer"];
 /// What stands in place of a prompt that nobody typed.
@@ -56,14 +61,32 @@ fn fields(row: &Row<'_>) -> rusqlite::Result<Fields> {
     Ok(fields)
 }
 
-/// All rows of a table; none if there is no such table.
+/// All rows of a table; none if there is no such table, or something else has its name. Only columns in which values
+/// are stored are read: what a database computes may be of any size.
 fn rows(db: &Connection, table: &str) -> rusqlite::Result<Vec<Fields>> {
-    let known = db.table_exists(None, table)?;
-    if !known {
+    let mut find = db.prepare(
+        "SELECT x.name FROM pragma_table_list(?1) t JOIN pragma_table_xinfo(?1) x
+         WHERE t.type = 'table' AND t.schema = 'main' AND x.hidden = 0",
+    )?;
+    let columns: Vec<String> = find.query_map([table], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    if columns.is_empty() {
         return Ok(Vec::new());
     }
-    let mut find = db.prepare(&format!("SELECT * FROM {table} ORDER BY id"))?;
-    find.query_map([], fields)?.collect()
+    let names: Vec<String> =
+        columns.iter().map(|name| format!("\"{}\"", name.replace('"', "\"\""))).collect();
+    let mut find =
+        db.prepare(&format!("SELECT {} FROM main.\"{table}\" ORDER BY rowid", names.join(", ")))?;
+    let mut found = find.query([])?;
+    let mut rows = Vec::new();
+    loop {
+        match found.next() {
+            Ok(Some(row)) => rows.push(fields(row)?),
+            Ok(None) => return Ok(rows),
+            // A row that is too long to be somebody's words.
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::TooBig) => return Ok(rows),
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 fn text<'a>(fields: &'a Fields, names: &[&str]) -> &'a str {
@@ -103,8 +126,12 @@ struct Session {
 }
 
 /// Hands every line to `lines`. Fails if the file is no database, or the daemon does not answer.
-pub(super) fn read(path: &Path, lines: &mut Lines, wanted: &Wanted) -> anyhow::Result<()> {
+pub(super) fn read(path: &Path, lines: &mut Lines<'_>, wanted: &Wanted) -> anyhow::Result<()> {
+    // A library would wait for a FIFO.
+    open(path)?;
     let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    db.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST_VALUE)?;
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     let prompts = rows(&db, "user_prompts")?;
     let observations = rows(&db, "observations")?;
     let summaries = rows(&db, "session_summaries")?;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::agents::history::Place;
+use crate::agents::history::{self, History, Place};
 use crate::agents::{AGENTS, AgentSpec};
 use crate::cli::failure::Failure;
 
@@ -16,7 +16,7 @@ pub(super) struct SessionFile {
     pub(super) path: PathBuf,
     /// Which one, in a file of several.
     pub(super) inside: Option<String>,
-    modified: SystemTime,
+    pub(super) modified: SystemTime,
 }
 
 /// The newest first, so that an interrupted import has the most useful part. Fails if a named path does not exist, or
@@ -26,7 +26,12 @@ pub(super) fn find(source: Option<&str>, path: Option<&Path>) -> anyhow::Result<
     let agents = AGENTS.iter().filter(|spec| source.is_none_or(|source| source == spec.name));
     for spec in agents {
         let Some(history) = spec.history else { continue };
-        let mut add = |path: PathBuf, modified| match history.inside.map(|inside| inside(&path)) {
+        // What is no file of the user's is not opened by a library that would wait for it.
+        let inside = |path: &Path| match (history.inside, history::open(path)) {
+            (Some(inside), Ok(_)) => Some(inside(path)),
+            (None, _) | (_, Err(_)) => None,
+        };
+        let mut add = |path: PathBuf, modified| match inside(&path) {
             Some(Ok(ids)) => files.extend(ids.into_iter().map(|id| SessionFile {
                 spec,
                 path: path.clone(),
@@ -53,7 +58,7 @@ pub(super) fn find(source: Option<&str>, path: Option<&Path>) -> anyhow::Result<
                 let home = home.ok_or_else(|| {
                     Failure::failed("Cannot find the home folder").hint("Set HOME to an absolute path.")
                 })?;
-                for folder in folders(spec, &history.place, &home) {
+                for folder in folders(spec, &home) {
                     walk(&folder, MOST_DEEP, &history.is_session, &mut add);
                 }
             }
@@ -64,11 +69,15 @@ pub(super) fn find(source: Option<&str>, path: Option<&Path>) -> anyhow::Result<
     Ok(files)
 }
 
-fn folders(spec: &AgentSpec, place: &Place, home: &Path) -> Vec<PathBuf> {
+pub(super) fn folders(spec: &AgentSpec, home: &Path) -> Vec<PathBuf> {
+    let Some(History { place, also, .. }) = &spec.history else { return Vec::new() };
     match place {
         Place::Agent(folder) => {
             let moved = spec.host.folder_variable.and_then(|variable| std::env::var(variable).ok());
-            spec.host.folders(home, moved.as_deref()).into_iter().map(|own| own.join(folder)).collect()
+            let own = spec.host.folders(home, moved.as_deref());
+            own.iter()
+                .flat_map(|own| [folder].into_iter().chain(also.iter()).map(|folder| own.join(folder)))
+                .collect()
         }
         Place::UserData(folder) => {
             let data = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());

@@ -5,6 +5,8 @@
 //! their first event. Whatever is there already is recognized, so an import may be interrupted and repeated.
 
 mod claude_mem;
+mod completion;
+mod family;
 mod files;
 mod lines;
 mod offer;
@@ -31,9 +33,10 @@ use super::filter;
 use super::terminal::{DIM, WARNING, counted};
 use crate::agents::AGENTS;
 use crate::app::answers::portable::RestoreAnswer;
+use family::{Told, families};
 use files::SessionFile;
 use lines::Lines;
-use sender::{Sender, Taken};
+use sender::{Connect, Sender, Taken};
 
 /// The sources that are no agent.
 const CLAUDE_MEM: &str = "claude-mem";
@@ -82,6 +85,8 @@ struct Counts {
     events: usize,
     /// Folders in which these sessions worked.
     projects: BTreeSet<String>,
+    /// Sessions that hooks have captured, and that lacked an answer.
+    completed: usize,
     /// Sessions that were stored before.
     known: usize,
     /// Sessions of excluded projects, forgotten sessions, and those of a pause.
@@ -92,6 +97,8 @@ struct Counts {
     other: usize,
     /// Lines that are no records.
     unreadable_lines: usize,
+    /// The sessions in which these lines are.
+    damaged: BTreeSet<String>,
     unreadable_files: Vec<UnreadableFile>,
     /// What came as rows, of claude-mem or an export.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -111,6 +118,17 @@ pub(super) struct Wanted {
 }
 
 pub fn run(args: &ImportArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let counts = take_in(args, out)?;
+    if counts.has_only_unreadable_files() {
+        return Err(Failure::failed("Nothing was imported, because no file could be read")
+            .hint("Give a file that the agent wrote and that is yours, or see what is said of the file.")
+            .into());
+    }
+    Ok(())
+}
+
+/// Imports, and says what became of it.
+fn take_in(args: &ImportArgs, out: &mut dyn Write) -> anyhow::Result<Counts> {
     let wanted = Wanted {
         since_ms: args.since.as_deref().map(filter::since).transpose()?,
         project: args.project.as_deref().map(filter::project).transpose()?,
@@ -124,21 +142,23 @@ pub fn run(args: &ImportArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         // One daemon is started, not one by each thread.
         Client::connect(Start::IfNeeded)?;
     }
-    let client = || (!args.dry_run).then(|| Client::connect(Start::Never)).transpose();
-    let mut counts = each_file(&files, client, &wanted)?;
-    counts.rows = rows(source, args.path.as_deref(), Lines::new(client()?), &wanted)?;
+    let connect = || (!args.dry_run).then(|| Client::connect(Start::Never)).transpose();
+    let mut counts = each_file(files, &connect, &wanted)?;
+    counts.rows = rows(source, args.path.as_deref(), Lines::new(&connect)?, &wanted)?;
     if args.json {
         serde_json::to_writer(&mut *out, &counts)?;
-        return Ok(writeln!(out)?);
+        writeln!(out)?;
+    } else {
+        tell(out, &counts, args)?;
     }
-    Ok(tell(out, &counts, args)?)
+    Ok(counts)
 }
 
 /// Imports what is no session of an agent, if that is meant or found.
 fn rows(
     source: Option<&str>,
     path: Option<&Path>,
-    mut lines: Lines,
+    mut lines: Lines<'_>,
     wanted: &Wanted,
 ) -> anyhow::Result<Option<RestoreAnswer>> {
     let missing = |hint: &str| Failure::usage("Name the file to import").hint(hint.to_owned());
@@ -166,30 +186,24 @@ fn rows(
 }
 
 /// Reads all files, and sends their sessions where there is a client.
-fn each_file(
-    files: &[SessionFile],
-    client: impl Fn() -> anyhow::Result<Option<Client>> + Sync,
-    wanted: &Wanted,
-) -> anyhow::Result<Counts> {
+fn each_file(files: Vec<SessionFile>, connect: &Connect<'_>, wanted: &Wanted) -> anyhow::Result<Counts> {
     let bar = ProgressBar::new(files.len() as u64);
     bar.set_style(ProgressStyle::with_template(
         "{bar:32.cyan/dim} {pos}/{len} sessions, {per_sec}, {eta} left",
     )?);
+    let families = families(files);
     let (next, counts) = (AtomicUsize::new(0), Mutex::new(Counts::default()));
     let work = || -> anyhow::Result<()> {
-        let mut sender = Sender::new(client()?);
-        while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let taken = match (file.spec.history, sender.failed_at(file)) {
-                (Some(history), None) => match (history.read)(&file.path, file.inside.as_deref()) {
-                    Ok(session) => sender.take(file.spec, session, wanted)?,
-                    Err(error) => Taken::Unreadable(error.to_string()),
-                },
-                (None, _) => Taken::Empty,
-                (_, Some(error)) => Taken::Unreadable(error),
-            };
-            let mut counts = counts.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            counts.add(file, taken);
-            bar.inc(1);
+        let mut sender = Sender::new(connect)?;
+        while let Some(family) = families.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let mut told = Told::default();
+            for file in family {
+                let (taken, damaged) = take_file(&mut sender, file, &mut told, wanted)?;
+                let mut counts = counts.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                counts.add(file, taken);
+                counts.damaged.extend(damaged);
+                bar.inc(1);
+            }
         }
         Ok(())
     };
@@ -206,6 +220,27 @@ fn each_file(
     Ok(counts.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
 }
 
+/// What became of a file, and the session in which a part of it could not be read.
+fn take_file(
+    sender: &mut Sender<'_>,
+    file: &SessionFile,
+    told: &mut Told,
+    wanted: &Wanted,
+) -> anyhow::Result<(Taken, Option<String>)> {
+    let Some(history) = file.spec.history else { return Ok((Taken::Empty, None)) };
+    if let Some(error) = sender.failed_at(file) {
+        return Ok((Taken::Unreadable(error), None));
+    }
+    match (history.read)(&file.path, file.inside.as_deref()) {
+        Ok(mut session) => {
+            let damaged = (session.unreadable > 0).then(|| session.id.clone());
+            told.without_repeated(&mut session, file.spec);
+            Ok((sender.take(file.spec, session, wanted)?, damaged))
+        }
+        Err(error) => Ok((Taken::Unreadable(error.to_string()), None)),
+    }
+}
+
 impl Counts {
     fn add(&mut self, file: &SessionFile, taken: Taken) {
         match taken {
@@ -216,12 +251,21 @@ impl Counts {
                 self.projects.insert(cwd);
                 self.unreadable_lines += unreadable;
             }
+            Taken::Completed { events, unreadable } => {
+                self.completed += 1;
+                self.events += events;
+                self.unreadable_lines += unreadable;
+            }
             Taken::Known => self.known += 1,
             Taken::LeftOut => self.left_out += 1,
             Taken::Empty => self.empty += 1,
             Taken::Other => self.other += 1,
             Taken::Unreadable(error) => {
-                self.unreadable_files.push(UnreadableFile { path: file.path.display().to_string(), error });
+                let path = match &file.inside {
+                    Some(session) => format!("{} (session {session})", file.path.display()),
+                    None => file.path.display().to_string(),
+                };
+                self.unreadable_files.push(UnreadableFile { path, error });
             }
         }
     }
@@ -230,9 +274,49 @@ impl Counts {
 impl Counts {
     /// Whether no source had anything.
     fn is_nothing(&self) -> bool {
-        let seen = self.known + self.left_out + self.empty + self.other + self.unreadable_lines;
-        seen == 0 && self.unreadable_files.is_empty() && self.rows.is_none()
+        self.seen() == 0 && self.unreadable_files.is_empty() && self.rows.is_none()
     }
+
+    fn seen(&self) -> usize {
+        let (known, others) = (self.known + self.completed, self.left_out + self.empty + self.other);
+        self.sessions + known + others + self.unreadable_lines
+    }
+
+    /// Whether all that was found could not be read.
+    fn has_only_unreadable_files(&self) -> bool {
+        self.seen() == 0 && !self.unreadable_files.is_empty() && self.rows.is_none()
+    }
+}
+
+/// Where was looked, and how to name another place.
+fn nothing_found(args: &ImportArgs) -> String {
+    let named = args.source.as_deref().and_then(|source| AGENTS.named(source));
+    let Some(spec) = named else {
+        let agents: Vec<_> =
+            AGENTS.iter().filter(|spec| spec.history.is_some()).map(|spec| spec.name).collect();
+        return format!(
+            "No recorded sessions were found. If they lie elsewhere, name their agent and the place: \
+             `recall import AGENT FOLDER`, where AGENT is {}.",
+            agents.join(", ")
+        );
+    };
+    let (title, name) = (spec.title, spec.name);
+    if let Some(path) = &args.path {
+        return format!(
+            "No recorded sessions of {title} were found in {}. If they are another agent's, name that one: \
+             `recall import AGENT {}`.",
+            path.display(),
+            path.display()
+        );
+    }
+    let home = std::env::home_dir().unwrap_or_default();
+    let places: Vec<_> =
+        files::folders(spec, &home).iter().map(|folder| folder.display().to_string()).collect();
+    format!(
+        "No recorded sessions of {title} were found in {}. If they lie elsewhere, name the place: \
+         `recall import {name} FOLDER`.",
+        places.join(" or ")
+    )
 }
 
 fn tell(out: &mut dyn Write, counts: &Counts, args: &ImportArgs) -> std::io::Result<()> {
@@ -240,15 +324,17 @@ fn tell(out: &mut dyn Write, counts: &Counts, args: &ImportArgs) -> std::io::Res
     let folders = counted(counts.projects.len(), "folder", "folders");
     let prompts = counted(counts.prompts, "prompt", "prompts");
     match (args.dry_run, counts.sessions) {
-        (_, 0) if counts.is_nothing() => writeln!(
-            out,
-            "No recorded sessions were found. If they lie elsewhere, name the place: `recall import claude-code FOLDER`."
-        )?,
+        (_, 0) if counts.is_nothing() => writeln!(out, "{}", nothing_found(args))?,
         (true, 0) if counts.rows.is_some() => {}
         (true, _) => writeln!(out, "Found {sessions} of {folders} with {prompts}. Nothing was stored.")?,
         (false, 0) if counts.rows.is_some() => {}
+        (false, 0) if counts.completed > 0 || counts.has_only_unreadable_files() => {}
         (false, 0) => writeln!(out, "Nothing new to import.")?,
         (false, _) => writeln!(out, "Imported {sessions} of {folders} with {prompts}.")?,
+    }
+    if counts.completed > 0 {
+        let completed = counted(counts.completed, "session", "sessions");
+        writeln!(out, "Completed {completed}: answers were missing that no hook had reported.")?;
     }
     if let Some(rows) = &counts.rows {
         let added: Vec<_> = rows.added.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
@@ -271,7 +357,8 @@ fn tell(out: &mut dyn Write, counts: &Counts, args: &ImportArgs) -> std::io::Res
     }
     if counts.unreadable_lines > 0 {
         let lines = counted(counts.unreadable_lines, "line", "lines");
-        writeln!(out, "{DIM}{lines} could not be read and were skipped{DIM:#}")?;
+        let first: Vec<&str> = counts.damaged.iter().take(MOST_NAMED).map(String::as_str).collect();
+        writeln!(out, "{DIM}{lines} could not be read and left out, of {}{DIM:#}", first.join(", "))?;
     }
     for file in counts.unreadable_files.iter().take(MOST_NAMED) {
         writeln!(out, "{WARNING}Cannot read {}: {}{WARNING:#}", file.path, file.error)?;

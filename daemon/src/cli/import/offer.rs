@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use super::{Counts, ImportArgs, Wanted, each_file, files, run};
+use super::{Counts, ImportArgs, Wanted, each_file, files, take_in};
 use crate::cli::client::Client;
 use crate::cli::consent::{Answer, Consent};
 use crate::cli::terminal::counted;
@@ -23,7 +23,7 @@ pub(crate) fn offer(consent: Consent<'_>, out: &mut dyn Write) -> anyhow::Result
         Consent::Given => {}
         Consent::Ask(input) => {
             let nothing = || -> anyhow::Result<Option<Client>> { Ok(None) };
-            let counts = each_file(&found, nothing, &Wanted { since_ms: None, project: None })?;
+            let counts = each_file(found, &nothing, &Wanted { since_ms: None, project: None })?;
             if counts.sessions == 0 || ask(input, &counts, out)? == Answer::Leave {
                 return Ok(());
             }
@@ -33,7 +33,8 @@ pub(crate) fn offer(consent: Consent<'_>, out: &mut dyn Write) -> anyhow::Result
             return Ok(writeln!(out, "Found {sessions}; `recall import` takes them in.")?);
         }
     }
-    run(&ImportArgs::default(), out)
+    take_in(&ImportArgs::default(), out)?;
+    Ok(())
 }
 
 fn ask(input: &mut dyn std::io::BufRead, counts: &Counts, out: &mut dyn Write) -> anyhow::Result<Answer> {

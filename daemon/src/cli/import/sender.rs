@@ -1,15 +1,16 @@
 //! Sends recorded sessions to the daemon, one connection a thread.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use recall_protocol::query::Captured;
 use recall_protocol::wire::Reply;
 
 use super::Wanted;
+use super::completion::keep_missing;
 use super::files::SessionFile;
 use crate::agents::AgentSpec;
-use crate::agents::history::RecordedSession;
+use crate::agents::history::{RecordedSession, open};
 use crate::app::answers::session::CapturedSession;
 use crate::app::clock;
 use crate::cli::client::Client;
@@ -23,9 +24,37 @@ const WAIT: Duration = Duration::from_millis(250);
 /// A larger file is no session.
 const LARGEST: u64 = 4 << 30;
 
-pub(super) struct Sender {
+/// The daemon closes a connection on which nothing is said. One that rested so long is made anew.
+const FRESH: Duration = Duration::from_secs(2);
+
+/// A connection that is made anew after a rest: reading a large file takes longer than the daemon waits.
+pub(super) struct Line<'a> {
+    connect: &'a Connect<'a>,
     /// `None`: sessions are only counted.
     client: Option<Client>,
+    used: Instant,
+}
+
+/// Connects to the daemon, if anything is to be stored.
+pub(super) type Connect<'a> = dyn Fn() -> anyhow::Result<Option<Client>> + Sync + 'a;
+
+impl<'a> Line<'a> {
+    pub(super) fn new(connect: &'a Connect<'a>) -> anyhow::Result<Self> {
+        Ok(Self { connect, client: connect()?, used: Instant::now() })
+    }
+
+    /// Fails if no daemon answers.
+    pub(super) fn client(&mut self) -> anyhow::Result<Option<&mut Client>> {
+        if self.client.is_some() && self.used.elapsed() > FRESH {
+            self.client = (self.connect)()?;
+        }
+        self.used = Instant::now();
+        Ok(self.client.as_mut())
+    }
+}
+
+pub(super) struct Sender<'a> {
+    line: Line<'a>,
 }
 
 /// What became of a session.
@@ -36,6 +65,11 @@ pub(super) enum Taken {
         cwd: String,
         unreadable: usize,
     },
+    /// Hooks have captured it, and something was missing.
+    Completed {
+        events: usize,
+        unreadable: usize,
+    },
     Known,
     LeftOut,
     Empty,
@@ -44,15 +78,17 @@ pub(super) enum Taken {
     Unreadable(String),
 }
 
-impl Sender {
-    pub(super) fn new(client: Option<Client>) -> Self {
-        Self { client }
+impl<'a> Sender<'a> {
+    pub(super) fn new(connect: &'a Connect<'a>) -> anyhow::Result<Self> {
+        Ok(Self { line: Line::new(connect)? })
     }
 
-    /// Why a file is not even opened.
+    /// Why a file is not read.
     pub(super) fn failed_at(&self, file: &SessionFile) -> Option<String> {
-        let length = std::fs::metadata(&file.path).map_or(0, |known| known.len());
-        (length > LARGEST).then(|| "the file is too large".to_owned())
+        match open(&file.path).and_then(|file| file.metadata()) {
+            Ok(known) => (known.len() > LARGEST).then(|| "the file is too large".to_owned()),
+            Err(error) => Some(error.to_string()),
+        }
     }
 
     /// Fails if the daemon does not answer.
@@ -62,19 +98,29 @@ impl Sender {
         mut session: RecordedSession,
         wanted: &Wanted,
     ) -> anyhow::Result<Taken> {
-        let prompts =
-            session.events.iter().filter(|event| event.payload.contains_key(spec.prompt_field)).count();
+        let prompts = count_prompts(&session, spec);
         let Some(last_ms) = session.last_ms().filter(|_| prompts > 0) else { return Ok(Taken::Empty) };
+        if session.id.is_empty() {
+            return Ok(Taken::Unreadable("it does not say which session it is".to_owned()));
+        }
         if !wanted.is_met_by(&session.cwd, last_ms) {
             return Ok(Taken::Other);
         }
         let events = session.events.len();
-        let stored =
+        let mut stored =
             Taken::Stored { prompts, events, cwd: session.cwd.clone(), unreadable: session.unreadable };
-        let Some(client) = &mut self.client else { return Ok(stored) };
+        let Some(client) = self.line.client()? else { return Ok(stored) };
         let before = captured(client, spec, &session.id)?;
         match before.since_ms {
-            Some(since_ms) => session.events.retain(|event| event.at_ms < since_ms),
+            Some(since_ms) => {
+                keep_missing(&mut session, spec, &before, since_ms);
+                let prompts = count_prompts(&session, spec);
+                let (events, cwd) = (session.events.len(), session.cwd.clone());
+                stored = match prompts {
+                    0 => Taken::Completed { events, unreadable: session.unreadable },
+                    prompts => Taken::Stored { prompts, events, cwd, unreadable: session.unreadable },
+                };
+            }
             None if clock::now().0.saturating_sub(last_ms) > RECENT_MS => {
                 if let Some(name) = spec.history.and_then(|history| history.end) {
                     session.end(name);
@@ -82,7 +128,7 @@ impl Sender {
             }
             None => {}
         }
-        if before.imported >= session.events.len() as u64 {
+        if session.events.is_empty() || before.imported >= session.events.len() as u64 {
             return Ok(Taken::Known);
         }
         for (place, event) in session.events.iter().enumerate() {
@@ -97,9 +143,13 @@ impl Sender {
     }
 }
 
+fn count_prompts(session: &RecordedSession, spec: &AgentSpec) -> usize {
+    session.turns(spec).len()
+}
+
 fn captured(client: &mut Client, spec: &AgentSpec, id: &str) -> anyhow::Result<CapturedSession> {
     let request = Captured { agent: spec.name.to_owned(), sessions: vec![id.to_owned()] };
-    Ok(client.ask(request)?.read()?.sessions.into_iter().next().unwrap_or_default())
+    Ok(client.ask(request)?.unchanged()?.sessions.into_iter().next().unwrap_or_default())
 }
 
 fn send(client: &mut Client, deliver: &recall_protocol::wire::Deliver) -> anyhow::Result<()> {

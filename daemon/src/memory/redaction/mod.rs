@@ -55,6 +55,9 @@ use super::plan::PlanChange;
 use super::task_list::{Task, TaskChange};
 use super::text::pattern_fault;
 
+/// How the replacement of a secret begins.
+pub const MARK: &str = "[redacted:";
+
 /// The user's redaction settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RedactionPolicy {
@@ -469,5 +472,5 @@ fn compile(key: &'static str, patterns: &[String]) -> Result<Vec<Regex>, Redacti
 
 /// The replacement of a secret. It has no characters that JSON would escape.
 fn mark(kind: &str) -> String {
-    ["[redacted:", kind, "]"].concat()
+    [MARK, kind, "]"].concat()
 }

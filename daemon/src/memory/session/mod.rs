@@ -320,15 +320,24 @@ impl Session {
         self.running().filter(has_answer)
     }
 
-    /// Stores the reply that was found for the running batch.
+    /// Stores the reply that was found for a batch. One that was closed without it is looked at again.
     #[must_use]
-    pub fn with_reply(mut self, text: &str) -> (Self, Option<Effect>) {
-        let running = self.batches.iter_mut().rev().find(|batch| batch.state == BatchState::Open);
-        let effect = running.filter(|_| !text.trim().is_empty()).map(|batch| {
-            batch.response = Response::Recovered;
-            Effect::RecoverReply { seq: batch.seq, text: text.to_owned() }
-        });
-        (self, effect)
+    pub fn with_reply(mut self, seq: Seq, text: &str) -> (Self, Vec<Effect>) {
+        let missing = |batch: &&mut Batch| batch.seq == seq && batch.response == Response::Missing;
+        let Some(batch) = self.batches.iter_mut().find(missing).filter(|_| !text.trim().is_empty()) else {
+            return (self, Vec::new());
+        };
+        batch.response = Response::Recovered;
+        let mut effects = vec![Effect::RecoverReply { seq, text: text.to_owned() }];
+        if batch.state == BatchState::Closed && batch.source != BatchSource::Private {
+            effects.extend([Effect::CompressBatch { seq }, Effect::Summarize]);
+        }
+        (self, effects)
+    }
+
+    /// The batch, if its answer is still missing.
+    pub fn unanswered_batch(&self, seq: Seq) -> Option<&Batch> {
+        self.batches.iter().find(|batch| batch.seq == seq && batch.response == Response::Missing)
     }
 
     /// Totals of the session at a moment.

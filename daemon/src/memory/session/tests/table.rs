@@ -260,11 +260,23 @@ fn a_reported_reply_replaces_one_from_the_transcript() {
     assert_eq!(session.unanswered_batch_on_idle(watch(200_000), IDLE), None);
     assert!(session.unanswered_batch_on_idle(watch(400_000), IDLE).is_some());
 
-    let (session, effect) = session.with_reply("Half done.");
-    assert_eq!(effect, Some(Effect::RecoverReply { seq: Seq(1), text: "Half done.".to_owned() }));
+    let (session, effects) = session.with_reply(Seq(1), "Half done.");
+    assert_eq!(effects, [Effect::RecoverReply { seq: Seq(1), text: "Half done.".to_owned() }]);
+    assert_eq!(session.clone().with_reply(Seq(1), "Other.").1, [], "it has one");
     assert_eq!(session.unanswered_batch_before(&next), None);
     let order = Order { boot: [1; 16], boot_ns: 1_000, wall: Timestamp(9) };
     let capture = Capture { event: EventId([7; 16]), at: Timestamp(9), order };
     let told = session.on_event(&event("stop p1 All done.").unwrap(), capture, &policy());
     assert!(matches!(told.next.batches[0].response, Response::Known { .. }));
+}
+
+#[test]
+fn a_reply_that_is_found_after_the_turns_end_is_summed_up() {
+    let (session, _) = play("start; prompt p1 a; stop p1; end other");
+    assert!(session.unanswered_batch(Seq(1)).is_some());
+    let (session, effects) = session.with_reply(Seq(1), "Done.");
+    let seq = Seq(1);
+    let recovered = Effect::RecoverReply { seq, text: "Done.".to_owned() };
+    assert_eq!(effects, [recovered, Effect::CompressBatch { seq }, Effect::Summarize]);
+    assert_eq!(session.unanswered_batch(seq), None);
 }

@@ -1,0 +1,50 @@
+//! Which records of a damaged file belong together, where each names the one before it.
+
+use std::collections::HashMap;
+
+/// Where a record comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Link {
+    /// From the prompt that was read last on its line, or from the beginning.
+    Whole,
+    /// A record between it and its prompt is lost, perhaps the prompt itself.
+    Broken,
+}
+
+/// The records so far.
+#[derive(Default)]
+pub(super) struct Chain(HashMap<String, Link>);
+
+impl Chain {
+    /// A prompt begins anew, whatever is lost before it.
+    pub(super) fn begin(&mut self, id: &str) {
+        self.0.insert(id.to_owned(), Link::Whole);
+    }
+
+    /// The first record of all may follow one that is not there: a copy, or the end of a file, begins in the middle.
+    pub(super) fn follow(&mut self, id: &str, parent: Option<&str>) -> Link {
+        let link = match parent {
+            Some(parent) if !self.0.is_empty() => self.0.get(parent).copied().unwrap_or(Link::Broken),
+            _ => Link::Whole,
+        };
+        self.0.insert(id.to_owned(), link);
+        link
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_follows_a_lost_record_is_broken_up_to_the_next_prompt() {
+        let mut chain = Chain::default();
+        assert_eq!(chain.follow("a", Some("elsewhere")), Link::Whole);
+        assert_eq!(chain.follow("b", Some("a")), Link::Whole);
+        assert_eq!(chain.follow("d", Some("c")), Link::Broken);
+        assert_eq!(chain.follow("e", Some("d")), Link::Broken);
+        assert_eq!(chain.follow("f", None), Link::Whole);
+        chain.begin("g");
+        assert_eq!(chain.follow("h", Some("g")), Link::Whole);
+    }
+}

@@ -1,0 +1,83 @@
+//! Copies of one session: a fork, or a resumed session that began a new file with the old records. What was said once is
+//! stored once, in the session in which it was said.
+
+use std::collections::{HashMap, HashSet};
+
+use super::files::SessionFile;
+use crate::agents::AgentSpec;
+use crate::agents::history::RecordedSession;
+use crate::agents::turns::RecordedTurn;
+
+/// Puts files with an id in common together, the originals first. The families keep the order of their first files.
+pub(super) fn families(files: Vec<SessionFile>) -> Vec<Vec<SessionFile>> {
+    let mut families: Vec<Vec<(usize, SessionFile)>> = Vec::new();
+    let mut homes: HashMap<(&str, String), usize> = HashMap::new();
+    for file in files {
+        let agent = file.spec.name;
+        let kin = file.spec.history.and_then(|history| history.kin);
+        let ids = kin.map(|kin| kin(&file.path)).unwrap_or_default();
+        let known: Vec<usize> =
+            ids.iter().filter_map(|id| homes.get(&(agent, id.clone())).copied()).collect();
+        let home = known.iter().min().copied().unwrap_or(families.len());
+        if home == families.len() {
+            families.push(Vec::new());
+        }
+        for other in known.into_iter().filter(|other| *other != home) {
+            let moved = families.get_mut(other).map(std::mem::take).unwrap_or_default();
+            if let Some(family) = families.get_mut(home) {
+                family.extend(moved);
+            }
+            homes.values_mut().filter(|place| **place == other).for_each(|place| *place = home);
+        }
+        // A copy names more than itself.
+        let names = ids.len();
+        homes.extend(ids.into_iter().map(|id| ((agent, id), home)));
+        if let Some(family) = families.get_mut(home) {
+            family.push((names, file));
+        }
+    }
+    let sorted = families.into_iter().filter(|family| !family.is_empty()).map(|mut family| {
+        family.sort_by(|(names, a), (other, b)| (names, a.modified).cmp(&(other, b.modified)));
+        family.into_iter().map(|(_, file)| file).collect()
+    });
+    sorted.collect()
+}
+
+/// What the sessions of a family have told so far.
+#[derive(Default)]
+pub(super) struct Told {
+    events: HashSet<String>,
+    sessions: Vec<Vec<RecordedTurn>>,
+}
+
+impl Told {
+    /// Takes away what a session only repeats.
+    pub(super) fn without_repeated(&mut self, session: &mut RecordedSession, spec: &AgentSpec) {
+        let turns = session.turns(spec);
+        let places: HashSet<usize> = self.repeated(&turns, session.events.len()).collect();
+        let ids: Vec<String> = session.events.iter().map(|event| event.id.clone()).collect();
+        let mut place = 0;
+        session.events.retain(|event| {
+            let is_repeated = places.contains(&place) || self.events.contains(&event.id);
+            place += 1;
+            !is_repeated
+        });
+        self.events.extend(ids);
+        self.sessions.push(turns);
+    }
+
+    /// The places of the turns with which both begin, where ids do not tell.
+    fn repeated(&self, turns: &[RecordedTurn], events: usize) -> std::ops::Range<usize> {
+        let is_same = |(a, b): &(&RecordedTurn, &RecordedTurn)| {
+            let answers = a.answer.as_ref().zip(b.answer.as_ref());
+            a.prompt.is_some() && a.prompt == b.prompt && answers.is_none_or(|(a, b)| a == b)
+        };
+        let common = self.sessions.iter().map(|known| turns.iter().zip(known).take_while(is_same).count());
+        let count = common.max().unwrap_or_default();
+        let begin = turns.first().map_or(0, |turn| turn.places.0);
+        match count {
+            0 => 0..0,
+            count => begin..turns.get(count).map_or(events, |turn| turn.places.0),
+        }
+    }
+}

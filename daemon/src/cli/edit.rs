@@ -207,7 +207,7 @@ fn harmless(text: &str) -> String {
             let before = name.strip_suffix(*one);
             before.is_some_and(|before| !before.ends_with(|last: char| last.is_alphanumeric()))
         };
-        if NAMES.iter().any(|one| is_one(one)) {
+        if NAMES.iter().any(is_one) {
             out.push(' ');
         }
         out.push(':');

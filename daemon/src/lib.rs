@@ -5,6 +5,7 @@
 pub mod faults;
 pub mod memory;
 pub mod trusted_file;
+pub mod holding;
 pub mod process_group;
 pub mod agents;
 pub mod project_file;

@@ -327,3 +327,61 @@ fn a_daemon_beside_another_leaves_at_once() {
 fn of_a_hundred_daemons_one_serves_and_its_socket_stays() {
     one_serves_of(100);
 }
+
+/// Processor time that a process has used.
+fn processor_time(pid: u32) -> Duration {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let fields: Vec<u64> = text
+        .rsplit(')')
+        .next()
+        .unwrap_or_default()
+        .split_ascii_whitespace()
+        .map(|field| field.parse().unwrap_or(0))
+        .collect();
+    let ticks = fields.get(11).unwrap_or(&0) + fields.get(12).unwrap_or(&0);
+    Duration::from_millis(ticks * 10)
+}
+
+/// Paths of thousands of components, wherever an event can name one: as folders of the agent, of the hook and of the
+/// project, as files of calls and as words of commands.
+#[test]
+fn long_paths_cost_no_processor() {
+    const EVENTS: usize = 20;
+    let deep = |salt: usize| format!("/{salt}{}", "/a".repeat(1_950));
+    for excludes in ["", "[capture]\nexclude = [\"/elsewhere/*\"]\n"] {
+        let stage = Stage::new().config(excludes).daemon();
+        stage.flush();
+        let mut deliveries = Vec::new();
+        for nth in 0..EVENTS {
+            let call = |name: &str, input: Value| {
+                let id = format!("{name}-{nth}");
+                json!({"tool_name": name, "tool_input": input, "tool_response": {}, "tool_use_id": id})
+            };
+            let many: Vec<String> = (0..50).map(|word| deep(nth * 1_000 + word)).collect();
+            let names: Vec<String> = (0..10_000).map(|word| format!("/{nth}/{word}/x")).collect();
+            let mut of_agent = stage.event("one", "PostToolUse", call("Read", json!({"file_path": "a"})));
+            of_agent["cwd"] = json!(deep(nth));
+            deliveries.push(stage.delivery(&of_agent));
+            for fields in [
+                call("Read", json!({"file_path": deep(nth)})),
+                call("Bash", json!({"command": format!("cat {}", many.join(" "))})),
+                call("Grep", json!({"command": format!("ls {}", names.join(" "))})),
+            ] {
+                deliveries.push(stage.delivery(&stage.event("one", "PostToolUse", fields)));
+            }
+            let mut of_hook = prompt(&stage, &format!("p{nth}"));
+            of_hook.context.cwd = deep(nth);
+            of_hook.context.project_dir = Some(deep(nth + 1));
+            deliveries.push(of_hook);
+        }
+        let before = processor_time(stage.daemon_pid());
+        for reply in stage.deliver(&deliveries) {
+            assert!(matches!(reply, Reply::Ack { .. }), "{reply:?}");
+        }
+        let spent = processor_time(stage.daemon_pid()) - before;
+        let each = spent / u32::try_from(deliveries.len()).unwrap();
+        println!("{each:?} of processor an event");
+        // The promise is 50 ms of a release build. Before, one such path took a minute.
+        assert!(each < Duration::from_millis(500), "{each:?}");
+    }
+}

@@ -19,6 +19,7 @@ use recall::app::injection_receipt::Recipient;
 use recall::compression::extractive::Extractive;
 use recall::compression::{CompressionError, Compressor, JobContext, Made};
 use recall::config::Config;
+use recall::holding::Holding;
 use recall::memory::material::{BatchMaterial, SessionMaterial};
 use recall::memory::observation::{ObservationDraft, SummaryDraft};
 use recall::store::{self, JobRow};
@@ -69,6 +70,7 @@ impl Tree {
             config: config.into(),
             settings: None,
             compressor: Arc::new(compressor),
+            holding: Holding::default(),
         };
         let services = Services::new(&setup);
         let (root, _) = Actor::spawn(None, Root, (setup, services.clone())).await.unwrap();

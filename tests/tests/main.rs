@@ -57,6 +57,7 @@ mod mcp;
 mod metrics;
 mod not_typed;
 mod models;
+mod one_folder;
 mod other_agents;
 mod other_users;
 mod planted;

@@ -19,6 +19,7 @@ use crate::app::maintenance::{LastDone, Maintenance};
 use crate::app::ports::Drained;
 use crate::app::settings::{CheckMode, CheckResult};
 use crate::app::spool_watch::SpoolWatch;
+use crate::holding::Holding;
 use crate::memory::ids::Timestamp;
 use crate::memory::session::IdlePolicy;
 use crate::store::{self, ExpireLeases, Readers, RepairOrphans};
@@ -39,6 +40,7 @@ pub struct HousekeeperArguments {
     /// When the daemon began to receive events of sessions.
     pub started_at: Timestamp,
     pub every: Duration,
+    pub holding: Holding,
     pub maintenance: Maintenance<ActorPorts>,
 }
 
@@ -109,6 +111,8 @@ impl Actor for Housekeeper {
         state: &mut HousekeeperState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
+            // The daemon is about to end, and what is there now belongs to somebody else.
+            _ if state.arguments.holding.check().is_err() => {}
             HousekeeperMessage::Round => {
                 state.watch_spool(&me);
                 state.start_drain(&me);

@@ -25,6 +25,7 @@ use crate::app::bus::{Bus, BusEvent};
 use crate::app::documents::document;
 use crate::app::index_handle::{IndexHandle, IndexState};
 use crate::faults::{self, Point};
+use crate::holding::Holding;
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::search::IndexError;
 use crate::search::index::{Index, OpenIndexError, Opened, Unexamined, Writer};
@@ -87,6 +88,7 @@ pub struct IndexerArguments {
     pub handle: IndexHandle,
     pub bus: Bus,
     pub first: FirstIndex,
+    pub holding: Holding,
 }
 
 /// The index that the start opens beside the database. The first indexer takes it. Cheap to clone.
@@ -342,6 +344,7 @@ impl IndexerState {
         if self.files == Files::Opened {
             return Ok(());
         }
+        self.arguments.holding.check()?;
         let opened = self.arguments.first.take().unwrap_or_else(|| opening(&self.arguments.folder));
         let (held, origin) = opened.await??;
         self.files = Files::Opened;
@@ -422,7 +425,11 @@ impl IndexerState {
 
 /// One run: the index is examined if it has to be, and takes what the log has more.
 fn follow(held: Held, arguments: &IndexerArguments, extent: Extent) -> Progress {
-    let IndexerArguments { agents, folder, readers, handle, .. } = arguments;
+    let IndexerArguments { agents, folder, readers, handle, holding, .. } = arguments;
+    if let Err(lost) = holding.check() {
+        let error = Some(lost.to_string());
+        return Progress { opened: None, origin: Origin::Kept, took: Duration::ZERO, error };
+    }
     let (mut opened, origin) = match examined_aside(held, folder, handle) {
         Ok(examined) => examined,
         Err(error) => {

@@ -47,6 +47,7 @@ use crate::app::welcome::Welcome;
 use crate::compression::Compressor;
 use crate::config::{Loaded, Subscription};
 use crate::embedding::InstalledModels;
+use crate::holding::Holding;
 use crate::memory::ids::Timestamp;
 use crate::memory::redaction::Redactor;
 use crate::store::{Duty, Readers};
@@ -77,6 +78,7 @@ pub struct DaemonSetup {
     /// Built by the caller, because the configured patterns may be invalid.
     pub redactor: Arc<Redactor>,
     pub compressor: Arc<dyn Compressor>,
+    pub holding: Holding,
 }
 
 /// The handles of the actors, and what the rooms above need of them. Cheap to clone.
@@ -215,6 +217,7 @@ impl Services {
             only,
             first: setup.first_connection.clone(),
             latencies: Arc::clone(&self.latencies),
+            holding: setup.holding.clone(),
         }
     }
 
@@ -227,6 +230,7 @@ impl Services {
             handle: self.context_lookup.index.clone(),
             bus: self.bus.clone(),
             first: setup.first_index.clone(),
+            holding: setup.holding.clone(),
         }
     }
 
@@ -302,6 +306,7 @@ impl Services {
             idle: self.config.get().idle,
             started_at: self.started_at,
             every: Duration::from_secs(self.config.get().housekeeping_s),
+            holding: setup.holding.clone(),
             maintenance: Maintenance {
                 database: setup.database.clone(),
                 backups: setup.backups.clone(),

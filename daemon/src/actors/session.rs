@@ -192,6 +192,11 @@ impl Actor for SessionActor {
                     look_later(&me, times + 1);
                 }
             }
+            SessionMessage::GiveWay => {
+                if state.in_flight == 0 && state.parked.is_empty() {
+                    (state.retire)();
+                }
+            }
             SessionMessage::Rest => {
                 if state.is_at_rest() && state.settled_at.elapsed() >= RESTS_AFTER {
                     (state.retire)();

@@ -27,6 +27,8 @@ pub enum SessionMessage {
     Rest,
     /// Reads the transcript again for answers that it did not have yet. How often that was done since the last event.
     LookAgain(usize),
+    /// There are many sessions, and this one was not used lately.
+    GiveWay,
 }
 
 /// The result of an event's write.

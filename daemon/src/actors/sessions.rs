@@ -50,10 +50,14 @@ pub struct SessionsState {
     keys: HashMap<ActorId, SessionKey>,
     /// Of the supervisor before this one.
     earlier_writes: EarlierWrites,
+    /// Counts the uses of actors.
+    uses: u64,
 }
 
 struct Live {
     actor: ActorRef<SessionMessage>,
+    /// When it last got a message, counted by the supervisor's messages.
+    used: u64,
     current_event: CurrentEvent,
 }
 
@@ -72,6 +76,7 @@ impl Actor for Sessions {
             live: HashMap::new(),
             keys: HashMap::new(),
             earlier_writes: EarlierWrites::Pending,
+            uses: 0,
         };
         state.wait_for_writes(&me, None);
         Ok(state)
@@ -119,6 +124,11 @@ impl Actor for Sessions {
     }
 }
 
+/// Beyond this many actors those that were used least lately are asked to give way. Each holds some 30 KiB.
+const MOST_LIVE: usize = if cfg!(test) { 60 } else { 1_500 };
+/// They are asked again each time that so many more have started.
+const LOOK_EVERY: usize = if cfg!(test) { 5 } else { 50 };
+
 /// How long a session may take to check its idle times.
 const IDLE_CHECK_WITHIN: Duration = Duration::from_secs(10);
 
@@ -144,8 +154,14 @@ impl SessionsState {
         me: &ActorRef<SessionsMessage>,
         key: SessionKey,
     ) -> Option<ActorRef<SessionMessage>> {
-        if let Some(live) = self.live.get(&key) {
+        self.uses += 1;
+        let used = self.uses;
+        if let Some(live) = self.live.get_mut(&key) {
+            live.used = used;
             return Some(live.actor.clone());
+        }
+        if self.live.len() >= MOST_LIVE && self.live.len().is_multiple_of(LOOK_EVERY) {
+            self.ask_to_give_way();
         }
         let current_event = CurrentEvent::default();
         let (supervisor, over) = (me.clone(), key.clone());
@@ -160,7 +176,7 @@ impl SessionsState {
         match ractor::ActorRuntime::spawn_linked_instant(None, SessionActor, arguments, me.get_cell()) {
             Ok((session, _)) => {
                 self.keys.insert(session.get_id(), key.clone());
-                self.live.insert(key, Live { actor: session.clone(), current_event });
+                self.live.insert(key, Live { actor: session.clone(), used, current_event });
                 Some(session)
             }
             Err(error) => {
@@ -172,7 +188,9 @@ impl SessionsState {
 
     fn check_idle(&mut self, me: &ActorRef<SessionsMessage>, now: Timestamp, others: Vec<SessionKey>) {
         let mut keys: Vec<SessionKey> = self.live.keys().cloned().collect();
-        keys.extend(others.into_iter().filter(|key| !self.live.contains_key(key)));
+        // Those that find no room are quiet in the next round, too.
+        let room = MOST_LIVE.saturating_sub(keys.len());
+        keys.extend(others.into_iter().filter(|key| !self.live.contains_key(key)).take(room));
         for key in keys {
             let Some(session) = self.session(me, key.clone()) else { continue };
             let me = me.clone();
@@ -186,6 +204,18 @@ impl SessionsState {
                     let _ = me.send_message(SessionsMessage::Retire(key));
                 }
             });
+        }
+    }
+
+    /// Asks the actors that were used least lately to make room. One with a write in flight stays. What a session knows
+    /// is in the store, and its next event starts another actor.
+    fn ask_to_give_way(&self) {
+        let mut oldest: Vec<(u64, &ActorRef<SessionMessage>)> =
+            self.live.values().map(|live| (live.used, &live.actor)).collect();
+        oldest.sort_unstable_by_key(|(used, _)| *used);
+        for (_, actor) in oldest.iter().take(MOST_LIVE / 3) {
+            // An actor that is ending makes room.
+            let _ = actor.send_message(SessionMessage::GiveWay);
         }
     }
 

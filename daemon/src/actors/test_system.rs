@@ -24,6 +24,7 @@ use crate::app::welcome::Welcome;
 use crate::compression::Compressor;
 use crate::compression::extractive::Extractive;
 use crate::config::{Config, Loaded};
+use crate::holding::Holding;
 use crate::memory::lifecycle::LifecycleKind;
 use crate::memory::redaction::Redactor;
 use crate::store::{self, Durability};
@@ -73,6 +74,7 @@ impl Tree {
             config: Loaded::from(config),
             settings: None,
             compressor,
+            holding: Holding::default(),
         };
         let services = Services::new(&setup);
         let (root, _) = Actor::spawn(None, Root, (setup, services.clone())).await.unwrap();

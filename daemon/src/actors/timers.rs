@@ -87,6 +87,26 @@ async fn a_session_that_is_over_is_let_go_and_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn of_many_live_sessions_those_of_lately_have_an_actor_and_the_others_go_on() {
+    let tree = Tree::start(Config::default()).await;
+    let sessions: Vec<String> = (0..200).map(|nth| format!("many-{nth}")).collect();
+    for session in &sessions {
+        tree.hook_of(session, "UserPromptSubmit", json!({"prompt": "go"})).await;
+    }
+    let live = tree.sessions().await;
+    assert!((20..=80).contains(&live), "{live}");
+    // One that has no actor knows its turn.
+    let call = json!({"tool_name": "Read", "tool_input": {"file_path": "/a"}, "tool_response": {}});
+    tree.hook_of(&sessions[0], "PostToolUse", call).await;
+    let batches = tree.services.readers.read(|db| {
+        let session = crate::store::find_sessions(db, &sessions[0])?.remove(0);
+        crate::store::batches(db, session.row)
+    });
+    assert_eq!(batches.unwrap().len(), 1);
+    tree.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn orphans_are_found_within_a_round() {
     let mut tree = Tree::start(Config::default()).await;
     tree.hook("UserPromptSubmit", json!({"prompt": "go"})).await;

@@ -25,6 +25,7 @@ use crate::app::bus::{Bus, BusEvent};
 use crate::app::latency::{Latencies, LatencyWindow};
 use crate::app::ports::{self, NoAnswer, WriteFailed};
 use crate::faults::{self, Fault, Point, planted};
+use crate::holding::Holding;
 use crate::store::{self, Changes, Durability, Operation, StoreError};
 
 /// The most writes in one commit, so that the first does not wait long for the last.
@@ -158,6 +159,7 @@ pub struct WriterArguments {
     pub only: DatabaseLock,
     pub first: FirstConnection,
     pub latencies: Arc<Latencies>,
+    pub holding: Holding,
 }
 
 pub(super) struct Writer;
@@ -216,8 +218,10 @@ impl Actor for Writer {
         me: ActorRef<WriterMessage>,
         arguments: WriterArguments,
     ) -> Result<WriterState, ActorProcessingErr> {
-        let WriterArguments { database, backups, durability, bus, only, first, latencies } = arguments;
+        let WriterArguments { database, backups, durability, bus, only, first, latencies, holding } =
+            arguments;
         let only = only.claim(ANSWER_WITHIN).await.ok_or("the previous writer still holds the database")?;
+        holding.check()?;
         let open = move || match first.take() {
             Some(connection) => Ok(connection),
             None => store::open_writer(&database, &backups, durability),
@@ -230,12 +234,12 @@ impl Actor for Writer {
         let held = WriteConnection { connection, _only: only };
         let (queue, waiting) = mpsc::channel();
         let thread = thread::Builder::new().name("writer".to_owned()).spawn(move || {
-            let message =
-                match catch_unwind(AssertUnwindSafe(|| serve(held, &waiting, &bus, &latencies.commits))) {
-                    Ok(Ok(())) => return,
-                    Ok(Err(damage)) => WriterMessage::Damaged(damage),
-                    Err(_) => WriterMessage::Broken,
-                };
+            let serving = || serve(held, &waiting, &bus, &latencies.commits, &holding);
+            let message = match catch_unwind(AssertUnwindSafe(serving)) {
+                Ok(Ok(())) => return,
+                Ok(Err(damage)) => WriterMessage::Damaged(damage),
+                Err(_) => WriterMessage::Broken,
+            };
             // A stopped writer needs no thread.
             let _ = me.send_message(message);
         })?;
@@ -304,11 +308,15 @@ fn serve(
     waiting: &mpsc::Receiver<(Pending, Busy)>,
     bus: &Bus,
     commits: &LatencyWindow,
+    holding: &Holding,
 ) -> Result<(), DatabaseDamaged> {
     while let Ok(first) = waiting.recv() {
         let group = std::iter::once(first).chain(waiting.try_iter()).take(MAX_GROUP);
         let (group, _busy): (Vec<Pending>, Vec<Busy>) = group.unzip();
-        commit_group(&held.connection, group, bus, commits)?;
+        commit_group(&held.connection, group, bus, commits, holding)?;
+    }
+    if holding.check().is_err() {
+        return Ok(());
     }
     // Leave one file behind, unless somebody is reading.
     let _ = held.connection.execute_batch("PRAGMA optimize");
@@ -322,11 +330,12 @@ fn commit_group(
     group: Vec<Pending>,
     bus: &Bus,
     commits: &LatencyWindow,
+    holding: &Holding,
 ) -> Result<(), DatabaseDamaged> {
     let started = Instant::now();
     let mut changes = Changes::default();
     let mut log_asked = false;
-    let begun = begin(connection);
+    let begun = begin(connection, holding);
     let mut damage = begun.as_ref().err().and_then(damage_of);
     let mut answers: Vec<Answer> = Vec::with_capacity(group.len());
     let mut settled = Vec::new();
@@ -409,7 +418,8 @@ fn run(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
     connection.prepare_cached(sql)?.execute([]).map(drop)
 }
 
-fn begin(connection: &Connection) -> Result<(), StoreError> {
+fn begin(connection: &Connection, holding: &Holding) -> Result<(), StoreError> {
+    holding.check().map_err(|lost| StoreError::Unavailable(lost.to_string()))?;
     faults::reach_disk(Point::Begin)?;
     Ok(run(connection, "BEGIN IMMEDIATE")?)
 }

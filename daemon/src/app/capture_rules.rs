@@ -5,6 +5,7 @@
 //! excluded folder is enough. This is checked for each event, so the result for a folder is cached for a moment.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,6 +17,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::{block_in_place, spawn_blocking};
 
 use crate::config::Excluded;
+use crate::memory::event::is_too_long;
 use crate::memory::project::{RepositoryFacts, display_name, identities, normalise_remote};
 use crate::project_file::{Captured, ExcludedNames, NAME, ProjectRules, is_plain};
 use crate::repository::mentions::{decoded, strip_file_scheme, without_dots};
@@ -32,6 +34,8 @@ const MANY_BELIEVED_FOR: Duration = Duration::from_secs(20);
 const MOST_PARENTS: usize = 128;
 /// How many words that may name files are looked up on the disk. The others are only compared with the patterns.
 const MOST_NAMES: usize = 1_000;
+/// How many components of their paths may be looked at for one event. A name beyond is only compared with the patterns.
+const MOST_LOOKS: usize = 6_000;
 
 /// Cheap to clone.
 #[derive(Clone)]
@@ -275,12 +279,14 @@ impl CaptureRules {
         if event_rules.captured() == Captured::No {
             return event_rules;
         }
-        let mut looked_at = 0;
+        let (mut looked_at, effort) = (0, Effort::default());
         let is_elsewhere = |name: &String| {
             looked_at += 1;
-            match looked_at > MOST_NAMES {
+            // Nobody follows such a path, so what it leads to is not known: nothing of it is kept.
+            let is_long = || folders.iter().any(|folder| is_long(&whole(name, folder)));
+            match looked_at > MOST_NAMES || effort.is_spent() {
                 true => self.is_named_by_a_pattern(name, folders),
-                false => self.is_excluded_file(name, folders, &event_rules.rules),
+                false => is_long() || self.is_excluded_file(name, folders, &event_rules.rules, &effort),
             }
         };
         event_rules.elsewhere = names.into_iter().filter(is_elsewhere).collect();
@@ -301,24 +307,32 @@ impl CaptureRules {
         folders.iter().any(|folder| excluded.covers(&whole(name, folder).to_string_lossy()))
     }
 
-    fn is_excluded_file(&self, name: &str, folders: &[PathBuf], own: &[Arc<FolderRules>]) -> bool {
+    fn is_excluded_file(
+        &self,
+        name: &str,
+        folders: &[PathBuf],
+        own: &[Arc<FolderRules>],
+        effort: &Effort,
+    ) -> bool {
         let at_home = ["~/", "$HOME/", "${HOME}/"].iter().find_map(|start| name.strip_prefix(start));
         if let Some(rest) = at_home {
-            return self.is_excluded_place(&self.home.join(rest), own);
+            return self.is_excluded_place(&self.home.join(rest), own, effort);
         }
         if Path::new(name).is_absolute() {
-            return self.is_excluded_place(Path::new(name), own);
+            return self.is_excluded_place(Path::new(name), own, effort);
         }
         // A word without a slash is a file of the folder itself, unless it is a folder or a link out of it.
         let leads_on = |path: &Path| path.symlink_metadata().is_ok_and(|file| !file.is_file());
-        let is_excluded =
-            |path: PathBuf| (name.contains('/') || leads_on(&path)) && self.is_excluded_place(&path, own);
+        let is_excluded = |path: PathBuf| {
+            (name.contains('/') || leads_on(&path)) && self.is_excluded_place(&path, own, effort)
+        };
         folders.iter().any(|folder| is_excluded(folder.join(name)))
     }
 
     /// The rules for a file or a folder, which may not exist. `own`: the rules of the event's own folder.
-    fn is_excluded_place(&self, path: &Path, own: &[Arc<FolderRules>]) -> bool {
+    fn is_excluded_place(&self, path: &Path, own: &[Arc<FolderRules>], effort: &Effort) -> bool {
         let path = without_dots(path);
+        effort.spend(&path);
         let excluded = self.excluded();
         let resolved = resolved(&path);
         if excluded.covers(&path.to_string_lossy()) || excluded.covers_place(&resolved) {
@@ -332,6 +346,9 @@ impl CaptureRules {
         }
         if own.iter().filter_map(|rules| rules.top.as_deref()).any(|top| is_plainly_in(folder, top)) {
             return false;
+        }
+        if self.believed(folder).is_none() {
+            effort.spend(folder);
         }
         let rules = self.look_in(folder);
         rules.captured == Captured::No || rules.hides(&resolved.to_string_lossy())
@@ -373,7 +390,12 @@ impl CaptureRules {
     }
 
     fn look(&self, folder: &Path, excluded: &ExcludedSet) -> FolderRules {
-        let resolved = resolved(folder);
+        let resolved = if is_long(folder) { folder.to_owned() } else { resolved(folder) };
+        if is_long(&resolved) {
+            // Nobody follows it, so it may lie in any project.
+            let captured = if excluded.is_empty() { Captured::Yes } else { Captured::No };
+            return FolderRules { captured, ..FolderRules::default() };
+        }
         let facts = repository::facts(&resolved);
         let files = project_files(&resolved, &facts, &self.home);
         let mut rules = FolderRules {
@@ -408,6 +430,24 @@ impl CaptureRules {
             rules.captured = Captured::No;
         }
         rules
+    }
+}
+
+fn is_long(path: &Path) -> bool {
+    is_too_long(&path.to_string_lossy())
+}
+
+/// How many components of paths were looked at for an event.
+#[derive(Default)]
+struct Effort(Cell<usize>);
+
+impl Effort {
+    fn spend(&self, path: &Path) {
+        self.0.set(self.0.get().saturating_add(path.components().count()));
+    }
+
+    fn is_spent(&self) -> bool {
+        self.0.get() > MOST_LOOKS
     }
 }
 
@@ -489,13 +529,9 @@ pub fn project_files(folder: &Path, facts: &RepositoryFacts, home: &Path) -> Vec
     for facts in facts.asked() {
         roots.extend(trees_of(facts));
     }
-    let mut files: Vec<(PathBuf, ProjectRules)> = Vec::new();
-    for root in roots.into_iter().filter(|root| root.is_absolute()) {
-        if !files.iter().any(|(known, _)| known == root) {
-            files.push((root.to_owned(), rules_in(root)));
-        }
-    }
-    files
+    let mut known = HashSet::new();
+    let roots = roots.into_iter().filter(|root| root.is_absolute() && known.insert(*root));
+    roots.map(|root| (root.to_owned(), rules_in(root))).collect()
 }
 
 /// The current work tree and the main one.

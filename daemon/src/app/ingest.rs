@@ -26,7 +26,7 @@ use super::ports::{AcceptedEvent, Ports, Writer};
 use super::settings::{CurrentRedactor, Settings};
 use crate::agents::{AgentSpec, Agents, HookOutput, Unreadable};
 use crate::faults::{self, Fault, Point, planted};
-use crate::memory::event::{Audience, HookEvent, HookEventKind, MOST_PATH};
+use crate::memory::event::{Audience, HookEvent, HookEventKind, is_too_long};
 use crate::memory::guard::Guards;
 use crate::memory::ids::{AgentName, CallId, SessionKey, Timestamp};
 use crate::memory::order::Order;
@@ -295,7 +295,7 @@ enum Folders {
 
 /// A text that is no path would cause a lookup for each of its parts.
 fn forget_long_paths(context: &mut ShimContext) -> Folders {
-    let is_long = |path: &String| path.len() > MOST_PATH;
+    let is_long = |path: &String| is_too_long(path);
     context.config_dir.take_if(|path| is_long(path));
     let project = context.project_dir.take_if(|path| is_long(path));
     if is_long(&context.cwd) {
@@ -312,8 +312,8 @@ fn captured(deliver: &Deliver) -> Order {
 /// The folder that the payload names.
 fn length_of_folder(deliver: &Deliver, event: &Result<HookEvent, String>) -> Folders {
     let is_long = match event {
-        Ok(event) => event.cwd.as_ref().is_some_and(|cwd| cwd.len() > MOST_PATH),
-        Err(_) => json_field::field(&deliver.payload, "cwd").is_some_and(|cwd| cwd.len() > MOST_PATH),
+        Ok(event) => event.cwd.as_deref().is_some_and(is_too_long),
+        Err(_) => json_field::field(&deliver.payload, "cwd").is_some_and(|cwd| is_too_long(&cwd)),
     };
     if is_long { Folders::Dropped } else { Folders::Known }
 }
@@ -339,7 +339,7 @@ impl Parsed {
             Ok(event) => event.cwd.clone(),
             Err(_) => json_field::field(&self.deliver.payload, "cwd").map(|cwd| cwd.into_owned()),
         };
-        let named = named.filter(|named| named.len() <= MOST_PATH);
+        let named = named.filter(|named| !is_too_long(named));
         let made_whole = |named: &str| {
             let named = Some(named).filter(|named| !named.is_empty())?;
             Some(whole(&capture_rules.spelled_out(named), &here))

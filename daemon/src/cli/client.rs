@@ -2,12 +2,12 @@
 
 use std::marker::PhantomData;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use recall_protocol::client::{Answers, ConnectError, Connection};
-use recall_protocol::environment::DAEMON_SETTINGS;
+use recall_protocol::environment::{DAEMON_SETTINGS, stays};
 use recall_protocol::frame::Deadline;
 use recall_protocol::paths::Paths;
 use recall_protocol::query::Follow;
@@ -15,6 +15,7 @@ use recall_protocol::search_path;
 use recall_protocol::wire::{Deliver, Reply, Request as Frame};
 
 use super::failure::Failure;
+use super::in_the_way::{InTheWay, Who, in_the_way};
 use super::{keeping, terminal};
 use crate::app::requests::Request;
 
@@ -25,6 +26,8 @@ pub const FLUSH_WITHIN: Duration = Duration::from_secs(330);
 /// What a person or a program waits for in passing: a status line, a completion.
 const SOON: Duration = Duration::from_millis(100);
 const START_WITHIN: Duration = Duration::from_secs(5);
+/// A daemon that starts or ends beside ours has answered or gone after this long.
+const GIVES_WAY_WITHIN: Duration = Duration::from_millis(500);
 const START_POLL: Duration = Duration::from_millis(25);
 
 /// Whether a command may start the daemon.
@@ -168,12 +171,45 @@ fn unreachable(error: &ConnectError, paths: &Paths) -> anyhow::Error {
 
 /// Starts a daemon that outlives this command, and waits until it answers.
 fn start_daemon(paths: &Paths) -> anyhow::Result<Client> {
+    let deadline = Instant::now() + START_WITHIN;
+    let mut child = spawn_daemon()?;
+    let mut left_at = None;
+    loop {
+        match Connection::open(paths, Deadline::after(CONNECT_WITHIN)) {
+            Ok(connection) => return Ok(Client { connection }),
+            Err(ConnectError::NothingListens) if Instant::now() < deadline => {}
+            Err(error) => return Err(not_started(paths).unwrap_or_else(|| unreachable(&error, paths))),
+        }
+        match child.try_wait()? {
+            None => {}
+            // Another daemon was there first and will answer, or it is about to end.
+            Some(status) if status.success() => {
+                let left = left_at.get_or_insert_with(Instant::now).elapsed();
+                if left >= GIVES_WAY_WITHIN {
+                    match in_the_way(paths) {
+                        Some(InTheWay { who: Who::Other, .. }) => {
+                            return Err(not_started(paths).unwrap_or_else(|| no_daemon(paths)));
+                        }
+                        _ => child = spawn_daemon()?,
+                    }
+                    left_at = None;
+                }
+            }
+            Some(status) => return Err(failed_start(status, paths)),
+        }
+        std::thread::sleep(START_POLL);
+    }
+}
+
+fn spawn_daemon() -> anyhow::Result<Child> {
     use std::os::unix::process::CommandExt;
     let program = this_program()?;
-    let mut child = Command::new(&program)
+    Command::new(&program)
         .arg("daemon")
+        // A shell has keys, and an agent runs commands with folders of the current project in PATH.
+        .env_clear()
+        .envs(std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(stays)))
         .envs(DAEMON_SETTINGS)
-        // Agents run commands too, with folders of the current project in PATH.
         .env("PATH", search_path::of_process())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -181,28 +217,31 @@ fn start_daemon(paths: &Paths) -> anyhow::Result<Client> {
         .current_dir("/")
         .process_group(0)
         .spawn()
-        .with_context(|| format!("starting {} daemon", program.display()))?;
-    let deadline = Instant::now() + START_WITHIN;
-    loop {
-        match Connection::open(paths, Deadline::after(CONNECT_WITHIN)) {
-            Ok(connection) => return Ok(Client { connection }),
-            Err(ConnectError::NothingListens) if Instant::now() < deadline => {}
-            Err(error) => return Err(unreachable(&error, paths)),
-        }
-        // Exit code 0: another daemon started first and will answer.
-        if let Some(status) = child.try_wait()?.filter(|status| !status.success()) {
-            let failure = match keeping::obstacle(paths) {
-                Some(error) => {
-                    Failure::unreachable(format!("The daemon cannot start: {}", keeping::reason(&error)))
-                        .hint("Make that folder yours and writable, or set RECALL_HOME to another one.")
-                }
-                None => Failure::unreachable(format!("The daemon failed to start ({status})"))
-                    .hint("Run `recall daemon` in a terminal to see why."),
-            };
-            return Err(failure.into());
-        }
-        std::thread::sleep(START_POLL);
+        .with_context(|| format!("starting {} daemon", program.display()))
+}
+
+/// Why a daemon ended at once.
+fn failed_start(status: ExitStatus, paths: &Paths) -> anyhow::Error {
+    if let Some(error) = keeping::obstacle(paths) {
+        return Failure::unreachable(format!("The daemon cannot start: {}", keeping::reason(&error)))
+            .hint("Make that folder yours and writable, or set RECALL_HOME to another one.")
+            .into();
     }
+    not_started(paths).unwrap_or_else(|| {
+        Failure::unreachable(format!("The daemon failed to start ({status})"))
+            .hint("Run `recall daemon` in a terminal to see why.")
+            .into()
+    })
+}
+
+/// Somebody else has the data folder.
+fn not_started(paths: &Paths) -> Option<anyhow::Error> {
+    let InTheWay { what, hint, .. } = in_the_way(paths)?;
+    Some(Failure::unreachable(format!("The daemon cannot start: {what}")).hint(hint).into())
+}
+
+fn no_daemon(paths: &Paths) -> anyhow::Error {
+    unreachable(&ConnectError::NothingListens, paths)
 }
 
 pub fn this_program() -> anyhow::Result<PathBuf> {

@@ -10,6 +10,7 @@ use recall_protocol::paths::Paths;
 use super::failure::Failure;
 use crate::config::Config;
 use crate::faults;
+use crate::holding::{self, TakeError};
 use crate::server::instance::InstanceError;
 use crate::server::run::RunError;
 use crate::server::{log, run};
@@ -51,7 +52,10 @@ pub fn run(_args: &DaemonArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     match outcome {
         Ok(()) => Ok(()),
         Err(RunError::Instance(InstanceError::Taken(note))) => {
-            let pid = note.map(|note| format!(" (pid {})", note.pid)).unwrap_or_default();
+            let named =
+                holding::holder(paths.data_dir(), &paths.lock_file()).map(|holder| holder.to_string());
+            let named = named.or_else(|| note.map(|note| format!("pid {}", note.pid)));
+            let pid = named.map(|holder| format!(" ({holder})")).unwrap_or_default();
             if std::env::var_os("LISTEN_FDS").is_some() {
                 // The service manager holds a connection for us and would restart us at once after a clean exit.
                 return Err(Failure::failed(format!("Another daemon is already running{pid}"))
@@ -83,6 +87,14 @@ fn chain(error: &RunError) -> String {
 fn explain(error: RunError, paths: &Paths) -> anyhow::Error {
     let what = chain(&error);
     let hint = match &error {
+        RunError::Held(TakeError::Held { .. }) => {
+            "Stop that daemon with `recall ctl stop` where it runs, or set RECALL_HOME to a folder of its own. Events wait \
+             in the spool."
+                .to_owned()
+        }
+        RunError::Lost(_) => {
+            "The next hook starts a daemon on what is there now. Events wait in the spool.".to_owned()
+        }
         RunError::Store(OpenStoreError::TooNew { .. }) => {
             "Install the newer recall again. Events wait in the spool.".to_owned()
         }
@@ -95,7 +107,7 @@ fn explain(error: RunError, paths: &Paths) -> anyhow::Error {
             paths.database().display(),
             paths.backups_dir().display()
         ),
-        RunError::Folder(_) | RunError::DataFolder(..) => {
+        RunError::Folder(_) | RunError::DataFolder(..) | RunError::Held(TakeError::Io { .. }) => {
             "Make the folder yours and writable, or set RECALL_HOME to another one.".to_owned()
         }
         RunError::Paths(_) => "Set RECALL_HOME to a short absolute path.".to_owned(),

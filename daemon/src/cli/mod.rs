@@ -10,6 +10,7 @@ pub mod terminal;
 pub mod filter;
 pub mod page;
 pub mod keeping;
+pub mod in_the_way;
 pub(crate) mod consent;
 pub mod daemon;
 pub mod search;

@@ -72,13 +72,20 @@ impl From<&MessageOrigin> for Place {
 /// Longer paths are dropped. No system opens them, and walking up their folders would take time that the sender
 /// controls. In bytes.
 pub const MOST_PATH: usize = 4096;
+/// The most components of a path. Each may cost a look at the disk.
+pub const MOST_COMPONENTS: usize = 128;
+
+/// Whether a text is too long for a path, or has more components than anybody looks at.
+pub fn is_too_long(path: &str) -> bool {
+    path.len() > MOST_PATH || path.split('/').filter(|part| !part.is_empty()).count() > MOST_COMPONENTS
+}
 
 impl HookEvent {
     /// Drops paths that are too long.
     #[must_use]
     pub fn without_long_paths(mut self) -> Self {
         let drop_long = |path: &mut Option<String>| {
-            path.take_if(|path| path.len() > MOST_PATH);
+            path.take_if(|path| is_too_long(path));
         };
         drop_long(&mut self.cwd);
         drop_long(&mut self.transcript_path);
@@ -86,7 +93,7 @@ impl HookEvent {
             drop_long(&mut call.rewrote);
             if let Some(PlanChange::File { path, .. } | PlanChange::Approved { path: Some(path), .. }) =
                 &call.plan
-                && path.len() > MOST_PATH
+                && is_too_long(path)
             {
                 call.plan = None;
             }

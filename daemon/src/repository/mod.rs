@@ -25,7 +25,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::memory::event::MOST_PATH;
+use crate::memory::event::is_too_long;
 use crate::memory::ids::CommitId;
 use crate::memory::project::{FolderMark, Mentions, RepositoryFacts, normalise_remote};
 use crate::trusted_file::{self, Folder, Links, Refused};
@@ -54,7 +54,7 @@ pub struct Ignored {
 
 /// Reads the identities of the project in `folder`.
 pub fn facts(folder: &Path) -> RepositoryFacts {
-    if !folder.is_absolute() || folder.as_os_str().len() > MOST_PATH {
+    if !folder.is_absolute() || is_too_long(&folder.to_string_lossy()) {
         // A path of another system, or invalid. It must not be resolved relative to our own folder.
         return RepositoryFacts { folder: text(folder), ..Default::default() };
     }

@@ -23,13 +23,23 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Accepts until it is closed.
 pub struct Gate {
     accepting: JoinHandle<()>,
+    connection: ConnectionContext,
+    places: Arc<Semaphore>,
     closing: Arc<AtomicBool>,
 }
 
 impl Gate {
     pub fn open(listener: Listener, connection: ConnectionContext) -> Self {
         let closing = Arc::clone(&connection.closing);
-        Self { accepting: tokio::spawn(accept(listener, connection)), closing }
+        let places = Arc::new(Semaphore::new(CONNECTIONS));
+        let accepting = tokio::spawn(accept(listener, connection.clone(), Arc::clone(&places)));
+        Self { accepting, connection, places, closing }
+    }
+
+    /// Accepts at another socket from here on. Connections that were accepted go on.
+    pub fn move_to(&mut self, listener: Listener) {
+        let accepting = tokio::spawn(accept(listener, self.connection.clone(), Arc::clone(&self.places)));
+        std::mem::replace(&mut self.accepting, accepting).abort();
     }
 
     /// Accepts nobody any more; events that still come are told so.
@@ -39,8 +49,7 @@ impl Gate {
     }
 }
 
-async fn accept(listener: Listener, connection: ConnectionContext) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+async fn accept(listener: Listener, connection: ConnectionContext, places: Arc<Semaphore>) {
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {

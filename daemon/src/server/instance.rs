@@ -7,6 +7,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use recall_protocol::paths::LockNote;
 
@@ -15,6 +16,10 @@ pub struct Instance {
     file: File,
     last_stop: LastStop,
 }
+
+/// How often, and after how long, a lock is tried again that is held by nobody who has left a note.
+const PASSERS_BY: usize = 5;
+const PASSING_BY: Duration = Duration::from_millis(20);
 
 /// How the daemon before this one ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +72,20 @@ impl Instance {
         }
     }
 
+    /// As [`Self::claim`]. A command that asks whether a daemon runs holds the lock for a moment.
+    ///
+    /// # Errors
+    /// As [`Self::claim`].
+    pub async fn claim_patiently(path: &Path) -> Result<Self, InstanceError> {
+        for _ in 0..PASSERS_BY {
+            match Self::claim(path) {
+                Err(InstanceError::Taken(None)) => tokio::time::sleep(PASSING_BY).await,
+                claimed => return claimed,
+            }
+        }
+        Self::claim(path)
+    }
+
     pub fn last_stop(&self) -> LastStop {
         self.last_stop
     }
@@ -94,7 +113,7 @@ impl Instance {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     use super::*;
 

@@ -2,15 +2,26 @@
 //!
 //! A socket file that refuses connections was left by a daemon that died; only while the instance lock is held may
 //! it be removed, so a live daemon's socket never is. An inherited socket belongs to who made it and stays.
+//!
+//! The file of a socket can vanish while its daemon lives: a logout clears the runtime folder, somebody tidies up or
+//! changes its mode. Nobody finds the daemon then, so it looks after its [`Door`] and opens it again.
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use interprocess::local_socket::tokio::Listener;
 use interprocess::local_socket::{GenericFilePath, ListenerOptions, ToFsName};
 use interprocess::os::unix::local_socket::ListenerOptionsExt;
 use interprocess::os::unix::uds_local_socket::tokio::Listener as UnixListener;
+
+use recall_protocol::client::{ConnectError, Connection};
+use recall_protocol::folder::{self, FolderError};
+use recall_protocol::frame::Deadline;
+
+use crate::holding::FileIdentity;
 
 /// The socket's name in our launch agent.
 #[cfg(any(test, target_os = "macos"))]
@@ -24,6 +35,8 @@ pub enum ListenError {
         #[source]
         source: io::Error,
     },
+    #[error(transparent)]
+    Folder(FolderError),
     #[error("cannot use the socket given by the service manager")]
     Inherited(#[source] io::Error),
 }
@@ -31,7 +44,81 @@ pub enum ListenError {
 /// Where connections come in.
 pub struct SocketListener {
     pub listener: Listener,
+    pub door: Door,
+}
+
+/// The file of a socket.
+#[derive(Clone, Debug)]
+pub struct Door {
+    pub path: PathBuf,
     pub origin: SocketOrigin,
+    /// `None`: it was not there when the socket was inherited.
+    identity: Option<FileIdentity>,
+}
+
+/// What became of a door.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DoorState {
+    Open,
+    /// It is not there, or cannot be used.
+    Gone,
+    /// Somebody else listens in its place.
+    Taken,
+}
+
+/// For the answer of whoever listens in our place.
+const ANSWERS_WITHIN: Duration = Duration::from_millis(500);
+
+impl Door {
+    fn new(path: &Path, origin: SocketOrigin) -> Self {
+        let identity = path.symlink_metadata().ok().map(|found| FileIdentity::of(&found));
+        Self { path: path.to_owned(), origin, identity }
+    }
+
+    /// Looks at the socket's file, and gives file and folder back the modes that they need. Blocks.
+    pub fn look(&self) -> DoorState {
+        if let Some(folder) = self.path.parent() {
+            make_usable(folder);
+        }
+        let Ok(found) = self.path.symlink_metadata() else { return DoorState::Gone };
+        if self.identity != Some(FileIdentity::of(&found)) {
+            return if is_live(&self.path) { DoorState::Taken } else { DoorState::Gone };
+        }
+        if self.origin == SocketOrigin::Inherited {
+            return DoorState::Open;
+        }
+        let is_ours = found.uid() == rustix::process::geteuid().as_raw();
+        let is_usable = found.mode() & 0o600 == 0o600
+            || std::fs::set_permissions(&self.path, std::fs::Permissions::from_mode(0o600)).is_ok();
+        if is_ours && is_usable { DoorState::Open } else { DoorState::Gone }
+    }
+
+    /// Removes the file, if it is still the one that was made here.
+    pub fn remove(&self) {
+        let found = self.path.symlink_metadata().ok().map(|found| FileIdentity::of(&found));
+        if self.origin == SocketOrigin::Own && found == self.identity {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Closes a folder that others may read again, and opens one that we may not enter.
+fn make_usable(folder: &Path) {
+    let _ = folder::secure(folder);
+    if let Ok(found) = folder.symlink_metadata()
+        && found.is_dir()
+        && found.uid() == rustix::process::geteuid().as_raw()
+        && found.mode() & 0o700 != 0o700
+    {
+        let _ = std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700));
+    }
+}
+
+/// Whether somebody listens there. One that does not answer in time does.
+fn is_live(path: &Path) -> bool {
+    let is_socket = path.symlink_metadata().is_ok_and(|found| found.file_type().is_socket());
+    let connected = || Connection::open_socket(path, Deadline::after(ANSWERS_WITHIN));
+    is_socket && !matches!(connected(), Err(ConnectError::NothingListens))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +134,26 @@ pub enum SocketOrigin {
 pub fn open(path: &Path) -> Result<SocketListener, ListenError> {
     if let Some(fd) = inherited().map_err(ListenError::Inherited)? {
         let listener = UnixListener::try_from(fd).map_err(ListenError::Inherited)?;
-        return Ok(SocketListener { listener: listener.into(), origin: SocketOrigin::Inherited });
+        return Ok(SocketListener {
+            listener: listener.into(),
+            door: Door::new(path, SocketOrigin::Inherited),
+        });
     }
+    bind(path)
+}
+
+/// Opens the door anew where its file is gone. Must be called inside the runtime, with the instance lock held.
+///
+/// # Errors
+/// When the folder cannot be made or the socket cannot be bound.
+pub fn reopen(path: &Path) -> Result<SocketListener, ListenError> {
+    if let Some(folder) = path.parent() {
+        folder::create_private(folder).map_err(ListenError::Folder)?;
+    }
+    bind(path)
+}
+
+fn bind(path: &Path) -> Result<SocketListener, ListenError> {
     let failed = |source| ListenError::Bind { path: path.to_owned(), source };
     match std::fs::remove_file(path) {
         // The lock is ours, so whoever made it is gone.
@@ -61,7 +166,7 @@ pub fn open(path: &Path) -> Result<SocketListener, ListenError> {
     // macOS knows no mode before bind; there the folder's 0700 and the peer check keep others out.
     let options = if cfg!(target_os = "macos") { options } else { options.mode(0o600) };
     let listener = options.create_tokio().map_err(failed)?;
-    Ok(SocketListener { listener, origin: SocketOrigin::Own })
+    Ok(SocketListener { listener, door: Door::new(path, SocketOrigin::Own) })
 }
 
 /// The socket that systemd passes on (sd_listen_fds(3)), if there is one.
@@ -93,4 +198,53 @@ fn own(fd: RawFd) -> OwnedFd {
     // SAFETY: the service manager's protocol says that this descriptor is open and ours alone; `open` is called
     // once, before anything else could have taken it.
     unsafe { OwnedFd::from_raw_fd(fd) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The folder of a socket, and the path in it.
+    fn place() -> (tempfile::TempDir, PathBuf) {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("run/recall.sock");
+        (home, path)
+    }
+
+    #[tokio::test]
+    async fn a_door_that_is_gone_is_opened_again() {
+        let (_home, path) = place();
+        let folder = path.parent().unwrap();
+        let opened = reopen(&path).unwrap();
+        assert_eq!(opened.door.look(), DoorState::Open);
+        std::fs::remove_dir_all(folder).unwrap();
+        assert_eq!(opened.door.look(), DoorState::Gone);
+        let again = reopen(&path).unwrap();
+        assert_eq!((again.door.look(), opened.door.look()), (DoorState::Open, DoorState::Taken));
+        // Who leaves takes away only what it has made.
+        opened.door.remove();
+        assert!(is_live(&path));
+        again.door.remove();
+        assert!(!path.exists());
+    }
+
+    #[tokio::test]
+    async fn modes_are_put_right_and_other_files_are_no_door() {
+        let (_home, path) = place();
+        let folder = path.parent().unwrap();
+        let opened = reopen(&path).unwrap();
+        let mode =
+            |of: &Path, mode| std::fs::set_permissions(of, std::fs::Permissions::from_mode(mode)).unwrap();
+        for (of_file, of_folder) in [(0o000, 0o755), (0o600, 0o000), (0o400, 0o500)] {
+            mode(&path, of_file);
+            mode(folder, of_folder);
+            assert_eq!(opened.door.look(), DoorState::Open);
+            let modes = [&*path, folder].map(|of| of.symlink_metadata().unwrap().mode() & 0o777);
+            assert_eq!(modes, [0o600, 0o700]);
+        }
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, "").unwrap();
+        assert_eq!(opened.door.look(), DoorState::Gone);
+        assert_eq!(reopen(&path).unwrap().door.look(), DoorState::Open);
+    }
 }

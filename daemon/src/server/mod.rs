@@ -8,6 +8,7 @@ pub mod log;
 pub mod room;
 pub mod connection_context;
 pub mod gate;
+pub mod presence;
 pub mod connection;
 pub mod follow;
 pub mod gateway;

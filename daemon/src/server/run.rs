@@ -14,13 +14,15 @@ use rusqlite::Connection;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
+use tokio::time::MissedTickBehavior;
 
 use super::connection_context::ConnectionContext;
 use super::gate::Gate;
 use super::gateway::files_of_an_open_one;
 use super::http;
 use super::instance::{Instance, InstanceError, LastStop};
-use super::listener::{self, ListenError, SocketOrigin};
+use super::listener::{self, ListenError};
+use super::presence::{LOOK_EVERY, Presence};
 use super::queries;
 use crate::actors::indexer::{FirstIndex, IndexerMessage};
 use crate::actors::root::{self, Root};
@@ -36,6 +38,7 @@ use crate::app::welcome::Welcome;
 use crate::compression::{self, Compressor};
 use crate::config::{Config, GatewayOpens, Loaded};
 use crate::faults::{Fault, planted};
+use crate::holding::{self, Holding, Lost, TakeError};
 use crate::memory::lifecycle::LifecycleEvent;
 use crate::memory::redaction::{RedactionError, RedactionMode, Redactor};
 use crate::providers::ProviderSetupError;
@@ -54,6 +57,10 @@ pub enum RunError {
     Paths(#[from] PathsError),
     #[error(transparent)]
     Instance(#[from] InstanceError),
+    #[error(transparent)]
+    Held(#[from] TakeError),
+    #[error("{0}; the daemon ends")]
+    Lost(Lost),
     #[error(transparent)]
     Store(#[from] OpenStoreError),
     #[error(transparent)]
@@ -112,7 +119,8 @@ pub async fn run_with(
     std::fs::create_dir_all(&backups).map_err(|error| RunError::DataFolder(backups.clone(), error))?;
     let spool = Spool::new(&paths);
     spool.create_folders()?;
-    let mut instance = Instance::claim(&paths.lock_file())?;
+    let mut instance = Instance::claim_patiently(&paths.lock_file()).await?;
+    let holding = hold(&paths).await?;
     for left in files_of_an_open_one(&paths) {
         let _ = std::fs::remove_file(left);
     }
@@ -122,7 +130,7 @@ pub async fn run_with(
     let announced = instance.announce(&socket);
     let announced = spawn_blocking(move || announced?.sync_data());
     // Whoever connects from here on waits in the backlog instead of spooling.
-    let door = listener::open(&socket)?;
+    let opened = listener::open(&socket)?;
     let first_index = FirstIndex::open(&paths.index_dir());
     let site = RepairSite { database: paths.database(), backups, note: repair_note(&paths) };
     let (connection, interrupted) = open_first(&site, &loaded.config)?;
@@ -147,6 +155,7 @@ pub async fn run_with(
         }),
         redactor: Arc::new(redactor.await.map_err(|error| RunError::Start(error.to_string()))??),
         compressor,
+        holding: holding.clone(),
     };
     let services = Services::new(&setup);
     let (tree, mut tree_ended) = Actor::spawn(None, Root, (setup, services.clone()))
@@ -167,11 +176,13 @@ pub async fn run_with(
     if let Ok(Err(error)) = announced.await {
         tracing::warn!(%error, "the lock file does not say where the daemon listens");
     }
-    let gate = Gate::open(door.listener, connection);
+    let gate = Gate::open(opened.listener, connection);
+    let last_stop = instance.last_stop();
+    let mut presence = Presence::new(holding.clone(), instance, opened.door, gate);
     tell_service_manager(&[sd_notify::NotifyState::Ready]);
     let watchdog = tokio::spawn(feed_watchdog(services.clone()));
     tracing::info!(pid = std::process::id(), version = env!("CARGO_PKG_VERSION"), "ready");
-    if instance.last_stop() == LastStop::Sudden {
+    if last_stop == LastStop::Sudden {
         let readers = services.readers.clone();
         drop(spawn_blocking(move || look_for_damage(&readers)));
     }
@@ -180,12 +191,19 @@ pub async fn run_with(
     let mut interrupted = signal(SignalKind::interrupt()).map_err(RunError::Signals)?;
     // Somebody's terminal is gone; a daemon that was started from it is not meant.
     let _hangup = signal(SignalKind::hangup()).map_err(RunError::Signals)?;
-    let outcome = tokio::select! {
-        _ = terminated.recv() => Ok(()),
-        _ = interrupted.recv() => Ok(()),
-        _ = stop_asked.recv() => Ok(()),
-        _ = &mut tree_ended => Err(RunError::RootFailed),
+    let mut looks = tokio::time::interval(LOOK_EVERY);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let outcome = loop {
+        tokio::select! {
+            _ = terminated.recv() => break Ok(()),
+            _ = interrupted.recv() => break Ok(()),
+            _ = stop_asked.recv() => break Ok(()),
+            lost = holding.lost() => break Err(RunError::Lost(lost)),
+            _ = &mut tree_ended => break Err(RunError::RootFailed),
+            _ = looks.tick() => presence.look().await,
+        }
     };
+    let Presence { mut instance, door, gate, .. } = presence;
 
     tell_service_manager(&[sd_notify::NotifyState::Stopping]);
     watchdog.abort();
@@ -206,15 +224,29 @@ pub async fn run_with(
         // Whoever follows events is told of the end; one that does not read is not waited for.
         event_feed.wait_until_empty(FAREWELL_WITHIN).await;
     }
-    if door.origin == SocketOrigin::Own {
-        let _ = std::fs::remove_file(&socket);
-    }
+    door.remove();
     instance.retract();
+    holding.release();
     if outcome.is_ok() {
         forget_start(&start_stamp);
     }
     tracing::info!("stopped");
     outcome
+}
+
+/// Takes the data folder. Says so where it lies on a file system whose locks others may not see.
+async fn hold(paths: &Paths) -> Result<Holding, RunError> {
+    let (folder, lock) = (paths.data_dir().to_owned(), paths.lock_file());
+    let taken = spawn_blocking(move || Holding::take(&folder, &lock)).await;
+    let holding = taken.map_err(|error| RunError::Start(error.to_string()))??;
+    if let Some(name) = holding.file_system().name() {
+        tracing::warn!(
+            folder = %paths.data_dir().display(),
+            "the data folder lies on {name}: a lease that beats guards it beside the lock, and the database is written \
+             with a rollback journal instead of a write-ahead log"
+        );
+    }
+    Ok(holding)
 }
 
 /// The shim starts no daemon for some seconds after a start that it has tried, as that start may have failed. This
@@ -236,6 +268,7 @@ fn forget_start(stamp: &Path) {
 /// What other users have put in the places of recall's own files while they could.
 pub fn foreign_files(paths: &Paths) -> Vec<FolderError> {
     let mut places = vec![paths.database(), paths.lock_file(), paths.index_dir(), paths.backups_dir()];
+    places.push(holding::lease_file(paths.data_dir()));
     places
         .extend(["recall.db-wal", "recall.db-shm", "recall.db-journal"].map(|it| paths.data_dir().join(it)));
     places.extend([

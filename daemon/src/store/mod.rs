@@ -70,6 +70,8 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use crate::holding::file_system::FileSystem;
+
 pub use backup::{
     BackupError, Thoroughness, back_up_daily, back_up_to, backup_by_hand, check, daily_backup_is_due,
     is_usable, newest_good_backup, renew_backups,
@@ -275,6 +277,12 @@ const LOG_PAGES: u32 = 4_000;
 /// time of one that makes it longer, so all that `LOG_PAGES` needs is kept, and the group that went beyond.
 const LOG_BYTES: u32 = 20 * 1024 * 1024;
 
+/// The write-ahead log needs memory that all who have the database open share, which network and FUSE file systems do
+/// not promise. There a commit is protected by a journal of what it overwrites: it takes longer, and waits for whoever
+/// reads. A log of before is read without shared memory, by a connection that is alone.
+const ROLLBACK_JOURNAL: &str = "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = TRUNCATE;
+     PRAGMA locking_mode = NORMAL; SELECT count(*) FROM sqlite_schema;";
+
 /// Opens the write connection; creates and migrates the database. There must be only one in all processes: the
 /// daemon's lock sees to that.
 ///
@@ -296,9 +304,13 @@ pub fn open_writer(
     };
     // A new database contains nothing yet. It is synced once, when it is complete.
     let meanwhile = if is_new { "OFF" } else { synchronous };
+    let journal = match FileSystem::of(path) {
+        FileSystem::Local => "PRAGMA journal_mode = WAL;",
+        FileSystem::Shared(_) => ROLLBACK_JOURNAL,
+    };
     connection
         .execute_batch(&format!(
-            "PRAGMA synchronous = {meanwhile}; PRAGMA journal_mode = WAL; PRAGMA secure_delete = ON;
+            "PRAGMA synchronous = {meanwhile}; {journal} PRAGMA secure_delete = ON;
              PRAGMA trusted_schema = OFF; PRAGMA foreign_keys = ON; PRAGMA busy_timeout = 5000;
              PRAGMA cache_size = -8000; PRAGMA wal_autocheckpoint = {LOG_PAGES}; PRAGMA journal_size_limit = {LOG_BYTES};"
         ))

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::plans;
 pub use super::tool::Tool;
-use crate::memory::event::{MOST_PATH, SubagentTask, ToolCall};
+use crate::memory::event::{SubagentTask, ToolCall, is_too_long};
 use crate::memory::material::{Action, Change, WriteKind};
 
 /// An agent's tools by their names.
@@ -118,7 +118,7 @@ pub fn patched_files(input: &str) -> Vec<String> {
         let mut marks = PATCH_FILES.iter().chain(&["*** Move to: "]);
         marks.find_map(|mark| line.strip_prefix(mark)).map(|file| file.trim().to_owned())
     };
-    patch.lines().filter_map(file).filter(|file| file.len() <= MOST_PATH).collect()
+    patch.lines().filter_map(file).filter(|file| !is_too_long(file)).collect()
 }
 
 /// Whether a tool is one of an MCP server, as nearly all agents spell it: `mcp__server__tool`, `MCP:tool`.
@@ -136,7 +136,7 @@ impl Call {
     fn path(&self) -> Option<String> {
         text(&self.input, PATH)
             .or_else(|| text(&self.response, &["filePath", "notebook_path"]))
-            .filter(|path| path.len() <= MOST_PATH)
+            .filter(|path| !is_too_long(path))
     }
 
     /// What the tool said, or the part of it that the model got.
@@ -171,7 +171,7 @@ impl Call {
         for line in patch.lines() {
             let section = PATCH_FILES.iter().find_map(|mark| line.strip_prefix(mark));
             if let Some(file) = section {
-                path = path.or_else(|| Some(file.trim().to_owned()).filter(|path| path.len() <= MOST_PATH));
+                path = path.or_else(|| Some(file.trim().to_owned()).filter(|path| !is_too_long(path)));
             }
             if section.is_some() || line.starts_with("@@") {
                 is_new_hunk = true;
@@ -232,7 +232,7 @@ impl Call {
         let output = output.or_else(|| Some(found.join("\n")).filter(|found| !found.is_empty()));
         Some(Action::Search {
             pattern: text(&self.input, PATTERN)?,
-            path: text(&self.input, &["path", "file_path"]).filter(|path| path.len() <= MOST_PATH),
+            path: text(&self.input, &["path", "file_path"]).filter(|path| !is_too_long(path)),
             output: output.unwrap_or_else(|| self.output()),
         })
     }

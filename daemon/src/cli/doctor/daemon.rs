@@ -12,6 +12,7 @@ use crate::app::answers::status::{
 use crate::app::clock;
 use crate::cli::client::{Client, Start};
 use crate::cli::ctl::pause;
+use crate::cli::in_the_way::{InTheWay, in_the_way};
 use crate::cli::terminal::{ago, counted};
 use crate::cli::{keeping, terminal};
 use crate::server::run::repair_note;
@@ -39,9 +40,12 @@ pub(super) fn daemon(paths: &Paths, findings: &mut Vec<Finding>) {
         },
         // The checks of the folders and the spool report why it cannot start.
         Err(ConnectError::NothingListens) if keeping::obstacle(paths).is_some() => {}
-        Err(ConnectError::NothingListens) => {
-            area.note("not running", "The next hook starts it; events wait in the spool.");
-        }
+        Err(ConnectError::NothingListens) => match in_the_way(paths) {
+            None => area.note("not running", "The next hook starts it; events wait in the spool."),
+            Some(InTheWay { what, hint, .. }) => {
+                area.bad(format!("no daemon can be reached: {what}"), &hint);
+            }
+        },
         Err(ConnectError::Forbidden) => area.note(
             "the sandbox around this command forbids the connection to it",
             "Run `recall doctor` outside of the sandbox. Agents run hooks outside of it as well.",

@@ -10,6 +10,7 @@ use recall_protocol::spool::Spool;
 
 use super::{Area, Finding};
 use crate::cli::keeping;
+use crate::holding::file_system::FileSystem;
 use crate::server::run::foreign_files;
 
 /// Older losses are only a note.
@@ -55,6 +56,13 @@ pub(super) fn folders(paths: &Paths, findings: &mut Vec<Finding>) -> Vec<PathBuf
                 unusable.push(cause);
             }
         }
+    }
+    if let Some(system) = FileSystem::of(paths.data_dir()).name() {
+        area.note(
+            format!("the data folder lies on {system}, where other machines or containers may not see its lock"),
+            "A lease in the folder guards it too, and the database is written with a rollback journal instead of a \
+             write-ahead log: slower, and a commit waits for searches. A local disk is better: set RECALL_HOME.",
+        );
     }
     for foreign in foreign_files(paths) {
         area.bad(foreign.to_string(), "The daemon does not start until you move it away.");

@@ -1,0 +1,462 @@
+//! Whose data folder is it?
+//!
+//! One daemon has the folder. The lock on `recall.lock` says so where all see the same locks; beside it lies a lease
+//! (`recall.lease`) that names its process, for file systems where they may not. Whoever finds a living lease leaves.
+//!
+//! A folder can be deleted, moved or replaced beneath a running daemon, and another process can take the lease over
+//! when this machine was asleep. So the daemon asks [`Holding::check`] in each round and before it writes, and ends
+//! when it has lost the folder: what it would write by name would land in a folder that belongs to somebody else.
+
+pub mod file_system;
+mod lease;
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use file_system::FileSystem;
+use lease::{Lease, Life};
+
+/// How often a lease beats where locks may not be shared.
+pub const BEAT: Duration = Duration::from_secs(5);
+/// A lease that is still for so long is over.
+const PATIENCE: Duration = Duration::from_secs(13);
+/// Two daemons that take a lease over at once both look again after this long.
+const SETTLES: Duration = Duration::from_millis(500);
+
+/// The lease beside the lock file.
+const LEASE: &str = "recall.lease";
+
+/// The place of the lease in a data folder.
+pub fn lease_file(folder: &Path) -> PathBuf {
+    folder.join(LEASE)
+}
+
+/// Device and inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileIdentity(u64, u64);
+
+impl FileIdentity {
+    pub fn of(found: &std::fs::Metadata) -> Self {
+        Self(found.dev(), found.ino())
+    }
+}
+
+/// Who holds a data folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    pub pid: u32,
+    /// The name of its machine or container, if that is another one.
+    pub host: Option<String>,
+}
+
+impl std::fmt::Display for Holder {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.host {
+            None => write!(out, "pid {}", self.pid),
+            Some(host) => write!(out, "pid {} on {host}, another machine or container", self.pid),
+        }
+    }
+}
+
+/// Why the folder cannot be held.
+#[derive(Debug, thiserror::Error)]
+pub enum TakeError {
+    /// Another daemon is at work there, though its lock is not seen here.
+    #[error("another daemon uses {} ({holder})", folder.display())]
+    Held { folder: PathBuf, holder: Holder },
+    #[error("cannot use {}", path.display())]
+    Io {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// How a daemon has lost its data folder.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Lost {
+    #[error("{} was deleted or moved", .0.display())]
+    Gone(PathBuf),
+    #[error("{} was replaced by another", .0.display())]
+    Replaced(PathBuf),
+    #[error("another daemon has taken the data folder over ({0})")]
+    TakenOver(Holder),
+}
+
+/// The right to write into the data folder. Cheap to clone. The default is one that is never lost.
+#[derive(Clone, Default)]
+pub struct Holding(Option<Arc<Held>>);
+
+struct Held {
+    folder: PathBuf,
+    system: FileSystem,
+    /// What must stay in its place: the folder and the lock file.
+    places: [(PathBuf, FileIdentity); 2],
+    /// Open, so that no other file gets its inode.
+    _folder: File,
+    lease: Mutex<Option<Written>>,
+    lost: watch::Sender<Option<Lost>>,
+}
+
+/// The lease as it was written.
+struct Written {
+    lease: Lease,
+    file: File,
+    identity: FileIdentity,
+}
+
+impl Holding {
+    /// Takes a folder whose lock is held. Blocks, for some seconds where only its beat tells whether a lease is over.
+    ///
+    /// # Errors
+    /// When another daemon is at work there, or the folder cannot be read.
+    pub fn take(folder: &Path, lock: &Path) -> Result<Self, TakeError> {
+        Self::take_on(folder, lock, FileSystem::of(folder), PATIENCE)
+    }
+
+    fn take_on(
+        folder: &Path,
+        lock: &Path,
+        system: FileSystem,
+        patience: Duration,
+    ) -> Result<Self, TakeError> {
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| TakeError::Io { path, source }
+        };
+        let opened = File::open(folder).map_err(failed(folder))?;
+        let folder_id = FileIdentity::of(&opened.metadata().map_err(failed(folder))?);
+        let lock_found = std::fs::symlink_metadata(lock).map_err(failed(lock))?;
+        let own = Lease::of_this_process(lock_found.ino());
+        let path = lease_file(folder);
+        let held =
+            |lease: &Lease| TakeError::Held { folder: folder.to_owned(), holder: holder_of(lease, &own) };
+        if let Some(found) = Lease::read(&path) {
+            let life = match found.judged_by(&own, system) {
+                Life::Unclear => {
+                    tracing::info!(
+                        host = found.host,
+                        pid = found.pid,
+                        "waiting for a sign of another daemon"
+                    );
+                    found.beats_within(&path, patience)
+                }
+                life => life,
+            };
+            if life == Life::Living {
+                return Err(held(&found));
+            }
+        }
+        let written = match write(&path, own.clone()) {
+            Ok(written) => Some(written),
+            Err(error) => {
+                tracing::warn!(%error, "cannot write the lease; the lock alone holds the data folder");
+                None
+            }
+        };
+        let (lost, _) = watch::channel(None);
+        let taken = Self(Some(Arc::new(Held {
+            folder: folder.to_owned(),
+            system,
+            places: [(folder.to_owned(), folder_id), (lock.to_owned(), FileIdentity::of(&lock_found))],
+            _folder: opened,
+            lease: Mutex::new(written),
+            lost,
+        })));
+        if system != FileSystem::Local {
+            std::thread::sleep(SETTLES);
+            if let Err(Lost::TakenOver(holder)) = taken.check() {
+                return Err(TakeError::Held { folder: folder.to_owned(), holder });
+            }
+        }
+        Ok(taken)
+    }
+
+    /// The kind of file system that the folder lies on.
+    pub fn file_system(&self) -> FileSystem {
+        self.0.as_ref().map_or(FileSystem::Local, |held| held.system)
+    }
+
+    /// Whether the folder is still held. Three system calls. Whoever waits for [`Self::lost`] hears of the first loss.
+    ///
+    /// # Errors
+    /// When the folder was deleted, moved or replaced, or another daemon has taken it over. Nothing may be written then.
+    pub fn check(&self) -> Result<(), Lost> {
+        let Some(held) = &self.0 else { return Ok(()) };
+        if let Some(lost) = &*held.lost.borrow() {
+            return Err(lost.clone());
+        }
+        held.look().inspect_err(|lost| {
+            held.lost.send_if_modified(|known| {
+                let is_news = known.is_none();
+                known.get_or_insert_with(|| lost.clone());
+                is_news
+            });
+        })
+    }
+
+    /// Beats, where somebody may watch. Writes a lease again that is missing.
+    ///
+    /// # Errors
+    /// As [`Self::check`].
+    pub fn renew(&self) -> Result<(), Lost> {
+        self.check()?;
+        let Some(held) = &self.0 else { return Ok(()) };
+        let mut lease = held.lease.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = lease_file(&held.folder);
+        let renewed = match &mut *lease {
+            Some(written) if path.symlink_metadata().is_ok() => match held.system {
+                FileSystem::Local => Ok(()),
+                FileSystem::Shared(_) => written.beat(),
+            },
+            missing => {
+                let [_, (_, FileIdentity(_, lock))] = held.places;
+                write(&path, Lease::of_this_process(lock)).map(|written| *missing = Some(written))
+            }
+        };
+        if let Err(error) = renewed {
+            tracing::warn!(%error, "cannot renew the lease of the data folder");
+        }
+        Ok(())
+    }
+
+    /// Returns once the folder is lost.
+    pub async fn lost(&self) -> Lost {
+        let Some(held) = &self.0 else { return std::future::pending().await };
+        let mut lost = held.lost.subscribe();
+        loop {
+            if let Some(lost) = &*lost.borrow_and_update() {
+                return lost.clone();
+            }
+            if lost.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+        }
+    }
+
+    /// Gives the folder back.
+    pub fn release(&self) {
+        let Some(held) = &self.0 else { return };
+        if self.check().is_ok() && held.lease.lock().unwrap_or_else(PoisonError::into_inner).take().is_some()
+        {
+            let _ = std::fs::remove_file(lease_file(&held.folder));
+        }
+    }
+}
+
+impl Held {
+    fn look(&self) -> Result<(), Lost> {
+        for (path, identity) in &self.places {
+            match std::fs::symlink_metadata(path) {
+                Ok(found) if FileIdentity::of(&found) == *identity => {}
+                Ok(_) => return Err(Lost::Replaced(path.clone())),
+                Err(error) if is_absence(&error) => return Err(Lost::Gone(path.clone())),
+                // A disk that does not answer has taken nothing away.
+                Err(_) => {}
+            }
+        }
+        let lease = self.lease.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(written) = &*lease else { return Ok(()) };
+        let path = lease_file(&self.folder);
+        let is_own = |found: &std::fs::Metadata| FileIdentity::of(found) == written.identity;
+        if lease::open(&path).and_then(|file| file.metadata()).map_or(true, |found| is_own(&found)) {
+            return Ok(());
+        }
+        match Lease::read(&path) {
+            // A copy of our own that somebody has put back is ours.
+            Some(found) if !found.is_of_same_process(&written.lease) => {
+                Err(Lost::TakenOver(holder_of(&found, &written.lease)))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Written {
+    fn beat(&mut self) -> std::io::Result<()> {
+        self.lease.beat = self.lease.beat.wrapping_add(1);
+        self.file.write_all_at(self.lease.to_text().as_bytes(), 0)
+    }
+}
+
+fn is_absence(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
+}
+
+/// Puts a lease in its place as a whole.
+fn write(path: &Path, lease: Lease) -> std::io::Result<Written> {
+    let aside = path.with_extension(format!("lease-{}", lease.pid));
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .custom_flags(flags.bits().cast_signed())
+        .open(&aside)?;
+    let placed = file.write_all(lease.to_text().as_bytes()).and_then(|()| std::fs::rename(&aside, path));
+    if let Err(error) = placed {
+        let _ = std::fs::remove_file(&aside);
+        return Err(error);
+    }
+    let identity = FileIdentity::of(&file.metadata()?);
+    Ok(Written { lease, file, identity })
+}
+
+fn holder_of(lease: &Lease, own: &Lease) -> Holder {
+    let is_here = lease.is_of_same_system(own);
+    Holder { pid: lease.pid, host: (!is_here).then(|| lease.host.clone()) }
+}
+
+/// Who holds the lock of a data folder, as far as can be told: by the lease, else by the kernel's list of locks.
+pub fn holder(folder: &Path, lock: &Path) -> Option<Holder> {
+    let found = std::fs::symlink_metadata(lock).ok()?;
+    if let Some(pid) = locked_by(&found) {
+        return Some(Holder { pid, host: None });
+    }
+    let lease = Lease::read(&lease_file(folder))?;
+    let own = Lease::of_this_process(found.ino());
+    (lease.judged_by(&own, FileSystem::of(folder)) != Life::Over).then(|| holder_of(&lease, &own))
+}
+
+/// The process that holds a lock of this file, as proc_locks(5) lists it. `None` if that is not told, or the process
+/// has no id here.
+fn locked_by(lock: &std::fs::Metadata) -> Option<u32> {
+    let locks = std::fs::read_to_string("/proc/locks").ok()?;
+    let of_file = |line: &&str| {
+        let mut fields = line.split_ascii_whitespace().skip(1);
+        fields.next() == Some("FLOCK")
+            && fields.nth(3).and_then(|place| place.rsplit(':').next())
+                == Some(lock.ino().to_string().as_str())
+    };
+    let line = locks.lines().find(of_file)?;
+    line.split_ascii_whitespace().nth(4)?.parse().ok().filter(|pid| *pid > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NFS: FileSystem = FileSystem::Shared("NFS");
+
+    /// A data folder with its lock file.
+    fn folder() -> (tempfile::TempDir, PathBuf, PathBuf) {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("data");
+        std::fs::create_dir(&folder).unwrap();
+        let lock = folder.join("recall.lock");
+        std::fs::write(&lock, "").unwrap();
+        (home, folder, lock)
+    }
+
+    fn lease_of(folder: &Path) -> Lease {
+        Lease::read(&lease_file(folder)).unwrap()
+    }
+
+    #[test]
+    fn a_folder_is_held_until_it_is_given_back() {
+        let (_home, folder, lock) = folder();
+        let holding = Holding::take(&folder, &lock).unwrap();
+        assert_eq!(holding.check(), Ok(()));
+        assert_eq!(lease_of(&folder).pid, std::process::id());
+        // A lease that somebody has cleaned away comes back.
+        std::fs::remove_file(lease_file(&folder)).unwrap();
+        assert_eq!(holding.renew(), Ok(()));
+        assert_eq!(lease_of(&folder).pid, std::process::id());
+        holding.release();
+        assert!(!lease_file(&folder).exists());
+    }
+
+    #[test]
+    fn what_happens_to_the_folder_is_noticed() {
+        type Change = fn(&Path, &Path);
+        let moved: Change = |folder, _| std::fs::rename(folder, folder.with_extension("moved")).unwrap();
+        let deleted: Change = |folder, _| std::fs::remove_dir_all(folder).unwrap();
+        let replaced: Change = |folder, lock| {
+            std::fs::rename(folder, folder.with_extension("moved")).unwrap();
+            std::fs::create_dir(folder).unwrap();
+            std::fs::write(lock, "").unwrap();
+        };
+        let unlocked: Change = |_, lock| std::fs::remove_file(lock).unwrap();
+        let above: Change = |folder, _| std::fs::remove_dir_all(folder.parent().unwrap()).unwrap();
+        for (change, is_gone) in
+            [(moved, true), (deleted, true), (replaced, false), (unlocked, true), (above, true)]
+        {
+            let (_home, folder, lock) = folder();
+            let holding = Holding::take(&folder, &lock).unwrap();
+            change(&folder, &lock);
+            let lost = holding.check().unwrap_err();
+            assert_eq!(matches!(lost, Lost::Gone(_)), is_gone, "{lost}");
+            // Whatever is there later is not what was held.
+            std::fs::create_dir_all(&folder).unwrap();
+            assert_eq!(holding.check(), Err(lost));
+            holding.release();
+        }
+    }
+
+    #[test]
+    fn a_lease_that_another_has_taken_over_is_lost() {
+        let (_home, folder, lock) = folder();
+        let holding = Holding::take(&folder, &lock).unwrap();
+        let other = Lease { boot: "ab".repeat(16), host: "far".to_owned(), ..lease_of(&folder) };
+        let _written = write(&lease_file(&folder), other).unwrap();
+        let Err(Lost::TakenOver(holder)) = holding.check() else { panic!("it is not lost") };
+        assert_eq!(holder.host.as_deref(), Some("far"));
+        // Nor is the other one's lease given back.
+        holding.release();
+        assert_eq!(lease_of(&folder).host, "far");
+    }
+
+    #[test]
+    fn where_locks_may_not_be_shared_a_lease_beats_and_is_respected() {
+        let (_home, folder, lock) = folder();
+        let holding = Holding::take_on(&folder, &lock, NFS, PATIENCE).unwrap();
+        let before = lease_of(&folder);
+        holding.renew().unwrap();
+        assert_eq!(lease_of(&folder), Lease { beat: before.beat + 1, ..before });
+        holding.release();
+
+        let far = Lease { boot: "ab".repeat(16), host: "far".to_owned(), ..Lease::of_this_process(0) };
+        let far = Lease { lock: std::fs::metadata(&lock).unwrap().ino(), ..far };
+        let mut written = write(&lease_file(&folder), far).unwrap();
+        std::thread::scope(|scope| {
+            let taking = scope.spawn(|| Holding::take_on(&folder, &lock, NFS, Duration::from_secs(60)));
+            while !taking.is_finished() {
+                written.beat().unwrap();
+            }
+            let Err(TakeError::Held { holder, .. }) = taking.join().unwrap() else { panic!("both hold it") };
+            assert_eq!(holder.host.as_deref(), Some("far"));
+        });
+        let taken = Holding::take_on(&folder, &lock, NFS, Duration::ZERO).unwrap();
+        assert_eq!(taken.check(), Ok(()), "one that is still is over");
+    }
+
+    #[test]
+    fn a_held_lock_has_a_name() {
+        let (_home, folder, lock) = folder();
+        assert_eq!(holder(&folder, &lock), None);
+        let file = File::open(&lock).unwrap();
+        file.lock().unwrap();
+        let told = holder(&folder, &lock);
+        assert!(told.is_none_or(|holder| holder.pid == std::process::id() && holder.host.is_none()));
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_hears_of_the_loss() {
+        let (_home, folder, lock) = folder();
+        let holding = Holding::take(&folder, &lock).unwrap();
+        std::fs::remove_file(&lock).unwrap();
+        let waiting = tokio::spawn({
+            let holding = holding.clone();
+            async move { holding.lost().await }
+        });
+        let lost = holding.check().unwrap_err();
+        assert_eq!(waiting.await.unwrap(), lost);
+    }
+}

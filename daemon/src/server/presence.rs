@@ -1,0 +1,91 @@
+//! Where the daemon stands: is its data folder still its own, and can its socket be found?
+//!
+//! Both are looked at every few seconds. A daemon that has lost its folder ends, see [`Holding`]. One whose socket is
+//! gone makes another, at its old path or, if that cannot be made, where a hook of today would look for it; the lock
+//! file says where. A socket at which somebody else listens is left alone.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use recall_protocol::paths::Paths;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+use super::gate::Gate;
+use super::instance::Instance;
+use super::listener::{self, Door, DoorState, ListenError, SocketListener};
+use crate::holding::Holding;
+
+/// How often the daemon looks.
+pub const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// A file system that does not answer is asked again later.
+const SEEN_WITHIN: Duration = Duration::from_secs(5);
+
+pub struct Presence {
+    pub holding: Holding,
+    pub instance: Instance,
+    pub door: Door,
+    pub gate: Gate,
+    /// The last trouble with the socket. It is logged once.
+    trouble: Option<String>,
+}
+
+impl Presence {
+    pub fn new(holding: Holding, instance: Instance, door: Door, gate: Gate) -> Self {
+        Self { holding, instance, door, gate, trouble: None }
+    }
+
+    /// Looks once.
+    pub async fn look(&mut self) {
+        let (holding, door) = (self.holding.clone(), self.door.clone());
+        let seen = spawn_blocking(move || match holding.renew() {
+            Ok(()) => Some(door.look()),
+            // Whoever waits for the loss hears of it.
+            Err(_) => None,
+        });
+        match timeout(SEEN_WITHIN, seen).await {
+            Ok(Ok(Some(DoorState::Open))) => self.trouble = None,
+            Ok(Ok(Some(DoorState::Gone))) => self.reopen(),
+            Ok(Ok(Some(DoorState::Taken))) => {
+                let path = self.door.path.display();
+                self.say(format!("somebody else listens on {path}; that socket is left alone"));
+            }
+            Ok(Ok(None) | Err(_)) | Err(_) => {}
+        }
+    }
+
+    fn reopen(&mut self) {
+        let opened = reopen(&self.door.path).or_else(|error| match usual_socket() {
+            Some(other) if other != self.door.path => reopen(&other),
+            _ => Err(error),
+        });
+        match opened {
+            Ok(SocketListener { listener, door }) => {
+                tracing::warn!(socket = %door.path.display(), "the socket was gone; there is another");
+                self.gate.move_to(listener);
+                if let Err(error) = self.instance.announce(&door.path) {
+                    tracing::warn!(%error, "the lock file does not say where the daemon listens");
+                }
+                self.door = door;
+                self.trouble = None;
+            }
+            Err(error) => self.say(format!("the socket is gone: {error}")),
+        }
+    }
+
+    fn say(&mut self, trouble: String) {
+        if self.trouble.as_ref() != Some(&trouble) {
+            tracing::error!("{trouble}");
+            self.trouble = Some(trouble);
+        }
+    }
+}
+
+fn reopen(path: &Path) -> Result<SocketListener, ListenError> {
+    listener::reopen(path)
+}
+
+/// Where a hook with our environment would look for a daemon now. The runtime folder may be gone since the start.
+fn usual_socket() -> Option<PathBuf> {
+    Some(Paths::from_env().ok()?.socket().ok()?.to_owned())
+}

@@ -178,7 +178,10 @@ fn start_daemon(paths: &Paths) -> anyhow::Result<Client> {
         match Connection::open(paths, Deadline::after(CONNECT_WITHIN)) {
             Ok(connection) => return Ok(Client { connection }),
             Err(ConnectError::NothingListens) if Instant::now() < deadline => {}
-            Err(error) => return Err(not_started(paths).unwrap_or_else(|| unreachable(&error, paths))),
+            Err(ConnectError::NothingListens) => {
+                return Err(not_started(paths).unwrap_or_else(|| no_daemon(paths)));
+            }
+            Err(error) => return Err(unreachable(&error, paths)),
         }
         match child.try_wait()? {
             None => {}

@@ -210,7 +210,10 @@ pub async fn run_with(
     measuring.abort();
     following.abort();
     gate.close();
-    gateway.stop().await;
+    if !matches!(outcome, Err(RunError::Lost(_))) {
+        // What lies there now may be another daemon's.
+        gateway.stop().await;
+    }
     if outcome.is_ok() {
         // Every permit back means that every event is acknowledged.
         let _ = tokio::time::timeout(DRAIN_WITHIN, permits.acquire_many(all_permits)).await;

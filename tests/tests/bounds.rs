@@ -359,7 +359,7 @@ fn long_paths_cost_no_processor() {
             };
             let many: Vec<String> = (0..50).map(|word| deep(nth * 1_000 + word)).collect();
             let names: Vec<String> = (0..10_000).map(|word| format!("/{nth}/{word}/x")).collect();
-            let mut of_agent = stage.event("one", "PostToolUse", call("Read", json!({"file_path": "a"})));
+            let mut of_agent = stage.event("one", "PostToolUse", call("Glob", json!({"file_path": "a"})));
             of_agent["cwd"] = json!(deep(nth));
             deliveries.push(stage.delivery(&of_agent));
             for fields in [

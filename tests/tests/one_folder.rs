@@ -297,7 +297,7 @@ fn a_socket_at_which_somebody_else_listens_stays() {
 fn a_daemon_that_a_command_starts_keeps_few_variables_of_its_shell() {
     let stage = Stage::new();
     let mut command = stage.command("recall");
-    command.args(["ctl", "sessions"]).env("SOME_API_KEY", "heliotrope").env("GIT_DIR", "/elsewhere");
+    command.args(["search", "anything"]).env("SOME_API_KEY", "heliotrope").env("GIT_DIR", "/elsewhere");
     let said = run(command, b"");
     let pid = stage.json(["ctl", "status"])["pid"].clone();
     let environment = std::fs::read_to_string(format!("/proc/{pid}/environ")).unwrap_or_default();

@@ -129,7 +129,7 @@ fn without_a_model_everything_else_goes_on() {
     assert_eq!(state["state"], "unusable");
     assert!(state["why"].as_str().unwrap().contains("recall model add"), "{state}");
     let told = stage.recall(["ctl", "status"]);
-    assert!(told.stdout.contains("there is no folder"), "{told:?}");
+    assert!(told.stdout.contains("there is no "), "{told:?}");
     assert_eq!(stage.recall(["doctor"]).code(), 1);
 }
 

@@ -60,10 +60,10 @@ pub struct EmbeddingWork<W> {
     pub hurry: Arc<AtomicBool>,
 }
 
-/// Which files a model was read from: if they change, it is read again.
+/// Which file a model was read from: if it changes, it is read again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    folder: PathBuf,
+    file: PathBuf,
     changed: Option<SystemTime>,
     bytes: u64,
 }
@@ -160,10 +160,10 @@ impl<W: Writer> EmbeddingWork<W> {
                 None
             }
             EmbeddingPolicy::Local { model } => {
-                let folder = self.models.folder_of(model);
-                let weights = std::fs::metadata(folder.join("model.safetensors")).ok();
+                let file = self.models.weights_of(model);
+                let weights = std::fs::metadata(&file).ok();
                 let origin = Origin {
-                    folder,
+                    file,
                     changed: weights.as_ref().and_then(|file| file.modified().ok()),
                     bytes: weights.map_or(0, |file| file.len()),
                 };

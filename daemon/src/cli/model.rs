@@ -59,7 +59,10 @@ struct Listing {
 #[derive(Serialize)]
 struct Line {
     name: String,
+    /// What names its vectors.
     sha256: String,
+    /// Of the published weights.
+    weights_sha256: String,
     bytes: u64,
     /// Whether `[embedding]` names it.
     configured: bool,
@@ -103,9 +106,9 @@ fn add(args: &AddArgs, paths: &Paths, models: &InstalledModels, out: &mut dyn Wr
 
 fn list(args: &ListArgs, paths: &Paths, models: &InstalledModels, out: &mut dyn Write) -> anyhow::Result<()> {
     let configured = configured(paths);
-    let line = |InstalledModel { name, sha256, bytes }: InstalledModel| {
+    let line = |InstalledModel { name, hash, weights_sha256, bytes }: InstalledModel| {
         let configured = configured.as_ref() == Some(&name);
-        Line { name, sha256, bytes, configured }
+        Line { name, sha256: hash, weights_sha256, bytes, configured }
     };
     let models: Vec<Line> = models.list().into_iter().map(line).collect();
     if args.json {
@@ -115,10 +118,11 @@ fn list(args: &ListArgs, paths: &Paths, models: &InstalledModels, out: &mut dyn 
     if models.is_empty() {
         writeln!(out, "No models are installed. Add one with `recall model add DIR`.")?;
     }
-    for Line { name, sha256, bytes: size, configured } in models {
+    for Line { name, sha256, weights_sha256, bytes: size, configured } in models {
         let used = if configured { ", named in [embedding]" } else { "" };
         writeln!(out, "{BOLD}{name}{BOLD:#}  {}{used}", bytes(size))?;
         writeln!(out, "  {DIM}SHA-256 {sha256}{DIM:#}")?;
+        writeln!(out, "  {DIM}made of model.safetensors {weights_sha256}{DIM:#}")?;
     }
     Ok(())
 }
@@ -148,7 +152,6 @@ fn failure(error: InstallError) -> anyhow::Error {
         InstallError::Name(_) => "Choose one with `--name NAME`.",
         InstallError::Taken(_) => "Choose another name with `--name NAME`, or remove that model first.",
         InstallError::Unknown(_) => "See `recall model list`.",
-        InstallError::Changed => "Try again when nothing writes to it.",
         InstallError::Write { .. } => "Check the free space and that the folder is yours.",
     };
     let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();

@@ -1,19 +1,21 @@
-//! Models that were copied into recall's data folder, each in a folder of its name, with the hash of its files.
+//! Models that were installed into recall's data folder: one file each, made of the folder in which a model is published.
 //!
 //! Whoever adds or removes one holds the lock of the folder, which ends with the process. So the daemon, which clears away
 //! what a killed program has left, leaves alone what another is at work on.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use super::model_folder::{FILES, Model, ModelError, fingerprint};
-use super::{ModelFacts, ModelHash};
+use super::model_folder::{ModelError, packed};
+use super::{Model, ModelFacts, model_file};
 
-/// The file that keeps a model's hash.
-const KEPT: &str = "sha256";
-/// How the folder of a model begins that is being copied or removed.
+/// How the file of a model ends.
+const ENDS: &str = ".model";
+/// How a file or folder begins that is being made or removed.
 const UNFINISHED: char = '.';
+/// Bytes of a file that hold its header.
+const MOST_HEADER: u64 = 64 * 1024;
 
 /// The installed models.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,8 +27,10 @@ pub struct InstalledModels {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstalledModel {
     pub name: String,
-    /// As it was when it was installed, in hexadecimal digits; empty if that is not known.
-    pub sha256: String,
+    /// What names its vectors, in hexadecimal digits; empty if the file cannot be read.
+    pub hash: String,
+    /// SHA-256 of the published weights that it was made of.
+    pub weights_sha256: String,
     pub bytes: u64,
 }
 
@@ -41,8 +45,6 @@ pub enum InstallError {
     Taken(String),
     #[error("there is no model {0}")]
     Unknown(String),
-    #[error("the folder changed while it was copied")]
-    Changed,
     #[error("cannot write {}", path.display())]
     Write {
         path: PathBuf,
@@ -63,32 +65,36 @@ impl InstalledModels {
         Self { folder }
     }
 
-    /// The folder of a model: an absolute path is one already.
-    pub fn folder_of(&self, model: &str) -> PathBuf {
-        self.folder.join(model)
+    /// The file in which a model's weights are: its own, or that of a folder which is named by its absolute path.
+    pub fn weights_of(&self, model: &str) -> PathBuf {
+        if is_model_name(model) { self.file_of(model) } else { Path::new(model).join("model.safetensors") }
     }
 
-    /// Opens an installed model by its name, or any by its absolute path.
+    fn file_of(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}{ENDS}"))
+    }
+
+    /// Opens an installed model by its name, or any by the absolute path of its folder.
     ///
     /// # Errors
-    /// When there is none, it is no model, or an installed one has other files than it was installed with.
+    /// When there is none, it is no model, or the file is not as it was written.
     pub fn open(&self, model: &str) -> Result<Model, ModelError> {
-        let folder = self.folder_of(model);
-        if !folder.is_dir() {
-            return Err(ModelError::Absent { folder });
+        if !is_model_name(model) {
+            let folder = Path::new(model);
+            let absent = || ModelError::Absent { path: folder.to_owned() };
+            return if folder.is_dir() { Model::open(folder) } else { Err(absent()) };
         }
-        let opened = Model::open(&folder)?;
-        let kept = fs::read_to_string(folder.join(KEPT)).unwrap_or_default();
-        if is_model_name(model) && kept.trim() != opened.facts().hash.to_string() {
-            return Err(ModelError::Altered { folder });
+        let file = self.file_of(model);
+        if !file.is_file() {
+            return Err(ModelError::Absent { path: file });
         }
-        Ok(opened)
+        Model::map(&self.folder, &format!("{model}{ENDS}"))
     }
 
-    /// Copies a model here. Nothing is left of one that does not fit, or if the program is killed meanwhile.
+    /// Makes the file of a model. Nothing is left of one that does not fit, or if the program is killed meanwhile.
     ///
     /// # Errors
-    /// When it is no model, the name is taken, or it cannot be copied.
+    /// When it is no model, the name is taken, or the file cannot be written.
     pub fn add(&self, from: &Path, name: &str) -> Result<ModelFacts, InstallError> {
         if !is_model_name(name) {
             return Err(InstallError::Name(name.to_owned()));
@@ -96,58 +102,66 @@ impl InstalledModels {
         if !from.is_dir() {
             return Err(ModelError::NoFolder { path: from.to_owned() }.into());
         }
-        let facts = Model::open(from)?.facts();
-        let place = self.folder_of(name);
+        let bytes = packed(from)?;
+        let facts = Model::try_from_packed(bytes.clone())?.facts();
+        let place = self.file_of(name);
         let _alone = self.lock()?;
         if place.exists() {
-            return match fingerprint(&place) {
-                Ok(hash) if hash == facts.hash && self.open(name).is_ok() => Ok(facts),
+            return match self.open(name) {
+                Ok(model) if model.facts() == facts => Ok(facts),
                 _ => Err(InstallError::Taken(name.to_owned())),
             };
         }
         self.clear();
-        let draft = self.folder.join(format!("{UNFINISHED}{name}.part"));
-        let copied = copy(from, &draft, facts.hash);
-        let moved = copied.and_then(|()| {
-            fs::rename(&draft, &place).map_err(|source| InstallError::Write { path: place, source })
-        });
-        if moved.is_err() {
-            let _ = fs::remove_dir_all(&draft);
-        }
-        moved.map(|()| facts)
+        let write = || {
+            let prefix = UNFINISHED.to_string();
+            let mut draft =
+                tempfile::Builder::new().prefix(&prefix).suffix(".part").tempfile_in(&self.folder)?;
+            draft.write_all(&bytes)?;
+            draft.as_file().sync_all()?;
+            draft.persist_noclobber(&place).map_err(|error| error.error)
+        };
+        write().map(|_| facts).map_err(|source| InstallError::Write { path: place.clone(), source })
     }
 
     /// The installed models by name.
     pub fn list(&self) -> Vec<InstalledModel> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let mut models: Vec<InstalledModel> = entries
-            .filter_map(|entry| entry.file_name().into_string().ok())
+            .filter_map(|entry| entry.file_name().into_string().ok()?.strip_suffix(ENDS).map(str::to_owned))
             .filter(|name| is_model_name(name))
             .map(|name| {
-                let folder = self.folder_of(&name);
-                let size = |file: &str| fs::metadata(folder.join(file)).map_or(0, |file| file.len());
-                let sha256 = fs::read_to_string(folder.join(KEPT)).unwrap_or_default().trim().to_owned();
-                InstalledModel { bytes: FILES.iter().map(|file| size(file)).sum(), sha256, name }
+                let file = self.file_of(&name);
+                let mut head = Vec::new();
+                let read =
+                    fs::File::open(&file).and_then(|file| file.take(MOST_HEADER).read_to_end(&mut head));
+                let header = read.ok().and_then(|_| model_file::header(&head));
+                let (hash, weights_sha256) =
+                    header.map(|header| (header.model, header.weights_sha256)).unwrap_or_default();
+                InstalledModel {
+                    bytes: fs::metadata(file).map_or(0, |file| file.len()),
+                    hash,
+                    weights_sha256,
+                    name,
+                }
             })
             .collect();
         models.sort_by(|a, b| a.name.cmp(&b.name));
         models
     }
 
-    /// Removes a model. From the first step on it is not listed and cannot be opened.
+    /// Removes a model. A daemon that has mapped it goes on with what it has until it looks again.
     ///
     /// # Errors
-    /// When there is none, or its files cannot be removed.
+    /// When there is none, or its file cannot be removed.
     pub fn remove(&self, name: &str) -> Result<(), InstallError> {
-        let place = self.folder_of(name);
-        if !is_model_name(name) || !place.is_dir() {
+        let place = self.file_of(name);
+        if !is_model_name(name) || !place.is_file() {
             return Err(InstallError::Unknown(name.to_owned()));
         }
         let _alone = self.lock()?;
         self.clear();
-        let gone = self.folder.join(format!("{UNFINISHED}{name}.gone"));
-        let removed = fs::rename(&place, &gone).and_then(|()| fs::remove_dir_all(&gone));
-        removed.map_err(|source| InstallError::Write { path: place, source })
+        fs::remove_file(&place).map_err(|source| InstallError::Write { path: place, source })
     }
 
     /// Removes what a killed program has left, unless a model is being added or removed.
@@ -173,33 +187,10 @@ impl InstalledModels {
     fn clear(&self) {
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
-                let _ = fs::remove_dir_all(entry.path());
+                let _ = fs::remove_dir_all(entry.path()).or_else(|_| fs::remove_file(entry.path()));
             }
         }
     }
-}
-
-fn copy(from: &Path, to: &Path, expected: ModelHash) -> Result<(), InstallError> {
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |source| InstallError::Write { path, source }
-    };
-    for file in FILES {
-        let (source, target) = (from.join(file), to.join(file));
-        if !source.is_file() {
-            continue;
-        }
-        let parent = target.parent().unwrap_or(to);
-        fs::create_dir_all(parent).map_err(failed(parent))?;
-        fs::copy(&source, &target)
-            .and_then(|_| fs::File::open(&target)?.sync_all())
-            .map_err(failed(&target))?;
-    }
-    if fingerprint(to)? != expected {
-        return Err(InstallError::Changed);
-    }
-    let kept = to.join(KEPT);
-    fs::write(&kept, format!("{expected}\n")).map_err(failed(&kept))
 }
 
 #[cfg(test)]
@@ -233,12 +224,17 @@ mod tests {
         assert_eq!(models.add(&tiny(), "tiny").unwrap(), facts, "adding it again changes nothing");
         let listed = models.list();
         assert_eq!((listed.len(), listed[0].name.as_str()), (1, "tiny"));
-        assert_eq!(listed[0].sha256, facts.hash.to_string());
+        assert_eq!(listed[0].hash, facts.hash.to_string());
+        assert_eq!(listed[0].weights_sha256.len(), 64);
         assert_eq!(models.open("tiny").unwrap().facts(), facts);
         assert_eq!(models.open(tiny().to_str().unwrap()).unwrap().facts(), facts);
 
-        // Other files than those that were installed.
-        fs::write(home.path().join("models/tiny/tokenizer_config.json"), "{}").unwrap();
+        // Not as it was written.
+        let file = home.path().join("models/tiny.model");
+        let mut bytes = fs::read(&file).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(&file, &bytes).unwrap();
         assert!(matches!(models.open("tiny"), Err(ModelError::Altered { .. })));
         assert!(matches!(models.add(&tiny(), "tiny"), Err(InstallError::Taken(_))));
         models.remove("tiny").unwrap();
@@ -253,6 +249,7 @@ mod tests {
         for left in [".tiny.part", ".old.gone"] {
             fs::create_dir(home.path().join(left)).unwrap();
             fs::write(home.path().join(left).join("config.json"), "{").unwrap();
+            fs::write(home.path().join(format!("{left}.model")), "x").unwrap();
         }
         assert!(models.list().is_empty());
         models.add(&tiny(), "tiny").unwrap();

@@ -1,26 +1,45 @@
 //! Sentence embeddings: a text becomes a vector, and texts of similar meaning become similar vectors.
 //!
-//! [`Model`] is a small encoder that runs here, read from a folder. [`Embedder`] is what the rest of the program knows
+//! [`Model`] is a small encoder that runs here, mapped from one file that was made of its folder. [`Embedder`] is what the rest of the program knows
 //! of it, and of a model that runs somewhere else. A stored vector is a packed one ([`pack`]).
 //!
 //! **Invariant:** nothing here touches the store or a clock, and the same text always has the same vector.
 
 mod encoder;
 mod installed;
+mod model;
+mod model_file;
 mod model_folder;
+mod product;
 mod vector;
 mod wordpiece;
 
 use std::fmt;
 
 pub use installed::{InstallError, InstalledModel, InstalledModels, is_model_name};
-pub use model_folder::{FILES, Model, ModelError, ModelFacts, fingerprint};
+pub use model::{Model, ModelFacts};
+pub use model_folder::ModelError;
 pub use vector::{Compared, pack, packed_bytes};
 
 /// Names a model by the content of its files, or by its address if it runs somewhere else. Vectors of different models
 /// cannot be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ModelHash(pub [u8; 32]);
+
+impl ModelHash {
+    /// Of hexadecimal digits.
+    fn from_digits(digits: &str) -> Option<Self> {
+        let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
+        let mut hash = [0; 32];
+        if pairs.len() != hash.len() || !rest.is_empty() {
+            return None;
+        }
+        for (byte, pair) in hash.iter_mut().zip(pairs) {
+            *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+        }
+        Some(Self(hash))
+    }
+}
 
 impl fmt::Display for ModelHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

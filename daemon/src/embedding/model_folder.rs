@@ -1,5 +1,5 @@
 //! A model as a folder, in the form in which sentence encoders are published: `config.json`, `model.safetensors`, and
-//! `vocab.txt` or `tokenizer.json`. Everything is checked before a model is taken.
+//! `vocab.txt` or `tokenizer.json`. Everything is checked before it becomes a file of recall ([`packed`]).
 
 use std::collections::HashMap;
 use std::io;
@@ -10,12 +10,12 @@ use serde::Deserialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::encoder::{Bytes, Encoder, Layer, Linear, Norm, Pooling, Shape};
-use super::wordpiece::{Case, WordPiece};
-use super::{EmbedError, Embedder, ModelHash, Purpose, Reach};
+use super::encoder::{Pooling, Shape};
+use super::model_file::{Header, Writer, model_hash};
+use super::wordpiece::{self, Case};
 
 /// The files that make a model. Those that decide what a vector is are all part of its hash.
-pub const FILES: [&str; 7] = [
+const FILES: [&str; 7] = [
     "config.json",
     WEIGHTS,
     "vocab.txt",
@@ -30,28 +30,10 @@ const LFS_POINTER: &[u8] = b"version https://git-lfs";
 /// Larger weights are not of a small encoder: reading them would take the memory of the daemon.
 const MOST_WEIGHTS: u64 = 600 << 20;
 const MOST_OTHER: u64 = 64 << 20;
+/// Larger vocabularies are not of a small encoder.
+const MOST_VOCABULARY: usize = 2_000_000;
 /// Pieces of a text that are read, unless the model says less.
 const MOST_PIECES: usize = 256;
-/// Pieces of a question that are read. Its time grows with them, and an agent waits.
-const QUESTION_PIECES: usize = 48;
-
-/// A sentence encoder that runs here.
-pub struct Model {
-    encoder: Encoder,
-    tokenizer: WordPiece,
-    most_pieces: usize,
-    hash: ModelHash,
-}
-
-/// What is known of a model without asking it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ModelFacts {
-    pub hash: ModelHash,
-    pub dimensions: usize,
-    pub layers: usize,
-    pub pieces: usize,
-}
-
 /// Why a folder is no model.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
@@ -65,10 +47,10 @@ pub enum ModelError {
         #[source]
         source: io::Error,
     },
-    #[error("there is no folder {}", folder.display())]
-    Absent { folder: PathBuf },
-    #[error("the files in {} are not those that were installed", folder.display())]
-    Altered { folder: PathBuf },
+    #[error("there is no {}", path.display())]
+    Absent { path: PathBuf },
+    #[error("{} is not as it was installed", file.display())]
+    Altered { file: PathBuf },
     #[error("{file} is not what recall can run: {why}")]
     Unfit { file: &'static str, why: String },
 }
@@ -95,7 +77,7 @@ impl ModelError {
     }
 }
 
-fn unfit(file: &'static str, why: impl ToString) -> ModelError {
+pub(super) fn unfit(file: &'static str, why: impl ToString) -> ModelError {
     ModelError::Unfit { file, why: why.to_string() }
 }
 
@@ -128,14 +110,6 @@ fn usual_positions() -> String {
     "absolute".to_owned()
 }
 
-/// The hash of a model's files: of the name, the length and the content of each that is there.
-///
-/// # Errors
-/// When a file cannot be read.
-pub fn fingerprint(folder: &Path) -> Result<ModelHash, ModelError> {
-    Ok(Files::read(folder)?.hash)
-}
-
 fn add(hash: &mut Sha256, name: &str, bytes: &[u8]) {
     hash.update(name.as_bytes());
     hash.update([0]);
@@ -162,7 +136,7 @@ fn read(folder: &Path, name: &str) -> Result<Option<Vec<u8>>, ModelError> {
 struct Files {
     folder: PathBuf,
     contents: HashMap<&'static str, Vec<u8>>,
-    hash: ModelHash,
+    hash: [u8; 32],
 }
 
 impl Files {
@@ -175,7 +149,7 @@ impl Files {
                 contents.insert(name, bytes);
             }
         }
-        Ok(Self { folder: folder.to_owned(), contents, hash: ModelHash(hash.finalize().into()) })
+        Ok(Self { folder: folder.to_owned(), contents, hash: hash.finalize().into() })
     }
 
     fn needed(&self, what: &'static str) -> Result<&[u8], ModelError> {
@@ -189,78 +163,42 @@ impl Files {
     }
 }
 
-impl Model {
-    /// Reads a model and checks that all its parts fit together.
-    ///
-    /// # Errors
-    /// When something is missing, cannot be read, or is of another kind of model.
-    pub fn open(folder: &Path) -> Result<Self, ModelError> {
-        let files = Files::read(folder)?;
-        let config: WrittenConfig = serde_json::from_slice(files.needed("config.json")?)
-            .map_err(|error| unfit("config.json", error))?;
-        let shape = shape(&config)?;
-        let tokenizer = tokenizer(&files)?;
-        if tokenizer.highest() as usize >= shape.pieces {
-            let why = format!(
-                "a piece has the number {}, and the model knows {}",
-                tokenizer.highest(),
-                shape.pieces
-            );
-            return Err(unfit("vocab.txt", why));
-        }
-        let pooling = pooling(files.json("1_Pooling/config.json")?.as_ref())?;
-        let said = files.json("sentence_bert_config.json")?;
-        let said = said.as_ref().and_then(|json| json.get("max_seq_length")?.as_u64());
-        let most = said.and_then(|most| usize::try_from(most).ok()).unwrap_or(MOST_PIECES);
-        let weights = files.needed(WEIGHTS)?;
-        if weights.starts_with(LFS_POINTER) {
-            let why = "it is a pointer of Git LFS, and `git lfs pull` gets the file itself";
-            return Err(unfit(WEIGHTS, why));
-        }
-        let encoder = encoder(weights, shape, config.layer_norm_eps, pooling)?;
-        let most_pieces = most.clamp(2, MOST_PIECES).min(shape.positions);
-        let model = Self { encoder, tokenizer, most_pieces, hash: files.hash };
-        // Weights that are no numbers are found here and not in a search.
-        let tried = model.vector("a test of the model");
-        let length: f32 = tried.iter().map(|value| value * value).sum();
-        if !(0.99..1.01).contains(&length) {
-            return Err(unfit(WEIGHTS, "its vectors are not numbers"));
-        }
-        Ok(model)
+/// Reads a model, checks that all its parts fit together, and returns the bytes of its file.
+///
+/// # Errors
+/// When something is missing, cannot be read, or is of another kind of model.
+pub(super) fn packed(folder: &Path) -> Result<Vec<u8>, ModelError> {
+    let files = Files::read(folder)?;
+    let config: WrittenConfig =
+        serde_json::from_slice(files.needed("config.json")?).map_err(|error| unfit("config.json", error))?;
+    let shape = shape(&config)?;
+    let (vocabulary, case) = vocabulary(&files)?;
+    if vocabulary.len() > shape.pieces {
+        let highest = vocabulary.len() - 1;
+        let why = format!("a piece has the number {highest}, and the model knows {}", shape.pieces);
+        return Err(unfit("vocab.txt", why));
     }
-
-    pub fn facts(&self) -> ModelFacts {
-        let Shape { dimensions, layers, pieces, .. } = self.encoder.shape;
-        ModelFacts { hash: self.hash, dimensions, layers, pieces }
+    let vocabulary: String = vocabulary.into_iter().flat_map(|piece| [piece, "\n".to_owned()]).collect();
+    let said = files.json("sentence_bert_config.json")?;
+    let said = said.as_ref().and_then(|json| json.get("max_seq_length")?.as_u64());
+    let most = said.and_then(|most| usize::try_from(most).ok()).unwrap_or(MOST_PIECES);
+    let weights = files.needed(WEIGHTS)?;
+    if weights.starts_with(LFS_POINTER) {
+        let why = "it is a pointer of Git LFS, and `git lfs pull` gets the file itself";
+        return Err(unfit(WEIGHTS, why));
     }
-
-    /// The vector of a text, of length 1.
-    pub fn vector(&self, text: &str) -> Vec<f32> {
-        self.encoder.encode(&self.tokenizer.ids(text, self.most_pieces))
-    }
-
-    #[cfg(test)]
-    fn ids(&self, text: &str) -> Vec<u32> {
-        self.tokenizer.ids(text, self.most_pieces)
-    }
-}
-
-impl Embedder for Model {
-    fn model(&self) -> ModelHash {
-        self.hash
-    }
-
-    fn embed(&self, texts: &[String], purpose: Purpose) -> Result<Vec<Vec<f32>>, EmbedError> {
-        let most = match purpose {
-            Purpose::Passages => self.most_pieces,
-            Purpose::Question => self.most_pieces.min(QUESTION_PIECES),
-        };
-        Ok(texts.iter().map(|text| self.encoder.encode(&self.tokenizer.ids(text, most))).collect())
-    }
-
-    fn reach(&self) -> Reach {
-        Reach::Here
-    }
+    let header = Header {
+        model: model_hash(files.hash).to_string(),
+        weights_sha256: Sha256::digest(weights).iter().map(|byte| format!("{byte:02x}")).collect(),
+        shape,
+        epsilon: config.layer_norm_eps,
+        pooling: pooling(files.json("1_Pooling/config.json")?.as_ref())?,
+        case,
+        most_pieces: most.clamp(2, MOST_PIECES).min(shape.positions),
+        vocabulary_bytes: vocabulary.len(),
+    };
+    let writer = Writer::new(&header, &vocabulary).map_err(|error| unfit("config.json", error))?;
+    write(weights, shape, writer)
 }
 
 fn shape(config: &WrittenConfig) -> Result<Shape, ModelError> {
@@ -305,13 +243,14 @@ fn pooling(config: Option<&Value>) -> Result<Pooling, ModelError> {
     }
 }
 
-fn tokenizer(files: &Files) -> Result<WordPiece, ModelError> {
+/// The pieces by their numbers, and whether capitals make a difference.
+fn vocabulary(files: &Files) -> Result<(Vec<String>, Case), ModelError> {
     let json = files.json("tokenizer.json")?;
     let settings = files.json("tokenizer_config.json")?;
-    let pieces = match (files.contents.get("vocab.txt"), &json) {
+    let pieces: Vec<String> = match (files.contents.get("vocab.txt"), &json) {
         (Some(bytes), _) => {
             let text = std::str::from_utf8(bytes).map_err(|error| unfit("vocab.txt", error))?;
-            text.lines().zip(0..).map(|(piece, id)| (piece.to_owned(), id)).collect()
+            text.lines().map(str::to_owned).collect()
         }
         (None, Some(json)) => {
             let model = json.get("model").unwrap_or(&Value::Null);
@@ -319,17 +258,42 @@ fn tokenizer(files: &Files) -> Result<WordPiece, ModelError> {
                 return Err(unfit("tokenizer.json", "its pieces are not those of WordPiece"));
             }
             let vocabulary = model.get("vocab").unwrap_or(&Value::Null);
-            HashMap::deserialize(vocabulary).map_err(|error| unfit("tokenizer.json", error))?
+            let known: HashMap<String, u32> =
+                HashMap::deserialize(vocabulary).map_err(|error| unfit("tokenizer.json", error))?;
+            numbered(known)?
         }
         (None, None) => {
             let folder = files.folder.clone();
             return Err(ModelError::Missing { folder, what: "vocab.txt or tokenizer.json" });
         }
     };
+    for needed in wordpiece::MARKS {
+        if !pieces.iter().any(|piece| piece == needed) {
+            return Err(unfit("vocab.txt", format!("the vocabulary has no {needed}")));
+        }
+    }
     let normalizer = json.as_ref().and_then(|json| json.get("normalizer")?.get("lowercase")?.as_bool());
     let told = settings.as_ref().and_then(|json| json.get("do_lower_case")?.as_bool());
     let case = if normalizer.or(told).unwrap_or(true) { Case::Ignored } else { Case::Kept };
-    WordPiece::new(pieces, case).map_err(|error| unfit("vocab.txt", error))
+    Ok((pieces, case))
+}
+
+/// The pieces in the order of their numbers. A number that none has is an empty piece.
+fn numbered(known: HashMap<String, u32>) -> Result<Vec<String>, ModelError> {
+    let mut pieces = Vec::new();
+    for (piece, number) in known {
+        let number = usize::try_from(number).unwrap_or(usize::MAX);
+        if number > MOST_VOCABULARY || piece.contains('\n') {
+            return Err(unfit("tokenizer.json", format!("the piece {number} is none")));
+        }
+        if pieces.len() <= number {
+            pieces.resize(number + 1, String::new());
+        }
+        if let Some(place) = pieces.get_mut(number) {
+            *place = piece;
+        }
+    }
+    Ok(pieces)
 }
 
 /// Reads tensors by name and checks their sizes.
@@ -356,61 +320,61 @@ impl Tensors<'_> {
         Ok(words.iter().map(|word| f32::from_le_bytes(*word)).collect())
     }
 
-    fn bytes(&self, name: &str, rows: usize, columns: usize) -> Result<Bytes, ModelError> {
-        Ok(Bytes::new(&self.values(name, &[rows, columns])?, columns))
-    }
-
-    /// The outputs of several parts, one after the other.
-    fn linear(&self, names: &[String], outputs: usize, inputs: usize) -> Result<Linear, ModelError> {
-        let (mut weight, mut bias) = (Bytes::new(&[], inputs), Vec::new());
+    /// Writes the outputs of several parts, one after the other.
+    fn linear(
+        &self,
+        writer: &mut Writer,
+        names: &[String],
+        (outputs, inputs): (usize, usize),
+    ) -> Result<(), ModelError> {
+        let (mut weight, mut bias) = (Vec::new(), Vec::new());
         for name in names {
-            weight.append(self.bytes(&format!("{name}.weight"), outputs, inputs)?);
+            weight.extend(self.values(&format!("{name}.weight"), &[outputs, inputs])?);
             bias.extend(self.values(&format!("{name}.bias"), &[outputs])?);
         }
-        Ok(Linear::new(weight, bias))
+        writer.linear(&weight, &bias, inputs);
+        Ok(())
     }
 
-    fn norm(&self, name: &str, length: usize) -> Result<Norm, ModelError> {
-        Ok(Norm {
-            weight: self.values(&format!("{name}.weight"), &[length])?,
-            bias: self.values(&format!("{name}.bias"), &[length])?,
-        })
+    fn norm(&self, writer: &mut Writer, name: &str, length: usize) -> Result<(), ModelError> {
+        writer.numbers(&self.values(&format!("{name}.weight"), &[length])?);
+        writer.numbers(&self.values(&format!("{name}.bias"), &[length])?);
+        Ok(())
     }
 
-    fn layer(&self, number: usize, shape: Shape) -> Result<Layer, ModelError> {
+    fn layer(&self, writer: &mut Writer, number: usize, shape: Shape) -> Result<(), ModelError> {
         let Shape { dimensions, inner, .. } = shape;
         let name = |part: &str| format!("encoder.layer.{number}.{part}");
         let attention = ["query", "key", "value"].map(|part| name(&format!("attention.self.{part}")));
-        Ok(Layer {
-            attention: self.linear(&attention, dimensions, dimensions)?,
-            attention_out: self.linear(&[name("attention.output.dense")], dimensions, dimensions)?,
-            attention_norm: self.norm(&name("attention.output.LayerNorm"), dimensions)?,
-            widen: self.linear(&[name("intermediate.dense")], inner, dimensions)?,
-            narrow: self.linear(&[name("output.dense")], dimensions, inner)?,
-            norm: self.norm(&name("output.LayerNorm"), dimensions)?,
-        })
+        self.linear(writer, &attention, (dimensions, dimensions))?;
+        self.linear(writer, &[name("attention.output.dense")], (dimensions, dimensions))?;
+        self.norm(writer, &name("attention.output.LayerNorm"), dimensions)?;
+        self.linear(writer, &[name("intermediate.dense")], (inner, dimensions))?;
+        self.linear(writer, &[name("output.dense")], (dimensions, inner))?;
+        self.norm(writer, &name("output.LayerNorm"), dimensions)
     }
 }
 
-fn encoder(bytes: &[u8], shape: Shape, epsilon: f32, pooling: Pooling) -> Result<Encoder, ModelError> {
+/// Writes the weights in the order in which a file has them.
+fn write(bytes: &[u8], shape: Shape, mut writer: Writer) -> Result<Vec<u8>, ModelError> {
     let tensors = SafeTensors::deserialize(bytes).map_err(|error| unfit(WEIGHTS, error))?;
     let is_part = tensors.names().iter().any(|name| name.starts_with("bert."));
     let tensors = Tensors { tensors, prefix: if is_part { "bert." } else { "" } };
     let Shape { dimensions, pieces, positions, .. } = shape;
+    let words = tensors.values("embeddings.word_embeddings.weight", &[pieces, dimensions])?;
+    writer.rows(&words, dimensions);
+    // The type of a first sentence is added to every piece.
     let types = tensors.values("embeddings.token_type_embeddings.weight", &[2, dimensions])?;
     let mut places = tensors.values("embeddings.position_embeddings.weight", &[positions, dimensions])?;
     for row in places.chunks_exact_mut(dimensions) {
         row.iter_mut().zip(&types).for_each(|(place, kind)| *place += kind);
     }
-    Ok(Encoder {
-        shape,
-        pieces: tensors.bytes("embeddings.word_embeddings.weight", pieces, dimensions)?,
-        positions: places,
-        norm: tensors.norm("embeddings.LayerNorm", dimensions)?,
-        layers: (0..shape.layers).map(|number| tensors.layer(number, shape)).collect::<Result<_, _>>()?,
-        epsilon,
-        pooling,
-    })
+    writer.numbers(&places);
+    tensors.norm(&mut writer, "embeddings.LayerNorm", dimensions)?;
+    for number in 0..shape.layers {
+        tensors.layer(&mut writer, number, shape)?;
+    }
+    Ok(writer.finish())
 }
 
 #[cfg(test)]

@@ -6,14 +6,18 @@ use std::collections::HashMap;
 use icu_normalizer::DecomposingNormalizerBorrowed;
 use icu_properties::CodePointMapData;
 use icu_properties::props::{GeneralCategory, GeneralCategoryGroup};
+use serde::{Deserialize, Serialize};
 
 /// A longer word is unknown as a whole.
 const LONGEST_WORD: usize = 100;
 /// Marks a piece that goes on with a word.
 const CONTINUES: &str = "##";
 
+/// The pieces that every vocabulary has: a text's begin and end, and what is unknown.
+pub(super) const MARKS: [&str; 3] = ["[CLS]", "[SEP]", "[UNK]"];
+
 /// Whether capitals and accents make a difference.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Case {
     Ignored,
     Kept,
@@ -35,13 +39,9 @@ pub(super) struct MissingPiece(&'static str);
 impl WordPiece {
     pub(super) fn new(pieces: HashMap<String, u32>, case: Case) -> Result<Self, MissingPiece> {
         let special = |name| pieces.get(name).copied().ok_or(MissingPiece(name));
-        let (begin, end, unknown) = (special("[CLS]")?, special("[SEP]")?, special("[UNK]")?);
+        let [begin, end, unknown] = MARKS;
+        let (begin, end, unknown) = (special(begin)?, special(end)?, special(unknown)?);
         Ok(Self { pieces, case, begin, end, unknown })
-    }
-
-    /// The highest number of a piece.
-    pub(super) fn highest(&self) -> u32 {
-        self.pieces.values().copied().max().unwrap_or_default()
     }
 
     /// The numbers of a text's pieces between those of its begin and its end, `most` at most. The rest is cut off.

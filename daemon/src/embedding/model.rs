@@ -1,0 +1,108 @@
+//! A sentence encoder that runs here.
+
+use std::path::Path;
+
+use tantivy::directory::OwnedBytes;
+
+use super::encoder::{Encoder, Shape};
+use super::model_file::{self, Parts};
+use super::model_folder::{ModelError, packed, unfit};
+use super::wordpiece::WordPiece;
+use super::{EmbedError, Embedder, ModelHash, Purpose, Reach};
+
+/// Pieces of a question that are read. Its time grows with them, and an agent waits.
+const QUESTION_PIECES: usize = 48;
+
+/// A sentence encoder that runs here.
+pub struct Model {
+    encoder: Encoder,
+    tokenizer: WordPiece,
+    most_pieces: usize,
+    hash: ModelHash,
+}
+
+/// What is known of a model without asking it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelFacts {
+    pub hash: ModelHash,
+    pub dimensions: usize,
+    pub layers: usize,
+    pub pieces: usize,
+}
+
+impl Model {
+    /// Reads a model from a folder in the form in which it was published.
+    ///
+    /// # Errors
+    /// When something is missing, cannot be read, or is of another kind of model.
+    pub fn open(folder: &Path) -> Result<Self, ModelError> {
+        Self::try_from_packed(packed(folder)?)
+    }
+
+    /// Checks the bytes of a file that was just made.
+    pub(super) fn try_from_packed(bytes: Vec<u8>) -> Result<Self, ModelError> {
+        let bytes = OwnedBytes::new(bytes);
+        let parts = model_file::parts(&bytes).map_err(|error| unfit("model.safetensors", error))?;
+        let model = Self::new(parts).ok_or_else(|| unfit("model.safetensors", "its name is damaged"))?;
+        // Weights that are not numbers are found here and not in a search.
+        let length: f32 = model.vector("a test of the model").iter().map(|value| value * value).sum();
+        if !(0.99..1.01).contains(&length) {
+            return Err(unfit("model.safetensors", "its vectors are not numbers"));
+        }
+        Ok(model)
+    }
+
+    /// Maps a model's file.
+    ///
+    /// # Errors
+    /// When it cannot be mapped, or is not as it was written.
+    pub(super) fn map(folder: &Path, name: &str) -> Result<Self, ModelError> {
+        let altered = |_| ModelError::Altered { file: folder.join(name) };
+        let bytes = model_file::map(folder, name).map_err(altered)?;
+        let parts = model_file::parts(&bytes).map_err(altered)?;
+        Self::new(parts).ok_or_else(|| ModelError::Altered { file: folder.join(name) })
+    }
+
+    fn new(Parts { header, encoder, tokenizer }: Parts) -> Option<Self> {
+        let hash = ModelHash::from_digits(&header.model)?;
+        Some(Self { encoder, tokenizer, most_pieces: header.most_pieces, hash })
+    }
+
+    pub fn facts(&self) -> ModelFacts {
+        let Shape { dimensions, layers, pieces, .. } = self.encoder.shape;
+        ModelFacts { hash: self.hash, dimensions, layers, pieces }
+    }
+
+    /// The vector of a text, of length 1.
+    pub fn vector(&self, text: &str) -> Vec<f32> {
+        self.vectors(&[text], self.most_pieces).pop().unwrap_or_default()
+    }
+
+    fn vectors(&self, texts: &[impl AsRef<str>], most: usize) -> Vec<Vec<f32>> {
+        let ids: Vec<_> = texts.iter().map(|text| self.tokenizer.ids(text.as_ref(), most)).collect();
+        self.encoder.encode(&ids)
+    }
+
+    #[cfg(test)]
+    pub(super) fn ids(&self, text: &str) -> Vec<u32> {
+        self.tokenizer.ids(text, self.most_pieces)
+    }
+}
+
+impl Embedder for Model {
+    fn model(&self) -> ModelHash {
+        self.hash
+    }
+
+    fn embed(&self, texts: &[String], purpose: Purpose) -> Result<Vec<Vec<f32>>, EmbedError> {
+        let most = match purpose {
+            Purpose::Passages => self.most_pieces,
+            Purpose::Question => self.most_pieces.min(QUESTION_PIECES),
+        };
+        Ok(self.vectors(texts, most))
+    }
+
+    fn reach(&self) -> Reach {
+        Reach::Here
+    }
+}

@@ -1,0 +1,213 @@
+//! A model as one file: what the encoder computes with, as it computes with it, so that the file is mapped into memory
+//! and is ready at once.
+//!
+//! The file begins with [`MAGIC`], the length of the header, and the header as JSON. The sections follow in the order in
+//! which [`parts`] reads them, each on a multiple of 64 bytes. A checksum of all before it ends the file. Numbers are in
+//! little endian. Once it has its name, nobody writes it: what is mapped does not change.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use tantivy::directory::{Directory, MmapDirectory, OwnedBytes};
+
+use super::ModelHash;
+use super::encoder::{Encoder, Layer, Linear, Norm, Output, Pooling, Rows, Shape, to_signed_bytes};
+use super::product::{OUTPUTS, STEP, panels};
+use super::wordpiece::{Case, WordPiece};
+
+const MAGIC: [u8; 8] = *b"rcmodel1";
+/// The magic bytes and the length of the header.
+const BEFORE_HEADER: usize = 12;
+const TRAILER: usize = 4;
+const ALIGNMENT: usize = 64;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Header {
+    /// Names the model, in hexadecimal digits.
+    pub model: String,
+    /// SHA-256 of the published weights.
+    pub weights_sha256: String,
+    pub shape: Shape,
+    pub epsilon: f32,
+    pub pooling: Pooling,
+    pub case: Case,
+    pub most_pieces: usize,
+    pub vocabulary_bytes: usize,
+}
+
+/// Why a file is not used.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FileError {
+    #[error("it cannot be mapped: {0}")]
+    Map(String),
+    #[error("it is damaged")]
+    Damaged,
+}
+
+/// What is in a file.
+pub(super) struct Parts {
+    pub header: Header,
+    pub encoder: Encoder,
+    pub tokenizer: WordPiece,
+}
+
+/// Maps a file.
+pub(super) fn map(folder: &Path, name: &str) -> Result<OwnedBytes, FileError> {
+    let failed = |error: &dyn std::fmt::Display| FileError::Map(error.to_string());
+    // One for each file: a directory gives out again what it has mapped under a name.
+    let directory = MmapDirectory::open(folder).map_err(|error| failed(&error))?;
+    let file = directory.open_read(Path::new(name)).map_err(|error| failed(&error))?;
+    file.read_bytes().map_err(|error| failed(&error))
+}
+
+/// The header of a file, whose checksum is not looked at.
+pub(super) fn header(bytes: &[u8]) -> Option<Header> {
+    let (length, rest) = bytes.strip_prefix(&MAGIC)?.split_first_chunk()?;
+    serde_json::from_slice(rest.get(..u32::from_le_bytes(*length) as usize)?).ok()
+}
+
+/// Reads a file, and checks that it is as it was written.
+pub(super) fn parts(bytes: &OwnedBytes) -> Result<Parts, FileError> {
+    let (all, trailer) = bytes.split_last_chunk::<TRAILER>().ok_or(FileError::Damaged)?;
+    if crc32fast::hash(all) != u32::from_le_bytes(*trailer) {
+        return Err(FileError::Damaged);
+    }
+    read_parts(bytes).ok_or(FileError::Damaged)
+}
+
+fn read_parts(bytes: &OwnedBytes) -> Option<Parts> {
+    let header = header(bytes)?;
+    let length = u32::from_le_bytes(*bytes.get(MAGIC.len()..)?.first_chunk()?) as usize;
+    let mut reader = Reader { bytes, at: BEFORE_HEADER + length };
+    let Shape { dimensions, layers, inner, pieces, positions, .. } = header.shape;
+    let vocabulary = reader.section(header.vocabulary_bytes)?;
+    let vocabulary = std::str::from_utf8(&vocabulary).ok()?;
+    let known = vocabulary.split_terminator('\n').zip(0..).filter(|(piece, _)| !piece.is_empty());
+    let known = known.map(|(piece, id)| (piece.to_owned(), id)).collect();
+    let tokenizer = WordPiece::new(known, header.case).ok()?;
+    let encoder = Encoder {
+        shape: header.shape,
+        pieces: Rows {
+            width: dimensions,
+            values: reader.section(pieces.checked_mul(dimensions)?)?,
+            scales: reader.numbers(pieces)?,
+        },
+        positions: reader.numbers(positions.checked_mul(dimensions)?)?,
+        norm: reader.norm(dimensions)?,
+        layers: (0..layers)
+            .map(|_| {
+                Some(Layer {
+                    attention: reader.linear(dimensions, 3 * dimensions)?,
+                    attention_out: reader.linear(dimensions, dimensions)?,
+                    attention_norm: reader.norm(dimensions)?,
+                    widen: reader.linear(dimensions, inner)?,
+                    narrow: reader.linear(inner, dimensions)?,
+                    norm: reader.norm(dimensions)?,
+                })
+            })
+            .collect::<Option<_>>()?,
+        epsilon: header.epsilon,
+        pooling: header.pooling,
+    };
+    Some(Parts { header, encoder, tokenizer })
+}
+
+struct Reader<'a> {
+    bytes: &'a OwnedBytes,
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn section(&mut self, length: usize) -> Option<OwnedBytes> {
+        let start = self.at.next_multiple_of(ALIGNMENT);
+        let end = start.checked_add(length)?;
+        if end > self.bytes.len().checked_sub(TRAILER)? {
+            return None;
+        }
+        self.at = end;
+        Some(self.bytes.slice(start..end))
+    }
+
+    fn words(&mut self, count: usize) -> Option<Vec<[u8; 4]>> {
+        Some(self.section(count.checked_mul(4)?)?.as_chunks::<4>().0.to_vec())
+    }
+
+    fn numbers(&mut self, count: usize) -> Option<Vec<f32>> {
+        Some(self.words(count)?.into_iter().map(f32::from_le_bytes).collect())
+    }
+
+    fn norm(&mut self, length: usize) -> Option<Norm> {
+        Some(Norm { weight: self.numbers(length)?, bias: self.numbers(length)? })
+    }
+
+    fn linear(&mut self, inputs: usize, outputs: usize) -> Option<Linear> {
+        let steps = outputs.div_ceil(OUTPUTS).checked_mul(inputs.div_ceil(STEP))?;
+        let panels = self.section(steps.checked_mul(OUTPUTS * STEP)?)?;
+        let (scales, biases) = (self.numbers(outputs)?, self.numbers(outputs)?);
+        let sums = self.words(outputs)?.into_iter().map(i32::from_le_bytes);
+        let outputs = scales.into_iter().zip(biases).zip(sums);
+        let outputs = outputs.map(|((scale, bias), sum)| Output { scale, bias, sum }).collect();
+        Some(Linear { panels, inputs, outputs })
+    }
+}
+
+/// Writes a file's bytes, section by section in the order in which they are read.
+pub(super) struct Writer {
+    bytes: Vec<u8>,
+}
+
+impl Writer {
+    pub(super) fn new(header: &Header, vocabulary: &str) -> Result<Self, serde_json::Error> {
+        let json = serde_json::to_vec(header)?;
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(u32::try_from(json.len()).unwrap_or_default().to_le_bytes());
+        bytes.extend(json);
+        let mut this = Self { bytes };
+        this.section(vocabulary.as_bytes());
+        Ok(this)
+    }
+
+    fn section(&mut self, bytes: &[u8]) {
+        self.bytes.resize(self.bytes.len().next_multiple_of(ALIGNMENT), 0);
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    pub(super) fn numbers(&mut self, values: &[f32]) {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        self.section(&bytes);
+    }
+
+    /// Rows of weights that are looked up.
+    pub(super) fn rows(&mut self, values: &[f32], width: usize) {
+        let (bytes, scales) = to_signed_bytes(values, width);
+        let bytes: Vec<u8> = bytes.into_iter().map(i8::cast_unsigned).collect();
+        self.section(&bytes);
+        self.numbers(&scales);
+    }
+
+    /// Rows of weights that are multiplied with, one for each output, and what is added.
+    pub(super) fn linear(&mut self, weights: &[f32], bias: &[f32], inputs: usize) {
+        let (bytes, scales) = to_signed_bytes(weights, inputs);
+        self.section(&panels(&bytes, inputs));
+        self.numbers(&scales);
+        self.numbers(bias);
+        let sum = |row: &[i8]| row.iter().map(|byte| i32::from(*byte)).sum::<i32>().to_le_bytes();
+        let sums: Vec<u8> = bytes.chunks_exact(inputs).flat_map(sum).collect();
+        self.section(&sums);
+    }
+
+    pub(super) fn finish(mut self) -> Vec<u8> {
+        let checksum = crc32fast::hash(&self.bytes);
+        self.bytes.extend(checksum.to_le_bytes());
+        self.bytes
+    }
+}
+
+/// Names a model by its files and by how its vectors are computed: vectors of another computation cannot be compared.
+pub(super) fn model_hash(files: [u8; 32]) -> ModelHash {
+    use sha2::{Digest, Sha256};
+    let mut hash = Sha256::new();
+    hash.update(b"weights and inputs of one byte");
+    hash.update(files);
+    ModelHash(hash.finalize().into())
+}

@@ -36,7 +36,16 @@ fn content(stage: &Stage) -> Vec<String> {
         .into_iter()
         .skip(1)
         .filter(|line| line["kind"] != "session")
-        .map(|line| line.to_string())
+        .map(|mut line| {
+            // Who said it was somebody elsewhere.
+            if let Some(origin) =
+                line["origin"].as_str().map(|origin| origin.trim_start_matches("import:").to_owned())
+            {
+                line["origin"] = json!(origin);
+            }
+            line.as_object_mut().map(|line| line.remove("aliases"));
+            line.to_string()
+        })
         .collect();
     content.sort();
     content
@@ -146,6 +155,126 @@ fn what_is_no_export_is_refused() {
         said.code() == 1 && said.stderr.contains("does not exist yet"),
         "nothing is overwritten: {said:?}"
     );
+}
+
+/// Writes an export with these lines after its head.
+fn write_export(stage: &Stage, lines: &[Value]) -> PathBuf {
+    let path = stage.user_home().join("made.jsonl");
+    let lines: Vec<String> = lines.iter().map(Value::to_string).collect();
+    let head = json!({"format": "recall-export", "version": 1});
+    std::fs::write(&path, format!("{head}\n{}\n", lines.join("\n"))).unwrap();
+    path
+}
+
+fn note(uuid: &str, more: Value) -> Value {
+    let mut line = json!({"kind": "observation", "uuid": uuid, "project": "git:github.com/acme/shop", "type": "preference",
+        "title": format!("Lines say {uuid}"), "narrative": "So.", "origin": "user", "created_at": 1_750_000_000_000_i64});
+    line.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    line
+}
+
+#[test]
+fn a_line_with_an_impossible_value_stays_out_and_breaks_nothing() {
+    let stage = worked();
+    let session = json!({"kind": "session", "agent": "claude-code", "session_id": "made", "project": "git:github.com/acme/shop",
+        "started_at": 1, "last_event_at": 2});
+    let prompt = |more: Value| {
+        let mut line = json!({"kind": "prompt", "session": "claude-code:made", "seq": 1, "prompt_number": 1, "source": "user",
+            "prompt": "Why wombats?", "opened_at": 1});
+        line.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        line
+    };
+    let bad = [
+        note("a", json!({"facts": [1]})),
+        note("b", json!({"facts": "x"})),
+        note("c", json!({"evidence": {}})),
+        note("d", json!({"created_at": i64::MAX})),
+        prompt(json!({"prompt_event": "01"})),
+        prompt(json!({"seq": i64::MAX})),
+        prompt(json!({"prompt_number": 5_000_000_000_i64})),
+        prompt(json!({"prompt_number": -5})),
+    ];
+    let good = note("e", json!({"facts": ["Wombats dig"]}));
+    let lines: Vec<Value> = [session].into_iter().chain(bad.clone()).chain([good, json!([1])]).collect();
+    let rows = import(&stage, &write_export(&stage, &lines));
+    let unfit = rows["unfit"].as_object().unwrap();
+    assert_eq!(unfit.values().map(|count| count.as_u64().unwrap()).sum::<u64>(), bad.len() as u64, "{rows}");
+    assert_eq!(rows["added"]["observation"], 1, "{rows}");
+    stage.flush();
+    assert_eq!(stage.json(["search", "wombats dig", "--all"])["total"], 1);
+    assert_eq!(stage.json(["ctl", "check"])["healthy"], true);
+}
+
+#[test]
+fn a_file_pins_nothing_speaks_for_nobody_and_joins_no_projects() {
+    let stage = worked();
+    let own = lines(&export(&stage, &[])).into_iter().find(|line| line["kind"] == "project").unwrap();
+    let evil = json!({"kind": "project", "key": "git:github.com/evil/x", "name": "x", "aliases": [own["key"]], "created_at": 1});
+    let token = ["ghp_", "0123456789abcdefghijklmnopqrstuvwxyzAB"].concat();
+    let planted =
+        note("p", json!({"pinned_at": 1, "files_read": [format!("<private>Mallory</private>{token}")]}));
+    let rows = import(&stage, &write_export(&stage, &[evil, planted]));
+    assert_eq!((&rows["unpinned"], &rows["aliases"]), (&json!(1), &json!(1)), "{rows}");
+    let back = lines(&export(&stage, &[]));
+    let note = back.iter().find(|line| line["uuid"] == "p").unwrap();
+    assert_eq!((&note["origin"], &note["pinned_at"]), (&json!("import:user"), &Value::Null), "{note}");
+    assert!(!note.to_string().contains("Mallory") && !note.to_string().contains("ghp_0123"), "{note}");
+    let evil = back.iter().find(|line| line["key"] == "git:github.com/evil/x").unwrap();
+    assert_eq!(evil["aliases"], json!(["git:github.com/evil/x"]));
+}
+
+#[test]
+fn what_is_forgotten_comes_back_by_no_copy() {
+    let stage = worked();
+    stage.json(["remember", "The wombat is painted red", "--type", "decision"]);
+    stage.flush();
+    let (copy, backup) = (export(&stage, &[]), stage.user_home().join("older.db"));
+    stage.json(["ctl", "backup", backup.to_str().unwrap()]);
+    let prompt = stage.json(["search", "type:prompt discount"])["results"][0]["id"].clone();
+    let prompt = prompt.as_str().map_or("p1".to_owned(), str::to_owned);
+    stage.json(["forget", &prompt, "--yes"]);
+    let noted = stage.json(["search", "wombat"])["results"][0]["id"].to_string();
+    stage.json(["forget", &noted, "--yes"]);
+    stage.flush();
+    let kept = content(&stage);
+    let rows = import(&stage, &copy);
+    assert!(rows["forgotten"].as_u64() > Some(0) && rows["added"] == json!({}), "{rows}");
+    assert_eq!(content(&stage), kept);
+    stage.json(["ctl", "restore", backup.to_str().unwrap(), "--yes"]);
+    stage.flush();
+    assert_eq!(stage.json(["search", "wombat"])["total"], 0);
+    let rows = import(&stage, &copy);
+    assert!(rows["added"].get("observation").is_none() && rows["added"].get("call").is_none(), "{rows}");
+}
+
+#[test]
+fn a_row_that_cannot_be_read_is_named_and_can_be_deleted() {
+    let stage = worked();
+    let note = stage.json(["search", "painted green"])["results"][0]["id"].to_string();
+    let database = stage.home().join("data/recall.db");
+    let db = rusqlite::Connection::open(&database).unwrap();
+    db.execute(
+        "UPDATE observations SET facts = '[1]', evidence = '{}', created_at = 'x' WHERE id = ?1",
+        [&note],
+    )
+    .unwrap();
+    drop(db);
+    stage.json(["ctl", "reindex"]);
+    let said = stage.recall(["ctl", "check"]);
+    assert!(said.code() == 1 && said.stdout.contains(&format!("recall forget {note}")), "{said:?}");
+    assert_eq!(stage.json(["search", "painted green"])["total"], 1);
+    stage.json(["forget", &note, "--yes"]);
+    assert_eq!(stage.json(["ctl", "check"])["healthy"], true);
+}
+
+#[test]
+fn a_pipe_is_no_backup() {
+    let stage = worked();
+    let pipe = stage.user_home().join("pipe.db");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let said = stage.recall(["ctl", "restore", pipe.to_str().unwrap(), "--yes"]);
+    assert!(said.code() != 0 && said.stderr.contains("no regular file"), "{said:?}");
+    stage.json(["ctl", "backup", stage.user_home().join("after.db").to_str().unwrap()]);
 }
 
 /// A database with the columns of claude-mem 13 that count.

@@ -302,6 +302,13 @@ impl CaptureRules {
         Arc::clone(&self.excluded.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Whether a project's identity, such as `git:github.com/acme/shop`, is that of an excluded one.
+    pub fn excludes_project(&self, key: &str) -> bool {
+        let excluded = self.excluded();
+        let (_, name) = key.split_once(':').unwrap_or(("", key));
+        [key, name].into_iter().any(|name| excluded.covers(name))
+    }
+
     fn is_named_by_a_pattern(&self, name: &str, folders: &[PathBuf]) -> bool {
         let excluded = self.excluded();
         folders.iter().any(|folder| excluded.covers(&whole(name, folder).to_string_lossy()))

@@ -123,8 +123,10 @@ pub fn back_up_to(db: &Connection, target: &Path) -> Result<(), BackupError> {
 /// # Errors
 /// When it cannot be read or is damaged.
 pub fn is_usable(path: &Path) -> Result<bool, StoreError> {
-    // Opening for reading would not fail for a file that is not there.
-    std::fs::metadata(path)?;
+    // A pipe would be waited for.
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is no regular file").into());
+    }
     check_file(path)
 }
 

@@ -14,6 +14,7 @@ use super::evidence::retract_missing;
 use super::jobs::{self, JobKind, Lives};
 use super::operation::WriteContext;
 use super::results::{DuplicateScope, Pass, batch_scope};
+use super::row::Cells;
 use super::subjects::{subjects, with_heirs};
 use crate::memory::ids::{BatchId, ProjectRow, SessionRow, Timestamp};
 use crate::memory::lifecycle::LifecycleKind;
@@ -77,8 +78,8 @@ pub fn due_choice(
         "SELECT id, compressed_at, chosen_among FROM prompt_batches WHERE session = ?1 ORDER BY prompt_number, seq",
     )?;
     let rows = find.query_map([session.0], |row| {
-        let (batch, made_at) = (BatchId(row.get(0)?), row.get::<_, Option<i64>>(1)?.map(Timestamp));
-        Ok((batch, made_at, row.get::<_, Option<u32>>(2)?))
+        let (batch, made_at) = (BatchId(row.cell(0)?), row.cell::<Option<i64>>(1)?.map(Timestamp));
+        Ok((batch, made_at, row.cell::<Option<u32>>(2)?))
     })?;
     let rows = rows.collect::<Result<Vec<_>, _>>()?;
     let among = reach(rows.len(), lives);
@@ -106,7 +107,7 @@ pub(super) fn keep_choice(
     let mut batches = Vec::new();
     for chosen in &choice.batches {
         let made_at = chosen.of.made_at.map(|at| at.0);
-        if is_current.query_row(params![chosen.of.batch.0, session, made_at], |row| row.get(0))? {
+        if is_current.query_row(params![chosen.of.batch.0, session, made_at], |row| row.cell(0))? {
             batches.push((chosen, batch_scope(db, (session, chosen.of.batch.0))?));
         }
     }
@@ -122,7 +123,7 @@ pub(super) fn keep_choice(
         let batch = chosen.of.batch.0;
         pass.concerned.extend(subjects(db, "SELECT subject FROM observations WHERE batch = ?1", [batch])?);
         let mut own = db.prepare_cached("SELECT id FROM observations WHERE batch = ?1 AND origin = ?2")?;
-        for id in own.query_map(params![batch, BUILT_IN], |row| row.get(0))? {
+        for id in own.query_map(params![batch, BUILT_IN], |row| row.cell(0))? {
             pass.unclaimed.insert(id?);
         }
         drafts.push(with_heirs(db, batch, &chosen.drafts)?);
@@ -147,7 +148,7 @@ fn duplicates_of(db: &Connection, batch: BatchId) -> Result<DuplicateScope, Stor
     let mut find = db.prepare_cached(
         "SELECT EXISTS (SELECT 1 FROM jobs WHERE batch = ?1 AND stood_in AND status <> 'done')",
     )?;
-    let is_owed: bool = find.query_row([batch.0], |row| row.get(0))?;
+    let is_owed: bool = find.query_row([batch.0], |row| row.cell(0))?;
     Ok(if is_owed { DuplicateScope::Batch } else { DuplicateScope::Project })
 }
 
@@ -157,7 +158,7 @@ fn not_to_retract(db: &Connection, batch: i64) -> Result<Vec<i64>, StoreError> {
         "SELECT id FROM observations o WHERE batch = ?1 AND (origin <> ?2 OR EXISTS (
             SELECT 1 FROM lineage l WHERE l.older = o.id AND (l.reason = 'user' OR l.undone)))",
     )?;
-    Ok(find.query_map(params![batch, BUILT_IN], |row| row.get(0))?.collect::<Result<_, _>>()?)
+    Ok(find.query_map(params![batch, BUILT_IN], |row| row.cell(0))?.collect::<Result<_, _>>()?)
 }
 
 /// Called when a batch gets a result. If its session had a selection before, or has ended, a new selection is due.
@@ -171,7 +172,7 @@ pub(super) fn batch_is_made(
         "SELECT ifnull(b.chosen_among, 0) > 0 OR s.status = 'completed'
          FROM prompt_batches b JOIN sessions s ON s.id = b.session WHERE b.id = ?1",
     )?;
-    let is_due: bool = find.query_row([batch], |row| row.get(0))?;
+    let is_due: bool = find.query_row([batch], |row| row.cell(0))?;
     let chosen_among = (origin == BUILT_IN).then_some(0);
     db.prepare_cached("UPDATE prompt_batches SET compressed_at = ?2, chosen_among = ?3 WHERE id = ?1")?
         .execute(params![batch, now.0, chosen_among])?;

@@ -8,7 +8,7 @@ use super::StoreError;
 use super::effect_context::EffectContext;
 use super::lives::say;
 use super::operation::log;
-use super::row::{Sql, record};
+use super::row::{Cells, Sql, record};
 use super::text::Packed;
 use crate::memory::ids::{PromptId, SessionRow, Timestamp};
 use crate::memory::lifecycle::{Compactions, LifecycleKind};
@@ -171,7 +171,7 @@ pub(super) fn hide(scene: &EffectContext<'_>) -> Result<(), StoreError> {
         "UPDATE compactions SET summary = NULL
          WHERE session = ?1 AND ended_at >= ?2 AND summary IS NOT NULL RETURNING id",
     )?;
-    let hidden = hide.query_map(params![scene.session(), scene.at.0], |row| row.get::<_, i64>(0))?;
+    let hidden = hide.query_map(params![scene.session(), scene.at.0], |row| row.cell::<i64>(0))?;
     let hidden = hidden.collect::<Result<Vec<_>, _>>()?;
     hidden.into_iter().try_for_each(|row| log(scene.db, "compaction", row))
 }

@@ -54,17 +54,20 @@ pub enum DocumentRow {
     Compaction { row: Box<CompactionRow>, session: Box<SessionInfo> },
 }
 
-/// `None`: the row is gone.
+/// `None`: the row is gone, or what it belongs to is, as in a damaged database.
 pub fn load_document(db: &Connection, key: DocumentKey) -> Result<Option<DocumentRow>, StoreError> {
+    match load(db, key) {
+        Err(StoreError::Sqlite(rusqlite::Error::QueryReturnedNoRows)) => Ok(None),
+        loaded => loaded,
+    }
+}
+
+fn load(db: &Connection, key: DocumentKey) -> Result<Option<DocumentRow>, StoreError> {
     match key.kind {
         DocumentKind::Observation => load_observation(db, ObservationId(key.row)),
         DocumentKind::Summary => load_summary(db, key.row),
         DocumentKind::Prompt | DocumentKind::Response => {
-            let found = match batch_row(db, BatchId(key.row)) {
-                Ok(found) => found,
-                Err(StoreError::Sqlite(rusqlite::Error::QueryReturnedNoRows)) => return Ok(None),
-                Err(error) => return Err(error),
-            };
+            let found = batch_row(db, BatchId(key.row))?;
             let (at, number) = (found.batch.opened_at, found.batch.prompt_number);
             let session = Box::new(found.session);
             Ok(match key.kind {

@@ -11,7 +11,7 @@ use super::by_hand::Validity;
 use super::enders::USER;
 use super::lineage;
 use super::operation::{Operation, WriteContext, log};
-use super::row::{Sql, record};
+use super::row::{Cells, Sql, record};
 use super::threads::{self, thread_words_of};
 use crate::memory::ids::{ObservationId, ProjectRow, Timestamp};
 use crate::memory::observation::ObservationType;
@@ -81,7 +81,7 @@ pub fn hand_changes(db: &Connection, most: u32) -> Result<Vec<HandChange>, Store
 /// When a person last wrote an observation anew; `None`: never, or it was taken back.
 pub fn edited_at(db: &Connection, id: ObservationId) -> Result<Option<Timestamp>, StoreError> {
     let found = "SELECT max(at) FROM hand_changes WHERE observation = ?1 AND what = 'edit' AND NOT undone";
-    let at: Option<i64> = db.query_row(found, [id.0], |row| row.get(0))?;
+    let at: Option<i64> = db.query_row(found, [id.0], |row| row.cell(0))?;
     Ok(at.map(Timestamp))
 }
 
@@ -157,7 +157,8 @@ impl Operation for UndoChange {
         let Some(change) = hand_changes(db, 1)?.pop() else { return Ok(None) };
         let id = change.observation;
         let before: String = db.one("SELECT before FROM hand_changes WHERE id = ?1", [change.number])?;
-        let before: Value = serde_json::from_str(&before)?;
+        // What cannot be read cannot be put back.
+        let Ok(before) = serde_json::from_str::<Value>(&before) else { return Ok(None) };
         match change.what.as_str() {
             "edit" => write(db, id, &before)?,
             "resolve" => lineage::unresolve(db, id)?,
@@ -190,7 +191,9 @@ fn remember(
 fn written(db: &Connection, id: ObservationId) -> Result<Value, StoreError> {
     let written: String = db.one(
         "SELECT json_object('type', type, 'title', title, 'subtitle', subtitle, 'narrative', narrative,
-                'facts', json(facts), 'files_read', json(files_read), 'files_modified', json(files_modified),
+                'facts', json(iif(json_valid(facts), facts, '[]')),
+                'files_read', json(iif(json_valid(files_read), files_read, '[]')),
+                'files_modified', json(iif(json_valid(files_modified), files_modified, '[]')),
                 'origin', origin, 'made_as', made_as) FROM observations WHERE id = ?1",
         [id],
     )?;

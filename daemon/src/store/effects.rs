@@ -7,7 +7,7 @@ use rusqlite::{Connection, params};
 use super::effect_context::EffectContext;
 use super::jobs::{self, JobKind};
 use super::operation::{WriteContext, log};
-use super::row::Sql;
+use super::row::{Cells, Sql};
 use super::text::Packed;
 use super::{StoreError, compactions, file_notes, late, lives, plans, subagents, titles};
 use crate::memory::event::{MessageOrigin, ToolCall, ToolResult};
@@ -449,7 +449,7 @@ fn add_refused(
         .prepare_cached("SELECT EXISTS (SELECT 1 FROM activities WHERE session = ?1 AND tool_use_id = ?2)")?;
     for (nth, activity) in activities.iter().enumerate() {
         let columns = Columns::of(&activity.content);
-        let is_known: bool = known.query_row(params![scene.session(), columns.use_id], |row| row.get(0))?;
+        let is_known: bool = known.query_row(params![scene.session(), columns.use_id], |row| row.cell(0))?;
         if !is_known {
             let part = NewActivity { event: nth_part(activity.event, nth), ..activity.clone() };
             insert_activity(scene, batch, &part, &columns, Some(activity.event))?;

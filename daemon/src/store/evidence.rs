@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::StoreError;
 use super::operation::{WriteContext, log};
-use super::row::Sql;
+use super::row::{Cells, Sql};
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::ids::{EventId, ObservationId};
 use crate::memory::observation::ObservationDraft;
@@ -46,7 +46,7 @@ pub fn evidence(
     for event in events.iter().filter_map(|event| event.parse::<EventId>().ok()) {
         let mut rows = find.query(params![id.0, event.0])?;
         while let Some(row) = rows.next()? {
-            let (kind, row): (String, i64) = (row.get(0)?, row.get(1)?);
+            let (kind, row): (String, i64) = (row.cell(0)?, row.cell(1)?);
             found.extend(DocumentKind::parse(&kind).map(|kind| DocumentKey { kind, row }));
         }
     }
@@ -83,17 +83,15 @@ pub(super) fn merge(
 /// Sets an observation's evidence from its own batch and from the shares of others, in their order.
 pub(super) fn rest_anew(db: &Connection, id: i64) -> Result<(), StoreError> {
     let mut own = db.prepare_cached("SELECT own_evidence FROM observations WHERE id = ?1")?;
-    let own: Option<String> = own.query_row([id], |row| row.get(0)).optional()?.flatten();
-    let Some(own) = own else { return Ok(()) };
-    let mut evidence: Vec<String> = serde_json::from_str(&own)?;
+    let own: Option<Vec<String>> = own.query_row([id], |row| row.cell(0)).optional()?.flatten();
+    let Some(mut evidence) = own else { return Ok(()) };
     let mut known: HashSet<String> = evidence.iter().cloned().collect();
     let mut shares = db.prepare_cached(
         "SELECT m.evidence FROM observation_batches m JOIN prompt_batches b ON b.id = m.batch
          WHERE m.observation = ?1 AND m.evidence IS NOT NULL ORDER BY b.session, b.prompt_number, b.seq",
     )?;
-    for share in shares.query_map([id], |row| row.get::<_, String>(0))? {
-        let share: Vec<String> = serde_json::from_str(&share?)?;
-        evidence.extend(share.into_iter().filter(|event| known.insert(event.clone())));
+    for share in shares.query_map([id], |row| row.cell::<Vec<String>>(0))? {
+        evidence.extend(share?.into_iter().filter(|event| known.insert(event.clone())));
     }
     db.run("UPDATE observations SET evidence = ?2, importance = max(own_importance,
             (SELECT ifnull(max(importance), 0) FROM observation_batches WHERE observation = ?1)) WHERE id = ?1", params![id, serde_json::to_string(&evidence)?])
@@ -109,14 +107,14 @@ pub(super) fn retract_missing(
     let mut taken_over = Vec::new();
     let mut others =
         db.prepare_cached("SELECT id FROM observations WHERE batch = ?1 AND origin <> 'user'")?;
-    let others = others.query_map([batch], |row| row.get::<_, i64>(0))?.collect::<Result<Vec<_>, _>>()?;
+    let others = others.query_map([batch], |row| row.cell::<i64>(0))?.collect::<Result<Vec<_>, _>>()?;
     for gone in others.into_iter().filter(|id| !kept.contains(id)) {
         taken_over.extend(leave(db, gone, (session, batch))?);
         log(db, "observation", gone)?;
     }
     let mut said_again = db.prepare_cached("SELECT observation FROM observation_batches WHERE batch = ?1")?;
     let said_again =
-        said_again.query_map([batch], |row| row.get::<_, i64>(0))?.collect::<Result<Vec<_>, _>>()?;
+        said_again.query_map([batch], |row| row.cell::<i64>(0))?.collect::<Result<Vec<_>, _>>()?;
     for unsaid in said_again.into_iter().filter(|id| !kept.contains(id)) {
         db.run("DELETE FROM observation_batches WHERE observation = ?1 AND batch = ?2", [unsaid, batch])?;
         db.run(
@@ -139,7 +137,7 @@ fn leave(db: &Connection, id: i64, (session, batch): (i64, i64)) -> Result<Optio
          WHERE m.observation = ?1 AND m.batch <> ?2 ORDER BY m.batch LIMIT 1",
     )?;
     let heir: Option<(i64, i64)> =
-        heir.query_row([id, batch], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+        heir.query_row([id, batch], |row| Ok((row.cell(0)?, row.cell(1)?))).optional()?;
     if let Some((heir, its_session)) = heir {
         db.run(
             "UPDATE observations SET batch = ?2, session = ?3,

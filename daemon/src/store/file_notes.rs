@@ -3,7 +3,7 @@
 use rusqlite::{Connection, params};
 
 use super::StoreError;
-use super::row::{Sql, record};
+use super::row::{Cells, Sql, record};
 use super::subjects::SubjectHash;
 use crate::memory::earlier::{Earlier, IMPORTANT, MOST_SHOWN, SETTLED};
 use crate::memory::ids::{BatchId, ObservationId, ProjectRow, SessionId, Timestamp};
@@ -63,7 +63,7 @@ pub fn earlier_statements(
     let mut find = db.prepare_cached(&format!(
         "SELECT o.title, (SELECT json_group_array(DISTINCT path) FROM observation_files WHERE
                  observation = o.id), o.subject,
-                (SELECT json_group_array(json_array(type, title)) FROM (SELECT n.type, n.title FROM
+                (SELECT json_group_array(json_array(CAST(type AS TEXT), CAST(title AS TEXT))) FROM (SELECT n.type, n.title FROM
                 observations n
                     WHERE n.project = o.project AND n.subject = o.subject ORDER BY n.id DESC LIMIT
                     {WORDINGS}))
@@ -77,19 +77,19 @@ pub fn earlier_statements(
         settled.join(", ")
     ))?;
     let rows = find.query_map(params![batch.0, serde_json::to_string(paths)?, IMPORTANT, LATEST], |row| {
-        let texts: [String; 3] = [row.get(0)?, row.get(1)?, row.get(3)?];
-        Ok((texts, SubjectHash(row.get(2)?)))
+        let texts: [String; 3] = [row.cell(0)?, row.cell(1)?, row.cell(3)?];
+        Ok((texts, SubjectHash(row.cell(2)?)))
     })?;
     let mut found = Vec::new();
     for row in rows {
         let ([title, files, wordings], hash) = row?;
-        let wordings: Vec<(String, String)> = serde_json::from_str(&wordings)?;
+        let wordings: Vec<(String, String)> = serde_json::from_str(&wordings).unwrap_or_default();
         let subject = wordings.iter().find_map(|(kind, title)| {
             let subject = subject::of_title(ObservationType::parse(kind)?, title)?;
             (SubjectHash::of(&subject) == hash).then_some(subject)
         });
         if let Some(subject) = subject {
-            found.push(Earlier { subject, title, files: serde_json::from_str(&files)? });
+            found.push(Earlier { subject, title, files: serde_json::from_str(&files).unwrap_or_default() });
         }
     }
     found.retain(Earlier::is_a_value);

@@ -9,7 +9,7 @@ use super::delivery::{Delivery, SessionOrigin};
 use super::effect_context::StoredEvent;
 use super::jobs::{self, JobKind};
 use super::operation::{WriteContext, log};
-use super::row::Sql;
+use super::row::{Cells, Sql};
 use super::{StoreError, projects, results};
 use crate::memory::ids::{BatchId, Timestamp};
 use crate::memory::material::ProjectFolder;
@@ -76,7 +76,7 @@ fn move_rewrites(
         "SELECT r.activity, r.path FROM file_rewrites r JOIN activities a ON a.id = r.activity WHERE
                  a.session = ?1",
     )?;
-    let rows = find.query_map([session], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;
+    let rows = find.query_map([session], |row| Ok((row.cell::<i64>(0)?, row.cell::<String>(1)?)))?;
     for (activity, path) in rows.collect::<Result<Vec<_>, _>>()? {
         let whole = from.map_or_else(|| path.clone(), |from| format!("{from}/{path}"));
         let moved = to.beneath(&whole);
@@ -100,7 +100,7 @@ fn find_anew(db: &WriteContext<'_>, session: i64) -> Result<(), StoreError> {
         ("summary", "SELECT id FROM session_summaries WHERE session = ?1"),
     ] {
         let mut find = db.prepare_cached(sql)?;
-        for row in find.query_map([session], |row| row.get::<_, i64>(0))? {
+        for row in find.query_map([session], |row| row.cell::<i64>(0))? {
             log(db, kind, row?)?;
         }
     }

@@ -4,8 +4,7 @@ use recall_protocol::wire::Flags;
 use rusqlite::{Connection, Row, params};
 
 use super::StoreError;
-use super::row::FromRow;
-use super::text::Unpacked;
+use super::row::{Cells, FromRow};
 use crate::agents::turns::StoredTurn;
 use crate::memory::ids::{SessionKey, Timestamp};
 use crate::memory::session::Seq;
@@ -24,7 +23,7 @@ const _: () = assert!(Flags::IMPORTED.0 == 32);
 
 impl FromRow for Capture {
     fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
-        Ok(if row.get(first)? { Self::Imported } else { Self::Hooks })
+        Ok(if row.cell(first)? { Self::Imported } else { Self::Hooks })
     }
 }
 
@@ -61,10 +60,10 @@ pub fn stored_prompts(db: &Connection, key: &SessionKey) -> Result<Vec<StoredPro
             AND session = (SELECT id FROM sessions WHERE agent = ?1 AND session_id = ?2) ORDER BY opened_at, seq",
     )?;
     let rows = find.query_map(params![key.agent.as_str(), key.id.as_str()], |row| {
-        let (id, prompt): (_, Option<Unpacked>) = (row.get(1)?, row.get(2)?);
-        let turn = StoredTurn { id, at_ms: row.get(3)?, prompt: prompt.map(|text| text.0) };
-        let answer = if row.get(4)? { AnswerState::Settled } else { AnswerState::Missing };
-        Ok(StoredPrompt { seq: Seq(row.get(0)?), turn, answer })
+        let (id, prompt): (_, Option<String>) = (row.cell(1)?, row.cell(2)?);
+        let turn = StoredTurn { id, at_ms: row.cell(3)?, prompt };
+        let answer = if row.cell(4)? { AnswerState::Settled } else { AnswerState::Missing };
+        Ok(StoredPrompt { seq: Seq(row.cell(0)?), turn, answer })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
@@ -80,8 +79,8 @@ pub fn captured(
          FROM deliveries WHERE session = (SELECT id FROM sessions WHERE agent = ?1 AND session_id = ?2)",
     )?;
     Ok(find.query_row(params![key.agent.as_str(), key.id.as_str()], |row| {
-        let hooks: (Option<i64>, Option<i64>) = (row.get(1)?, row.get(2)?);
+        let hooks: (Option<i64>, Option<i64>) = (row.cell(1)?, row.cell(2)?);
         let hooks = hooks.0.zip(hooks.1).map(|(first, last)| (Timestamp(first), Timestamp(last)));
-        Ok((row.get::<_, i64>(0)?.unsigned_abs(), hooks))
+        Ok((row.cell::<i64>(0)?.unsigned_abs(), hooks))
     })?)
 }

@@ -8,7 +8,7 @@ use rusqlite::{Connection, Row, params};
 
 use super::imported::{Capture, capture_of};
 use super::operation::{Operation, WriteContext};
-use super::row::{FromRow, Sql, record};
+use super::row::{Cells, FromRow, Sql, record};
 use super::{StoreError, ledger};
 use crate::faults::{Fault, planted};
 use crate::memory::ids::{BatchId, JobId, ProjectRow, SessionId, SessionKey, SessionRow, Timestamp};
@@ -82,7 +82,7 @@ pub enum FirstResult {
 
 impl FromRow for JobKind {
     fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
-        let is_summary = row.get_ref(first)?.as_str()? == Self::Summary.as_str();
+        let is_summary = row.get_ref(first)?.as_str() == Ok(Self::Summary.as_str());
         Ok(if is_summary { Self::Summary } else { Self::Batch })
     }
 }
@@ -90,13 +90,13 @@ impl FromRow for JobKind {
 /// By whether the session is completed.
 impl FromRow for Lives {
     fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
-        Ok(if row.get(first)? { Self::NoLonger } else { Self::On })
+        Ok(if row.cell(first)? { Self::NoLonger } else { Self::On })
     }
 }
 
 impl FromRow for FirstResult {
     fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
-        Ok(if row.get(first)? { Self::Given } else { Self::Owed })
+        Ok(if row.cell(first)? { Self::Given } else { Self::Owed })
     }
 }
 

@@ -284,7 +284,7 @@ fn injected(db: &Connection, session: SessionRow) -> Result<InjectedSet, StoreEr
         &format!(
             "SELECT DISTINCT json_extract(item.value, '$.kind'), json_extract(item.value, '$.id'),
                     json_quote(json_extract(item.value, '$.extent'))
-             FROM injections i, json_each(i.items) item WHERE {SINCE}"
+             FROM injections i, json_each(iif(json_valid(i.items), i.items, '[]')) item WHERE {SINCE}"
         ),
         [session],
     )?;

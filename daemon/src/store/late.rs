@@ -7,8 +7,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::effect_context::EffectContext;
 use super::jobs::{self, JobKind};
 use super::operation::{WriteContext, log};
-use super::row::Sql;
-use super::text::{Packed, Unpacked};
+use super::row::{Cells, Sql};
+use super::text::Packed;
 use super::{StoreError, forgetting};
 use crate::memory::ids::{BatchId, EventId, PromptId, Timestamp};
 use crate::memory::material::BatchSource;
@@ -82,15 +82,15 @@ fn misplaced(
     let mut found = find.query([batch])?;
     let mut misplaced = Vec::new();
     while let Some(row) = found.next()? {
-        let turn = row.get::<_, Option<String>>(1)?.map(PromptId);
-        let boot_ns = row.get::<_, i64>(3)?.unsigned_abs();
-        let at = Order { boot: row.get(2)?, boot_ns, wall: Timestamp(row.get(4)?) };
-        let seat = match row.get(5)? {
+        let turn = row.cell::<Option<String>>(1)?.map(PromptId);
+        let boot_ns = row.cell::<i64>(3)?.unsigned_abs();
+        let at = Order { boot: row.cell(2)?, boot_ns, wall: Timestamp(row.cell(4)?) };
+        let seat = match row.cell(5)? {
             true => Period::seat_of_call(periods, turn.as_ref(), &at),
             false => Period::seat(periods, turn.as_ref(), &at),
         };
         let seat = seat.and_then(|seq| rows.get(&seq).copied());
-        misplaced.extend(seat.filter(|seat| *seat != batch).map(|seat| (row.get(0), seat)));
+        misplaced.extend(seat.filter(|seat| *seat != batch).map(|seat| (row.cell(0), seat)));
     }
     Ok(misplaced.into_iter().map(|(row, seat)| Ok((row?, seat))).collect::<rusqlite::Result<_>>()?)
 }
@@ -108,12 +108,11 @@ fn follow_plans(scene: &EffectContext<'_>, batch: i64) -> Result<(), StoreError>
                                 WHERE l.batch = ?1 AND p.kind = 'plan')
          FROM prompt_batches WHERE id = ?1 AND source IN ('user', 'plan')",
     )?;
-    let found =
-        find.query_row([batch], |row| Ok((row.get::<_, Option<Unpacked>>(0)?, row.get::<_, bool>(1)?)));
+    let found = find.query_row([batch], |row| Ok((row.cell::<Option<String>>(0)?, row.cell::<bool>(1)?)));
     let Some((prompt, is_tied)) = found.optional()? else { return Ok(()) };
     // One that asks for the plan does so whether or not the plan is known.
     let beginnings = scene.conventions.plan_prompts;
-    let asks = || prompt.is_some_and(|text| plan::reference(&text.0, &[], beginnings).is_some());
+    let asks = || prompt.is_some_and(|text| plan::reference(&text, &[], beginnings).is_some());
     let source = if is_tied || asks() { BatchSource::Plan } else { BatchSource::User };
     db.run("UPDATE prompt_batches SET source = ?2 WHERE id = ?1", params![batch, source.as_str()])
 }
@@ -168,9 +167,9 @@ pub(super) fn take_answer(db: &WriteContext<'_>, batch: BatchId, event: EventId)
     let mut find =
         db.prepare_cached("SELECT input, prompt_id FROM activities WHERE event_id = ?1 AND kind = 'other'")?;
     let kept = find
-        .query_row([event.0], |row| Ok((row.get::<_, Unpacked>(0)?, row.get::<_, Option<String>>(1)?)))
+        .query_row([event.0], |row| Ok((row.cell::<String>(0)?, row.cell::<Option<String>>(1)?)))
         .optional()?;
-    let Some((Unpacked(text), turn)) = kept else { return Ok(()) };
+    let Some((text, turn)) = kept else { return Ok(()) };
     db.run(
         "UPDATE prompt_batches SET response = ?2, response_event = ?3, response_turn = ?4 WHERE id = ?1",
         params![batch.0, Packed(&text), event.0, turn],
@@ -229,12 +228,12 @@ fn hide(scene: &EffectContext<'_>, batch: BatchId) -> Result<(), StoreError> {
     const OWN: &str =
         "batch = ?1 AND ifnull(prompt_id = (SELECT prompt_id FROM prompt_batches WHERE id = ?1), TRUE)";
     let mut find = db.prepare_cached(&format!("SELECT id FROM activities WHERE {OWN}"))?;
-    for activity in find.query_map([batch.0], |row| row.get::<_, i64>(0))? {
+    for activity in find.query_map([batch.0], |row| row.cell::<i64>(0))? {
         log(db, "activity", activity?)?;
     }
     let mut find =
         db.prepare_cached(&format!("SELECT id FROM compactions WHERE summary IS NOT NULL AND {OWN}"))?;
-    for compaction in find.query_map([batch.0], |row| row.get::<_, i64>(0))? {
+    for compaction in find.query_map([batch.0], |row| row.cell::<i64>(0))? {
         log(db, "compaction", compaction?)?;
     }
     for forget in [

@@ -4,7 +4,7 @@ use rusqlite::{Connection, Row, params};
 
 use super::StoreError;
 use super::operation::{Operation, WriteContext};
-use super::row::{FromRow, Sql, record};
+use super::row::{Cells, FromRow, Sql, record};
 use crate::memory::budget::{Assumed, Caps, Charge, Cost, Day, OverCap, ReservationId, Usage};
 
 record! {
@@ -21,7 +21,7 @@ pub struct SpendingRow from "booked" {
 
 impl FromRow for Day {
     fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
-        row.get(first).map(Self)
+        row.cell(first).map(Self)
     }
 }
 
@@ -115,7 +115,7 @@ impl Operation for SettleCost {
 /// Records the reservations of an ended daemon in full, because the real cost is unknown.
 pub(super) fn book_abandoned(db: &Connection) -> Result<(), StoreError> {
     // An empty table that is emptied counts as a change, and the start would wait for the disk.
-    if db.query_row("SELECT EXISTS (SELECT 1 FROM reservations)", [], |row| row.get(0))? {
+    if db.query_row("SELECT EXISTS (SELECT 1 FROM reservations)", [], |row| row.cell(0))? {
         book(db, "?1", params![true, 1])?;
         db.execute("DELETE FROM reservations", [])?;
     }

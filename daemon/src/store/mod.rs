@@ -118,7 +118,10 @@ pub use operation::{Changes, Operation, WriteContext, execute};
 pub use orphans::{RepairOrphans, has_orphans, loose_rows};
 pub use plain_search::{PlainHit, PlainHits, PlainSearch, search_plainly};
 pub use plans::{PlanRow, plan, plans_of_session};
-pub use portable::{PageStart, Portion, RestoreRows, Restored, export_page, text_fields};
+pub use portable::{
+    DamagedRow, PageStart, Portion, RestoreRows, Restored, damaged_rows, export_page, name_fields,
+    text_fields,
+};
 pub use projects::{
     ProjectInfo, commits_of_project, find_project, free_project_name, is_source, known_project, latest_root,
     project, project_of, project_worked_in, projects_named,

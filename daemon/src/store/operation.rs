@@ -11,6 +11,7 @@ use std::ops::Deref;
 use rusqlite::{Connection, params};
 
 use super::StoreError;
+use super::row::Cells;
 use super::spans::ExpiredLife;
 use crate::memory::ids::{SessionKey, Timestamp};
 use crate::memory::lifecycle::{LifecycleEvent, LifecycleKind};
@@ -88,7 +89,9 @@ impl<'a> WriteContext<'a> {
         let sql = "SELECT root, place FROM sessions WHERE session_id = ?1 AND agent = ?2";
         // What is only told is no reason to refuse a write.
         let found = self.prepare_cached(sql).and_then(|mut find| {
-            find.query_row(params![key.id.as_str(), key.agent.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
+            find.query_row(params![key.id.as_str(), key.agent.as_str()], |row| {
+                Ok((row.cell(0)?, row.cell(1)?))
+            })
         });
         let (workspace, place): (_, Option<String>) = found.unwrap_or_default();
         let place = place.and_then(|place| serde_json::from_str(&place).ok()).unwrap_or_default();
@@ -127,7 +130,7 @@ pub(super) fn remove_vectors(db: &WriteContext<'_>, kind: &str, row: i64) -> Res
     let mut removed = delete.query(params![kind, row])?;
     // There is one row at most, and the statement must run to its end.
     while let Some(row) = removed.next()? {
-        let gone: (i64, i64) = (row.get(0)?, row.get(1)?);
+        let gone: (i64, i64) = (row.cell(0)?, row.cell(1)?);
         db.prepare_cached("INSERT INTO gone_vectors (project, id) VALUES (?1, ?2)")?.execute(gone)?;
     }
     Ok(())

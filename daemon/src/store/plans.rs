@@ -6,8 +6,8 @@ use super::StoreError;
 use super::effect_context::EffectContext;
 use super::known::order_of;
 use super::operation::{WriteContext, log};
-use super::row::{Sql, record};
-use super::text::{Packed, Unpacked};
+use super::row::{Cells, Sql, record};
+use super::text::Packed;
 use crate::memory::ids::{BatchId, PlanId, PromptId, SessionRow, Timestamp};
 use crate::memory::order::Order;
 use crate::memory::plan::{self, PlanReference, PlanState};
@@ -118,12 +118,12 @@ fn carry_out_anew(scene: &EffectContext<'_>) -> Result<(), StoreError> {
     )?;
     let mut rows = find.query(params![scene.session(), scene.at.0])?;
     while let Some(row) = rows.next()? {
-        let (batch, text, event): (i64, Unpacked, Vec<u8>) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        if plan::reference(&text.0, &[], scene.conventions.plan_prompts) == Some(PlanReference::Last) {
+        let (batch, text, event): (i64, String, Vec<u8>) = (row.cell(0)?, row.cell(1)?, row.cell(2)?);
+        if plan::reference(&text, &[], scene.conventions.plan_prompts) == Some(PlanReference::Last) {
             scene
                 .db
                 .run("DELETE FROM plan_batches WHERE batch = ?1 AND event_id = ?2", params![batch, event])?;
-            carry_out_last(scene, BatchId(batch), &event, Timestamp(row.get(3)?))?;
+            carry_out_last(scene, BatchId(batch), &event, Timestamp(row.cell(3)?))?;
         }
     }
     Ok(())
@@ -172,7 +172,7 @@ fn task_list(scene: &EffectContext<'_>) -> Result<TaskList, StoreError> {
         [scene.session()],
     )?;
     Ok(match known {
-        Some((Some(tasks), ..)) => serde_json::from_str(&tasks)?,
+        Some((Some(tasks), ..)) => serde_json::from_str(&tasks).unwrap_or_default(),
         // The row was stored before order was tracked.
         Some((None, text, at)) => TaskList::of_text(&text, Order { wall: at, ..Order::default() }),
         None => TaskList::default(),
@@ -211,7 +211,7 @@ fn write(
                 scene.event.map(|event| event.0),
                 scene.at.0
             ],
-            |row| row.get::<_, i64>(0),
+            |row| row.cell::<i64>(0),
         )
         .optional()?;
     row.map_or(Ok(()), |row| log(scene.db, "plan", row))
@@ -262,6 +262,6 @@ pub(super) fn hide(db: &WriteContext<'_>, batch: BatchId) -> Result<(), StoreErr
             SELECT 1 FROM plan_batches l JOIN prompt_batches b ON b.id = l.batch
             WHERE l.plan = plans.id AND l.event_id = plans.event_id AND l.prompt_id <> b.prompt_id) RETURNING id",
     )?;
-    let gone = gone.query_map([batch.0], |row| row.get::<_, i64>(0))?.collect::<Result<Vec<_>, _>>()?;
+    let gone = gone.query_map([batch.0], |row| row.cell::<i64>(0))?.collect::<Result<Vec<_>, _>>()?;
     gone.into_iter().try_for_each(|row| log(db, "plan", row))
 }

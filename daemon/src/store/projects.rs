@@ -132,7 +132,8 @@ pub fn known_project(db: &Connection, identity: &ProjectKey) -> Result<Option<Kn
     project.map(|project| Ok(Known { project, aliases: aliases(project)? })).transpose()
 }
 
-/// Commits that were checked out where a project was worked on: those of its latest batches, `most` at most.
+/// Commits that were checked out where a project was worked on: those of its latest batches, `most` at most. An imported session
+/// has no folder here and proves nothing.
 pub fn commits_of_project(
     db: &Connection,
     project: ProjectRow,
@@ -140,7 +141,7 @@ pub fn commits_of_project(
 ) -> Result<Vec<CommitId>, StoreError> {
     db.all(
         "SELECT b.head_commit FROM prompt_batches b JOIN sessions s ON s.id = b.session
-         WHERE s.project = ?1 AND b.head_commit IS NOT NULL GROUP BY b.head_commit ORDER BY max(b.id) DESC LIMIT ?2",
+         WHERE s.project = ?1 AND b.head_commit IS NOT NULL AND s.root IS NOT NULL GROUP BY b.head_commit ORDER BY max(b.id) DESC LIMIT ?2",
         params![project, most],
     )
 }

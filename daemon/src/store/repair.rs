@@ -15,18 +15,24 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use recall_protocol::boot::BootStamp;
 use rusqlite::{Connection, OpenFlags};
 use serde::{Deserialize, Serialize};
 
 use super::backup::{self, Thoroughness, newest_good_backup, remove_if_there, sync_folder_of, time_in_name};
+use super::forgetting::{self, ForgetAgain, TracesRemoved};
+use super::operation::{self, Changes};
 use super::reindex::make_the_index_start_over;
 use super::{OpenStoreError, Readers, StoreError, migration};
 use crate::memory::ids::Timestamp;
+use crate::memory::order::Order;
 use crate::trusted_file::{self, Links};
 
 /// In the names of databases that were set aside, before the time.
 const DAMAGED: &str = ".damaged-";
 const REPLACED: &str = ".replaced-";
+/// In the name of the database that takes the place of another one.
+const RESTORING: &str = ".restoring";
 /// How long a repair is reported.
 const TOLD_FOR_MS: i64 = 7 * 24 * 60 * 60 * 1000;
 /// Limits the note if a disk keeps damaging files.
@@ -83,6 +89,8 @@ pub enum RepairError {
     Check(#[source] StoreError),
     #[error("cannot prepare the replacement of the damaged database")]
     Prepare(#[from] OpenStoreError),
+    #[error("cannot remove from the replacement what was forgotten")]
+    Forget(#[source] StoreError),
     #[error("cannot mark the replacement of the damaged database")]
     Mark(#[from] rusqlite::Error),
     #[error("cannot write {}", path.display())]
@@ -113,7 +121,16 @@ pub fn repair(
         Evidence::Unwanted { instead } => (Some(instead), REPLACED),
         Evidence::Reported | Evidence::Proven => (newest_good_backup(&site.backups), DAMAGED),
     };
-    prepare(site, restored.as_deref(), at)?;
+    // What was forgotten since then stays forgotten. A damaged database is left as it is; its backups were made anew when
+    // something was forgotten.
+    let forgotten = match suffix {
+        REPLACED => Connection::open_with_flags(&site.database, OpenFlags::SQLITE_OPEN_READ_ONLY)
+            .map_err(StoreError::from)
+            .and_then(|db| forgetting::memory(&db))
+            .map_err(RepairError::Forget)?,
+        _ => forgetting::Memory::default(),
+    };
+    prepare(site, restored.as_deref(), forgotten, at)?;
     let repair = Repair {
         at,
         why: why.to_owned(),
@@ -144,6 +161,10 @@ fn put_in_place(database: &Path, damaged: &Path) -> Result<(), RepairError> {
 /// Finishes the repair of a killed process. Call it before opening the database.
 pub(super) fn finish_repair(database: &Path) -> io::Result<()> {
     let ready = replacement(database);
+    let draft = with_suffix(&ready, ".part");
+    for unfinished in [with_suffix(&draft, "-journal"), draft] {
+        remove_if_there(&unfinished)?;
+    }
     if !ready.exists() {
         return Ok(());
     }
@@ -167,7 +188,8 @@ pub fn recent_repairs(note: &Path, now: Timestamp) -> Vec<Repair> {
 /// Deletes the databases that were set aside, damaged or replaced, because single rows cannot be removed from them.
 pub fn remove_damaged(database: &Path) -> io::Result<()> {
     let (Some(folder), Some(name)) = (database.parent(), database.file_name()) else { return Ok(()) };
-    let aside = [DAMAGED, REPLACED].map(|suffix| with_suffix(Path::new(name), suffix));
+    // A restore that was killed leaves its copy.
+    let aside = [DAMAGED, REPLACED, RESTORING].map(|suffix| with_suffix(Path::new(name), suffix));
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let is_of = |aside: &PathBuf| entry.file_name().as_bytes().starts_with(aside.as_os_str().as_bytes());
@@ -199,7 +221,12 @@ fn look_at(database: &Path) -> Result<(), StoreError> {
 }
 
 /// Writes a complete database beside the damaged one.
-fn prepare(site: &RepairSite, restored: Option<&Path>, at: Timestamp) -> Result<(), RepairError> {
+fn prepare(
+    site: &RepairSite,
+    restored: Option<&Path>,
+    forgotten: forgetting::Memory,
+    at: Timestamp,
+) -> Result<(), RepairError> {
     let ready = replacement(&site.database);
     let draft = with_suffix(&ready, ".part");
     let failed = |source| RepairError::File { path: draft.clone(), source };
@@ -212,6 +239,7 @@ fn prepare(site: &RepairSite, restored: Option<&Path>, at: Timestamp) -> Result<
     let mut db = Connection::open(&draft)?;
     fs::set_permissions(&draft, fs::Permissions::from_mode(0o600)).map_err(failed)?;
     migration::migrate(&mut db, &draft, &site.backups)?;
+    forget_again(&db, forgotten, at)?;
     make_the_index_start_over(&db, at)?;
     drop(db);
     File::open(&draft).and_then(|file| file.sync_all()).map_err(failed)?;
@@ -219,8 +247,23 @@ fn prepare(site: &RepairSite, restored: Option<&Path>, at: Timestamp) -> Result<
     sync_folder_of(&ready).map_err(failed)
 }
 
+/// Removes from a copy of an older database what was forgotten since then, and every byte of it.
+fn forget_again(db: &Connection, forgotten: forgetting::Memory, at: Timestamp) -> Result<(), RepairError> {
+    if forgotten.is_empty() {
+        return Ok(());
+    }
+    let now = BootStamp::now();
+    let at = Order { boot: now.boot_id, boot_ns: now.boot_ns, wall: at };
+    db.execute_batch("PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON; BEGIN")?;
+    let again = ForgetAgain { memory: forgotten, at };
+    operation::execute(db, again, &mut Changes::default()).map_err(RepairError::Forget)?;
+    // The vacuum below removes them.
+    operation::execute(db, TracesRemoved, &mut Changes::default()).map_err(RepairError::Forget)?;
+    Ok(db.execute_batch("COMMIT; VACUUM")?)
+}
+
 fn replacement(database: &Path) -> PathBuf {
-    with_suffix(database, ".restoring")
+    with_suffix(database, RESTORING)
 }
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
@@ -386,7 +429,13 @@ mod tests {
         for steps in 0..=3 {
             let fixture = Fixture::new(true);
             fixture.damage();
-            prepare(&fixture.site, newest_good_backup(&fixture.site.backups).as_deref(), NOW).unwrap();
+            prepare(
+                &fixture.site,
+                newest_good_backup(&fixture.site.backups).as_deref(),
+                forgetting::Memory::default(),
+                NOW,
+            )
+            .unwrap();
             for side in ["-wal", "-shm", ""].iter().take(steps) {
                 let from = with_suffix(&fixture.site.database, side);
                 move_if_there(&from, &with_suffix(&fixture.home.path().join("damaged"), side)).unwrap();

@@ -9,7 +9,7 @@ use super::evidence::{evidence_json, keep_files, merge, rest_anew, retract_missi
 use super::lineage::{keep_settlements, settle};
 use super::lives::totals;
 use super::operation::{WriteContext, log};
-use super::row::{FromRow, Sql, record};
+use super::row::{Cells, FromRow, Sql, record};
 use super::subjects::{Aimed, SubjectHash, aim, subjects, with_heirs};
 use super::threads::{rethread, thread_words};
 use super::traces::{Beginning, keep_traces};
@@ -199,7 +199,7 @@ enum MadeHere {
 /// By whether it is of the batch; NULL if a person wrote it.
 impl FromRow for MadeHere {
     fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
-        Ok(match row.get::<_, Option<bool>>(first)? {
+        Ok(match row.cell::<Option<bool>>(first)? {
             Some(true) => Self::Yes,
             Some(false) => Self::No,
             None => Self::ByHand,

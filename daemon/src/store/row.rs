@@ -2,8 +2,11 @@
 //! cannot differ. [`Sql`] runs a statement and reads its rows.
 //!
 //! Values are read by position: looking up a column by its name costs more than reading it.
+//!
+//! A value of another type or size than its column has, as a foreign database may hold it, is read as the nearest that fits, or
+//! as nothing: one such row must not keep the others from being read. `portable/damaged.rs` names these rows.
 
-use rusqlite::types::{ToSql, ToSqlOutput, Type, ValueRef};
+use rusqlite::types::{FromSql, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Params, Row};
 
 use super::StoreError;
@@ -22,6 +25,22 @@ pub(super) trait FromRow: Sized {
     const WIDTH: usize = 1;
 
     fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self>;
+
+    /// Whether there is a value at all.
+    fn is_there(value: ValueRef<'_>) -> bool {
+        value != ValueRef::Null
+    }
+}
+
+/// Reading one value of a row that was not read as a [`record!`].
+pub(super) trait Cells {
+    fn cell<T: FromRow>(&self, at: usize) -> rusqlite::Result<T>;
+}
+
+impl Cells for Row<'_> {
+    fn cell<T: FromRow>(&self, at: usize) -> rusqlite::Result<T> {
+        T::from_row(self, at)
+    }
 }
 
 /// Running statements. Each is prepared once for a connection.
@@ -100,17 +119,72 @@ pub(super) fn next<T: FromRow>(row: &Row<'_>, at: &mut usize) -> rusqlite::Resul
     Ok(value)
 }
 
-macro_rules! plain {
-    ($($type:ty),+) => {$(
-        impl FromRow for $type {
-            fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
-                row.get(first)
-            }
-        }
-    )+};
+/// More than this is no count of anything: what goes on from there must not overflow.
+pub(super) const MOST: u32 = i32::MAX as u32;
+/// The last millisecond of the year 9999, and as far back from 1970.
+pub(super) const LATEST_MS: i64 = 253_402_300_799_999;
+
+fn number(value: ValueRef<'_>) -> i64 {
+    match value {
+        ValueRef::Integer(number) => number,
+        #[allow(clippy::cast_possible_truncation, reason = "the nearest number is meant")]
+        ValueRef::Real(number) => number as i64,
+        ValueRef::Text(_) | ValueRef::Blob(_) | ValueRef::Null => 0,
+    }
 }
 
-plain!(i64, u32, u8, bool, [u8; 16], Vec<u8>);
+fn text(value: ValueRef<'_>) -> String {
+    match value {
+        ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned(),
+        ValueRef::Blob(_) => Unpacked::column_result(value).map_or_else(|_| String::new(), |text| text.0),
+        ValueRef::Integer(number) => number.to_string(),
+        ValueRef::Real(number) => number.to_string(),
+        ValueRef::Null => String::new(),
+    }
+}
+
+impl FromRow for i64 {
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        row.get_ref(first).map(number)
+    }
+}
+
+impl FromRow for u32 {
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        let number = row.get_ref(first).map(number)?;
+        Ok(Self::try_from(number.clamp(0, MOST.into())).unwrap_or(MOST))
+    }
+}
+
+impl FromRow for u8 {
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        Ok(Self::try_from(row.get_ref(first).map(number)?.clamp(0, 255)).unwrap_or(Self::MAX))
+    }
+}
+
+impl FromRow for bool {
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        Ok(row.get_ref(first).map(number)? != 0)
+    }
+}
+
+/// An id or a hash. Other bytes are none.
+impl FromRow for [u8; 16] {
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        let bytes = row.get_ref(first)?.as_blob().unwrap_or_default();
+        Ok(bytes.try_into().unwrap_or_default())
+    }
+
+    fn is_there(value: ValueRef<'_>) -> bool {
+        value.as_blob().is_ok_and(|bytes| bytes.len() == 16)
+    }
+}
+
+impl FromRow for Vec<u8> {
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        Ok(row.get_ref(first)?.as_bytes().unwrap_or_default().to_vec())
+    }
+}
 
 /// Newtypes, in both directions.
 macro_rules! newtypes {
@@ -118,6 +192,10 @@ macro_rules! newtypes {
         impl FromRow for $name {
             fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
                 <$inner>::from_row(row, first).map($name)
+            }
+
+            fn is_there(value: ValueRef<'_>) -> bool {
+                <$inner>::is_there(value)
             }
         }
 
@@ -130,7 +208,6 @@ macro_rules! newtypes {
 }
 
 newtypes! {
-    Timestamp: i64,
     SessionRow: i64,
     BatchId: i64,
     ActivityId: i64,
@@ -150,43 +227,61 @@ newtypes! {
 
 impl FromRow for EventId {
     fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
-        row.get(first).map(Self)
+        FromRow::from_row(row, first).map(Self)
+    }
+
+    fn is_there(value: ValueRef<'_>) -> bool {
+        <[u8; 16]>::is_there(value)
+    }
+}
+
+impl FromRow for Timestamp {
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        Ok(Self(row.get_ref(first).map(number)?.clamp(-LATEST_MS, LATEST_MS)))
+    }
+}
+
+impl ToSql for Timestamp {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        self.0.to_sql()
     }
 }
 
 /// A text, decompressed if it is stored compressed.
 impl FromRow for String {
     fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
-        row.get::<_, Unpacked>(first).map(|text| text.0)
+        row.get_ref(first).map(text)
     }
 }
 
 /// SQLite has no unsigned numbers.
 impl FromRow for u64 {
     fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
-        row.get::<_, i64>(first).map(|number| Self::try_from(number).unwrap_or(0))
+        Ok(Self::try_from(row.get_ref(first).map(number)?).unwrap_or(0))
     }
 }
 
-/// `None` where the first column is NULL.
+/// `None` where the first column has no value.
 impl<T: FromRow> FromRow for Option<T> {
     const WIDTH: usize = T::WIDTH;
 
     fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
-        match row.get_ref(first)? {
-            ValueRef::Null => Ok(None),
-            _ => T::from_row(row, first).map(Some),
-        }
+        let is_there = row.get_ref(first).map(T::is_there)?;
+        if is_there { T::from_row(row, first).map(Some) } else { Ok(None) }
     }
 }
 
-/// JSON arrays.
+/// JSON arrays. What is no element of the wanted type is left out.
 macro_rules! lists {
     ($($item:ty),+) => {$(
         impl FromRow for Vec<$item> {
             fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
-                let failed = |error| rusqlite::Error::FromSqlConversionFailure(first, Type::Text, Box::new(error));
-                serde_json::from_str(row.get_ref(first)?.as_str()?).map_err(failed)
+                let written = text(row.get_ref(first)?);
+                let elements = |_| serde_json::from_str(&written).map(|elements: Vec<serde_json::Value>| {
+                    let read = |element| serde_json::from_value::<$item>(element).ok();
+                    elements.into_iter().filter_map(read).collect()
+                });
+                Ok(serde_json::from_str(&written).or_else(elements).unwrap_or_default())
             }
         }
     )+};
@@ -243,7 +338,8 @@ macro_rules! named {
     ($($name:ident else $unknown:expr),+ $(,)?) => {$(
         impl FromRow for $name {
             fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
-                Ok($name::parse(row.get_ref(first)?.as_str()?).unwrap_or($unknown))
+                let written = row.get_ref(first)?;
+                Ok(written.as_str().ok().and_then($name::parse).unwrap_or($unknown))
             }
         }
     )+};
@@ -258,6 +354,6 @@ named! {
 
 impl FromRow for Importance {
     fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
-        row.get(first).map(Self::clamped)
+        row.get_ref(first).map(number).map(Self::clamped)
     }
 }

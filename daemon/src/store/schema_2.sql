@@ -47,3 +47,10 @@ ALTER TABLE running_calls ADD COLUMN refused_by TEXT;
 ALTER TABLE activities ADD COLUMN refused_by TEXT;
 -- The files that a call has changed, as hashes of eight bytes each.
 ALTER TABLE activities ADD COLUMN changed_files BLOB;
+
+-- What was forgotten, by names that every copy of it has: hashes of an event's id, an observation's uuid and its text, of what a
+-- session had only one of. `at`: when. It does not come back by an import or an older backup.
+CREATE TABLE forgotten (
+    name BLOB PRIMARY KEY,
+    at   INTEGER NOT NULL
+) WITHOUT ROWID;

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, params};
 
 use super::reading::{ObservationRow, SummaryRow};
-use super::row::{Sql, record};
+use super::row::{Cells, Sql, record};
 use super::{ProjectInfo, StoreError};
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::ids::{
@@ -64,7 +64,7 @@ pub fn find_sessions(db: &Connection, id: &str) -> Result<Vec<SessionInfo>, Stor
 /// When the database refuses.
 pub fn has_agent(db: &Connection, name: &str) -> Result<bool, StoreError> {
     let mut find = db.prepare_cached("SELECT EXISTS (SELECT 1 FROM sessions WHERE agent = ?1)")?;
-    Ok(find.query_row([name], |row| row.get(0))?)
+    Ok(find.query_row([name], |row| row.cell(0))?)
 }
 
 /// The sessions of some projects, heard of since a time.
@@ -257,7 +257,7 @@ pub fn summary_of_session(db: &Connection, session: SessionRow) -> Result<Option
 record! {
 /// When a session was given something, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GivenRow from "injections i JOIN sessions s ON s.id = i.session, json_each(i.items) e" {
+pub struct GivenRow from "injections i JOIN sessions s ON s.id = i.session, json_each(iif(json_valid(i.items), i.items, '[]')) e" {
     pub session: SessionKey = "s.agent, s.session_id",
     pub at: Timestamp = "i.at",
     pub moment: String = "i.moment",

@@ -6,7 +6,7 @@ use rusqlite::{Connection, params};
 use sha2::{Digest, Sha256};
 
 use super::StoreError;
-use super::row::Sql;
+use super::row::{Cells, Sql};
 use crate::memory::ids::EventId;
 use crate::memory::lineage::replacement;
 use crate::memory::observation::ObservationDraft;
@@ -38,7 +38,7 @@ pub(super) fn subjects(
     given: impl rusqlite::Params,
 ) -> Result<BTreeSet<SubjectHash>, StoreError> {
     let mut statement = db.prepare_cached(sql)?;
-    let rows = statement.query_map(given, |row| row.get::<_, Option<[u8; 16]>>(0))?;
+    let rows = statement.query_map(given, |row| row.cell::<Option<[u8; 16]>>(0))?;
     let found = rows.collect::<Result<Vec<_>, _>>()?;
     Ok(found.into_iter().flatten().map(SubjectHash).collect())
 }
@@ -64,11 +64,11 @@ pub(super) fn with_heirs<'a>(
     )?;
     let mut rows = before.query([batch])?;
     while let Some(row) = rows.next()? {
-        let (subject, title) = (SubjectHash(row.get(0)?), row.get::<_, String>(1)?);
+        let (subject, title) = (SubjectHash(row.cell(0)?), row.cell::<String>(1)?);
         if aimed.iter().any(|aimed| aimed.subject == Some(subject)) {
             continue;
         }
-        let evidence: Vec<String> = serde_json::from_str(&row.get::<_, String>(2)?)?;
+        let evidence: Vec<String> = row.cell(2)?;
         let evidence: Vec<EventId> = evidence.iter().filter_map(|event| event.parse().ok()).collect();
         let goes_on = replacement(&title, &evidence, drafts).and_then(|at| aimed.get_mut(at));
         if let Some(heir) = goes_on.filter(|heir| heir.subject.is_none()) {

@@ -11,6 +11,7 @@ use rusqlite::{Connection, Row, params};
 use super::StoreError;
 use super::enders::{Ender, THREAD, USER, keep_ender, restate, undone};
 use super::operation::WriteContext;
+use super::row::Cells;
 use crate::memory::ids::{ObservationId, ProjectRow, SessionRow, Timestamp};
 use crate::memory::lineage::Author;
 use crate::memory::observation::ObservationDraft;
@@ -67,7 +68,7 @@ fn concerned(
                WHERE project = ?1 AND status = 'superseded' AND superseded_by IS NULL",
     )?;
     let rows = find
-        .query_map(params![project.0, serde_json::to_string(touched)?, THREAD], |row| row.get::<_, i64>(0))?;
+        .query_map(params![project.0, serde_json::to_string(touched)?, THREAD], |row| row.cell::<i64>(0))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
@@ -82,20 +83,20 @@ fn latest(db: &Connection, project: ProjectRow) -> Result<Vec<Saying>, StoreErro
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Saying> {
-    let origin: String = row.get(1)?;
+    let origin: String = row.cell(1)?;
     Ok(Saying {
-        id: ObservationId(row.get(0)?),
+        id: ObservationId(row.cell(0)?),
         author: if origin == USER { Author::User } else { Author::Compressor },
-        session: row.get::<_, Option<i64>>(2)?.map(SessionRow),
-        at: Timestamp(row.get(3)?),
-        words: ThreadWords::from_bytes(row.get_ref(4)?.as_blob()?),
+        session: row.cell::<Option<i64>>(2)?.map(SessionRow),
+        at: Timestamp(row.cell(3)?),
+        words: ThreadWords::from_bytes(row.get_ref(4)?.as_blob().unwrap_or_default()),
     })
 }
 
 /// Returns the observation that covers this one now.
 pub(super) fn covers(db: &Connection, id: ObservationId) -> Result<Vec<ObservationId>, StoreError> {
     let mut find = db.prepare_cached("SELECT project FROM observations WHERE id = ?1")?;
-    let latest = latest(db, ProjectRow(find.query_row([id.0], |row| row.get(0))?))?;
+    let latest = latest(db, ProjectRow(find.query_row([id.0], |row| row.cell(0))?))?;
     let Some(older) = latest.iter().find(|saying| saying.id == id) else { return Ok(Vec::new()) };
     Ok(latest.iter().filter(|newer| newer.covers(older)).map(|newer| newer.id).collect())
 }

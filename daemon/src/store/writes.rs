@@ -9,7 +9,7 @@ use super::effect_context::{EffectContext, StoredEvent};
 use super::effects;
 use super::imported::{Capture, capture_of};
 use super::operation::{Operation, WriteContext};
-use super::row::Sql;
+use super::row::{Cells, Sql};
 use super::{StoreError, forgetting, homes, projects};
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::conventions::Conventions;
@@ -163,7 +163,7 @@ pub(super) fn session_row(db: &Connection, key: &SessionKey) -> Result<Option<St
     let mut statement =
         db.prepare_cached("SELECT id, project FROM sessions WHERE agent = ?1 AND session_id = ?2")?;
     let row = statement.query_row([key.agent.as_str(), key.id.as_str()], |row| {
-        Ok(StoredEvent { session: SessionRow(row.get(0)?), project: ProjectRow(row.get(1)?) })
+        Ok(StoredEvent { session: SessionRow(row.cell(0)?), project: ProjectRow(row.cell(1)?) })
     });
     Ok(row.optional()?)
 }

@@ -20,6 +20,23 @@ pub struct RestoreAnswer {
     pub added: BTreeMap<String, u64>,
     pub known: u64,
     pub skipped: u64,
+    /// They were forgotten here, and stay so.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub forgotten: u64,
+    /// Lines with a value that its field cannot have, by `KIND.FIELD`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub unfit: BTreeMap<String, u64>,
+    /// Notes that were pinned where they come from, and are not here.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub unpinned: u64,
+    /// Other identities that the file gives to projects, which were not taken.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub aliases: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 impl RestoreAnswer {
@@ -30,5 +47,11 @@ impl RestoreAnswer {
         }
         self.known += more.known;
         self.skipped += more.skipped;
+        self.forgotten += more.forgotten;
+        for (field, count) in more.unfit {
+            *self.unfit.entry(field).or_default() += count;
+        }
+        self.unpinned += more.unpinned;
+        self.aliases += more.aliases;
     }
 }

@@ -79,11 +79,14 @@ fn not_done(error: &ForgetError) -> Refused {
             ErrorKind::Internal
         }
     };
-    Refused::new(
-        kind,
-        format!("Not done: {error}"),
-        "Run the same command again; the daemon's log says more.",
-    )
+    let hint = match error {
+        // The same command would find nothing any more.
+        ForgetError::TracesLeft(_) => {
+            "The rows are gone. recall removes the traces at its next start: run `recall ctl stop`, then any command."
+        }
+        _ => "Run the same command again; the daemon's log says more.",
+    };
+    Refused::new(kind, format!("Not done: {error}"), hint)
 }
 
 /// The matching files in the spool. Where whole sessions are forgotten, counted before they are removed.

@@ -100,6 +100,8 @@ pub async fn restore_backup(
             // Answers once the new database can be written.
             && context.ports.writer().write(store::ExpireLeases { now: clock::now() }).await.is_ok()
         {
+            // Nothing else may wake the indexer; `recall ctl check` says so where it does not get done.
+            let _ = context.ports.flush_index(REINDEXED_WITHIN).await;
             return Ok(RestoreBackupAnswer {
                 restored: path.to_string_lossy().into_owned(),
                 kept: kept.to_string_lossy().into_owned(),

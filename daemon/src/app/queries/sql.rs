@@ -12,12 +12,14 @@ use super::{Answer, Refused, blocking, read};
 use crate::app::answers::upkeep::{CheckAnswer, SqlAnswer};
 use crate::app::context_lookup::ContextLookup;
 use crate::app::index_handle::IndexState;
-use crate::store::{self, QueryError, StoreError, Thoroughness};
+use crate::store::{self, DamagedRow, QueryError, StoreError, Thoroughness};
 
 /// The queries that run at a time. One may take a whole core and all the memory that is allowed.
 static TURNS: Semaphore = Semaphore::const_new(1);
 /// How long a query waits for its turn.
 const TURN_WITHIN: Duration = Duration::from_secs(12);
+/// How many rows that cannot be read are looked for.
+const MOST_UNREADABLE: usize = 21;
 const HINT: &str = "The tables and views are in docs/sql.md; `recall sql \"SELECT name, sql FROM sqlite_schema\"` lists the tables.";
 
 pub async fn sql(lookup: &ContextLookup, request: Sql) -> Answer<SqlAnswer> {
@@ -65,6 +67,26 @@ fn unreadable(why: &str) -> Refused {
     Refused::new(ErrorKind::Internal, format!("The database refused: {why}"), hint)
 }
 
+/// Names the rows that cannot be read, and how each can be deleted.
+fn damaged_rows(rows: &[DamagedRow]) -> Vec<String> {
+    let named = rows.iter().take(MOST_UNREADABLE - 1).map(|row| {
+        let DamagedRow { kind, document, session, column } = row;
+        let (id, way) = match (document, session) {
+            (Some(document), _) => {
+                (format!(" {document}"), format!("; `recall forget {document}` deletes it"))
+            }
+            (None, Some(session)) => (
+                String::new(),
+                format!(" (session {session}; `recall forget --session {session}` deletes it)"),
+            ),
+            (None, None) => (String::new(), String::new()),
+        };
+        format!("{kind}{id} has an unreadable `{column}` and counts as far as it can be read{way}")
+    });
+    let more = (rows.len() >= MOST_UNREADABLE).then(|| "more rows have unreadable values".to_owned());
+    named.chain(more).collect()
+}
+
 pub fn check(lookup: &ContextLookup, _: Check) -> Answer<CheckAnswer> {
     let mut problems = Vec::new();
     let checked = lookup.readers.read(|db| store::check(db, Thoroughness::StructureAndIndexes));
@@ -81,6 +103,11 @@ pub fn check(lookup: &ContextLookup, _: Check) -> Answer<CheckAnswer> {
             store::statistics(db)?,
         ))
     })?;
+    if read(lookup, |db| Ok(store::traces_left(db)?))? {
+        problems.push(
+            "traces of what was forgotten may remain; recall removes them at its next start".to_owned(),
+        );
+    }
     if loose > 0 {
         problems.push(format!("{loose} rows refer to rows that are not there"));
     }
@@ -90,10 +117,14 @@ pub fn check(lookup: &ContextLookup, _: Check) -> Answer<CheckAnswer> {
                 .to_owned(),
         );
     }
+    problems.extend(damaged_rows(&read(lookup, |db| Ok(store::damaged_rows(db, MOST_UNREADABLE)?))?));
     match lookup.index.state() {
         IndexState::Absent => problems.push("the search index is missing".to_owned()),
         IndexState::Filling(_) => problems.push("the search index is being built".to_owned()),
-        IndexState::Unexamined(index) | IndexState::Complete(index) if index.high_water() > newest => {
+        IndexState::Unexamined(index) | IndexState::Complete(index)
+            if index.high_water() > newest
+                || !read(lookup, |db| Ok(store::log_goes_on_after(db, index.high_water())?))? =>
+        {
             problems.push(
                 "the search index is of another database; `recall ctl reindex` builds it again".to_owned(),
             );

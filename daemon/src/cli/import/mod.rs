@@ -319,6 +319,29 @@ fn nothing_found(args: &ImportArgs) -> String {
     )
 }
 
+/// What a file says and recall did not take.
+fn tell_what_stays_out(out: &mut dyn Write, rows: &RestoreAnswer) -> std::io::Result<()> {
+    let (unpinned, aliases) = (rows.unpinned, rows.aliases);
+    for (count, what) in [
+        (rows.forgotten, "left out: you have forgotten them here"),
+        (unpinned, "pinned in the file, not here: `recall pin ID` pins what you want"),
+        (aliases, "other names of projects left out: a file cannot join projects"),
+    ] {
+        if count > 0 {
+            writeln!(out, "{DIM}{count} {what}{DIM:#}")?;
+        }
+    }
+    for (field, count) in rows.unfit.iter().take(MOST_NAMED) {
+        let (kind, field) = field.split_once('.').unwrap_or((field, ""));
+        let lines = counted(*count, "line", "lines");
+        writeln!(
+            out,
+            "{WARNING}Left out {lines} of kind {kind}: `{field}` has an impossible value{WARNING:#}"
+        )?;
+    }
+    Ok(())
+}
+
 fn tell(out: &mut dyn Write, counts: &Counts, args: &ImportArgs) -> std::io::Result<()> {
     let sessions = counted(counts.sessions, "session", "sessions");
     let folders = counted(counts.projects.len(), "folder", "folders");
@@ -345,6 +368,9 @@ fn tell(out: &mut dyn Write, counts: &Counts, args: &ImportArgs) -> std::io::Res
             "{verb} as it was written: {added} ({} here already, {} skipped).",
             rows.known, rows.skipped
         )?;
+    }
+    if let Some(rows) = &counts.rows {
+        tell_what_stays_out(out, rows)?;
     }
     let rest = [
         (counts.known, "here already"),

@@ -6,8 +6,7 @@ use regex::{Regex, RegexBuilder};
 use rusqlite::{Connection, Params, Row};
 
 use super::super::StoreError;
-use super::super::row::Sql;
-use super::super::text::Unpacked;
+use super::super::row::{Cells, Sql};
 use super::{Criteria, ForgottenCounts, Selection};
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::ids::{SessionKey, Timestamp};
@@ -79,8 +78,8 @@ pub fn unreadable_events(
     let mut rows = find.query([])?;
     let mut found = BTreeSet::new();
     while let Some(row) = rows.next()? {
-        let event: Vec<u8> = row.get(0)?;
-        if selection.spans(Timestamp(row.get(1)?)) && !to_forget.unparsed.contains(&event) {
+        let event: Vec<u8> = row.cell(0)?;
+        if selection.spans(Timestamp(row.cell(1)?)) && !to_forget.unparsed.contains(&event) {
             found.insert(event);
         }
     }
@@ -164,7 +163,7 @@ impl RowsToForget {
         Ok(())
     }
 
-    fn add_session(&mut self, db: &Connection, session: i64) -> Result<(), StoreError> {
+    pub(super) fn add_session(&mut self, db: &Connection, session: i64) -> Result<(), StoreError> {
         if numbers(db, "SELECT id FROM sessions WHERE id = ?1", [session])?.is_empty() {
             return Ok(());
         }
@@ -191,11 +190,11 @@ impl RowsToForget {
     /// Unreadable events that still name the session.
     fn add_unparsed_of(&mut self, db: &Connection, session: i64) -> Result<(), StoreError> {
         let id: String =
-            db.query_row("SELECT session_id FROM sessions WHERE id = ?1", [session], |row| row.get(0))?;
+            db.query_row("SELECT session_id FROM sessions WHERE id = ?1", [session], |row| row.cell(0))?;
         let quoted = serde_json::to_string(&id)?;
         let sql = "SELECT event_id FROM unparsed WHERE instr(payload, CAST(?1 AS BLOB)) > 0";
         let mut statement = db.prepare_cached(sql)?;
-        for event in statement.query_map([quoted], |row| row.get::<_, Vec<u8>>(0))? {
+        for event in statement.query_map([quoted], |row| row.cell::<Vec<u8>>(0))? {
             self.unparsed.insert(event?);
         }
         Ok(())
@@ -253,11 +252,11 @@ impl RowsToForget {
         )?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
-            let payload: Vec<u8> = row.get(2)?;
-            if matcher.fits_time(Timestamp(row.get(1)?))
+            let payload: Vec<u8> = row.cell(2)?;
+            if matcher.fits_time(Timestamp(row.cell(1)?))
                 && matcher.fits_text(&String::from_utf8_lossy(&payload))
             {
-                self.unparsed.insert(row.get(0)?);
+                self.unparsed.insert(row.cell(0)?);
             }
         }
         Ok(())
@@ -277,9 +276,9 @@ impl RowsToForget {
             )?;
             let mut rows = statement.query([session])?;
             while let Some(row) = rows.next()? {
-                let evidence: Vec<String> = serde_json::from_str(&row.get::<_, String>(1)?)?;
+                let evidence: Vec<String> = row.cell(1)?;
                 if evidence.iter().any(|event| events.contains(event)) {
-                    self.observations.insert(row.get(0)?);
+                    self.observations.insert(row.cell(0)?);
                 }
             }
             let summary = "SELECT id FROM session_summaries WHERE session = ?1";
@@ -308,7 +307,7 @@ impl RowsToForget {
             (&self.asides, "SELECT lower(hex(event_id)) FROM asides WHERE id"),
         ] {
             let mut statement = db.prepare_cached(&format!("{sql} IN (SELECT value FROM json_each(?1))"))?;
-            for event in statement.query_map([serde_json::to_string(rows)?], |row| row.get(0))? {
+            for event in statement.query_map([serde_json::to_string(rows)?], |row| row.cell(0))? {
                 events.push(event?);
             }
         }
@@ -344,7 +343,7 @@ impl Criteria {
 /// Returns the first column of every row.
 pub(super) fn numbers(db: &Connection, sql: &str, given: impl Params) -> Result<Vec<i64>, StoreError> {
     let mut statement = db.prepare_cached(sql)?;
-    Ok(statement.query_map(given, |row| row.get(0))?.collect::<Result<_, _>>()?)
+    Ok(statement.query_map(given, |row| row.cell(0))?.collect::<Result<_, _>>()?)
 }
 
 /// Returns session keys in the order of their ids.
@@ -365,8 +364,8 @@ fn sessions_within(db: &Connection, matcher: &Matcher) -> Result<Vec<i64>, Store
     let mut rows = statement.query([])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        if matcher.fits_place(row)? && matcher.fits_time(Timestamp(row.get(3)?)) {
-            found.push(row.get(0)?);
+        if matcher.fits_place(row)? && matcher.fits_time(Timestamp(row.cell(3)?)) {
+            found.push(row.cell(0)?);
         }
     }
     Ok(found)
@@ -436,7 +435,7 @@ impl<'a> Matcher<'a> {
         let mut found = Vec::new();
         while let Some(row) = rows.next()? {
             if self.fits_place(row)? && (self.words.is_empty() || self.fits_text(&texts(row, columns)?)) {
-                found.push(row.get(0)?);
+                found.push(row.cell(0)?);
             }
         }
         Ok(found)
@@ -444,7 +443,7 @@ impl<'a> Matcher<'a> {
 
     /// Matches the time and the project, the second and third columns.
     fn fits_place(&self, row: &Row<'_>) -> Result<bool, StoreError> {
-        let (at, project): (i64, i64) = (row.get(1)?, row.get(2)?);
+        let (at, project): (i64, i64) = (row.cell(1)?, row.cell(2)?);
         let fits_project = self
             .criteria
             .projects
@@ -466,8 +465,8 @@ impl<'a> Matcher<'a> {
 fn texts(row: &Row<'_>, columns: usize) -> Result<String, StoreError> {
     let mut all = String::new();
     for column in 3..columns {
-        if let Some(text) = row.get::<_, Option<Unpacked>>(column)? {
-            all.push_str(&text.0);
+        if let Some(text) = row.cell::<Option<String>>(column)? {
+            all.push_str(&text);
             all.push('\n');
         }
     }

@@ -8,6 +8,7 @@
 //! Freed pages are overwritten (`secure_delete`), but SQLite leaves copies behind when it moves rows between pages.
 //! Only [`rewrite`] removes them all. `app::forgetting` cleans the index, the spool and the backups.
 
+mod copies;
 mod finding;
 mod removal;
 mod tombstones;
@@ -19,9 +20,10 @@ use super::{StoreError, empty_log_now};
 use crate::memory::document::DocumentKey;
 use crate::memory::ids::{ProjectRow, SessionKey, SessionRow, Timestamp};
 
+pub(super) use copies::{CopyOf, Memory, forgotten_at, memory};
 pub use finding::{RowsToForget, find_rows_to_forget, has_all_words, unreadable_events};
 pub use removal::{Forget, TracesRemoved, traces_left};
-pub(super) use removal::{withdraw, without_lost_titles};
+pub(super) use removal::{ForgetAgain, withdraw, without_lost_titles};
 pub(super) use tombstones::{belongs_to_forgotten_session, is_forgotten, was_forgotten};
 
 /// Selects what to forget.

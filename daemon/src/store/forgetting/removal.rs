@@ -11,8 +11,10 @@ use super::super::lineage::settle;
 use super::super::lives;
 use super::super::operation::{Operation, WriteContext, log};
 use super::super::results::{BatchResult, DuplicateScope, replace_observations};
+use super::super::row::Cells;
 use super::super::subjects::SubjectHash;
 use super::super::threads::rethread;
+use super::copies::{self, Memory};
 use super::finding::{
     RowsToForget, find_rows_to_forget, has_all_words, keys, numbers, set, unreadable_events,
 };
@@ -50,53 +52,80 @@ impl Operation for Forget {
         if let Selection::SilentSince(_) = selection {
             lives::end_expired(db, &to_forget.sessions, at.wall)?;
         }
-        let mut touched = to_forget.sessions_of_rows(db)?;
-        touched.extend(&to_forget.titles);
-        touched.extend(&to_forget.sessions);
-        let forgotten = Forgotten {
-            counts: to_forget.counts(),
-            touched: keys(db, &touched)?,
-            sessions: keys(db, &to_forget.sessions)?,
+        remove(db, &to_forget, at)
+    }
+}
+
+/// Removes what was forgotten in another database from a copy of an older one.
+#[derive(Clone, Debug, PartialEq)]
+pub(in super::super) struct ForgetAgain {
+    pub memory: Memory,
+    pub at: Order,
+}
+
+impl Operation for ForgetAgain {
+    type Output = Forgotten;
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<Forgotten, StoreError> {
+        let to_forget = self.memory.rows_in(db)?;
+        let forgotten = match to_forget == RowsToForget::default() {
+            true => Forgotten::default(),
+            false => remove(db, &to_forget, self.at)?,
         };
-        let to_compress = shared_batches(db, &to_forget)?;
-        let (concerned, since) = (concerned(db, &to_forget)?, earliest(db, &to_forget)?);
-        say_to_index(db, &to_forget)?;
-        bury_observations(db, &to_forget)?;
-        strip_evidence(db, &to_forget)?;
-        stop_work(db, &to_forget, at)?;
-        remove_rows(db, &to_forget)?;
-        for session in &touched {
-            // A running call also loses its task, because its texts are not searched.
-            db.prepare_cached("UPDATE running_calls SET task_kind = NULL, task = NULL WHERE session = ?1")?
-                .execute([session])?;
-        }
-        for (session, key) in to_forget.sessions.iter().zip(&forgotten.sessions) {
-            bury_session(db, (*session, key), at)?;
-            db.prepare_cached("DELETE FROM sessions WHERE id = ?1")?.execute([session])?;
-        }
-        // Observations that a removed row had superseded or settled become active again.
-        for (project, subjects) in concerned {
-            settle(db, project, &subjects, since)?;
-        }
-        for project in uncovered(db)? {
-            rethread(db, project, &BTreeSet::new())?;
-        }
-        let to_summarise = being_summarised(db, &touched)?.union(&to_forget.titles).copied().collect();
-        summarise_again(db, &to_summarise, at.wall)?;
-        for (session, batch) in to_compress {
-            jobs::enqueue(db, JobKind::Batch, session, Some(BatchId(batch)), at.wall)?;
-        }
-        forget_titles_given(db, &to_forget.words)?;
-        db.execute(
-            "DELETE FROM projects WHERE id NOT IN (SELECT project FROM sessions)
-            AND id NOT IN (SELECT project FROM observations)",
-            [],
-        )?;
-        // Other jobs may have waited for the removed ones.
-        db.queue_work();
-        owe_cleaning(db, at.wall)?;
+        // After the removal, which remembers it as of now.
+        self.memory.keep_in(db)?;
         Ok(forgotten)
     }
+}
+
+fn remove(db: &WriteContext<'_>, to_forget: &RowsToForget, at: Order) -> Result<Forgotten, StoreError> {
+    let mut touched = to_forget.sessions_of_rows(db)?;
+    touched.extend(&to_forget.titles);
+    touched.extend(&to_forget.sessions);
+    let forgotten = Forgotten {
+        counts: to_forget.counts(),
+        touched: keys(db, &touched)?,
+        sessions: keys(db, &to_forget.sessions)?,
+    };
+    let to_compress = shared_batches(db, to_forget)?;
+    let (concerned, since) = (concerned(db, to_forget)?, earliest(db, to_forget)?);
+    say_to_index(db, to_forget)?;
+    bury_observations(db, to_forget)?;
+    copies::remember(db, to_forget, at.wall)?;
+    strip_evidence(db, to_forget)?;
+    stop_work(db, to_forget, at)?;
+    remove_rows(db, to_forget)?;
+    for session in &touched {
+        // A running call also loses its task, because its texts are not searched.
+        db.prepare_cached("UPDATE running_calls SET task_kind = NULL, task = NULL WHERE session = ?1")?
+            .execute([session])?;
+    }
+    for (session, key) in to_forget.sessions.iter().zip(&forgotten.sessions) {
+        bury_session(db, (*session, key), at)?;
+        db.prepare_cached("DELETE FROM sessions WHERE id = ?1")?.execute([session])?;
+    }
+    // Observations that a removed row had superseded or settled become active again.
+    for (project, subjects) in concerned {
+        settle(db, project, &subjects, since)?;
+    }
+    for project in uncovered(db)? {
+        rethread(db, project, &BTreeSet::new())?;
+    }
+    let to_summarise = being_summarised(db, &touched)?.union(&to_forget.titles).copied().collect();
+    summarise_again(db, &to_summarise, at.wall)?;
+    for (session, batch) in to_compress {
+        jobs::enqueue(db, JobKind::Batch, session, Some(BatchId(batch)), at.wall)?;
+    }
+    forget_titles_given(db, &to_forget.words)?;
+    db.execute(
+        "DELETE FROM projects WHERE id NOT IN (SELECT project FROM sessions)
+            AND id NOT IN (SELECT project FROM observations)",
+        [],
+    )?;
+    // Other jobs may have waited for the removed ones.
+    db.queue_work();
+    owe_cleaning(db, at.wall)?;
+    Ok(forgotten)
 }
 
 /// The projects with observations whose newer statement was removed.
@@ -104,7 +133,7 @@ fn uncovered(db: &Connection) -> Result<Vec<ProjectRow>, StoreError> {
     let mut find = db.prepare_cached(
         "SELECT DISTINCT project FROM observations WHERE status = 'superseded' AND superseded_by IS NULL",
     )?;
-    Ok(find.query_map([], |row| row.get(0).map(ProjectRow))?.collect::<Result<_, _>>()?)
+    Ok(find.query_map([], |row| row.cell(0).map(ProjectRow))?.collect::<Result<_, _>>()?)
 }
 
 fn owe_cleaning(db: &Connection, at: Timestamp) -> Result<(), StoreError> {
@@ -133,7 +162,7 @@ pub(in super::super) fn withdraw(
     }
     replace_observations(db, "", (session, batch.0), &BatchResult::default(), DuplicateScope::Batch)?;
     let mut summaries = db.prepare_cached("DELETE FROM session_summaries WHERE session = ?1 RETURNING id")?;
-    for summary in summaries.query_map([session], |row| row.get::<_, i64>(0))? {
+    for summary in summaries.query_map([session], |row| row.cell::<i64>(0))? {
         log(db, "summary", summary?)?;
     }
     // A title that the agent gave does not come from the batch, so it stays.
@@ -147,7 +176,7 @@ pub(in super::super) fn withdraw(
 /// True if forgotten words may remain because the cleanup was not finished.
 pub fn traces_left(db: &Connection) -> Result<bool, StoreError> {
     let mut find = db.prepare_cached("SELECT EXISTS (SELECT 1 FROM meta WHERE key = ?1)")?;
-    Ok(find.query_row([TRACES_LEFT], |row| row.get(0))?)
+    Ok(find.query_row([TRACES_LEFT], |row| row.cell(0))?)
 }
 
 /// Records that the cleanup is finished.
@@ -171,11 +200,11 @@ fn shared_batches(db: &Connection, to_forget: &RowsToForget) -> Result<Vec<(i64,
          JOIN observation_sessions l ON l.observation = o.id
          JOIN prompt_batches b ON b.session = l.session AND b.status = 'closed'
          LEFT JOIN activities a ON a.batch = b.id
-         JOIN json_each(o.evidence) e ON e.value IN
+         JOIN json_each(iif(json_valid(o.evidence), o.evidence, '[]')) e ON e.value IN
             (lower(hex(b.prompt_event)), lower(hex(b.response_event)), lower(hex(a.event_id)))
          WHERE o.session IN (SELECT value FROM json_each(?1)) AND l.session NOT IN (SELECT value FROM json_each(?1))",
     )?;
-    let batches = statement.query_map([set(&to_forget.sessions)?], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let batches = statement.query_map([set(&to_forget.sessions)?], |row| Ok((row.cell(0)?, row.cell(1)?)))?;
     Ok(batches.collect::<Result<_, _>>()?)
 }
 
@@ -202,7 +231,7 @@ fn concerned(
             (SELECT t.project FROM changes t JOIN prompt_batches b ON b.id = t.batch WHERE {OF_SESSIONS} OR {IS_IT})"
     ))?;
     let given = params![events, set(&to_forget.observations)?, set(&to_forget.sessions)?];
-    let rows = find.query_map(given, |row| Ok((ProjectRow(row.get(0)?), SubjectHash(row.get(1)?))))?;
+    let rows = find.query_map(given, |row| Ok((ProjectRow(row.cell(0)?), SubjectHash(row.cell(1)?))))?;
     let mut concerned: BTreeMap<ProjectRow, BTreeSet<SubjectHash>> = BTreeMap::new();
     for row in rows {
         let (project, subject) = row?;
@@ -230,7 +259,7 @@ fn earliest(db: &Connection, to_forget: &RowsToForget) -> Result<Timestamp, Stor
         set(&to_forget.sessions)?,
         set(&to_forget.activities)?
     ];
-    Ok(Timestamp(find.query_row(given, |row| row.get(0))?))
+    Ok(Timestamp(find.query_row(given, |row| row.cell(0))?))
 }
 
 fn say_to_index(db: &WriteContext<'_>, to_forget: &RowsToForget) -> Result<(), StoreError> {
@@ -248,8 +277,7 @@ fn strip_evidence(db: &Connection, to_forget: &RowsToForget) -> Result<(), Store
     )?;
     let mut rows = find.query(params![set(&to_forget.sessions)?, set(&to_forget.observations)?])?;
     while let Some(row) = rows.next()? {
-        let (id, evidence): (i64, String) = (row.get(0)?, row.get(1)?);
-        let mut evidence: Vec<String> = serde_json::from_str(&evidence)?;
+        let (id, mut evidence): (i64, Vec<String>) = (row.cell(0)?, row.cell(1)?);
         evidence.retain(|event| !events.contains(event));
         db.prepare_cached("UPDATE observations SET evidence = ?2 WHERE id = ?1")?
             .execute(params![id, serde_json::to_string(&evidence)?])?;
@@ -259,7 +287,11 @@ fn strip_evidence(db: &Connection, to_forget: &RowsToForget) -> Result<(), Store
                 "INSERT OR IGNORE INTO observation_files (observation, path, use)
                  SELECT ?1, value, ?2 FROM json_each(?3)",
             )?
-            .execute(params![id, purpose, row.get::<_, String>(column)?])?;
+            .execute(params![
+                id,
+                purpose,
+                serde_json::to_string(&row.cell::<Vec<String>>(column)?)?
+            ])?;
         }
     }
     Ok(())
@@ -280,7 +312,7 @@ fn stop_work(db: &WriteContext<'_>, to_forget: &RowsToForget, at: Order) -> Resu
     let running = format!("SELECT batch FROM jobs WHERE status = 'running' AND {of_batches}");
     for batch in numbers(db, &running, [set(&batches)?])? {
         let session: i64 =
-            db.query_row("SELECT session FROM prompt_batches WHERE id = ?1", [batch], |row| row.get(0))?;
+            db.query_row("SELECT session FROM prompt_batches WHERE id = ?1", [batch], |row| row.cell(0))?;
         db.execute("DELETE FROM jobs WHERE kind = 'batch' AND batch = ?1 AND status = 'running'", [batch])?;
         jobs::enqueue(db, JobKind::Batch, session, Some(BatchId(batch)), at.wall)?;
     }
@@ -348,16 +380,16 @@ fn forget_titles_given(db: &Connection, words: &[String]) -> Result<(), StoreErr
     let mut find = db.prepare_cached("SELECT id, items, file FROM injections")?;
     let mut rows = find.query([])?;
     while let Some(row) = rows.next()? {
-        let items: String = row.get(1)?;
+        let items: String = row.cell(1)?;
         if let Some(items) = without_lost_titles(db, &items, words)? {
             // The record loses its file too: the only effect is that notes on the file may be injected again.
             db.prepare_cached("UPDATE injections SET items = ?2, file = NULL WHERE id = ?1")?
-                .execute(params![row.get::<_, i64>(0)?, items])?;
+                .execute(params![row.cell::<i64>(0)?, items])?;
         }
-        let file: Option<String> = row.get(2)?;
+        let file: Option<String> = row.cell(2)?;
         if file.is_some_and(|file| has_all_words(&file, words)) {
             db.prepare_cached("UPDATE injections SET file = NULL WHERE id = ?1")?
-                .execute([row.get::<_, i64>(0)?])?;
+                .execute([row.cell::<i64>(0)?])?;
         }
     }
     Ok(())
@@ -369,7 +401,10 @@ pub(in super::super) fn without_lost_titles(
     items: &str,
     words: &[String],
 ) -> Result<Option<String>, StoreError> {
-    let mut items: Vec<Value> = serde_json::from_str(items)?;
+    let Ok(mut items) = serde_json::from_str::<Vec<Value>>(items) else {
+        // Nobody can tell what such a record says.
+        return Ok(Some("[]".to_owned()));
+    };
     let mut changed = false;
     for item in &mut items {
         let title = item.get("title").and_then(Value::as_str).unwrap_or(FORGOTTEN);
@@ -395,5 +430,5 @@ fn is_there(db: &Connection, item: &Value) -> Result<bool, StoreError> {
     };
     let id = item.get("id").and_then(Value::as_i64).unwrap_or_default();
     let mut find = db.prepare_cached(&format!("SELECT EXISTS (SELECT 1 FROM {rows} id = ?1)"))?;
-    Ok(find.query_row([id], |row| row.get(0))?)
+    Ok(find.query_row([id], |row| row.cell(0))?)
 }

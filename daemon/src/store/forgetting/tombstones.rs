@@ -5,15 +5,16 @@ use sha2::{Digest, Sha256};
 
 use super::super::StoreError;
 use super::super::delivery::Delivery;
+use super::super::row::Cells;
 use super::finding::RowsToForget;
 use crate::memory::ids::{EventId, SessionKey, Timestamp};
 use crate::memory::observation::ObservationDraft;
 use crate::memory::order::Order;
 
 /// A full hash would not be noticeably safer.
-type Hash = [u8; 16];
+pub(super) type Hash = [u8; 16];
 
-fn hash(parts: &[&str]) -> Hash {
+pub(super) fn hash(parts: &[&str]) -> Hash {
     let mut hash = Sha256::new();
     for part in parts {
         hash.update(part.as_bytes());
@@ -22,7 +23,7 @@ fn hash(parts: &[&str]) -> Hash {
     hash.finalize().first_chunk().copied().unwrap_or_default()
 }
 
-fn session_hash(key: &SessionKey) -> Hash {
+pub(super) fn session_hash(key: &SessionKey) -> Hash {
     hash(&[key.agent.as_str(), key.id.as_str()])
 }
 
@@ -61,8 +62,8 @@ pub(in super::super) fn belongs_to_forgotten_session(
         db.prepare_cached("SELECT at, boot_id, boot_ns FROM forgotten_sessions WHERE name = ?1")?;
     let forgotten = statement
         .query_row([session_hash(key)], |row| {
-            let boot_ns = row.get::<_, i64>(2)?.unsigned_abs();
-            Ok(Order { wall: Timestamp(row.get(0)?), boot: row.get(1)?, boot_ns })
+            let boot_ns = row.cell::<i64>(2)?.unsigned_abs();
+            Ok(Order { wall: Timestamp(row.cell(0)?), boot: row.cell(1)?, boot_ns })
         })
         .optional()?;
     let taken = Order { wall: delivery.captured_at, boot: delivery.boot_id, boot_ns: delivery.boot_ns };
@@ -72,7 +73,7 @@ pub(in super::super) fn belongs_to_forgotten_session(
 /// True if anything was captured of this session and forgotten.
 pub(in super::super) fn is_forgotten(db: &Connection, key: &SessionKey) -> Result<bool, StoreError> {
     let mut find = db.prepare_cached("SELECT EXISTS (SELECT 1 FROM forgotten_sessions WHERE name = ?1)")?;
-    Ok(find.query_row([session_hash(key)], |row| row.get(0))?)
+    Ok(find.query_row([session_hash(key)], |row| row.cell(0))?)
 }
 
 /// Stops removed observations from being made again in sessions that stay.
@@ -86,8 +87,8 @@ pub(super) fn bury_observations(db: &Connection, to_forget: &RowsToForget) -> Re
     for observation in &to_forget.observations {
         let mut rows = find.query([observation])?;
         while let Some(row) = rows.next()? {
-            let (title, evidence): (String, String) = (row.get(0)?, row.get(1)?);
-            let (session, batch): (i64, Option<i64>) = (row.get(2)?, row.get(3)?);
+            let (title, evidence): (String, String) = (row.cell(0)?, row.cell(1)?);
+            let (session, batch): (i64, Option<i64>) = (row.cell(2)?, row.cell(3)?);
             db.prepare_cached(
                 "INSERT OR REPLACE INTO forgotten_observations (observation, session, batch, title, evidence)
                  VALUES (?1, ?2, ?3, ?4, ?5)",
@@ -110,11 +111,11 @@ pub(in super::super) fn was_forgotten(
     )?;
     let mut rows = find.query(params![session, title_hash(&draft.title), batch])?;
     while let Some(row) = rows.next()? {
-        let (same_title, same_batch): (bool, bool) = (row.get(0)?, row.get(1)?);
+        let (same_title, same_batch): (bool, bool) = (row.cell(0)?, row.cell(1)?);
         if same_title {
             return Ok(true);
         }
-        let evidence: Vec<String> = serde_json::from_str(&row.get::<_, String>(2)?)?;
+        let evidence: Vec<String> = row.cell(2)?;
         let rests_on_it = |event: &EventId| evidence.contains(&event.to_string());
         if same_batch && !draft.evidence.is_empty() && draft.evidence.iter().all(rests_on_it) {
             return Ok(true);

@@ -7,8 +7,7 @@ use serde_json::{Map, Value, json};
 use super::tables::{Form, TABLES, Table, key_of};
 use crate::memory::ids::{ProjectKey, ProjectRow, Timestamp};
 use crate::store::StoreError;
-use crate::store::row::Sql;
-use crate::store::text::Unpacked;
+use crate::store::row::{Cells, Sql};
 
 /// Where a page of an export begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,7 +48,7 @@ pub fn export_page(
         let mut rows =
             find.query(rusqlite::params![at.after, projects, portion.since.map(|since| since.0)])?;
         while let Some(row) = rows.next()? {
-            let page: i64 = row.get(table.columns.len())?;
+            let page: i64 = row.cell(table.columns.len())?;
             if length > bytes && page != at.after {
                 return Ok((lines, Some(at)));
             }
@@ -91,9 +90,11 @@ fn line(table: &Table, row: &Row<'_>) -> Result<Value, StoreError> {
             continue;
         }
         let value = match form {
-            Form::LongText => json!(row.get::<_, Unpacked>(number)?.0),
-            Form::Bytes => json!(hex(row.get_ref(number)?.as_blob().unwrap_or_default())),
-            Form::Json | Form::JsonText => serde_json::from_str(&row.get::<_, String>(number)?)?,
+            Form::LongText => json!(row.cell::<String>(number)?),
+            Form::Id => json!(hex(row.get_ref(number)?.as_blob().unwrap_or_default())),
+            Form::Texts | Form::Paths | Form::Events | Form::Tasks => {
+                serde_json::from_str(&row.cell::<String>(number)?).unwrap_or_default()
+            }
             _ => match raw {
                 ValueRef::Integer(number) => json!(number),
                 ValueRef::Real(number) => json!(number),
@@ -111,16 +112,16 @@ fn project_lines(db: &Connection, portion: &Portion, lines: &mut Vec<String>) ->
     let mut find = db.prepare("SELECT id, key, name, created_at FROM projects ORDER BY id")?;
     let mut rows = find.query([])?;
     while let Some(row) = rows.next()? {
-        let id = ProjectRow(row.get(0)?);
+        let id = ProjectRow(row.cell(0)?);
         if portion.projects.as_ref().is_some_and(|wanted| !wanted.contains(&id)) {
             continue;
         }
         let aliases: Vec<ProjectKey> =
             db.all("SELECT alias FROM project_aliases WHERE project = ?1 ORDER BY alias", [id.0])?;
         let aliases: Vec<_> = aliases.iter().map(ProjectKey::as_str).collect();
-        let (key, name): (String, String) = (row.get(1)?, row.get(2)?);
+        let (key, name): (String, String) = (row.cell(1)?, row.cell(2)?);
         let line = json!({"kind": "project", "key": key, "name": name, "aliases": aliases,
-                          "created_at": row.get::<_, i64>(3)?});
+                          "created_at": row.cell::<i64>(3)?});
         lines.push(line.to_string());
     }
     Ok(())
@@ -133,9 +134,9 @@ fn superseded_lines(db: &Connection, portion: &Portion, lines: &mut Vec<String>)
     )?;
     let mut rows = find.query([])?;
     while let Some(row) = rows.next()? {
-        let project = ProjectRow(row.get(2)?);
+        let project = ProjectRow(row.cell(2)?);
         if portion.projects.as_ref().is_none_or(|wanted| wanted.contains(&project)) {
-            let (old, new): (String, String) = (row.get(0)?, row.get(1)?);
+            let (old, new): (String, String) = (row.cell(0)?, row.cell(1)?);
             lines.push(json!({"kind": "superseded", "uuid": old, "by": new}).to_string());
         }
     }

@@ -7,7 +7,10 @@
 mod export;
 mod restore;
 mod tables;
+mod damaged;
+mod value;
 
+pub use damaged::{DamagedRow, damaged_rows};
 pub use export::{PageStart, Portion, export_page};
 pub use restore::{RestoreRows, Restored};
-pub use tables::text_fields;
+pub use tables::{name_fields, text_fields};

@@ -1,19 +1,27 @@
 //! Lines become rows.
+//!
+//! A file says nothing about this machine: what comes of it is said by nobody here, is pinned nowhere, joins no projects, and is no
+//! proof of where a project lies. Each value is checked before it is stored.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use rusqlite::types::ToSqlOutput;
-use rusqlite::{Connection, ToSql, params_from_iter};
-use serde_json::Value;
+use rusqlite::{Connection, params_from_iter};
+use serde_json::{Value, json};
 
 use super::tables::{Form, TABLES, Table, key_of};
+use super::value::{Given, given};
 use crate::memory::ids::{ProjectKey, ProjectRow, SessionId, SessionKey, Timestamp};
-use crate::store::forgetting::is_forgotten;
+use crate::store::forgetting::{CopyOf, forgotten_at, is_forgotten};
 use crate::store::operation::{Operation, WriteContext, log};
 use crate::store::row::Sql;
-use crate::store::text::Packed;
 use crate::store::threads::{self, thread_words_of};
 use crate::store::{StoreError, projects};
+
+/// What the origin of an imported row begins with.
+const IMPORTED: &str = "import:";
+/// A key that is of no repository and no folder, but of another tool's name for a project.
+const OF_ANOTHER_TOOL: &str = "claude-mem:";
 
 /// Stores lines of an export. What is here already stays as it is.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,14 +37,24 @@ pub struct Restored {
     pub added: BTreeMap<String, u64>,
     /// They were here before.
     pub known: u64,
-    /// Of an unknown kind, damaged, or of something that is not here: forgotten, or left out.
+    /// Of an unknown kind, or of something that is not here because it was left out.
     pub skipped: u64,
+    /// They were forgotten here.
+    pub forgotten: u64,
+    /// Lines with a value that its field cannot have, by `KIND.FIELD`.
+    pub unfit: BTreeMap<String, u64>,
+    /// Notes that were pinned where they come from.
+    pub unpinned: u64,
+    /// Other identities of projects.
+    pub aliases: u64,
 }
 
 enum Outcome {
     Added,
     Known,
     Skipped,
+    Forgotten,
+    Unfit(&'static str),
 }
 
 impl Operation for RestoreRows {
@@ -56,10 +74,18 @@ impl Operation for RestoreRows {
                 },
             };
             match outcome {
-                Outcome::Added => *restored.added.entry(kind.to_owned()).or_default() += 1,
+                Outcome::Added => {
+                    *restored.added.entry(kind.to_owned()).or_default() += 1;
+                    restored.unpinned += u64::from(!line["pinned_at"].is_null());
+                }
                 Outcome::Known => restored.known += 1,
                 Outcome::Skipped => restored.skipped += 1,
+                Outcome::Forgotten => restored.forgotten += 1,
+                Outcome::Unfit(field) => {
+                    *restored.unfit.entry(format!("{kind}.{field}")).or_default() += 1;
+                }
             }
+            restored.aliases += if kind == "project" { unknown_aliases(db, line)? } else { 0 };
         }
         for (project, ids) in observations {
             threads::rethread(db, project, &ids)?;
@@ -69,24 +95,41 @@ impl Operation for RestoreRows {
 }
 
 fn restore_project(db: &WriteContext<'_>, line: &Value, at: Timestamp) -> Result<Outcome, StoreError> {
-    let (Some(key), Some(name)) = (line["key"].as_str(), line["name"].as_str()) else {
-        return Ok(Outcome::Skipped);
+    let (Some(Given::Text(key)), Some(Given::Text(name))) =
+        (given(Form::Name, &line["key"]), given(Form::Name, &line["name"]))
+    else {
+        return Ok(Outcome::Unfit("key"));
     };
-    let aliases = line["aliases"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    let identities: Vec<ProjectKey> = [key].into_iter().chain(aliases).map(ProjectKey::from).collect();
+    let mut identities = vec![ProjectKey::from(key.as_str())];
     // Other tools know a project by its name alone.
-    let mut identities = identities;
-    if line["by_name"] == true {
-        let named: Vec<ProjectKey> = db.all("SELECT key FROM projects WHERE name = ?1", [name])?;
+    if line["by_name"] == true && key.starts_with(OF_ANOTHER_TOOL) {
+        let named: Vec<ProjectKey> = db.all("SELECT key FROM projects WHERE name = ?1", [name.as_str()])?;
         if let [only] = named.as_slice() {
             identities.insert(0, only.clone());
         }
     }
     let count = |db: &WriteContext<'_>| db.one::<i64>("SELECT count(*) FROM projects", []);
     let before = count(db)?;
-    let at = line["created_at"].as_i64().map_or(at, Timestamp);
-    projects::resolve(db, &identities, name, at)?;
+    let at = match given(Form::Time, &line["created_at"]) {
+        Some(Given::Number(at)) => Timestamp(at),
+        _ => at,
+    };
+    projects::resolve(db, &identities, &name, at)?;
     Ok(if count(db)? > before { Outcome::Added } else { Outcome::Known })
+}
+
+/// Identities that a file gives to a project and that the project does not have here. A file can claim any of them.
+fn unknown_aliases(db: &Connection, line: &Value) -> Result<u64, StoreError> {
+    let mut unknown = 0;
+    for alias in line["aliases"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        let is_known: bool = db.one(
+            "SELECT EXISTS (SELECT 1 FROM project_aliases WHERE alias = ?1 AND project IN
+                 (SELECT project FROM project_aliases WHERE alias = ?2))",
+            [alias, line["key"].as_str().unwrap_or_default()],
+        )?;
+        unknown += u64::from(!is_known);
+    }
+    Ok(unknown)
 }
 
 fn restore_superseded(db: &WriteContext<'_>, line: &Value) -> Result<Outcome, StoreError> {
@@ -101,40 +144,14 @@ fn restore_superseded(db: &WriteContext<'_>, line: &Value) -> Result<Outcome, St
     Ok(if changed > 0 { Outcome::Added } else { Outcome::Known })
 }
 
-/// A value for a column.
-enum Given {
-    Null,
-    Number(i64),
-    Text(String),
-    LongText(String),
-    Bytes(Vec<u8>),
-}
-
-impl ToSql for Given {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        match self {
-            Self::Null => Ok(ToSqlOutput::from(rusqlite::types::Null)),
-            Self::Number(number) => Ok(ToSqlOutput::from(*number)),
-            Self::Text(text) => Ok(ToSqlOutput::from(text.as_str())),
-            Self::LongText(text) => match Packed(text).to_sql()? {
-                ToSqlOutput::Owned(owned) => Ok(ToSqlOutput::Owned(owned)),
-                _ => Ok(ToSqlOutput::from(text.as_str())),
-            },
-            Self::Bytes(bytes) => Ok(ToSqlOutput::from(bytes.as_slice())),
-        }
-    }
-}
-
 fn restore(
     db: &WriteContext<'_>,
     table: &Table,
     line: &Value,
     observations: &mut BTreeMap<ProjectRow, BTreeSet<i64>>,
 ) -> Result<Outcome, StoreError> {
-    if table.kind == "session"
-        && session_key_of(line).is_none_or(|key| is_forgotten(db, &key).unwrap_or(true))
-    {
-        return Ok(Outcome::Skipped);
+    if was_forgotten(db, table, line)? {
+        return Ok(Outcome::Forgotten);
     }
     let (mut columns, mut values) = (Vec::new(), Vec::new());
     let mut session = None;
@@ -161,7 +178,14 @@ fn restore(
                 Some(row) => Given::Number(row),
                 None => Given::Null,
             },
-            (_, value) => given(table, column, *form, value, line),
+            (Form::Session | Form::Project | Form::Batch, Value::Null) => Given::Null,
+            (_, value) => {
+                let value = stated(table, column, value, line);
+                match given(*form, &value) {
+                    Some(given) => given,
+                    None => return Ok(Outcome::Unfit(key_of(table, column))),
+                }
+            }
         };
         // What a line does not say has the default of its column.
         if !matches!(given, Given::Null) {
@@ -173,6 +197,10 @@ fn restore(
         && session.is_none()
     {
         return Ok(Outcome::Skipped);
+    }
+    // A compaction has no name of its own that the table could compare.
+    if table.kind == "compaction" && is_known_compaction(db, session, line)? {
+        return Ok(Outcome::Known);
     }
     let places: Vec<_> = (1..=columns.len()).map(|number| format!("?{number}")).collect();
     let sql = format!(
@@ -200,32 +228,93 @@ fn restore(
     Ok(Outcome::Added)
 }
 
-fn given(table: &Table, column: &str, form: Form, value: &Value, line: &Value) -> Given {
+fn is_known_compaction(db: &Connection, session: Option<i64>, line: &Value) -> Result<bool, StoreError> {
+    let text = |key: &str| line[key].as_str().map(str::to_lowercase);
+    db.one(
+        "SELECT EXISTS (SELECT 1 FROM compactions WHERE session = ?1 AND started_at IS ?2 AND ended_at IS ?3
+            AND lower(nullif(hex(event_id), '')) IS ?4 AND lower(nullif(hex(end_event), '')) IS ?5)",
+        rusqlite::params![
+            session,
+            line["started_at"].as_i64(),
+            line["ended_at"].as_i64(),
+            text("event_id"),
+            text("end_event")
+        ],
+    )
+}
+
+/// Whether what a line tells of was forgotten here.
+fn was_forgotten(db: &Connection, table: &Table, line: &Value) -> Result<bool, StoreError> {
+    let session = match table.kind {
+        "session" => session_key_of(line),
+        _ => line["session"]
+            .as_str()
+            .and_then(|name| name.split_once(':'))
+            .map(|(agent, id)| SessionKey { agent: agent.into(), id: id.into() }),
+    };
+    if let Some(session) = &session
+        && is_forgotten(db, session)?
+    {
+        return Ok(true);
+    }
+    let text = |key: &str| line[key].as_str().unwrap_or_default();
+    let events =
+        ["event_id", "prompt_event", "message_event", "end_event"].map(|key| text(key).to_lowercase());
+    let mut copies: Vec<CopyOf<'_>> = match (table.kind, &session) {
+        ("observation", _) => vec![
+            CopyOf::Uuid(text("uuid")),
+            CopyOf::Statement { title: text("title"), text: text("narrative") },
+        ],
+        ("summary", Some(session)) => vec![CopyOf::Summary(session)],
+        ("plan", Some(session)) => {
+            vec![CopyOf::Plan { session, kind: text("plan_kind"), path: text("path") }]
+        }
+        ("prompt", Some(session)) => {
+            vec![CopyOf::Prompt { session, seq: line["seq"].as_i64().unwrap_or_default() }]
+        }
+        _ => Vec::new(),
+    };
+    // Of an event that says nothing by itself only the id is kept here.
+    if table.kind != "event" {
+        copies.extend(events.iter().filter(|event| !event.is_empty()).map(|event| CopyOf::Event(event)));
+    }
+    // A summary and a plan are made again, and may be stored elsewhere after that.
+    let made =
+        line["updated_at"].as_i64().or(line["created_at"].as_i64()).filter(|_| table.kind != "observation");
+    for copy in copies {
+        let at = forgotten_at(db, copy)?;
+        if at.is_some_and(|at| made.is_none_or(|made| made <= at.0)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// What is stored of a field: what the line says, if it can say that, or what it leaves out.
+fn stated<'a>(table: &Table, column: &str, value: &'a Value, line: &'a Value) -> Cow<'a, Value> {
+    let owned = |value: Value| Cow::Owned(value);
     match (table.kind, column, value) {
         // A session of another machine does not run here, and its prompts are compressed already or never.
-        ("session", "status", _) => Given::Text("completed".to_owned()),
-        ("session", "ended_at", Value::Null) => given(table, "", Form::Plain, &line["last_event_at"], line),
-        ("prompt", "status", _) => Given::Text("closed".to_owned()),
-        ("prompt", "closed_at" | "compressed_at", Value::Null) => {
-            given(table, "", Form::Plain, &line["opened_at"], line)
-        }
-        (_, "life", Value::Null) => Given::Number(1),
-        (_, _, Value::Null) => match (table.kind, form) {
-            ("observation" | "summary", Form::Text) if !["subtitle", "made_as"].contains(&column) => {
-                Given::Text(String::new())
+        ("session", "status", _) => owned(json!("completed")),
+        ("session", "root", _) | ("observation", "pinned_at", _) => owned(Value::Null),
+        ("session", "ended_at", Value::Null) => Cow::Borrowed(&line["last_event_at"]),
+        ("prompt", "status", _) => owned(json!("closed")),
+        ("prompt", "closed_at" | "compressed_at", Value::Null) => Cow::Borrowed(&line["opened_at"]),
+        ("observation" | "summary", "origin", origin) => match origin.as_str() {
+            Some(origin) if origin.starts_with(IMPORTED) => owned(json!(origin)),
+            Some(origin) => owned(json!(format!("{IMPORTED}{origin}"))),
+            None => owned(json!(format!("{IMPORTED}recall"))),
+        },
+        (_, "life", Value::Null) => owned(json!(1)),
+        ("observation" | "summary", _, Value::Null) => {
+            let form = table.columns.iter().find(|(name, _)| *name == column).map(|(_, form)| *form);
+            match form {
+                Some(Form::Text) if !["subtitle", "made_as"].contains(&column) => owned(json!("")),
+                Some(Form::Texts | Form::Paths | Form::Events) => owned(json!([])),
+                _ => Cow::Borrowed(value),
             }
-            ("observation", Form::Json | Form::JsonText) => Given::Text("[]".to_owned()),
-            _ => Given::Null,
-        },
-        (_, _, value) => match (form, value) {
-            (Form::Json | Form::JsonText, value) => Given::Text(value.to_string()),
-            (Form::Bytes, Value::String(digits)) => unhex(digits).map_or(Given::Null, Given::Bytes),
-            (Form::LongText, Value::String(text)) => Given::LongText(text.clone()),
-            (_, Value::String(text)) => Given::Text(text.clone()),
-            (_, Value::Number(number)) => number.as_i64().map_or(Given::Null, Given::Number),
-            (_, Value::Bool(yes)) => Given::Number(i64::from(*yes)),
-            _ => Given::Null,
-        },
+        }
+        _ => Cow::Borrowed(value),
     }
 }
 
@@ -259,12 +348,4 @@ fn session_row(db: &Connection, name: &str) -> Result<Option<i64>, StoreError> {
 
 fn batch_row(db: &Connection, session: Option<i64>, seq: Option<i64>) -> Result<Option<i64>, StoreError> {
     db.first("SELECT id FROM prompt_batches WHERE session = ?1 AND seq = ?2", [session, seq])
-}
-
-fn unhex(digits: &str) -> Option<Vec<u8>> {
-    let pairs = digits.as_bytes().chunks(2).map(|pair| {
-        let pair = std::str::from_utf8(pair).ok()?;
-        (pair.len() == 2).then(|| u8::from_str_radix(pair, 16).ok()).flatten()
-    });
-    pairs.collect()
 }

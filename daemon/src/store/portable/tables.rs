@@ -2,21 +2,34 @@
 
 use crate::memory::document::DocumentKind;
 
-/// How a column stands in a line.
+/// What a column holds, and how that stands in a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// As it is: a number, a name, a time in milliseconds since 1970.
-    Plain,
+    /// An id, a name, a path.
+    Name,
+    /// The known words for where a prompt came from, what an observation is, and whether it holds.
+    Source,
+    Type,
+    Status,
+    /// From 0 to 2,147,483,647.
+    Count,
+    Number,
+    /// Milliseconds since 1970.
+    Time,
     /// Words of a person or an agent.
     Text,
     /// The same, compressed where it is long.
     LongText,
-    /// Bytes as hexadecimal digits.
-    Bytes,
-    /// JSON.
-    Json,
-    /// JSON with words of a person or an agent in it.
-    JsonText,
+    /// 16 bytes, as hexadecimal digits.
+    Id,
+    /// A JSON array of texts.
+    Texts,
+    /// A JSON array of paths.
+    Paths,
+    /// A JSON array of ids of events.
+    Events,
+    /// A task list, as JSON.
+    Tasks,
     /// `AGENT:ID`.
     Session,
     /// The place of a prompt in its session.
@@ -48,22 +61,22 @@ pub(super) const TABLES: &[Table] = &[
         kind: "session",
         name: "sessions",
         columns: &[
-            ("agent", Form::Plain),
-            ("session_id", Form::Plain),
+            ("agent", Form::Name),
+            ("session_id", Form::Name),
             ("project", Form::Project),
-            ("root", Form::Plain),
-            ("cwd", Form::Plain),
-            ("status", Form::Plain),
-            ("reason", Form::Plain),
+            ("root", Form::Name),
+            ("cwd", Form::Name),
+            ("status", Form::Name),
+            ("reason", Form::Name),
             ("title", Form::Text),
-            ("life", Form::Plain),
-            ("prompts", Form::Plain),
-            ("activities", Form::Plain),
-            ("started_at", Form::Plain),
-            ("last_event_at", Form::Plain),
-            ("ended_at", Form::Plain),
-            ("life_started_at", Form::Plain),
-            ("resumed_from", Form::Plain),
+            ("life", Form::Count),
+            ("prompts", Form::Count),
+            ("activities", Form::Count),
+            ("started_at", Form::Time),
+            ("last_event_at", Form::Time),
+            ("ended_at", Form::Time),
+            ("life_started_at", Form::Time),
+            ("resumed_from", Form::Name),
         ],
         page: "t.id",
         project: "t.project",
@@ -75,16 +88,16 @@ pub(super) const TABLES: &[Table] = &[
         kind: "event",
         name: "deliveries",
         columns: &[
-            ("event_id", Form::Bytes),
+            ("event_id", Form::Id),
             ("session", Form::Session),
-            ("key", Form::Bytes),
-            ("agent", Form::Plain),
-            ("event_name", Form::Plain),
-            ("captured_at", Form::Plain),
-            ("boot_id", Form::Bytes),
-            ("boot_ns", Form::Plain),
-            ("flags", Form::Plain),
-            ("stored_at", Form::Plain),
+            ("key", Form::Id),
+            ("agent", Form::Name),
+            ("event_name", Form::Name),
+            ("captured_at", Form::Time),
+            ("boot_id", Form::Id),
+            ("boot_ns", Form::Number),
+            ("flags", Form::Count),
+            ("stored_at", Form::Time),
         ],
         page: "t.session",
         project: OF_SESSION,
@@ -96,22 +109,22 @@ pub(super) const TABLES: &[Table] = &[
         name: "prompt_batches",
         columns: &[
             ("session", Form::Session),
-            ("seq", Form::Plain),
-            ("prompt_number", Form::Plain),
-            ("source", Form::Plain),
-            ("status", Form::Plain),
-            ("close_reason", Form::Plain),
-            ("prompt_id", Form::Plain),
+            ("seq", Form::Count),
+            ("prompt_number", Form::Count),
+            ("source", Form::Source),
+            ("status", Form::Name),
+            ("close_reason", Form::Name),
+            ("prompt_id", Form::Name),
             ("prompt", Form::LongText),
-            ("prompt_event", Form::Bytes),
+            ("prompt_event", Form::Id),
             ("response", Form::LongText),
-            ("response_event", Form::Bytes),
-            ("opened_at", Form::Plain),
-            ("closed_at", Form::Plain),
-            ("compressed_at", Form::Plain),
-            ("branch", Form::Plain),
-            ("head_commit", Form::Plain),
-            ("base_commit", Form::Plain),
+            ("response_event", Form::Id),
+            ("opened_at", Form::Time),
+            ("closed_at", Form::Time),
+            ("compressed_at", Form::Time),
+            ("branch", Form::Name),
+            ("head_commit", Form::Name),
+            ("base_commit", Form::Name),
         ],
         page: "t.id",
         project: OF_SESSION,
@@ -124,17 +137,17 @@ pub(super) const TABLES: &[Table] = &[
         columns: &[
             ("session", Form::Session),
             ("batch", Form::Batch),
-            ("event_id", Form::Bytes),
-            ("kind", Form::Plain),
-            ("tool_name", Form::Plain),
-            ("tool_use_id", Form::Plain),
-            ("subagent", Form::Plain),
-            ("subagent_type", Form::Plain),
-            ("failed", Form::Plain),
-            ("duration_ms", Form::Plain),
+            ("event_id", Form::Id),
+            ("kind", Form::Name),
+            ("tool_name", Form::Name),
+            ("tool_use_id", Form::Name),
+            ("subagent", Form::Name),
+            ("subagent_type", Form::Name),
+            ("failed", Form::Count),
+            ("duration_ms", Form::Number),
             ("input", Form::LongText),
             ("response", Form::LongText),
-            ("at", Form::Plain),
+            ("at", Form::Time),
         ],
         page: "t.id",
         project: OF_SESSION,
@@ -145,26 +158,26 @@ pub(super) const TABLES: &[Table] = &[
         kind: "observation",
         name: "observations",
         columns: &[
-            ("uuid", Form::Plain),
+            ("uuid", Form::Name),
             ("session", Form::Session),
             ("batch", Form::Batch),
             ("project", Form::Project),
-            ("type", Form::Plain),
+            ("type", Form::Type),
             ("title", Form::Text),
             ("subtitle", Form::Text),
             ("narrative", Form::Text),
-            ("facts", Form::JsonText),
-            ("concepts", Form::JsonText),
-            ("files_read", Form::Json),
-            ("files_modified", Form::Json),
-            ("importance", Form::Plain),
-            ("status", Form::Plain),
-            ("evidence", Form::Json),
-            ("origin", Form::Plain),
-            ("tokens_saved", Form::Plain),
-            ("created_at", Form::Plain),
-            ("subject", Form::Bytes),
-            ("pinned_at", Form::Plain),
+            ("facts", Form::Texts),
+            ("concepts", Form::Texts),
+            ("files_read", Form::Paths),
+            ("files_modified", Form::Paths),
+            ("importance", Form::Count),
+            ("status", Form::Status),
+            ("evidence", Form::Events),
+            ("origin", Form::Name),
+            ("tokens_saved", Form::Number),
+            ("created_at", Form::Time),
+            ("subject", Form::Id),
+            ("pinned_at", Form::Time),
             ("made_as", Form::Text),
         ],
         page: "t.id",
@@ -185,8 +198,8 @@ pub(super) const TABLES: &[Table] = &[
             ("completed", Form::Text),
             ("next_steps", Form::Text),
             ("notes", Form::Text),
-            ("origin", Form::Plain),
-            ("created_at", Form::Plain),
+            ("origin", Form::Name),
+            ("created_at", Form::Time),
         ],
         page: "t.id",
         project: "t.project",
@@ -199,15 +212,15 @@ pub(super) const TABLES: &[Table] = &[
         columns: &[
             ("session", Form::Session),
             ("batch", Form::Batch),
-            ("kind", Form::Plain),
-            ("path", Form::Plain),
+            ("kind", Form::Name),
+            ("path", Form::Name),
             ("title", Form::Text),
             ("text", Form::LongText),
-            ("state", Form::Plain),
-            ("event_id", Form::Bytes),
-            ("created_at", Form::Plain),
-            ("updated_at", Form::Plain),
-            ("tasks", Form::JsonText),
+            ("state", Form::Name),
+            ("event_id", Form::Id),
+            ("created_at", Form::Time),
+            ("updated_at", Form::Time),
+            ("tasks", Form::Tasks),
         ],
         page: "t.id",
         project: OF_SESSION,
@@ -220,14 +233,14 @@ pub(super) const TABLES: &[Table] = &[
         columns: &[
             ("session", Form::Session),
             ("batch", Form::Batch),
-            ("trigger", Form::Plain),
-            ("message_count", Form::Plain),
-            ("messages_since_last", Form::Plain),
+            ("trigger", Form::Name),
+            ("message_count", Form::Count),
+            ("messages_since_last", Form::Count),
             ("summary", Form::LongText),
-            ("started_at", Form::Plain),
-            ("ended_at", Form::Plain),
-            ("event_id", Form::Bytes),
-            ("end_event", Form::Bytes),
+            ("started_at", Form::Time),
+            ("ended_at", Form::Time),
+            ("event_id", Form::Id),
+            ("end_event", Form::Id),
         ],
         page: "t.id",
         project: OF_SESSION,
@@ -240,13 +253,13 @@ pub(super) const TABLES: &[Table] = &[
         columns: &[
             ("session", Form::Session),
             ("batch", Form::Batch),
-            ("agent_id", Form::Plain),
-            ("agent_type", Form::Plain),
+            ("agent_id", Form::Name),
+            ("agent_type", Form::Name),
             ("message", Form::LongText),
-            ("message_event", Form::Bytes),
-            ("started_at", Form::Plain),
-            ("ended_at", Form::Plain),
-            ("event_id", Form::Bytes),
+            ("message_event", Form::Id),
+            ("started_at", Form::Time),
+            ("ended_at", Form::Time),
+            ("event_id", Form::Id),
         ],
         page: "t.id",
         project: OF_SESSION,
@@ -267,10 +280,18 @@ pub(super) fn key_of(table: &Table, column: &'static str) -> &'static str {
 
 /// The fields of a line with words of a person or an agent.
 pub fn text_fields(kind: &str) -> impl Iterator<Item = &'static str> {
+    fields_of(kind, &[Form::Text, Form::LongText, Form::Texts, Form::Tasks])
+}
+
+/// The fields of a line with ids, names and paths.
+pub fn name_fields(kind: &str) -> impl Iterator<Item = &'static str> {
+    fields_of(kind, &[Form::Name, Form::Paths, Form::Session, Form::Project])
+}
+
+fn fields_of(kind: &str, forms: &'static [Form]) -> impl Iterator<Item = &'static str> {
     let table = TABLES.iter().find(move |table| table.kind == kind);
-    table.into_iter().flat_map(|table| {
-        let texts = [Form::Text, Form::LongText, Form::JsonText];
-        let columns = table.columns.iter().filter(move |(_, form)| texts.contains(form));
+    table.into_iter().flat_map(move |table| {
+        let columns = table.columns.iter().filter(move |(_, form)| forms.contains(form));
         columns.map(|(column, _)| key_of(table, column))
     })
 }

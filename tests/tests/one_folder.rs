@@ -275,7 +275,7 @@ fn a_daemon_whose_socket_is_gone_makes_another() {
         std::fs::write(socket, "").unwrap();
     });
     is_reached_again(|socket| {
-        std::fs::set_permissions(socket, std::fs::Permissions::from_mode(0)).unwrap();
+        std::fs::set_permissions(socket, std::fs::Permissions::from_mode(0o000)).unwrap();
         std::fs::set_permissions(socket.parent().unwrap(), std::fs::Permissions::from_mode(0o555)).unwrap();
     });
 }

@@ -80,7 +80,7 @@ fn where_text_is_sent_to_is_said_before_it_counts() {
     assert!(!set("compression.base_url", "http://127.0.0.1:11434/v1").contains("leave"));
     assert!(set("compression.base_url", "https://models.example").contains(warned));
     let said = stage.recall(["config", "set", "compression.fallback", "claude-cli"]);
-    assert!(said.stdout.contains("the provider of `claude`"), "{said:?}");
+    assert!(said.stdout.contains("the provider of the program that writes the notes"), "{said:?}");
 }
 
 #[test]

@@ -204,7 +204,13 @@ fn redactions(redactor: &Redactor, mut folders: Vec<std::path::PathBuf>) -> Vec<
             let before: std::collections::HashSet<_> = text.lines().collect();
             let redacted = redactor.redact_text(&text);
             let lines = redacted.lines().filter(|line| line.contains("[redacted:") && !before.contains(line));
-            found.extend(lines.map(|line| format!("{}: {:.160}", path.display(), line.trim())));
+            let around = |line: &str| {
+                let mark = line.find("[redacted:").unwrap();
+                let (from, to) =
+                    (line.floor_char_boundary(mark.saturating_sub(80)), line.floor_char_boundary(mark + 80));
+                line[from..to].trim().to_owned()
+            };
+            found.extend(lines.map(|line| format!("{}: {}", path.display(), around(line))));
         }
     }
     found

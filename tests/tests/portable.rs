@@ -168,9 +168,16 @@ fn write_export(stage: &Stage, lines: &[Value]) -> PathBuf {
 
 fn note(uuid: &str, more: Value) -> Value {
     let mut line = json!({"kind": "observation", "uuid": uuid, "project": "git:github.com/acme/shop", "type": "preference",
-        "title": format!("Lines say {uuid}"), "narrative": "So.", "origin": "user", "created_at": 1_750_000_000_000_i64});
+        "title": format!("Lines say {uuid}"), "narrative": "So.", "origin": "user", "created_at": 1_750_000_000_000_i64, "facts": [], "concepts": [], "files_read": [],
+        "files_modified": [], "importance": 5, "evidence": []});
     line.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     line
+}
+
+/// The project of those notes.
+fn shop() -> Value {
+    json!({"kind": "project", "key": "git:github.com/acme/shop", "name": "shop", "aliases": ["git:github.com/acme/shop"],
+        "created_at": 1})
 }
 
 #[test]
@@ -195,7 +202,8 @@ fn a_line_with_an_impossible_value_stays_out_and_breaks_nothing() {
         prompt(json!({"prompt_number": -5})),
     ];
     let good = note("e", json!({"facts": ["Wombats dig"]}));
-    let lines: Vec<Value> = [session].into_iter().chain(bad.clone()).chain([good, json!([1])]).collect();
+    let lines: Vec<Value> =
+        [shop(), session].into_iter().chain(bad.clone()).chain([good, json!([1])]).collect();
     let rows = import(&stage, &write_export(&stage, &lines));
     let unfit = rows["unfit"].as_object().unwrap();
     assert_eq!(unfit.values().map(|count| count.as_u64().unwrap()).sum::<u64>(), bad.len() as u64, "{rows}");
@@ -213,7 +221,7 @@ fn a_file_pins_nothing_speaks_for_nobody_and_joins_no_projects() {
     let token = ["ghp_", "0123456789abcdefghijklmnopqrstuvwxyzAB"].concat();
     let planted =
         note("p", json!({"pinned_at": 1, "files_read": [format!("<private>Mallory</private>{token}")]}));
-    let rows = import(&stage, &write_export(&stage, &[evil, planted]));
+    let rows = import(&stage, &write_export(&stage, &[shop(), evil, planted]));
     assert_eq!((&rows["unpinned"], &rows["aliases"]), (&json!(1), &json!(1)), "{rows}");
     let back = lines(&export(&stage, &[]));
     let note = back.iter().find(|line| line["uuid"] == "p").unwrap();
@@ -230,7 +238,7 @@ fn what_is_forgotten_comes_back_by_no_copy() {
     stage.flush();
     let (copy, backup) = (export(&stage, &[]), stage.user_home().join("older.db"));
     stage.json(["ctl", "backup", backup.to_str().unwrap()]);
-    let prompt = stage.json(["search", "type:prompt discount"])["results"][0]["id"].clone();
+    let prompt = stage.json(["search", "kind:prompt discount"])["results"][0]["id"].clone();
     let prompt = prompt.as_str().map_or("p1".to_owned(), str::to_owned);
     stage.json(["forget", &prompt, "--yes"]);
     let noted = stage.json(["search", "wombat"])["results"][0]["id"].to_string();

@@ -133,7 +133,7 @@ pub fn recipient_at(address: &str) -> Option<String> {
 pub fn recipients(text: &str) -> Vec<String> {
     let config = reading::read(text).written.into_config();
     let models = config.compression.backends.iter().filter_map(|backend| match backend.kind {
-        BackendKind::ClaudeCli => Some("the provider of a program".to_owned()),
+        BackendKind::ClaudeCli => Some("the provider of the program that writes the notes".to_owned()),
         BackendKind::Anthropic | BackendKind::OpenAi => other_host(&backend.base_url),
     });
     let server = match &config.embedding {

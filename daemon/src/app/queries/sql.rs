@@ -37,7 +37,8 @@ pub async fn sql(lookup: &ContextLookup, request: Sql) -> Answer<SqlAnswer> {
 
 fn refusal(lookup: &ContextLookup, error: QueryError) -> Refused {
     let refused = |what: String, hint: &str| Refused::new(ErrorKind::Invalid, what, hint);
-    let stopped = || format!("The query was stopped: {error}");
+    let stopped =
+        |hint: &str| Refused::new(ErrorKind::Conflict, format!("The query was stopped: {error}"), hint);
     match &error {
         QueryError::Damaged(why) => {
             lookup.readers.suspect_reported(why.clone());
@@ -49,15 +50,15 @@ fn refusal(lookup: &ContextLookup, error: QueryError) -> Refused {
             "The query was refused: only reading is allowed".to_owned(),
             "Use `recall edit`, `recall resolve` or `recall forget` to change what is remembered.",
         ),
-        QueryError::TooLong(_) => refused(stopped(), "Narrow it with WHERE and LIMIT."),
+        QueryError::TooLong(_) => stopped("Narrow it with WHERE and LIMIT."),
         QueryError::TooMuchMemory => {
-            refused(stopped(), "Narrow it with WHERE and LIMIT, and leave out columns with long texts.")
+            stopped("Narrow it with WHERE and LIMIT, and leave out columns with long texts.")
         }
         QueryError::RowTooLong(_) => {
             let hint = format!(
                 "A whole answer has at most {MOST_BYTES} bytes: `substr(COLUMN, 1, 1000)` shortens a text."
             );
-            refused(stopped(), &hint)
+            stopped(&hint)
         }
     }
 }

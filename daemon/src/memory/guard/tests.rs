@@ -38,7 +38,7 @@ fn a_file_is_guarded_by_its_name() {
         (Read, "/proc/self/environ", Some(Rule::Environment)),
         (Read, "/proc/1/environ", Some(Rule::Environment)),
         (Read, "/proc/cpuinfo", None),
-        (Read, "~/.ssh/config", None),
+        (Read, "~/.ssh/config", Some(Rule::Secrets)),
         (Read, ".git/HEAD", None),
         (Read, "Cargo.lock", None),
         (Read, "migrations/1.sql", None),

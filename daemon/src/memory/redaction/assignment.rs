@@ -40,7 +40,7 @@ pub(super) const WORDS: &[(&str, Name)] = &[
     ("api key", Name::Key),
     ("access key", Name::Key),
     ("private key", Name::Key),
-    ("encryption key", Name::Key),
+    ("encryption key", Name::Token),
     ("signing key", Name::Key),
     ("master key", Name::Key),
     ("session key", Name::Key),

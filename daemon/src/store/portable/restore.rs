@@ -20,8 +20,6 @@ use crate::store::{StoreError, projects};
 
 /// What the origin of an imported row begins with.
 const IMPORTED: &str = "import:";
-/// A key that is of no repository and no folder, but of another tool's name for a project.
-const OF_ANOTHER_TOOL: &str = "claude-mem:";
 
 /// Stores lines of an export. What is here already stays as it is.
 #[derive(Clone, Debug, PartialEq)]
@@ -101,8 +99,9 @@ fn restore_project(db: &WriteContext<'_>, line: &Value, at: Timestamp) -> Result
         return Ok(Outcome::Unfit("key"));
     };
     let mut identities = vec![ProjectKey::from(key.as_str())];
-    // Other tools know a project by its name alone.
-    if line["by_name"] == true && key.starts_with(OF_ANOTHER_TOOL) {
+    // Other tools know a project by its name alone: the key is `TOOL:NAME`.
+    let is_a_name = key.split_once(':').is_some_and(|(tool, rest)| rest == name && !tool.contains('/'));
+    if line["by_name"] == true && is_a_name {
         let named: Vec<ProjectKey> = db.all("SELECT key FROM projects WHERE name = ?1", [name.as_str()])?;
         if let [only] = named.as_slice() {
             identities.insert(0, only.clone());

@@ -6,7 +6,7 @@
 //! processor, in whatever order it adds up. The rest is `f32`, added up in an order that is written here. A text has the
 //! same vector whatever stands beside it.
 
-use fearless_simd::{Level, Simd, SimdBase, dispatch, f32x16};
+use fearless_simd::{Level, Simd, SimdBase, dispatch};
 use serde::{Deserialize, Serialize};
 use tantivy::directory::OwnedBytes;
 
@@ -43,16 +43,11 @@ pub(super) struct Linear {
     /// As `product::panels` lays them out.
     pub panels: OwnedBytes,
     pub inputs: usize,
-    pub outputs: Vec<Output>,
-}
-
-/// What an output is made of beside its weights.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Output {
-    pub scale: f32,
-    pub bias: f32,
+    /// A number for each output, here and in the two lists that follow.
+    pub scales: Vec<f32>,
+    pub biases: Vec<f32>,
     /// The sum of its weights as whole numbers.
-    pub sum: i32,
+    pub sums: Vec<i32>,
 }
 
 /// Numbers of 32 bits as bytes: each is `scale * (byte - zero)`.
@@ -201,66 +196,78 @@ fn attend_by<S: Simd>(
 ) {
     let scale = 1.0 / (width as f32).sqrt();
     let count = all.len() / (3 * dimensions);
-    let (wide_count, wide) = (count.next_multiple_of(LANES), width.next_multiple_of(LANES));
-    // A row of keys for each dimension, and a row of values for each piece; both end with zeros.
-    let mut keys = vec![0.0_f32; width * wide_count];
-    let mut values = vec![0.0_f32; count * wide];
+    let block = 2 * S::f32s::LEN;
+    // Blocks of keys, with a row for each dimension, and blocks of dimensions, with a row for each piece's value. The
+    // last ones end with zeros.
+    let mut keys = vec![0.0_f32; width * count.next_multiple_of(block)];
+    let mut values = vec![0.0_f32; count * width.next_multiple_of(block)];
     for (piece, row) in all.chunks_exact(3 * dimensions).enumerate() {
         let key = row.iter().skip(dimensions + head * width).take(width);
-        for (place, value) in keys.iter_mut().skip(piece).step_by(wide_count).zip(key) {
+        let first = (piece / block) * width * block + piece % block;
+        for (place, value) in keys.iter_mut().skip(first).step_by(block).zip(key) {
             *place = value * scale;
         }
-        let value = row.iter().skip(2 * dimensions + head * width).take(width);
-        for (place, value) in values.iter_mut().skip(piece * wide).zip(value) {
-            *place = *value;
+        let value = row.get(2 * dimensions + head * width..).and_then(|row| row.get(..width));
+        let value = value.unwrap_or_default().chunks(block);
+        for (place, value) in values.chunks_exact_mut(block).skip(piece).step_by(count).zip(value) {
+            place.iter_mut().zip(value).for_each(|(place, value)| *place = *value);
         }
     }
-    let mut weights = vec![[0.0_f32; LANES]; QUERIES * wide_count / LANES];
-    for first in (0..count).step_by(QUERIES) {
-        let queries: [&[f32]; QUERIES] = std::array::from_fn(|at| {
-            let piece = (first + at).min(count - 1);
-            all.get(piece * 3 * dimensions + head * width..)
-                .and_then(|row| row.get(..width))
-                .unwrap_or_default()
+    let wide_count = count.next_multiple_of(block);
+    let mut queries = vec![[0.0_f32; QUERIES]; width];
+    let mut weights = vec![0.0_f32; QUERIES * wide_count];
+    let mut shares = vec![[0.0_f32; QUERIES]; count];
+    for (first, rows) in (0..).step_by(QUERIES).zip(attended.chunks_mut(QUERIES * dimensions)) {
+        for (at, row) in all.chunks_exact(3 * dimensions).skip(first).take(QUERIES).enumerate() {
+            for (place, value) in queries.iter_mut().zip(row.iter().skip(head * width)) {
+                place[at] = *value;
+            }
+        }
+        products(simd, &keys, &queries, |number, at, sums| {
+            let place = weights.get_mut(at * wide_count + number * block..).unwrap_or_default();
+            place.iter_mut().zip(sums).for_each(|(place, sum)| *place = *sum);
         });
-        for chunk in 0..wide_count / LANES {
-            let mut sums = [f32x16::splat(simd, 0.0); QUERIES];
-            for (dimension, keys) in keys.chunks_exact(wide_count).enumerate() {
-                let Some(keys) = keys.as_chunks::<LANES>().0.get(chunk) else { break };
-                let keys = f32x16::from_slice(simd, keys);
-                for (sums, query) in sums.iter_mut().zip(queries) {
-                    *sums += keys * query.get(dimension).copied().unwrap_or_default();
-                }
-            }
-            for (place, sums) in weights.iter_mut().skip(chunk).step_by(wide_count / LANES).zip(sums) {
-                sums.store_slice(place);
+        for (at, weights) in weights.chunks_exact_mut(wide_count).enumerate() {
+            let weights = weights.get_mut(..count).unwrap_or_default();
+            soften(weights);
+            for (place, weight) in shares.iter_mut().zip(weights) {
+                place[at] = *weight;
             }
         }
-        for weights in weights.chunks_exact_mut(wide_count / LANES) {
-            soften(weights.as_flattened_mut().get_mut(..count).unwrap_or_default());
+        products(simd, &values, &shares, |number, at, sums| {
+            let row = rows.get_mut(at * dimensions + head * width..).unwrap_or_default();
+            let row = row.get_mut(number * block..width).unwrap_or_default();
+            row.iter_mut().zip(sums).for_each(|(place, sum)| *place = *sum);
+        });
+    }
+}
+
+/// Each block's rows, times the factors of each query, added up. A block has a row for each of the factors, of twice
+/// the numbers that the processor takes at once: so many sums are under way that none waits for the one before.
+#[inline(always)]
+fn products<S: Simd>(
+    simd: S,
+    blocks: &[f32],
+    factors: &[[f32; QUERIES]],
+    mut finish: impl FnMut(usize, usize, &[f32]),
+) {
+    let lanes = S::f32s::LEN;
+    for (number, rows) in blocks.chunks_exact(factors.len() * 2 * lanes).enumerate() {
+        let mut sums = [[S::f32s::splat(simd, 0.0); 2]; QUERIES];
+        for (row, factors) in rows.chunks_exact(2 * lanes).zip(factors) {
+            let (low, high) = row.split_at(lanes);
+            let (low, high) = (S::f32s::from_slice(simd, low), S::f32s::from_slice(simd, high));
+            for (sums, factor) in sums.iter_mut().zip(factors) {
+                let factor = S::f32s::splat(simd, *factor);
+                sums[0] += low * factor;
+                sums[1] += high * factor;
+            }
         }
-        for chunk in 0..wide / LANES {
-            let mut sums = [f32x16::splat(simd, 0.0); QUERIES];
-            let (a, rest) = weights.as_flattened().split_at(wide_count);
-            let (b, rest) = rest.split_at(wide_count);
-            let (c, d) = rest.split_at(wide_count);
-            let of_queries = a.iter().zip(b).zip(c).zip(d);
-            for (values, (((a, b), c), d)) in values.chunks_exact(wide).zip(of_queries) {
-                let Some(values) = values.as_chunks::<LANES>().0.get(chunk) else { break };
-                let values = f32x16::from_slice(simd, values);
-                for (sums, weight) in sums.iter_mut().zip([a, b, c, d]) {
-                    *sums += values * *weight;
-                }
-            }
-            let rows = attended.chunks_exact_mut(dimensions).skip(first);
-            for (row, sums) in rows.zip(sums) {
-                let row = row.get_mut(head * width..(head + 1) * width).unwrap_or_default();
-                let mut of_query = [0.0; LANES];
-                sums.store_slice(&mut of_query);
-                for (place, sum) in row.iter_mut().skip(chunk * LANES).zip(of_query) {
-                    *place = sum;
-                }
-            }
+        let mut place = [0.0; 2 * LANES];
+        for (at, [low, high]) in sums.into_iter().enumerate() {
+            low.store_slice(place.get_mut(..lanes).unwrap_or_default());
+            high.store_slice(place.get_mut(lanes..2 * lanes).unwrap_or_default());
+            finish(number, at, place.get(..2 * lanes).unwrap_or_default());
         }
     }
 }
@@ -297,21 +304,32 @@ impl Linear {
 
     #[inline(always)]
     fn outputs_of(&self, kernel: Kernel, input: &[f32]) -> Vec<f32> {
-        let rows = input.len() / self.inputs;
+        let (rows, outputs) = (input.len() / self.inputs, self.scales.len());
         let mut scaled = Vec::with_capacity(rows);
-        let inputs = Inputs::new(kernel, (rows, self.inputs), |row, place| {
-            let values = input.get(row * self.inputs..).unwrap_or_default();
-            scaled.push(to_bytes(values, place));
-        });
-        let mut output = vec![0.0; rows * self.outputs.len()];
-        kernel.multiply(&self.panels, &inputs, |row, first, sums| {
-            let Some(Scaled { scale, zero }) = scaled.get(row).copied() else { return };
-            let place = output.get_mut(row * self.outputs.len() + first..).unwrap_or_default();
-            let outputs = self.outputs.get(first..).unwrap_or_default();
-            for ((place, sum), output) in place.iter_mut().zip(sums).zip(outputs) {
-                *place = (sum - zero * output.sum) as f32 * (scale * output.scale) + output.bias;
-            }
-        });
+        let inputs = Inputs::new(
+            kernel,
+            (rows, self.inputs),
+            #[inline(always)]
+            |row, place| scaled.push(to_bytes(input.get(row * self.inputs..).unwrap_or_default(), place)),
+        );
+        let mut output = vec![0.0; rows * outputs];
+        kernel.multiply(
+            &self.panels,
+            &inputs,
+            #[inline(always)]
+            |row, first, sums| {
+                let Some(Scaled { scale, zero }) = scaled.get(row).copied() else { return };
+                let place = output.get_mut(row * outputs + first..(row + 1) * outputs).unwrap_or_default();
+                let weights = self.sums.get(first..).unwrap_or_default();
+                let scales = self.scales.get(first..).unwrap_or_default();
+                let biases = self.biases.get(first..).unwrap_or_default();
+                for ((((place, sum), weights), of_weights), bias) in
+                    place.iter_mut().zip(sums).zip(weights).zip(scales).zip(biases)
+                {
+                    *place = (sum - zero * weights) as f32 * (scale * of_weights) + bias;
+                }
+            },
+        );
         output
     }
 }
@@ -485,8 +503,9 @@ mod tests {
     fn linear(weights: &[f32], inputs: usize, bias: f32) -> Linear {
         let (bytes, scales) = to_signed_bytes(weights, inputs);
         let sums = bytes.chunks_exact(inputs).map(|row| row.iter().map(|byte| i32::from(*byte)).sum());
-        let outputs = scales.into_iter().zip(sums).map(|(scale, sum)| Output { scale, bias, sum }).collect();
-        Linear { panels: OwnedBytes::new(super::super::product::panels(&bytes, inputs)), inputs, outputs }
+        let (sums, biases) = (sums.collect(), vec![bias; scales.len()]);
+        let panels = OwnedBytes::new(super::super::product::panels(&bytes, inputs));
+        Linear { panels, inputs, scales, biases, sums }
     }
 
     fn applied(linear: &Linear, kernel: Kernel, input: &[f32]) -> Vec<f32> {

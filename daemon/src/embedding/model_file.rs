@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tantivy::directory::{Directory, MmapDirectory, OwnedBytes};
 
 use super::ModelHash;
-use super::encoder::{Encoder, Layer, Linear, Norm, Output, Pooling, Rows, Shape, to_signed_bytes};
+use super::encoder::{Encoder, Layer, Linear, Norm, Pooling, Rows, Shape, to_signed_bytes};
 use super::product::{OUTPUTS, STEP, panels};
 use super::wordpiece::{Case, WordPiece};
 
@@ -145,9 +145,7 @@ impl Reader<'_> {
         let panels = self.section(steps.checked_mul(OUTPUTS * STEP)?)?;
         let (scales, biases) = (self.numbers(outputs)?, self.numbers(outputs)?);
         let sums = self.words(outputs)?.into_iter().map(i32::from_le_bytes);
-        let outputs = scales.into_iter().zip(biases).zip(sums);
-        let outputs = outputs.map(|((scale, bias), sum)| Output { scale, bias, sum }).collect();
-        Some(Linear { panels, inputs, outputs })
+        Some(Linear { panels, inputs, scales, biases, sums: sums.collect() })
     }
 }
 

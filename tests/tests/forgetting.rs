@@ -168,6 +168,14 @@ fn a_place_that_could_not_be_cleaned_is_tried_again_within_seconds() {
     std::fs::write(&backups, "").unwrap();
     let said = stage.recall(["forget", "1", "--yes"]);
     assert!(said.code() == 1 && said.stderr.contains("traces may remain in backups"), "{said:?}");
+    // What is in the way, and what can be done: the command itself would find nothing any more.
+    assert!(said.stderr.contains(&backups.display().to_string()), "{said:?}");
+    assert!(said.stderr.contains("`recall ctl check` says whether traces are left"), "{said:?}");
+    let checked = stage.recall(["ctl", "check"]);
+    assert!(
+        checked.code() == 1 && checked.stdout.contains("traces of what was forgotten may remain"),
+        "{checked:?}"
+    );
     std::fs::remove_file(&backups).unwrap();
     std::fs::create_dir(&backups).unwrap();
     let left = || {
@@ -181,6 +189,7 @@ fn a_place_that_could_not_be_cleaned_is_tried_again_within_seconds() {
         assert!(std::time::Instant::now() < deadline, "{}", stage.log());
         std::thread::yield_now();
     }
+    assert_eq!(stage.json(["ctl", "check"])["healthy"], true);
 }
 
 #[test]
@@ -203,7 +212,7 @@ fn a_session_is_gone_from_every_place_and_does_not_come_back() {
 #[test]
 fn a_word_is_gone_from_every_place_and_does_not_come_back() {
     let scene = EffectContext::new();
-    scene.forget(&["--query", &CANARY.to_uppercase()]);
+    scene.forget(&["--query", &CANARY.to_uppercase(), "--all"]);
     scene.is_gone();
     scene.keeps_the_rest();
     // The session itself stays, without the texts.
@@ -214,7 +223,7 @@ fn a_word_is_gone_from_every_place_and_does_not_come_back() {
 #[test]
 fn a_time_is_gone_from_every_place_and_does_not_come_back() {
     let scene = EffectContext::new();
-    let counts = scene.forget(&["--since", "2d"]);
+    let counts = scene.forget(&["--since", "2d", "--all"]);
     assert_eq!(counts["sessions"], 3, "{counts}");
     scene.is_gone();
     assert_eq!(scene.stage.json(["ctl", "sessions"])["sessions"], json!([]));
@@ -228,6 +237,52 @@ fn a_project_is_gone_from_every_place_and_does_not_come_back() {
     // Nobody knows whose an unreadable event is, but it names the session.
     scene.is_gone();
     assert_eq!(scene.stage.recall(["ctl", "sessions", "--project", "."]).code(), 1);
+}
+
+#[test]
+fn filters_mean_the_current_project_unless_more_is_asked_for() {
+    let stage = Stage::new().daemon();
+    let other = stage.user_home().join("elsewhere");
+    std::fs::create_dir(&other).unwrap();
+    assert_eq!(stage.recall(["remember", "The quokka migration runs at night"]).code(), 0);
+    let there = ["remember", "The quokka migration runs at noon", "--project", other.to_str().unwrap()];
+    assert_eq!(stage.recall(there).code(), 0);
+    let here = stage.json(["search", "quokka", "--project", "."])["results"][0]["id"].clone();
+    let of = |arguments: &[&str]| {
+        let all = ["forget", "--dry-run"].iter().chain(arguments).copied();
+        let shown = stage.json(all);
+        let items = shown["items"].as_array().unwrap().clone();
+        assert_eq!(shown["observations"], items.len(), "{arguments:?}: {shown}");
+        let mut projects: Vec<String> =
+            items.iter().map(|item| item["project"].as_str().unwrap().to_owned()).collect();
+        projects.sort();
+        projects
+    };
+    for filter in [["--query", "quokka"], ["--since", "2d"], ["--until", "2100-01-01"]] {
+        let with = |more: &[&'static str]| of(&[&filter[..], more].concat());
+        assert_eq!(with(&[]), ["shop"], "{filter:?}");
+        assert_eq!(with(&["--project", "elsewhere"]), ["elsewhere"], "{filter:?}");
+        assert_eq!(with(&["--all"]), ["elsewhere", "shop"], "{filter:?}");
+    }
+    assert_eq!(of(&["1", "2"]), ["elsewhere", "shop"], "ids are what they are");
+    let told = stage.recall(["forget", "--query", "quokka", "--all", "--dry-run"]).stdout;
+    assert!(told.contains(", shop ") && told.contains(", elsewhere "), "{told}");
+    let told = stage.recall(["forget", "--query", "wallaby", "--dry-run"]).stdout;
+    assert_eq!(told, "Nothing matches in this project; `--all` looks in all.\n");
+
+    // Nothing is known of this folder: nothing elsewhere is meant.
+    let unknown = stage.user_home().join("unknown");
+    std::fs::create_dir(&unknown).unwrap();
+    let mut command = stage.command("recall");
+    command.args(["forget", "--query", "quokka", "--yes"]).current_dir(&unknown);
+    let said = recall_tests::run(command, b"");
+    assert!(said.code() == 1 && said.stderr.contains("use --all for all projects"), "{said:?}");
+    assert_eq!(stage.recall(["forget", "1", "--all", "--yes"]).code(), 2);
+    assert_eq!(stage.recall(["forget", "--all", "--yes"]).code(), 2);
+
+    assert_eq!(stage.json(["forget", "--query", "quokka", "--yes"])["observations"], 1);
+    assert_eq!(stage.recall(["show", &here.to_string()]).code(), 1);
+    assert_eq!(stage.json(["search", "quokka", "--all"])["total"], 1);
 }
 
 #[test]

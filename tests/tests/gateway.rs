@@ -167,6 +167,17 @@ fn a_session_by_http_is_stored_as_by_hooks() {
     assert_eq!(marked["items"][0]["status"], "resolved");
     let seen = gateway.post("/api/forget", &json!({"ids": [id]}));
     assert_eq!(seen["items"][0]["id"], id, "{seen}");
+    // A program has no current folder: it says of which project, or that it means all.
+    let words = json!({"words": ["cart"]});
+    let bearer = [("Authorization", gateway.bearer())];
+    let bearer: Vec<(&str, &str)> = bearer.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let refused = gateway.request("POST", "/api/forget", &bearer, &words.to_string());
+    assert!(refused.status == 400 && refused.body.contains("of which project"), "{}", refused.body);
+    for scope in [json!({"project": "shop"}), json!({"all": true})] {
+        let mut body = words.clone();
+        body.as_object_mut().unwrap().extend(scope.as_object().unwrap().clone());
+        assert!(gateway.post("/api/forget", &body)["prompts"].as_u64() > Some(0));
+    }
     gateway.post("/api/forget", &json!({"ids": [id], "step": "forget"}));
     let gone =
         gateway.request("GET", &format!("/api/items/{id}"), &[("Authorization", &gateway.bearer())], "");

@@ -127,7 +127,8 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         "forget",
         &[
             ("recall forget 12 p7 --dry-run", "show what would go"),
-            ("recall forget --project shop --since 2d", "asks first"),
+            ("recall forget --query quokka", "in this project; asks first"),
+            ("recall forget --since 2d --all", "in all projects"),
         ],
     ),
     ("status", &[("recall status", "is it running, and what does it do")]),

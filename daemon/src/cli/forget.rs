@@ -4,27 +4,33 @@ use std::io::Write;
 
 use clap::Args;
 use recall_protocol::query::{Forget, ForgetStep, Forgettable, Unreadable};
+use recall_protocol::wire::ErrorKind;
 
 use super::candidates;
 use super::client::{Client, FLUSH_WITHIN, Start};
 use super::consent::{Answer, Consent};
-use super::failure::Failure;
-use super::filter::{project, since};
+use super::failure::{Failure, refused_as};
+use super::filter::{Scope, project, since};
 use super::terminal::{self, ACCENT, BOLD, DIM, WARNING};
 use crate::app::answers::by_hand::{ForgetAnswer, UnreadableAnswer};
 use crate::search::query::{self, Query};
+use crate::store::ForgottenCounts;
 
 #[derive(Debug, Args)]
 pub struct ForgetArgs {
     /// 12 or #12 an observation, p12 a prompt, r12 an answer, s12 a summary, l12 a plan, a12 a call, c12 a compaction's summary
-    #[arg(conflicts_with_all = ["session", "project", "since", "until", "query", "unreadable"], add = candidates::items())]
+    #[arg(conflicts_with_all = ["session", "project", "all", "since", "until", "query", "unreadable"], add = candidates::items())]
     id: Vec<String>,
     /// A whole session, by its id or its first characters
-    #[arg(long, value_name = "ID", conflicts_with_all = ["project", "since", "until", "query"], add = candidates::sessions())]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["project", "all", "since", "until", "query"], add = candidates::sessions())]
     session: Option<String>,
-    /// Everything of a project: a name, a folder, or `.` for the current one
+    /// Everything of a project: a name, a folder, or `.` for the current one. With --since, --until or --query: what
+    /// matches in it [default: the current one]
     #[arg(long, add = candidates::projects())]
     project: Option<String>,
+    /// With --since, --until or --query: in all projects, not only the current one
+    #[arg(long, short, conflicts_with = "project")]
+    all: bool,
     /// Only newer than this, e.g. `2d`, `3 weeks`, `yesterday`, `2026-11-01`
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
@@ -50,14 +56,19 @@ pub struct ForgetArgs {
 
 /// Fails when nothing or too much is selected, nobody can confirm, or something could not be removed everywhere.
 pub fn run(args: &ForgetArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let what = args.what()?;
+    let (what, scope) = args.what()?;
     let mut client = Client::connect(Start::IfNeeded)?;
     let unreadable = if args.unreadable { Unreadable::Goes } else { Unreadable::Stays };
     let request = |step| Forget { what: what.clone(), unreadable, step };
-    let answer = client.ask_within(request(ForgetStep::Preview), FLUSH_WITHIN)?;
+    let answer = client
+        .ask_within(request(ForgetStep::Preview), FLUSH_WITHIN)
+        .map_err(|error| unknown_here(error, scope))?;
     let preview = answer.read()?;
     if is_nothing(&preview) && !args.json {
-        writeln!(out, "Nothing matches.")?;
+        match scope {
+            Scope::Here => writeln!(out, "Nothing matches in this project; `--all` looks in all.")?,
+            Scope::Chosen => writeln!(out, "Nothing matches.")?,
+        }
         return Ok(tell_unreadable(out, &preview.unreadable)?);
     }
     let mut input = std::io::stdin().lock();
@@ -87,7 +98,8 @@ pub fn run(args: &ForgetArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 }
 
 impl ForgetArgs {
-    fn what(&self) -> anyhow::Result<Forgettable> {
+    /// What is meant. Filters mean the current project unless another one or all are named.
+    fn what(&self) -> anyhow::Result<(Forgettable, Scope)> {
         if self.query.iter().any(|words| has_filter(words)) {
             return Err(Failure::usage("--query takes words and \"phrases\", and no filters")
                 .hint(
@@ -96,10 +108,16 @@ impl ForgetArgs {
                 )
                 .into());
         }
+        let filters = self.since.is_some() || self.until.is_some() || !self.query.is_empty();
+        let (named, scope) = match &self.project {
+            Some(named) => (Some(named.as_str()), Scope::Chosen),
+            None if filters && !self.all => (Some("."), Scope::Here),
+            None => (None, Scope::Chosen),
+        };
         let what = Forgettable {
             ids: self.id.clone(),
             session: self.session.clone(),
-            project: self.project.as_deref().map(project).transpose()?,
+            project: named.map(project).transpose()?,
             since_ms: self.since.as_deref().map(since).transpose()?,
             until_ms: self.until.as_deref().map(since).transpose()?,
             words: self.query.iter().flat_map(|words| texts(words)).collect(),
@@ -110,8 +128,18 @@ impl ForgetArgs {
                 .hint("Use ids, --session, --project, --since, --until, --query or --unreadable.")
                 .into());
         }
-        Ok(what)
+        Ok((what, scope))
     }
+}
+
+/// Where nothing is known of the current folder, other projects are never meant instead.
+fn unknown_here(error: anyhow::Error, scope: Scope) -> anyhow::Error {
+    if scope == Scope::Chosen || refused_as(&error) != Some(ErrorKind::NotFound) {
+        return error;
+    }
+    Failure::refused(ErrorKind::NotFound, "Nothing is remembered of a project in this folder")
+        .hint("Name one with --project, or use --all for all projects.")
+        .into()
 }
 
 /// Whether a search would take a part of it for a filter, or refuse it as nearly one.
@@ -136,8 +164,7 @@ fn texts(query: &str) -> Vec<String> {
 type Counted = (u64, &'static str, &'static str);
 
 /// The items that can be listed one by one.
-fn listed(answer: &ForgetAnswer) -> [Counted; 6] {
-    let counts = &answer.counts;
+fn listed(counts: &ForgottenCounts) -> [Counted; 6] {
     [
         (counts.observations as u64, "observation", "observations"),
         (counts.summaries as u64, "summary", "summaries"),
@@ -149,26 +176,31 @@ fn listed(answer: &ForgetAnswer) -> [Counted; 6] {
 }
 
 /// All counts.
-fn counted(answer: &ForgetAnswer) -> Vec<Counted> {
-    let counts = &answer.counts;
+fn counted(counts: &ForgottenCounts, spool_files: u64) -> Vec<Counted> {
     let mut all = vec![(counts.sessions as u64, "session", "sessions")];
-    all.extend(listed(answer));
+    all.extend(listed(counts));
     all.extend([
         (counts.unparsed as u64, "unreadable event", "unreadable events"),
-        (answer.spool_files, "unreadable spool file", "unreadable spool files"),
+        (spool_files, "unreadable spool file", "unreadable spool files"),
         (counts.asides as u64, "other text", "other texts"),
     ]);
     all
 }
 
 fn is_nothing(answer: &ForgetAnswer) -> bool {
-    counted(answer).iter().all(|(count, ..)| *count == 0) && answer.items.iter().flatten().next().is_none()
+    counted(&answer.counts, answer.spool_files).iter().all(|(count, ..)| *count == 0)
+        && answer.items.iter().flatten().next().is_none()
 }
 
 /// What was forgotten, in words.
 pub fn counts(answer: &ForgetAnswer) -> String {
-    let parts = in_words(&counted(answer));
+    let parts = items_in_words(&answer.counts, answer.spool_files);
     if parts.is_empty() { "nothing".to_owned() } else { parts }
+}
+
+/// Empty if there are none.
+pub(super) fn items_in_words(counts: &ForgottenCounts, spool_files: u64) -> String {
+    in_words(&counted(counts, spool_files))
 }
 
 fn in_words(counted: &[Counted]) -> String {
@@ -209,9 +241,9 @@ pub fn show(out: &mut dyn Write, answer: &ForgetAnswer) -> std::io::Result<()> {
     for item in items {
         let id = terminal::id(item.id);
         let (kind, title) = (terminal::kind(&item.kind), terminal::whole_words(&item.title));
-        writeln!(out, "  {ACCENT}{id}{ACCENT:#} {DIM}{kind}{DIM:#} {title}")?;
+        writeln!(out, "  {ACCENT}{id}{ACCENT:#} {DIM}{kind}, {}{DIM:#} {title}", item.project)?;
     }
-    let all: u64 = listed(answer).iter().map(|(count, ..)| count).sum();
+    let all: u64 = listed(&answer.counts).iter().map(|(count, ..)| count).sum();
     let more = all.saturating_sub(items.len() as u64);
     if more > 0 {
         writeln!(out, "  {DIM}and {more} more{DIM:#}")?;

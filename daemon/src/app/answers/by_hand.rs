@@ -34,6 +34,8 @@ pub struct UnreadableAnswer {
 pub struct ForgetItem {
     pub id: PublicId,
     pub kind: Text,
+    /// The name of its project.
+    pub project: String,
     pub title: String,
 }
 

@@ -82,7 +82,8 @@ fn not_done(error: &ForgetError) -> Refused {
     let hint = match error {
         // The same command would find nothing any more.
         ForgetError::TracesLeft(_) => {
-            "The rows are gone. recall removes the traces at its next start: run `recall ctl stop`, then any command."
+            "The rows are gone. recall tries again within seconds, then every minute, as soon as what is in the way is \
+             gone. `recall ctl check` says whether traces are left."
         }
         _ => "Run the same command again; the daemon's log says more.",
     };
@@ -144,6 +145,7 @@ fn preview(context: &CommandContext<impl Ports>, request: &Request, now: Timesta
             items.push(ForgetItem {
                 id: PublicId(key),
                 kind: key.kind.as_str().into(),
+                project: row.project().name.clone(),
                 title: shortened(&title, TITLE_CHARS),
             });
         }

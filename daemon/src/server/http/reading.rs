@@ -276,6 +276,9 @@ pub(super) struct ForgetBody {
     ids: Vec<Id>,
     session: Option<String>,
     project: Option<String>,
+    /// Needed with `since_ms`, `until_ms` or `words` where no project is named: all projects are meant.
+    #[serde(default)]
+    all: bool,
     since_ms: Option<i64>,
     until_ms: Option<i64>,
     #[serde(default)]
@@ -293,7 +296,15 @@ enum WrittenStep {
 }
 
 pub(super) fn forget(call: &Call) -> Reading {
-    let ForgetBody { ids, session, project, since_ms, until_ms, words, step } = body(call)?;
+    let ForgetBody { ids, session, project, all, since_ms, until_ms, words, step } = body(call)?;
+    let filters = since_ms.is_some() || until_ms.is_some() || !words.is_empty();
+    if filters && project.is_none() && !all {
+        return Err(Refusal::invalid("Nothing says of which project")
+            .hint("Name a project, or send `\"all\": true` for all projects."));
+    }
+    if all && project.is_some() {
+        return Err(Refusal::invalid("`project` and `all` contradict each other"));
+    }
     let step = match step {
         WrittenStep::Preview => ForgetStep::Preview,
         WrittenStep::Forget => ForgetStep::Forget,

@@ -248,7 +248,12 @@ fn what_is_forgotten_comes_back_by_no_copy() {
     let rows = import(&stage, &copy);
     assert!(rows["forgotten"].as_u64() > Some(0) && rows["added"] == json!({}), "{rows}");
     assert_eq!(content(&stage), kept);
-    stage.json(["ctl", "restore", backup.to_str().unwrap(), "--yes"]);
+    let done = stage.json(["ctl", "restore", backup.to_str().unwrap(), "--yes"]);
+    assert_eq!((&done["forgotten"]["prompts"], &done["left_behind"]), (&json!(1), &json!([])), "{done}");
+    assert!(done["forgotten"]["observations"].as_u64() > Some(0), "{done}");
+    assert_eq!(stage.json(["search", "wombat"])["total"], 0);
+    let said = stage.recall(["ctl", "restore", backup.to_str().unwrap(), "--yes"]);
+    assert!(said.stdout.contains("Left out, because it was forgotten since: 1 prompt, "), "{said:?}");
     stage.flush();
     assert_eq!(stage.json(["search", "wombat"])["total"], 0);
     let rows = import(&stage, &copy);

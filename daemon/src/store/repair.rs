@@ -7,6 +7,8 @@
 //!
 //! The replacement is complete on disk before the damaged file is touched. A process killed at any point leaves
 //! either the damaged database or everything that [`finish_repair`] needs.
+//!
+//! A backup whose tables are not as this program makes them is not taken over: its rows are copied into tables of ours.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -20,8 +22,9 @@ use rusqlite::{Connection, OpenFlags};
 use serde::{Deserialize, Serialize};
 
 use super::backup::{self, Thoroughness, newest_good_backup, remove_if_there, sync_folder_of, time_in_name};
-use super::forgetting::{self, ForgetAgain, TracesRemoved};
+use super::forgetting::{self, ForgetAgain, ForgottenCounts, TracesRemoved};
 use super::operation::{self, Changes};
+use super::portable::{Misfits, misfits, take_rows};
 use super::reindex::make_the_index_start_over;
 use super::{OpenStoreError, Readers, StoreError, migration};
 use crate::memory::ids::Timestamp;
@@ -33,6 +36,9 @@ const DAMAGED: &str = ".damaged-";
 const REPLACED: &str = ".replaced-";
 /// In the name of the database that takes the place of another one.
 const RESTORING: &str = ".restoring";
+/// The same while it is made, and the backup from which its rows are taken.
+const DRAFT: &str = ".restoring.part";
+const FOREIGN: &str = ".restoring.foreign";
 /// How long a repair is reported.
 const TOLD_FOR_MS: i64 = 7 * 24 * 60 * 60 * 1000;
 /// Limits the note if a disk keeps damaging files.
@@ -80,6 +86,18 @@ pub struct Repair {
     pub restored: Option<PathBuf>,
     /// When that backup was made. Anything newer is only in the damaged file.
     pub restored_from: Option<Timestamp>,
+    /// What of the backup is not restored.
+    #[serde(default)]
+    pub left_out: LeftOut,
+}
+
+/// What of a backup is not restored.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// It was forgotten after the backup was made.
+    pub forgotten: ForgottenCounts,
+    /// What this program has not made or cannot read, in words.
+    pub foreign: Vec<String>,
 }
 
 /// Why a damaged database could not be replaced.
@@ -91,6 +109,8 @@ pub enum RepairError {
     Prepare(#[from] OpenStoreError),
     #[error("cannot remove from the replacement what was forgotten")]
     Forget(#[source] StoreError),
+    #[error("cannot read the rows of the backup")]
+    Take(#[source] StoreError),
     #[error("cannot mark the replacement of the damaged database")]
     Mark(#[from] rusqlite::Error),
     #[error("cannot write {}", path.display())]
@@ -104,6 +124,31 @@ pub enum RepairError {
 /// Replaces a damaged database. Nobody may have it open for writing; readers wait while one file takes the other's
 /// place. On an error the damaged database stays in place.
 pub fn repair(
+    site: &RepairSite,
+    readers: &Readers,
+    evidence: Evidence,
+    why: &str,
+    at: Timestamp,
+) -> Result<RepairOutcome, RepairError> {
+    let is_wanted = matches!(evidence, Evidence::Unwanted { .. });
+    let outcome = look_and_replace(site, readers, evidence, why, at);
+    match &outcome {
+        Ok(RepairOutcome::Repaired(repair)) if is_wanted => readers.say_replaced(Ok(repair.clone())),
+        Err(error) if is_wanted => readers.say_replaced(Err(in_full(error))),
+        Ok(_) | Err(_) => {}
+    }
+    outcome
+}
+
+/// An error with all its causes.
+pub fn in_full(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {}", in_full(source)),
+        None => error.to_string(),
+    }
+}
+
+fn look_and_replace(
     site: &RepairSite,
     readers: &Readers,
     evidence: Evidence,
@@ -130,13 +175,14 @@ pub fn repair(
             .map_err(RepairError::Forget)?,
         _ => forgetting::Memory::default(),
     };
-    prepare(site, restored.as_deref(), forgotten, at)?;
+    let left_out = prepare(site, restored.as_deref(), forgotten, at)?;
     let repair = Repair {
         at,
         why: why.to_owned(),
         damaged: with_suffix(&site.database, &format!("{suffix}{}", time_in_name(at))),
         restored_from: restored.as_deref().and_then(modified),
         restored,
+        left_out,
     };
     // Write the note first: if the process dies after this, the next start finishes the repair.
     if suffix == DAMAGED {
@@ -161,10 +207,7 @@ fn put_in_place(database: &Path, damaged: &Path) -> Result<(), RepairError> {
 /// Finishes the repair of a killed process. Call it before opening the database.
 pub(super) fn finish_repair(database: &Path) -> io::Result<()> {
     let ready = replacement(database);
-    let draft = with_suffix(&ready, ".part");
-    for unfinished in [with_suffix(&draft, "-journal"), draft] {
-        remove_if_there(&unfinished)?;
-    }
+    remove_beside(database, &[DRAFT, FOREIGN])?;
     if !ready.exists() {
         return Ok(());
     }
@@ -187,30 +230,27 @@ pub fn recent_repairs(note: &Path, now: Timestamp) -> Vec<Repair> {
 
 /// Deletes the databases that were set aside, damaged or replaced, because single rows cannot be removed from them.
 pub fn remove_damaged(database: &Path) -> io::Result<()> {
-    let (Some(folder), Some(name)) = (database.parent(), database.file_name()) else { return Ok(()) };
     // A restore that was killed leaves its copy.
-    let aside = [DAMAGED, REPLACED, RESTORING].map(|suffix| with_suffix(Path::new(name), suffix));
+    remove_beside(database, &[DAMAGED, REPLACED, RESTORING])
+}
+
+/// Removes the files whose names are the database's and one of these endings, and maybe more.
+fn remove_beside(database: &Path, endings: &[&str]) -> io::Result<()> {
+    let (Some(folder), Some(name)) = (database.parent(), database.file_name()) else { return Ok(()) };
+    let aside: Vec<PathBuf> = endings.iter().map(|ending| with_suffix(Path::new(name), ending)).collect();
+    if !folder.exists() {
+        return Ok(());
+    }
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let is_of = |aside: &PathBuf| entry.file_name().as_bytes().starts_with(aside.as_os_str().as_bytes());
         if aside.iter().any(is_of) {
-            remove_if_there(&entry.path())?;
+            remove_if_there(&entry.path()).map_err(|error| {
+                io::Error::new(error.kind(), format!("cannot remove {}: {error}", entry.path().display()))
+            })?;
         }
     }
     Ok(())
-}
-
-/// The databases that were set aside because the user wanted another one.
-pub fn set_aside(database: &Path) -> Vec<PathBuf> {
-    let (Some(folder), Some(name)) = (database.parent(), database.file_name()) else { return Vec::new() };
-    let start = with_suffix(Path::new(name), REPLACED);
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let is_one = |path: &PathBuf| {
-        path.file_name().is_some_and(|name| name.as_bytes().starts_with(start.as_os_str().as_bytes()))
-            && !path.to_string_lossy().ends_with("-wal")
-            && !path.to_string_lossy().ends_with("-shm")
-    };
-    entries.map(|entry| entry.path()).filter(is_one).collect()
 }
 
 fn look_at(database: &Path) -> Result<(), StoreError> {
@@ -226,40 +266,73 @@ fn prepare(
     restored: Option<&Path>,
     forgotten: forgetting::Memory,
     at: Timestamp,
-) -> Result<(), RepairError> {
+) -> Result<LeftOut, RepairError> {
     let ready = replacement(&site.database);
-    let draft = with_suffix(&ready, ".part");
+    let draft = with_suffix(&site.database, DRAFT);
     let failed = |source| RepairError::File { path: draft.clone(), source };
-    for old in [&ready, &draft, &with_suffix(&draft, "-journal")] {
-        remove_if_there(old).map_err(failed)?;
-    }
+    remove_beside(&site.database, &[RESTORING]).map_err(failed)?;
+    let mut foreign = Misfits::default();
     if let Some(backup) = restored {
         fs::copy(backup, &draft).map_err(failed)?;
+        fs::set_permissions(&draft, fs::Permissions::from_mode(0o600)).map_err(failed)?;
+        foreign = misfits(&Connection::open(&draft)?).map_err(RepairError::Take)?;
+    }
+    if !foreign.is_empty() {
+        copy_rows(site, &draft, &mut foreign)?;
+        tracing::warn!(
+            left_behind = foreign.told().len(),
+            "took only the rows of a backup with other tables"
+        );
     }
     let mut db = Connection::open(&draft)?;
     fs::set_permissions(&draft, fs::Permissions::from_mode(0o600)).map_err(failed)?;
     migration::migrate(&mut db, &draft, &site.backups)?;
-    forget_again(&db, forgotten, at)?;
+    // Statistics are made again.
+    db.execute_batch(
+        "PRAGMA secure_delete = ON; DROP TABLE IF EXISTS sqlite_stat1; DROP TABLE IF EXISTS sqlite_stat4",
+    )?;
+    let forgotten = forget_again(&db, forgotten, at)?;
     make_the_index_start_over(&db, at)?;
     drop(db);
     File::open(&draft).and_then(|file| file.sync_all()).map_err(failed)?;
     fs::rename(&draft, &ready).map_err(failed)?;
-    sync_folder_of(&ready).map_err(failed)
+    sync_folder_of(&ready).map_err(failed)?;
+    Ok(LeftOut { forgotten, foreign: foreign.told() })
+}
+
+/// Makes a new database in place of a copied one, of the rows of that.
+fn copy_rows(site: &RepairSite, draft: &Path, misfits: &mut Misfits) -> Result<(), RepairError> {
+    let foreign = with_suffix(&site.database, FOREIGN);
+    let failed = |source| RepairError::File { path: foreign.clone(), source };
+    fs::rename(draft, &foreign).map_err(failed)?;
+    let from = Connection::open(&foreign)?;
+    from.execute_batch("PRAGMA query_only = ON; PRAGMA trusted_schema = OFF")?;
+    let mut into = Connection::open(draft)?;
+    fs::set_permissions(draft, fs::Permissions::from_mode(0o600)).map_err(failed)?;
+    migration::migrate(&mut into, draft, &site.backups)?;
+    take_rows(&from, &into, misfits).map_err(RepairError::Take)?;
+    drop((from, into));
+    remove_beside(&site.database, &[FOREIGN]).map_err(failed)
 }
 
 /// Removes from a copy of an older database what was forgotten since then, and every byte of it.
-fn forget_again(db: &Connection, forgotten: forgetting::Memory, at: Timestamp) -> Result<(), RepairError> {
+fn forget_again(
+    db: &Connection,
+    forgotten: forgetting::Memory,
+    at: Timestamp,
+) -> Result<ForgottenCounts, RepairError> {
     if forgotten.is_empty() {
-        return Ok(());
+        return Ok(ForgottenCounts::default());
     }
     let now = BootStamp::now();
     let at = Order { boot: now.boot_id, boot_ns: now.boot_ns, wall: at };
     db.execute_batch("PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON; BEGIN")?;
     let again = ForgetAgain { memory: forgotten, at };
-    operation::execute(db, again, &mut Changes::default()).map_err(RepairError::Forget)?;
+    let forgotten = operation::execute(db, again, &mut Changes::default()).map_err(RepairError::Forget)?;
     // The vacuum below removes them.
     operation::execute(db, TracesRemoved, &mut Changes::default()).map_err(RepairError::Forget)?;
-    Ok(db.execute_batch("COMMIT; VACUUM")?)
+    db.execute_batch("COMMIT; VACUUM")?;
+    Ok(forgotten.counts)
 }
 
 fn replacement(database: &Path) -> PathBuf {
@@ -451,6 +524,19 @@ mod tests {
     }
 
     #[test]
+    fn what_a_killed_restore_has_left_is_removed() {
+        let left = ["part", "part-wal", "part-journal", "foreign", "foreign-shm"];
+        for sweep in [finish_repair, remove_damaged] {
+            let fixture = Fixture::new(false);
+            let names = left.map(|ending| fixture.home.path().join(format!("recall.db.restoring.{ending}")));
+            names.iter().for_each(|name| fs::write(name, "forgotten").unwrap());
+            sweep(&fixture.site.database).unwrap();
+            assert!(names.iter().all(|name| !name.exists()), "{names:?}");
+            assert_eq!(fixture.projects(), ["one", "two"]);
+        }
+    }
+
+    #[test]
     fn repairs_are_told_for_a_week_and_not_without_end() {
         let fixture = Fixture::new(false);
         let told = Repair {
@@ -459,6 +545,7 @@ mod tests {
             damaged: PathBuf::from("/d"),
             restored: None,
             restored_from: None,
+            left_out: LeftOut::default(),
         };
         for day in 0..12 {
             remember(&fixture.site.note, &Repair { at: Timestamp(NOW.0 + day), ..told.clone() });

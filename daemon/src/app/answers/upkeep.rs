@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::store::ForgottenCounts;
+
 #[derive(Serialize, Deserialize)]
 pub struct SqlAnswer {
     pub columns: Vec<String>,
@@ -23,6 +25,10 @@ pub struct RestoreBackupAnswer {
     pub restored: String,
     /// Where the database is now that was in use before.
     pub kept: String,
+    /// What was forgotten after the backup was made, and is not restored.
+    pub forgotten: ForgottenCounts,
+    /// What of the backup recall has not made or cannot read, in words; it is not restored.
+    pub left_behind: Vec<String>,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -1,6 +1,6 @@
 //! `recall ctl backup`, `restore`, `prune` and `reindex`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use recall_protocol::query::{Backup, ForgetStep, Prune, RestoreBackup};
@@ -19,7 +19,7 @@ use crate::memory::ids::Timestamp;
 use crate::store::{self, BackupError, Reindex, Selection, Unreadable};
 
 /// The database is replaced within this time, or not.
-const RESTORED_WITHIN: Duration = Duration::from_secs(120);
+const RESTORED_WITHIN: Duration = Duration::from_secs(240);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 const REINDEXED_WITHIN: Duration = Duration::from_secs(300);
 
@@ -43,19 +43,12 @@ pub async fn backup(context: &CommandContext<impl Ports>, request: Backup) -> An
             }
             Err(error) => Err(Refused::new(
                 ErrorKind::Conflict,
-                format!("No backup was made: {}", in_full(&error)),
+                format!("No backup was made: {}", store::in_full(&error)),
                 "Name a new file in a folder that you may write.",
             )),
         }
     })
     .await
-}
-
-fn in_full(error: &dyn std::error::Error) -> String {
-    match error.source() {
-        Some(source) => format!("{error}: {}", in_full(source)),
-        None => error.to_string(),
-    }
 }
 
 fn absolute(path: String) -> Answer<PathBuf> {
@@ -87,35 +80,40 @@ pub async fn restore_backup(
         }
     })
     .await?;
-    let aside = |database: &Path| store::set_aside(database);
-    let database = context.forgetting.database.clone();
-    let before = aside(&database);
-    let generation = readers.generation();
+    // What became of an earlier one for which nobody waited any more.
+    let _ = readers.replaced();
     readers.replace_by(path.clone());
     let deadline = Instant::now() + RESTORED_WITHIN;
-    loop {
-        let kept = aside(&database).into_iter().find(|kept| !before.contains(kept));
-        if let Some(kept) = kept.filter(|_| readers.generation() > generation)
-            && database.exists()
-            // Answers once the new database can be written.
-            && context.ports.writer().write(store::ExpireLeases { now: clock::now() }).await.is_ok()
-        {
-            // Nothing else may wake the indexer; `recall ctl check` says so where it does not get done.
-            let _ = context.ports.flush_index(REINDEXED_WITHIN).await;
-            return Ok(RestoreBackupAnswer {
-                restored: path.to_string_lossy().into_owned(),
-                kept: kept.to_string_lossy().into_owned(),
-            });
+    let not_replaced = |why: &str| {
+        Refused::new(
+            ErrorKind::Internal,
+            format!("The database was not replaced{why}"),
+            "The daemon's log says more; the present database is still in use.",
+        )
+    };
+    let replaced = loop {
+        match readers.replaced() {
+            Some(Ok(replaced)) => break replaced,
+            Some(Err(why)) => return Err(not_replaced(&format!(": {why}"))),
+            None if Instant::now() >= deadline => return Err(not_replaced("")),
+            None => tokio::time::sleep(LOOK_AGAIN).await,
         }
+    };
+    // Answers once the new database can be written.
+    while context.ports.writer().write(store::ExpireLeases { now: clock::now() }).await.is_err() {
         if Instant::now() >= deadline {
-            return Err(Refused::new(
-                ErrorKind::Internal,
-                "The database was not replaced",
-                "The daemon's log says why; the present database is still in use.",
-            ));
+            return Err(not_replaced(": it cannot be written"));
         }
         tokio::time::sleep(LOOK_AGAIN).await;
     }
+    // Nothing else may wake the indexer; `recall ctl check` says so where it does not get done.
+    let _ = context.ports.flush_index(REINDEXED_WITHIN).await;
+    Ok(RestoreBackupAnswer {
+        restored: path.to_string_lossy().into_owned(),
+        kept: replaced.damaged.to_string_lossy().into_owned(),
+        forgotten: replaced.left_out.forgotten,
+        left_behind: replaced.left_out.foreign,
+    })
 }
 
 /// Forgets whole sessions, as `timers.retention_days` does.

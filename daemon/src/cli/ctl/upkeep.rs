@@ -11,8 +11,9 @@ use crate::cli::client::{Client, FLUSH_WITHIN, Start};
 use crate::cli::consent::{Answer, Consent};
 use crate::cli::failure::Failure;
 use crate::cli::filter::since;
-use crate::cli::forget;
+use crate::cli::forget::{self, items_in_words};
 use crate::cli::terminal::{GOOD, WARNING, bytes, counted};
+use crate::memory::text::one_line;
 
 #[derive(Debug, Args)]
 pub struct BackupArgs {
@@ -67,7 +68,11 @@ pub fn restore(args: &RestoreArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut input = std::io::stdin().lock();
     let consent = if args.yes { Consent::Given } else { Consent::at_terminal(&mut input) };
     if consent
-        .obtain("Go on with this backup? What was recorded after it stays only in the old file.", out)?
+        .obtain(
+            "Go on with this backup? What was recorded after it stays only in the old file, and what you have forgotten \
+             since stays forgotten.",
+            out,
+        )?
         == Answer::Leave
     {
         return Ok(());
@@ -79,6 +84,19 @@ pub fn restore(args: &RestoreArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     }
     let done = answer.read()?;
     writeln!(out, "Restored {}.", done.restored)?;
+    let forgotten = items_in_words(&done.forgotten, 0);
+    if !forgotten.is_empty() {
+        writeln!(out, "Left out, because it was forgotten since: {forgotten}.")?;
+    }
+    if !done.left_behind.is_empty() {
+        writeln!(
+            out,
+            "{WARNING}The backup holds what recall has not made.{WARNING:#} Only the rows of its own tables were taken. Left behind:"
+        )?;
+        for thing in &done.left_behind {
+            writeln!(out, "  {}", one_line(thing))?;
+        }
+    }
     Ok(writeln!(out, "The database from before is kept: {}", done.kept)?)
 }
 

@@ -5,6 +5,7 @@
 //! injections, vectors, costs.
 
 mod export;
+mod foreign;
 mod restore;
 mod tables;
 mod damaged;
@@ -12,5 +13,6 @@ mod value;
 
 pub use damaged::{DamagedRow, damaged_rows};
 pub use export::{PageStart, Portion, export_page};
+pub(super) use foreign::{Misfits, misfits, take_rows};
 pub use restore::{RestoreRows, Restored};
 pub use tables::{name_fields, text_fields};

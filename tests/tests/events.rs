@@ -312,6 +312,18 @@ fn a_command_that_hangs_and_a_child_that_it_leaves_are_killed_and_no_agent_waits
     assert!(found.contains("2 of 3 subscribed commands failed"), "{found}");
 }
 
+#[test]
+fn a_command_ends_with_a_daemon_that_is_killed() {
+    let stage = Stage::new();
+    let (begun, hanging) = (fifo(&stage, "begun"), fifo(&stage, "hanging"));
+    let script = "exec 3>\"$HOME/hanging\"; echo begun >\"$HOME/begun\"; sleep 20; echo outlived >&3";
+    let mut stage = stage.config(&subscribe("session_start", script)).daemon();
+    stage.hook(&stage.event("s", "SessionStart", json!({"source": "startup"})));
+    assert_eq!(begun.join().unwrap(), "begun\n");
+    stage.kill_daemon();
+    assert_eq!(hanging.join().unwrap(), "", "it went on without the daemon");
+}
+
 fn stream(events: &str, script: &str) -> String {
     format!("[[subscribe]]\nevents = [{events}]\nmode = 'stream'\ncommand = ['sh', '-c', '''{script}''']\n")
 }

@@ -70,6 +70,51 @@ fn set_aside(stage: &Stage) -> Vec<PathBuf> {
         .collect()
 }
 
+/// The lines of the log with these words, and the values that they tell.
+fn told(stage: &Stage, words: &str, value: &str) -> usize {
+    stage.log().lines().filter(|line| line.contains(words) && line.contains(value)).count()
+}
+
+#[test]
+fn what_a_start_repairs_is_a_line_in_the_log_and_nothing_is_none() {
+    let mut stage = Stage::new().daemon();
+    let prompt = json!({"prompt": "Why does the pump stall?", "prompt_id": "p1"});
+    stage.hook(&stage.event("one", "UserPromptSubmit", prompt));
+    stage.flush();
+    let expected = [
+        ("suspended the sessions that the last stop has interrupted", "sessions=1"),
+        ("took back the jobs of compressors that are gone", "jobs=1"),
+        ("booked calls of models at the most that they can have cost", "calls=1"),
+        ("drained the spool", "stored=1"),
+        ("removed the socket of a daemon that died", ""),
+        ("the last stop was sudden; the database is sound", ""),
+    ];
+    let counts = |stage: &Stage| expected.map(|(words, value)| told(stage, words, value));
+    assert_eq!(counts(&stage), [0; 6], "{}", stage.log());
+    stage.kill_daemon();
+    // As a daemon leaves them that is killed while a model works.
+    let db = Connection::open(stage.database()).unwrap();
+    db.execute_batch(
+        "INSERT INTO jobs (kind, session, status, worker, lease_until, created_at)
+            SELECT 'summary', id, 'running', 'w', 4102444800000, 0 FROM sessions;
+         INSERT INTO reservations (day, project, backend, job, tokens_in, tokens_out, micro_usd)
+            VALUES ('2026-01-01', 1, 'm', 1, 1, 1, 1)",
+    )
+    .unwrap();
+    drop(db);
+    let answer = json!({"last_assistant_message": "Its watchdog fired.", "prompt_id": "p1"});
+    stage.spool(&stage.delivery(&stage.event("one", "Stop", answer)));
+    stage.start_daemon();
+    stage.flush();
+    until(&stage, "the look for damage", || (counts(&stage)[5] == 1).then_some(()));
+    assert_eq!(counts(&stage), [1; 6], "{}", stage.log());
+    // Nothing is repaired after a proper stop.
+    stage.stop_daemon();
+    stage.start_daemon();
+    stage.flush();
+    assert_eq!(counts(&stage), [1; 6], "{}", stage.log());
+}
+
 /// Overwrites the first page of a table: no row of it can be read or written any more.
 fn damage_table(stage: &Stage, table: &str) {
     let db = Connection::open(stage.database()).unwrap();

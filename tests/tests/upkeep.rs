@@ -50,6 +50,7 @@ fn a_table_in_a_pipe_has_whole_cells() {
 fn a_backup_is_restored_and_the_memory_goes_on() {
     let stage = worked();
     let path = backup(&stage, "memory.db");
+    let documents = stage.json(["ctl", "check"])["documents"].clone();
     stage.discount_session("second");
     stage.flush();
     let said = restore(&stage, &path);
@@ -58,6 +59,12 @@ fn a_backup_is_restored_and_the_memory_goes_on() {
     let kept = said.stdout.lines().last().unwrap().rsplit(": ").next().unwrap().to_owned();
     assert!(Path::new(&kept).exists(), "{said:?}");
     assert_eq!(stage.json(["ctl", "status"])["healed"], json!([]), "nothing was damaged");
+    // The index is right at once.
+    let found = stage.json(["search", "rounding"])["results"].clone();
+    assert!(found.as_array().unwrap().iter().all(|item| item["session_id"] == "first"), "{found}");
+    assert_ne!(found, json!([]));
+    let checked = stage.json(["ctl", "check"]);
+    assert_eq!((&checked["healthy"], &checked["documents"]), (&json!(true), &documents), "{checked}");
 
     stage.discount_session("third");
     stage.flush();
@@ -72,6 +79,108 @@ fn a_backup_is_restored_and_the_memory_goes_on() {
     // What was set aside holds what is forgotten now, so it goes with it.
     stage.json(["forget", "--session", "third", "--yes"]);
     assert!(!Path::new(&kept).exists());
+}
+
+/// The files below recall's home that hold a text.
+fn holding(stage: &Stage, text: &str) -> Vec<PathBuf> {
+    let (mut found, mut folders) = (Vec::new(), vec![stage.home()]);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.is_file() {
+                let bytes = std::fs::read(&path).unwrap_or_default();
+                if bytes.windows(text.len()).any(|window| window == text.as_bytes()) {
+                    found.push(path);
+                }
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn of_a_backup_with_other_tables_only_the_rows_are_taken() {
+    let stage = worked();
+    stage.json(["remember", "The quetzalcoatlus cache is cold", "--type", "decision"]);
+    let path = backup(&stage, "hostile.db");
+    let db = Connection::open(&path).unwrap();
+    db.execute_batch(
+        "CREATE TABLE hidden (t); INSERT INTO hidden SELECT title FROM observations;
+         CREATE TRIGGER keep AFTER DELETE ON observations BEGIN INSERT INTO hidden VALUES (old.title); END;
+         CREATE INDEX more ON observations (narrative, title);
+         DROP TABLE observation_files;
+         CREATE VIEW observation_files AS
+            WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x AS observation FROM n;
+         DROP TABLE hand_changes;
+         DROP TABLE changes;
+         CREATE TABLE changes (batch, file, step, event, project, opened_at AS (lower(file)));
+         UPDATE observations SET facts = '[1', evidence = 7 WHERE title LIKE '%quetzal%';
+         INSERT INTO observations (id, uuid, project, type, title, narrative, facts, concepts, files_read, files_modified,
+            importance, evidence, origin, created_at)
+         VALUES (9223372036854775807, 'u', 1, 'decision', 't', 'n', '[]', '[]', '[]', '[]', 5, '[]', 'user', 0);
+         INSERT INTO meta VALUES ('odd', 'quetzalcoatlus');
+         CREATE TRIGGER again AFTER INSERT ON meta BEGIN DELETE FROM sessions; END",
+    )
+    .unwrap();
+    drop(db);
+    let done = stage.json(["ctl", "restore", path.to_str().unwrap(), "--yes"]);
+    let left: Vec<&str> =
+        done["left_behind"].as_array().unwrap().iter().map(|thing| thing.as_str().unwrap()).collect();
+    for thing in [
+        "table hidden",
+        "trigger keep",
+        "trigger again",
+        "index more",
+        "view observation_files",
+        "table observation_files, which is missing",
+        "table hand_changes, which is missing",
+        "table changes, which is made otherwise",
+        "unreadable values of observations.facts: 1",
+        "unusable rows of observations: 1",
+    ] {
+        assert!(left.contains(&thing), "{thing}: {left:#?}");
+    }
+    assert_eq!(stage.json(["ctl", "check"])["healthy"], true);
+    assert_eq!(sessions(&stage), ["first"]);
+    let found = stage.json(["search", "quetzalcoatlus"]);
+    assert_eq!(found["total"], 1, "{found}");
+    assert!(stage.json(["search", "rounding"])["total"].as_u64() > Some(0));
+    stage.json(["remember", "One more note is numbered"]);
+
+    // Nothing of it keeps what is forgotten.
+    stage.json(["forget", "--yes", &found["results"][0]["id"].to_string()]);
+    assert_eq!(holding(&stage, "quetzalcoatlus"), Vec::<PathBuf>::new());
+    let own = |sql: &str| -> Vec<String> {
+        let db = Connection::open(stage.database()).unwrap();
+        let mut find = db.prepare(sql).unwrap();
+        find.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    };
+    let triggers = own("SELECT name FROM sqlite_schema WHERE type = 'trigger' OR name IN ('hidden', 'more')");
+    assert_eq!(triggers, Vec::<String>::new());
+    let said = restore(&stage, &path);
+    assert!(said.stdout.contains("Left behind:\n  ") && said.stdout.contains("  table hidden\n"), "{said:?}");
+    assert!(said.stdout.contains("it was forgotten since: 1 observation."), "{said:?}");
+    assert_eq!(holding(&stage, "quetzalcoatlus"), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_backup_whose_texts_are_broken_is_restored_with_the_rest() {
+    let stage = worked();
+    let path = backup(&stage, "broken.db");
+    let sound = stage.json(["ctl", "restore", path.to_str().unwrap(), "--yes"]);
+    assert_eq!(sound["left_behind"], json!([]), "what recall has made is recall's own");
+    let db = Connection::open(&path).unwrap();
+    db.execute_batch("UPDATE observations SET facts = '{}' WHERE id = 1; UPDATE sessions SET title = x'00'")
+        .unwrap();
+    drop(db);
+    let done = stage.json(["ctl", "restore", path.to_str().unwrap(), "--yes"]);
+    let left =
+        json!(["unreadable values of observations.facts: 1", "unreadable values of sessions.title: 1"]);
+    assert_eq!(done["left_behind"], left, "{done}");
+    assert_eq!(stage.json(["ctl", "check"])["healthy"], true);
+    assert_eq!(sessions(&stage), ["first"]);
 }
 
 #[test]
@@ -112,6 +221,60 @@ fn a_check_finds_what_refers_to_nothing() {
     assert!(said.code() == 1 && said.stdout.contains("1 rows refer to rows that are not there"), "{said:?}");
     let said = stage.recall(["ctl", "check", "--json"]);
     assert_eq!((said.code(), &said.json()["healthy"]), (1, &json!(false)));
+}
+
+#[test]
+fn a_check_says_that_index_and_database_differ() {
+    let stage = worked();
+    let db = Connection::open(stage.database()).unwrap();
+    db.execute_batch("DELETE FROM observations WHERE id = 1").unwrap();
+    drop(db);
+    let said = stage.recall(["ctl", "check"]);
+    assert!(said.code() == 1 && said.stdout.contains("`recall ctl reindex` builds it again"), "{said:?}");
+    stage.json(["ctl", "reindex"]);
+    assert_eq!(stage.json(["ctl", "check"])["healthy"], true);
+}
+
+#[test]
+fn a_flush_tells_of_jobs_that_wait_run_or_were_given_up() {
+    let mut stage = worked();
+    let said = stage.recall(["ctl", "flush"]).stdout;
+    assert!(said.starts_with("Everything is stored") && said.lines().count() == 1, "{said}");
+    let nothing = json!({"running": 0, "waiting": 0, "dead": 0, "next_try": null});
+    assert_eq!(stage.json(["ctl", "flush"])["jobs"], nothing);
+    stage.stop_daemon();
+    let db = Connection::open(stage.database()).unwrap();
+    // As a model leaves them that cannot be reached: the built-in results are stored.
+    db.execute_batch(
+        "UPDATE jobs SET status = 'retrying', stood_in = 1, error = 'x', not_before = 4102444800000 WHERE kind = 'batch';
+         UPDATE jobs SET status = 'dead', stood_in = 1, error = 'x' WHERE kind = 'summary'",
+    )
+    .unwrap();
+    drop(db);
+    stage.start_daemon();
+    let flushed = stage.json(["ctl", "flush"]);
+    let expected = json!({"running": 0, "waiting": 1, "dead": 1, "next_try": "2100-01-01T00:00:00Z"});
+    assert_eq!(flushed["jobs"], expected, "{flushed}");
+    let said = stage.recall(["ctl", "flush"]);
+    assert_eq!(said.code(), 0);
+    assert!(said.stdout.contains("1 job waits for another try, the next at 2100-01-01"), "{said:?}");
+    assert!(said.stdout.contains("1 job was given up; `recall ctl jobs --dead`"), "{said:?}");
+}
+
+#[test]
+fn a_flush_does_not_wait_for_somebody_who_holds_a_lock_of_the_index() {
+    let stage = worked();
+    let path = stage.home().join("data/index/.tantivy-meta.lock");
+    let lock = std::fs::File::options().write(true).create(true).truncate(false).open(&path).unwrap();
+    lock.lock().unwrap();
+    stage.discount_session("second");
+    let said = stage.recall(["ctl", "flush"]);
+    let holder = format!("process {} holds the lock {}", std::process::id(), path.display());
+    assert!(said.code() == 1 && said.stderr.contains(&holder), "{said:?}");
+    assert!(said.stderr.contains("Everything is stored"), "{said:?}");
+    lock.unlock().unwrap();
+    stage.flush();
+    assert_eq!(sessions(&stage).len(), 2);
 }
 
 #[test]

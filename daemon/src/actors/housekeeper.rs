@@ -22,7 +22,7 @@ use crate::app::spool_watch::SpoolWatch;
 use crate::holding::Holding;
 use crate::memory::ids::Timestamp;
 use crate::memory::session::IdlePolicy;
-use crate::store::{self, ExpireLeases, Readers, RepairOrphans};
+use crate::store::{self, ExpireLeases, Readers, RepairOrphans, RepairedOrphans};
 
 /// How often the spool is polled where it cannot be watched, and where files could not be taken.
 const POLL_SPOOL_EVERY: Duration = Duration::from_secs(1);
@@ -187,11 +187,19 @@ impl HousekeeperState {
                     return;
                 }
             };
-            if expired && let Err(error) = ingest.ports.writer.write(ExpireLeases { now }).await {
-                tracing::warn!(%error, "cannot expire leases");
+            if expired {
+                match ingest.ports.writer.write(ExpireLeases { now }).await {
+                    Ok(jobs) => tracing::info!(jobs, "took back jobs that were leased for too long"),
+                    Err(error) => tracing::warn!(%error, "cannot expire leases"),
+                }
             }
-            if orphans && let Err(error) = ingest.ports.writer.write(RepairOrphans { at: now }).await {
-                tracing::warn!(%error, "cannot repair orphans");
+            if orphans {
+                match ingest.ports.writer.write(RepairOrphans { at: now }).await {
+                    Ok(RepairedOrphans { calls, prompts }) => {
+                        tracing::info!(calls, prompts, "gave calls a prompt, and prompts a compression job");
+                    }
+                    Err(error) => tracing::warn!(%error, "cannot repair orphans"),
+                }
             }
         });
     }

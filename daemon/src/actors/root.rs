@@ -330,8 +330,9 @@ impl RootState {
     fn release_leases(&self) {
         let released = self.services.writer.queue(ReleaseLeases);
         tokio::spawn(async move {
-            if let Err(error) = released.await {
-                tracing::warn!(%error, "cannot release the leases of stopped compressors");
+            match released.await {
+                Ok(released) => released.tell(),
+                Err(error) => tracing::warn!(%error, "cannot release the leases of stopped compressors"),
             }
         });
     }

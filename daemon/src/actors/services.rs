@@ -101,6 +101,7 @@ pub struct Services {
     pub forgetting: Forgetting<ActorPorts>,
     pub readers: Readers,
     pub spool: Spool,
+    pub index_folder: PathBuf,
     pub config: CurrentConfig,
     /// When the daemon began to receive events of sessions.
     pub started_at: Timestamp,
@@ -179,6 +180,7 @@ impl Services {
             forgetting,
             readers,
             spool: setup.spool.clone(),
+            index_folder: setup.index_folder.clone(),
             config,
             started_at: clock::now(),
             latencies: Arc::default(),

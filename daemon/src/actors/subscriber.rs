@@ -1,6 +1,7 @@
 //! Runs the commands that the user's config has subscribed to lifecycle events.
 //!
-//! A command gets the event as JSON on its stdin, runs in its own process group, and has five seconds. Commands of one
+//! A command gets the event as JSON on its stdin, runs in its own process group, and has five seconds. It ends with the
+//! daemon, however that ends. Commands of one
 //! subscription run one after the other. The queue is bounded; what does not fit is counted and dropped, and a failed
 //! command is not repeated. A command of mode `stream` stays, see [`EventStream`]. No agent waits for a command: events
 //! come from the bus, after their commit.
@@ -243,7 +244,7 @@ fn run(
     stopping: &AtomicBool,
 ) -> Result<(), CommandFailed> {
     let program = || subscription.program().to_owned();
-    let mut group = ProcessGroup::spawn(&mut command_of(subscription))
+    let mut group = ProcessGroup::spawn_guarded(&mut command_of(subscription))
         .map_err(|error| CommandFailed::Start { program: program(), error })?;
     if let Some(mut stdin) = group.take_stdin() {
         let line = format!("{}\n", to_json(event));

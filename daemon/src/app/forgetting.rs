@@ -71,7 +71,7 @@ pub enum ForgetError {
     #[error("the spool cannot be read: {0}")]
     Spool(#[from] std::io::Error),
     #[error("removed, but traces may remain in {}", .0.join(" and "))]
-    TracesLeft(Vec<&'static str>),
+    TracesLeft(Vec<String>),
 }
 
 /// Why files of vectors may be left.
@@ -201,22 +201,23 @@ impl<P: Ports> Forgetting<P> {
         if let Some(request) = request
             && !self.clean_spool(request, sessions).await
         {
-            left.push("the spool");
+            left.push("the spool".to_owned());
         }
         if let Err(error) = self.ports.purge_index(PURGED_WITHIN).await {
             tracing::error!(%error, "the index may contain forgotten data");
-            left.push("the index");
+            left.push("the index".to_owned());
         }
         if let Err(error) = self.clean_vectors().await {
             tracing::error!(%error, "files of vectors may contain forgotten data");
-            left.push("the files of vectors");
+            left.push("the files of vectors".to_owned());
         }
         if let Err(error) = self.ports.writer().rewrite().await {
             tracing::error!(%error, "free pages of the database may contain forgotten data");
-            left.push("free pages of the database");
+            left.push("free pages of the database".to_owned());
         }
-        if !self.clean_copies().await {
-            left.push("backups");
+        if let Err(why) = self.clean_copies().await {
+            tracing::error!(%why, "backups may contain forgotten data");
+            left.push(format!("backups ({why})"));
         }
         if !left.is_empty() {
             return Err(ForgetError::TracesLeft(left));
@@ -254,28 +255,20 @@ impl<P: Ports> Forgetting<P> {
         }
     }
 
-    async fn clean_copies(&self) -> bool {
+    /// The error says which file is in the way.
+    async fn clean_copies(&self) -> Result<(), String> {
         let (readers, backups, database) =
             (self.readers.clone(), self.backups.clone(), self.database.clone());
         let work = tokio::task::spawn_blocking(move || {
             let renewed = readers.read(|db| Ok(store::renew_backups(db, &backups, clock::now())));
             let removed = store::remove_damaged(&database);
-            if let Err(error) = &removed {
-                tracing::error!(%error, "a damaged database that was set aside may contain forgotten data");
-            }
             match renewed {
-                Ok(Ok(())) => removed.is_ok(),
-                Ok(Err(error)) => {
-                    tracing::error!(%error, "backups may contain forgotten data");
-                    false
-                }
-                Err(error) => {
-                    tracing::error!(%error, "backups may contain forgotten data");
-                    false
-                }
+                Ok(Ok(())) => removed.map_err(|error| error.to_string()),
+                Ok(Err(error)) => Err(store::in_full(&error)),
+                Err(error) => Err(error.to_string()),
             }
         });
-        work.await.unwrap_or(false)
+        work.await.unwrap_or_else(|_| Err("the thread that removes them panicked".to_owned()))
     }
 }
 

@@ -113,11 +113,16 @@ impl VectorFiles {
             Err(error) => return Err(error.into()),
         };
         let named: Vec<String> = readers.read(store::vector_files)?.iter().map(Self::name).collect();
+        let mut removed = 0_usize;
         for entry in entries {
             let entry = entry?;
             if !named.iter().any(|name| entry.file_name() == name.as_str()) {
                 fs::remove_file(entry.path())?;
+                removed += 1;
             }
+        }
+        if removed > 0 {
+            tracing::info!(removed, "removed files of vectors that no database names");
         }
         Ok(())
     }

@@ -325,6 +325,17 @@ pub fn holder(folder: &Path, lock: &Path) -> Option<Holder> {
     (lease.judged_by(&own, FileSystem::of(folder)) != Life::Over).then(|| holder_of(&lease, &own))
 }
 
+/// Whether another process holds the lock of a file, and which, where the system says so. Takes a free lock for a moment.
+pub fn locked_by_another(lock: &Path) -> Option<Option<u32>> {
+    let file = File::open(lock).ok()?;
+    match file.try_lock() {
+        Err(std::fs::TryLockError::WouldBlock) => {}
+        Ok(()) | Err(std::fs::TryLockError::Error(_)) => return None,
+    }
+    let holder = locked_by(&file.metadata().ok()?);
+    (holder != Some(std::process::id())).then_some(holder)
+}
+
 /// The process that holds a lock of this file, as proc_locks(5) lists it. `None` if that is not told, or the process
 /// has no id here.
 fn locked_by(lock: &std::fs::Metadata) -> Option<u32> {

@@ -92,7 +92,13 @@ impl Unexamined {
         // A process that was killed in a commit leaves files whose names the next commit would take. The engine
         // overwrites none.
         let examined = match writer.writer.garbage_collect_files().wait() {
-            Ok(_) => catch_unwind(|| damaged_files(&folder)),
+            Ok(done) => {
+                let removed = done.deleted_files.len();
+                if removed > 0 {
+                    tracing::info!(removed, "removed files of the index that belong to no commit");
+                }
+                catch_unwind(|| damaged_files(&folder))
+            }
             Err(error) => Ok(Err(error)),
         };
         let why = match examined {

@@ -322,8 +322,13 @@ fn open_first(site: &RepairSite, config: &Config) -> Result<(Connection, Vec<Lif
         // Damage that shows here is the tree's to repair.
         tracing::error!(%error, "interrupted sessions are not stamped as suspended");
     }
-    if let Err(error) = store::execute(&connection, ReleaseLeases, &mut changes) {
-        tracing::warn!(%error, "leases of the last run wait until they expire");
+    let sessions = changes.events.len();
+    if sessions > 0 {
+        tracing::info!(sessions, "suspended the sessions that the last stop has interrupted");
+    }
+    match store::execute(&connection, ReleaseLeases, &mut changes) {
+        Ok(released) => released.tell(),
+        Err(error) => tracing::warn!(%error, "leases of the last run wait until they expire"),
     }
     Ok((connection, changes.events))
 }

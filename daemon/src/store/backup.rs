@@ -31,6 +31,12 @@ pub enum BackupError {
     Source(#[from] StoreError),
     #[error("the copy is damaged: {0}")]
     Copy(#[source] StoreError),
+    #[error("cannot remove {}", path.display())]
+    Remove {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
     #[error("cannot write {}", path.display())]
     File {
         path: PathBuf,
@@ -74,13 +80,17 @@ pub fn back_up_daily(db: &Connection, folder: &Path, now: Timestamp) -> Result<O
 pub fn renew_backups(db: &Connection, folder: &Path, now: Timestamp) -> Result<(), BackupError> {
     let made = back_up_daily(db, folder, now);
     let newest = made.as_ref().ok().and_then(Option::as_ref);
+    let mut removed = Ok(());
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
-        if Some(&path) != newest && entry.file_type().is_ok_and(|kind| kind.is_file()) {
-            remove_if_there(&path).map_err(|source| BackupError::File { path, source })?;
+        if Some(&path) != newest
+            && entry.file_type().is_ok_and(|kind| kind.is_file())
+            && let Err(source) = remove_if_there(&path)
+        {
+            removed = Err(BackupError::Remove { path, source });
         }
     }
-    made.map(drop)
+    made.and(removed)
 }
 
 /// Copies what `db` shows now. The copy gets its name only when it is complete.

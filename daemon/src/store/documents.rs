@@ -127,6 +127,17 @@ pub fn prompt_number(db: &Connection, batch: BatchId) -> Result<u32, StoreError>
     db.one("SELECT prompt_number FROM prompt_batches WHERE id = ?1", [batch.0])
 }
 
+/// How many documents there are, as [`scan_documents`] finds them.
+pub fn count_documents(db: &Connection) -> Result<u64, StoreError> {
+    db.one(
+        "SELECT (SELECT count(*) FROM observations) + (SELECT count(*) FROM session_summaries)
+            + (SELECT count(prompt) + count(response) FROM prompt_batches)
+            + (SELECT count(*) FROM activities WHERE kind = 'tool') + (SELECT count(*) FROM plans)
+            + (SELECT count(summary) FROM compactions)",
+        [],
+    )
+}
+
 /// The keys of up to `limit` documents of one kind after the row `after`, for a rebuild.
 pub fn scan_documents(
     db: &Connection,

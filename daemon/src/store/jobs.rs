@@ -327,9 +327,10 @@ pub struct ExpireLeases {
 }
 
 impl Operation for ExpireLeases {
-    type Output = ();
+    /// How many jobs.
+    type Output = usize;
 
-    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
+    fn execute(self, db: &WriteContext<'_>) -> Result<usize, StoreError> {
         let expired = db.update(
             "UPDATE jobs SET status = iif(stood_in, 'retrying', 'pending'), worker = NULL, lease_until = NULL
                  WHERE status = 'running' AND lease_until < ?1",
@@ -338,7 +339,7 @@ impl Operation for ExpireLeases {
         if expired > 0 {
             db.queue_work();
         }
-        Ok(())
+        Ok(expired)
     }
 }
 
@@ -346,15 +347,37 @@ impl Operation for ExpireLeases {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReleaseLeases;
 
-impl Operation for ReleaseLeases {
-    type Output = ();
+/// What an earlier daemon, or compressors that were stopped, had left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Released {
+    pub jobs: usize,
+    /// Calls of models whose cost nobody knows.
+    pub calls: usize,
+}
 
-    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
-        ledger::book_abandoned(db)?;
-        if release(db)? > 0 {
+impl Released {
+    /// Writes a line into the log if there is something to tell.
+    pub fn tell(self) {
+        let Self { jobs, calls } = self;
+        if jobs > 0 {
+            tracing::info!(jobs, "took back the jobs of compressors that are gone");
+        }
+        if calls > 0 {
+            tracing::info!(calls, "booked calls of models at the most that they can have cost");
+        }
+    }
+}
+
+impl Operation for ReleaseLeases {
+    type Output = Released;
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<Released, StoreError> {
+        let calls = ledger::book_abandoned(db)?;
+        let jobs = release(db)?;
+        if jobs > 0 {
             db.queue_work();
         }
-        Ok(())
+        Ok(Released { jobs, calls })
     }
 }
 
@@ -412,6 +435,23 @@ pub fn next_try(db: &Connection) -> Result<Option<Timestamp>, StoreError> {
     Ok(db
         .one::<Option<i64>>("SELECT min(not_before) FROM jobs WHERE status IN ('pending', 'retrying')", [])?
         .map(Timestamp))
+}
+
+record! {
+/// Jobs that are not done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenJobs from "jobs WHERE status <> 'done'" {
+    pub running: u64 = "count(*) FILTER (WHERE status = 'running')",
+    pub waiting: u64 = "count(*) FILTER (WHERE status IN ('pending', 'retrying'))",
+    /// They were given up.
+    pub dead: u64 = "count(*) FILTER (WHERE status = 'dead')",
+    /// When the first of those that wait is tried again.
+    pub next_try: Option<Timestamp> = "min(not_before) FILTER (WHERE status IN ('pending', 'retrying'))",
+}
+}
+
+pub fn open_jobs(db: &Connection) -> Result<OpenJobs, StoreError> {
+    db.one(OpenJobs::SELECT, [])
 }
 
 /// Whether a job was leased for too long.

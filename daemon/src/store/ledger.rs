@@ -113,13 +113,14 @@ impl Operation for SettleCost {
 }
 
 /// Records the reservations of an ended daemon in full, because the real cost is unknown.
-pub(super) fn book_abandoned(db: &Connection) -> Result<(), StoreError> {
+/// Returns how many.
+pub(super) fn book_abandoned(db: &Connection) -> Result<usize, StoreError> {
     // An empty table that is emptied counts as a change, and the start would wait for the disk.
     if db.query_row("SELECT EXISTS (SELECT 1 FROM reservations)", [], |row| row.cell(0))? {
         book(db, "?1", params![true, 1])?;
-        db.execute("DELETE FROM reservations", [])?;
+        return Ok(db.execute("DELETE FROM reservations", [])?);
     }
-    Ok(())
+    Ok(0)
 }
 
 /// Moves reservations to the spent amounts. The second parameter marks the cost as assumed (1) or not (0).

@@ -87,8 +87,8 @@ pub use choice::{Choice, ChosenBatch, DueBatch, DueChoice, due_choice};
 pub use compactions::{CompactionRow, compaction_summaries};
 pub use delivery::{Delivery, Precedence, SessionOrigin};
 pub use documents::{
-    DocumentRow, LogEntry, documents_after, highest_log_entry, load_document, log_goes_on_after,
-    newest_documents_after, prompt_number, scan_documents,
+    DocumentRow, LogEntry, count_documents, documents_after, highest_log_entry, load_document,
+    log_goes_on_after, newest_documents_after, prompt_number, scan_documents,
 };
 pub use editing::{
     EditObservation, EditedText, HandChange, MarkObservations, Pin, PinObservations, UndoChange, edited_at,
@@ -106,8 +106,9 @@ pub use histories::{StatementRow, histories, statements};
 pub use imported::{AnswerState, Capture, StoredPrompt, captured, stored_prompts};
 pub use jobs::{
     CompressionTrouble, DeleteDoneJobs, Duty, ExpireLeases, FirstResult, GiveBackJobs, JobFailure, JobKind,
-    JobRow, Jobs, LeaseJob, LeasedJob, Lives, NextTry, ReleaseLeases, RetryJobs, WakeRetries,
-    compression_trouble, has_done_jobs, has_expired_leases, jobs, jobs_under_way, next_try, unfinished_jobs,
+    JobRow, Jobs, LeaseJob, LeasedJob, Lives, NextTry, OpenJobs, ReleaseLeases, Released, RetryJobs,
+    WakeRetries, compression_trouble, has_done_jobs, has_expired_leases, jobs, jobs_under_way, next_try,
+    open_jobs, unfinished_jobs,
 };
 pub use known::{KnownSession, known_session, quiet_sessions};
 pub use ledger::{ReserveCost, SettleCost, SpendingRow, spending, spent};
@@ -115,7 +116,7 @@ pub use lineage::{LineageRow, Relation, lineage};
 pub use lives::{LifeEventRow, SuspendAll, Suspension, life_events};
 pub use names::{Named, names, newest_observation};
 pub use operation::{Changes, Operation, WriteContext, execute};
-pub use orphans::{RepairOrphans, has_orphans, loose_rows};
+pub use orphans::{RepairOrphans, RepairedOrphans, has_orphans, loose_rows};
 pub use plain_search::{PlainHit, PlainHits, PlainSearch, search_plainly};
 pub use plans::{PlanRow, plan, plans_of_session};
 pub use portable::{
@@ -132,8 +133,8 @@ pub use reading::{
 };
 pub use reindex::Reindex;
 pub use repair::{
-    Evidence, Repair, RepairError, RepairOutcome, RepairSite, recent_repairs, remove_damaged, repair,
-    set_aside,
+    Evidence, LeftOut, Repair, RepairError, RepairOutcome, RepairSite, in_full, recent_repairs,
+    remove_damaged, repair,
 };
 pub use results::BatchResult;
 pub use sessions::{
@@ -405,6 +406,8 @@ struct Pool {
     replacing: RwLock<()>,
     generation: AtomicU64,
     alarm: RwLock<Option<Alarm>>,
+    /// What became of the last replacement that the user wanted, until somebody asks.
+    replaced: Mutex<Option<Result<Repair, String>>>,
 }
 
 /// More idle readers than this are closed, because each has a page cache.
@@ -478,6 +481,16 @@ impl Readers {
                 why: "the user restores another one".to_owned(),
             });
         }
+    }
+
+    fn say_replaced(&self, outcome: Result<Repair, String>) {
+        *self.pool.replaced.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+    }
+
+    /// What became of a replacement that the user wanted: `None` while nobody knows, else once. An error says why the
+    /// database is the same as before.
+    pub fn replaced(&self) -> Option<Result<Repair, String>> {
+        self.pool.replaced.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Raises the alarm if the error tells of damage.

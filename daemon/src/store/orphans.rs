@@ -38,13 +38,22 @@ pub struct RepairOrphans {
     pub at: Timestamp,
 }
 
-impl Operation for RepairOrphans {
-    type Output = ();
+/// What was repaired.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RepairedOrphans {
+    /// Calls that have got a prompt.
+    pub calls: usize,
+    /// Prompts that have got a job.
+    pub prompts: usize,
+}
 
-    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
+impl Operation for RepairOrphans {
+    type Output = RepairedOrphans;
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<RepairedOrphans, StoreError> {
         open_recovery_batches(db)?;
-        attach_to_nearest(db)?;
-        queue_forgotten(db, self.at)
+        let calls = attach_to_nearest(db)?;
+        Ok(RepairedOrphans { calls, prompts: queue_forgotten(db, self.at)? })
     }
 }
 
@@ -63,7 +72,7 @@ fn open_recovery_batches(db: &Connection) -> Result<(), StoreError> {
 }
 
 /// Attaches activities to the batch that was open at their time, else to the first.
-fn attach_to_nearest(db: &Connection) -> Result<(), StoreError> {
+fn attach_to_nearest(db: &Connection) -> Result<usize, StoreError> {
     let touched = db.all::<i64>(
         "UPDATE activities SET batch = (
             SELECT b.id FROM prompt_batches b WHERE b.session = activities.session AND b.source <> 'private'
@@ -77,14 +86,15 @@ fn attach_to_nearest(db: &Connection) -> Result<(), StoreError> {
         "UPDATE prompt_batches SET compressed_at = NULL WHERE id = ?1 AND status = 'closed' AND source
                  <> 'private'",
     )?;
+    let calls = touched.len();
     for batch in touched {
         // It contains more than when it was compressed.
         forget.execute([batch])?;
     }
-    Ok(())
+    Ok(calls)
 }
 
-fn queue_forgotten(db: &WriteContext<'_>, at: Timestamp) -> Result<(), StoreError> {
+fn queue_forgotten(db: &WriteContext<'_>, at: Timestamp) -> Result<usize, StoreError> {
     let mut find = db.prepare_cached(
         "SELECT b.id, b.session FROM prompt_batches b
          WHERE b.status = 'closed' AND b.compressed_at IS NULL AND b.source <> 'private'
@@ -95,8 +105,9 @@ fn queue_forgotten(db: &WriteContext<'_>, at: Timestamp) -> Result<(), StoreErro
     let forgotten = find
         .query_map([], |row| Ok((BatchId(row.get(0)?), row.get::<_, i64>(1)?)))?
         .collect::<Result<Vec<_>, _>>()?;
+    let prompts = forgotten.len();
     for (batch, session) in forgotten {
         jobs::enqueue(db, JobKind::Batch, session, Some(batch), at)?;
     }
-    Ok(())
+    Ok(prompts)
 }

@@ -10,7 +10,7 @@ use crate::app::latency::{Latencies, LatencyWindow, Quantiles};
 use crate::app::pause::PauseSwitch;
 use crate::memory::budget::{Assumed, Usage};
 use crate::providers::{Circuit, ProviderState};
-use crate::store::{CompressionTrouble, JobRow, Repair, SpendingRow, UnreadableRow};
+use crate::store::{CompressionTrouble, JobRow, OpenJobs, Repair, SpendingRow, UnreadableRow};
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct JobsAnswer {
@@ -208,7 +208,28 @@ pub struct FlushAnswer {
     pub spooled_stored: u64,
     /// Spool files that cannot be stored now.
     pub spooled_left: u64,
+    /// Compression jobs that are not done. All that was accepted before has a result: the built-in one, where a model's is
+    /// still owed.
+    pub jobs: OpenJobsAnswer,
     pub took_ms: u64,
+}
+
+/// Compression jobs that are not done.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct OpenJobsAnswer {
+    pub running: u64,
+    pub waiting: u64,
+    /// They were given up.
+    pub dead: u64,
+    /// When the first of those that wait is tried again; null: none waits, or it is tried at once.
+    pub next_try: Option<Moment>,
+}
+
+impl From<OpenJobs> for OpenJobsAnswer {
+    fn from(jobs: OpenJobs) -> Self {
+        let OpenJobs { running, waiting, dead, next_try } = jobs;
+        Self { running, waiting, dead, next_try: next_try.filter(|at| at.0 > 0).map(Moment) }
+    }
 }
 
 /// The figures of a project for one line.

@@ -106,7 +106,9 @@ pub fn check(lookup: &ContextLookup, _: Check) -> Answer<CheckAnswer> {
     })?;
     if read(lookup, |db| Ok(store::traces_left(db)?))? {
         problems.push(
-            "traces of what was forgotten may remain; recall removes them at its next start".to_owned(),
+            "traces of what was forgotten may remain; recall tries every minute to remove them, and its log says what is \
+             in the way"
+                .to_owned(),
         );
     }
     if loose > 0 {
@@ -119,19 +121,30 @@ pub fn check(lookup: &ContextLookup, _: Check) -> Answer<CheckAnswer> {
         );
     }
     problems.extend(damaged_rows(&read(lookup, |db| Ok(store::damaged_rows(db, MOST_UNREADABLE)?))?));
-    match lookup.index.state() {
-        IndexState::Absent => problems.push("the search index is missing".to_owned()),
-        IndexState::Filling(_) => problems.push("the search index is being built".to_owned()),
-        IndexState::Unexamined(index) | IndexState::Complete(index)
-            if index.high_water() > newest
-                || !read(lookup, |db| Ok(store::log_goes_on_after(db, index.high_water())?))? =>
-        {
-            problems.push(
-                "the search index is of another database; `recall ctl reindex` builds it again".to_owned(),
-            );
-        }
-        IndexState::Unexamined(_) | IndexState::Complete(_) => {}
-    }
+    problems.extend(index_problem(lookup, newest)?);
     let documents = lookup.index.index().map_or(0, |index| index.documents());
     Ok(CheckAnswer { healthy: problems.is_empty(), problems, sessions: sessions.sessions, documents })
+}
+
+/// `newest`: the end of the log, read before.
+fn index_problem(lookup: &ContextLookup, newest: i64) -> Answer<Option<String>> {
+    let index = match lookup.index.state() {
+        IndexState::Absent => return Ok(Some("the search index is missing".to_owned())),
+        IndexState::Filling(_) => return Ok(Some("the search index is being built".to_owned())),
+        IndexState::Unexamined(index) | IndexState::Complete(index) => index,
+    };
+    let upto = index.high_water();
+    if upto > newest || !read(lookup, |db| Ok(store::log_goes_on_after(db, upto)?))? {
+        let what = "the search index is of another database; `recall ctl reindex` builds it again";
+        return Ok(Some(what.to_owned()));
+    }
+    let indexed = index.documents();
+    let (stored, end) = read(lookup, |db| Ok((store::count_documents(db)?, store::highest_log_entry(db)?)))?;
+    // While work goes on, they differ by what was stored just now.
+    let is_caught_up = end == newest && upto == newest && index.high_water() == upto;
+    Ok((is_caught_up && indexed != stored).then(|| {
+        format!(
+            "the search index has {indexed} documents and the database {stored}; `recall ctl reindex` builds it again"
+        )
+    }))
 }

@@ -5,8 +5,9 @@ use std::io::Write;
 use clap::Args;
 use recall_protocol::query::Flush;
 
+use crate::app::answers::status::OpenJobsAnswer;
 use crate::cli::client::{Client, FLUSH_WITHIN, Start};
-use crate::cli::terminal::{WARNING, counted};
+use crate::cli::terminal::{WARNING, counted, time};
 
 #[derive(Debug, Args)]
 pub struct FlushArgs {
@@ -15,7 +16,7 @@ pub struct FlushArgs {
     json: bool,
 }
 
-/// Fails when the work takes more than five minutes.
+/// Fails when the work takes more than five minutes. A model that fails is no failure: the built-in result is stored.
 pub fn run(args: &FlushArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let answer = Client::connect(Start::Never)?.ask_within(Flush, FLUSH_WITHIN)?;
     if args.json {
@@ -32,5 +33,27 @@ pub fn run(args: &FlushArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         )?;
     }
     let what = if left > 0 { "Everything else" } else { "Everything" };
-    Ok(writeln!(out, "{what} is stored, compressed and searchable ({took} ms).")?)
+    writeln!(out, "{what} is stored, compressed and searchable ({took} ms).")?;
+    Ok(tell_open(out, &flushed.jobs)?)
+}
+
+/// Jobs whose better result is still owed.
+fn tell_open(out: &mut dyn Write, jobs: &OpenJobsAnswer) -> std::io::Result<()> {
+    if jobs.running > 0 {
+        let running = counted(jobs.running, "job still runs", "jobs still run");
+        writeln!(out, "{running}; built-in results stand in until then.")?;
+    }
+    if jobs.waiting > 0 {
+        let next = jobs.next_try.map(|at| format!(", the next at {}", time(at))).unwrap_or_default();
+        writeln!(
+            out,
+            "{WARNING}{} for another try{next}.{WARNING:#} Built-in results stand in until then; `recall ctl jobs` says why.",
+            counted(jobs.waiting, "job waits", "jobs wait")
+        )?;
+    }
+    if jobs.dead > 0 {
+        let dead = counted(jobs.dead, "job was given up", "jobs were given up");
+        writeln!(out, "{dead}; `recall ctl jobs --dead` says why.")?;
+    }
+    Ok(())
 }

@@ -1,6 +1,8 @@
 //! `recall ctl flush`: returns when all that was accepted before it is stored, compressed once and
 //! searchable, by its words and, with a sentence model, by its meaning.
 
+use std::fmt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use recall_protocol::wire::ErrorKind;
@@ -14,6 +16,7 @@ use crate::app::answers::status::FlushAnswer;
 use crate::app::ports::{Drained, NoAnswer};
 use crate::app::queries::Refused;
 use crate::app::settings::CheckMode;
+use crate::holding;
 use crate::store;
 
 /// A machine that is asleep or a model that hangs must not hold a script for ever.
@@ -25,6 +28,11 @@ const SPOOL_WITHIN: Duration = Duration::from_secs(2);
 /// The bus tells when a job is done; this is for the event that nobody heard.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
+/// How often and how long a lock of the index is looked at that another process holds.
+const LOOK_AT_LOCKS: Duration = Duration::from_secs(1);
+const LOOKS: u32 = 5;
+const INDEX_LOCKS: [&str; 2] = [".tantivy-meta.lock", ".tantivy-writer.lock"];
+
 /// Why it did not return in time.
 #[derive(Debug, thiserror::Error)]
 pub enum FlushError {
@@ -34,19 +42,50 @@ pub enum FlushError {
     StillDraining,
     #[error("{0} compression jobs are still not done")]
     StillWorking(i64),
+    #[error("{who} holds the lock {} of the search index", path.display())]
+    IndexLocked { path: PathBuf, who: LockHolder },
     #[error("the database does not answer: {0}")]
     Store(#[from] store::StoreError),
+}
+
+/// Who holds a lock, as far as the system says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockHolder(Option<u32>);
+
+impl fmt::Display for LockHolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(pid) => write!(f, "process {pid}"),
+            None => f.write_str("another process"),
+        }
+    }
 }
 
 impl From<FlushError> for Refused {
     fn from(error: FlushError) -> Self {
         let kind = match &error {
             FlushError::NoAnswer(_) => ErrorKind::Unavailable,
-            FlushError::StillDraining | FlushError::StillWorking(_) => ErrorKind::Busy,
+            FlushError::StillDraining | FlushError::StillWorking(_) | FlushError::IndexLocked { .. } => {
+                ErrorKind::Busy
+            }
             FlushError::Store(_) => ErrorKind::Internal,
         };
         let what = format!("Not everything is done: {error}");
-        Self::new(kind, what, "See `recall ctl status` and `recall ctl jobs`.")
+        let hint = match &error {
+            FlushError::IndexLocked { who: LockHolder(Some(pid)), .. } => {
+                format!(
+                    "`ps -p {pid}` says what it is. Everything is stored; recall goes on once the lock is free."
+                )
+            }
+            FlushError::IndexLocked { path, .. } => {
+                format!(
+                    "`fuser {}` names it. Everything is stored; recall goes on once the lock is free.",
+                    path.display()
+                )
+            }
+            _ => "See `recall ctl status` and `recall ctl jobs`.".to_owned(),
+        };
+        Self::new(kind, what, hint)
     }
 }
 
@@ -67,7 +106,10 @@ pub async fn flush(services: &Services) -> Result<FlushAnswer, FlushError> {
     // A model that fails must not hold up a script; an embedder that is being restarted owes nothing.
     let left = (started + WITHIN).saturating_duration_since(Instant::now());
     let _ = services.embedder.ask(EmbedderMessage::Flush, left).await;
+    let readers = services.readers.clone();
+    let open = tokio::task::spawn_blocking(move || readers.read(store::open_jobs));
     Ok(FlushAnswer {
+        jobs: open.await.map_err(|_| NoAnswer)??.into(),
         spooled_stored: drained.stored,
         spooled_left: drained.left,
         took_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
@@ -94,7 +136,14 @@ async fn store_everything(services: &Services, deadline: Instant) -> Result<Drai
 }
 
 /// Until the index holds everything, however often it has to be made anew meanwhile.
-async fn wait_for_index(services: &Services, deadline: Instant) -> Result<(), NoAnswer> {
+async fn wait_for_index(services: &Services, deadline: Instant) -> Result<(), FlushError> {
+    tokio::select! {
+        flushed = flush_index(services, deadline) => Ok(flushed?),
+        locked = index_stays_locked(&services.index_folder) => Err(locked),
+    }
+}
+
+async fn flush_index(services: &Services, deadline: Instant) -> Result<(), NoAnswer> {
     let mut bus_events = services.bus.listen();
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -105,6 +154,24 @@ async fn wait_for_index(services: &Services, deadline: Instant) -> Result<(), No
             return Err(NoAnswer);
         }
         let _ = timeout(LOOK_AGAIN, bus_events.recv()).await;
+    }
+}
+
+/// Returns when another process has held one of the index's locks at each of several looks: nobody knows whether it will
+/// ever let go.
+async fn index_stays_locked(folder: &Path) -> FlushError {
+    let mut looks = 0;
+    loop {
+        tokio::time::sleep(LOOK_AT_LOCKS).await;
+        let locks = INDEX_LOCKS.map(|name| folder.join(name));
+        let look = || locks.into_iter().find_map(|path| Some((holding::locked_by_another(&path)?, path)));
+        match tokio::task::spawn_blocking(look).await {
+            Ok(Some((holder, path))) if looks == LOOKS => {
+                return FlushError::IndexLocked { path, who: LockHolder(holder) };
+            }
+            Ok(Some(_)) => looks += 1,
+            Ok(None) | Err(_) => looks = 0,
+        }
     }
 }
 

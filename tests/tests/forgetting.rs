@@ -266,7 +266,7 @@ fn filters_mean_the_current_project_unless_more_is_asked_for() {
     }
     assert_eq!(of(&["1", "2"]), ["elsewhere", "shop"], "ids are what they are");
     let told = stage.recall(["forget", "--query", "quokka", "--all", "--dry-run"]).stdout;
-    assert!(told.contains(", shop ") && told.contains(", elsewhere "), "{told}");
+    assert!(told.contains(", shop: ") && told.contains(", elsewhere: "), "{told}");
     let told = stage.recall(["forget", "--query", "wallaby", "--dry-run"]).stdout;
     assert_eq!(told, "Nothing matches in this project; `--all` looks in all.\n");
 

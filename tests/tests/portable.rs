@@ -253,7 +253,11 @@ fn what_is_forgotten_comes_back_by_no_copy() {
     assert!(done["forgotten"]["observations"].as_u64() > Some(0), "{done}");
     assert_eq!(stage.json(["search", "wombat"])["total"], 0);
     let said = stage.recall(["ctl", "restore", backup.to_str().unwrap(), "--yes"]);
-    assert!(said.stdout.contains("Left out, because it was forgotten since: 1 prompt, "), "{said:?}");
+    assert!(
+        said.stdout.contains("Left out, because it was forgotten since: ")
+            && said.stdout.contains(", 1 prompt, "),
+        "{said:?}"
+    );
     stage.flush();
     assert_eq!(stage.json(["search", "wombat"])["total"], 0);
     let rows = import(&stage, &copy);

@@ -241,7 +241,7 @@ pub fn show(out: &mut dyn Write, answer: &ForgetAnswer) -> std::io::Result<()> {
     for item in items {
         let id = terminal::id(item.id);
         let (kind, title) = (terminal::kind(&item.kind), terminal::whole_words(&item.title));
-        writeln!(out, "  {ACCENT}{id}{ACCENT:#} {DIM}{kind}, {}{DIM:#} {title}", item.project)?;
+        writeln!(out, "  {ACCENT}{id}{ACCENT:#} {DIM}{kind}, {}:{DIM:#} {title}", item.project)?;
     }
     let all: u64 = listed(&answer.counts).iter().map(|(count, ..)| count).sum();
     let more = all.saturating_sub(items.len() as u64);

@@ -167,6 +167,9 @@ fn answer_questions(docs: &Path, folder: &Path, arguments: &Arguments) -> anyhow
     Ok(())
 }
 
+/// How the recorded calls of tools begin that read and search.
+const READING: [&str; 3] = ["Read", "Grep", "Glob"];
+
 /// A sentence model, and the vectors of each scope's documents.
 struct Sentences {
     model: Model,
@@ -185,10 +188,15 @@ impl Sentences {
         let (mut made, started) = (HashMap::new(), Instant::now());
         let dimensions = model.facts().dimensions;
         let mut scopes: HashMap<ProjectKey, Vectors> = HashMap::new();
-        // Tool output has no vectors, in the daemon neither.
-        for document in documents.iter().filter(|document| document.key.kind != DocumentKind::Activity) {
+        for document in documents {
             let vectors = scopes.entry(document.project.clone()).or_insert_with(|| Vectors::new(dimensions));
-            for passage in passage::cut(&document.body).iter().map(Passage::whole) {
+            // As in the daemon: of a call the beginning, and nothing of what was read or searched.
+            let most = match document.key.kind {
+                DocumentKind::Activity if READING.iter().any(|tool| document.body.starts_with(tool)) => 0,
+                DocumentKind::Activity => 2,
+                _ => usize::MAX,
+            };
+            for passage in passage::cut(&document.body).iter().take(most).map(Passage::whole) {
                 let packed = kept.get(&passage).cloned().unwrap_or_else(|| pack(&model.vector(&passage)));
                 vectors.add(document.key, &packed);
                 made.insert(passage, packed);

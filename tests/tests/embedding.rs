@@ -60,7 +60,8 @@ pub(crate) fn orphans(stage: &Stage) -> i64 {
         OR (v.kind = 'prompt' AND NOT EXISTS (SELECT 1 FROM prompt_batches d WHERE d.id = v.row AND d.prompt IS NOT NULL))
         OR (v.kind = 'response' AND NOT EXISTS (SELECT 1 FROM prompt_batches d WHERE d.id = v.row AND d.response IS NOT NULL))
         OR (v.kind = 'plan' AND NOT EXISTS (SELECT 1 FROM plans d WHERE d.id = v.row))
-        OR v.kind NOT IN ('observation', 'summary', 'prompt', 'response', 'plan', 'compaction')";
+        OR (v.kind = 'activity' AND NOT EXISTS (SELECT 1 FROM activities d WHERE d.id = v.row))
+        OR v.kind NOT IN ('observation', 'summary', 'prompt', 'response', 'plan', 'compaction', 'activity')";
     database.query_row(sql, [], |row| row.get(0)).unwrap()
 }
 
@@ -117,6 +118,41 @@ fn a_question_finds_what_shares_no_word_with_it() {
         "{colour}"
     );
     assert_eq!(stage.json(["search", "slow login project:nowhere"])["results"], json!([]));
+}
+
+#[test]
+fn calls_are_found_by_meaning_and_what_was_read_is_not() {
+    let stage = with_tiny().daemon();
+    let call = |tool: &str, input: Value, output: &str| json!({"tool_name": tool, "tool_input": input, "tool_response": output});
+    let calls = [
+        call("Bash", json!({"command": "trace"}), "Password latency: sluggish authentication."),
+        call("Read", json!({"file_path": "/p/signin.txt"}), "Signin password: sluggish latency."),
+    ];
+    stage.session("trace", "Theme palette", &calls, "Palette theme palette.");
+    stage.flush();
+    let calls_found = || -> Vec<String> {
+        let found = stage.json(["search", "slow login"]);
+        let calls = found["results"].as_array().unwrap().iter().filter(|hit| hit["kind"] == "activity");
+        calls.map(|hit| hit["title"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(calls_found(), ["Bash trace"]);
+    let of_calls: Vec<usize> =
+        rows(&stage).iter().filter(|row| row.0 == "activity").map(|row| row.3.len()).collect();
+    assert!(of_calls.len() == 2 && of_calls[0] > 0 && of_calls[1] == 0, "{of_calls:?}");
+    assert_eq!((&embedding(&stage)["waiting"], orphans(&stage)), (&json!(0), 0));
+    // What comes later is found, too, and what is forgotten is not.
+    stage.session(
+        "later",
+        "Grammar?",
+        &[call("Bash", json!({"command": "again"}), "Signin is sluggish.")],
+        "Syntax.",
+    );
+    stage.flush();
+    let mut both = calls_found();
+    both.sort();
+    assert_eq!(both, ["Bash again", "Bash trace"]);
+    stage.recall(["forget", "--session", "trace", "--yes"]);
+    assert_eq!((calls_found(), orphans(&stage)), (vec!["Bash again".to_owned()], 0));
 }
 
 #[test]

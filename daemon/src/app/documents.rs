@@ -2,7 +2,7 @@
 
 use crate::agents::Agents;
 use crate::compression::salience::sources::said_by;
-use crate::memory::digest::{Digest, digest};
+use crate::memory::digest::{Digest, digest, is_found_by_meaning};
 use crate::memory::document::{Document, DocumentKey, Status};
 use crate::memory::ids::{AgentName, EventId, SessionId, Timestamp};
 use crate::memory::material::{Action, CallOutcome};
@@ -89,12 +89,11 @@ pub fn passages(row: &DocumentRow, agents: Agents) -> Vec<Passage> {
         // Its parts are the session's own rows.
         DocumentRow::Compaction { .. } => Vec::new(),
         DocumentRow::Activity { row, session } => {
-            let spec = agents.spec(session.agent.as_str());
             if row.failed {
-                return Vec::new();
+                Vec::new()
+            } else {
+                of_action(&action_of(row, session, agents), row.event)
             }
-            let input = row.input.as_deref().unwrap_or_default();
-            of_action(&(spec.action)(&row.tool_name, input, row.response.as_deref()), row.event)
         }
     }
 }
@@ -104,9 +103,24 @@ pub fn embedded(row: &DocumentRow, agents: Agents) -> Vec<String> {
     let passages = match row {
         // It is found, but not told: its parts are the session's own rows.
         DocumentRow::Compaction { row, .. } => passage::cut(&row.summary),
+        DocumentRow::Activity { row, session } => of_call(row, session, agents),
         _ => passages(row, agents),
     };
     passages.iter().map(Passage::whole).collect()
+}
+
+/// Passages of a call that get a vector, beside those that may be told.
+const MOST_OF_CALL: usize = 2;
+
+/// What may be told of a call, in its order, and then the beginning of what the index has of it.
+fn of_call(row: &ActivityRow, session: &SessionInfo, agents: Agents) -> Vec<Passage> {
+    let action = action_of(row, session, agents);
+    let mut passages = if row.failed { Vec::new() } else { of_action(&action, row.event) };
+    if is_found_by_meaning(&action) {
+        let digest = activity_digest(row, session, agents);
+        passages.extend(passage::titled(&digest.title, &digest.body).into_iter().take(MOST_OF_CALL));
+    }
+    passages
 }
 
 /// The passages of an observation: its title and what it says.
@@ -167,16 +181,16 @@ pub fn title_and_text(row: &DocumentRow, agents: Agents) -> (String, String) {
 }
 
 fn activity_digest(row: &ActivityRow, session: &SessionInfo, agents: Agents) -> Digest {
-    let response = row.response.as_deref().unwrap_or_default();
-    let outcome =
-        if row.failed { CallOutcome::Failed { error: response.to_owned() } } else { CallOutcome::Done };
-    let given = (!row.failed).then_some(response);
-    let action = (agents.spec(session.agent.as_str()).action)(
-        &row.tool_name,
-        row.input.as_deref().unwrap_or_default(),
-        given,
-    );
-    digest(&row.tool_name, &action, &outcome, session.root.as_deref())
+    let error = || row.response.clone().unwrap_or_default();
+    let outcome = if row.failed { CallOutcome::Failed { error: error() } } else { CallOutcome::Done };
+    digest(&row.tool_name, &action_of(row, session, agents), &outcome, session.root.as_deref())
+}
+
+/// What a call did, as its agent's tools are read. The answer of one that failed is an error, and none of the tool.
+fn action_of(row: &ActivityRow, session: &SessionInfo, agents: Agents) -> Action {
+    let response = (!row.failed).then(|| row.response.as_deref().unwrap_or_default());
+    let input = row.input.as_deref().unwrap_or_default();
+    (agents.spec(session.agent.as_str()).action)(&row.tool_name, input, response)
 }
 
 fn of_session(key: DocumentKey, session: &SessionInfo, at: Timestamp) -> Document {

@@ -30,7 +30,8 @@ use crate::providers::{
     Backend, CallError, CallGuard, CallSettings, Payer, ProviderError, ProviderSetupError,
 };
 use crate::store::{
-    self, DocumentRow, DropVectorFiles, Readers, RemoveOtherVectors, StoreError, StoreVectors, VectorsStored,
+    self, CallsSeen, DocumentRow, DropVectorFiles, Readers, RemoveOtherVectors, StoreError, StoreVectors,
+    VectorsStored,
 };
 
 /// Documents whose passages a model is given at once.
@@ -114,6 +115,10 @@ impl<W: Writer> EmbeddingWork<W> {
             Err(_) => return (None, Err(EmbeddingError::Panicked)),
         };
         let outcome = self.work(checked).await;
+        if outcome.is_err() {
+            // What was taken up may have got no vectors.
+            self.sentences.set_calls_seen(None);
+        }
         self.sentences.set_trouble(outcome.as_ref().err().map(ToString::to_string));
         (origin, outcome)
     }
@@ -216,6 +221,9 @@ impl<W: Writer> EmbeddingWork<W> {
     async fn make_missing_vectors(&self) -> Result<(), EmbeddingError> {
         let Some(embedder) = self.sentences.embedder() else { return Ok(()) };
         let model = embedder.model();
+        if self.hurry.load(Ordering::Relaxed) {
+            self.sentences.set_calls_seen(None);
+        }
         let mut since_looked = 0;
         loop {
             let begun = Instant::now();
@@ -244,7 +252,11 @@ impl<W: Writer> EmbeddingWork<W> {
     /// Makes the vectors of some documents that have none.
     fn next_vectors(&self, embedder: &dyn Embedder) -> Result<Vec<StoreVectors>, EmbeddingError> {
         let model = embedder.model();
-        let keys = self.readers.read(|db| store::documents_without_vectors(db, &model.0, AT_ONCE))?;
+        let mut keys = self.readers.read(|db| store::documents_without_vectors(db, &model.0, AT_ONCE))?;
+        // Another server is paid for each text, and learns it.
+        if keys.is_empty() && embedder.reach() == Reach::Here {
+            keys = self.next_calls(model)?;
+        }
         let mut prepared = Vec::new();
         for key in keys {
             let Some(row) = self.readers.read(|db| store::load_document(db, key))? else { continue };
@@ -271,6 +283,19 @@ impl<W: Writer> EmbeddingWork<W> {
             StoreVectors { key, seen: row, model: model.0, dimensions, packed }
         });
         Ok(packed.collect())
+    }
+}
+
+impl<W> EmbeddingWork<W> {
+    /// Calls that have no vectors, of those that have not been looked at.
+    fn next_calls(&self, model: ModelHash) -> Result<Vec<DocumentKey>, EmbeddingError> {
+        let seen = self.sentences.calls_seen();
+        let (keys, seen) = self.readers.read(|db| {
+            let seen = seen.map_or_else(|| CallsSeen::none(db), Ok)?;
+            store::calls_without_vectors(db, &model.0, seen, AT_ONCE)
+        })?;
+        self.sentences.set_calls_seen(Some(seen));
+        Ok(keys)
     }
 }
 

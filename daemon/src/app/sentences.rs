@@ -13,7 +13,7 @@ use crate::search::meaning::{Cosines, Vectors};
 use crate::search::request::{Request, Scope};
 use crate::search::vector_file::VectorFile;
 use crate::search::vectors::Rows;
-use crate::store::{self, Readers, StoreError, VectorFileRow, VectorState};
+use crate::store::{self, CallsSeen, Readers, StoreError, VectorFileRow, VectorState};
 
 /// Projects whose newest rows are kept in memory.
 const MOST_PROJECTS: usize = 8;
@@ -40,6 +40,8 @@ pub struct Sentences {
     /// Why the last attempt to make vectors stopped before its end.
     trouble: Arc<Mutex<Option<String>>>,
     kept: Arc<Mutex<Vec<Kept>>>,
+    /// Which calls have been looked at for vectors; `None`: no run has.
+    calls: Arc<Mutex<Option<CallsSeen>>>,
 }
 
 /// The model that turns texts into vectors.
@@ -78,13 +80,24 @@ struct Kept {
 
 impl Sentences {
     pub fn new(readers: Readers, files: VectorFiles) -> Self {
-        Self { readers, files, state: Arc::default(), trouble: Arc::default(), kept: Arc::default() }
+        let (state, trouble) = (Arc::default(), Arc::default());
+        Self { readers, files, state, trouble, kept: Arc::default(), calls: Arc::default() }
     }
 
     /// Uses this model from now on. What is known of another one is dropped.
     pub fn set(&self, state: ModelState) {
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = state;
         self.drop_kept();
+        self.set_calls_seen(None);
+    }
+
+    pub fn calls_seen(&self) -> Option<CallsSeen> {
+        *self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `None`: the next run looks through all of them.
+    pub fn set_calls_seen(&self, seen: Option<CallsSeen>) {
+        *self.calls.lock().unwrap_or_else(PoisonError::into_inner) = seen;
     }
 
     /// Lets go of all files and rows.

@@ -14,6 +14,11 @@ pub struct Digest {
 const HEAD: usize = 1200;
 const TAIL: usize = 600;
 
+/// Whether a call is found by its meaning. What was read or searched shows what files hold, and is found by its words.
+pub fn is_found_by_meaning(action: &Action) -> bool {
+    !matches!(action, Action::Read { .. } | Action::Search { .. })
+}
+
 /// Summarizes a call. Paths beneath `root` become relative to it.
 pub fn digest(tool: &str, action: &Action, outcome: &CallOutcome, root: Option<&str>) -> Digest {
     let path = |path: &str| relative(path, root);

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use crate::embedding::Compared;
-use crate::memory::document::DocumentKey;
+use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::passage::{PassageKey, PassageMatches};
 use crate::memory::ranking::{Background, Closeness};
 
@@ -26,9 +26,15 @@ const LOOKED_AT: usize = 2_000;
 const ROWS: usize = 1 << 16;
 
 impl Vectors {
-    /// How close each passage is to a prompt; nothing if they are of different models.
+    /// How close each passage is to a prompt; nothing if they are of different models. Calls are left out: they are found
+    /// by a search, and the models that decide what to tell were learned without them.
     pub fn cosines(&self, question: &Compared) -> Cosines {
-        let values = self.values(question);
+        let mut values = self.values(question);
+        for (value, key) in values.iter_mut().zip(self.keys()) {
+            if key.document.kind == DocumentKind::Activity {
+                *value = f32::NAN;
+            }
+        }
         let background = Background::of(values.iter().copied().filter(|cosine| !cosine.is_nan()));
         Cosines { vectors: self.clone(), values, background }
     }
@@ -171,7 +177,6 @@ impl CandidateSource for Meaning<'_> {
 mod tests {
     use super::*;
     use crate::embedding::pack;
-    use crate::memory::document::DocumentKind;
 
     fn key(row: i64) -> DocumentKey {
         DocumentKey { kind: DocumentKind::Response, row }
@@ -203,6 +208,11 @@ mod tests {
         assert_eq!(cosines.closest(2), [part(1, 1), part(2, 0)]);
         assert_eq!((cosines.closest(9).len(), cosines.closest(0)), (3, vec![]));
         assert_eq!(vectors.cosines(&Question::new(&[1.0])).closest(9), []);
+        // A call is found, and not told.
+        let call = DocumentKey { kind: DocumentKind::Activity, row: 3 };
+        vectors.add(call, &pack(&[1.0, 0.0]));
+        assert_eq!(vectors.cosines(&Question::new(&[1.0, 0.0])).closest(2), [part(1, 1), part(2, 0)]);
+        assert!(vectors.closest(&Question::new(&[1.0, 0.0]), 2).iter().any(|(key, _)| *key == call));
     }
 
     #[test]

@@ -13,7 +13,8 @@ use super::{ProjectInfo, StoreError};
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::ids::ProjectRow;
 
-/// The kinds of documents that have vectors: what people and models say. Tool output is found by its words.
+/// The kinds of documents that get their vectors first: what people and models say. Then come the calls of tools, of which
+/// there are far more ([`calls_without_vectors`]).
 const EMBEDDED: [DocumentKind; 6] = [
     DocumentKind::Observation,
     DocumentKind::Summary,
@@ -210,7 +211,56 @@ pub fn documents_without_vectors(
     Ok(found)
 }
 
-/// How many documents have no vectors of this model yet.
+/// The calls that have been looked at for vectors: those with an id from `oldest` to `newest`. They are so many that they
+/// are not looked through each time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallsSeen {
+    pub newest: i64,
+    pub oldest: i64,
+}
+
+impl CallsSeen {
+    /// None yet; what is there counts as older.
+    pub fn none(db: &Connection) -> Result<Self, StoreError> {
+        let newest: i64 = db.one("SELECT ifnull(max(id), 0) FROM activities", [])?;
+        Ok(Self { newest, oldest: newest.saturating_add(1) })
+    }
+
+    /// How many are left, about.
+    pub fn count_left(self, db: &Connection) -> Result<i64, StoreError> {
+        // The table's rows are large, those of the index small.
+        db.one(
+            "SELECT count(*) FROM activities INDEXED BY activities_by_session WHERE id > ?1 OR id < ?2",
+            [self.newest, self.oldest],
+        )
+    }
+}
+
+/// Up to `limit` calls without vectors of this model that have not been looked at: first what came since, then back in
+/// time. None are left if there are none. Also returns what has been looked at then.
+pub fn calls_without_vectors(
+    db: &Connection,
+    model: &[u8; 32],
+    seen: CallsSeen,
+    limit: u32,
+) -> Result<(Vec<DocumentKey>, CallsSeen), StoreError> {
+    let without = without_vectors(DocumentKind::Activity);
+    let find = |which: &str, id: i64| -> Result<Vec<i64>, StoreError> {
+        db.all(&format!("SELECT d.id {without} AND {which} LIMIT ?3"), params![model, id, limit])
+    };
+    let newer = find("d.id > ?2 ORDER BY d.id", seen.newest)?;
+    let (rows, seen) = match newer.last() {
+        Some(newest) => (newer.clone(), CallsSeen { newest: *newest, ..seen }),
+        None => {
+            let older = find("d.id < ?2 ORDER BY d.id DESC", seen.oldest)?;
+            let oldest = older.last().copied().unwrap_or_default();
+            (older, CallsSeen { newest: CallsSeen::none(db)?.newest.max(seen.newest), oldest })
+        }
+    };
+    Ok((rows.into_iter().map(|row| DocumentKey { kind: DocumentKind::Activity, row }).collect(), seen))
+}
+
+/// How many documents have no vectors of this model yet, without calls.
 pub fn count_without_vectors(db: &Connection, model: &[u8; 32]) -> Result<i64, StoreError> {
     let mut count = 0;
     for kind in EMBEDDED {
@@ -383,6 +433,38 @@ mod tests {
             (1, vec![], vec![first.newest])
         );
         assert!(second.newest > first.newest);
+    }
+
+    #[test]
+    fn calls_are_looked_at_once_the_new_ones_first() {
+        let (_home, db) = database();
+        let add = |ids: std::ops::RangeInclusive<i64>| {
+            for id in ids {
+                let sql = "INSERT INTO activities (id, session, event_id, kind, tool_name, failed, at)
+                           VALUES (?1, 1, ?1, iif(?1 = 2, 'other', 'tool'), 'T', 0, 0)";
+                db.execute(sql, [id]).unwrap();
+            }
+        };
+        add(1..=5);
+        let mut seen = CallsSeen::none(&db).unwrap();
+        let mut next = |limit| {
+            let (keys, now) = calls_without_vectors(&db, &MODEL, seen, limit).unwrap();
+            seen = now;
+            (keys.iter().map(|key| key.row).collect::<Vec<_>>(), now.count_left(&db).unwrap())
+        };
+        assert_eq!(next(2), (vec![5, 4], 3));
+        add(6..=8);
+        assert_eq!(next(2), (vec![6, 7], 4));
+        assert_eq!(next(2), (vec![8], 3));
+        assert_eq!(next(9), (vec![3, 1], 0));
+        assert_eq!(next(9), (vec![], 0));
+        // Whoever begins anew finds those that have no vectors.
+        let call = DocumentKey { kind: DocumentKind::Activity, row: 5 };
+        let seen = load_document(&db, call).unwrap().unwrap();
+        let stored = StoreVectors { key: call, seen, model: MODEL, dimensions: 0, packed: Vec::new() };
+        execute(&db, stored, &mut Changes::default()).unwrap();
+        let (keys, _) = calls_without_vectors(&db, &MODEL, CallsSeen::none(&db).unwrap(), 2).unwrap();
+        assert_eq!(keys.iter().map(|key| key.row).collect::<Vec<_>>(), [8, 7]);
     }
 
     fn state(db: &Connection) -> VectorState {

@@ -193,8 +193,10 @@ fn embedding_state(services: &Services) -> Answer<EmbeddingState> {
         }
         ModelState::Ready(embedder) => {
             let model = embedder.model();
+            let calls = services.context_lookup.index.sentences.calls_seen();
             let (count, waiting) = services.readers.read(|db| {
-                Ok((store::count_vectors(db, &model.0)?, store::count_without_vectors(db, &model.0)?))
+                let calls = calls.map_or(Ok(0), |seen| seen.count_left(db))?;
+                Ok((store::count_vectors(db, &model.0)?, store::count_without_vectors(db, &model.0)? + calls))
             })?;
             Ok(EmbeddingState {
                 state: "ready".into(),

@@ -148,6 +148,8 @@ pub struct ExcludedNames {
     /// Those without a special character. Thousands of them cost nothing.
     plain: HashSet<String>,
     globs: GlobSet,
+    /// The globs, whatever the case of their letters.
+    caseless: GlobSet,
 }
 
 impl ExcludedNames {
@@ -159,6 +161,7 @@ impl ExcludedNames {
         let home = std::env::var("HOME").unwrap_or_default();
         let home = home.trim_end_matches('/');
         let (mut plain, mut globs) = (HashSet::new(), GlobSetBuilder::new());
+        let mut caseless = GlobSetBuilder::new();
         for pattern in patterns {
             if is_plain(pattern) {
                 let full = match pattern.strip_prefix("~/") {
@@ -174,23 +177,37 @@ impl ExcludedNames {
             };
             let full = composed(full.trim_end_matches('/'));
             globs.add(GlobBuilder::new(&full).literal_separator(true).build()?);
+            caseless.add(GlobBuilder::new(&full).literal_separator(true).case_insensitive(true).build()?);
         }
-        Ok(Self { plain, globs: globs.build()? })
+        Ok(Self { plain, globs: globs.build()?, caseless: caseless.build()? })
     }
 
     /// Whether a name, or a folder that it lies in, is one of them.
     pub fn covers(&self, name: &str) -> bool {
         let name = composed(name);
-        let ends = name.char_indices().filter(|(_, letter)| *letter == '/').map(|(at, _)| at);
-        let parents = ends.filter_map(|end| name.get(..end));
-        std::iter::once(&*name)
-            .chain(parents)
-            .any(|name| self.plain.contains(name) || self.globs.is_match(name))
+        with_parents(&name).any(|name| self.plain.contains(name) || self.globs.is_match(name))
+    }
+
+    /// As [`Self::covers`], for a name on a disk that takes no notice of case. Only patterns with special characters are
+    /// compared: a folder without any is found on the disk itself.
+    pub fn covers_in_any_case(&self, name: &str) -> bool {
+        let name = composed(name);
+        with_parents(&name).any(|name| self.caseless.is_match(name))
+    }
+
+    pub fn has_globs(&self) -> bool {
+        !self.globs.is_empty()
     }
 
     pub fn is_empty(&self) -> bool {
         self.plain.is_empty() && self.globs.is_empty()
     }
+}
+
+/// A name, and the folders that it lies in.
+fn with_parents(name: &str) -> impl Iterator<Item = &str> {
+    let ends = name.char_indices().filter(|(_, letter)| *letter == '/').map(|(at, _)| at);
+    std::iter::once(name).chain(ends.filter_map(|end| name.get(..end)))
 }
 
 /// Whether a pattern has no special character.

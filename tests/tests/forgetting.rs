@@ -601,3 +601,66 @@ fn private_text_that_no_hook_client_has_removed_is_not_stored() {
     }
     assert_eq!(holding(&stage, CANARY), NOWHERE);
 }
+
+/// Ways in which agents ask recall: the agent, and the call's fields.
+fn questions(answer: &str) -> Vec<(&'static str, Value)> {
+    let blocks = json!({"content": [{"type": "text", "text": answer}]});
+    let of_server = |agent, name: &str| {
+        (
+            agent,
+            json!({"tool_name": name, "tool_input": {"ids": [1], "query": answer}, "tool_response": blocks}),
+        )
+    };
+    let of_shell = |command: &str| {
+        let input = json!({"command": command, "description": answer});
+        (
+            "claude-code",
+            json!({"tool_name": "Bash", "tool_input": input, "tool_response": {"stdout": answer}}),
+        )
+    };
+    vec![
+        of_server("claude-code", "mcp__recall__get_observations"),
+        of_server("claude-code", "mcp__plugin_recall_recall__search"),
+        of_server("codex", "mcp__recall__timeline"),
+        of_server("qwen-code", "mcp__recall__search"),
+        of_server("some-gateway", "mcp_recall_get_observations"),
+        of_server("some-gateway", "recall-search"),
+        of_server("some-gateway", "recall_search"),
+        of_server("some-gateway", "recall.get_observations"),
+        of_shell("recall show 1"),
+        of_shell(&format!("cd /tmp && RECALL_HOME=/x /usr/bin/recall search '{answer}' | head -3")),
+        of_shell("bash -c 'recall timeline 1'"),
+    ]
+}
+
+#[test]
+fn what_an_agent_asked_the_memory_goes_with_what_it_was_told() {
+    let stage = Stage::new().daemon();
+    let answer = format!("The {CANARY} cache never expired because the TTL was in milliseconds.");
+    stage.session("source", &format!("Why does the {CANARY} cache grow?"), &[], &answer);
+    stage.flush();
+    let questions = questions(&answer);
+    for (number, (agent, call)) in questions.iter().enumerate() {
+        let session = format!("asks-{number}");
+        let hook = |name: &str, fields: Value| {
+            let event = stage.event(&session, name, fields);
+            let said = stage.hook_bytes(&[agent, name], event.to_string().as_bytes());
+            assert_eq!(said.code(), 0, "{said:?}");
+        };
+        hook("UserPromptSubmit", json!({"prompt": "What do we know?"}));
+        let mut call = call.clone();
+        call["tool_use_id"] = json!(format!("{session}-t1"));
+        hook("PostToolUse", call);
+        hook("Stop", json!({"last_assistant_message": "It is known."}));
+    }
+    stage.flush();
+    for (number, (agent, call)) in questions.iter().enumerate() {
+        let stored = stage.json(["ctl", "session", &format!("asks-{number}")]);
+        let calls = stored["batches"][0]["activities"].as_array().unwrap();
+        assert_eq!(calls.len(), 1, "{agent} {call}: {stored}");
+        assert_eq!(calls[0]["tool_name"], call["tool_name"], "{stored}");
+    }
+    let said = stage.recall(["forget", "--session", "source", "--yes"]);
+    assert_eq!(said.code(), 0, "{said:?}");
+    assert_eq!(holding(&stage, CANARY), NOWHERE);
+}

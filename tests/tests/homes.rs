@@ -173,3 +173,54 @@ fn a_session_that_went_elsewhere_is_the_same_in_whatever_order() {
     assert_eq!(play([2, 5, 3, 4, 1, 6, 0]), expected);
     assert_eq!(play([5, 0, 2, 1, 4, 3, 6]), expected);
 }
+
+#[test]
+fn files_of_a_folder_that_a_link_names_are_those_of_the_folder() {
+    let stage = Stage::new();
+    Repository::init(&stage.project());
+    std::fs::create_dir_all(stage.project().join("src/api")).unwrap();
+    let link = stage.user_home().join("linked-shop");
+    std::os::unix::fs::symlink(stage.project(), &link).unwrap();
+    let mut stage = stage.daemon();
+    let (real, named) = (stage.project().to_string_lossy().into_owned(), link.to_string_lossy().into_owned());
+    let by_link = |event: &Deliver| {
+        let payload = String::from_utf8(event.payload.clone()).unwrap().replace(&real, &named);
+        Deliver { payload: payload.into_bytes(), ..event.clone() }
+    };
+    // The second session is in a folder below, and its second half comes after a restart.
+    let top = discount_work(&stage, "by-link", |_| real.clone());
+    stage.deliver(&top.iter().map(by_link).collect::<Vec<_>>());
+    let below: Vec<Deliver> =
+        discount_work(&stage, "below", |_| format!("{real}/src/api")).iter().map(by_link).collect();
+    stage.deliver(&below[..3]);
+    stage.stop_daemon();
+    stage.start_daemon();
+    stage.deliver(&below[3..]);
+    stage.flush();
+    for session in ["by-link", "below"] {
+        let stored = told_of(&stage, session);
+        assert_eq!(stored["workspace"], json!(real), "{stored}");
+        let observations = stored["observations"].as_array().unwrap();
+        assert!(!observations.is_empty(), "{stored}");
+        for observation in observations {
+            let files: Vec<&str> = ["files_read", "files_modified"]
+                .iter()
+                .flat_map(|field| observation[field].as_array().unwrap())
+                .map(|file| file.as_str().unwrap())
+                .collect();
+            assert!(!files.is_empty() && files.iter().all(|file| *file == "src/cart.rs"), "{observation}");
+        }
+    }
+    // A note about the file is told at either name.
+    for (session, folder) in [("reads", &real), ("reads-by-link", &named)] {
+        let mut event = stage.event(
+            session,
+            "PreToolUse",
+            json!({"tool_name": "Read",
+            "tool_input": {"file_path": format!("{folder}/src/cart.rs")}}),
+        );
+        event["cwd"] = json!(folder);
+        let said = stage.hook(&event);
+        assert!(said.context().contains("ounding"), "{session}: {said:?}");
+    }
+}

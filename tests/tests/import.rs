@@ -373,3 +373,69 @@ fn sessions_of_opencode_are_read_from_its_database() {
     );
     assert_eq!(import(&stage, &[])["known"], 1);
 }
+
+#[test]
+fn what_recall_told_an_agent_is_not_imported() {
+    let stage = Stage::new().daemon();
+    let told = "The quokka cache never expired because the TTL was in milliseconds.";
+    let fenced = format!("<recall-context>\n#1 {told}\n</recall-context>");
+    let record = |kind: &str, uuid: &str, fields: Value| {
+        let mut record = json!({"type": kind, "uuid": uuid, "sessionId": "told", "cwd": "/home/dev/shop",
+            "timestamp": "2026-01-01T10:00:00Z"});
+        record.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        record
+    };
+    let attached =
+        |uuid: &str, attachment: Value| record("attachment", uuid, json!({"attachment": attachment}));
+    let says = |uuid: &str, content: Value| {
+        record("assistant", uuid, json!({"message": {"id": uuid, "role": "assistant", "content": content}}))
+    };
+    let asks = |id: &str, name: &str, input: Value| {
+        says(&format!("call-{id}"), json!([{"type": "tool_use", "id": id, "name": name, "input": input}]))
+    };
+    let answered = |id: &str| {
+        let result =
+            json!([{"type": "tool_result", "tool_use_id": id, "content": [{"type": "text", "text": told}]}]);
+        record(
+            "user",
+            &format!("result-{id}"),
+            json!({"message": {"role": "user", "content": result},
+            "toolUseResult": {"stdout": told}}),
+        )
+    };
+    let records = [
+        record(
+            "user",
+            "a",
+            json!({"message": {"role": "user", "content": format!("{fenced}Why does it grow?")}}),
+        ),
+        attached(
+            "b",
+            json!({"type": "hook_additional_context", "content": [fenced], "hookEvent": "UserPromptSubmit"}),
+        ),
+        attached(
+            "c",
+            json!({"type": "hook_success", "content": fenced, "stdout": fenced, "hookEvent": "SessionStart"}),
+        ),
+        attached(
+            "d",
+            json!({"type": "queued_command", "prompt": format!("{fenced}And then?"), "commandMode": "prompt"}),
+        ),
+        asks("t1", "mcp__recall__get_observations", json!({"ids": [1], "query": told})),
+        answered("t1"),
+        asks("t2", "Bash", json!({"command": format!("recall search '{told}'"), "description": told})),
+        answered("t2"),
+        says("e", json!([{"type": "text", "text": "It is known."}])),
+    ];
+    let folder = stage.user_home().join(".claude/projects/-home-dev-shop");
+    std::fs::create_dir_all(&folder).unwrap();
+    let lines: Vec<String> = records.iter().map(Value::to_string).collect();
+    std::fs::write(folder.join("told.jsonl"), lines.join("\n")).unwrap();
+    assert_eq!(import(&stage, &["claude-code"])["sessions"], 1);
+    stage.flush();
+    let session = stage.json(["ctl", "session", "told"]);
+    assert_eq!(prompts(&session), ["Why does it grow?", "And then?"], "{session}");
+    assert!(!session.to_string().contains("quokka"), "{session}");
+    assert!(session.to_string().contains("mcp__recall__get_observations"), "{session}");
+    assert_eq!(stage.json(["search", "quokka", "--all"])["results"], json!([]));
+}

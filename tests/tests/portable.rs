@@ -356,6 +356,15 @@ fn the_database_of_claude_mem_is_taken_as_it_is() {
     assert_eq!(session["batches"][0]["prompt"], "Why are drafts published?", "{session}");
     assert_eq!(item["concepts"], json!(["gotcha"]), "a keyword without its text, and not the type: {shown}");
     assert_eq!(session["batches"][2]["source"], "system", "nobody typed it: {session}");
+    let sql = |query: &str| stage.json(["sql", query])["rows"].clone();
+    assert_eq!(
+        sql("SELECT prompt_number, prompt_text FROM user_prompts WHERE claude_session_id = 'cs-1'"),
+        json!([[1, "Why are drafts published?"], [2, "Fix it"], [3, "[media prompt]"]])
+    );
+    assert_eq!(
+        sql("SELECT claude_session_id, first_user_prompt FROM sdk_sessions"),
+        json!([["cs-1", "Why are drafts published?"]])
+    );
     let merged = stage.json(["search", "feed built twice", "--project", "blog"]);
     assert_eq!(
         merged["results"][0]["title"], "The feed is built twice",

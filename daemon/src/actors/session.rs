@@ -6,7 +6,7 @@
 //! before the next event.
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -31,6 +31,7 @@ use crate::faults::{self, Fault, Point, planted};
 use crate::memory::event::{Capture, HookEvent, HookEventKind, StartSource};
 use crate::memory::file_memory::InjectedSet;
 use crate::memory::ids::{EventId, ProjectKey, SessionKey, Timestamp};
+use crate::memory::linked_folder::LinkedFolder;
 use crate::memory::order::Order;
 use crate::memory::plan::PlanChange;
 use crate::memory::project::identifying_folder;
@@ -52,6 +53,8 @@ const RESTS_AFTER: Duration = Duration::from_secs(10);
 /// after the one before. Then the session's next events, its end and housekeeping do it.
 const LOOKS_AGAIN: [Duration; 4] =
     [Duration::from_millis(60), Duration::from_millis(300), Duration::from_secs(2), Duration::from_secs(6)];
+/// How many folders of a session are looked at for links.
+const MOST_FOLDERS: usize = 16;
 /// The most turns that are looked for at once. Older ones wait for an import.
 const MOST_AWAITED: usize = 8;
 
@@ -99,6 +102,8 @@ struct LoadedSession {
     injected: Arc<tokio::sync::Mutex<InjectedSet>>,
     /// The folder of its project.
     root: Option<String>,
+    /// The folders that its events have named, and which of them are links.
+    links: Vec<(String, Option<LinkedFolder>)>,
     last_seen: LastSeen,
     transcript: Transcript,
     /// The source of the last event, if that was a start.
@@ -224,6 +229,7 @@ impl SessionState {
                 origin: OriginState::Stored(known.home),
                 injected: Arc::new(tokio::sync::Mutex::new(known.injected)),
                 root: known.root,
+                links: Vec::new(),
                 last_seen: LastSeen::default(),
                 transcript: Transcript { path: known.transcript_path, config_dir: None },
                 last_start: None,
@@ -236,6 +242,7 @@ impl SessionState {
                 origin: OriginState::Unknown,
                 injected: Arc::default(),
                 root: None,
+                links: Vec::new(),
                 last_seen: LastSeen::default(),
                 transcript: Transcript::default(),
                 last_start: None,
@@ -304,6 +311,7 @@ impl SessionState {
             }
         };
         origin.alias = alias;
+        event = self.with_real_paths(event, &deliver).await;
         let found = self.missing_replies(me, &mut event, &deliver).await;
         let spec = self.context.agents.spec(self.key.agent.as_str());
         skipped_tools::remove_contents(&mut event, spec, &self.context.capture.skip_tools);
@@ -533,6 +541,36 @@ impl SessionState {
             loaded.origin = OriginState::Found(origin.clone(), order);
         }
         Ok(origin)
+    }
+
+    /// The event with the real paths of files that lie in a folder which the session names by a link. Each folder is
+    /// looked at once.
+    async fn with_real_paths(&mut self, mut event: HookEvent, deliver: &Deliver) -> HookEvent {
+        let Some(loaded) = &mut self.loaded else { return event };
+        let Some(root) = &loaded.root else { return event };
+        let shim = &deliver.context;
+        let named = [shim.project_dir.as_deref(), event.cwd.as_deref(), Some(&*shim.cwd)];
+        for folder in named.into_iter().flatten().filter(|folder| folder.starts_with('/')) {
+            if loaded.links.len() >= MOST_FOLDERS || loaded.links.iter().any(|(known, _)| known == folder) {
+                continue;
+            }
+            let path = PathBuf::from(folder);
+            let real = tokio::task::spawn_blocking(move || path.canonicalize()).await;
+            let redactor = self.context.redactor.get();
+            let link = real.ok().and_then(Result::ok).and_then(|real| {
+                // An event has redacted paths.
+                let [named, real] =
+                    [folder, &*real.to_string_lossy()].map(|path| redactor.redact_id(path).into_owned());
+                LinkedFolder::new(&named, &real, root)
+            });
+            loaded.links.push((folder.to_owned(), link));
+        }
+        for (_, link) in &loaded.links {
+            if let Some(link) = link {
+                event = link.with_real_paths(event);
+            }
+        }
+        event
     }
 
     /// Whether the session is over, and all of it is stored.

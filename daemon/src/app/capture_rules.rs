@@ -96,6 +96,23 @@ fn id_of(path: &Path) -> Option<(u64, u64)> {
     path.metadata().ok().map(|found| (found.dev(), found.ino()))
 }
 
+/// Whether a path, as far as it exists, goes through a folder that takes no notice of case: the same file has the name in
+/// capitals, or in small letters.
+fn lies_without_case(path: &Path) -> bool {
+    let other_case = |name: &str| {
+        let other = name.to_uppercase();
+        if other == name { name.to_lowercase() } else { other }
+    };
+    path.ancestors().take(MOST_PARENTS).any(|place| {
+        let Some((name, folder)) = place.file_name().and_then(|name| name.to_str()).zip(place.parent())
+        else {
+            return false;
+        };
+        let other = other_case(name);
+        other != name && id_of(place).is_some_and(|id| id_of(&folder.join(other)) == Some(id))
+    })
+}
+
 impl ExcludedSet {
     fn new(excluded: &Excluded, home: &Path) -> Self {
         match excluded {
@@ -123,15 +140,23 @@ impl ExcludedSet {
         if self.covers(&path.to_string_lossy()) {
             return true;
         }
-        let Self::Projects { folders, .. } = self else { return true };
-        if folders.spelled.is_empty() || !path.is_absolute() {
+        let Self::Projects { folders, names } = self else { return true };
+        if !path.is_absolute() {
+            return false;
+        }
+        let has_case = !names.has_globs() || !lies_without_case(path);
+        let is_covered = |name: &str| names.covers(name) || (!has_case && names.covers_in_any_case(name));
+        if !has_case && names.covers_in_any_case(&path.to_string_lossy()) {
+            return true;
+        }
+        if folders.spelled.is_empty() {
             return false;
         }
         let spellings = folders.spellings();
         path.ancestors().take(MOST_PARENTS).any(|parent| {
             let Some(spelled) = id_of(parent).and_then(|id| spellings.get(&id)) else { return false };
             let rest = path.strip_prefix(parent).unwrap_or(Path::new(""));
-            spelled.iter().any(|folder| self.covers(&Path::new(folder).join(rest).to_string_lossy()))
+            spelled.iter().any(|folder| is_covered(&Path::new(folder).join(rest).to_string_lossy()))
         })
     }
 
@@ -609,6 +634,27 @@ mod tests {
         check("git:github.com/acme/*", true);
         check("git:github.com/other/*", false);
         assert!(ExcludedNames::new(&["[".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn a_pattern_holds_in_any_case_where_the_disk_takes_no_notice_of_it() {
+        let disk = tempfile::tempdir().unwrap();
+        let root = disk.path().canonicalize().unwrap();
+        for name in ["client-a/src", "client-b/src"] {
+            std::fs::create_dir_all(root.join(name)).unwrap();
+        }
+        // Of this folder both spellings lead to one, as on such a disk.
+        std::os::unix::fs::symlink(root.join("client-a"), root.join("CLIENT-A")).unwrap();
+        let covers = |pattern: String, name: &str| {
+            let set = ExcludedSet::new(&Excluded::Projects(vec![pattern]), Path::new("/home/me"));
+            set.covers_place(&root.join(name))
+        };
+        let below = |rest: &str| format!("{}/{rest}", root.display());
+        for pattern in [below("Client-*"), below("*/SRC"), "**/Client-*".to_owned()] {
+            assert!(covers(pattern.clone(), "client-a/src"), "{pattern}");
+            assert!(!covers(pattern.clone(), "client-b/src"), "{pattern}");
+        }
+        assert!(!covers(below("Other-*"), "client-a/src"));
     }
 
     #[test]

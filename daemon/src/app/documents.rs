@@ -8,6 +8,7 @@ use crate::memory::ids::{AgentName, EventId, SessionId, Timestamp};
 use crate::memory::material::{Action, CallOutcome};
 use crate::memory::observation::{Importance, UNANSWERED};
 use crate::memory::passage::{self, Passage};
+use crate::memory::redaction::own_calls;
 use crate::store::{ActivityRow, DocumentRow, ObservationRow, SessionInfo, SummaryRow};
 
 /// The importance of a document that has none.
@@ -56,6 +57,12 @@ fn without_passages(key: DocumentKey, row: &DocumentRow, agents: Agents) -> Docu
         }
         DocumentRow::Prompt { text, at, session, .. } | DocumentRow::Response { text, at, session, .. } => {
             Document { body: text.clone(), ..of_session(key, session, *at) }
+        }
+        // Nobody looks for a question to the memory.
+        DocumentRow::Activity { row, session }
+            if own_calls::is_own(&row.tool_name, row.input.as_deref().unwrap_or_default()) =>
+        {
+            of_session(key, session, row.at)
         }
         DocumentRow::Activity { row, session } => {
             let digest = activity_digest(row, session, agents);

@@ -31,7 +31,7 @@ use crate::memory::guard::Guards;
 use crate::memory::ids::{AgentName, CallId, SessionKey, Timestamp};
 use crate::memory::order::Order;
 use crate::memory::project::identifying_folder;
-use crate::memory::redaction::{Outputs, Redactor};
+use crate::memory::redaction::{Outputs, Redactor, own_calls};
 use crate::project_file::Captured;
 use crate::store::{Delivery, Unparsed, UnparsedOutcome};
 
@@ -412,6 +412,7 @@ fn cleanse(
     let second = second_key(&event, &deliver);
     deliver.payload = Vec::new();
     deliver.event_name = redactor.redact_id(&deliver.event_name).into_owned();
+    let event = own_calls::without_answers(event);
     let event = Redactor::reduce_to_names(event, &event_rules.elsewhere);
     let event = match event_rules.hides_anything() {
         true => Redactor::hide_files(event, &|path| event_rules.hides(path)),

@@ -9,6 +9,7 @@ use crate::memory::ids::{BatchId, SessionRow};
 use crate::memory::material::{
     Action, BatchMaterial, BatchSource, CallOutcome, SessionMaterial, SourcedText, Step,
 };
+use crate::memory::redaction::own_calls;
 use crate::store::{self, ActivityRow, BatchRow, SessionInfo, StoreError, SubagentRow};
 
 /// The material of a batch. Fails if the batch is gone.
@@ -54,7 +55,10 @@ fn read_batch(
     if batch.source != BatchSource::Private {
         let calls = store::session_activities(db, session.row, Some(batch.id))?;
         let asides = store::asides_of_batch(db, batch.id)?;
-        let rows = calls.into_iter().filter(|row| row.kind == "tool").chain(asides);
+        let asks_recall =
+            |row: &ActivityRow| own_calls::is_own(&row.tool_name, row.input.as_deref().unwrap_or_default());
+        let calls = calls.into_iter().filter(|row| row.kind == "tool");
+        let rows = calls.chain(asides).filter(|row| !asks_recall(row));
         steps.extend(rows.map(|row| step(row, spec)));
         for subagent in store::subagents_of_batch(db, batch.id)? {
             steps.extend(last_words(subagent, &steps));

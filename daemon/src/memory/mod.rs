@@ -43,6 +43,7 @@ pub mod injection;
 pub mod pause;
 pub mod guard;
 pub mod hint;
+pub mod linked_folder;
 
 #[cfg(test)]
 mod red_team;

@@ -501,12 +501,15 @@ CREATE INDEX failings_by_subject ON failings (subject);
 
 -- The classic names, for people who query by hand.
 CREATE VIEW sdk_sessions AS
-    SELECT s.id, s.session_id AS sdk_session_id, s.agent, p.name AS project, s.status, s.title,
+    SELECT s.id, s.session_id AS sdk_session_id, s.session_id AS claude_session_id, s.agent, p.name AS project,
+           s.status, s.title,
+           (SELECT b.prompt FROM prompt_batches b WHERE b.session = s.id AND b.prompt IS NOT NULL
+            ORDER BY b.seq LIMIT 1) AS first_user_prompt,
            s.started_at AS started_at_epoch, s.ended_at AS completed_at_epoch, s.prompts AS prompt_counter
     FROM sessions s JOIN projects p ON p.id = s.project;
 
 CREATE VIEW user_prompts AS
-    SELECT b.id, s.session_id AS sdk_session_id, b.prompt_number, b.prompt AS prompt_text,
-           b.opened_at AS created_at_epoch
+    SELECT b.id, s.session_id AS sdk_session_id, s.session_id AS claude_session_id, b.prompt_number,
+           b.prompt AS prompt_text, b.opened_at AS created_at_epoch
     FROM prompt_batches b JOIN sessions s ON s.id = b.session
-    WHERE b.prompt_event IS NOT NULL;
+    WHERE b.prompt_event IS NOT NULL OR b.prompt IS NOT NULL;

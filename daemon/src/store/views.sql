@@ -1,8 +1,9 @@
 -- The views of `recall sql`, see docs/sql.md. They hide tables of the same name, which are reached as `main.NAME`.
 
 CREATE TEMP VIEW sdk_sessions AS
+    SELECT *, user_prompt AS first_user_prompt FROM (
     SELECT s.id, s.session_id AS content_session_id, s.session_id AS memory_session_id, s.session_id AS sdk_session_id,
-           p.name AS project, s.agent AS platform_source, s.agent,
+           s.session_id AS claude_session_id, p.name AS project, s.agent AS platform_source, s.agent,
            (SELECT plain(b.prompt) FROM main.prompt_batches b WHERE b.session = s.id AND b.prompt IS NOT NULL
             ORDER BY b.seq LIMIT 1) AS user_prompt,
            strftime('%Y-%m-%dT%H:%M:%fZ', s.started_at / 1000.0, 'unixepoch') AS started_at,
@@ -11,15 +12,16 @@ CREATE TEMP VIEW sdk_sessions AS
            s.ended_at AS completed_at_epoch,
            iif(s.status = 'completed', 'completed', 'active') AS status,
            s.prompts AS prompt_counter, s.title AS custom_title, s.title
-    FROM main.sessions s JOIN main.projects p ON p.id = s.project;
+    FROM main.sessions s JOIN main.projects p ON p.id = s.project);
 
 CREATE TEMP VIEW user_prompts AS
     SELECT b.id, b.session AS session_db_id, s.session_id AS content_session_id, s.session_id AS sdk_session_id,
-           p.name AS project, b.prompt_number, plain(b.prompt) AS prompt_text,
+           s.session_id AS claude_session_id, p.name AS project, b.prompt_number, plain(b.prompt) AS prompt_text,
            strftime('%Y-%m-%dT%H:%M:%fZ', b.opened_at / 1000.0, 'unixepoch') AS created_at,
            b.opened_at AS created_at_epoch
     FROM main.prompt_batches b JOIN main.sessions s ON s.id = b.session JOIN main.projects p ON p.id = s.project
-    WHERE b.prompt_event IS NOT NULL;
+    -- An imported prompt has no event, and a private one no text.
+    WHERE b.prompt_event IS NOT NULL OR b.prompt IS NOT NULL;
 
 CREATE TEMP VIEW observations AS
     SELECT o.id, o.uuid, s.session_id AS memory_session_id, p.name AS project, NULL AS text, o.type, o.title,

@@ -9,7 +9,7 @@ use std::ops::Range;
 use recall_protocol::json_escape;
 
 /// One string of a JSON text.
-pub(super) struct StringPlace<'a> {
+pub(in crate::memory) struct StringPlace<'a> {
     pub role: Role<'a>,
     /// Its text with escapes resolved. A lone surrogate becomes U+FFFD.
     pub text: &'a str,
@@ -17,7 +17,7 @@ pub(super) struct StringPlace<'a> {
 
 /// The role of a string in its JSON text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role<'a> {
+pub(in crate::memory) enum Role<'a> {
     Key,
     /// The value of the field `key`.
     Value {
@@ -30,14 +30,14 @@ pub(super) enum Role<'a> {
 }
 
 /// A range of a string's text, and its replacement.
-pub(super) struct Replacement {
+pub(in crate::memory) struct Replacement {
     pub range: Range<usize>,
     pub text: Cow<'static, str>,
 }
 
 /// Calls `replace` for every string, also a truncated one, and applies the replacements. They must be in ascending
 /// order, must not overlap or split characters, and must not contain quotes, backslashes or control characters.
-pub(super) fn rewrite<'a>(
+pub(in crate::memory) fn rewrite<'a>(
     json: &'a str,
     mut replace: impl FnMut(StringPlace<'_>) -> Vec<Replacement>,
 ) -> Cow<'a, str> {

@@ -24,10 +24,11 @@ mod shapes;
 pub(super) mod shell_words;
 mod cut;
 mod mnemonic;
-mod json_text;
+pub(super) mod json_text;
 mod secret_files;
 mod telling_commands;
 mod elsewhere;
+pub mod own_calls;
 mod scan;
 
 #[cfg(test)]

@@ -152,6 +152,7 @@ fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
         title: None,
         subagent: None,
         origin: None,
+        host: None,
         what,
     })
 }

@@ -194,7 +194,7 @@ fn a_message_is_told_with_who_sent_it_where_the_host_says() {
         // Another channel has nothing of the one before; the session stays in it.
         json!({"from": "discord:9", "content": "Hi", "channel_id": "discord", "sender": "discord:9"}),
         json!({"from": "4711", "content": "The total is wrong.", "channel_id": "discord", "sender": "4711",
-               "prompt_number": 1}),
+               "sender_id": "4711", "prompt_number": 1}),
         json!({"from": "user", "content": "Go", "prompt_number": 1}),
     ];
     assert_eq!(details, expected);
@@ -469,4 +469,54 @@ fn each_event_and_query_can_be_followed_in_the_log_and_status_says_how_long_they
     }
     let people = stage.recall(["ctl", "status"]).stdout;
     assert!(people.contains("hook answers p50 ") && people.contains("commits p50 "), "{people}");
+}
+
+#[test]
+fn a_message_without_a_session_is_that_of_its_conversation() {
+    let mut stage = Stage::new().daemon();
+    let follower = Follower::start(&stage, &["--kinds", "message_received"]);
+    let host = |name: &str, fields: Value| {
+        let said = stage.hook_bytes(&["openclaw", name], fields.to_string().as_bytes());
+        assert_eq!(said.code(), 0, "{said:?}");
+    };
+    let place = |conversation: &str| json!({"channelId": "telegram", "accountId": "shop-bot", "conversationId": conversation});
+    let message = |text: &str, mut fields: Value| {
+        fields["content"] = json!(text);
+        host("message_received", fields);
+    };
+    let key = "agent:main:telegram:direct:4711";
+    // Nobody talks there yet.
+    message("a", place("4711"));
+    message("b", json!({"sessionKey": key}));
+    host(
+        "UserPromptSubmit",
+        json!({"session_id": "chat", "session_key": key, "prompt": "Go", "channel": "telegram",
+        "account": "shop-bot", "conversation": "4711"}),
+    );
+    message("c", place("4711"));
+    message("d", json!({"ctx": place("4711")}));
+    message("e", json!({"sessionKey": key, "senderName": "Ada", "threadId": 7, "messageId": "m1"}));
+    // A program that knows no session writes the key in its place.
+    message("f", json!({"session_id": key, "session_key": key}));
+    message("g", place("9"));
+    host("SessionEnd", json!({"session_id": "chat", "session_key": key, "reason": "new"}));
+    message("h", place("4711"));
+    stage.flush();
+    let sessions = stage.json(["ctl", "sessions"])["sessions"].clone();
+    assert_eq!(sessions.as_array().unwrap().len(), 1, "{sessions}");
+    assert_eq!(sessions[0]["status"], "completed", "a message begins no life: {sessions}");
+    stage.stop_daemon();
+    let (said, _) = follower.finish();
+    let told: Vec<(&str, &Value)> =
+        said.iter().map(|event| (event["content"].as_str().unwrap(), &event["session_id"])).collect();
+    let (none, chat) = (&Value::Null, &json!("chat"));
+    let expected =
+        [("a", none), ("b", none), ("Go", chat), ("c", chat), ("d", chat), ("e", chat), ("f", chat)];
+    assert_eq!(told, [&expected[..], &[("g", none), ("h", none)]].concat());
+    let named = said.iter().find(|event| event["content"] == "e").unwrap();
+    assert_eq!(
+        (&named["sender_name"], &named["thread_id"], &named["message_id"]),
+        (&json!("Ada"), &json!("7"), &json!("m1"))
+    );
+    assert_eq!(said[1]["session_key"], key);
 }

@@ -65,3 +65,66 @@ fn an_extension_reports_a_session_and_gives_context() {
     let given = play(&stage, "pi-2", "Where does the cart round its total?");
     assert!(given.contains("<recall-context") && given.contains("after the sum"), "{given}");
 }
+
+/// Calls the plugin as its gateway does: a message, a session that goes on from another one, a message in it, its end, and a
+/// message after it.
+const GATEWAY: &str = r#"
+import plugin from "./.openclaw/extensions/recall/index.js"
+const [session, prompt, cwd] = process.argv.slice(2)
+const handlers = {}
+plugin.register({ on: (name, handler) => { handlers[name] = handler } })
+const key = "agent:main:telegram:direct:4711"
+const ctx = { channelId: "telegram", accountId: "shop-bot", conversationId: "4711", sessionKey: key }
+const metadata = { to: "shop-bot", provider: "telegram", surface: "chat", threadId: "7", originatingChannel: "telegram",
+  originatingTo: "4711", messageId: "m1", senderId: "4711", senderName: "Ada", senderUsername: "ada", senderE164: "+15550004711" }
+const message = (content) => handlers.message_received({ from: "telegram:4711", content, metadata }, ctx)
+await message("before")
+await handlers.session_start({ sessionId: session, sessionKey: key, resumedFrom: "s0" }, {})
+await handlers.before_prompt_build({ prompt }, { sessionId: session, sessionKey: key, workspaceDir: cwd, channelId: "telegram",
+  accountId: "shop-bot", chatId: "4711" })
+await message("within")
+await handlers.after_compaction({ messageCount: 5, compactedCount: 40 }, { sessionId: session, sessionKey: key })
+await handlers.session_end({ sessionId: session, sessionKey: key, messageCount: 6, reason: "new" }, {})
+await message("after")
+"#;
+
+#[test]
+fn a_plugin_of_a_gateway_says_who_talks_where_and_what_its_session_goes_on_from() {
+    if Command::new("node").arg("--version").output().is_err() {
+        println!("skipped: there is no Node");
+        return;
+    }
+    let stage = Stage::new().daemon();
+    let installed = stage.recall(["install", "--agent", "openclaw", "--yes", "--no-service"]);
+    assert_eq!(installed.code(), 0, "{installed:?}");
+    std::fs::write(stage.user_home().join("host.mjs"), GATEWAY).unwrap();
+    play(&stage, "s1", "Why does the cart round twice?");
+    let sessions = stage.json(["ctl", "sessions"])["sessions"].clone();
+    assert_eq!(sessions.as_array().unwrap().len(), 1, "{sessions}");
+    let session = stage.json(["ctl", "session", "s1"]);
+    assert_eq!(
+        (&session["status"], &session["resumed_from"]),
+        (&json!("completed"), &json!("s0")),
+        "{session}"
+    );
+    assert_eq!((&session["host_message_count"], &session["host_compacted_count"]), (&json!(6), &json!(40)));
+    let told =
+        stage.json(["sql", "SELECT input FROM calls WHERE tool_name = 'MessageReceived'"])["rows"].clone();
+    assert_eq!(told.as_array().unwrap().len(), 1, "{told}");
+    for field in [
+        "within",
+        "to",
+        "provider",
+        "surface",
+        "threadId",
+        "originatingChannel",
+        "originatingTo",
+        "messageId",
+        "senderId",
+        "senderName",
+        "senderUsername",
+        "senderE164",
+    ] {
+        assert!(told.to_string().contains(field), "{field}: {told}");
+    }
+}

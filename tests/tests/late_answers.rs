@@ -113,6 +113,26 @@ fn an_answer_that_is_written_after_the_turns_end_is_found() {
 }
 
 #[test]
+fn a_daemon_that_is_back_looks_for_what_the_one_before_waited_for() {
+    let mut stage = Stage::new().daemon();
+    let path = {
+        let copilot = Copilot::new(&stage);
+        copilot.ask("How does case 0 round?");
+        copilot.stop();
+        copilot.path
+    };
+    stage.stop_daemon();
+    stage.start_daemon();
+    let copilot = Copilot { stage: &stage, path };
+    copilot.answer("Case 0 rounds half-even because of the bank.");
+    copilot.ask("How does case 1 round?");
+    copilot.stop();
+    copilot.answer("Case 1 rounds half-up.");
+    let answers: Vec<Value> = until_answered(&stage).into_iter().map(|(_, answer)| answer).collect();
+    assert_eq!(answers, ["Case 0 rounds half-even because of the bank.", "Case 1 rounds half-up."]);
+}
+
+#[test]
 fn the_sessions_end_reads_again_what_the_turns_end_did_not_find() {
     let stage = Stage::new().daemon();
     let copilot = Copilot::new(&stage);

@@ -757,3 +757,48 @@ fn a_session_is_summarizing_between_its_stop_and_what_comes_of_it() {
     stage.flush();
     assert_eq!(status(), "active");
 }
+
+#[test]
+fn a_session_is_linked_to_the_one_that_its_host_names_whatever_its_start() {
+    let stage = Stage::new().daemon();
+    let start = |session: &str, fields: Value| {
+        let mut fields = fields;
+        (fields["session_id"], fields["cwd"]) = (json!(session), json!(stage.project()));
+        let said = stage.hook_bytes(&["openclaw", "session_start"], fields.to_string().as_bytes());
+        assert_eq!(said.code(), 0, "{said:?}");
+    };
+    start("one", json!({}));
+    start("two", json!({"resumedFrom": "one"}));
+    start("three", json!({"source": "startup", "resumedFrom": "two"}));
+    start("four", json!({"source": "resume", "resumed_from": "three"}));
+    // It names itself, which links nothing.
+    start("five", json!({"resumedFrom": "five"}));
+    for (session, before) in
+        [("one", Value::Null), ("two", json!("one")), ("three", json!("two")), ("four", json!("three"))]
+    {
+        let stored = stage.json(["ctl", "session", session]);
+        assert_eq!(stored["resumed_from"], before, "{stored}");
+        assert_eq!(told(&stored, "session_start")[0]["resumed_from"], before, "{stored}");
+    }
+    assert_eq!(stage.json(["ctl", "session", "five"])["resumed_from"], Value::Null);
+    // The start may come last.
+    host(&stage, "UserPromptSubmit", json!({"prompt": "Go"}));
+    start("chat", json!({"resumedFrom": "four"}));
+    assert_eq!(stage.json(["ctl", "session", "chat"])["resumed_from"], "four");
+    assert!(stage.recall(["ctl", "session", "chat"]).stdout.contains("goes on from session four"));
+}
+
+#[test]
+fn the_hosts_own_counts_stand_beside_ours() {
+    let stage = Stage::new().daemon();
+    host(&stage, "UserPromptSubmit", json!({"prompt": "Go"}));
+    assert!(!stage.recall(["ctl", "session", "chat"]).stdout.contains("own count"));
+    host(&stage, "before_compaction", json!({"messageCount": 120}));
+    host(&stage, "after_compaction", json!({"messageCount": 31, "compactedCount": 90}));
+    let session = stage.json(["ctl", "session", "chat"]);
+    assert_eq!((&session["host_message_count"], &session["host_compacted_count"]), (&json!(31), &json!(90)));
+    assert_eq!(told(&session, "after_compaction")[0]["message_count"], 1, "ours: {session}");
+    host(&stage, "session_end", json!({"reason": "daily", "messageCount": 34}));
+    let shown = stage.recall(["ctl", "session", "chat"]).stdout;
+    assert!(shown.contains("by the host's own count: 34 messages, 90 compacted"), "{shown}");
+}

@@ -136,6 +136,7 @@ impl Services {
             pauses: PauseSwitch::load(&setup.pause_note),
             capture_rules,
             settings: settings.clone(),
+            readers: readers.clone(),
         };
         let suspect = indexer.clone();
         let on_suspicion = move || {

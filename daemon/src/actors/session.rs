@@ -110,6 +110,8 @@ struct LoadedSession {
     last_start: Option<StartSource>,
     /// Batches that ended without an answer, which may be written to the transcript yet.
     awaited: Vec<Seq>,
+    /// The last event before the silence in which they were looked for.
+    looked_after: Option<Timestamp>,
     /// The events that this actor has accepted. The store knows older ones.
     accepted: HashSet<EventId>,
     keys: HashSet<[u8; 16]>,
@@ -223,6 +225,9 @@ impl SessionState {
         let known = tokio::task::spawn_blocking(move || readers.read(|db| store::known_session(db, &key)))
             .await
             .map_err(|error| StoreError::Unavailable(error.to_string()))??;
+        // An earlier daemon may have waited for them.
+        let mut awaited = known.as_ref().map_or_else(Vec::new, |known| known.session.ended_unanswered());
+        awaited.drain(..awaited.len().saturating_sub(MOST_AWAITED));
         self.loaded = Some(match known {
             Some(known) => LoadedSession {
                 session: known.session,
@@ -233,7 +238,8 @@ impl SessionState {
                 last_seen: LastSeen::default(),
                 transcript: Transcript { path: known.transcript_path, config_dir: None },
                 last_start: None,
-                awaited: Vec::new(),
+                awaited,
+                looked_after: None,
                 accepted: HashSet::new(),
                 keys: HashSet::new(),
             },
@@ -247,6 +253,7 @@ impl SessionState {
                 transcript: Transcript::default(),
                 last_start: None,
                 awaited: Vec::new(),
+                looked_after: None,
                 accepted: HashSet::new(),
                 keys: HashSet::new(),
             },
@@ -602,15 +609,21 @@ impl SessionState {
             return false;
         }
         let watch = Watch { now, since: self.context.started_at };
-        let silent = self.loaded.as_ref().and_then(|loaded| {
-            let batch = loaded.session.unanswered_batch_on_idle(watch, self.context.idle)?;
-            Some((batch.seq, loaded.awaited.clone()))
+        let wanted = self.loaded.as_mut().map_or_else(Vec::new, |loaded| {
+            let running = loaded.session.unanswered_batch_on_idle(watch, self.context.idle);
+            let running = running.map(|batch| batch.seq);
+            // The others once in each silence.
+            let is_silent = now.since(loaded.session.last_event) >= self.context.idle.batch_ms;
+            let looks = is_silent && loaded.looked_after != Some(loaded.session.last_event);
+            if !looks && running.is_none() {
+                return Vec::new();
+            }
+            loaded.looked_after = Some(loaded.session.last_event);
+            loaded.awaited.iter().copied().chain(running).collect()
         });
-        let found = match silent {
-            Some((seq, awaited)) => self.look_up(awaited.into_iter().chain([seq]).collect()).await,
-            None => Vec::new(),
-        };
+        let found = if wanted.is_empty() { Vec::new() } else { self.look_up(wanted).await };
         let Some(loaded) = &mut self.loaded else { return false };
+        loaded.awaited.retain(|seq| found.iter().all(|(known, _)| known != seq));
         let (before, recovered) = with_replies(loaded.session.clone(), &found);
         let Decision { next, mut effects, .. } = before.on_idle(watch, self.context.idle);
         effects.splice(..0, recovered);

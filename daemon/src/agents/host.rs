@@ -174,38 +174,57 @@ mod tests {
 
     #[test]
     fn a_message_tells_who_sent_it_where_and_when() {
-        let origin = |sent_at| MessageOrigin {
+        let origin = |session_key: Option<&str>, sent_at| MessageOrigin {
             sender: Some("telegram:4711".to_owned()),
             channel: Some("telegram".to_owned()),
             account: Some("bot-1".to_owned()),
             conversation: Some("4711".to_owned()),
-            session_key: None,
+            session_key: session_key.map(str::to_owned),
             sent_at: Some(Timestamp(sent_at)),
+            sender_id: Some("4711".to_owned()),
+            sender_name: Some("Ada Lovelace".to_owned()),
+            sender_username: Some("ada".to_owned()),
+            thread: Some("7".to_owned()),
+            message: Some("881".to_owned()),
         };
         let inside = json!({"channelId": "telegram", "accountId": "bot-1", "conversationId": 4711});
-        for (name, payload, sent_at) in [
+        let flat = json!({"channelId": "telegram", "accountId": "bot-1", "conversationId": 4711, "from": "telegram:4711",
+            "content": "hi", "timestamp": 1_795_218_000, "senderId": "4711", "senderName": "Ada Lovelace",
+            "senderUsername": "ada", "threadId": 7, "messageId": 881});
+        for (name, payload, session, key, sent_at) in [
             (
                 "message_received",
                 json!({"session_id": "s", "from": "telegram:4711", "content": "hi", "timestamp": 1_795_218_000_000_i64,
-                    "metadata": {"channel": "telegram", "account": "bot-1", "conversation": "4711"}}),
+                    "metadata": {"channel": "telegram", "account": "bot-1", "conversation": "4711", "sender_id": "4711",
+                    "senderName": "Ada Lovelace", "senderUsername": "ada", "thread_id": "7", "message_id": 881}}),
+                "s",
+                None,
                 1_795_218_000_000,
             ),
             (
                 "message:received",
-                json!({"sessionKey": "s", "timestamp": "2026-11-20T23:40:00Z",
-                    "context": {"from": "telegram:4711", "content": "hi", "channelId": "telegram",
-                                "metadata": {"accountId": "bot-1", "conversationId": "4711"}}}),
+                json!({"sessionKey": "k", "timestamp": "2026-11-20T23:40:00Z",
+                    "context": {"from": "telegram:4711", "content": "hi", "channelId": "telegram", "messageId": "881",
+                        "metadata": {"accountId": "bot-1", "conversationId": "4711", "senderId": "4711", "threadId": "7",
+                            "senderName": "Ada Lovelace", "senderUsername": "ada"}}}),
+                "",
+                Some("k"),
                 1_795_218_000_000,
             ),
             (
                 "message_received",
-                json!({"event": {"from": "telegram:4711", "content": "hi", "timestamp": 1_795_218_000}, "ctx": inside,
-                    "session_id": "s"}),
+                json!({"event": {"from": "telegram:4711", "content": "hi", "timestamp": 1_795_218_000, "messageId": 881,
+                    "senderId": "4711", "senderName": "Ada Lovelace", "senderUsername": "ada", "threadId": "7"},
+                    "ctx": inside, "session_id": "k", "session_key": "k"}),
+                "",
+                Some("k"),
                 1_795_218_000_000,
             ),
+            ("message_received", flat, "", None, 1_795_218_000_000),
         ] {
             let event = read(name, &payload);
-            assert_eq!(event.origin.as_deref(), Some(&origin(sent_at)), "{payload}");
+            assert_eq!(event.session.as_str(), session, "{payload}");
+            assert_eq!(event.origin.as_deref(), Some(&origin(key, sent_at)), "{payload}");
             assert!(
                 matches!(&event.what, HookEventKind::MessageReceived { content: Some(said), .. } if said == "hi")
             );

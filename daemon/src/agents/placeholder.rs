@@ -41,7 +41,7 @@ fn is_placeholder(id: &str) -> bool {
 
 /// Gives a session without an id of its own one of its folder.
 pub(super) fn told_apart(event: &mut HookEvent, delivery: &Deliver) {
-    if !is_placeholder(event.session.as_str()) {
+    if !event.session.is_told() || !is_placeholder(event.session.as_str()) {
         return;
     }
     let context = &delivery.context;

@@ -22,18 +22,18 @@ use super::event_trace::EventTrace;
 use super::guards::{GuardAnswer, GuardFinding, judge};
 use super::injection_receipt::Recipient;
 use super::pause::PauseSwitch;
-use super::ports::{AcceptedEvent, Ports, Writer};
+use super::ports::{AcceptedEvent, Ports, WriteFailed, Writer};
 use super::settings::{CurrentRedactor, Settings};
 use crate::agents::{AgentSpec, Agents, HookOutput, Unreadable};
 use crate::faults::{self, Fault, Point, planted};
-use crate::memory::event::{Audience, HookEvent, HookEventKind, is_too_long};
+use crate::memory::event::{Audience, EventName, HookEvent, HookEventKind, Place, is_too_long};
 use crate::memory::guard::Guards;
-use crate::memory::ids::{AgentName, CallId, SessionKey, Timestamp};
+use crate::memory::ids::{AgentName, CallId, SessionId, SessionKey, Timestamp};
 use crate::memory::order::Order;
 use crate::memory::project::identifying_folder;
 use crate::memory::redaction::{Outputs, Redactor, own_calls};
 use crate::project_file::Captured;
-use crate::store::{Delivery, Unparsed, UnparsedOutcome};
+use crate::store::{self, Delivery, MessageApart, Readers, Unparsed, UnparsedOutcome};
 
 /// The shim has given up by then. The event is stored anyway, or offered again.
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
@@ -56,6 +56,7 @@ pub struct Ingest<P> {
     pub pauses: PauseSwitch,
     pub capture_rules: CaptureRules,
     pub settings: Settings,
+    pub readers: Readers,
 }
 
 /// The counters of `status`, since the daemon started.
@@ -254,14 +255,43 @@ impl<P: Ports> Ingest<P> {
         alias: Option<String>,
         trace: &EventTrace,
     ) -> Reply {
+        let mut event = event;
+        if !event.session.is_told() {
+            let Some(session) = self.session_in_place(&event, &deliver).await else {
+                return self.tell_apart(event, deliver).await;
+            };
+            event.session = session;
+        }
         let key = SessionKey { agent: AgentName(deliver.agent.clone()), id: event.session.clone() };
         trace.identify(&key, event.name());
         let accepted = AcceptedEvent { event, deliver, key: second, alias, recipient, trace: trace.clone() };
         self.ports.deliver(key, accepted, ANSWER_WITHIN).await.unwrap_or(Reply::Busy)
     }
 
+    /// The session of an event that names only where it happened.
+    async fn session_in_place(&self, event: &HookEvent, deliver: &Deliver) -> Option<SessionId> {
+        let place = Place::from(event.origin.as_deref()?);
+        let (readers, agent) = (self.readers.clone(), AgentName(deliver.agent.clone()));
+        let find = move || readers.read(|db| store::session_in_place(db, &agent, &place));
+        tokio::task::spawn_blocking(find).await.ok()?.ok()?
+    }
+
+    /// Publishes a message that belongs to no session.
+    async fn tell_apart(&self, event: HookEvent, deliver: Deliver) -> Reply {
+        let (HookEventKind::MessageReceived { content, .. }, Some(origin)) = (event.what, event.origin)
+        else {
+            return Reply::Busy;
+        };
+        let delivery = apart(deliver, EventName::MessageReceived.as_str().to_owned());
+        self.written(self.ports.writer().write(MessageApart { delivery, content, origin }).await)
+    }
+
     async fn keep_raw(&self, unparsed: Box<Unparsed>) -> Reply {
-        match self.ports.writer().write(*unparsed).await {
+        self.written(self.ports.writer().write(*unparsed).await)
+    }
+
+    fn written(&self, outcome: Result<UnparsedOutcome, WriteFailed>) -> Reply {
+        match outcome {
             Ok(UnparsedOutcome::Duplicate) => Reply::Duplicate { stdout: Vec::new() },
             Ok(UnparsedOutcome::Stored) => Reply::Ack { stdout: Vec::new() },
             Err(error) => {
@@ -423,19 +453,27 @@ fn cleanse(
 
 fn unparsed(deliver: Deliver, parse_error: String, redactor: &Redactor) -> Unparsed {
     Unparsed {
-        delivery: Delivery {
-            event: deliver.event_id,
-            key: None,
-            agent: AgentName(deliver.agent),
-            event_name: redactor.redact_id(&deliver.event_name).into_owned(),
-            captured_at: Timestamp(deliver.captured_at_ms),
-            boot_id: deliver.boot_id,
-            boot_ns: deliver.boot_ns,
-            flags: deliver.flags.0,
-            stored_at: clock::now(),
+        payload: redactor.redact_bytes(&deliver.payload).into_owned(),
+        delivery: {
+            let name = redactor.redact_id(&deliver.event_name).into_owned();
+            apart(deliver, name)
         },
         parse_error,
-        payload: redactor.redact_bytes(&deliver.payload).into_owned(),
+    }
+}
+
+/// The acceptance of an event that belongs to no session.
+fn apart(deliver: Deliver, event_name: String) -> Delivery {
+    Delivery {
+        event: deliver.event_id,
+        key: None,
+        agent: AgentName(deliver.agent),
+        event_name,
+        captured_at: Timestamp(deliver.captured_at_ms),
+        boot_id: deliver.boot_id,
+        boot_ns: deliver.boot_ns,
+        flags: deliver.flags.0,
+        stored_at: clock::now(),
     }
 }
 

@@ -56,6 +56,11 @@ mod tests {
             conversation: Some(String::new()),
             session_key: None,
             sent_at: Some(Timestamp(1)),
+            sender_id: Some(String::new()),
+            sender_name: Some(String::new()),
+            sender_username: Some(String::new()),
+            thread: Some(String::new()),
+            message: Some(String::new()),
         };
         let (id, kind, title) = (ObservationId(1), ObservationType::Gotcha, String::new());
         [

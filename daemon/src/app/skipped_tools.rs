@@ -48,6 +48,7 @@ mod tests {
             title: None,
             subagent: None,
             origin: None,
+            host: None,
             what,
         };
         let skipped = ["Write", "Agent", "AskUserQuestion", "TodoWrite"].map(str::to_owned);

@@ -24,7 +24,19 @@ pub struct HookEvent {
     pub subagent: Option<Subagent>,
     /// The sender and channel of a message, if the agent names them.
     pub origin: Option<Box<MessageOrigin>>,
+    pub host: Option<Box<HostFacts>>,
     pub what: HookEventKind,
+}
+
+/// What the agent's program itself says of a session's course.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostFacts {
+    /// The session whose conversation this one goes on with.
+    pub continues: Option<SessionId>,
+    /// The messages of the conversation.
+    pub message_count: Option<i64>,
+    /// What a compaction has replaced.
+    pub compacted_count: Option<i64>,
 }
 
 /// Where a message came from that reached the agent through a channel.
@@ -39,6 +51,12 @@ pub struct MessageOrigin {
     pub session_key: Option<String>,
     /// When it was sent.
     pub sent_at: Option<Timestamp>,
+    pub sender_id: Option<String>,
+    pub sender_name: Option<String>,
+    pub sender_username: Option<String>,
+    pub thread: Option<String>,
+    /// The message's own id.
+    pub message: Option<String>,
 }
 
 /// Where a session is talked to, as far as its agent has told: ids of the host.

@@ -85,6 +85,15 @@ text_id! {
     ProjectKey,
 }
 
+impl SessionId {
+    /// An event may belong to a session that it does not name.
+    pub const UNTOLD: Self = Self(String::new());
+
+    pub fn is_told(&self) -> bool {
+        *self != Self::UNTOLD
+    }
+}
+
 /// The full key of a session, because two agents may use the same id.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionKey {

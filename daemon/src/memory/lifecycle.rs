@@ -229,11 +229,18 @@ fn message(source: Option<BatchSource>, content: Option<&str>, origin: Option<&M
     let source = source.unwrap_or(BatchSource::User).as_str();
     let sender = origin.and_then(|origin| origin.sender.as_deref());
     let mut fields = json!({"from": sender.unwrap_or(source), "content": content});
-    let Some(MessageOrigin { channel, account, conversation, sent_at, .. }) = origin else {
-        return fields;
-    };
-    for (name, value) in [("channel_id", channel), ("account_id", account), ("conversation_id", conversation)]
-    {
+    let Some(origin) = origin else { return fields };
+    let MessageOrigin { channel, account, conversation, sent_at, .. } = origin;
+    for (name, value) in [
+        ("channel_id", channel),
+        ("account_id", account),
+        ("conversation_id", conversation),
+        ("sender_id", &origin.sender_id),
+        ("sender_name", &origin.sender_name),
+        ("sender_username", &origin.sender_username),
+        ("thread_id", &origin.thread),
+        ("message_id", &origin.message),
+    ] {
         if let Some(value) = value {
             fields[name] = json!(value);
         }
@@ -291,9 +298,12 @@ mod tests {
             conversation: Some("4711".to_owned()),
             session_key: None,
             sent_at: Some(Timestamp(1_795_218_000_000)),
+            sender_name: Some("Ada".to_owned()),
+            thread: Some("7".to_owned()),
+            ..MessageOrigin::default()
         };
         let expected = json!({"from": "telegram:4711", "content": "hello", "channel_id": "telegram",
-            "conversation_id": "4711", "timestamp": 1_795_218_000_000_i64});
+            "conversation_id": "4711", "sender_name": "Ada", "thread_id": "7", "timestamp": 1_795_218_000_000_i64});
         assert_eq!(said(Some(Box::new(origin))), expected);
     }
 }

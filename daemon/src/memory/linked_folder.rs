@@ -155,6 +155,7 @@ mod tests {
                 title: None,
                 subagent: None,
                 origin: None,
+                host: None,
                 what: HookEventKind::Tool(call),
             };
             let HookEventKind::Tool(call) = folder.with_real_paths(event).what else { panic!("a call") };

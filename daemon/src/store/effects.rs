@@ -25,6 +25,7 @@ pub(super) fn apply(scene: &EffectContext<'_>, effect: &Effect) -> Result<(), St
     let (db, session, at) = (scene.db, scene.session(), scene.at);
     match effect {
         Effect::BeginLife { life, source } => lives::begin(scene, *life, *source),
+        Effect::KeepHostFacts(facts) => lives::keep_host_facts(scene, facts),
         Effect::SetStatus(status) => {
             db.run("UPDATE sessions SET status = ?2 WHERE id = ?1", params![session, status.as_str()])
         }

@@ -12,7 +12,7 @@ use super::jobs::{self, JobKind};
 use super::operation::{Operation, WriteContext};
 use super::row::{Sql, record};
 use super::spans;
-use crate::memory::event::StartSource;
+use crate::memory::event::{HostFacts, StartSource};
 use crate::memory::ids::{SessionId, SessionKey, SessionRow, Timestamp};
 use crate::memory::lifecycle::{LifecycleKind, Tally, Totals};
 use crate::memory::session::{CLEAR_WITHIN_MS, SessionStatus};
@@ -59,7 +59,7 @@ pub(super) fn begin(scene: &EffectContext<'_>, life: u32, source: StartSource) -
     )?;
     let resumed_from = match (life, source) {
         (1, StartSource::Clear) => link_predecessor(scene)?,
-        (1, _) => None,
+        (1, _) => told_predecessor(scene)?,
         _ => Some(scene.key.id.clone()),
     };
     let totals = totals(scene.db, scene.session())?;
@@ -71,9 +71,27 @@ pub(super) fn follow_cleared(scene: &EffectContext<'_>) -> Result<(), StoreError
     link_predecessor(scene).map(|_| ())
 }
 
+/// The session before this one, and the counts, as the agent's program tells them.
+pub(super) fn keep_host_facts(scene: &EffectContext<'_>, facts: &HostFacts) -> Result<(), StoreError> {
+    scene.db.run(
+        "UPDATE sessions SET resumed_from = ifnull(?2, resumed_from), host_messages = ifnull(?3, host_messages),
+                host_compacted = ifnull(?4, host_compacted) WHERE id = ?1",
+        params![
+            scene.session(),
+            facts.continues.as_ref().map(SessionId::as_str),
+            facts.message_count,
+            facts.compacted_count
+        ],
+    )
+}
+
+fn told_predecessor(scene: &EffectContext<'_>) -> Result<Option<SessionId>, StoreError> {
+    scene.db.one("SELECT resumed_from FROM sessions WHERE id = ?1", [scene.session()])
+}
+
 /// Remembers when the session began in another's place, for that one's end may be told later, and which one it was.
 fn link_predecessor(scene: &EffectContext<'_>) -> Result<Option<SessionId>, StoreError> {
-    let before = predecessor(scene)?;
+    let before = told_predecessor(scene)?.map_or_else(|| predecessor(scene), |told| Ok(Some(told)))?;
     scene.db.run(
         "UPDATE sessions SET cleared_at = ?2, resumed_from = ifnull(resumed_from, ?3) WHERE id = ?1",
         params![scene.session(), scene.at.0, before.as_ref().map(SessionId::as_str)],

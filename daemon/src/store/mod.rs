@@ -141,7 +141,7 @@ pub use sessions::{
     ActivityRow, BatchRow, GivenRow, InjectionRow, SessionInfo, StoredBatch, Turns, asides_of_batch,
     batch_row, batches, find_sessions, first_and_last_prompt, given, has_agent, injections, is_summarizing,
     last_prompt, latest_calls, observations_of_session, outdated_observations, session_activities,
-    session_count, session_info, session_list, summary_of_session, turns_before,
+    session_count, session_in_place, session_info, session_list, summary_of_session, turns_before,
 };
 pub use spans::{
     CallTimes, ExpiredLife, JobTimes, SessionTimes, TurnTimes, job_times, late_call, session_times, turn_at,
@@ -158,8 +158,8 @@ pub use vectors::{
     projects_with_vectors, vector_files, vector_state, vectors_after,
 };
 pub use writes::{
-    EventOutcome, IdleEffects, Injection, RetractInjection, Transaction, TrimIndexLog, Unparsed,
-    UnparsedOutcome,
+    EventOutcome, IdleEffects, Injection, MessageApart, RetractInjection, Transaction, TrimIndexLog,
+    Unparsed, UnparsedOutcome,
 };
 
 /// How sure a commit must be before it is acknowledged.

@@ -13,6 +13,7 @@ use rusqlite::{Connection, params};
 use super::StoreError;
 use super::row::Cells;
 use super::spans::ExpiredLife;
+use crate::memory::event::Place;
 use crate::memory::ids::{SessionKey, Timestamp};
 use crate::memory::lifecycle::{LifecycleEvent, LifecycleKind};
 use crate::memory::session::LooseCall;
@@ -96,6 +97,12 @@ impl<'a> WriteContext<'a> {
         let (workspace, place): (_, Option<String>) = found.unwrap_or_default();
         let place = place.and_then(|place| serde_json::from_str(&place).ok()).unwrap_or_default();
         let event = LifecycleEvent { session: Some(key), workspace, place, at, what };
+        self.changes.borrow_mut().events.push(event);
+    }
+
+    /// Publishes a happening that belongs to no session once the operation is committed.
+    pub(super) fn publish_apart(&self, place: Place, at: Timestamp, what: LifecycleKind) {
+        let event = LifecycleEvent { session: None, workspace: None, place: Box::new(place), at, what };
         self.changes.borrow_mut().events.push(event);
     }
 

@@ -120,6 +120,7 @@ impl Daemon {
             title: None,
             subagent,
             origin: None,
+            host: None,
             what,
         };
         let order = Order { boot: [1; 16], boot_ns, wall: at };

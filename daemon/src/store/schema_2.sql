@@ -37,6 +37,11 @@ CREATE INDEX session_summaries_by_time ON session_summaries (created_at);
 
 -- Where a session is talked to, as its agent has told last: ids of channel, account and conversation, as JSON.
 ALTER TABLE sessions ADD COLUMN place TEXT;
+-- Who looks for the session of a message that has reached its host.
+CREATE INDEX sessions_by_place ON sessions (agent, last_event_at) WHERE place IS NOT NULL;
+-- The host's own counts: the messages of the conversation, and what its last compaction has replaced.
+ALTER TABLE sessions ADD COLUMN host_messages INTEGER;
+ALTER TABLE sessions ADD COLUMN host_compacted INTEGER;
 
 -- When a call began, and of a running one what it is; `tool` is empty where nothing may be told of it.
 ALTER TABLE running_calls ADD COLUMN tool TEXT;

@@ -6,6 +6,7 @@ use super::reading::{ObservationRow, SummaryRow};
 use super::row::{Cells, Sql, record};
 use super::{ProjectInfo, StoreError};
 use crate::memory::document::{DocumentKey, DocumentKind};
+use crate::memory::event::Place;
 use crate::memory::ids::{
     ActivityId, AgentName, BatchId, BranchName, CommitId, EventId, ProjectRow, SessionId, SessionKey,
     SessionRow, Timestamp,
@@ -33,7 +34,40 @@ pub struct SessionInfo from "sessions s JOIN projects p ON p.id = s.project" {
     pub suspended_at: Option<Timestamp> = "s.suspended_at",
     /// The session that was cleared for this one.
     pub resumed_from: Option<SessionId> = "s.resumed_from",
+    /// The host's own counts, see [`HostFacts`](crate::memory::event::HostFacts).
+    pub host_messages: Option<i64> = "s.host_messages",
+    pub host_compacted: Option<i64> = "s.host_compacted",
 }
+}
+
+/// The session that goes on where a message has reached an agent's program: in the named conversation, else in that place
+/// of a channel.
+///
+/// # Errors
+/// When the database refuses.
+pub fn session_in_place(
+    db: &Connection,
+    agent: &AgentName,
+    place: &Place,
+) -> Result<Option<SessionId>, StoreError> {
+    let find = |condition: &str, [first, second, third]: [Option<&str>; 3]| {
+        let sql = format!(
+            "SELECT session_id FROM sessions WHERE agent = ?1 AND status <> 'completed' AND {condition}
+             ORDER BY last_event_at DESC, id DESC LIMIT 1"
+        );
+        db.first::<SessionId>(&sql, params![agent.as_str(), first, second, third])
+    };
+    if let Some(key) = place.session_key.as_deref() {
+        let is_key = "(session_id = ?2 OR (place IS NOT NULL AND json_extract(place, '$.session_key') = ?2))
+                      AND ?3 IS NULL AND ?4 IS NULL";
+        return find(is_key, [Some(key), None, None]);
+    }
+    let Some(conversation) = place.conversation_id.as_deref() else { return Ok(None) };
+    // What either side does not name contradicts nothing.
+    let is_there = "place IS NOT NULL AND json_extract(place, '$.conversation_id') = ?2
+                    AND ifnull(json_extract(place, '$.channel_id') = ?3, 1)
+                    AND ifnull(json_extract(place, '$.account_id') = ?4, 1)";
+    find(is_there, [Some(conversation), place.channel_id.as_deref(), place.account_id.as_deref()])
 }
 
 /// # Errors

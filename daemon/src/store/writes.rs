@@ -13,7 +13,9 @@ use super::row::{Cells, Sql};
 use super::{StoreError, forgetting, homes, projects};
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::conventions::Conventions;
+use crate::memory::event::{MessageOrigin, Place};
 use crate::memory::ids::{EventId, ProjectRow, SessionKey, SessionRow, Timestamp};
+use crate::memory::lifecycle::LifecycleKind;
 use crate::memory::session::Effect;
 
 /// An event with all that follows from it, stored or not stored as a whole.
@@ -242,6 +244,29 @@ impl Operation for Unparsed {
             "INSERT INTO unparsed (event_id, parse_error, payload) VALUES (?1, ?2, ?3)",
             params![self.delivery.event.0, self.parse_error, self.payload],
         )?;
+        Ok(UnparsedOutcome::Stored)
+    }
+}
+
+/// A message in a conversation that has no session. It is no prompt yet and may never become one, so it is only published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MessageApart {
+    pub delivery: Delivery,
+    pub content: Option<String>,
+    pub origin: Box<MessageOrigin>,
+}
+
+impl Operation for MessageApart {
+    type Output = UnparsedOutcome;
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<UnparsedOutcome, StoreError> {
+        if !deliver(db, &self.delivery, None)? {
+            db.take_back();
+            return Ok(UnparsedOutcome::Duplicate);
+        }
+        let (place, content, origin) = (Place::from(&*self.origin), self.content, Some(self.origin));
+        let what = LifecycleKind::MessageReceived { source: None, prompt_number: None, content, origin };
+        db.publish_apart(place, self.delivery.captured_at, what);
         Ok(UnparsedOutcome::Stored)
     }
 }

@@ -76,10 +76,26 @@ impl Format {
     /// # Errors
     /// The payload names no session or no event.
     pub fn event(&self, payload: &Payload, delivery: &Deliver) -> Result<HookEvent, Unreadable> {
-        let session = payload.session().ok_or(Unreadable::NoSession)?;
-        let name = payload.event_name(delivery).ok_or(Unreadable::NoEvent)?;
+        let name = payload.event_name(delivery);
+        let means_message =
+            |name: &String| self.meaning(name) == Some(Meaning::Is(EventName::MessageReceived));
+        let session = match name.as_ref().is_some_and(means_message) {
+            true => payload.session_of_message(),
+            false => payload.session(),
+        };
+        let session = session.ok_or(Unreadable::NoSession)?;
+        let name = name.ok_or(Unreadable::NoEvent)?;
         let what = self.what(&name, payload, delivery);
         let is_message = matches!(what, HookEventKind::Prompt { .. } | HookEventKind::MessageReceived { .. });
+        let is_of_course = matches!(
+            what,
+            HookEventKind::SessionStart { .. }
+                | HookEventKind::SessionEnd { .. }
+                | HookEventKind::SessionSuspend { .. }
+                | HookEventKind::PreCompact { .. }
+                | HookEventKind::PostCompact { .. }
+        );
+        let origin = if is_message { payload.origin(&session) } else { None };
         let subagent = payload.word(payload::SUBAGENT);
         Ok(HookEvent {
             session: SessionId(session),
@@ -88,7 +104,8 @@ impl Format {
             transcript_path: payload.word(payload::TRANSCRIPT),
             title: payload.text(&["session_title"]).and_then(|title| one_line(&title)),
             subagent: subagent.map(|id| Subagent { id, kind: payload.word(payload::SUBAGENT_KIND) }),
-            origin: if is_message { payload.origin() } else { None },
+            origin,
+            host: if is_of_course { payload.host_facts() } else { None },
             what,
         })
     }
@@ -108,7 +125,7 @@ impl Format {
                 let source = match payload.word(&["source"]) {
                     Some(source) => StartSource::parse(&source),
                     // A conversation that began in place of another one.
-                    None if payload.word(&["resumed_from", "resumedFrom"]).is_some() => StartSource::Clear,
+                    None if payload.word(payload::CONTINUES).is_some() => StartSource::Clear,
                     None => StartSource::Startup,
                 };
                 HookEventKind::SessionStart { source, audience: Audience::Nobody }

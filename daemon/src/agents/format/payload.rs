@@ -8,8 +8,8 @@ use serde_json::value::RawValue;
 
 use crate::agents::Unreadable;
 use crate::agents::json::{Fields, objects, string};
-use crate::memory::event::MessageOrigin;
-use crate::memory::ids::Timestamp;
+use crate::memory::event::{HostFacts, MessageOrigin};
+use crate::memory::ids::{SessionId, Timestamp};
 
 pub(in crate::agents) const SESSION: &[&str] = &["session_id", "sessionId"];
 /// Some hosts name the conversation, and no session. A chat gateway's events name both.
@@ -33,6 +33,9 @@ pub(in crate::agents) const DURATION: &[&str] = &["duration_ms", "duration", "ex
 pub(in crate::agents) const MESSAGE: &[&str] =
     &["last_assistant_message", "prompt_response", "assistant_response", "response", "summary", "text"];
 pub(in crate::agents) const COMPACTED: &[&str] = &["compact_summary", "summary"];
+/// The session before this one.
+pub(in crate::agents) const CONTINUES: &[&str] =
+    &["resumed_from", "resumedFrom", "previous_session_id", "previousSessionId"];
 const FOLDER: &[&str] = &["cwd", "workspaceDir", "workspace_dir"];
 const FOLDERS: &[&str] = &["workspace_roots", "workspaceRoots"];
 
@@ -121,6 +124,15 @@ impl Payload {
         named.or_else(|| self.word(SESSION_KEY))
     }
 
+    /// The session of a message that has reached a chat host. It may name only where it was said: then its session is
+    /// [untold](SessionId::UNTOLD), and whoever knows the sessions finds it. A host that knows no session yet writes the conversation's name in
+    /// its place.
+    pub(super) fn session_of_message(&self) -> Option<String> {
+        let key = self.word(SESSION_KEY);
+        let named = self.word(SESSION).filter(|id| Some(id) != key.as_ref());
+        named.or_else(|| self.origin("").map(|_| String::new()))
+    }
+
     /// The folder of the work: the first of several.
     pub fn folder(&self) -> Option<String> {
         let first = || {
@@ -130,19 +142,37 @@ impl Payload {
         self.word(FOLDER).or_else(first)
     }
 
-    /// Where a message came from.
-    pub fn origin(&self) -> Option<Box<MessageOrigin>> {
+    /// Where a message of this session came from.
+    pub fn origin(&self, session: &str) -> Option<Box<MessageOrigin>> {
+        // Some hosts write an object with an id and names.
+        let from = self.raw(&["from"]).and_then(|from| Fields::read(from.as_bytes()).ok());
+        let part = |name: &str| word(from.as_ref()?.raw(name)?);
         let origin = MessageOrigin {
             sender: self.person(&["from", "sender_id", "senderId"]),
             channel: self.word(&["channel_id", "channelId", "channel"]),
             account: self.word(&["account_id", "accountId", "account"]),
             conversation: self.word(&["conversation_id", "conversationId", "conversation", "chatId"]),
-            session_key: self.word(SESSION_KEY).filter(|key| self.session().as_ref() != Some(key)),
+            session_key: self.word(SESSION_KEY).filter(|key| key != session),
             sent_at: self.raw(&["timestamp"]).and_then(time),
+            sender_id: self.word(&["sender_id", "senderId"]),
+            sender_name: self.word(&["sender_name", "senderName"]).or_else(|| part("name")),
+            sender_username: self.word(&["sender_username", "senderUsername"]).or_else(|| part("username")),
+            thread: self.word(&["thread_id", "threadId"]),
+            message: self.word(&["message_id", "messageId"]),
         };
         let MessageOrigin { sender, channel, account, conversation, session_key, .. } = &origin;
         let places = [sender, channel, account, conversation, session_key];
         places.iter().any(|id| id.is_some()).then(|| Box::new(origin))
+    }
+
+    /// The program's own account of the session.
+    pub(super) fn host_facts(&self) -> Option<Box<HostFacts>> {
+        let facts = HostFacts {
+            continues: self.word(CONTINUES).map(SessionId),
+            message_count: self.number(&["message_count", "messageCount"]),
+            compacted_count: self.number(&["compacted_count", "compactedCount"]),
+        };
+        (facts != HostFacts::default()).then(|| Box::new(facts))
     }
 
     /// The calls of an event that reports several.

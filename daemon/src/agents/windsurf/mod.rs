@@ -123,6 +123,7 @@ fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
         title: None,
         subagent: None,
         origin: None,
+        host: None,
         what,
     })
 }

@@ -66,6 +66,12 @@ pub struct SessionAnswer {
     pub suspended_at: Option<Moment>,
     /// The session that was cleared to start this one.
     pub resumed_from: Option<String>,
+    /// The host's own count of the conversation's messages, where it tells one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_message_count: Option<i64>,
+    /// How many messages the host's last compaction has replaced, where it tells that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_compacted_count: Option<i64>,
     /// The user's first prompt that is not private.
     pub first_user_prompt: Option<String>,
     pub batches: Vec<BatchAnswer>,

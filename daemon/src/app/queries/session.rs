@@ -99,6 +99,8 @@ pub fn session(lookup: &ContextLookup, Session { id }: Session) -> Answer<Sessio
             life_events: store::life_events(db, info.row)?.into_iter().map(Into::into).collect(),
             subagents,
             resumed_from: info.resumed_from.map(|session| session.0),
+            host_message_count: info.host_messages,
+            host_compacted_count: info.host_compacted,
             batches,
             observations: observations.into_iter().map(Into::into).collect(),
             summary: store::summary_of_session(db, info.row)?.map(SummaryAnswer::from),

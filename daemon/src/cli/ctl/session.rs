@@ -44,6 +44,10 @@ pub fn tell(out: &mut dyn Write, session: &SessionAnswer) -> std::io::Result<()>
     if let Some(since) = session.suspended_at {
         writeln!(out, "{DIM}suspended since {}{DIM:#}", terminal::time(since))?;
     }
+    if let Some(before) = session.resumed_from.as_ref().filter(|before| *before != session_id) {
+        writeln!(out, "{DIM}goes on from session {before}{DIM:#}")?;
+    }
+    tell_host_counts(out, session)?;
     for batch in &session.batches {
         let prompt = match batch.prompt.as_deref().unwrap_or_default() {
             "" => format!("({})", batch.source),
@@ -71,6 +75,17 @@ pub fn tell(out: &mut dyn Write, session: &SessionAnswer) -> std::io::Result<()>
         fields(out, summary)?;
     }
     Ok(())
+}
+
+/// What the host counts differs from recall's own counts: it knows messages that never became prompts.
+fn tell_host_counts(out: &mut dyn Write, session: &SessionAnswer) -> std::io::Result<()> {
+    let counts = [(session.host_message_count, "messages"), (session.host_compacted_count, "compacted")];
+    let told: Vec<String> =
+        counts.iter().filter_map(|(count, what)| Some(format!("{} {what}", (*count)?))).collect();
+    if told.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "{DIM}by the host's own count: {}{DIM:#}", told.join(", "))
 }
 
 fn tell_plans(out: &mut dyn Write, plans: &[PlanAnswer]) -> std::io::Result<()> {

@@ -48,8 +48,8 @@ use self::scan::{Scanner, Secret};
 use self::secret_files::Suspect;
 use self::shapes::SearchScope;
 use super::event::{
-    HookEvent, HookEventKind, MessageOrigin, PromptText, Subagent, SubagentTask, ToolCall, ToolResult,
-    ToolStart,
+    HookEvent, HookEventKind, HostFacts, MessageOrigin, PromptText, Subagent, SubagentTask, ToolCall,
+    ToolResult, ToolStart,
 };
 use super::ids::{CallId, PromptId, SessionId};
 use super::plan::PlanChange;
@@ -185,6 +185,7 @@ impl Redactor {
             title,
             subagent,
             origin,
+            host,
             what,
         } = event;
         let title = self.owned_option(title);
@@ -195,10 +196,38 @@ impl Redactor {
         let subagent = subagent
             .map(|Subagent { id, kind }| Subagent { id: self.id(id), kind: kind.map(|kind| self.id(kind)) });
         let origin = origin.map(|origin| {
-            let MessageOrigin { sender, channel, account, conversation, session_key, sent_at } = *origin;
-            let [sender, channel, account, conversation, session_key] =
-                [sender, channel, account, conversation, session_key].map(|id| id.map(|id| self.id(id)));
-            Box::new(MessageOrigin { sender, channel, account, conversation, session_key, sent_at })
+            let MessageOrigin {
+                sender,
+                channel,
+                account,
+                conversation,
+                session_key,
+                sent_at,
+                sender_id,
+                sender_name,
+                sender_username,
+                thread,
+                message,
+            } = *origin;
+            let redact = |id: Option<String>| id.map(|id| self.id(id));
+            Box::new(MessageOrigin {
+                sender: redact(sender),
+                channel: redact(channel),
+                account: redact(account),
+                conversation: redact(conversation),
+                session_key: redact(session_key),
+                sent_at,
+                sender_id: redact(sender_id),
+                sender_name: redact(sender_name),
+                sender_username: redact(sender_username),
+                thread: redact(thread),
+                message: redact(message),
+            })
+        });
+        let host = host.map(|host| {
+            let HostFacts { continues, message_count, compacted_count } = *host;
+            let continues = continues.map(|SessionId(id)| SessionId(self.id(id)));
+            Box::new(HostFacts { continues, message_count, compacted_count })
         });
         let what = match what {
             HookEventKind::SessionStart { source, audience } => {
@@ -262,7 +291,7 @@ impl Redactor {
                 HookEventKind::Other { name: self.id(name), detail }
             }
         };
-        HookEvent { session, prompt, cwd, transcript_path, title, subagent, origin, what }
+        HookEvent { session, prompt, cwd, transcript_path, title, subagent, origin, host, what }
     }
 
     /// Removes the contents of hidden files from the event, even if redaction is off.

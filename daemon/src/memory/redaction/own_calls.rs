@@ -272,6 +272,7 @@ mod tests {
             title: None,
             subagent: None,
             origin: None,
+            host: None,
             what: HookEventKind::Tool(call.clone()),
         };
         let HookEventKind::Tool(left) = without_answers(event).what else { panic!("another event") };

@@ -1079,6 +1079,7 @@ fn event(what: HookEventKind) -> HookEvent {
         title: None,
         subagent: Some(Subagent { id: "a".to_owned(), kind: None }),
         origin: None,
+        host: None,
         what,
     }
 }

@@ -1,7 +1,9 @@
 //! The effects of an event, which the store turns into rows.
 
 use super::{BatchState, Seq, SessionStatus};
-use crate::memory::event::{MessageOrigin, StartSource, Subagent, SubagentTask, ToolCall, ToolResult};
+use crate::memory::event::{
+    HostFacts, MessageOrigin, StartSource, Subagent, SubagentTask, ToolCall, ToolResult,
+};
 use crate::memory::guard::Rule;
 use crate::memory::ids::{CallId, EventId, PromptId, Timestamp};
 use crate::memory::lifecycle::Tally;
@@ -25,6 +27,8 @@ pub enum Effect {
     },
     /// The session began because another one was cleared, which is known only now.
     FollowCleared,
+    /// What the agent's program says of the session's course.
+    KeepHostFacts(Box<HostFacts>),
     SetStatus(SessionStatus),
     /// The agent names the session. The latest name counts, and takes precedence over titles made by recall.
     SetTitle {
@@ -263,6 +267,7 @@ impl Effect {
             | Self::BeginLife { .. }
             | Self::Resume { .. }
             | Self::FollowCleared
+            | Self::KeepHostFacts(_)
             | Self::SetStatus(_)
             | Self::SetTitle { .. }
             | Self::Renumber { .. }

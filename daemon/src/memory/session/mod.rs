@@ -231,6 +231,7 @@ impl Session {
         let belongs_to_ended_life = ended.is_some_and(|ended| capture.order.is_before(&ended));
         let mut turn =
             Transition { session: self, effects: Vec::new(), capture, policy, belongs_to_ended_life };
+        turn.host_facts(event);
         let ask = turn.take(event);
         let title = event.title.clone();
         turn.effects.extend(title.map(|title| Effect::SetTitle { title }));
@@ -318,6 +319,16 @@ impl Session {
                 && !matches!(batch.source, BatchSource::Private | BatchSource::Recovery)
         };
         self.running().filter(has_answer)
+    }
+
+    /// The batches that ended without an answer, in the order of their prompts.
+    pub fn ended_unanswered(&self) -> Vec<Seq> {
+        let is_missing = |batch: &&Batch| {
+            batch.state == BatchState::Closed
+                && batch.response == Response::Missing
+                && !matches!(batch.source, BatchSource::Private | BatchSource::Recovery)
+        };
+        self.batches.iter().filter(is_missing).map(|batch| batch.seq).collect()
     }
 
     /// Stores the reply that was found for a batch. One that was closed without it is looked at again.

@@ -5,7 +5,7 @@ use super::{
     NewPrompt, Response, Seq, Session, SessionStatus,
 };
 use crate::memory::event::{
-    Audience, Capture, HookEvent, HookEventKind, PromptText, StartContext, StartSource,
+    Audience, Capture, HookEvent, HookEventKind, HostFacts, PromptText, StartContext, StartSource,
 };
 use crate::memory::ids::PromptId;
 use crate::memory::material::BatchSource;
@@ -30,6 +30,18 @@ pub(super) enum LatePosition {
 }
 
 impl Transition<'_> {
+    /// Before a life begins, so that its beginning can tell the session before it. Counts of an earlier moment are old.
+    pub(super) fn host_facts(&mut self, event: &HookEvent) {
+        let Some(mut facts) = event.host.clone() else { return };
+        if self.is_late() {
+            (facts.message_count, facts.compacted_count) = (None, None);
+        }
+        facts.continues.take_if(|before| *before == event.session);
+        if *facts != HostFacts::default() {
+            self.effects.push(Effect::KeepHostFacts(facts));
+        }
+    }
+
     pub(super) fn take(&mut self, event: &HookEvent) -> Option<Ask> {
         match &event.what {
             HookEventKind::SessionStart { source, audience } => {

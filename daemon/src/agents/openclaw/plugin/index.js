@@ -36,14 +36,15 @@ export default {
     const base = (event, ctx) => {
       const key = ctx?.sessionKey || event?.sessionKey
       const known = key ? last.get(key) || {} : {}
-      const id = ctx?.sessionId || event?.sessionId || known.session_id || key || ""
+      const id = ctx?.sessionId || event?.sessionId || known.session_id
       const cwd = ctx?.workspaceDir || known.cwd
       if (key) {
         last.set(key, { session_id: id, cwd })
         if (last.size > 256) last.delete(last.keys().next().value)
       }
-      return { session_id: id, session_key: key, agent: ctx?.agentId, cwd, channel: ctx?.channel || ctx?.channelId,
-        run_id: ctx?.runId || event?.runId }
+      return { session_id: id || key || "", session_key: key, agent: ctx?.agentId, cwd,
+        channel: ctx?.channel || ctx?.channelId, account: ctx?.accountId,
+        conversation: ctx?.conversationId || ctx?.chatId, run_id: ctx?.runId || event?.runId }
     }
     const on = (name, handler, opts) => { try { api.on(name, handler, opts) } catch { /* this host has no such hook */ } }
 
@@ -83,14 +84,23 @@ export default {
     on("after_compaction", (e, ctx) => {
       const b = base(e, ctx)
       fresh.set(b.session_id, { source: "compact" })
-      return shim("PostCompact", { ...b, compacted_count: e.compactedCount, previous_session_id: e.previousSessionId }, 1000)
+      return shim("PostCompact", { ...b, message_count: e.messageCount, compacted_count: e.compactedCount,
+        previous_session_id: e.previousSessionId }, 1000)
     })
     on("before_reset", (e, ctx) => shim("PreReset", { ...base(e, ctx), reason: e.reason }, 500))
-    on("session_end", (e, ctx) => shim("SessionEnd", { ...base(e, ctx), reason: e.reason || "unknown", message_count: e.messageCount,
-      duration_ms: e.durationMs, next_session_id: e.nextSessionId }, 700))
-    on("message_received", (e, ctx) => shim("MessageReceived", { ...base(e, ctx), from: e.from, content: e.content,
-      timestamp: e.timestamp, metadata: { channel: ctx?.channelId, conversation: ctx?.conversationId, message_id: e.messageId,
-        sender_id: e.senderId, thread_id: e.threadId } }, 500))
+    on("session_end", (e, ctx) => {
+      const b = base(e, ctx)
+      if (b.session_key) last.set(b.session_key, { cwd: b.cwd })   // its next message is not this session's
+      return shim("SessionEnd", { ...b, reason: e.reason || "unknown", message_count: e.messageCount,
+        duration_ms: e.durationMs, next_session_id: e.nextSessionId }, 700)
+    })
+    // It may come before its session is known here: recall knows who talks where.
+    on("message_received", (e, ctx) => {
+      const b = base(e, ctx)
+      return shim("MessageReceived", { ...b, session_id: last.get(b.session_key)?.session_id, from: e.from,
+        content: e.content, timestamp: e.timestamp, metadata: { ...e.metadata, message_id: e.messageId,
+          sender_id: e.senderId, thread_id: e.threadId, reply_to_id: e.replyToId } }, 500)
+    })
     on("subagent_spawned", (e, ctx) => shim("SubagentStart", { ...base(e, ctx), agent_id: e.childSessionKey, agent_type: e.agentId,
       title: e.label, model: e.resolvedModel }, 500))
     on("subagent_ended", (e, ctx) => shim("SubagentStop", { ...base(e, ctx), agent_id: e.targetSessionKey, status: e.outcome,

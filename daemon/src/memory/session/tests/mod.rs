@@ -192,6 +192,7 @@ fn event(line: &str) -> Option<HookEvent> {
         title: None,
         subagent,
         origin: None,
+        host: None,
         what,
     })
 }

@@ -171,6 +171,7 @@ fn a_place_that_could_not_be_cleaned_is_tried_again_within_seconds() {
     // What is in the way, and what can be done: the command itself would find nothing any more.
     assert!(said.stderr.contains(&backups.display().to_string()), "{said:?}");
     assert!(said.stderr.contains("`recall ctl check` says whether traces are left"), "{said:?}");
+    assert!(stage.recall(["doctor"]).stdout.contains("traces of what was forgotten may remain"));
     let checked = stage.recall(["ctl", "check"]);
     assert!(
         checked.code() == 1 && checked.stdout.contains("traces of what was forgotten may remain"),

@@ -213,6 +213,10 @@ fn what_cannot_be_read_is_said() {
     assert!(said.stderr.contains("Cannot read /no/such/place"), "{said:?}");
     let said = stage.recall(["import", "frob"]);
     assert!(said.stderr.contains("claude-code"), "it names what there is: {said:?}");
+    let garbage = stage.user_home().join("garbage.jsonl");
+    std::fs::write(&garbage, "no JSON\n{\"type\":\n").unwrap();
+    let said = stage.recall(["import", "claude-code", garbage.to_str().unwrap()]);
+    assert!(said.code() == 1 && said.stdout.contains("Cannot read "), "{said:?}");
 }
 
 #[test]

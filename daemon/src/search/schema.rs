@@ -15,7 +15,7 @@ use super::tokenizer::{self, CodeTokenizer};
 
 /// Must be increased whenever documents would be indexed differently: fields, tokenizer, meaning of a field. An index
 /// with another version is rebuilt.
-pub const SCHEMA_VERSION: u32 = 5;
+pub const SCHEMA_VERSION: u32 = 6;
 
 /// Bytes of a body that are indexed: its beginning and its end. Longer bodies are program output, whose middle would
 /// only dilute the statistics.

@@ -6,7 +6,8 @@
 //! share one compound term. Only plain words and parts are stemmed; compounds, hashes and anything with a digit are
 //! not.
 //!
-//! Runs of Chinese, Japanese and Korean are indexed as single characters and as overlapping pairs. Accents are
+//! Runs of Chinese, Japanese, Korean, Thai, Lao, Burmese and Khmer are indexed as single characters and as overlapping
+//! pairs. Accents are
 //! removed, British spellings are Americanised, and the first seven digits of a hexadecimal hash are a separate term,
 //! because people cite commits that way.
 
@@ -181,17 +182,27 @@ fn is_combining(c: char) -> bool {
     ('\u{300}'..='\u{36f}').contains(&c)
 }
 
-/// Scripts written without spaces between words, by Unicode block. Thai and similar scripts are excluded, because
-/// their words are longer than a pair.
+/// Scripts written without spaces between words, by Unicode block.
 fn is_unspaced(c: char) -> bool {
+    is_unspaced_abugida(c)
+        || matches!(c,
+            '\u{3040}'..='\u{30ff}'     // Hiragana, Katakana
+            | '\u{3400}'..='\u{4dbf}'   // Han, extension A
+            | '\u{4e00}'..='\u{9fff}'   // Han
+            | '\u{ac00}'..='\u{d7af}'   // Hangul
+            | '\u{f900}'..='\u{faff}'   // Han, compatibility
+            | '\u{20000}'..='\u{3134f}' // Han, extensions B to G
+        ) && c.is_alphanumeric()
+}
+
+/// Letters with their vowel signs and tone marks; no digits and no punctuation.
+fn is_unspaced_abugida(c: char) -> bool {
     matches!(c,
-        '\u{3040}'..='\u{30ff}'     // Hiragana, Katakana
-        | '\u{3400}'..='\u{4dbf}'   // Han, extension A
-        | '\u{4e00}'..='\u{9fff}'   // Han
-        | '\u{ac00}'..='\u{d7af}'   // Hangul
-        | '\u{f900}'..='\u{faff}'   // Han, compatibility
-        | '\u{20000}'..='\u{3134f}' // Han, extensions B to G
-    ) && c.is_alphanumeric()
+        '\u{e01}'..='\u{e3a}' | '\u{e40}'..='\u{e4e}'         // Thai
+        | '\u{e81}'..='\u{ebd}' | '\u{ec0}'..='\u{ecd}'       // Lao
+        | '\u{1000}'..='\u{103f}' | '\u{1050}'..='\u{109d}'   // Burmese
+        | '\u{1780}'..='\u{17d3}'                             // Khmer
+    )
 }
 
 /// Bytes of the joiner at the start of `rest`: a dot, a dash, or up to three path signs as in `::` and `://`.
@@ -506,6 +517,8 @@ mod tests {
         check("登录慢", "登 登录 录 录慢 慢");
         check("用户login慢", "用 用户 户 login 慢");
         check("Привет МИР", "привет мир");
+        check("ส่งไป 12", "ส ส่ \u{e48} \u{e48}ง ง งไ ไ ไป ป 12");
+        check("ສະບາຍ", "ສ ສະ ະ ະບ ບ ບາ າ າຍ ຍ");
     }
 
     #[test]

@@ -77,6 +77,9 @@ pub struct StatusAnswer {
     pub config: ConfigAnswer,
     /// Repairs of the database in the last week, the latest last.
     pub healed: Vec<RepairAnswer>,
+    /// Whether traces of what was forgotten may remain, because something cannot be removed.
+    #[serde(default)]
+    pub traces_left: bool,
 }
 
 /// The latencies of the last thousand of each kind; null if there were none since the daemon started.

@@ -94,6 +94,12 @@ fn trouble(area: &mut Area<'_>, status: &StatusAnswer) {
              one of them.",
         );
     }
+    if status.traces_left {
+        area.bad(
+            "traces of what was forgotten may remain: something cannot be removed",
+            "The daemon's log names it. recall tries again every minute, as soon as nothing is in the way.",
+        );
+    }
     embedding(area, &status.embedding);
     subscriptions(area, &status.subscribe);
     if let Some(failure) = &status.gateway.failure {

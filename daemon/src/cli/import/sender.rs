@@ -99,6 +99,9 @@ impl<'a> Sender<'a> {
         wanted: &Wanted,
     ) -> anyhow::Result<Taken> {
         let prompts = count_prompts(&session, spec);
+        if session.events.is_empty() && session.unreadable > 0 {
+            return Ok(Taken::Unreadable("none of its lines says anything that can be read".to_owned()));
+        }
         let Some(last_ms) = session.last_ms().filter(|_| prompts > 0) else { return Ok(Taken::Empty) };
         if session.id.is_empty() {
             return Ok(Taken::Unreadable("it does not say which session it is".to_owned()));

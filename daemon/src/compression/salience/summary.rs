@@ -170,10 +170,17 @@ fn may_stand(analysis: &Analysis, candidate: &Candidate, field: Field) -> bool {
         }
         Field::Completed => {
             !asks
+                && !wording::is_left(&candidate.text)
                 && (matches!(kind, S::Answer | S::Commit | S::PullRequest | S::Comment | S::Subagent)
                     || (kind == S::Plan && heading))
         }
-        Field::Learned => !heading && !asks && !unit.is_subject && (kind != S::Prompt || unit.chars > 60),
+        Field::Learned => {
+            !heading
+                && !asks
+                && !unit.is_subject
+                && !wording::is_left(&candidate.text)
+                && (kind != S::Prompt || unit.chars > 60)
+        }
         Field::NextSteps => {
             let is_last = source.batch + 1 == analysis.batches;
             let is_late = source.batch + 2 >= analysis.batches;
@@ -216,6 +223,9 @@ fn choose(
         })
         .filter_map(|(number, candidate)| {
             let score = model.predict(&row(analysis, salience, candidate)?);
+            // What is plainly left is told, whatever the weights say: it stands nowhere else.
+            let is_left = field == Field::NextSteps && wording::is_left(&candidate.text);
+            let score = if is_left { score.max(1.0) } else { score };
             (score > field.least()).then(|| (number, score, rarity(&candidate.content)))
         })
         .collect();
@@ -323,6 +333,16 @@ mod tests {
         let candidates = candidates(&mut analysis);
         let salience = vec![1.0; analysis.units.len()];
         fields(&analysis, &salience, &candidates, &GitFacts::default(), &weights)
+    }
+
+    #[test]
+    fn what_is_left_is_open_and_not_done() {
+        let answer =
+            "I fixed the exporter: it wrote the header twice. The exporter still needs its own test.";
+        let [_, done, learned, open] =
+            fields_liked(&[batch("Fix the exporter", answer)], &[(Field::Completed, "completed")]);
+        assert!(done.contains("header twice") && !done.contains("still needs"), "{done}");
+        assert_eq!((learned.as_str(), open.as_str()), ("", "The exporter still needs its own test."));
     }
 
     #[test]

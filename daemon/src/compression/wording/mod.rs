@@ -25,7 +25,7 @@ pub use never::{Never, Place, never};
 pub use plain::plain;
 pub use prompt::{own_words, statement};
 pub use subject::subject_heading;
-pub use summary::{is_chore, is_open, is_settled, session_title, without_repeats};
+pub use summary::{is_chore, is_left, is_open, is_settled, session_title, without_repeats};
 pub use title::{LONGEST_TITLE, Title, clean_title, title};
 pub use typed::{is_report, is_typed, typed_words};
 

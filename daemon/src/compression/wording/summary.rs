@@ -113,6 +113,22 @@ pub fn is_settled(text: &str) -> bool {
     NOTHING.iter().any(|nothing| lower.contains(nothing))
 }
 
+/// Whether a sentence says plainly that something is left to do: it is not what was done.
+pub fn is_left(text: &str) -> bool {
+    let lower = format!(" {} ", plain(text).split_whitespace().map(bare).collect::<Vec<_>>().join(" "));
+    const LEFT: [&str; 8] = [
+        " still needs ",
+        " still need ",
+        " still open ",
+        " still missing ",
+        " not yet ",
+        " not implemented ",
+        " left to do ",
+        " remains to be ",
+    ];
+    !is_settled(text) && LEFT.iter().any(|left| lower.contains(left))
+}
+
 /// Whether a sentence of the session's end says that something is still open: an offer, a question, or what is said to
 /// be left. What says that nothing is left is not.
 pub fn is_open(piece: Piece<'_>, place: Place) -> bool {

@@ -129,6 +129,7 @@ fn put_together(
             consequence: report.consequence.map(Into::into),
         },
         healed: recent_repairs(&repair_note(paths), clock::now()).into_iter().map(Into::into).collect(),
+        traces_left: counts.traces_left,
     })
 }
 

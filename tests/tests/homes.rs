@@ -180,7 +180,7 @@ const LEARNED: &str = "Fixed the wrong total in `src/cart.rs`: it rounds the tot
 #[test]
 fn files_of_a_folder_that_a_link_names_are_those_of_the_folder() {
     let stage = Stage::new();
-    Repository::init(&stage.project());
+    let _ = Repository::init(&stage.project());
     std::fs::create_dir_all(stage.project().join("src/api")).unwrap();
     let link = stage.user_home().join("linked-shop");
     std::os::unix::fs::symlink(stage.project(), &link).unwrap();

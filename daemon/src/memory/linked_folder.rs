@@ -81,7 +81,9 @@ impl LinkedFolder {
 
     /// Texts that are paths, and the files of a patch. Everything else stays as it came.
     fn of_input(&self, input: String) -> String {
-        if !input.contains(&self.named) {
+        // Its slashes may be escaped.
+        let name = self.named.rsplit('/').next().unwrap_or_default();
+        if !input.contains(name) {
             return input;
         }
         let named = self.named.len();

@@ -62,6 +62,13 @@ pub fn without_answers(event: HookEvent) -> HookEvent {
         HookEventKind::ToolStart(start) => HookEventKind::ToolStart(of_start(start)),
         HookEventKind::Tool(call) => HookEventKind::Tool(of_call(call)),
         HookEventKind::ToolBatch(calls) => HookEventKind::ToolBatch(calls.into_iter().map(of_call).collect()),
+        HookEventKind::Other { name, detail } => {
+            let detail = match Own::of("", &detail) {
+                Some(own) => own.reduced(&detail),
+                None => detail,
+            };
+            HookEventKind::Other { name, detail }
+        }
         what => what,
     };
     HookEvent { what, ..event }
@@ -87,7 +94,7 @@ fn of_call(call: ToolCall) -> ToolCall {
 enum Own {
     /// The tool's name says so.
     Tool,
-    /// The input names the server.
+    /// The input names the server, or its tool.
     Server,
     /// It runs these commands: each the program with its command and ids.
     Commands(Vec<String>),
@@ -105,8 +112,11 @@ impl Own {
             if let Role::Value { key } | Role::Element { key } = role {
                 let key = key.replace('_', "").to_ascii_lowercase();
                 is_of_server |= (SERVER_FIELDS.contains(&key.as_str()) && text == PROGRAM)
-                    || (key == "uri" && text.starts_with(ADDRESS));
-                if COMMAND_FIELDS.contains(&key.as_str()) {
+                    || (key == "uri" && text.starts_with(ADDRESS))
+                    || (key == "toolname" && is_own_tool(text));
+                // One word of several may be anything.
+                let is_argument = key == "args" && text == PROGRAM;
+                if !is_argument && COMMAND_FIELDS.contains(&key.as_str()) {
                     own_commands(text, 0, &mut commands);
                 }
             }
@@ -200,7 +210,10 @@ fn own_commands(command: &str, depth: usize, found: &mut Vec<String>) {
         let Some(text) = word.names.first() else { continue };
         let name = text.rsplit('/').next().unwrap_or(text);
         let takes_words = program.as_deref().is_some_and(|program| TAKES_WORDS.contains(&program));
-        if text.contains(char::is_whitespace) {
+        if text.contains("mcp") && is_own_tool(text) {
+            // A program that calls tools.
+            found.push(text.clone());
+        } else if text.contains(char::is_whitespace) {
             if depth < MOST_DEPTH && !takes_words && own.is_none() {
                 own_commands(text, depth + 1, found);
             }
@@ -252,6 +265,45 @@ mod tests {
     use super::*;
     use crate::memory::ids::SessionId;
 
+    fn event(what: HookEventKind) -> HookEvent {
+        HookEvent {
+            session: SessionId::from("s"),
+            prompt: None,
+            cwd: None,
+            transcript_path: None,
+            title: None,
+            subagent: None,
+            origin: None,
+            host: None,
+            what,
+        }
+    }
+
+    #[test]
+    fn an_event_about_such_a_call_keeps_no_more() {
+        let left = |detail: &str| {
+            let other =
+                HookEventKind::Other { name: "PermissionRequest".to_owned(), detail: detail.to_owned() };
+            let HookEventKind::Other { detail, .. } = without_answers(event(other)).what else {
+                panic!("another")
+            };
+            detail
+        };
+        for (detail, kept) in [
+            (
+                r#"{"tool_name":"mcp__recall__search","tool_input":{"query":"wombat"}}"#,
+                r#"{"server":"recall","ids":[]}"#,
+            ),
+            (
+                r#"{"tool_name":"Bash","tool_input":{"command":"recall search wombat"}}"#,
+                r#"{"command":"recall search"}"#,
+            ),
+            (r#"{"message":"recall is wanted"}"#, r#"{"message":"recall is wanted"}"#),
+        ] {
+            assert_eq!(left(detail), kept);
+        }
+    }
+
     #[track_caller]
     fn left_of(name: &str, input: &str) -> Option<String> {
         let call = ToolCall {
@@ -264,17 +316,7 @@ mod tests {
             launched: None,
             rewrote: None,
         };
-        let event = HookEvent {
-            session: SessionId::from("s"),
-            prompt: None,
-            cwd: None,
-            transcript_path: None,
-            title: None,
-            subagent: None,
-            origin: None,
-            host: None,
-            what: HookEventKind::Tool(call.clone()),
-        };
+        let event = event(HookEventKind::Tool(call.clone()));
         let HookEventKind::Tool(left) = without_answers(event).what else { panic!("another event") };
         if left == call {
             return None;
@@ -320,9 +362,9 @@ mod tests {
         for (input, left) in [
             (
                 r#"{"server_name":"recall","tool_name":"get_observations","arguments":"{\"ids\":[3]}"}"#,
-                r#"{"ids":[3],"server":"recall"}"#,
+                r#"{"server":"recall","ids":[3]}"#,
             ),
-            (r#"{"server":"recall","uri":"recall://session/s1"}"#, r#"{"ids":[],"server":"recall"}"#),
+            (r#"{"server":"recall","uri":"recall://session/s1"}"#, r#"{"server":"recall","ids":[]}"#),
         ] {
             assert_eq!(left_of("use_tool", input).as_deref(), Some(left));
         }
@@ -349,6 +391,10 @@ mod tests {
             let left_input = json!({"command": left}).to_string();
             assert_eq!(left_of("Bash", &input), Some(left_input), "{command}");
         }
+        let code = r#"{"code":"const r = await tools.mcp__recall__search({query: \"the wombat cache\"})"}"#;
+        let left = r#"{"command":"tools.mcp__recall__search"}"#;
+        assert_eq!(left_of("exec", code).as_deref(), Some(left));
+        assert_eq!(left_of("Skill", r#"{"skill":"recall","args":"recall"}"#), None);
         let input = r#"{"command":["bash","-lc","recall show 9"]}"#;
         assert_eq!(left_of("shell", input).as_deref(), Some(r#"{"command":"recall show 9"}"#));
         for command in [

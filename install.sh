@@ -6,12 +6,13 @@ set -eu
 
 usage() {
     cat <<'EOF'
-Usage: ./install.sh [--prefix DIR] [--no-agents] [--no-service] [--import] [--no-demo]
+Usage: ./install.sh [--prefix DIR] [--no-agents] [--no-service] [--import] [--no-model] [--no-demo]
 
   --prefix DIR    install into DIR/bin instead of ~/.local/bin
   --no-agents     only build and copy; `recall install` connects the agents later
   --no-service    leave the service manager alone; hooks start the daemon by themselves
   --import        also take in the sessions that the agents have recorded so far
+  --no-model      do not get the sentence model (87 MiB) that lets searches find what is said in other words
   --no-demo       do not show recall at work at the end
 EOF
 }
@@ -123,6 +124,11 @@ connect_agents() {
     if [ "$import" = yes ]; then
         set -- "$@" --import
     fi
+    if [ "$model" = no ]; then
+        set -- "$@" --no-model
+    elif [ -t 0 ] && [ -t 1 ]; then
+        set -- "$@" --ask-model
+    fi
     "$bin/recall" "$@" ||
         fail "the programs are in place, but connecting the agents failed (see above). Later: $bin/recall $*"
 }
@@ -140,6 +146,7 @@ mention_path() {
 agents=yes
 service=yes
 import=no
+model=yes
 demo=yes
 prefix=
 while [ $# -gt 0 ]; do
@@ -153,6 +160,7 @@ while [ $# -gt 0 ]; do
     --no-agents) agents=no ;;
     --no-service) service=no ;;
     --import) import=yes ;;
+    --no-model) model=no ;;
     --no-demo) demo=no ;;
     -h | --help)
         usage

@@ -8,7 +8,7 @@
 #
 # Everything is in a function that the last line calls, so that a download that breaks off runs nothing.
 #
-# Usage: get.sh [--prefix DIR] [--no-connect]
+# Usage: get.sh [--prefix DIR] [--no-connect] [--no-model]
 
 set -eu
 
@@ -55,6 +55,7 @@ verify() {
 main() {
     prefix=${HOME:-}/.local
     connect=yes
+    model=yes
     while [ $# -gt 0 ]; do
         case $1 in
         --prefix)
@@ -63,8 +64,9 @@ main() {
             shift
             ;;
         --no-connect) connect=no ;;
+        --no-model) model=no ;;
         -h | --help)
-            say "Usage: get.sh [--prefix DIR] [--no-connect]"
+            say "Usage: get.sh [--prefix DIR] [--no-connect] [--no-model]"
             exit 0
             ;;
         *) fail "unknown option $1" ;;
@@ -128,7 +130,13 @@ main() {
     done
     say "Installed recall $version into $prefix/bin."
     if [ "$connect" = yes ]; then
-        "$prefix/bin/recall" install --yes || fail "the programs are in place, but connecting the agents failed. Later: $prefix/bin/recall install"
+        set -- install --yes
+        if [ "$model" = no ]; then
+            set -- "$@" --no-model
+        elif [ -t 0 ] && [ -t 1 ]; then
+            set -- "$@" --ask-model
+        fi
+        "$prefix/bin/recall" "$@" || fail "the programs are in place, but connecting the agents failed. Later: $prefix/bin/recall install"
     fi
     case :${PATH:-}: in
     *:"$prefix/bin":*) ;;

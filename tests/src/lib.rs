@@ -233,6 +233,8 @@ impl Stage {
             .env("RECALL_NO_DAEMON_START", "1")
             // The figures of an idle machine are the bench's business; here everything runs at once.
             .env("RECALL_ANSWER_MS", "10000")
+            // No model is published anywhere: nothing here reaches for the network.
+            .env("RECALL_PUBLISHED", "/dev/null")
             .env("NO_COLOR", "1")
             .env("TZ", "UTC")
             .current_dir(self.project());
@@ -529,6 +531,8 @@ fn mask(value: &Value, key: &str, stage: &Stage) -> Value {
         "pid",
         "uptime_s",
         "rss_bytes",
+        "own_bytes",
+        "mapped_bytes",
         "event_id",
         "prompt_event_id",
         "response_event_id",

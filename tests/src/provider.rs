@@ -39,6 +39,13 @@ pub enum Behaviour {
     Flood,
     /// Closes in the middle of its answer.
     Breaks,
+    /// Announces all of a body, sends so many bytes of it and closes.
+    Cut {
+        status: u16,
+        headers: Vec<(String, String)>,
+        body: Vec<u8>,
+        sent: usize,
+    },
     /// Answers only when the test says so.
     Held,
 }
@@ -206,6 +213,11 @@ impl Provider {
             Behaviour::Breaks => {
                 head(stream, 200, &[], 1_000)?;
                 stream.write_all(b"{\"choices\": [")?;
+                stream.shutdown(std::net::Shutdown::Both)
+            }
+            Behaviour::Cut { status, headers, body, sent } => {
+                head(stream, status, &headers, body.len() as u64)?;
+                stream.write_all(body.get(..sent).unwrap_or(&body))?;
                 stream.shutdown(std::net::Shutdown::Both)
             }
             Behaviour::Held => {

@@ -26,7 +26,7 @@ pub(crate) fn with_tiny() -> Stage {
 }
 
 /// A few turns about different things, no two with a word in common.
-fn talk(stage: &Stage) {
+pub(crate) fn talk(stage: &Stage) {
     let turns = [
         ("login", "Signin is sluggish.", "Password latency: sluggish authentication."),
         ("colour", "Theme palette", "Palette theme palette."),
@@ -85,7 +85,7 @@ pub(crate) fn holding(stage: &Stage, bytes: &[u8]) -> Vec<PathBuf> {
 }
 
 #[track_caller]
-fn finds_the_login(stage: &Stage) {
+pub(crate) fn finds_the_login(stage: &Stage) {
     let answer = stage.json(["search", "slow login", "--explain"]);
     let best = &answer["results"][0];
     assert_eq!(best["session_id"], "login", "{answer}");

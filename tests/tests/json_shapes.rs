@@ -312,7 +312,7 @@ fn documented_fields() {
     check(
         &status,
         "version pid uptime_s protocol home sessions events jobs observations summaries index compression bytes \
-         rss_bytes",
+         rss_bytes own_bytes mapped_bytes",
     );
     check(&status["events"], "stored duplicates spooled dropped unparsed");
     check(&status["jobs"], "pending running retrying done dead");

@@ -56,6 +56,7 @@ mod main_job;
 mod mcp;
 mod metrics;
 mod not_typed;
+mod model_get;
 mod models;
 mod one_folder;
 mod other_agents;

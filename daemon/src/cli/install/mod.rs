@@ -19,9 +19,10 @@ mod version;
 
 use crate::cli::consent::{Answer, Consent};
 use crate::cli::import;
+use crate::cli::model::offer::Offer;
 pub(super) use edit::{Edit, EditAction};
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -73,6 +74,12 @@ pub struct InstallArgs {
     /// Leave the service manager alone; hooks start the daemon by themselves
     #[arg(long)]
     pub no_service: bool,
+    /// Do not get the sentence model that lets searches find what says the same in other words
+    #[arg(long)]
+    pub no_model: bool,
+    /// Ask for the sentence model, whatever else is not asked
+    #[arg(long, hide = true, conflicts_with = "no_model")]
+    pub ask_model: bool,
     /// The hook client to register [default: recall-shim beside recall]
     #[arg(long, value_name = "PATH")]
     pub shim: Option<PathBuf>,
@@ -111,16 +118,29 @@ pub fn run(args: &InstallArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         access,
         service,
     };
-    if installation.run(consent, out)? == Answer::Leave {
-        return Ok(());
+    let answer = installation.run(consent, out)?;
+    if answer == Answer::Go {
+        let consent = match (args.import, is_first && !args.project) {
+            (true, _) => Some(Consent::Given),
+            (false, true) if !args.yes => Some(Consent::at_terminal(&mut input)),
+            (false, true) => Some(Consent::Unavailable),
+            (false, false) => None,
+        };
+        consent.map_or(Ok(()), |consent| import::offer(consent, out))?;
     }
-    let consent = match (args.import, is_first && !args.project) {
-        (true, _) => Consent::Given,
-        (false, true) if !args.yes => Consent::at_terminal(&mut input),
-        (false, true) => Consent::Unavailable,
-        (false, false) => return Ok(()),
+    let offer = match answer {
+        _ if args.no_model || args.project => return Ok(()),
+        Answer::Leave if args.dry_run => Offer::Show,
+        Answer::Leave => return Ok(()),
+        Answer::Go if std::io::stdin().is_terminal() && (args.ask_model || !args.yes) => {
+            Offer::Ask(&mut input)
+        }
+        Answer::Go => Offer::Get,
     };
-    import::offer(consent, out)
+    match paths(&environment) {
+        Some(paths) => offer.make(&paths, out),
+        None => Ok(()),
+    }
 }
 
 /// Whether the user's guards look at calls.

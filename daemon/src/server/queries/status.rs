@@ -77,6 +77,7 @@ fn put_together(
     })?;
     let report = services.ingest.settings.report();
     let spool = services.spool.settle().unwrap_or_default();
+    let memory = ProcessMemory::now();
     Ok(StatusAnswer {
         version: env!("CARGO_PKG_VERSION").into(),
         pid: std::process::id(),
@@ -120,7 +121,9 @@ fn put_together(
             spool: spool.bytes,
             log: folder_bytes(&paths.log_dir()),
         },
-        rss_bytes: rss_bytes(),
+        rss_bytes: memory.resident,
+        own_bytes: memory.own,
+        mapped_bytes: memory.mapped,
         latency: LatencyAnswer::from(&*services.latencies),
         paused: PauseAnswer::now(&services.ingest.pauses),
         config: ConfigAnswer {
@@ -234,10 +237,23 @@ fn folder_bytes(folder: &Path) -> u64 {
         .sum()
 }
 
-/// Resident memory of this process as proc(5) tells it; 0 where there is no such file.
-fn rss_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kilobytes = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
-    kilobytes.unwrap_or(0) * 1024
+/// Memory of this process in bytes.
+struct ProcessMemory {
+    resident: u64,
+    own: u64,
+    mapped: u64,
+}
+
+impl ProcessMemory {
+    /// As proc(5) tells it; 0 where there is no such file.
+    fn now() -> Self {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let of = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            let kilobytes =
+                line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
+            kilobytes.unwrap_or(0) * 1024
+        };
+        Self { resident: of("VmRSS"), own: of("RssAnon") + of("RssShmem"), mapped: of("RssFile") }
+    }
 }

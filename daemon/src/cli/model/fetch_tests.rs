@@ -1,0 +1,109 @@
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+
+use super::*;
+
+const BODY: &[u8] = b"0123456789";
+
+/// A server that says this to each connection in turn, and then keeps it open for as long as the test runs. Returns its
+/// address and what it was asked.
+fn server(answers: &'static [&'static str]) -> (String, std::sync::mpsc::Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/file", listener.local_addr().unwrap());
+    let (tell, asked) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut open = Vec::new();
+        for (stream, answer) in listener.incoming().flatten().zip(answers) {
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let (mut head, mut line) = (String::new(), String::new());
+            while reader.read_line(&mut line).is_ok_and(|length| length > 2) {
+                head.push_str(&line);
+                line.clear();
+            }
+            let _ = tell.send(head.to_lowercase());
+            (&stream).write_all(answer.as_bytes()).unwrap();
+            open.push(stream);
+        }
+        std::thread::park();
+    });
+    (address, asked)
+}
+
+fn wanted() -> PublishedFile {
+    PublishedFile { name: "file".into(), size: 10, sha256: hex(&Sha256::digest(BODY)) }
+}
+
+fn model() -> Published {
+    Published::all().remove(0)
+}
+
+const SHORT: Patience = Patience {
+    connect: Duration::from_secs(5),
+    silence: Duration::from_millis(200),
+    connections: 2,
+    pause: Duration::from_millis(1),
+    all: Duration::from_secs(60),
+};
+
+fn get(address: &str, place: &Path, patience: Patience) -> Result<(), FetchError> {
+    let (model, file, mut out) = (model(), wanted(), Vec::new());
+    let fetcher = Fetcher::new(address, None, patience, &model).unwrap();
+    let mut progress = Progress::new(10, &mut out);
+    fetcher.file(address, &Wanted::Published(&file), place, &mut progress)
+}
+
+#[test]
+fn after_silence_another_connection_brings_the_rest() {
+    let (address, asked) = server(&[
+        "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n0123",
+        "HTTP/1.1 206 OK\r\ncontent-length: 6\r\ncontent-range: bytes 4-9/10\r\n\r\n456789",
+    ]);
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("file");
+    get(&address, &place, SHORT).unwrap();
+    assert_eq!(fs::read(&place).unwrap(), BODY);
+    assert!(!asked.recv().unwrap().contains("range:"));
+    assert!(asked.recv().unwrap().contains("range: bytes=4-"));
+}
+
+#[test]
+fn one_that_drips_for_ever_is_given_up() {
+    let (address, _asked) = server(&["HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n0123"]);
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("file");
+    let patience = Patience { silence: Duration::from_secs(60), all: Duration::from_millis(300), ..SHORT };
+    assert!(matches!(get(&address, &place, patience), Err(FetchError::TooLong { got: 4, .. })));
+    assert_eq!(fs::read(folder.path().join("file.part")).unwrap(), b"0123", "what came is kept");
+}
+
+#[test]
+fn another_part_than_the_one_asked_for_is_not_appended() {
+    let (address, _asked) = server(&[
+        "HTTP/1.1 206 OK\r\ncontent-length: 3\r\ncontent-range: bytes 7-9/10\r\n\r\n789",
+        "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n0123456789",
+    ]);
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("file");
+    fs::write(folder.path().join("file.part"), "01").unwrap();
+    get(&address, &place, SHORT).unwrap();
+    assert_eq!(fs::read(&place).unwrap(), BODY);
+}
+
+#[test]
+fn a_redirect_never_leads_to_less_safety() {
+    let model = model();
+    let fetcher = Fetcher::new("http://127.0.0.1", None, SHORT, &model).unwrap();
+    let from = Url::parse("https://huggingface.co/a/b").unwrap();
+    for to in ["/c", "https://us.aws.cdn.hf.co/x?y", "https://huggingface.co:443/z"] {
+        fetcher.next(&from, to).unwrap();
+    }
+    for to in [
+        "http://huggingface.co/c",
+        "https://example.com",
+        "https://a@huggingface.co/",
+        "file:///etc/passwd",
+        "https://",
+    ] {
+        assert!(matches!(fetcher.next(&from, to), Err(FetchError::Elsewhere { .. })), "{to}");
+    }
+}

@@ -1,0 +1,92 @@
+//! The sentence model of `recall install`: somebody at a terminal is asked once, anybody else gets it.
+//!
+//! That it cannot be got is no failure of the installation.
+
+use std::io::{BufRead, Write};
+
+use anyhow::Context;
+use recall_protocol::paths::Paths;
+
+use super::get::{Asked, Decided, Getting, USUAL};
+use crate::cli::install::settings_file::SettingsFile;
+use crate::cli::terminal::{WARNING, bytes};
+use crate::config::change;
+use crate::config::keys::Key;
+use crate::embedding::Published;
+
+/// Whether the model may be got.
+pub(in crate::cli) enum Offer<'a> {
+    /// Say what would be done.
+    Show,
+    Ask(&'a mut dyn BufRead),
+    /// Nobody can be asked.
+    Get,
+}
+
+impl Offer<'_> {
+    pub(in crate::cli) fn make(self, paths: &Paths, out: &mut dyn Write) -> anyhow::Result<()> {
+        let Some(model) = Published::named(USUAL) else { return Ok(()) };
+        let getting = Getting::new(&model, paths, Asked::InPassing);
+        match Decided::read(paths.config_file(), &model) {
+            Decided::ForAnother => return Ok(()),
+            Decided::Against => {
+                writeln!(
+                    out,
+                    "Searches by meaning are off in your settings; `recall model get` switches them on."
+                )?;
+                return Ok(());
+            }
+            Decided::ForIt if getting.is_installed() => return Ok(()),
+            Decided::ForIt | Decided::Nothing => {}
+        }
+        let Published { title, page, .. } = &model;
+        let (size, stays) = (bytes(model.bytes()), bytes(model.installed_bytes));
+        match self {
+            Self::Show => {
+                writeln!(
+                    out,
+                    "Sentence model: {title} would come from {page} ({size}); --no-model leaves it out."
+                )?;
+                return Ok(());
+            }
+            Self::Ask(input) => {
+                writeln!(
+                    out,
+                    "A sentence model lets searches find what says the same in other words: {title}, {size} from {page}, \
+                     {stays} of it stay. It runs here, and nothing is sent anywhere."
+                )?;
+                if !agrees(input, out)? {
+                    decline(paths)?;
+                    writeln!(out, "Searches go by words. `recall model get` gets the model later.")?;
+                    return Ok(());
+                }
+            }
+            Self::Get => {}
+        }
+        if let Err(error) = getting.run(None, out) {
+            writeln!(
+                out,
+                "{WARNING}Searches go by words: {error}.{WARNING:#} `recall model get` gets the model later."
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// Anything but a clear no means yes.
+fn agrees(input: &mut dyn BufRead, out: &mut dyn Write) -> anyhow::Result<bool> {
+    write!(out, "Get it? [Y/n] ")?;
+    out.flush()?;
+    let mut answer = String::new();
+    let length = input.read_line(&mut answer)?;
+    Ok(length > 0 && !answer.trim().to_lowercase().starts_with('n'))
+}
+
+/// Writes the answer into the settings, so that nobody is asked again.
+fn decline(paths: &Paths) -> anyhow::Result<()> {
+    let file = SettingsFile::at(paths.config_file())?;
+    let text = file.read()?.unwrap_or_default();
+    let key = Key::find("embedding.backend").context("finding a key of the settings")?;
+    file.write(&change::set(&text, &key, &["none".to_owned()])?)?;
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! How far a download is: a bar on a terminal, else a line now and then.
+
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::cli::terminal::bytes;
+
+/// How many lines are written without a terminal.
+const LINES: u64 = 4;
+
+pub(super) struct Progress<'a> {
+    out: &'a mut dyn Write,
+    bar: Option<ProgressBar>,
+    /// 0: it is not known.
+    total: u64,
+    /// What is there, of which some may have been there before.
+    done: u64,
+    /// What came over the network.
+    came: u64,
+    begun: Instant,
+    /// Lines that were written.
+    told: u64,
+}
+
+impl<'a> Progress<'a> {
+    /// `total`: bytes, or 0 if nobody knows.
+    pub(super) fn new(total: u64, out: &'a mut dyn Write) -> Self {
+        let template = match total {
+            0 => "  {spinner} {bytes}, {bytes_per_sec}",
+            _ => "  {bar:32.cyan/dim} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left",
+        };
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::new(total);
+            if let Ok(style) = ProgressStyle::with_template(template) {
+                bar.set_style(style);
+            }
+            bar
+        });
+        Self { out, bar, total, done: 0, came: 0, begun: Instant::now(), told: 0 }
+    }
+
+    /// So much was there before.
+    pub(super) fn has(&mut self, count: u64) {
+        self.done += count;
+        if let Some(bar) = &self.bar {
+            bar.set_position(self.done);
+            // Its rate is of what comes.
+            bar.reset_eta();
+        }
+    }
+
+    /// So much counts no more.
+    pub(super) fn lost(&mut self, count: u64) {
+        self.done = self.done.saturating_sub(count);
+    }
+
+    pub(super) fn came(&mut self, count: u64) {
+        self.done += count;
+        self.came += count;
+        match &self.bar {
+            Some(bar) => bar.set_position(self.done),
+            None => self.tell(),
+        }
+    }
+
+    fn tell(&mut self) {
+        let quarter = (self.done * LINES).checked_div(self.total).unwrap_or(0);
+        if quarter <= self.told {
+            return;
+        }
+        self.told = quarter;
+        // That nobody reads it is no reason to stop.
+        let _ = writeln!(self.out, "  {}", line(self.done, self.total, self.came, self.begun.elapsed()));
+        let _ = self.out.flush();
+    }
+
+    pub(super) fn end(self) {
+        if let Some(bar) = self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn line(done: u64, total: u64, came: u64, took: Duration) -> String {
+    let rate = came as f64 / took.as_secs_f64().max(0.001);
+    let left = total.saturating_sub(done);
+    let mut line = format!("{} of {}, {}/s", bytes(done), bytes(total), bytes(rate as u64));
+    if left > 0 {
+        line.push_str(&format!(", {} left", span((left as f64 / rate.max(1.0)) as u64)));
+    }
+    line
+}
+
+/// A number of seconds, as people say it.
+pub(super) fn span(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{} s", seconds.max(1)),
+        60..5_400 => format!("{} min", seconds.div_ceil(60)),
+        _ => format!("{} h", seconds.div_ceil(3_600)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_how_much_how_fast_and_how_long() {
+        let second = Duration::from_secs(1);
+        assert_eq!(line(3 << 20, 9 << 20, 2 << 20, second), "3.0 MiB of 9.0 MiB, 2.0 MiB/s, 3 s left");
+        assert_eq!(line(9 << 20, 9 << 20, 9 << 20, second), "9.0 MiB of 9.0 MiB, 9.0 MiB/s");
+        assert_eq!([0, 59, 61, 5_400].map(span), ["1 s", "59 s", "2 min", "2 h"]);
+    }
+
+    #[test]
+    fn without_a_terminal_a_line_comes_at_each_quarter() {
+        let mut out = Vec::new();
+        let mut progress = Progress { bar: None, ..Progress::new(100, &mut out) };
+        progress.has(20);
+        (0..80).for_each(|_| progress.came(1));
+        progress.end();
+        assert_eq!(String::from_utf8(out).unwrap().lines().count(), 4);
+    }
+}

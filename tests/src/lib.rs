@@ -278,6 +278,11 @@ impl Stage {
         daemon.wait().unwrap();
     }
 
+    /// Waits until the daemon ends by itself.
+    pub fn daemon_ended(&mut self) -> ExitStatus {
+        self.daemon.take().expect("no daemon runs").wait().unwrap()
+    }
+
     /// A signal to the daemon, and its exit status.
     pub fn signal_daemon(&mut self, signal: rustix::process::Signal) -> ExitStatus {
         let mut daemon = self.daemon.take().expect("no daemon runs");
@@ -515,7 +520,7 @@ pub fn masked_text(text: &str, stage: &Stage) -> String {
 }
 
 fn mask(value: &Value, key: &str, stage: &Stage) -> Value {
-    const VARYING: [&str; 21] = [
+    const VARYING: [&str; 23] = [
         // What is compressed when a session ends.
         "observation_count",
         "uuid",

@@ -405,3 +405,62 @@ fn a_test_of_the_configuration_asks_the_sentence_model() {
     let said = Stage::new().config(&local("nope")).recall(["config", "test"]);
     assert!(said.code() == 1 && said.stdout.contains("recall model add"), "{said:?}");
 }
+
+/// The numbers of the sessions whose texts were sent, in that order.
+fn sessions_of(asked: &[Asked]) -> Vec<usize> {
+    let texts = asked.iter().flat_map(|asked| asked.body["input"].as_array().cloned().unwrap_or_default());
+    let number = |text: Value| {
+        let text = text.as_str()?.to_owned();
+        text.split(|c: char| !c.is_ascii_alphanumeric())
+            .find_map(|word| word.strip_prefix("sess")?.parse().ok())
+    };
+    texts.filter_map(number).collect()
+}
+
+/// Many sessions with a prompt and an answer each, which have no vectors yet.
+fn many_sessions(count: usize) -> Stage {
+    let mut stage = Stage::new().daemon();
+    for number in 0..count {
+        let id = format!("sess{number}");
+        let prompt = json!({"prompt": format!("Slow login in {id}?"), "prompt_id": id});
+        let stop = json!({"last_assistant_message": format!("The parser of {id} is slow."), "prompt_id": id});
+        stage.deliver(&[
+            stage.delivery(&stage.event(&id, "UserPromptSubmit", prompt)),
+            stage.delivery(&stage.event(&id, "Stop", stop)),
+        ]);
+    }
+    stage.flush();
+    stage.kill_daemon();
+    stage
+}
+
+#[test]
+fn what_may_be_told_soonest_gets_its_vectors_first() {
+    let provider = Provider::start(vectors);
+    let mut stage = many_sessions(50).config(&remote(&provider, ""));
+    stage.start_daemon();
+    stage.flush();
+    let sent = sessions_of(&provider.asked());
+    assert!(sent.len() >= 100 && sent.is_sorted_by(|a, b| a >= b), "the newest sessions first: {sent:?}");
+    let state = embedding(&stage);
+    assert_eq!(state["waiting"], 0, "{state}");
+    assert!(state["per_second"].as_f64().unwrap() > 0.0 && state["seconds_left"] == 0, "{state}");
+}
+
+#[test]
+fn a_crash_costs_a_batch_at_most_and_nothing_is_made_twice() {
+    let provider = Provider::start(vectors);
+    let stage = many_sessions(40).config(&remote(&provider, ""));
+    let mut stage = stage.variable("RECALL_FAILPOINTS", "vectors.stored=11*off->return(kill)");
+    stage.start_daemon();
+    assert!(!stage.daemon_ended().success());
+    let mut stage = stage.variable("RECALL_FAILPOINTS", "");
+    stage.start_daemon();
+    stage.flush();
+    assert_eq!(embedding(&stage)["waiting"], 0);
+    let sent: usize =
+        provider.asked().iter().map(|asked| asked.body["input"].as_array().unwrap().len()).sum();
+    let stored = embedding(&stage)["embedded"].as_u64().unwrap() as usize;
+    // Each text is one passage here, and a batch has eight texts.
+    assert!((stored..=stored + 8).contains(&sent), "{sent} sent for {stored}");
+}

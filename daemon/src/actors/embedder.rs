@@ -11,6 +11,7 @@ use tokio::sync::broadcast::error::RecvError;
 use super::handle::ActorHandle;
 use super::writer::WriterHandle;
 use crate::app::bus::{Bus, BusEvent};
+use crate::app::embedding_pace::Pace;
 use crate::app::embedding_work::{EmbeddingError, EmbeddingWork, FilesChecked, Origin};
 use crate::config::EmbeddingPolicy;
 use crate::embedding::EmbedError;
@@ -83,7 +84,7 @@ impl Actor for EmbedderActor {
         arguments: EmbedderArguments,
     ) -> Result<EmbedderState, ActorProcessingErr> {
         if arguments.work.policy != EmbeddingPolicy::None {
-            follow(&me, &arguments.bus);
+            follow(&me, &arguments.bus, arguments.work.pace.clone());
             me.send_interval(LOOK_EVERY, || EmbedderMessage::Look);
         }
         // Also without a model: vectors of an earlier configuration go. Reading a model takes a processor and the disk from a
@@ -115,7 +116,7 @@ impl Actor for EmbedderActor {
             EmbedderMessage::Look => state.run(&me),
             EmbedderMessage::Flush(done) => {
                 state.waiting.push(done);
-                state.arguments.work.hurry.store(true, Ordering::Relaxed);
+                state.arguments.work.pace.hurry();
                 state.run(&me);
             }
             EmbedderMessage::Done { origin, outcome } => state.done(&me, origin, outcome),
@@ -124,7 +125,7 @@ impl Actor for EmbedderActor {
     }
 }
 
-fn follow(me: &ActorRef<EmbedderMessage>, bus: &Bus) {
+fn follow(me: &ActorRef<EmbedderMessage>, bus: &Bus, pace: Pace) {
     let (me, mut bus_events) = (me.clone(), bus.listen());
     tokio::spawn(async move {
         loop {
@@ -133,6 +134,9 @@ fn follow(me: &ActorRef<EmbedderMessage>, bus: &Bus) {
                     if me.send_message(EmbedderMessage::Wake).is_err() {
                         return;
                     }
+                }
+                Ok(BusEvent::RowsWritten | BusEvent::LifecycleEvent(_) | BusEvent::LooseCall(_)) => {
+                    pace.happened();
                 }
                 Ok(_) => {}
                 Err(RecvError::Closed) => return,
@@ -151,6 +155,7 @@ impl EmbedderState {
 
     fn run(&mut self, me: &ActorRef<EmbedderMessage>) {
         if self.run != Run::Idle {
+            self.arguments.work.news.store(true, Ordering::Relaxed);
             self.run = Run::GoAgain;
             return;
         }
@@ -182,7 +187,7 @@ impl EmbedderState {
         }
         let again = std::mem::replace(&mut self.run, Run::Idle) == Run::GoAgain;
         if self.waiting.is_empty() {
-            self.arguments.work.hurry.store(false, Ordering::Relaxed);
+            self.arguments.work.pace.take_your_time();
         }
         if again || !self.waiting.is_empty() {
             self.run(me);

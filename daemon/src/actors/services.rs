@@ -31,6 +31,7 @@ use crate::app::commands::CommandContext;
 use crate::app::context_lookup::{ContextLookup, answer_within};
 use crate::app::crashes::Crashes;
 use crate::app::current_config::CurrentConfig;
+use crate::app::embedding_pace::Pace;
 use crate::app::embedding_work::EmbeddingWork;
 use crate::app::forgetting::{BackingUp, Forgetting};
 use crate::app::index_handle::{IndexHandle, StoredDocuments};
@@ -254,7 +255,8 @@ impl Services {
                 policy: self.config.get().embedding.clone(),
                 models: InstalledModels::new(setup.models_folder.clone()),
                 ledger: Arc::new(ledger),
-                hurry: Arc::default(),
+                pace: Pace::default(),
+                news: Arc::default(),
             },
             bus: self.bus.clone(),
         }

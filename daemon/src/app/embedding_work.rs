@@ -1,5 +1,5 @@
 //! Gives stored documents their vectors: reads the model, removes the vectors of any other, and works through what has
-//! none, the newest first.
+//! none.
 //!
 //! What is done is in the database, so work that was cut off goes on where it stopped. A document that changes
 //! meanwhile is done again.
@@ -14,6 +14,8 @@ use tokio::runtime::Handle;
 
 use super::clock;
 use super::documents::embedded;
+use super::embedding_backlog::{Backlog, News};
+use super::embedding_pace::{Pace, Rest};
 use super::ports::{WriteFailed, Writer};
 use super::sentences::{ModelState, Sentences};
 use super::vector_files::MakeError;
@@ -35,7 +37,7 @@ use crate::store::{
 };
 
 /// Documents whose passages a model is given at once.
-const AT_ONCE: u32 = 8;
+const AT_ONCE: usize = 8;
 /// Passages of one request to another server.
 const MOST_TEXTS: usize = 64;
 /// Documents after whose vectors the files of vectors are looked at.
@@ -57,8 +59,9 @@ pub struct EmbeddingWork<W> {
     pub policy: EmbeddingPolicy,
     pub models: InstalledModels,
     pub ledger: Arc<dyn Ledger>,
-    /// Somebody waits: no pauses.
-    pub hurry: Arc<AtomicBool>,
+    pub pace: Pace,
+    /// There may be documents that are newer than those of the run.
+    pub news: Arc<AtomicBool>,
 }
 
 /// Which file a model was read from: if it changes, it is read again.
@@ -97,6 +100,9 @@ struct Prepared {
     row: DocumentRow,
     passages: Vec<String>,
 }
+
+/// A batch on its way.
+type Made = tokio::task::JoinHandle<Result<Vec<StoreVectors>, EmbeddingError>>;
 
 impl<W: Writer> EmbeddingWork<W> {
     /// One run: reads the model if it is new, removes other vectors, and makes those that are missing. `known` is the
@@ -221,17 +227,33 @@ impl<W: Writer> EmbeddingWork<W> {
     async fn make_missing_vectors(&self) -> Result<(), EmbeddingError> {
         let Some(embedder) = self.sentences.embedder() else { return Ok(()) };
         let model = embedder.model();
-        if self.hurry.load(Ordering::Relaxed) {
+        if self.pace.is_hurried() {
             self.sentences.set_calls_seen(None);
         }
-        let mut since_looked = 0;
+        let (mut since_looked, mut backlog) = (0, Backlog::default());
         loop {
             let begun = Instant::now();
-            let (this, asked) = (self.clone(), Arc::clone(&embedder));
+            let speed = self.pace.speed();
+            // Another server is asked one thing after the other.
+            let lanes = if embedder.reach() == Reach::Here { speed.lanes } else { 1 };
+            let news = if self.news.swap(false, Ordering::Relaxed) { News::Yes } else { News::No };
+            let (mut keys, known) = {
+                let (readers, mut known) = (self.readers.clone(), backlog);
+                let next = move || Ok((known.next((&readers, model), news, AT_ONCE * lanes)?, known));
+                blocking(next).await?
+            };
+            backlog = known;
+            // Another server is paid for each text, and learns it.
+            if keys.is_empty() && embedder.reach() == Reach::Here {
+                let this = self.clone();
+                keys = blocking(move || this.next_calls(model, AT_ONCE * lanes)).await?;
+            }
             let mut stored = 0;
-            for operation in blocking(move || this.next_vectors(asked.as_ref())).await? {
-                stored += usize::from(self.writer.write(operation).await? == VectorsStored::Yes);
-                faults::reach(Point::Vectors);
+            for made in self.make(&embedder, &keys) {
+                for operation in made.await.map_err(|_| EmbeddingError::Panicked)?? {
+                    stored += usize::from(self.writer.write(operation).await? == VectorsStored::Yes);
+                    faults::reach(Point::Vectors);
+                }
             }
             since_looked += stored;
             if since_looked >= LOOK_AFTER {
@@ -239,24 +261,33 @@ impl<W: Writer> EmbeddingWork<W> {
                 self.renew_files().await?;
             }
             // Nothing is left, or it changes faster than it is read: the next run looks at it again.
-            if stored == 0 || self.sentences.embedder().is_none_or(|now| now.model() != model) {
+            let is_done = keys.is_empty() || stored == 0 && backlog.is_at_the_rest();
+            if is_done || self.sentences.embedder().is_none_or(|now| now.model() != model) {
                 return Ok(());
             }
-            if !self.hurry.load(Ordering::Relaxed) {
-                // Half of one core at most.
+            if speed.rest == Rest::AsLong {
                 tokio::time::sleep(begun.elapsed()).await;
             }
+            self.sentences.made(stored, begun.elapsed());
         }
     }
 
+    /// Makes the vectors of documents, several batches at the same time.
+    fn make(&self, embedder: &Arc<dyn Embedder>, keys: &[DocumentKey]) -> Vec<Made> {
+        let batches = keys.chunks(AT_ONCE).map(|keys| {
+            let (this, embedder, keys) = (self.clone(), Arc::clone(embedder), keys.to_vec());
+            tokio::task::spawn_blocking(move || this.vectors_of(embedder.as_ref(), keys))
+        });
+        batches.collect()
+    }
+
     /// Makes the vectors of some documents that have none.
-    fn next_vectors(&self, embedder: &dyn Embedder) -> Result<Vec<StoreVectors>, EmbeddingError> {
+    fn vectors_of(
+        &self,
+        embedder: &dyn Embedder,
+        keys: Vec<DocumentKey>,
+    ) -> Result<Vec<StoreVectors>, EmbeddingError> {
         let model = embedder.model();
-        let mut keys = self.readers.read(|db| store::documents_without_vectors(db, &model.0, AT_ONCE))?;
-        // Another server is paid for each text, and learns it.
-        if keys.is_empty() && embedder.reach() == Reach::Here {
-            keys = self.next_calls(model)?;
-        }
         let mut prepared = Vec::new();
         for key in keys {
             let Some(row) = self.readers.read(|db| store::load_document(db, key))? else { continue };
@@ -288,11 +319,11 @@ impl<W: Writer> EmbeddingWork<W> {
 
 impl<W> EmbeddingWork<W> {
     /// Calls that have no vectors, of those that have not been looked at.
-    fn next_calls(&self, model: ModelHash) -> Result<Vec<DocumentKey>, EmbeddingError> {
+    fn next_calls(&self, model: ModelHash, most: usize) -> Result<Vec<DocumentKey>, EmbeddingError> {
         let seen = self.sentences.calls_seen();
         let (keys, seen) = self.readers.read(|db| {
             let seen = seen.map_or_else(|| CallsSeen::none(db), Ok)?;
-            store::calls_without_vectors(db, &model.0, seen, AT_ONCE)
+            store::calls_without_vectors(db, &model.0, seen, u32::try_from(most).unwrap_or(u32::MAX))
         })?;
         self.sentences.set_calls_seen(Some(seen));
         Ok(keys)

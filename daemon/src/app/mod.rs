@@ -28,6 +28,8 @@ pub mod settings;
 pub mod transcript_replies;
 pub mod injection_receipt;
 pub mod ports;
+mod embedding_backlog;
+pub mod embedding_pace;
 pub mod embedding_work;
 pub mod crashes;
 pub mod changed_files;

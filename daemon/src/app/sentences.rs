@@ -5,6 +5,7 @@
 //! waits for a model to be read, and goes on without vectors whenever there are none.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
 use super::vector_files::VectorFiles;
 use crate::embedding::{Compared, Embedder, ModelHash, Purpose, Reach};
@@ -21,6 +22,8 @@ const MOST_PROJECTS: usize = 8;
 const MOST_ROWS: u32 = 8_192;
 /// Bytes of a question that are read.
 const LONGEST_QUESTION: usize = 2_000;
+/// How much the last batch counts in the rate.
+const NEWEST_PART: f64 = 0.1;
 
 /// Who waits for a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +45,8 @@ pub struct Sentences {
     kept: Arc<Mutex<Vec<Kept>>>,
     /// Which calls have been looked at for vectors; `None`: no run has.
     calls: Arc<Mutex<Option<CallsSeen>>>,
+    /// Documents that got vectors in a second of the last while.
+    per_second: Arc<Mutex<Option<f64>>>,
 }
 
 /// The model that turns texts into vectors.
@@ -80,12 +85,32 @@ struct Kept {
 
 impl Sentences {
     pub fn new(readers: Readers, files: VectorFiles) -> Self {
-        let (state, trouble) = (Arc::default(), Arc::default());
-        Self { readers, files, state, trouble, kept: Arc::default(), calls: Arc::default() }
+        Self {
+            readers,
+            files,
+            state: Arc::default(),
+            trouble: Arc::default(),
+            kept: Arc::default(),
+            calls: Arc::default(),
+            per_second: Arc::default(),
+        }
+    }
+
+    /// Notes that so many documents got vectors in this time, pauses included.
+    pub fn made(&self, documents: usize, took: Duration) {
+        let now = documents as f64 / took.as_secs_f64().max(0.001);
+        let mut per_second = self.per_second.lock().unwrap_or_else(PoisonError::into_inner);
+        *per_second = Some(per_second.map_or(now, |before| before + NEWEST_PART * (now - before)));
+    }
+
+    /// How many documents get vectors in a second; `None`: none has got any since the model was read.
+    pub fn per_second(&self) -> Option<f64> {
+        *self.per_second.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Uses this model from now on. What is known of another one is dropped.
     pub fn set(&self, state: ModelState) {
+        *self.per_second.lock().unwrap_or_else(PoisonError::into_inner) = None;
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = state;
         self.drop_kept();
         self.set_calls_seen(None);

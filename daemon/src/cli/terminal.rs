@@ -152,6 +152,15 @@ pub fn repair(repair: &RepairAnswer) -> String {
     format!("{at}: the database was damaged; {instead}. The damaged file is at {damaged}")
 }
 
+/// A number of seconds, as people say it.
+pub fn span(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{} s", seconds.max(1)),
+        60..5_400 => format!("{} min", seconds.div_ceil(60)),
+        _ => format!("{} h", seconds.div_ceil(3_600)),
+    }
+}
+
 /// A size with a unit.
 pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 4] = ["B", "KiB", "MiB", "GiB"];
@@ -254,6 +263,11 @@ mod tests {
     #[test]
     fn one_is_no_plural() {
         assert_eq!([0, 1, 2].map(|count| counted(count, "job", "jobs")), ["0 jobs", "1 job", "2 jobs"]);
+    }
+
+    #[test]
+    fn times_are_rounded_up() {
+        assert_eq!([0, 59, 61, 5_400].map(span), ["1 s", "59 s", "2 min", "2 h"]);
     }
 
     #[test]

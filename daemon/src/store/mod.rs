@@ -152,10 +152,10 @@ pub use statistics::{
 };
 pub use subagents::{SubagentRow, subagents_of_batch, subagents_of_session};
 pub use vectors::{
-    CallsSeen, DropVectorFiles, RemoveOtherVectors, StoreVectors, UseVectorFile, VectorFileRow, VectorRow,
-    VectorState, VectorsStored, calls_without_vectors, count_vectors, count_without_vectors,
-    documents_without_vectors, has_other_vectors, last_gone_vector, newest_vectors, outdated_vector_files,
-    projects_with_vectors, vector_files, vector_state, vectors_after,
+    CallsSeen, DropVectorFiles, RemoveOtherVectors, SessionPlace, StoreVectors, UseVectorFile, VectorFileRow,
+    VectorRow, VectorState, VectorsStored, calls_without_vectors, count_vectors, count_without_vectors,
+    documents_without_vectors, has_other_vectors, last_gone_vector, newest_vectors, newest_without_vectors,
+    outdated_vector_files, projects_with_vectors, vector_files, vector_state, vectors_after,
 };
 pub use writes::{
     EventOutcome, IdleEffects, Injection, MessageApart, RetractInjection, Transaction, TrimIndexLog,

@@ -13,16 +13,18 @@ use super::{ProjectInfo, StoreError};
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::ids::ProjectRow;
 
-/// The kinds of documents that get their vectors first: what people and models say. Then come the calls of tools, of which
-/// there are far more ([`calls_without_vectors`]).
+/// The kinds of documents that get their vectors first: what people and models say, and of that first what may be told
+/// soonest. Then come the calls of tools, of which there are far more ([`calls_without_vectors`]).
 const EMBEDDED: [DocumentKind; 6] = [
     DocumentKind::Observation,
-    DocumentKind::Summary,
-    DocumentKind::Plan,
     DocumentKind::Response,
+    DocumentKind::Summary,
     DocumentKind::Prompt,
+    DocumentKind::Plan,
     DocumentKind::Compaction,
 ];
+/// How many of them are told soonest.
+const SOONEST: usize = 4;
 
 /// Vectors that are removed in one transaction, so that no event waits long behind it.
 const STEP: u32 = 500;
@@ -209,6 +211,41 @@ pub fn documents_without_vectors(
         found.extend(rows.into_iter().map(|row| DocumentKey { kind, row }));
     }
     Ok(found)
+}
+
+/// The place of a session in the order of their last events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionPlace {
+    last_event_at: i64,
+    session: i64,
+}
+
+/// What was found, answered, summed up and asked in some sessions and has no vectors of this model, session by session,
+/// those that were active last first. The sessions are those before this place; the last of them is returned, unless there was none.
+pub fn newest_without_vectors(
+    db: &Connection,
+    model: &[u8; 32],
+    before: Option<SessionPlace>,
+    sessions: u32,
+) -> Result<(Vec<DocumentKey>, Option<SessionPlace>), StoreError> {
+    let before = before.unwrap_or(SessionPlace { last_event_at: i64::MAX, session: i64::MAX });
+    let window: Vec<(i64, i64)> = db.all(
+        "SELECT last_event_at, id FROM sessions WHERE (last_event_at, id) < (?1, ?2)
+         ORDER BY last_event_at DESC, id DESC LIMIT ?3",
+        params![before.last_event_at, before.session, sessions],
+    )?;
+    let mut found = Vec::new();
+    for (_, session) in &window {
+        for kind in EMBEDDED.into_iter().take(SOONEST) {
+            let sql = format!("SELECT d.id {} AND d.session = ?2 ORDER BY d.id DESC", without_vectors(kind));
+            let rows: Vec<i64> = db.all(&sql, params![model, session])?;
+            found.extend(rows.into_iter().map(|row| DocumentKey { kind, row }));
+        }
+    }
+    let last = window
+        .last()
+        .map(|(last_event_at, session)| SessionPlace { last_event_at: *last_event_at, session: *session });
+    Ok((found, last))
 }
 
 /// The calls that have been looked at for vectors: those with an id from `oldest` to `newest`. They are so many that they

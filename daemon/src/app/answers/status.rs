@@ -409,6 +409,12 @@ pub struct EmbeddingState {
     pub embedded: i64,
     /// Documents that have none yet.
     pub waiting: i64,
+    /// Documents that get vectors in a second; null before the first.
+    #[serde(default)]
+    pub per_second: Option<f64>,
+    /// How long those that wait take at this rate; null if nobody knows.
+    #[serde(default)]
+    pub seconds_left: Option<i64>,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]

@@ -12,7 +12,7 @@ use crate::app::answers::status::{
     QuantilesAnswer, StatusAnswer, SubscriberCounters, TelemetryCounters,
 };
 use crate::cli::client::{Client, Start};
-use crate::cli::terminal::{self, BOLD, ERROR, GOOD, WARNING, bytes, counted};
+use crate::cli::terminal::{self, BOLD, ERROR, GOOD, WARNING, bytes, counted, span};
 
 #[derive(Debug, Args)]
 pub struct StatusArgs {
@@ -211,8 +211,9 @@ fn embedding(out: &mut dyn Write, embedding: &EmbeddingState) -> std::io::Result
         ),
         ("ready", None) => writeln!(
             out,
-            "  embedding    {backend}, {model}, {} with vectors, {waiting} waiting",
-            counted(*embedded, "document", "documents")
+            "  embedding    {backend}, {model}, {} with vectors, {waiting} waiting{}",
+            counted(*embedded, "document", "documents"),
+            left(embedding)
         ),
         ("unusable", why) => writeln!(
             out,
@@ -220,6 +221,16 @@ fn embedding(out: &mut dyn Write, embedding: &EmbeddingState) -> std::io::Result
             why.as_deref().unwrap_or_default()
         ),
         _ => Ok(()),
+    }
+}
+
+/// How fast vectors are made, and how long the rest takes.
+fn left(embedding: &EmbeddingState) -> String {
+    match (embedding.per_second, embedding.seconds_left.and_then(|left| u64::try_from(left).ok())) {
+        (Some(rate), Some(left)) if embedding.waiting > 0 => {
+            format!(", {rate:.1} a second, about {} left", span(left))
+        }
+        _ => String::new(),
     }
 }
 

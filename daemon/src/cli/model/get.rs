@@ -15,12 +15,12 @@ use recall_protocol::query::Status;
 
 use super::fetch::{FetchError, Fetcher, Patience, Wanted};
 use super::package::{self, PackageError};
-use super::progress::{Progress, span};
+use super::progress::Progress;
 use super::unpack::{UnpackError, unpack};
 use crate::cli::client::{Client, Start};
 use crate::cli::failure::Failure;
 use crate::cli::install::settings_file::SettingsFile;
-use crate::cli::terminal::{BOLD, DIM, GOOD, bytes, counted};
+use crate::cli::terminal::{BOLD, DIM, GOOD, bytes, counted, span};
 use crate::config::change::{self, Origin};
 use crate::config::keys::Key;
 use crate::config::{Config, EmbeddingPolicy};

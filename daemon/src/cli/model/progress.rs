@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::cli::terminal::bytes;
+use crate::cli::terminal::{bytes, span};
 
 /// How many lines are written without a terminal.
 const LINES: u64 = 4;
@@ -93,15 +93,6 @@ fn line(done: u64, total: u64, came: u64, took: Duration) -> String {
     line
 }
 
-/// A number of seconds, as people say it.
-pub(super) fn span(seconds: u64) -> String {
-    match seconds {
-        0..60 => format!("{} s", seconds.max(1)),
-        60..5_400 => format!("{} min", seconds.div_ceil(60)),
-        _ => format!("{} h", seconds.div_ceil(3_600)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,7 +102,6 @@ mod tests {
         let second = Duration::from_secs(1);
         assert_eq!(line(3 << 20, 9 << 20, 2 << 20, second), "3.0 MiB of 9.0 MiB, 2.0 MiB/s, 3 s left");
         assert_eq!(line(9 << 20, 9 << 20, 9 << 20, second), "9.0 MiB of 9.0 MiB, 9.0 MiB/s");
-        assert_eq!([0, 59, 61, 5_400].map(span), ["1 s", "59 s", "2 min", "2 h"]);
     }
 
     #[test]

@@ -202,7 +202,10 @@ fn embedding_state(services: &Services) -> Answer<EmbeddingState> {
                 let calls = calls.map_or(Ok(0), |seen| seen.count_left(db))?;
                 Ok((store::count_vectors(db, &model.0)?, store::count_without_vectors(db, &model.0)? + calls))
             })?;
+            let per_second = services.context_lookup.index.sentences.per_second().filter(|rate| *rate > 0.0);
             Ok(EmbeddingState {
+                per_second,
+                seconds_left: per_second.map(|rate| (waiting as f64 / rate).ceil() as i64),
                 state: "ready".into(),
                 why: services.context_lookup.index.sentences.trouble().filter(|_| waiting > 0),
                 model_hash: Some(model.to_string()),

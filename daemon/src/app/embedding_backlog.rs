@@ -1,0 +1,88 @@
+//! In which order texts get their vectors: what may be told soonest first.
+//!
+//! That is what was found, answered, summed up and asked in the sessions that were active last, session by session; then
+//! the rest. The order decides nothing but when: what is done is in the database, and each run looks there.
+
+use std::collections::VecDeque;
+
+use crate::embedding::ModelHash;
+use crate::memory::document::DocumentKey;
+use crate::store::{self, Readers, SessionPlace, StoreError};
+
+/// Fewer texts are not put in order.
+const FEW: u32 = 64;
+/// Sessions whose texts are looked up at once.
+const SESSIONS: u32 = 32;
+
+/// The texts without vectors of one run.
+#[derive(Default)]
+pub(super) struct Backlog {
+    keys: VecDeque<DocumentKey>,
+    place: Place,
+}
+
+/// How far it has looked.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Place {
+    #[default]
+    Nowhere,
+    /// The sessions after this one in the order were looked at.
+    At(Option<SessionPlace>),
+    /// All of them were.
+    Rest,
+}
+
+/// Whether there may be newer texts than those known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum News {
+    Yes,
+    No,
+}
+
+impl Backlog {
+    /// Up to so many texts. None: there are no more.
+    pub(super) fn next(
+        &mut self,
+        (readers, model): (&Readers, ModelHash),
+        news: News,
+        most: usize,
+    ) -> Result<Vec<DocumentKey>, StoreError> {
+        readers.read(|db| {
+            if news == News::Yes && matches!(self.place, Place::At(Some(_)) | Place::Rest) {
+                let (newest, _) = store::newest_without_vectors(db, &model.0, None, SESSIONS)?;
+                self.keys.retain(|key| !newest.contains(key));
+                newest.into_iter().rev().for_each(|key| self.keys.push_front(key));
+            }
+            while self.keys.len() < most {
+                match self.place {
+                    Place::Nowhere => {
+                        let few = store::documents_without_vectors(db, &model.0, FEW)?;
+                        let is_few = few.len() < FEW as usize;
+                        self.place = if is_few { Place::Rest } else { Place::At(None) };
+                        self.keys.extend(few.into_iter().filter(|_| is_few));
+                        if is_few {
+                            break;
+                        }
+                    }
+                    Place::At(place) => {
+                        let (keys, last) = store::newest_without_vectors(db, &model.0, place, SESSIONS)?;
+                        self.keys.extend(keys);
+                        self.place = last.map_or(Place::Rest, |last| Place::At(Some(last)));
+                    }
+                    Place::Rest if self.keys.is_empty() => {
+                        self.keys.extend(store::documents_without_vectors(db, &model.0, FEW)?);
+                        break;
+                    }
+                    Place::Rest => break,
+                }
+            }
+            Ok(())
+        })?;
+        Ok(self.keys.drain(..most.min(self.keys.len())).collect())
+    }
+
+    /// Whether only what is left over is looked at, again and again until nothing is.
+    pub(super) fn is_at_the_rest(&self) -> bool {
+        self.place == Place::Rest
+    }
+}

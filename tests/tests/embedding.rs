@@ -464,3 +464,26 @@ fn a_crash_costs_a_batch_at_most_and_nothing_is_made_twice() {
     // Each text is one passage here, and a batch has eight texts.
     assert!((stored..=stored + 8).contains(&sent), "{sent} sent for {stored}");
 }
+
+#[test]
+fn a_model_is_measured_on_the_users_own_questions() {
+    let stage = Stage::new();
+    assert_eq!(stage.recall(["model", "add", tiny().to_str().unwrap(), "--name", "tiny"]).code(), 0);
+    let stage = stage.config(&local("tiny")).daemon();
+    talk(&stage);
+    let id = stage.json(["search", "slow login"])["results"][0]["id"].clone();
+    let id = id.as_str().map_or_else(|| id.to_string(), str::to_owned);
+    let file = stage.user_home().join("questions.tsv");
+    std::fs::write(&file, format!("slow login\t#{id}\n\ncolour scheme\tp9999\n")).unwrap();
+    let bench = ["model", "bench", "tiny", file.to_str().unwrap()];
+    let measured = stage.json(bench);
+    assert!(measured["passage_ms"].as_f64().unwrap() > 0.0, "{measured}");
+    let ranking = &measured["ranking"];
+    assert_eq!((&ranking["questions"], &ranking["words"]["first_5"]), (&json!(2), &json!(0.0)), "{measured}");
+    assert_eq!(ranking["words_and_meaning"]["first"], 50.0, "{measured}");
+    let said = stage.recall(bench);
+    assert!(said.stdout.contains("words and meaning") && said.stdout.contains("a passage"), "{said:?}");
+    std::fs::write(&file, "no tab").unwrap();
+    let said = stage.recall(bench);
+    assert!(said.code() == 2 && said.stderr.contains("has no tab"), "{said:?}");
+}

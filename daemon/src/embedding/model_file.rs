@@ -13,6 +13,8 @@ use tantivy::directory::{Directory, MmapDirectory, OwnedBytes};
 use super::ModelHash;
 use super::encoder::{Encoder, Layer, Linear, Norm, Pooling, Rows, Shape, to_signed_bytes};
 use super::product::{OUTPUTS, STEP, panels};
+use super::tokenizer::Tokenizer;
+use super::unigram::{Unigram, UnigramMarks};
 use super::wordpiece::{Case, WordPiece};
 
 const MAGIC: [u8; 8] = *b"rcmodel1";
@@ -31,8 +33,29 @@ pub(super) struct Header {
     pub epsilon: f32,
     pub pooling: Pooling,
     pub case: Case,
+    /// Of a Unigram vocabulary; else it is one of WordPiece.
+    #[serde(default)]
+    pub unigram: Option<UnigramHeader>,
+    /// Before each question, and before each passage.
+    #[serde(default)]
+    pub prefixes: Prefixes,
     pub most_pieces: usize,
     pub vocabulary_bytes: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct UnigramHeader {
+    pub marks: UnigramMarks,
+    pub pieces: usize,
+    /// Pieces that are looked up.
+    pub ordered: usize,
+}
+
+/// What a model wants before a text.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Prefixes {
+    pub question: String,
+    pub passage: String,
 }
 
 /// Why a file is not used.
@@ -48,7 +71,7 @@ pub(super) enum FileError {
 pub(super) struct Parts {
     pub header: Header,
     pub encoder: Encoder,
-    pub tokenizer: WordPiece,
+    pub tokenizer: Tokenizer,
 }
 
 /// Maps a file.
@@ -81,10 +104,18 @@ fn read_parts(bytes: &OwnedBytes) -> Option<Parts> {
     let mut reader = Reader { bytes, at: BEFORE_HEADER + length };
     let Shape { dimensions, layers, inner, pieces, positions, .. } = header.shape;
     let vocabulary = reader.section(header.vocabulary_bytes)?;
-    let vocabulary = std::str::from_utf8(&vocabulary).ok()?;
-    let known = vocabulary.split_terminator('\n').zip(0..).filter(|(piece, _)| !piece.is_empty());
-    let known = known.map(|(piece, id)| (piece.to_owned(), id)).collect();
-    let tokenizer = WordPiece::new(known, header.case).ok()?;
+    let tokenizer = match header.unigram {
+        Some(UnigramHeader { marks, pieces, ordered }) => {
+            let order = reader.words(ordered)?.into_iter().map(u32::from_le_bytes).collect();
+            Tokenizer::Unigram(Unigram::new(vocabulary, order, reader.numbers(pieces)?, marks)?)
+        }
+        None => {
+            let vocabulary = std::str::from_utf8(&vocabulary).ok()?;
+            let known = vocabulary.split_terminator('\n').zip(0..).filter(|(piece, _)| !piece.is_empty());
+            let known = known.map(|(piece, id)| (piece.to_owned(), id)).collect();
+            Tokenizer::WordPiece(WordPiece::new(known, header.case).ok()?)
+        }
+    };
     let encoder = Encoder {
         shape: header.shape,
         pieces: Rows {
@@ -168,6 +199,11 @@ impl Writer {
     fn section(&mut self, bytes: &[u8]) {
         self.bytes.resize(self.bytes.len().next_multiple_of(ALIGNMENT), 0);
         self.bytes.extend_from_slice(bytes);
+    }
+
+    pub(super) fn words(&mut self, values: &[u32]) {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        self.section(&bytes);
     }
 
     pub(super) fn numbers(&mut self, values: &[f32]) {

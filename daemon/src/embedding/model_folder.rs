@@ -11,7 +11,8 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::encoder::{Pooling, Shape};
-use super::model_file::{Header, Writer, model_hash};
+use super::model_file::{Header, Prefixes, UnigramHeader, Writer, model_hash};
+use super::unigram::{Unigram, UnigramMarks};
 use super::wordpiece::{self, Case};
 
 /// The files that make a model. Those that decide what a vector is are all part of its hash.
@@ -25,6 +26,10 @@ pub(super) const FILES: [&str; 7] = [
     "1_Pooling/config.json",
 ];
 pub(super) const WEIGHTS: &str = "model.safetensors";
+/// Of it only the prefixes count, so it is no part of the hash.
+const PROMPTS: &str = "config_sentence_transformers.json";
+/// A longer prefix would leave no room for the text.
+const MOST_PREFIX: usize = 300;
 /// What a clone without Git LFS has in place of a large file.
 const LFS_POINTER: &[u8] = b"version https://git-lfs";
 /// Larger weights are not of a small encoder: reading them would take the memory of the daemon.
@@ -64,7 +69,7 @@ impl ModelError {
                  docs/embeddings.md."
             }
             Self::Absent { .. } => {
-                "Install a model with `recall model add FOLDER`, and name it in [embedding]."
+                "Get one with `recall model get`, or install yours with `recall model add FOLDER` and name it in [embedding]."
             }
             Self::Altered { .. } => {
                 "Remove it with `recall model remove`, and add it again from where it came."
@@ -136,7 +141,7 @@ fn read(folder: &Path, name: &str) -> Result<Option<Vec<u8>>, ModelError> {
 struct Files {
     folder: PathBuf,
     contents: HashMap<&'static str, Vec<u8>>,
-    hash: [u8; 32],
+    hash: Sha256,
 }
 
 impl Files {
@@ -149,7 +154,20 @@ impl Files {
                 contents.insert(name, bytes);
             }
         }
-        Ok(Self { folder: folder.to_owned(), contents, hash: hash.finalize().into() })
+        if let Some(bytes) = read(folder, PROMPTS)? {
+            contents.insert(PROMPTS, bytes);
+        }
+        Ok(Self { folder: folder.to_owned(), contents, hash })
+    }
+
+    /// Names all that decides what a vector is.
+    fn hash(&self, prefixes: &Prefixes) -> [u8; 32] {
+        let mut hash = self.hash.clone();
+        if *prefixes != Prefixes::default() {
+            add(&mut hash, "question", prefixes.question.as_bytes());
+            add(&mut hash, "passage", prefixes.passage.as_bytes());
+        }
+        hash.finalize().into()
     }
 
     fn needed(&self, what: &'static str) -> Result<&[u8], ModelError> {
@@ -172,13 +190,14 @@ pub(super) fn packed(folder: &Path) -> Result<Vec<u8>, ModelError> {
     let config: WrittenConfig =
         serde_json::from_slice(files.needed("config.json")?).map_err(|error| unfit("config.json", error))?;
     let shape = shape(&config)?;
-    let (vocabulary, case) = vocabulary(&files)?;
-    if vocabulary.len() > shape.pieces {
-        let highest = vocabulary.len() - 1;
+    let vocabulary = Vocabulary::of(&files)?;
+    if vocabulary.pieces().len() > shape.pieces {
+        let highest = vocabulary.pieces().len() - 1;
         let why = format!("a piece has the number {highest}, and the model knows {}", shape.pieces);
         return Err(unfit("vocab.txt", why));
     }
-    let vocabulary: String = vocabulary.into_iter().flat_map(|piece| [piece, "\n".to_owned()]).collect();
+    let text: String = vocabulary.pieces().iter().flat_map(|piece| [piece.as_str(), "\n"]).collect();
+    let prefixes = prefixes(&files)?;
     let said = files.json("sentence_bert_config.json")?;
     let said = said.as_ref().and_then(|json| json.get("max_seq_length")?.as_u64());
     let most = said.and_then(|most| usize::try_from(most).ok()).unwrap_or(MOST_PIECES);
@@ -188,16 +207,22 @@ pub(super) fn packed(folder: &Path) -> Result<Vec<u8>, ModelError> {
         return Err(unfit(WEIGHTS, why));
     }
     let header = Header {
-        model: model_hash(files.hash).to_string(),
+        model: model_hash(files.hash(&prefixes)).to_string(),
         weights_sha256: Sha256::digest(weights).iter().map(|byte| format!("{byte:02x}")).collect(),
         shape,
         epsilon: config.layer_norm_eps,
         pooling: pooling(files.json("1_Pooling/config.json")?.as_ref())?,
-        case,
+        case: vocabulary.case(),
+        unigram: vocabulary.unigram(),
+        prefixes,
         most_pieces: most.clamp(2, MOST_PIECES).min(shape.positions),
-        vocabulary_bytes: vocabulary.len(),
+        vocabulary_bytes: text.len(),
     };
-    let writer = Writer::new(&header, &vocabulary).map_err(|error| unfit("config.json", error))?;
+    let mut writer = Writer::new(&header, &text).map_err(|error| unfit("config.json", error))?;
+    if let Vocabulary::Unigram { pieces, scores, marks } = &vocabulary {
+        writer.words(&Unigram::order_of(pieces, *marks));
+        writer.numbers(scores);
+    }
     write(weights, shape, writer)
 }
 
@@ -243,11 +268,111 @@ fn pooling(config: Option<&Value>) -> Result<Pooling, ModelError> {
     }
 }
 
-/// The pieces by their numbers, and whether capitals make a difference.
-fn vocabulary(files: &Files) -> Result<(Vec<String>, Case), ModelError> {
-    let json = files.json("tokenizer.json")?;
+/// What a model wants before a question and before a passage, as its file says.
+fn prefixes(files: &Files) -> Result<Prefixes, ModelError> {
+    let Some(json) = files.json(PROMPTS)? else { return Ok(Prefixes::default()) };
+    let named = |name: &str| json.get("prompts")?.get(name)?.as_str().map(str::to_owned);
+    let usual = || named(json.get("default_prompt_name")?.as_str()?);
+    let any = |names: &[&str]| names.iter().find_map(|name| named(name)).or_else(usual).unwrap_or_default();
+    let found = Prefixes { question: any(&["query"]), passage: any(&["passage", "document"]) };
+    if found.question.len().max(found.passage.len()) > MOST_PREFIX {
+        return Err(unfit(PROMPTS, format!("a prompt is longer than {MOST_PREFIX} bytes")));
+    }
+    Ok(found)
+}
+
+/// How a model cuts a text into pieces, which are in the order of their numbers.
+pub(super) enum Vocabulary {
+    WordPiece { pieces: Vec<String>, case: Case },
+    Unigram { pieces: Vec<String>, scores: Vec<f32>, marks: UnigramMarks },
+}
+
+impl Vocabulary {
+    fn of(files: &Files) -> Result<Self, ModelError> {
+        let json = files.json("tokenizer.json")?;
+        let kind = json.as_ref().and_then(|json| json.get("model")?.get("type")?.as_str());
+        match (&json, kind) {
+            (Some(json), Some("Unigram")) => Self::of_unigram(json),
+            _ => word_pieces(files, json.as_ref()),
+        }
+    }
+
+    fn pieces(&self) -> &[String] {
+        match self {
+            Self::WordPiece { pieces, .. } | Self::Unigram { pieces, .. } => pieces,
+        }
+    }
+
+    fn case(&self) -> Case {
+        match self {
+            Self::WordPiece { case, .. } => *case,
+            Self::Unigram { .. } => Case::Kept,
+        }
+    }
+
+    fn unigram(&self) -> Option<UnigramHeader> {
+        match self {
+            Self::WordPiece { .. } => None,
+            Self::Unigram { pieces, marks, .. } => {
+                let ordered = Unigram::order_of(pieces, *marks).len();
+                Some(UnigramHeader { marks: *marks, pieces: pieces.len(), ordered })
+            }
+        }
+    }
+
+    /// Reads a `tokenizer.json` with likely pieces, and refuses what prepares its texts in a way that is not known here.
+    pub(super) fn of_unigram(json: &Value) -> Result<Self, ModelError> {
+        let refuse = |why: &str| Err(unfit("tokenizer.json", why));
+        let known = |key: &str, known: &[&str]| {
+            let part = json.get(key).unwrap_or(&Value::Null);
+            let several =
+                ["normalizers", "pretokenizers"].iter().find_map(|name| part.get(*name)?.as_array());
+            let kinds =
+                |part: &Value| part.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
+            let kinds: Vec<String> = match several {
+                Some(parts) => parts.iter().map(kinds).collect(),
+                None if part.is_null() => Vec::new(),
+                None => vec![kinds(part)],
+            };
+            (kinds.iter().all(|kind| known.contains(&kind.as_str()))).then_some(kinds)
+        };
+        if known("normalizer", &["Precompiled", "NFKC", "Replace", "Strip"]).is_none() {
+            return refuse("it changes texts in a way that recall does not know");
+        }
+        let cuts = known("pre_tokenizer", &["WhitespaceSplit", "Metaspace"]);
+        if cuts.is_none_or(|kinds| !kinds.iter().any(|kind| kind == "Metaspace")) {
+            return refuse("it cuts texts into words in a way that recall does not know");
+        }
+        let model = json.get("model").unwrap_or(&Value::Null);
+        if model.get("byte_fallback").and_then(Value::as_bool) == Some(true) {
+            return refuse("it cuts what is unknown into bytes, which recall does not");
+        }
+        let listed: Vec<(String, f32)> = Vec::deserialize(model.get("vocab").unwrap_or(&Value::Null))
+            .map_err(|error| unfit("tokenizer.json", error))?;
+        if listed.len() > MOST_VOCABULARY {
+            return refuse("it has too many pieces");
+        }
+        let number = |piece: &str| {
+            let place = listed.iter().position(|(known, _)| known == piece)?;
+            u32::try_from(place).ok()
+        };
+        let unknown = model.get("unk_id").and_then(Value::as_u64).and_then(|id| u32::try_from(id).ok());
+        let unknown = unknown.filter(|id| (*id as usize) < listed.len());
+        let (Some(begin), Some(end), Some(unknown)) = (number("<s>"), number("</s>"), unknown) else {
+            return refuse("the vocabulary has no <s>, no </s> or no piece for what is unknown");
+        };
+        // A piece with a line feed is never found: a text has none where pieces are looked up.
+        let pieces = listed.iter().map(|(piece, _)| piece.replace('\n', ""));
+        let pieces = pieces.collect();
+        let scores = listed.iter().map(|(_, score)| *score).collect();
+        Ok(Self::Unigram { pieces, scores, marks: UnigramMarks { begin, end, unknown } })
+    }
+}
+
+/// The pieces of a vocabulary of words and parts of words, and whether capitals make a difference.
+fn word_pieces(files: &Files, json: Option<&Value>) -> Result<Vocabulary, ModelError> {
     let settings = files.json("tokenizer_config.json")?;
-    let pieces: Vec<String> = match (files.contents.get("vocab.txt"), &json) {
+    let pieces: Vec<String> = match (files.contents.get("vocab.txt"), json) {
         (Some(bytes), _) => {
             let text = std::str::from_utf8(bytes).map_err(|error| unfit("vocab.txt", error))?;
             text.lines().map(str::to_owned).collect()
@@ -255,7 +380,10 @@ fn vocabulary(files: &Files) -> Result<(Vec<String>, Case), ModelError> {
         (None, Some(json)) => {
             let model = json.get("model").unwrap_or(&Value::Null);
             if model.get("type").and_then(Value::as_str) != Some("WordPiece") {
-                return Err(unfit("tokenizer.json", "its pieces are not those of WordPiece"));
+                return Err(unfit(
+                    "tokenizer.json",
+                    "its pieces are neither those of WordPiece nor of Unigram",
+                ));
             }
             let vocabulary = model.get("vocab").unwrap_or(&Value::Null);
             let known: HashMap<String, u32> =
@@ -272,10 +400,10 @@ fn vocabulary(files: &Files) -> Result<(Vec<String>, Case), ModelError> {
             return Err(unfit("vocab.txt", format!("the vocabulary has no {needed}")));
         }
     }
-    let normalizer = json.as_ref().and_then(|json| json.get("normalizer")?.get("lowercase")?.as_bool());
+    let normalizer = json.and_then(|json| json.get("normalizer")?.get("lowercase")?.as_bool());
     let told = settings.as_ref().and_then(|json| json.get("do_lower_case")?.as_bool());
     let case = if normalizer.or(told).unwrap_or(true) { Case::Ignored } else { Case::Kept };
-    Ok((pieces, case))
+    Ok(Vocabulary::WordPiece { pieces, case })
 }
 
 /// The pieces in the order of their numbers. A number that none has is an empty piece.

@@ -114,3 +114,59 @@ fn a_model_is_named_by_all_that_decides_its_vectors() {
     fs::write(folder.path().join("readme.md"), "x").unwrap();
     assert_eq!(Model::open(folder.path()).unwrap().model(), second.model());
 }
+
+/// A copy of the tiny model with another file.
+fn with(name: &str, text: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for file in ["config.json", "model.safetensors", "vocab.txt"] {
+        fs::copy(fixtures().join(file), folder.path().join(file)).unwrap();
+    }
+    fs::write(folder.path().join(name), text).unwrap();
+    folder
+}
+
+#[test]
+fn a_model_gets_the_prefixes_that_its_file_names() {
+    let plain = Model::open(&fixtures()).unwrap();
+    let text = |text: &str| vec![text.to_owned()];
+    let folder = with(PROMPTS, "{\"prompts\": {\"query\": \"login \", \"document\": \"theme \"}}");
+    let model = Model::open(folder.path()).unwrap();
+    assert!(model.model() != plain.model(), "other prefixes make other vectors");
+    let made = |model: &Model, said: &str, purpose| model.embed(&text(said), purpose).unwrap();
+    let (question, passage) = (crate::embedding::Purpose::Question, crate::embedding::Purpose::Passages);
+    assert_eq!(made(&model, "slow", question), made(&plain, "login slow", question));
+    assert_eq!(made(&model, "slow", passage), made(&plain, "theme slow", passage));
+    // A file without prompts changes nothing.
+    let folder = with(PROMPTS, "{\"__version__\": {}}");
+    assert_eq!(Model::open(folder.path()).unwrap().model(), plain.model());
+    refused(
+        PROMPTS,
+        |_| Some(format!("{{\"prompts\": {{\"query\": \"{}\"}}}}", "x".repeat(999)).into_bytes()),
+        "prompt",
+    );
+}
+
+#[test]
+fn a_model_may_have_likely_pieces() {
+    let tokenizer = |model: &str, normalizer: &str| {
+        format!(
+            "{{\"normalizer\": {{\"type\": \"{normalizer}\"}}, \"pre_tokenizer\": {{\"type\": \"Metaspace\"}}, \"model\": {model}}}"
+        )
+    };
+    let good = "{\"type\": \"Unigram\", \"unk_id\": 3, \"vocab\": [[\"<s>\", 0.0], [\"<pad>\", 0.0], [\"</s>\", 0.0], [\"<unk>\", 0.0],
+        [\"\u{2581}log\", -2.0], [\"in\", -2.5], [\"\u{2581}\", -3.0], [\"l\", -4.0]]}";
+    let folder = with("tokenizer.json", &tokenizer(good, "Precompiled"));
+    fs::remove_file(folder.path().join("vocab.txt")).unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let models = crate::embedding::InstalledModels::new(home.path().to_owned());
+    models.add(folder.path(), "likely").unwrap();
+    let model = models.open("likely").unwrap();
+    assert_eq!(model.ids("login l x"), [0, 4, 5, 6, 7, 6, 3, 2]);
+    let bad = |model: &str, normalizer: &str, expected| {
+        refused("tokenizer.json", |_| Some(tokenizer(model, normalizer).into_bytes()), expected);
+    };
+    bad(good, "Lowercase", "changes texts in a way");
+    bad(&good.replace("<s>", "<t>"), "NFKC", "no <s>");
+    bad(&good.replace("\"unk_id\": 3", "\"unk_id\": 3, \"byte_fallback\": true"), "NFKC", "into bytes");
+    bad("{\"type\": \"Unigram\", \"vocab\": 1}", "NFKC", "tokenizer.json is not");
+}

@@ -230,7 +230,7 @@ impl<'a> Fetcher<'a> {
             part.shorten(0)?;
         }
         if begins > 0 && begins != part.length {
-            return Err(self.broken(&response, wanted, part, "it sends another part".to_owned()));
+            return Err(broken(response.url(), wanted, part.length, "it sends another part".to_owned()));
         }
         let announced = response.content_length().map(|rest| part.length.saturating_add(rest));
         if announced
@@ -242,10 +242,10 @@ impl<'a> Fetcher<'a> {
             let chunk = match tokio::time::timeout(self.patience.silence, response.chunk()).await {
                 Ok(Ok(Some(chunk))) => chunk,
                 Ok(Ok(None)) => break,
-                Ok(Err(error)) => return Err(self.broken(&response, wanted, part, reason(&error))),
+                Ok(Err(error)) => return Err(broken(response.url(), wanted, part.length, reason(&error))),
                 Err(_) => {
                     let why = format!("nothing came for {} s", self.patience.silence.as_secs());
-                    return Err(self.broken(&response, wanted, part, why));
+                    return Err(broken(response.url(), wanted, part.length, why));
                 }
             };
             if part.length + chunk.len() as u64 > wanted.most() {
@@ -257,25 +257,9 @@ impl<'a> Fetcher<'a> {
         }
         match wanted.size() {
             Some(size) if part.length < size => {
-                Err(self.broken(&response, wanted, part, "it ended".to_owned()))
+                Err(broken(response.url(), wanted, part.length, "it ended".to_owned()))
             }
             _ => Ok(()),
-        }
-    }
-
-    fn broken(
-        &self,
-        response: &reqwest::Response,
-        wanted: &Wanted<'_>,
-        part: &Part,
-        why: String,
-    ) -> FetchError {
-        FetchError::Broken {
-            host: host(response.url()),
-            file: wanted.name().to_owned(),
-            got: part.length,
-            size: wanted.size().map_or_else(|| "all".to_owned(), |size| size.to_string()),
-            why,
         }
     }
 
@@ -293,21 +277,16 @@ impl<'a> Fetcher<'a> {
                 request = request.header(RANGE, format!("bytes={from}-"));
             }
             let sent = tokio::time::timeout(self.patience.silence, request.send()).await;
-            let unreachable = |why: String| FetchError::Unreachable { host: host(&url), why };
-            let response = match sent {
-                Ok(Ok(response)) => response,
-                // It has sent something already.
-                Ok(Err(error)) if from > 0 || !error.is_connect() => {
-                    return Err(FetchError::Broken {
-                        host: host(&url),
-                        file: wanted.name().to_owned(),
-                        got: from,
-                        size: wanted.size().map_or_else(|| "all".to_owned(), |size| size.to_string()),
-                        why: reason(&error),
-                    });
-                }
-                Ok(Err(error)) => return Err(unreachable(reason(&error))),
-                Err(_) => return Err(unreachable("it does not answer".to_owned())),
+            let (outcome, is_reached) = match sent {
+                Ok(Ok(response)) => (Ok(response), true),
+                Ok(Err(error)) => (Err(reason(&error)), !error.is_connect()),
+                Err(_) => (Err("it does not answer".to_owned()), false),
+            };
+            let response = match outcome {
+                Ok(response) => response,
+                // It has sent something before.
+                Err(why) if from > 0 || is_reached => return Err(broken(&url, wanted, from, why)),
+                Err(why) => return Err(FetchError::Unreachable { host: host(&url), why }),
             };
             let status = response.status();
             if !status.is_redirection() {
@@ -347,6 +326,11 @@ fn judged(response: reqwest::Response, wanted: &Wanted<'_>) -> Result<reqwest::R
         }
         status => Err(FetchError::Status { host, file, status: status.as_u16() }),
     }
+}
+
+fn broken(url: &Url, wanted: &Wanted<'_>, got: u64, why: String) -> FetchError {
+    let size = wanted.size().map_or_else(|| "all".to_owned(), |size| size.to_string());
+    FetchError::Broken { host: host(url), file: wanted.name().to_owned(), got, size, why }
 }
 
 /// The place in the file at which an answer begins.

@@ -39,7 +39,7 @@ fn model() -> Published {
 
 const SHORT: Patience = Patience {
     connect: Duration::from_secs(5),
-    silence: Duration::from_millis(200),
+    silence: Duration::from_secs(2),
     connections: 2,
     pause: Duration::from_millis(1),
     all: Duration::from_secs(60),

@@ -38,7 +38,7 @@ const PASSAGES: f64 = 1.5;
 /// The share of a core that makes vectors.
 const SHARE: f64 = 0.5;
 /// A text as long as a passage.
-const PASSAGE: &str = "The login took four seconds because each request opened a connection of its own to the database. \
+pub(super) const PASSAGE: &str = "The login took four seconds because each request opened a connection of its own to the database. \
     A pool of ten connections is opened at the start now, and a request waits for a free one. The test of the handler \
     counts the connections, so that the next change does not bring the delay back. What is left is the page of reports, \
     which reads whole tables and sorts them in memory; an index on the day of an order would help there. The settings of \
@@ -150,6 +150,7 @@ impl<'a> Getting<'a> {
     fn get(&self, from: Option<&str>, out: &mut dyn Write) -> anyhow::Result<()> {
         let Published { name, title, language, licence, page, revision, .. } = self.model;
         let folder = unfinished(self.paths).join(name);
+        self.paths.create_folders().context("making recall's folders")?;
         fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
         let alone = File::open(&folder).with_context(|| format!("opening {}", folder.display()))?;
         if alone.try_lock().is_err() {

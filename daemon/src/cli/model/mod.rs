@@ -1,5 +1,6 @@
 //! `recall model`: gets, installs, lists and removes sentence models.
 
+mod bench;
 mod fetch;
 mod get;
 pub(super) mod offer;
@@ -35,6 +36,8 @@ pub enum ModelCommand {
     /// The folder must contain config.json, model.safetensors, and vocab.txt or tokenizer.json, as all-MiniLM-L6-v2
     /// does. To use the model, set `backend = "local"` and `model = "NAME"` in [embedding] of config.toml.
     Add(AddArgs),
+    /// Measure a model's time, and where searches find the answers to your questions with it and without it
+    Bench(bench::BenchArgs),
     /// List the installed models
     List(ListArgs),
     /// Remove an installed model; a running daemon forgets its vectors
@@ -86,6 +89,7 @@ pub fn run(command: &ModelCommand, out: &mut dyn Write) -> anyhow::Result<()> {
     let models = InstalledModels::new(paths.models_dir());
     match command {
         ModelCommand::Get(args) => get::run(args, &paths, out),
+        ModelCommand::Bench(args) => bench::run(args, &paths, &models, out),
         ModelCommand::Add(args) => add(args, &paths, &models, out),
         ModelCommand::List(args) => list(args, &paths, &models, out),
         ModelCommand::Remove(args) => remove(args, &paths, &models, out),
@@ -104,6 +108,7 @@ fn add(args: &AddArgs, paths: &Paths, models: &InstalledModels, out: &mut dyn Wr
     let folder = std::path::absolute(&args.folder).context("finding the model's folder")?;
     let of_folder = || folder.file_name().map(|name| name.to_string_lossy().into_owned());
     let name = args.name.clone().or_else(of_folder).unwrap_or_default();
+    paths.create_folders().context("making recall's folders")?;
     let facts = models.add(&folder, &name).map_err(failure)?;
     writeln!(
         out,

@@ -133,17 +133,16 @@ impl Taken<'_> {
     fn take(&self, name: &str, size: u64, mut bytes: impl Read) -> Result<(), UnpackError> {
         let is_meant = |file: &&PublishedFile| {
             let before = name.strip_suffix(file.name.as_str());
-            file.size == size && before.is_some_and(|before| before.is_empty() || before.ends_with('/'))
+            let is_name = before.is_some_and(|before| before.is_empty() || before.ends_with('/'));
+            is_name && file.size == size && !self.into.join(&file.name).is_file()
         };
-        let Some(file) = self.model.files.iter().find(is_meant) else { return Ok(()) };
-        let place = self.into.join(&file.name);
-        if place.is_file() {
+        let meant: Vec<&PublishedFile> = self.model.files.iter().filter(is_meant).collect();
+        if meant.is_empty() {
             return Ok(());
         }
-        let failed = |source| UnpackError::Write { path: place.clone(), source };
-        let folder = place.parent().unwrap_or(self.into);
-        fs::create_dir_all(folder).map_err(failed)?;
-        let mut draft = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
+        let failed = |source| UnpackError::Write { path: self.into.to_owned(), source };
+        fs::create_dir_all(self.into).map_err(failed)?;
+        let mut draft = tempfile::NamedTempFile::new_in(self.into).map_err(failed)?;
         let (mut hash, mut block, mut left) = (Sha256::new(), vec![0; 1 << 16], size);
         while left > 0 {
             let most = block.len().min(usize::try_from(left).unwrap_or(usize::MAX));
@@ -157,9 +156,10 @@ impl Taken<'_> {
             draft.write_all(some).map_err(failed)?;
             left -= length as u64;
         }
-        if hex(&hash.finalize()) != file.sha256 {
-            return Ok(());
-        }
+        let found = hex(&hash.finalize());
+        let Some(file) = meant.into_iter().find(|file| file.sha256 == found) else { return Ok(()) };
+        let place = self.into.join(&file.name);
+        place.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
         draft.persist(&place).map(drop).map_err(|error| failed(error.error))
     }
 }

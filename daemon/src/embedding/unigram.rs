@@ -1,0 +1,187 @@
+//! Cuts a text into the most likely pieces of a Unigram vocabulary, as multilingual models have them: words begin with ▁,
+//! and what is unknown is cut into characters.
+//!
+//! The pieces are not copied. They are found in the vocabulary's text by their order.
+
+use icu_normalizer::ComposingNormalizerBorrowed;
+use tantivy::directory::OwnedBytes;
+
+/// Stands for the white space before a word.
+const SPACE: char = '\u{2581}';
+/// How much less likely an unknown character is than the least likely piece.
+const UNKNOWN: f32 = 10.0;
+/// Characters of a word that are cut at once: the time of a word grows with its length.
+const LONGEST_WORD: usize = 200;
+
+pub(super) struct Unigram {
+    /// All pieces in the order of their numbers, each with a line feed behind it.
+    text: OwnedBytes,
+    /// Where each piece begins; one more for the end.
+    starts: Vec<u32>,
+    /// The numbers of the pieces in the order of their bytes.
+    order: Vec<u32>,
+    scores: Vec<f32>,
+    marks: UnigramMarks,
+    least: f32,
+}
+
+/// The numbers of the pieces for a text's begin and end, and for what is unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(super) struct UnigramMarks {
+    pub begin: u32,
+    pub end: u32,
+    pub unknown: u32,
+}
+
+/// The best way to the end of a part of a word.
+#[derive(Clone, Copy)]
+struct Way {
+    score: f32,
+    /// Where its last piece begins.
+    from: usize,
+    piece: u32,
+}
+
+impl Unigram {
+    /// `None`: the parts do not fit together.
+    pub(super) fn new(
+        text: OwnedBytes,
+        order: Vec<u32>,
+        scores: Vec<f32>,
+        marks: UnigramMarks,
+    ) -> Option<Self> {
+        let mut starts = vec![0];
+        for (at, byte) in text.iter().enumerate() {
+            if *byte == b'\n' {
+                starts.push(u32::try_from(at + 1).ok()?);
+            }
+        }
+        let count = starts.len() - 1;
+        let is_piece = |id: &u32| (*id as usize) < count;
+        let are_pieces =
+            order.iter().all(is_piece) && [marks.begin, marks.end, marks.unknown].iter().all(is_piece);
+        let fit = order.len() <= count && scores.len() == count && are_pieces;
+        let least = scores.iter().copied().fold(0.0, f32::min);
+        (fit && std::str::from_utf8(&text).is_ok()).then_some(Self {
+            text,
+            starts,
+            order,
+            scores,
+            marks,
+            least,
+        })
+    }
+
+    /// The numbers of the pieces in the order in which they are looked up. A mark is no piece of a text.
+    pub(super) fn order_of(pieces: &[String], marks: UnigramMarks) -> Vec<u32> {
+        let of_text = pieces
+            .iter()
+            .zip(0u32..)
+            .filter(|(piece, id)| !piece.is_empty() && ![marks.begin, marks.end, marks.unknown].contains(id));
+        let mut order: Vec<(&[u8], u32)> = of_text.map(|(piece, id)| (piece.as_bytes(), id)).collect();
+        order.sort();
+        order.dedup_by_key(|(piece, _)| *piece);
+        order.into_iter().map(|(_, id)| id).collect()
+    }
+
+    fn piece(&self, id: u32) -> &[u8] {
+        let (Some(start), Some(end)) = (self.starts.get(id as usize), self.starts.get(id as usize + 1))
+        else {
+            return &[];
+        };
+        self.text.get(*start as usize..(*end as usize).saturating_sub(1)).unwrap_or_default()
+    }
+
+    /// The numbers of a text's pieces between those of its begin and its end, `most` at most. The rest is cut off.
+    pub(super) fn ids(&self, text: &str, most: usize) -> Vec<u32> {
+        let most = most.saturating_sub(1);
+        let mut ids = vec![self.marks.begin];
+        let readable = text.chars().map(|c| if is_space(c) { ' ' } else { c });
+        let readable = readable.filter(|c| !c.is_control() && *c != char::REPLACEMENT_CHARACTER);
+        let nfkc = const { ComposingNormalizerBorrowed::new_nfkc() };
+        let text: String = nfkc.normalize_iter(readable).collect();
+        for word in text.split_whitespace() {
+            if ids.len() >= most {
+                break;
+            }
+            let space = (!word.starts_with(SPACE)).then_some(SPACE);
+            let mut word: Vec<char> = space.into_iter().chain(word.chars()).collect();
+            while !word.is_empty() {
+                let rest = word.split_off(word.len().min(LONGEST_WORD));
+                self.add(&word.iter().collect::<String>(), &mut ids);
+                word = rest;
+            }
+        }
+        ids.truncate(most);
+        ids.push(self.marks.end);
+        ids
+    }
+
+    /// Adds the most likely pieces of a word.
+    fn add(&self, word: &str, ids: &mut Vec<u32>) {
+        let mut ways: Vec<Option<Way>> = vec![None; word.len() + 1];
+        for (at, c) in word.char_indices() {
+            let before = match ways.get(at) {
+                Some(Some(way)) => way.score,
+                _ if at == 0 => 0.0,
+                _ => continue,
+            };
+            let first = c.len_utf8();
+            let mut is_known = false;
+            self.each_piece(word.get(at..).unwrap_or_default(), |length, id| {
+                is_known |= length == first;
+                let score = before + self.scores.get(id as usize).copied().unwrap_or(self.least);
+                better(&mut ways, at + length, Way { score, from: at, piece: id });
+            });
+            if !is_known {
+                let score = before + self.least - UNKNOWN;
+                better(&mut ways, at + first, Way { score, from: at, piece: self.marks.unknown });
+            }
+        }
+        let (start, mut end) = (ids.len(), word.len());
+        while end > 0 {
+            let Some(Some(way)) = ways.get(end) else { break };
+            // Unknown characters side by side are one.
+            if way.piece != self.marks.unknown || ids.len() == start || ids.last() != Some(&way.piece) {
+                ids.push(way.piece);
+            }
+            end = way.from;
+        }
+        ids.get_mut(start..).unwrap_or_default().reverse();
+    }
+
+    /// The pieces with which a text begins, the shortest first.
+    fn each_piece(&self, text: &str, mut found: impl FnMut(usize, u32)) {
+        let mut range = self.order.as_slice();
+        for (at, c) in text.char_indices() {
+            let length = at + c.len_utf8();
+            let head = text.as_bytes().get(..length).unwrap_or_default();
+            let start = range.partition_point(|id| self.piece(*id) < head);
+            range = range.get(start..).unwrap_or_default();
+            let end = range.partition_point(|id| self.piece(*id).starts_with(head));
+            range = range.get(..end).unwrap_or_default();
+            match range.first() {
+                None => return,
+                Some(id) if self.piece(*id).len() == length => found(length, *id),
+                Some(_) => {}
+            }
+        }
+    }
+}
+
+fn better(ways: &mut [Option<Way>], end: usize, way: Way) {
+    if let Some(place) = ways.get_mut(end)
+        && place.is_none_or(|known| way.score > known.score)
+    {
+        *place = Some(way);
+    }
+}
+
+/// What the reference takes for white space and is none of Unicode's.
+fn is_space(c: char) -> bool {
+    c.is_whitespace() || matches!(c, '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{feff}')
+}
+
+#[cfg(test)]
+#[path = "unigram_tests.rs"]
+mod tests;

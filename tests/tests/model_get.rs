@@ -389,6 +389,9 @@ const INSTALL: [&str; 5] = ["install", "--agent", "claude-code", "--yes", "--no-
 fn an_installation_brings_the_model_unless_it_is_told_not_to() {
     let server = Provider::start(publishes);
     let stage = home(&server.url());
+    let dry = ["install", "--agent", "claude-code", "--dry-run", "--no-service"];
+    let said = stage.recall(dry);
+    assert!(said.code() == 0 && said.stdout.contains("would come from"), "{said:?}");
     let said = stage.recall([&INSTALL[..], &["--no-model"]].concat());
     assert_eq!((said.code(), server.connections()), (0, 0), "{said:?}");
     assert!(!stage.home().join("config.toml").exists());

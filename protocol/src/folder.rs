@@ -39,6 +39,8 @@ pub enum FolderError {
         #[source]
         source: io::Error,
     },
+    #[error("no space is left on the disk of {}", path.display())]
+    DiskFull { path: PathBuf },
 }
 
 /// What is at a path.
@@ -132,6 +134,23 @@ pub fn check_writable(path: &Path) -> Result<(), FolderError> {
             Err(source) => FolderError::Create { path: at(), source },
         }),
     }
+}
+
+/// Less room than this counts as none: an event and its folder's entry take about as much.
+const ROOM: u64 = 16 * 1024;
+
+/// Checks that the disk of a folder has room for another file. A quota is not seen.
+///
+/// # Errors
+/// [`FolderError::DiskFull`].
+pub fn check_room(path: &Path) -> Result<(), FolderError> {
+    let above = path.ancestors().find(|above| look(above) != FolderState::Absent);
+    let Ok(disk) = rustix::fs::statvfs(above.unwrap_or(Path::new("/"))) else { return Ok(()) };
+    let is_root = rustix::process::geteuid().is_root();
+    let (blocks, files) = if is_root { (disk.f_bfree, disk.f_ffree) } else { (disk.f_bavail, disk.f_favail) };
+    // A file system that makes its files' records as it needs them says 0 of 0.
+    let is_full = blocks.saturating_mul(disk.f_frsize) < ROOM || (disk.f_files > 0 && files == 0);
+    if is_full { Err(FolderError::DiskFull { path: path.to_path_buf() }) } else { Ok(()) }
 }
 
 /// The flag that refuses a symlink at the end of a path.

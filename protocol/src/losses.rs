@@ -1,19 +1,32 @@
 //! Counts events that could be stored nowhere, and reports them to the next client.
 //!
-//! A count is a file's length, so that many processes can add to it at once, and a nearly full disk still takes a
-//! byte. The file lies beside the spool or, if that cannot be written, in another folder of ours. A second file
-//! `….told` has the count that was already reported.
+//! A file of fixed-size records, one for each event: the second at which it was lost. Whole records are appended, so that
+//! many processes can count at once. The file lies beside the spool or, if that cannot be written, in another folder of
+//! ours. A second file `….told` is as long as the first was when somebody was told.
+//!
+//! **A full disk is the usual reason for a loss**, and a file without a block takes no byte there. Whoever makes the spool
+//! therefore reserves blocks behind the end of the file beside it ([`reserve`]); so does each start of the daemon. Where
+//! the file system cannot do that, an empty first record takes the first block.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::OFlags;
 
 use crate::folder::{self, FolderError};
 use crate::paths::Paths;
+
+/// The second of a loss since 1970, big endian. Zero: no event, see [`reserve`].
+type Record = [u8; 4];
+const RECORD: u64 = size_of::<Record>() as u64;
+/// Processes that make the first spool at the same time each leave an empty record.
+const MOST_EMPTY: u64 = 8;
+/// Room for 16,384 events.
+#[cfg(target_os = "linux")]
+const RESERVED: u64 = 64 * 1024;
 
 /// The counters of one user's spool.
 #[derive(Clone, Debug)]
@@ -29,13 +42,22 @@ pub(crate) struct Counter {
     pub(crate) file: String,
 }
 
-/// How many events were lost.
+/// How many events were lost, and when.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
     pub events: u64,
-    /// Those that were not reported yet.
-    pub news: u64,
+    pub first: Option<SystemTime>,
     pub last: Option<SystemTime>,
+}
+
+impl Lost {
+    fn and(self, other: Self) -> Self {
+        Self {
+            events: self.events.saturating_add(other.events),
+            first: self.first.into_iter().chain(other.first).min(),
+            last: self.last.max(other.last),
+        }
+    }
 }
 
 impl Losses {
@@ -45,22 +67,23 @@ impl Losses {
 
     /// Counts one more event. Best effort: there may be no space for a byte.
     pub fn count(&self) {
-        let _ = self.counters.iter().any(|counter| counter.count().is_ok());
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let second = u32::try_from(since.as_secs()).unwrap_or(u32::MAX).max(1);
+        let _ = self.counters.iter().any(|counter| counter.count(second.to_be_bytes()).is_ok());
     }
 
     pub fn lost(&self) -> Lost {
-        let mut lost = Lost::default();
-        for counter in &self.counters {
-            let Ok(found) = fs::symlink_metadata(counter.path()) else { continue };
-            if !found.is_file() || found.uid() != rustix::process::geteuid().as_raw() {
-                continue;
-            }
-            let told = fs::symlink_metadata(counter.told()).map_or(0, |told| told.len());
-            lost.events = lost.events.saturating_add(found.len());
-            lost.news = lost.news.saturating_add(found.len().saturating_sub(told));
-            lost.last = lost.last.max(found.modified().ok().filter(|_| found.len() > 0));
-        }
-        lost
+        self.all_from(|_| 0)
+    }
+
+    /// What nobody was told of yet.
+    pub fn news(&self) -> Lost {
+        self.all_from(|counter| fs::symlink_metadata(counter.told()).map_or(0, |told| told.len()))
+    }
+
+    fn all_from(&self, start: impl Fn(&Counter) -> u64) -> Lost {
+        let counted = self.counters.iter().filter_map(|counter| counter.lost_from(start(counter)).ok());
+        counted.fold(Lost::default(), Lost::and)
     }
 
     /// Marks all losses as reported. Best effort: otherwise they are reported again.
@@ -68,6 +91,7 @@ impl Losses {
         for counter in &self.counters {
             let Ok(found) = fs::symlink_metadata(counter.path()) else { continue };
             if found.is_file() && counter.secure().is_ok() {
+                // The length alone takes no block.
                 let _ = append(&counter.told()).and_then(|told| told.set_len(found.len()));
             }
         }
@@ -83,9 +107,30 @@ impl Counter {
         self.path().with_extension("told")
     }
 
-    fn count(&self) -> io::Result<()> {
+    fn count(&self, record: Record) -> io::Result<()> {
         self.secure().map_err(io::Error::other)?;
-        append(&self.path())?.write_all(b".")
+        append(&self.path())?.write_all(&record)
+    }
+
+    /// The events whose records begin at this offset or behind it.
+    fn lost_from(&self, start: u64) -> io::Result<Lost> {
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file =
+            OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(self.path())?;
+        let found = file.metadata()?;
+        if !found.is_file() || found.uid() != rustix::process::geteuid().as_raw() {
+            return Ok(Lost::default());
+        }
+        let end = found.len() / RECORD;
+        let mut first = start.div_ceil(RECORD);
+        while first < end.min(MOST_EMPTY) && time(&file, first).is_none() {
+            first += 1;
+        }
+        let events = end.saturating_sub(first);
+        if events == 0 {
+            return Ok(Lost::default());
+        }
+        Ok(Lost { events, first: time(&file, first), last: time(&file, end.saturating_sub(1)) })
     }
 
     fn secure(&self) -> Result<(), FolderError> {
@@ -93,8 +138,35 @@ impl Counter {
     }
 }
 
+/// The time in a record; `None` if it is empty or cannot be read.
+fn time(file: &File, record: u64) -> Option<SystemTime> {
+    let mut second = Record::default();
+    file.read_exact_at(&mut second, record * RECORD).ok()?;
+    match u32::from_be_bytes(second) {
+        0 => None,
+        second => SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(second.into())),
+    }
+}
+
+/// Reserves space on the disk for the losses to come. Its folder must be ours. Best effort: the disk may be full already.
+pub(crate) fn reserve(folder: &Path) {
+    let Ok(mut file) = append(&folder.join(BESIDE_SPOOL)) else { return };
+    let Ok(found) = file.metadata() else { return };
+    if !found.is_file() {
+        return;
+    }
+    if found.len() == 0 {
+        let _ = file.write_all(&Record::default());
+    }
+    #[cfg(target_os = "linux")]
+    let _ = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::KEEP_SIZE, found.len(), RESERVED);
+}
+
+/// The counter in the spool's folder.
+pub(crate) const BESIDE_SPOOL: &str = "dropped";
+
 /// Opens a file for appending. A pipe in its place must not block.
-pub(crate) fn append(path: &Path) -> io::Result<fs::File> {
+pub(crate) fn append(path: &Path) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     OpenOptions::new()
         .append(true)
@@ -134,11 +206,55 @@ mod tests {
         losses.count();
         losses.count();
         let lost = losses.lost();
-        assert_eq!((lost.events, lost.news, lost.last.is_some()), (2, 2, true));
+        assert_eq!((lost.events, lost.first.is_some(), lost.last.is_some()), (2, true, true));
+        assert_eq!(losses.news(), lost);
+        losses.told();
+        assert_eq!(losses.news(), Lost::default());
+        losses.count();
+        assert_eq!((losses.lost().events, losses.news().events), (3, 1));
+        assert_eq!(fs::metadata(dir.path().join("recall/state/spool/dropped")).expect("there").len(), 12);
+    }
+
+    #[test]
+    fn what_is_reserved_is_no_loss_and_takes_every_count() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let paths = places(dir.path());
+        paths.create_state_folder().expect("made");
+        let spool = crate::spool::Spool::new(&paths);
+        for _ in 0..2 {
+            spool.create_folders().expect("made");
+        }
+        let losses = Losses::new(&paths);
+        assert_eq!(losses.lost(), Lost::default());
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| (0..50).for_each(|_| losses.count()));
+            }
+        });
+        assert_eq!((losses.lost().events, losses.news().events), (400, 400));
         losses.told();
         losses.count();
-        assert_eq!((losses.lost().events, losses.lost().news), (3, 1));
-        assert_eq!(fs::metadata(dir.path().join("recall/state/spool/dropped")).expect("there").len(), 3);
+        assert_eq!((losses.lost().events, losses.news().events), (401, 1));
+        #[cfg(target_os = "linux")]
+        {
+            let found = fs::metadata(dir.path().join("recall/state/spool/dropped")).expect("there");
+            assert!(found.blocks() * 512 >= RESERVED, "{} blocks", found.blocks());
+        }
+    }
+
+    #[test]
+    fn the_first_and_the_last_time_are_told() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let paths = places(dir.path());
+        let file = dir.path().join("recall/state/spool/dropped");
+        Losses::new(&paths).count();
+        let records = [100_u32, 300, 200].map(u32::to_be_bytes).concat();
+        fs::write(&file, records).expect("write");
+        let at = |second| Some(SystemTime::UNIX_EPOCH + Duration::from_secs(second));
+        let losses = Losses::new(&paths);
+        assert_eq!(losses.lost(), Lost { events: 3, first: at(100), last: at(200) });
+        fs::write(file.with_extension("told"), [0; 4]).expect("write");
+        assert_eq!(losses.news(), Lost { events: 2, first: at(300), last: at(200) });
     }
 
     #[test]

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 
 use crate::folder::{self, FolderError, FolderState};
-use crate::losses::Counter;
+use crate::losses::{BESIDE_SPOOL, Counter};
 
 /// The longest socket path that the system accepts, in bytes without the closing NUL (`sun_path` of `sockaddr_un`).
 pub const MAX_SOCKET_PATH: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
@@ -203,7 +203,7 @@ impl Paths {
             .map(|parent| parent.join("recall"))
             .chain(self.usual_state_dir.clone());
         let counter = |file: &str, folders| Counter { folders, file: file.to_owned() };
-        let within = within.into_iter().map(|folders| counter("dropped", folders));
+        let within = within.into_iter().map(|folders| counter(BESIDE_SPOOL, folders));
         within.chain(outside.map(|folder| counter(&name, vec![folder]))).collect()
     }
 

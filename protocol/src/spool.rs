@@ -5,7 +5,7 @@
 //! spool/new/      complete: the rename into it is the acceptance
 //! spool/bad/      could not be read; the last 100 are kept for a human
 //! spool/level     its length is what the spool holds, in units (see `UNIT`)
-//! spool/dropped   its length is the number of events that were not accepted, see `losses`
+//! spool/dropped   counts the events that were not accepted, see `losses`
 //! ```
 //!
 //! One file per event, holding the same frame that would have gone over the socket. Its name begins with the capture
@@ -35,7 +35,7 @@ use rustix::fs::OFlags;
 use crate::codec::MAX_BODY;
 use crate::folder::{self, FolderError, FolderState};
 use crate::frame::{self, FrameError, HEADER_LEN, HeaderError};
-use crate::losses::append;
+use crate::losses::{self, append};
 use crate::paths::Paths;
 use crate::wire::{Deliver, EventId, Request};
 
@@ -163,11 +163,12 @@ impl Spool {
         Self { dir: paths.spool_dir(), above: paths.state_folders() }
     }
 
-    /// Creates the spool's folders. The state folder must exist.
+    /// Creates the spool's folders, and reserves what counting losses takes. The state folder must exist.
     pub fn create_folders(&self) -> Result<(), FolderError> {
         for path in [self.dir.clone(), self.dir.join("tmp"), self.new_dir(), self.dir.join("bad")] {
             folder::create_private(&path)?;
         }
+        losses::reserve(&self.dir);
         Ok(())
     }
 

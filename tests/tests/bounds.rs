@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use recall_protocol::frame::{Deadline, MAX_VERSION, MIN_VERSION, decode_frame, encode_frame};
@@ -13,8 +14,9 @@ use recall_tests::Stage;
 use recall_tests::faults::disk::SmallDisk;
 use recall_tests::faults::handover::{AcceptedBy, Handover, paths};
 use recall_tests::faults::oracle::{Oracle, integrity};
-use recall_tests::faults::process::Daemon;
+use recall_tests::faults::process::{Daemon, peak_memory};
 use recall_tests::faults::script::{Script, Step, TurnIds};
+use recall_tests::faults::syscalls::strace_attaches;
 use serde_json::{Value, json};
 
 /// Far longer than a healthy daemon needs.
@@ -127,7 +129,10 @@ fn a_full_spool_refuses_counts_and_recovers() {
     let counted = events(&stage);
     assert_eq!((&counted["stored"], &counted["dropped"]), (&json!(1), &json!(2)), "{counted}");
     let said = stage.recall(["ctl", "status"]);
-    assert!(said.stdout.contains("2 events; the spool was full"), "{said:?}");
+    assert!(
+        said.stdout.contains("2 events since ") && said.stdout.contains("the spool was full"),
+        "{said:?}"
+    );
     let said = stage.recall(["doctor"]);
     assert!(said.stdout.contains("2 events"), "{said:?}");
     stage.kill_daemon();
@@ -342,38 +347,83 @@ fn processor_time(pid: u32) -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
-/// Paths of thousands of components, wherever an event can name one: as folders of the agent, of the hook and of the
-/// project, as files of calls and as words of commands.
+const EXCLUDE: &str = "[capture]\nexclude = [\"/elsewhere/*\"]\n";
+
+/// Events with paths of thousands of components, wherever one can be named: as folders of the agent, of the hook and of
+/// the project, as files of calls and as words of commands; and one command with ten thousand short paths.
+fn with_long_paths(stage: &Stage, nth: usize) -> [Deliver; 5] {
+    let deep = |salt: usize| format!("/{salt}{}", "/a".repeat(1_950));
+    let call = |name: &str, input: Value| {
+        let id = format!("{name}-{nth}");
+        json!({"tool_name": name, "tool_input": input, "tool_response": {}, "tool_use_id": id})
+    };
+    let many: Vec<String> = (0..50).map(|word| deep(nth * 1_000 + word)).collect();
+    let names: Vec<String> = (0..10_000).map(|word| format!("/{nth}/{word}/x")).collect();
+    let mut of_agent = stage.event("one", "PostToolUse", call("Glob", json!({"file_path": "a"})));
+    of_agent["cwd"] = json!(deep(nth));
+    let of_calls = [
+        call("Read", json!({"file_path": deep(nth)})),
+        call("Bash", json!({"command": format!("cat {}", many.join(" "))})),
+        call("Grep", json!({"command": format!("ls {}", names.join(" "))})),
+    ];
+    let [read, bash, grep] =
+        of_calls.map(|fields| stage.delivery(&stage.event("one", "PostToolUse", fields)));
+    let mut of_hook = prompt(stage, &format!("p{nth}"));
+    of_hook.context.cwd = deep(nth);
+    of_hook.context.project_dir = Some(deep(nth + 1));
+    [stage.delivery(&of_agent), read, bash, grep, of_hook]
+}
+
+/// Counted, so that a busy machine changes nothing: how often the daemon looks at the disk for such events.
+#[test]
+fn of_long_paths_few_components_are_looked_at() {
+    if !strace_attaches() {
+        println!("skipped: strace is missing or may not trace the daemon");
+        return;
+    }
+    for excludes in ["", EXCLUDE] {
+        let stage = Stage::new().config(excludes).daemon();
+        stage.flush();
+        let (pid, looks) = (stage.daemon_pid().to_string(), stage.user_home().join("looks"));
+        let mut strace = Command::new("strace");
+        strace.args(["-f", "-qq", "-e", "trace=%file", "-o"]).arg(&looks).args(["-p", &pid]);
+        let mut strace = strace.spawn().unwrap();
+        let is_traced = || {
+            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+            !status.contains("TracerPid:\t0\n")
+        };
+        while !is_traced() {
+            assert!(strace.try_wait().unwrap().is_none(), "strace has ended");
+            std::thread::yield_now();
+        }
+        for (nth, delivery) in with_long_paths(&stage, 0).into_iter().enumerate() {
+            let looked = || {
+                let text = std::fs::read_to_string(&looks).unwrap_or_default();
+                text.lines().filter(|line| !line.contains("resumed>")).count()
+            };
+            let before = looked();
+            for reply in stage.deliver([&delivery]) {
+                assert!(matches!(reply, Reply::Ack { .. }), "{reply:?}");
+            }
+            stage.flush();
+            let more = looked() - before;
+            println!("{more} looks at the disk");
+            // The database and the index look, too. Of ten thousand names, a thousand are looked up.
+            let most = if nth == 3 { 80_000 } else { 2_000 };
+            assert!(more < most, "{more}");
+        }
+        strace.kill().unwrap();
+        strace.wait().unwrap();
+    }
+}
+
 #[test]
 fn long_paths_cost_no_processor() {
     const EVENTS: usize = 20;
-    let deep = |salt: usize| format!("/{salt}{}", "/a".repeat(1_950));
-    for excludes in ["", "[capture]\nexclude = [\"/elsewhere/*\"]\n"] {
+    for excludes in ["", EXCLUDE] {
         let stage = Stage::new().config(excludes).daemon();
         stage.flush();
-        let mut deliveries = Vec::new();
-        for nth in 0..EVENTS {
-            let call = |name: &str, input: Value| {
-                let id = format!("{name}-{nth}");
-                json!({"tool_name": name, "tool_input": input, "tool_response": {}, "tool_use_id": id})
-            };
-            let many: Vec<String> = (0..50).map(|word| deep(nth * 1_000 + word)).collect();
-            let names: Vec<String> = (0..10_000).map(|word| format!("/{nth}/{word}/x")).collect();
-            let mut of_agent = stage.event("one", "PostToolUse", call("Glob", json!({"file_path": "a"})));
-            of_agent["cwd"] = json!(deep(nth));
-            deliveries.push(stage.delivery(&of_agent));
-            for fields in [
-                call("Read", json!({"file_path": deep(nth)})),
-                call("Bash", json!({"command": format!("cat {}", many.join(" "))})),
-                call("Grep", json!({"command": format!("ls {}", names.join(" "))})),
-            ] {
-                deliveries.push(stage.delivery(&stage.event("one", "PostToolUse", fields)));
-            }
-            let mut of_hook = prompt(&stage, &format!("p{nth}"));
-            of_hook.context.cwd = deep(nth);
-            of_hook.context.project_dir = Some(deep(nth + 1));
-            deliveries.push(of_hook);
-        }
+        let deliveries: Vec<_> = (0..EVENTS).flat_map(|nth| with_long_paths(&stage, nth)).collect();
         let before = processor_time(stage.daemon_pid());
         for reply in stage.deliver(&deliveries) {
             assert!(matches!(reply, Reply::Ack { .. }), "{reply:?}");
@@ -383,5 +433,55 @@ fn long_paths_cost_no_processor() {
         println!("{each:?} of processor an event");
         // The promise is 50 ms of a release build. Before, one such path took a minute.
         assert!(each < Duration::from_millis(500), "{each:?}");
+    }
+}
+
+/// A start and a prompt of so many sessions, none of which ends, by eight clients. Returns the daemon's memory before it,
+/// at the most, and when all is stored, in MiB.
+fn memory_of_live_sessions(stage: &Stage, sessions: usize) -> [u64; 3] {
+    const CLIENTS: usize = 8;
+    const MIB: u64 = 1 << 20;
+    let resident = || stage.json(["ctl", "status"])["rss_bytes"].as_u64().unwrap() / MIB;
+    let before = resident();
+    std::thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            scope.spawn(move || {
+                for nth in (client..sessions).step_by(CLIENTS) {
+                    let id = format!("live-{nth}");
+                    let start = stage.event(&id, "SessionStart", json!({"source": "startup"}));
+                    let asked =
+                        stage.event(&id, "UserPromptSubmit", json!({"prompt": "go", "prompt_id": id}));
+                    for reply in stage.deliver(&[stage.delivery(&start), stage.delivery(&asked)]) {
+                        assert!(matches!(reply, Reply::Ack { .. }), "{reply:?}");
+                    }
+                }
+            });
+        }
+    });
+    let after = resident();
+    let most = peak_memory(stage.daemon_pid()) / MIB;
+    println!("{sessions} live sessions: {before} MiB before, {most} at the most, {after} after");
+    assert_eq!(stage.json(["ctl", "status"])["sessions"]["live"], sessions);
+    [before, most, after]
+}
+
+#[test]
+fn many_live_sessions_take_little_memory() {
+    let stage = Stage::new().daemon();
+    let [_, most, _] = memory_of_live_sessions(&stage, 3_000);
+    assert!(most < 200, "{most} MiB");
+}
+
+/// `cargo test -p recall-tests --release -- --ignored thirty_two_thousand_live_sessions --nocapture`
+#[test]
+#[ignore = "some minutes"]
+fn thirty_two_thousand_live_sessions_take_little_memory() {
+    let stage = Stage::new().daemon();
+    let [_, most, _] = memory_of_live_sessions(&stage, 32_000);
+    assert!(most < 200, "{most} MiB");
+    // Each knows its turn, whichever has an actor.
+    for nth in [0, 16_000, 31_999] {
+        let session = stage.json(["ctl", "session", &format!("live-{nth}")]);
+        assert_eq!(session["batches"].as_array().unwrap().len(), 1, "{session}");
     }
 }

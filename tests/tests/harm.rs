@@ -125,7 +125,7 @@ fn a_state_folder_that_nobody_may_write_harms_no_hook() {
     std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o700)).unwrap();
     assert_eq!((said.code(), said.stdout.as_str(), said.stderr.as_str()), (0, "", ""), "{said:?}");
     assert!(!state.join("spool").exists());
-    assert_eq!(std::fs::metadata(stage.home().join("run/dropped")).unwrap().len(), 1, "the loss is counted");
+    assert_eq!(std::fs::metadata(stage.home().join("run/dropped")).unwrap().len(), 4, "the loss is counted");
 }
 
 /// Nothing of recall's can be made, nor anything below the user's home: only the runtime folder is left.
@@ -192,7 +192,7 @@ fn where_nothing_can_be_kept_the_next_command_says_so() {
     assert_eq!(status["events"]["dropped"], 2, "{status}");
     let said = stage.recall(["ctl", "status"]);
     assert_eq!(said.stderr, "", "{said:?}");
-    assert!(said.stdout.contains("2 events; the spool was full or not writable"), "{said:?}");
+    assert!(said.stdout.contains("2 events since "), "{said:?}");
 }
 
 /// As many hooks as the system lets run at once.

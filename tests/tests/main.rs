@@ -22,6 +22,7 @@ mod documents;
 mod download;
 mod editing;
 mod embedding;
+mod full_disk;
 mod vector_files;
 mod events;
 mod extension;

@@ -5,6 +5,7 @@
 //! supervisor returns the job to the queue and starts another compressor. The result of the built-in compressor is
 //! stored first, so that no reader waits for a model.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use crate::agents::Agents;
 use crate::app::bus::{Bus, BusEvent};
 use crate::app::clock;
 use crate::app::job_runner::{JobOutcome, JobOutput, JobRunner};
+use crate::app::ports::WriteFailed;
 use crate::compression::policy::CompressionPolicy;
 use crate::compression::{CompressionError, Compressor, EXTRACTIVE};
 use crate::faults::{self, Point};
@@ -33,6 +35,8 @@ use crate::store::{
 const LEASE_MARGIN: Duration = Duration::from_secs(60);
 /// The built-in compressor needs milliseconds.
 const STAND_IN_WITHIN: Duration = Duration::from_secs(30);
+/// Between two tries to store a result, e.g. while the disk is full.
+const STORE_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// Jitter for jobs that waited for a provider, so that they do not all return at once.
 const HELD_JITTER_MS: i64 = 1_000;
 
@@ -44,6 +48,8 @@ pub enum CompressorMessage {
     /// The thread has finished the job, or the deadline has passed.
     Finished(Box<(LeasedJob, Ended)>),
 }
+
+type BoxedWrite = Pin<Box<dyn Future<Output = Result<(), WriteFailed>> + Send>>;
 
 /// How a thread ended.
 pub enum Ended {
@@ -229,26 +235,38 @@ impl CompressorState {
         self.store(me, failure, BusEvent::JobFailed { job: Some(job.id) }, job.id);
     }
 
-    /// Queues the result of a job, announces it once it is committed, and requests the next job.
-    fn store<O: Operation<Output = ()>>(
+    /// Queues the result of a job, announces it once it is committed, and requests the next job. A result that finds no
+    /// room on the disk is kept until it does: the lease would last for minutes, and a model may have been paid.
+    fn store<O: Operation<Output = ()> + Clone>(
         &self,
         me: &ActorRef<CompressorMessage>,
         operation: O,
         bus_event: BusEvent,
         job: JobId,
     ) {
-        let committed = self.arguments.writer.queue(operation);
+        let writer = self.arguments.writer.clone();
+        let mut committed: BoxedWrite = Box::pin(writer.queue(operation.clone()));
         // One commit stores the result and leases the next job.
         let next_job = self.next_job(me);
         let bus = self.arguments.bus.clone();
         tokio::spawn(async move {
-            match committed.await {
-                Ok(()) => {
-                    faults::reach(Point::ResultCommitted);
-                    bus.publish(bus_event);
+            loop {
+                match committed.await {
+                    Ok(()) => {
+                        faults::reach(Point::ResultCommitted);
+                        bus.publish(bus_event);
+                        break;
+                    }
+                    Err(error) => {
+                        tracing::warn!(%job, %error, "cannot store a result");
+                        if !error.may_pass() {
+                            // The lease expires, and another compressor takes the job.
+                            break;
+                        }
+                    }
                 }
-                // The lease expires, and another compressor takes the job.
-                Err(error) => tracing::warn!(%job, %error, "cannot store a result"),
+                tokio::time::sleep(STORE_AGAIN_AFTER).await;
+                committed = Box::pin(writer.queue(operation.clone()));
             }
             next_job.await;
         });

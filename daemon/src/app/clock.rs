@@ -43,7 +43,8 @@ fn boot_stamp() -> BootStamp {
     BootStamp { boot_id: UNKNOWN_BOOT, boot_ns: 0 }
 }
 
-fn of(time: SystemTime) -> Timestamp {
+/// A time of a file, or of another program.
+pub fn of(time: SystemTime) -> Timestamp {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }

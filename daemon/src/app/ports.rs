@@ -24,6 +24,16 @@ pub enum WriteFailed {
     NoAnswer(#[from] NoAnswer),
 }
 
+impl WriteFailed {
+    /// Whether the same write may succeed later.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Refused(error) => error.may_pass(),
+            Self::NoAnswer(_) => true,
+        }
+    }
+}
+
 /// The only way to change the database.
 pub trait Writer: Clone + Send + Sync + 'static {
     /// Waits until the operation is committed, and returns its output.

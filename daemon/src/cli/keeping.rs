@@ -24,9 +24,10 @@ pub fn reason(error: &FolderError) -> String {
         FolderError::Create { source, .. }
         | FolderError::Write { source, .. }
         | FolderError::Restrict { source, .. } => format!("{error}: {}", source.kind()),
-        FolderError::Symlink { .. } | FolderError::NotAFolder { .. } | FolderError::Foreign { .. } => {
-            error.to_string()
-        }
+        FolderError::Symlink { .. }
+        | FolderError::NotAFolder { .. }
+        | FolderError::Foreign { .. }
+        | FolderError::DiskFull { .. } => error.to_string(),
     }
 }
 
@@ -34,7 +35,8 @@ pub fn reason(error: &FolderError) -> String {
 pub fn obstacle(paths: &Paths) -> Option<FolderError> {
     let mut folders = paths.state_folders();
     folders.extend([paths.spool_dir(), paths.spool_dir().join("tmp"), paths.spool_dir().join("new")]);
-    folders.iter().find_map(|folder| folder::check_writable(folder).err())
+    let unwritable = folders.iter().find_map(|folder| folder::check_writable(folder).err());
+    unwritable.or_else(|| folder::check_room(paths.state_dir()).err())
 }
 
 /// Whether only a sandbox around this command keeps it from writing: the daemon lives outside of it.
@@ -56,8 +58,12 @@ pub fn is_seen_from_a_sandbox(error: &FolderError, paths: &Paths) -> bool {
 pub fn lost_sentence(lost: &Lost) -> String {
     let events =
         if lost.events == 1 { "1 event was".to_owned() } else { format!("{} events were", lost.events) };
-    let last = lost.last.map(|last| format!(", the last {}", moment(last))).unwrap_or_default();
-    format!("{events} dropped because the spool was full or could not be written{last}")
+    let when = match (lost.first.map(moment), lost.last.map(moment)) {
+        (Some(first), Some(last)) if first != last => format!(", from {first} to {last}"),
+        (_, Some(last)) => format!(", at {last}"),
+        (_, None) => String::new(),
+    };
+    format!("{events} dropped because the spool was full or could not be written{when}")
 }
 
 fn moment(time: SystemTime) -> String {
@@ -71,16 +77,20 @@ pub fn warn() {
     let Ok(paths) = Paths::from_env() else { return };
     let losses = Losses::new(&paths);
     let obstacle = obstacle(&paths).filter(|error| !is_seen_from_a_sandbox(error, &paths));
-    let lost = losses.lost();
-    if obstacle.is_none() && lost.news == 0 {
+    let news = losses.news();
+    if obstacle.is_none() && news.events == 0 {
         return;
     }
     let mut err = anstream::AutoStream::auto(std::io::stderr().lock());
     if let Some(error) = obstacle {
-        let _ = writeln!(err, "{WARNING}warning:{WARNING:#} events are being lost: {}.", reason(&error));
+        let what = match error {
+            // There may be room for a small one, and the database may be on another disk.
+            FolderError::DiskFull { .. } => "events can be lost",
+            _ => "events are being lost",
+        };
+        let _ = writeln!(err, "{WARNING}warning:{WARNING:#} {what}: {}.", reason(&error));
     }
-    if lost.news > 0 {
-        let news = Lost { events: lost.news, ..lost };
+    if news.events > 0 {
         let _ = writeln!(err, "{WARNING}warning:{WARNING:#} {}.", lost_sentence(&news));
         losses.told();
     }

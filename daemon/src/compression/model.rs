@@ -24,6 +24,8 @@ use crate::providers::chat::{ChatProvider, ChatReply, ChatRequest};
 use crate::providers::ledger::NotReserved;
 use crate::providers::{Backend, CallError, CallGuard, Payer, ProviderError, ProviderState};
 
+/// The wait after a call whose cost could not be reserved, in milliseconds.
+const RESERVE_AGAIN_AFTER_MS: u64 = 1_000;
 /// How often a batch is cut in halves.
 const CUTS_IN_HALVES: u32 = 2;
 /// Answers that cannot be read, for one job. The first is followed by a repair; the rest is for later attempts.
@@ -73,7 +75,10 @@ impl From<CallError> for Failure {
         let error = match error {
             CallError::BackedOff { wait_ms, .. } => CompressionError::BackedOff { why, wait_ms },
             CallError::NotReserved(NotReserved::Spent(_)) => CompressionError::Spent(why),
-            CallError::NotReserved(NotReserved::Unavailable(_)) => CompressionError::Failed(why),
+            // The disk is full, say: nothing was tried.
+            CallError::NotReserved(NotReserved::Unavailable(_)) => {
+                CompressionError::BackedOff { why, wait_ms: RESERVE_AGAIN_AFTER_MS }
+            }
             CallError::Provider(ProviderError::Trouble { wait_ms: Some(wait_ms), .. }) => {
                 CompressionError::Wait { why, wait_ms }
             }

@@ -201,6 +201,28 @@ impl StoreError {
         matches!(self, Self::Sqlite(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation))
     }
 
+    /// Whether it is the disk's state, or another connection's, that may be another one later.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Unavailable(_) | Self::LogInUse => true,
+            Self::Sqlite(error) => matches!(
+                error.sqlite_error_code(),
+                Some(
+                    ErrorCode::DiskFull
+                        | ErrorCode::SystemIoFailure
+                        | ErrorCode::ReadOnly
+                        | ErrorCode::CannotOpen
+                        | ErrorCode::OutOfMemory
+                        | ErrorCode::DatabaseBusy
+                        | ErrorCode::DatabaseLocked
+                )
+            ),
+            Self::Json(_) | Self::Text(_) | Self::NoSuchBatch(_) | Self::NoSuchSession | Self::Damaged(_) => {
+                false
+            }
+        }
+    }
+
     /// Whether the database file is not what SQLite wrote: no later try will succeed.
     pub fn is_damage(&self) -> bool {
         match self {

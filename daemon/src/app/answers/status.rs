@@ -294,6 +294,9 @@ pub struct EventCounts {
     pub excluded: u64,
     pub spooled: u64,
     pub dropped: u64,
+    /// When the first of those was dropped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped_since: Option<Moment>,
     pub unparsed: i64,
     /// The last of those that could not be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]

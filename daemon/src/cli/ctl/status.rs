@@ -75,8 +75,9 @@ fn tell(out: &mut dyn Write, status: &StatusAnswer) -> std::io::Result<()> {
     if events.dropped > 0 {
         writeln!(
             out,
-            "  {WARNING}dropped      {}; the spool was full or not writable{WARNING:#}",
-            counted(events.dropped, "event", "events")
+            "  {WARNING}dropped      {}{}; the spool was full or not writable{WARNING:#}",
+            counted(events.dropped, "event", "events"),
+            events.dropped_since.map(|since| format!(" since {}", terminal::time(since))).unwrap_or_default()
         )?;
     }
     writeln!(

@@ -82,6 +82,7 @@ fn cause(error: &FolderError) -> PathBuf {
         }
         FolderError::Symlink { path }
         | FolderError::NotAFolder { path }
+        | FolderError::DiskFull { path }
         | FolderError::Foreign { path, .. }
         | FolderError::Write { path, .. }
         | FolderError::Restrict { path, .. } => path.clone(),
@@ -93,6 +94,7 @@ fn folder_hint(error: &FolderError) -> &'static str {
         FolderError::Symlink { .. } => "Replace it with a real folder.",
         FolderError::NotAFolder { .. } => "Move the file away.",
         FolderError::Foreign { .. } => "Change its owner to you, or move it away.",
+        FolderError::DiskFull { .. } => "Free some space there; recall then continues by itself.",
         FolderError::Create { .. } | FolderError::Write { .. } | FolderError::Restrict { .. } => {
             "Make its parent yours and writable, or set RECALL_HOME to another folder."
         }
@@ -126,7 +128,8 @@ pub(super) fn spool(paths: &Paths, unusable: &[PathBuf], findings: &mut Vec<Find
         if is_recent {
             area.bad(
                 sentence,
-                "They cannot be recovered. Make sure that the daemon runs and that recall's folders are writable.",
+                "They cannot be recovered. Make sure that the daemon runs, that recall's folders are writable and that \
+                 their disk has room.",
             );
         } else {
             area.note(sentence, "They cannot be recovered.");

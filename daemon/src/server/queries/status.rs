@@ -5,13 +5,14 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use recall_protocol::frame::PROTOCOL_VERSION;
-use recall_protocol::losses::Losses;
+use recall_protocol::losses::{Losses, Lost};
 
 use crate::actors::compression::{CompressionCounters, CompressionMessage};
 use crate::actors::indexer::{IndexCounters, IndexerMessage};
 use crate::actors::services::Services;
 use crate::actors::subscriber::SubscriberMessage;
 use crate::actors::telemetry::TelemetryMessage;
+use crate::app::answers::Moment;
 use crate::app::answers::status::{
     ByteCounts, CompressionState, ConfigAnswer, EmbeddingState, EventCounts, GatewayState, GuardCounts,
     IndexState as IndexAnswer, JobCounts, LatencyAnswer, PauseAnswer, SessionCounts, StatusAnswer,
@@ -87,7 +88,7 @@ fn put_together(
         sessions: SessionCounts { live: counts.sessions_live, total: counts.sessions },
         events: EventCounts {
             unreadable: unreadable.map(Into::into),
-            ..events(services, &counts, spool.files, Losses::new(paths).lost().events)
+            ..events(services, &counts, spool.files, Losses::new(paths).lost())
         },
         guards: guards(services),
         jobs: JobCounts {
@@ -136,7 +137,7 @@ fn put_together(
     })
 }
 
-fn events(services: &Services, counts: &Statistics, spooled: u64, dropped: u64) -> EventCounts {
+fn events(services: &Services, counts: &Statistics, spooled: u64, lost: Lost) -> EventCounts {
     let taken = &services.ingest.counters;
     EventCounts {
         stored: counts.events,
@@ -145,7 +146,8 @@ fn events(services: &Services, counts: &Statistics, spooled: u64, dropped: u64) 
         paused: taken.paused.load(Ordering::Relaxed),
         excluded: taken.excluded.load(Ordering::Relaxed),
         spooled,
-        dropped,
+        dropped: lost.events,
+        dropped_since: lost.first.map(|first| Moment(clock::of(first))),
         unparsed: counts.unparsed,
         unreadable: None,
     }

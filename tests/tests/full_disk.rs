@@ -1,0 +1,150 @@
+//! Where a disk has no room, each event is kept or counted, people are told, and all goes on once there is room.
+
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+
+use recall_tests::faults::disk::SmallDisk;
+use recall_tests::faults::process::Daemon;
+use recall_tests::{Said, Stage, run};
+use serde_json::{Value, json};
+
+/// A stage whose user has nothing but this disk, and no other place to count in.
+fn stage_on_a_small_disk(kib: u32) -> Option<(Stage, SmallDisk)> {
+    let stage = Stage::new();
+    let Some(disk) = SmallDisk::mount(&stage.user_home(), kib) else {
+        println!("skipped: nothing can be mounted here");
+        return None;
+    };
+    std::fs::create_dir(stage.project()).unwrap();
+    Some((stage, disk))
+}
+
+/// Runs the hook with the deadlines of an agent's machine.
+fn hook(stage: &Stage, event: &Value) -> Said {
+    let mut command = stage.command("recall-shim");
+    command.arg("claude-code").env_remove("RECALL_ANSWER_MS");
+    let said = run(command, event.to_string().as_bytes());
+    assert_eq!((said.code(), said.stdout.as_str(), said.stderr.as_str()), (0, "", ""));
+    said
+}
+
+fn call(stage: &Stage, number: usize) -> Value {
+    let fields = json!({"tool_name": "Bash", "tool_use_id": format!("call-{number}"),
+        "tool_input": {"command": "make"}, "tool_response": {"stdout": "done", "stderr": ""}});
+    stage.event("full", "PostToolUse", fields)
+}
+
+/// Four hooks at a time.
+fn hooks(stage: &Stage, numbers: std::ops::Range<usize>) {
+    let numbers: Vec<usize> = numbers.collect();
+    std::thread::scope(|scope| {
+        for part in numbers.chunks(numbers.len().div_ceil(4)) {
+            scope.spawn(|| part.iter().for_each(|number| drop(hook(stage, &call(stage, *number)))));
+        }
+    });
+}
+
+fn events(stage: &Stage) -> Value {
+    stage.json(["ctl", "status"])["events"].clone()
+}
+
+/// Each of `told` events is stored now or was counted as lost, and some were lost; and people know.
+#[track_caller]
+fn every_one_is_stored_or_counted(stage: &Stage, told: u64) {
+    stage.flush();
+    let counts = events(stage);
+    let (stored, dropped) = (counts["stored"].as_u64().unwrap(), counts["dropped"].as_u64().unwrap());
+    assert!(dropped > 0, "the disk was not full: {counts}");
+    assert_eq!(stored + dropped, told, "{counts}");
+    assert!(counts["dropped_since"].is_string(), "{counts}");
+    let doctor = stage.recall(["doctor"]);
+    assert!(doctor.stdout.contains(&format!("{dropped} events were dropped because")), "{doctor:?}");
+    let status = stage.recall(["ctl", "status"]);
+    assert!(status.stdout.contains(&format!("{dropped} events since ")), "{status:?}");
+}
+
+#[test]
+fn what_a_full_disk_loses_is_counted_and_told() {
+    let Some((mut stage, disk)) = stage_on_a_small_disk(16 << 10) else { return };
+    stage.start_daemon();
+    hooks(&stage, 0..8);
+    stage.flush();
+    disk.fill();
+    hooks(&stage, 8..60);
+    let said = stage.recall(["search", "anything"]);
+    assert!(said.stderr.contains("events can be lost: no space is left on the disk of"), "{said:?}");
+    assert!(said.stderr.contains(" events were dropped because the spool was full"), "{said:?}");
+    disk.make_room();
+    let said = stage.recall(["search", "anything"]);
+    assert!(!said.stderr.contains("no space"), "{said:?}");
+    hooks(&stage, 60..68);
+    every_one_is_stored_or_counted(&stage, 68);
+    stage.stop_daemon();
+    drop(disk);
+}
+
+/// The daemon is not there, so nobody but the hooks writes.
+#[test]
+fn without_a_daemon_what_a_full_disk_loses_is_counted() {
+    let Some((mut stage, disk)) = stage_on_a_small_disk(16 << 10) else { return };
+    // The first hook makes the spool, and what it takes to count.
+    hook(&stage, &call(&stage, 0));
+    disk.fill();
+    hooks(&stage, 1..41);
+    disk.make_room();
+    stage.start_daemon();
+    every_one_is_stored_or_counted(&stage, 41);
+    stage.stop_daemon();
+    drop(disk);
+}
+
+#[test]
+fn where_no_more_files_can_be_made_the_losses_are_counted() {
+    let Some((mut stage, disk)) = stage_on_a_small_disk(64 << 10) else { return };
+    hook(&stage, &call(&stage, 0));
+    disk.fill_with_files();
+    hooks(&stage, 1..9);
+    let said = stage.recall(["search", "anything"]);
+    assert!(said.stderr.contains("no space is left on the disk of"), "{said:?}");
+    disk.remove_files();
+    stage.start_daemon();
+    every_one_is_stored_or_counted(&stage, 9);
+    stage.stop_daemon();
+    drop(disk);
+}
+
+/// Nothing can be counted on such a disk, so it is counted in the runtime folder.
+#[test]
+fn a_disk_that_became_read_only_is_told_and_what_it_loses_is_counted_elsewhere() {
+    let Some((stage, disk)) = stage_on_a_small_disk(16 << 10) else { return };
+    let runtime = tempfile::Builder::new().prefix("rc-").tempdir().unwrap();
+    std::fs::set_permissions(runtime.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+    let mut stage = stage.variable("XDG_RUNTIME_DIR", &runtime.path().to_string_lossy());
+    hook(&stage, &call(&stage, 0));
+    disk.make_read_only();
+    hooks(&stage, 1..9);
+    let said = stage.recall(["search", "anything"]);
+    assert!(said.stderr.contains("events are being lost: cannot write to folder"), "{said:?}");
+    assert!(said.stderr.contains("8 events were dropped"), "{said:?}");
+    disk.make_writable();
+    stage.start_daemon();
+    every_one_is_stored_or_counted(&stage, 9);
+    stage.stop_daemon();
+    drop(disk);
+}
+
+/// A full disk refuses the result of a job three times. Nobody else does the job again meanwhile.
+#[test]
+fn a_result_that_finds_no_room_is_stored_when_there_is_some() {
+    let stage = Stage::new();
+    let mut daemon = Daemon::spawn_armed(&stage, "store.result=3*return(refuse)", Stdio::null());
+    daemon.wait_until_it_listens(&stage).unwrap();
+    stage.discount_session("shop");
+    stage.flush();
+    assert!(stage.log().contains("cannot store a result"), "{}", stage.log());
+    let jobs = stage.json(["ctl", "jobs"]);
+    for job in jobs["jobs"].as_array().unwrap() {
+        assert_eq!((&job["status"], &job["attempts"]), (&json!("done"), &json!(1)), "{jobs}");
+    }
+    daemon.kill();
+}

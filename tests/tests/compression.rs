@@ -57,6 +57,7 @@ impl Tree {
             agents: AGENTS,
             repair_note: recall::server::run::repair_note(&paths),
             pause_note: paths.state_dir().join("pauses.json"),
+            clock_note: paths.state_dir().join("clock.json"),
             welcome: recall::app::welcome::Welcome::new(paths.state_dir()),
             redactor: Arc::new(recall::memory::redaction::Redactor::new(&config.redaction).unwrap()),
             database: paths.database(),

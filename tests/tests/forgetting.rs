@@ -665,3 +665,67 @@ fn what_an_agent_asked_the_memory_goes_with_what_it_was_told() {
     assert_eq!(said.code(), 0, "{said:?}");
     assert_eq!(holding(&stage, CANARY), NOWHERE);
 }
+
+/// Ages all that the home knows by this many days, as if the clock now stood so far ahead.
+fn set_the_clock_ahead(stage: &Stage, days: i64) {
+    let ms = days * 24 * 60 * 60 * 1000;
+    let note = stage.home().join("state/clock.json");
+    let mut clock: Value = serde_json::from_slice(&std::fs::read(&note).unwrap()).unwrap();
+    let wall = clock["seen"]["wall"].as_i64().unwrap();
+    clock["seen"]["wall"] = json!(wall - ms);
+    std::fs::write(&note, clock.to_string()).unwrap();
+    let database = rusqlite::Connection::open(stage.database()).unwrap();
+    database.execute("UPDATE sessions SET last_event_at = last_event_at - ?1", [ms]).unwrap();
+}
+
+#[test]
+fn one_start_with_a_clock_years_ahead_deletes_nothing() {
+    let mut stage = Stage::new().config("[timers]\nretention_days = 30\nhousekeeping_s = 1\n").daemon();
+    stage.discount_session("one");
+    stage.flush();
+    for _ in 0..2 {
+        // The clock is known well.
+        stage.stop_daemon();
+        stage.start_daemon();
+        noted(&stage);
+    }
+    stage.stop_daemon();
+    set_the_clock_ahead(&stage, 3_650);
+    stage.start_daemon();
+    noted(&stage);
+    let sessions = |stage: &Stage| stage.json(["ctl", "status"])["sessions"]["total"].clone();
+    assert_eq!(sessions(&stage), 1);
+    let status = stage.recall(["ctl", "status"]);
+    assert!(status.stdout.contains("no session is deleted for its age yet: the clock jumped"), "{status:?}");
+    let doctor = stage.recall(["doctor"]);
+    assert!(doctor.stdout.contains("the clock jumped"), "{doctor:?}");
+    assert!(stage.log().contains("the clock jumped"), "{}", stage.log());
+    // It still stands there at the next start: so it is right.
+    stage.stop_daemon();
+    assert_eq!(sessions_in_database(&stage), 1, "the first start deleted nothing");
+    stage.start_daemon();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while sessions(&stage) != 0 && Instant::now() < deadline {
+        stage.flush();
+    }
+    assert_eq!(sessions(&stage), 0);
+    assert!(!stage.recall(["ctl", "status"]).stdout.contains("the clock jumped"));
+}
+
+/// Waits until the daemon that runs has looked at the clock.
+#[track_caller]
+fn noted(stage: &Stage) {
+    let note = stage.home().join("state/clock.json");
+    let mine = std::fs::metadata(stage.home().join("data/recall.lock")).unwrap().modified().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let is_noted = || std::fs::metadata(&note).is_ok_and(|note| note.modified().unwrap() >= mine);
+    while !is_noted() {
+        assert!(Instant::now() < deadline, "nobody looks at the clock");
+        stage.flush();
+    }
+}
+
+fn sessions_in_database(stage: &Stage) -> i64 {
+    let database = rusqlite::Connection::open(stage.database()).unwrap();
+    database.query_row("SELECT count(*) FROM sessions", [], |row| row.get(0)).unwrap()
+}

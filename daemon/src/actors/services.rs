@@ -27,6 +27,7 @@ use crate::app::bus::Bus;
 use crate::app::capture_rules::CaptureRules;
 use crate::app::checkouts::Checkouts;
 use crate::app::clock;
+use crate::app::clock_watch::ClockWatch;
 use crate::app::commands::CommandContext;
 use crate::app::context_lookup::{ContextLookup, answer_within};
 use crate::app::crashes::Crashes;
@@ -64,6 +65,8 @@ pub struct DaemonSetup {
     pub repair_note: PathBuf,
     /// Where pauses are recorded.
     pub pause_note: PathBuf,
+    /// Where it is recorded what the clock showed.
+    pub clock_note: PathBuf,
     pub welcome: Welcome,
     pub index_folder: PathBuf,
     /// Where sentence models are installed.
@@ -107,6 +110,7 @@ pub struct Services {
     /// When the daemon began to receive events of sessions.
     pub started_at: Timestamp,
     pub latencies: Arc<Latencies>,
+    pub clock: ClockWatch,
 }
 
 impl Services {
@@ -186,6 +190,7 @@ impl Services {
             config,
             started_at: clock::now(),
             latencies: Arc::default(),
+            clock: ClockWatch::new(&setup.clock_note),
         }
     }
 
@@ -318,6 +323,7 @@ impl Services {
                 readers: self.readers.clone(),
                 forgetting: self.forgetting.clone(),
                 retention_days: self.config.get().retention_days,
+                clock: self.clock.clone(),
             },
         }
     }

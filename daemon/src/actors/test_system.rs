@@ -63,6 +63,7 @@ impl Tree {
             backups: paths.backups_dir(),
             repair_note: home.path().join("repairs.json"),
             pause_note: home.path().join("pauses.json"),
+            clock_note: home.path().join("clock.json"),
             welcome: Welcome::new(home.path()),
             index_folder: paths.index_dir(),
             models_folder: paths.models_dir(),

@@ -11,6 +11,7 @@ pub mod vector_files;
 pub mod sentences;
 pub mod index_handle;
 pub mod pause;
+pub mod clock_watch;
 pub mod lifecycle_json;
 pub mod event_feed;
 pub mod event_stream;

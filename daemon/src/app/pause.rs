@@ -9,6 +9,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use serde::Serialize;
+
 use crate::memory::ids::Timestamp;
 use crate::memory::order::Order;
 use crate::memory::pause::{Pause, Pauses};
@@ -56,7 +58,7 @@ impl PauseSwitch {
         let mut pauses = self.pauses.write().unwrap_or_else(PoisonError::into_inner);
         let mut changed = pauses.clone();
         change(&mut changed);
-        write(&self.note, &changed)?;
+        write_note(&self.note, &changed)?;
         *pauses = changed;
         Ok(())
     }
@@ -70,10 +72,11 @@ fn read(note: &Path) -> io::Result<Pauses> {
     }
 }
 
-fn write(note: &Path, pauses: &Pauses) -> io::Result<()> {
+/// Replaces a small state file, whole or not at all.
+pub(super) fn write_note(note: &Path, content: &impl Serialize) -> io::Result<()> {
     let draft = note.with_extension("part");
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
-    file.write_all(&serde_json::to_vec(pauses)?)?;
+    file.write_all(&serde_json::to_vec(content)?)?;
     file.sync_all()?;
     fs::rename(&draft, note)
 }

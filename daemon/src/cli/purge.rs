@@ -13,7 +13,7 @@ use super::failure::Failure;
 use crate::server::instance::Instance;
 
 /// How the files begin that recall writes into its folders.
-const OWN: [&str; 14] = [
+const OWN: [&str; 15] = [
     "recall.",
     "index",
     "vectors",
@@ -23,6 +23,7 @@ const OWN: [&str; 14] = [
     "log",
     "daemon-start",
     "pauses.json",
+    "clock.json",
     "last-config.json",
     "repairs.json",
     "welcome",

@@ -41,6 +41,7 @@ pub mod mentioned_files;
 pub mod linear;
 pub mod injection;
 pub mod pause;
+pub mod wall_clock;
 pub mod guard;
 pub mod hint;
 pub mod linked_folder;

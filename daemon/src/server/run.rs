@@ -141,6 +141,7 @@ pub async fn run_with(
         backups: site.backups,
         repair_note: site.note,
         pause_note: pause_note(&paths),
+        clock_note: clock_note(&paths),
         welcome: Welcome::new(paths.state_dir()),
         index_folder: paths.index_dir(),
         models_folder: paths.models_dir(),
@@ -279,6 +280,7 @@ pub fn foreign_files(paths: &Paths) -> Vec<FolderError> {
         paths.log_dir(),
         paths.log_file(),
         pause_note(paths),
+        clock_note(paths),
         repair_note(paths),
     ]);
     let foreign = |path: PathBuf| match trusted_file::check_owner_of(&path) {
@@ -290,6 +292,10 @@ pub fn foreign_files(paths: &Paths) -> Vec<FolderError> {
 
 fn pause_note(paths: &Paths) -> PathBuf {
     paths.state_dir().join("pauses.json")
+}
+
+fn clock_note(paths: &Paths) -> PathBuf {
+    paths.state_dir().join("clock.json")
 }
 
 /// Where the last configuration without a mistake is remembered.

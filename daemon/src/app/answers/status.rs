@@ -9,6 +9,7 @@ use crate::app::clock;
 use crate::app::latency::{Latencies, LatencyWindow, Quantiles};
 use crate::app::pause::PauseSwitch;
 use crate::memory::budget::{Assumed, Usage};
+use crate::memory::wall_clock::Jump;
 use crate::providers::{Circuit, ProviderState};
 use crate::store::{CompressionTrouble, JobRow, OpenJobs, Repair, SpendingRow, UnreadableRow};
 
@@ -80,12 +81,28 @@ pub struct StatusAnswer {
     #[serde(default)]
     pub latency: LatencyAnswer,
     pub paused: Option<PauseAnswer>,
+    /// Why sessions are not deleted for their age at the moment (`timers.retention_days`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_jump: Option<ClockJump>,
     pub config: ConfigAnswer,
     /// Repairs of the database in the last week, the latest last.
     pub healed: Vec<RepairAnswer>,
     /// Whether traces of what was forgotten may remain, because something cannot be removed.
     #[serde(default)]
     pub traces_left: bool,
+}
+
+/// A step of the wall clock that time does not explain.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ClockJump {
+    pub from: Moment,
+    pub to: Moment,
+}
+
+impl From<Jump> for ClockJump {
+    fn from(Jump { from, to }: Jump) -> Self {
+        Self { from: Moment(from), to: Moment(to) }
+    }
 }
 
 /// The latencies of the last thousand of each kind; null if there were none since the daemon started.

@@ -8,7 +8,7 @@ use recall_protocol::query::Status;
 use super::pause::sentence;
 use crate::app::answers::metrics::exposition;
 use crate::app::answers::status::{
-    CompressionState, ConfigAnswer, EmbeddingState, GatewayState, LatencyAnswer, ProviderAnswer,
+    ClockJump, CompressionState, ConfigAnswer, EmbeddingState, GatewayState, LatencyAnswer, ProviderAnswer,
     QuantilesAnswer, StatusAnswer, SubscriberCounters, TelemetryCounters,
 };
 use crate::cli::client::{Client, Start};
@@ -37,6 +37,15 @@ pub fn run(args: &StatusArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(tell(out, &status)?)
 }
 
+/// Why sessions stay that are old enough to be deleted.
+pub fn no_deletion(jump: &ClockJump) -> String {
+    let (from, to) = (terminal::time(jump.from), terminal::time(jump.to));
+    format!(
+        "no session is deleted for its age yet: the clock jumped from {from} to {to}. It is believed after another start, \
+         or a day of running"
+    )
+}
+
 fn tell(out: &mut dyn Write, status: &StatusAnswer) -> std::io::Result<()> {
     let StatusAnswer { sessions, events, jobs, index, compression, bytes: size, .. } = status;
     writeln!(
@@ -53,6 +62,9 @@ fn tell(out: &mut dyn Write, status: &StatusAnswer) -> std::io::Result<()> {
         writeln!(out, "  {WARNING}paused       {pause} {count} events skipped.{WARNING:#}")?;
     }
     config(out, &status.config)?;
+    if let Some(jump) = &status.clock_jump {
+        writeln!(out, "  {WARNING}retention    {}{WARNING:#}", no_deletion(jump))?;
+    }
     writeln!(out, "  sessions     {} live, {} total", sessions.live, sessions.total)?;
     writeln!(
         out,

@@ -12,6 +12,7 @@ use crate::app::answers::status::{
 use crate::app::clock;
 use crate::cli::client::{Client, Start};
 use crate::cli::ctl::pause;
+use crate::cli::ctl::status::no_deletion;
 use crate::cli::in_the_way::{InTheWay, in_the_way};
 use crate::cli::terminal::{ago, counted};
 use crate::cli::{keeping, terminal};
@@ -72,6 +73,9 @@ fn status(client: &mut Client) -> anyhow::Result<(PingAnswer, Option<StatusAnswe
 fn trouble(area: &mut Area<'_>, status: &StatusAnswer) {
     if status.paused.is_some() {
         area.note(pause::sentence(status.paused.as_ref()), "Run `recall resume` to continue.");
+    }
+    if let Some(jump) = &status.clock_jump {
+        area.note(no_deletion(jump), "Set the clock if it is wrong.");
     }
     let dead = status.jobs.dead;
     if dead > 0 {

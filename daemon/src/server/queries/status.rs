@@ -14,9 +14,9 @@ use crate::actors::subscriber::SubscriberMessage;
 use crate::actors::telemetry::TelemetryMessage;
 use crate::app::answers::Moment;
 use crate::app::answers::status::{
-    ByteCounts, CompressionState, ConfigAnswer, EmbeddingState, EventCounts, GatewayState, GuardCounts,
-    IndexState as IndexAnswer, JobCounts, LatencyAnswer, PauseAnswer, SessionCounts, StatusAnswer,
-    TroubleAnswer, dollars,
+    ByteCounts, ClockJump, CompressionState, ConfigAnswer, EmbeddingState, EventCounts, GatewayState,
+    GuardCounts, IndexState as IndexAnswer, JobCounts, LatencyAnswer, PauseAnswer, SessionCounts,
+    StatusAnswer, TroubleAnswer, dollars,
 };
 use crate::app::answers::status::{SubscriberCounters, TelemetryCounters};
 use crate::app::clock;
@@ -126,6 +126,7 @@ fn put_together(
         own_bytes: memory.own,
         mapped_bytes: memory.mapped,
         latency: LatencyAnswer::from(&*services.latencies),
+        clock_jump: clock_jump(services),
         paused: PauseAnswer::now(&services.ingest.pauses),
         config: ConfigAnswer {
             file: paths.config_file().to_string_lossy().into_owned(),
@@ -135,6 +136,11 @@ fn put_together(
         healed: recent_repairs(&repair_note(paths), clock::now()).into_iter().map(Into::into).collect(),
         traces_left: counts.traces_left,
     })
+}
+
+/// Where nothing is deleted for its age, nobody needs to know.
+fn clock_jump(services: &Services) -> Option<ClockJump> {
+    (services.config.get().retention_days > 0).then(|| services.clock.jump())?.map(ClockJump::from)
 }
 
 fn events(services: &Services, counts: &Statistics, spooled: u64, lost: Lost) -> EventCounts {

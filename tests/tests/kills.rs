@@ -21,11 +21,12 @@ use serde_json::json;
 #[track_caller]
 fn survives(plan: Plan) {
     let begun = Instant::now();
-    let Outcome { verdict, by_daemon, by_spool, hits, clock: (boots, backward), complaints } = survive(plan);
+    let Outcome { verdict, by_daemon, by_spool, hits, clock: (boots, backward), commands, complaints } =
+        survive(plan);
     println!("{plan:?}: {verdict}");
     println!(
         "{by_daemon} acknowledged, {by_spool} spooled, {hits} kills met an event on its way, {boots} boots, \
-         {backward} steps of the clock backward, {:?}",
+         {backward} steps of the clock backward, {commands} commands answered, {:?}",
         begun.elapsed()
     );
     assert!(complaints.is_empty(), "{complaints:?}");
@@ -35,7 +36,9 @@ fn survives(plan: Plan) {
     let few = plan.kills < 20;
     assert!(few || (by_daemon > 0 && by_spool > 0), "the plan tests nothing");
     assert!(few || hits > 0, "no kill met an event on its way");
-    assert!(plan.trouble == Trouble::None || (boots > 1 && backward > 0), "the clock was right all the time");
+    let clock_steps = matches!(plan.trouble, Trouble::StopsAndClockSteps { .. });
+    assert!(!clock_steps || (boots > 1 && backward > 0), "the clock was right all the time");
+    assert!(few || plan.trouble != Trouble::Commands || commands > 0, "nobody did anything");
 }
 
 #[test]
@@ -50,6 +53,20 @@ fn a_daemon_killed_at_any_moment_loses_nothing_and_doubles_nothing() {
 fn a_thousand_kills() {
     let kills = std::env::var("RECALL_KILLS").map_or(1000, |kills| kills.parse().unwrap());
     survives(Plan { events: kills * 100, writers: 4, kills, seed: 2, trouble: Trouble::None });
+}
+
+/// `cargo test -p recall-tests -- --ignored nine_replays_beside_commands --nocapture`
+#[test]
+#[ignore = "nine runs of 3,600 events, some minutes each"]
+fn nine_replays_beside_commands_lose_nothing() {
+    for seed in 11..20 {
+        survives(Plan { events: 3_600, writers: 4, kills: 36, seed, trouble: Trouble::Commands });
+    }
+}
+
+#[test]
+fn kills_beside_commands_lose_nothing() {
+    survives(Plan { events: 400, writers: 4, kills: 5, seed: 10, trouble: Trouble::Commands });
 }
 
 #[test]

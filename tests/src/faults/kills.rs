@@ -1,14 +1,15 @@
 //! Many writers, and a daemon that is killed again and again while they write.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::time::Duration;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
+use serde_json::json;
 
 use super::clock::Clock;
 use super::handover::{AcceptedBy, Handover};
-use super::oracle::{Oracle, Verdict};
+use super::oracle::{DECOY, Oracle, Verdict};
 use super::process::Daemon;
 use super::script::{Script, Step, TurnIds};
 use crate::Stage;
@@ -23,6 +24,9 @@ const SESSION_LENGTH: usize = 125;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The patience of the shim: what is stopped for longer finds the event in the spool.
 const SHIMS_PATIENCE: Duration = Duration::from_millis(60);
+
+/// Those who work with the memory at the same time.
+const PEOPLE: usize = 2;
 
 /// How much of it.
 #[derive(Clone, Copy, Debug)]
@@ -43,12 +47,14 @@ pub enum Trouble {
     StopsAndClockSteps {
         boots: usize,
     },
+    /// People work with the memory meanwhile: they search, import, forget what they imported, back up and reindex.
+    Commands,
 }
 
 impl Trouble {
     fn clock(self, plan: Plan) -> Clock {
         match self {
-            Self::None => Clock::True,
+            Self::None | Self::Commands => Clock::True,
             Self::StopsAndClockSteps { boots } => {
                 Clock::stepped(plan.seed, boots, (plan.events - plan.events / plan.writers).div_ceil(boots))
             }
@@ -56,7 +62,10 @@ impl Trouble {
     }
 
     fn patience(self) -> Duration {
-        if self == Self::None { PATIENCE } else { SHIMS_PATIENCE }
+        match self {
+            Self::None | Self::Commands => PATIENCE,
+            Self::StopsAndClockSteps { .. } => SHIMS_PATIENCE,
+        }
     }
 }
 
@@ -71,6 +80,8 @@ pub struct Outcome {
     pub hits: usize,
     /// The boots of the machine, and how often its wall clock went backward.
     pub clock: (u64, usize),
+    /// Commands of people that a daemon answered.
+    pub commands: usize,
     /// Whatever no promise allows, e.g. a shim with an exit code.
     pub complaints: Vec<String>,
 }
@@ -80,6 +91,7 @@ struct Tally {
     by_daemon: AtomicUsize,
     by_spool: AtomicUsize,
     under_way: AtomicUsize,
+    commands: AtomicUsize,
     complaints: Mutex<Vec<String>>,
 }
 
@@ -92,6 +104,7 @@ pub fn survive(plan: Plan) -> Outcome {
     let (oracle, tally, clock) = (Oracle::default(), Tally::default(), plan.trouble.clock(plan));
     let (begin, end) = (Barrier::new(plan.writers + 1), Barrier::new(plan.writers + 1));
     let share = plan.events.div_ceil(plan.writers * plan.kills);
+    let over = AtomicBool::new(false);
     let mut hits = 0;
     std::thread::scope(|scope| {
         for writer in 0..plan.writers {
@@ -110,18 +123,25 @@ pub fn survive(plan: Plan) -> Outcome {
                 }
             });
         }
+        let over = &over;
+        if plan.trouble == Trouble::Commands {
+            let (stage, tally) = (&stage, &tally);
+            (0..PEOPLE).for_each(|person| drop(scope.spawn(move || work(stage, tally, over, person))));
+        }
         let mut random = fastrand::Rng::with_seed(plan.seed);
         for _ in 0..plan.kills {
             let mut daemon = Daemon::spawn(&stage);
             if random.bool()
                 && let Err(complaint) = daemon.wait_until_it_listens(&stage)
+                && plan.trouble != Trouble::Commands
             {
+                // A command may have started another, beside which this one leaves.
                 tally.complaints.lock().unwrap().push(complaint);
             }
             begin.wait();
             // The moment of the kill is the fault itself; nothing waits for anything here.
             let until_kill = Duration::from_millis(random.u64(1..=LATEST_KILL_MS));
-            if plan.trouble != Trouble::None {
+            if matches!(plan.trouble, Trouble::StopsAndClockSteps { .. }) {
                 std::thread::sleep(until_kill.mul_f64(random.f64()));
                 daemon.signal(Signal::STOP);
                 std::thread::sleep(Duration::from_millis(random.u64(1..=LONGEST_STOP_MS)));
@@ -130,9 +150,16 @@ pub fn survive(plan: Plan) -> Outcome {
             std::thread::sleep(until_kill);
             hits += usize::from(tally.under_way.load(Ordering::Acquire) > 0);
             daemon.kill();
+            if plan.trouble == Trouble::Commands {
+                kill_all(&stage);
+            }
             end.wait();
         }
+        over.store(true, Ordering::Release);
     });
+    if plan.trouble == Trouble::Commands {
+        kill_all(&stage);
+    }
     let mut complaints = tally.complaints.into_inner().unwrap();
     let dropped = Handover::new(&stage, PATIENCE).dropped();
     if dropped > 0 {
@@ -140,7 +167,68 @@ pub fn survive(plan: Plan) -> Outcome {
     }
     let verdict = oracle.verdict(&mut stage);
     let (by_daemon, by_spool) = (tally.by_daemon.into_inner(), tally.by_spool.into_inner());
-    Outcome { verdict, by_daemon, by_spool, hits, clock: clock.troubles(), complaints }
+    let commands = tally.commands.into_inner();
+    Outcome { verdict, by_daemon, by_spool, hits, clock: clock.troubles(), commands, complaints }
+}
+
+/// What one person does until all is over. Whatever fails because the daemon dies is tried another time.
+fn work(stage: &Stage, tally: &Tally, over: &AtomicBool, person: usize) {
+    for nth in person.. {
+        if over.load(Ordering::Acquire) {
+            return;
+        }
+        let decoy = format!("{DECOY}-{person}-{}", nth / 6);
+        let said = match nth % 6 {
+            0 => {
+                record(stage, &decoy);
+                stage.recall(["import", "claude-code"])
+            }
+            1 => stage.recall(["search", "rounds after summing"]),
+            2 => stage.recall(["ctl", "backup"]),
+            3 => stage.recall(["forget", "--yes", "--session", &decoy]),
+            4 => stage.recall(["ctl", "reindex"]),
+            _ => stage.recall(["forget", "--yes", "--query", &decoy]),
+        };
+        tally.commands.fetch_add(usize::from(said.code() == 0), Ordering::Relaxed);
+    }
+}
+
+/// Leaves a session of this id as the agent records it.
+fn record(stage: &Stage, session: &str) {
+    let line = |role: &str, uuid: &str, parent: Option<String>, text: &str| {
+        json!({"type": role, "uuid": format!("{session}-{uuid}"), "parentUuid": parent, "sessionId": session,
+            "cwd": "/home/dev/shop", "timestamp": "2026-11-20T10:02:00Z",
+            "message": {"role": role, "content": [{"type": "text", "text": format!("{session} {text}")}]}})
+        .to_string()
+    };
+    let asked = line("user", "q", None, "Why does the decoy round twice?");
+    let answered = line("assistant", "a", Some(format!("{session}-q")), "It rounds each line, then the sum.");
+    let folder = stage.user_home().join(".claude/projects/-home-dev-shop");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join(format!("{session}.jsonl")), [asked, answered].join("\n")).unwrap();
+}
+
+/// Kills every daemon of the home, whoever has started it and however far it has come.
+fn kill_all(stage: &Stage) {
+    let home = format!("RECALL_HOME={}\0", stage.home().display());
+    loop {
+        let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let daemons: Vec<Pid> = processes
+            .filter_map(|entry| {
+                let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
+                let of = |what: &str| std::fs::read(entry.path().join(what)).ok();
+                let is_ours = memchr::memmem::find(&of("environ")?, home.as_bytes()).is_some();
+                (is_ours && of("cmdline")?.ends_with(b"recall\0daemon\0")).then(|| Pid::from_raw(pid))?
+            })
+            .collect();
+        if daemons.is_empty() {
+            return;
+        }
+        for daemon in daemons {
+            let _ = rustix::process::kill_process(daemon, Signal::KILL);
+        }
+        std::thread::yield_now();
+    }
 }
 
 /// The events of one writer: one session after another.

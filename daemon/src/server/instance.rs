@@ -17,7 +17,7 @@ pub struct Instance {
     last_stop: LastStop,
 }
 
-/// How often, and after how long, a lock is tried again that is held by nobody who has left a note.
+/// How often, and after how long, a lock is tried again that nobody holds who has left a note and lives.
 const PASSERS_BY: usize = 5;
 const PASSING_BY: Duration = Duration::from_millis(20);
 
@@ -79,7 +79,9 @@ impl Instance {
     pub async fn claim_patiently(path: &Path) -> Result<Self, InstanceError> {
         for _ in 0..PASSERS_BY {
             match Self::claim(path) {
-                Err(InstanceError::Taken(None)) => tokio::time::sleep(PASSING_BY).await,
+                Err(InstanceError::Taken(note)) if !note.as_ref().is_some_and(lives) => {
+                    tokio::time::sleep(PASSING_BY).await;
+                }
                 claimed => return claimed,
             }
         }
@@ -109,6 +111,12 @@ impl Instance {
             tracing::warn!(%error, "the lock file keeps its note");
         }
     }
+}
+
+/// Whether the process of a note is there. A daemon that was killed leaves its note.
+fn lives(note: &LockNote) -> bool {
+    let pid = i32::try_from(note.pid).ok().and_then(rustix::process::Pid::from_raw);
+    pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
 }
 
 #[cfg(test)]
@@ -143,6 +151,22 @@ mod tests {
         second.retract();
         drop(second);
         assert_eq!(claim_again(&path).last_stop(), LastStop::Clean);
+    }
+
+    #[tokio::test]
+    async fn somebody_who_passes_by_the_note_of_a_dead_daemon_is_waited_for() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("lock");
+        let mut gone = std::process::Command::new("true").spawn().unwrap();
+        gone.wait().unwrap();
+        let note = LockNote { pid: gone.id(), socket: "/run/user/7/recall/recall.sock".into() };
+        std::fs::write(&path, note.to_bytes()).unwrap();
+        let passing_by = claim_again(&path);
+        let (claimed, ()) = tokio::join!(Instance::claim_patiently(&path), async move {
+            tokio::time::sleep(PASSING_BY).await;
+            drop(passing_by);
+        });
+        assert_eq!(claimed.unwrap().last_stop(), LastStop::Sudden);
     }
 
     #[test]

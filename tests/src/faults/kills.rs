@@ -208,6 +208,12 @@ fn record(stage: &Stage, session: &str) {
     std::fs::write(folder.join(format!("{session}.jsonl")), [asked, answered].join("\n")).unwrap();
 }
 
+/// Whether nobody holds the home, not even a process that is ending.
+fn is_free(stage: &Stage) -> bool {
+    let lock = std::fs::File::open(stage.home().join("data/recall.lock"));
+    lock.is_ok_and(|lock| lock.try_lock().is_ok())
+}
+
 /// Kills every daemon of the home, whoever has started it and however far it has come.
 fn kill_all(stage: &Stage) {
     let home = format!("RECALL_HOME={}\0", stage.home().display());
@@ -221,7 +227,7 @@ fn kill_all(stage: &Stage) {
                 (is_ours && of("cmdline")?.ends_with(b"recall\0daemon\0")).then(|| Pid::from_raw(pid))?
             })
             .collect();
-        if daemons.is_empty() {
+        if daemons.is_empty() && is_free(stage) {
             return;
         }
         for daemon in daemons {

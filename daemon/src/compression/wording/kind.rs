@@ -14,7 +14,16 @@ use crate::memory::observation::ObservationType;
 /// What holds until it is revoked is believed only if the user typed it: a page that was read has wishes, too.
 pub fn kind(pieces: &[Piece<'_>], learned: Option<&[f32]>, typed: Typed) -> ObservationType {
     let Some(first) = pieces.first() else { return ObservationType::Change };
-    let text = pieces.iter().map(|piece| plain(piece.text)).collect::<Vec<_>>().join(" ");
+    let is_open = |text: &String| {
+        let text = lowered(text);
+        phrases(OPEN).any(|open| has(&text, open))
+    };
+    let mut texts: Vec<String> = pieces.iter().map(|piece| plain(piece.text)).collect();
+    if texts.first().is_some_and(|first| !is_open(first)) {
+        // What is left to do beneath another title makes no next step of it.
+        texts.retain(|text| !is_open(text));
+    }
+    let text = texts.join(" ");
     let heading = first.heading.map(|heading| lowered(&plain(heading))).unwrap_or_default();
     let signs =
         Signs { text: lowered(&text), heading, opening: opening(&plain(first.text)), source: first.source };

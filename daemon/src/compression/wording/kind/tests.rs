@@ -101,6 +101,18 @@ fn what_is_open_and_what_was_found() {
 }
 
 #[test]
+fn what_is_left_beneath_a_title_does_not_type_it() {
+    let of = |texts: &[&str]| {
+        let piece = |text| Piece { text, heading: None, salience: 1.0, source: SourceKind::Answer };
+        kind(&texts.iter().map(|text| piece(*text)).collect::<Vec<_>>(), None, Typed::No)
+    };
+    let (decision, left) =
+        ("We decided to write CSV with semicolons", "The exporter still needs its own test.");
+    assert_eq!(of(&[decision]), T::Decision);
+    assert_eq!(of(&[decision, left]), T::Decision);
+}
+
+#[test]
 fn only_what_the_user_typed_is_a_standing_wish() {
     let of = |source, typed, text| kind(&[Piece { text, heading: None, salience: 1.0, source }], None, typed);
     assert_eq!(of(SourceKind::Prompt, Typed::ByUser, "Never use tabs in this code"), T::Preference);

@@ -80,7 +80,7 @@ fn one_that_drips_for_ever_is_given_up() {
 #[test]
 fn another_part_than_the_one_asked_for_is_not_appended() {
     let (address, _asked) = server(&[
-        "HTTP/1.1 206 OK\r\ncontent-length: 3\r\ncontent-range: bytes 7-9/10\r\n\r\n789",
+        "HTTP/1.1 206 OK\r\nconnection: close\r\ncontent-length: 3\r\ncontent-range: bytes 7-9/10\r\n\r\n789",
         "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n0123456789",
     ]);
     let folder = tempfile::tempdir().unwrap();

@@ -2,10 +2,14 @@
 import { get, part, post } from './api.js';
 import { body, gist } from './call.js';
 import { badge, byId, el, later, moment, toast, words } from './dom.js';
+import { inline, markdown } from './markdown.js';
 import { TYPES } from './types.js';
 import { counted, itemLink, projectLink, sessionLink, threadLink } from './views.js';
 
-const paragraphs = (text) => el('div', { class: 'prose' }, String(text ?? ''));
+const plain = (text) => el('div', { class: 'prose' }, String(text ?? ''));
+const paragraphs = (text) => el('div', { class: 'prose' }, markdown(text));
+/** Kinds of items whose text is written to be read. The others are shown to the letter. */
+const WRITTEN = ['response', 'plan', 'compaction', 'summary'];
 
 function section(title, ...children) {
   const kept = children.flat(Infinity).filter(Boolean);
@@ -20,9 +24,11 @@ const AT_ONCE = 3000;
 
 /** What somebody said; the rest of a long text when it is asked for. */
 function said(who, text) {
-  const made = el('div', { class: `said ${who}` }, text.length > AT_ONCE * 1.5 ? `${text.slice(0, AT_ONCE)}…` : text);
+  // What a person typed stands as it was typed.
+  const shown = (part) => who === 'agent' ? markdown(part) : el('div', {}, part);
+  const made = el('div', { class: `said ${who}` }, shown(text.length > AT_ONCE * 1.5 ? `${text.slice(0, AT_ONCE)}…` : text));
   if (text.length > AT_ONCE * 1.5) {
-    made.append(el('button', { type: 'button', class: 'more', click: () => made.replaceChildren(text) }, `Show all ${text.length.toLocaleString()} characters`));
+    made.append(el('button', { type: 'button', class: 'more', click: () => made.replaceChildren(shown(text)) }, `Show all ${text.length.toLocaleString()} characters`));
   }
   return made;
 }
@@ -89,7 +95,7 @@ function batch(entry, kept, given, workspace) {
 const PARTS = ['request', 'investigated', 'learned', 'completed', 'next_steps', 'notes'];
 
 const parts = (summary) => el('dl', { class: 'summary' }, PARTS.filter((name) => summary[name])
-  .map((name) => [el('dt', {}, words(name)), el('dd', {}, summary[name])]));
+  .map((name) => [el('dt', {}, words(name)), el('dd', {}, markdown(summary[name]))]));
 
 export async function session(id, signal) {
   const told = await get(`/api/sessions/${part(id)}`, {}, signal);
@@ -186,7 +192,7 @@ export async function item(id, reload, signal) {
     return el('div', {}, el('p', { class: 'above' }, badge(told.kind ?? 'summary')), el('h1', {}, told.title),
       facts(['Project', told.project ? el('a', { href: projectLink(told.project) }, told.project) : null], ['From', from], ['When', moment(told.created_at)], ['Branch', told.branch]),
       el('div', { class: 'actions' }, forgetButton(id)),
-      told.text !== undefined ? paragraphs(told.text) : parts(told), given);
+      told.text === undefined ? parts(told) : WRITTEN.includes(told.kind) ? paragraphs(told.text) : plain(told.text), given);
   }
   const resolved = told.status !== 'active';
   const files = [...told.files_modified, ...told.files_read.filter((file) => !told.files_modified.includes(file))];
@@ -195,13 +201,21 @@ export async function item(id, reload, signal) {
     el('div', { class: 'actions' }, button('mark', resolved ? 'Reopen' : 'Resolve', () => mark(told, reload)), button('pin', told.pinned ? 'Unpin' : 'Pin', () => pin(told, reload)),
       button('edit', 'Edit…', () => edit(told, reload)), forgetButton(told.id)),
     told.narrative ? paragraphs(told.narrative) : null,
-    list(told.facts, (fact) => fact),
-    facts(['From', from], ['When', moment(told.created_at)], ['Kept by', told.origin === 'extractive' ? 'the built-in rules' : told.origin === 'user' ? 'you' : told.origin],
+    list(told.facts, (fact) => inline(fact)),
+    facts(['From', from], ['When', moment(told.created_at)], ['Kept by', told.origin === 'extractive' ? 'the built-in rules' : told.origin === 'user' ? 'you' : told.origin === 'agent' ? 'an agent' : told.origin], ['Said by', saidBy(told.said_by)],
       ['Importance', `${told.importance} of 10`], ['Branch', told.branch], ['Concepts', told.concepts.join(', ')]),
     threads.length ? section('History of this subject', history(threads[0].statements, told.id))
       : section('History of this subject', list(told.lineage, (step) => [step.title ? el('a', { href: itemLink(step.id) }, step.title) : words(step.relation), el('small', {}, step.reason)])),
     section('Files', list(files, (file) => el('a', { href: `#/search/${encodeURIComponent(`file:"${file.replaceAll('"', '')}"`)}` }, el('code', {}, file)))),
     await evidence(told, signal), given);
+}
+
+/** Whose words a wish or a correction is. */
+function saidBy(said) {
+  if (!said) return null;
+  if (said.who === 'agent') return ['an agent, ', moment(said.at)];
+  if (said.who !== 'you') return 'an imported file, which anybody may have written';
+  return ['you, ', moment(said.at), said.prompt ? [' in ', el('a', { href: itemLink(said.prompt) }, said.prompt)] : null];
 }
 
 async function mark(told, reload) {

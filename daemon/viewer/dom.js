@@ -10,14 +10,18 @@ export function svg(name, attributes = {}, ...children) {
   return filled(document.createElementNS('http://www.w3.org/2000/svg', name), attributes, children);
 }
 
+/** Controls, and marks that turn the direction of what is read: a name with one reads as another. */
+const MISLEADING = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+const readable = (part) => typeof part === 'string' ? part.replace(MISLEADING, '') : part;
+
 function filled(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
     if (typeof value === 'function') node.addEventListener(name, value);
-    else if (name === 'text') node.textContent = value;
+    else if (name === 'text') node.textContent = readable(value);
     else node.setAttribute(name, value === true ? '' : String(value));
   }
-  node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false).map(readable));
   return node;
 }
 

@@ -126,3 +126,44 @@ fn what_is_followed_cannot_steer_a_terminal() {
     let steers = |c: char| c.is_control() || "\u{202e}\u{200b}".contains(c);
     assert!(!said.iter().any(|line| line.contains(steers)), "{said:?}");
 }
+
+#[test]
+fn a_folders_name_steers_nobody_who_reads_it() {
+    let stage = Stage::new().daemon();
+    let folder = stage.project().with_file_name("shop\u{202e}gpj.exe\u{200b}\u{1b}[2J\u{9b}x");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join(".recall.toml"), "alias = 3\n").unwrap();
+    let mut event = stage.event("odd", "UserPromptSubmit", json!({"prompt": "hello"}));
+    event["cwd"] = json!(folder);
+    let mut delivery = stage.delivery(&event);
+    delivery.context.cwd = folder.to_string_lossy().into_owned();
+    stage.deliver([&delivery]);
+    stage.flush();
+    let steers = |c: char| c.is_control() && !matches!(c, '\n' | '\t') || "\u{202e}\u{200b}".contains(c);
+    let missing = folder.join("missing");
+    for arguments in [
+        vec!["doctor"],
+        vec!["ctl", "status"],
+        vec!["sessions", "--all"],
+        vec!["ctl", "session", "odd"],
+        vec!["search", "hello"],
+        vec!["context"],
+        vec!["install", "--dry-run"],
+        vec!["import", "recall", missing.to_str().unwrap()],
+    ] {
+        let mut command = stage.command("recall");
+        let said = recall_tests::run(
+            {
+                command.args(&arguments).current_dir(&folder);
+                command
+            },
+            b"",
+        );
+        for text in [&said.stdout, &said.stderr] {
+            assert!(!text.contains(steers), "{arguments:?}: {text:?}");
+        }
+        if arguments == ["doctor"] {
+            assert!(said.stdout.contains("gpj.exe"), "it names the folder: {said:?}");
+        }
+    }
+}

@@ -367,6 +367,92 @@ fn sessions_and_items_are_found_read_and_changed() {
     browser.is_clean();
 }
 
+#[test]
+fn answers_are_set_as_markdown_and_rows_of_a_search_name_their_project() {
+    let stage = Stage::new().daemon();
+    let answer = "# Done\n\nThe cart total is *rounded* once:\n\n- **Rounding** happens in `total`\n  after summing\n- see [the page](https://example.org/a?b=1) and [this](javascript:window.pwned=1)\n\n\
+        ```rust\nfn total() -> <b>u64</b> {}\n```\n\n| field | sum |\n|---|---:|\n| net | 12 |\n\n> quoted <img src=x onerror=window.pwned=1>\n\n\u{202e}sdrawkcab";
+    stage.session("written", "Why is **this** rounded?", &[], answer);
+    stage.flush();
+    let Some(mut browser) = Browser::open(&link(&stage)) else { return };
+    browser.until("document.getElementById('project').value === 'shop'");
+    browser.see("location.hash = '#/session/written'");
+    browser.until("document.querySelector('.said.agent .md pre code')");
+    let shown = |browser: &mut Browser, selector: &str| {
+        browser.see(&format!("[...document.querySelectorAll('.said.agent .md {selector}')].map((one) => one.textContent).join('|')"))
+    };
+    for (selector, text) in [
+        (".head", "Done"),
+        ("strong", "Rounding"),
+        ("p i", "rounded"),
+        ("li code", "total"),
+        ("a", "the page"),
+        ("pre code", "fn total() -> <b>u64</b> {}"),
+        ("th", "field|sum"),
+        ("td", "net|12"),
+        ("blockquote", "quoted <img src=x onerror=window.pwned=1>"),
+        ("> p:last-child", "sdrawkcab"),
+    ] {
+        assert_eq!(shown(&mut browser, selector), text, "{selector}");
+    }
+    assert_eq!(browser.see("document.querySelector('.said.agent a').href"), "https://example.org/a?b=1");
+    assert_eq!(browser.see("document.querySelector('.said.agent a').rel"), "noopener noreferrer");
+    browser.shows("[this](javascript:window.pwned=1)");
+    assert_eq!(browser.see("document.querySelector('.said.user').textContent"), "Why is **this** rounded?");
+    browser.is_clean();
+
+    browser.see("location.hash = '#/search/rounding'");
+    browser.shows("found in");
+    browser.until("document.querySelector('.rows .row a') && !document.querySelector('.rows .project')");
+    browser.see("(() => { const of = document.getElementById('project'); of.value = ''; of.dispatchEvent(new Event('change')); })()");
+    browser.until("document.querySelector('.rows .row .project')?.textContent === 'shop'");
+    browser.is_clean();
+}
+
+#[test]
+fn keys_act_on_the_row_with_the_focus_and_forgetting_can_be_taken_back() {
+    let stage = Stage::new().daemon();
+    for note in ["The wombat is grey", "The heron flies at noon"] {
+        stage.json(["remember", note]);
+    }
+    let count = || stage.json(["ctl", "status"])["observations"].as_i64().unwrap();
+    let Some(mut browser) = Browser::open(&link(&stage)) else { return };
+    browser.until("document.querySelectorAll('.rows .row a').length === 2");
+    let focus = |browser: &mut Browser, note: &str| {
+        browser.until(&format!(
+            "(window.row = [...document.querySelectorAll('.rows .row a')].find((one) => one.textContent.includes('{note}')))"
+        ));
+        browser.see("window.row.focus()");
+    };
+    focus(&mut browser, "wombat");
+    browser.key("p");
+    browser.until("[...document.querySelectorAll('.rows .row a')].find((one) => one.textContent.includes('wombat')).textContent.includes('pinned')");
+    assert_eq!(browser.see("location.hash.length < 3"), true, "nothing was opened");
+    focus(&mut browser, "heron");
+    browser.key("f");
+    browser.until("document.getElementById('dialog').open");
+    browser.shows("The heron flies at noon");
+    browser.key("n");
+    browser.until("!document.getElementById('dialog').open");
+    assert_eq!(count(), 2, "no was said");
+    focus(&mut browser, "heron");
+    browser.key("f");
+    browser.until("document.getElementById('dialog').open");
+    browser.key("y");
+    browser.shows("Forgetting in 8 s");
+    browser.key("u");
+    browser.shows("It stays.");
+    assert_eq!(count(), 2, "it was taken back");
+    focus(&mut browser, "heron");
+    browser.key("f");
+    browser.until("document.getElementById('dialog').open");
+    browser.key("y");
+    browser.shows("Forgetting in 8 s");
+    browser.see("dispatchEvent(new Event('pagehide'))");
+    while count() != 1 {}
+    browser.is_clean();
+}
+
 /// Texts that are markup wherever a string is taken for such. The hostile texts of the tests come along.
 const CANARIES: [&str; 8] = [
     "<img src=x onerror=\"window.pwned=1\">",

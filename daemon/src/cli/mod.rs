@@ -225,6 +225,26 @@ impl Command {
         }
     }
 
+    /// Whether all that it says is for people. Of the others, programs take what they write as it is.
+    fn is_for_people(&self) -> bool {
+        match self {
+            Self::Export(_)
+            | Self::Sql(_)
+            | Self::SqlReader(_)
+            | Self::Completions(_)
+            | Self::Man(_)
+            | Self::Daemon(_)
+            | Self::Mcp(_)
+            | Self::Statusline(_)
+            | Self::Events(_) => false,
+            Self::Ctl(command) => !matches!(command, ctl::CtlCommand::Events(_)),
+            Self::Config(command) => {
+                !matches!(command, config::ConfigCommand::Get(_) | config::ConfigCommand::Path(_))
+            }
+            _ => true,
+        }
+    }
+
     /// Whether the command also warns about events that cannot be stored or were lost.
     fn warns(&self) -> bool {
         // The doctor reports it in detail, nobody reads the daemon's output, and a shell reads the completion
@@ -274,14 +294,19 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         let paging = if parsed.no_pager { page::Paging::Off } else { page::Paging::Allowed };
         let mut read = Vec::new();
         let outcome = dispatch(parsed.command, &mut read);
-        let text = String::from_utf8_lossy(&read);
-        let fitted = page::width().map_or_else(|| text.to_string(), |width| page::fit(&text, width));
+        let text = page::harmless(&String::from_utf8_lossy(&read));
+        let fitted = page::width().map_or_else(|| text.clone(), |width| page::fit(&text, width));
         page::print(&fitted, paging).map_err(anyhow::Error::from).and(outcome)
     } else {
         let is_told = parsed.command.is_told() && !asks_for_json(&matches);
         let out = anstream::AutoStream::auto(std::io::stdout().lock());
         let mut out = page::Fitted::new(out, page::width().filter(|_| is_told));
-        dispatch(parsed.command, &mut out).and_then(|()| Ok(out.flush()?))
+        if parsed.command.is_for_people() && !asks_for_json(&matches) {
+            let mut out = page::Harmless::new(out);
+            dispatch(parsed.command, &mut out).and_then(|()| Ok(out.flush()?))
+        } else {
+            dispatch(parsed.command, &mut out).and_then(|()| Ok(out.flush()?))
+        }
     };
     if warns {
         keeping::warn();
@@ -384,13 +409,15 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 fn report(error: &anyhow::Error) -> ExitCode {
     let mut err = anstream::AutoStream::auto(std::io::stderr().lock());
     let (red, bold) = (terminal::ERROR, terminal::BOLD);
-    let _ = writeln!(err, "{red}error:{red:#} {bold}{error}{bold:#}{}", full_stop(&error.to_string()));
+    // A name of a file or a folder may be anything.
+    let what = page::harmless(&error.to_string());
+    let _ = writeln!(err, "{red}error:{red:#} {bold}{what}{bold:#}{}", full_stop(&what));
     for cause in error.chain().skip(1) {
-        let _ = writeln!(err, "  because: {cause}");
+        let _ = writeln!(err, "  because: {}", page::harmless(&cause.to_string()));
     }
     let failure = error.chain().find_map(|cause| cause.downcast_ref::<Failure>());
     if let Some(hint) = failure.and_then(|failure| failure.hint.as_ref()) {
-        let _ = writeln!(err, "  hint: {hint}");
+        let _ = writeln!(err, "  hint: {}", page::harmless(hint));
     }
     ExitCode::from(failure.map_or(ExitKind::Failed, |failure| failure.kind).code())
 }

@@ -8,6 +8,8 @@ use std::process::{Command, Stdio};
 
 use unicode_width::UnicodeWidthChar;
 
+use crate::memory::plain::is_invisible;
+
 /// Narrower screens are taken for this wide.
 const LEAST_WIDTH: usize = 40;
 /// How much is left of the width, at least, where a line goes on: one part of so many.
@@ -111,6 +113,82 @@ impl<W: Write> Write for Fitted<W> {
     }
 }
 
+/// Passes on what a person may read: without what steers a terminal, turns the direction of what is read, or hides. Colours stay.
+pub struct Harmless<W> {
+    out: W,
+    escape: Escape,
+}
+
+/// How much of a colour's escape was read.
+#[derive(Debug, Default)]
+struct Escape(String);
+
+impl Escape {
+    /// Adds to `kept` what may be shown of the text.
+    fn pass(&mut self, text: &str, kept: &mut String) {
+        for character in text.chars() {
+            if !self.0.is_empty() {
+                match character {
+                    '[' if self.0.len() == 1 => {
+                        self.0.push(character);
+                        continue;
+                    }
+                    '0'..='9' | ';' | ':' if (2..LONGEST_COLOUR).contains(&self.0.len()) => {
+                        self.0.push(character);
+                        continue;
+                    }
+                    'm' if self.0.len() > 1 => {
+                        kept.push_str(&self.0);
+                        kept.push(character);
+                        self.0.clear();
+                        continue;
+                    }
+                    // No colour. What follows it is text.
+                    _ => {
+                        kept.push_str(self.0.trim_start_matches('\u{1b}'));
+                        self.0.clear();
+                    }
+                }
+            }
+            match character {
+                '\u{1b}' => self.0.push(character),
+                '\n' | '\t' => kept.push(character),
+                hidden if is_invisible(hidden) => {}
+                shown => kept.push(shown),
+            }
+        }
+    }
+}
+
+/// Bytes of the longest escape that sets a colour.
+const LONGEST_COLOUR: usize = 32;
+
+/// The text, as [`Harmless`] passes it on.
+pub fn harmless(text: &str) -> String {
+    let mut kept = String::with_capacity(text.len());
+    Escape::default().pass(text, &mut kept);
+    kept
+}
+
+impl<W: Write> Harmless<W> {
+    pub fn new(out: W) -> Self {
+        Self { out, escape: Escape::default() }
+    }
+}
+
+impl<W: Write> Write for Harmless<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let mut kept = String::with_capacity(bytes.len());
+        self.escape.pass(&String::from_utf8_lossy(bytes), &mut kept);
+        self.out.write_all(kept.as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.out.flush()
+    }
+}
+
 /// The text with lines of at most `width` columns, as far as its words allow.
 pub fn fit(text: &str, width: usize) -> String {
     let mut fitted = String::with_capacity(text.len() + text.len() / 16);
@@ -203,6 +281,22 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn what_is_shown_steers_no_terminal_and_hides_nothing() {
+        for (given, shown) in [
+            ("a\u{202e}b\u{200b}c\u{1b}[2Jd\r\u{7}", "abc[2Jd"),
+            ("\u{1b}[1mbold\u{1b}[0m \u{1b}[38;5;12mblue", "\u{1b}[1mbold\u{1b}[0m \u{1b}[38;5;12mblue"),
+            ("\u{1b}]0;title\u{7}x", "]0;titlex"),
+            ("\u{1b}\u{1b}[31mred", "\u{1b}[31mred"),
+            ("\u{9b}31m und ü\n\t", "31m und ü\n\t"),
+        ] {
+            assert_eq!(harmless(given), shown, "{given:?}");
+            let mut out = Harmless::new(Vec::new());
+            given.chars().for_each(|part| write!(out, "{part}").unwrap());
+            assert_eq!(String::from_utf8(out.out).unwrap(), shown, "in parts: {given:?}");
+        }
+    }
 
     #[test]
     fn a_line_goes_on_where_it_began() {

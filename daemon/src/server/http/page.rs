@@ -30,6 +30,7 @@ static FILES: &[File] = files! {
     "/dom.js" SCRIPT "dom.js",
     "/filters.js" SCRIPT "filters.js",
     "/list.js" SCRIPT "list.js",
+    "/markdown.js" SCRIPT "markdown.js",
     "/types.js" SCRIPT "types.js",
     "/views.js" SCRIPT "views.js",
 };

@@ -383,7 +383,10 @@ fn is_expression(value: &str) -> bool {
         || value.matches(':').count() > 1
         || (NAMES.iter().any(|name| lower.starts_with(name))
             && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'))
-        || ["&&", "||", "==", "!=", "=>", "?:", "..", "->"].iter().any(|sign| value.contains(sign))
+        // Base64 ends with as many as two.
+        || ["&&", "||", "==", "!=", "=>", "?:", "..", "->"]
+            .iter()
+            .any(|sign| value.trim_end_matches('=').contains(sign))
 }
 
 /// `settings.password`: names with dots between them, or a version. Digits and capitals together are no name's.

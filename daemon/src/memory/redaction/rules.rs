@@ -150,7 +150,7 @@ pub(super) const RULES: &[Rule] = &[
     ),
     rule("sentry-token", &["sntrys_", "sntryu_"], r"sntry[su]_[A-Za-z0-9+/=_-]{40,}"),
     rule("buildkite-token", &["bkua_"], r"bkua_[a-f0-9]{40}\b"),
-    rule("prefect-token", &["pnu_"], r"pnu_[a-z0-9]{36}\b"),
+    word("prefect-token", &["pnu_"], r"pnu_[A-Za-z0-9]{36}\b"),
     rule("cloudflare-origin-key", &["v1.0-"], r"v1\.0-[a-f0-9]{24}-[a-f0-9]{146}"),
     rule("cloudflare-token", &["cfat_", "cfut_", "cfk_"], r"cf(?:at|ut|k)_[A-Za-z0-9_-]{40,}"),
     word("scaleway-key", &["SCW"], r"SCW[A-Z0-9]{17}\b"),
@@ -202,6 +202,9 @@ pub(super) const RULES: &[Rule] = &[
     drawn("browserbase-key", &["bb_live_", "bb_test_"], r"bb_(?:live|test)_[A-Za-z0-9_-]{20,}"),
     drawn("nomic-key", &["nk-"], r"nk-[A-Za-z0-9_-]{43,}"),
     rule("helicone-key", &["sk-helicone-"], r"sk-helicone-[A-Za-z0-9-]{20,}"),
+    rule("zuplo-key", &["zpka_"], r"zpka_[A-Za-z0-9_-]{32,}"),
+    drawn("unkey-key", &["unkey_"], r"unkey_[A-Za-z0-9]{20,}\b"),
+    drawn("modal-token", &["ak-", "as-"], r"a[ks]-[A-Za-z0-9]{22}\b"),
     rule("letta-key", &["sk-let-"], r"sk-let-[A-Za-z0-9=+/]{40,}"),
     rule("wandb-key", &["wandb_v1_"], r"wandb_v1_[A-Za-z0-9_-]{40,}"),
     // Payment and commerce.

@@ -109,9 +109,12 @@ fn a_session_is_one_trace_without_its_content() {
         "invoke_agent claude-code",
         "execute_tool Bash",
         "compress batch",
+        "compress summary",
         "chat mock",
     ];
     let spans = wait_for(&collector, &names);
+    let summaries = |spans: &[Span]| spans.iter().filter(|span| span.name == "compress summary").count();
+    assert_eq!(summaries(&spans), 1, "a summary is made after each turn, and told once");
     let session = named(&spans, "session claude-code");
     assert!(session.parent_span_id.is_empty());
     assert_eq!(said(session, "recall.session.end_reason"), Some(&text("logout")));

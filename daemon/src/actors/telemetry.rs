@@ -3,7 +3,7 @@
 //! It hears of what has ended from the bus, after the commit, and reads the rest from the store. No agent waits for it.
 //! Spans that wait for a collector are bounded; what does not fit is counted and dropped.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -82,6 +82,8 @@ pub struct TelemetryState {
     collector: Option<Collector>,
     waiting: VecDeque<Span>,
     sending: Sending,
+    /// The spans of jobs that were told. A summary is made again when something comes late.
+    told_jobs: HashSet<Vec<u8>>,
     /// Why the last call failed, if it did. The log has each trouble once.
     trouble: Option<String>,
     counters: TelemetryCounters,
@@ -116,6 +118,7 @@ impl Actor for Telemetry {
             collector,
             waiting: VecDeque::new(),
             sending: Sending::No,
+            told_jobs: HashSet::new(),
             trouble: None,
             counters: TelemetryCounters { endpoint, ..TelemetryCounters::default() },
         })
@@ -130,7 +133,12 @@ impl Actor for Telemetry {
         match message {
             TelemetryMessage::Ended(ended) => {
                 let readers = state.readers.clone();
+                let is_job = matches!(ended, Ended::Job(_));
                 match tokio::task::spawn_blocking(move || spans_of(&readers, &ended)).await? {
+                    Ok(spans) if is_job => {
+                        let spans = spans.into_iter().filter(|span| state.is_news(span)).collect();
+                        state.collect(&me, spans);
+                    }
                     Ok(spans) => state.collect(&me, spans),
                     Err(error) => state.failed(&format!("cannot read what has ended: {error}")),
                 }
@@ -232,7 +240,9 @@ fn spans_of(readers: &Readers, ended: &Ended) -> Result<Vec<Span>, StoreError> {
         Ended::Expired(life) => Ok(expired_spans(life)),
         Ended::Job(job) => {
             // A job that was queued again while it ran is not over.
-            let is_over = |job: &JobTimes| job.ended.is_some() && matches!(&*job.status, "done" | "dead");
+            let is_over = |job: &JobTimes| {
+                job.ended.is_some() && matches!(&*job.status, "done" | "dead") && !job.is_early
+            };
             let found = job_times(db, *job)?.filter(|(job, _)| is_over(job));
             Ok(found.map(|(job, session)| spans::job_span(&session, &job)).into_iter().collect())
         }
@@ -256,6 +266,14 @@ fn expired_spans(life: &ExpiredLife) -> Vec<Span> {
 }
 
 impl TelemetryState {
+    /// Whether a job's span was not told yet.
+    fn is_news(&mut self, span: &Span) -> bool {
+        if self.told_jobs.len() >= MOST_WAITING {
+            self.told_jobs.clear();
+        }
+        self.told_jobs.insert([&*span.trace_id, &*span.span_id].concat())
+    }
+
     fn collect(&mut self, me: &ActorRef<TelemetryMessage>, spans: Vec<Span>) {
         self.waiting.extend(spans);
         let excess = self.waiting.len().saturating_sub(MOST_WAITING);

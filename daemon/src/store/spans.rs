@@ -75,6 +75,8 @@ pub struct JobTimes from "jobs j" {
     pub origin: Option<String> = "j.origin",
     pub queued: Timestamp = "j.created_at",
     pub ended: Option<Timestamp> = "j.finished_at",
+    /// A summary of a session that goes on: it is made again at the session's end.
+    pub is_early: bool = "j.kind = 'summary' AND EXISTS (SELECT 1 FROM sessions s WHERE s.id = j.session AND s.ended_at IS NULL)",
 }
 }
 

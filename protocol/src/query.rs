@@ -74,6 +74,8 @@ queries! {
     Threads,
     SessionPage,
     ThreadPage,
+    RestoreFrom,
+    AgentRemark,
 }
 
 /// Is somebody there, and of which version?
@@ -191,6 +193,22 @@ pub struct Restore {
     pub lines: Vec<String>,
 }
 
+/// The same of lines that say more than a stranger's may.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RestoreFrom {
+    pub lines: Vec<String>,
+    pub source: RowSource,
+}
+
+/// Whose lines they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RowSource {
+    /// They were made of another tool's memory, which knows projects by name.
+    OtherMemory,
+    /// The user says that the export is his own.
+    OwnExport,
+}
+
 /// How much there is of each day, the newest first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Days {
@@ -286,6 +304,12 @@ pub struct Remember {
     pub files: Vec<String>,
     /// 1 to 10.
     pub importance: Option<u8>,
+}
+
+/// Keeps what an agent's model says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentRemark {
+    pub remark: Remember,
 }
 
 /// Says whether observations (`123`, `#123`) still hold.

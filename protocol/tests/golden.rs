@@ -11,11 +11,11 @@ use std::path::Path;
 use recall_protocol::codec::Message;
 use recall_protocol::frame::{decode_frame, encode_frame};
 use recall_protocol::query::{
-    Backup, Captured, Changes, Check, Context, Days, Edit, Entries, EntryFilter, Explain, Export, ExportFrom,
-    Filter, Flush, Follow, Forget, ForgetStep, Forgettable, Glance, Identity, Jobs, Mark, OpenGateway, Pause,
-    Pin, PinUp, Ping, Projects, Prune, Query, Reindex, Remember, Restore, RestoreBackup, Resume, Retry,
-    Search, Session, SessionPage, Sessions, Show, Sql, Stats, Status, Stop, ThreadPage, Threads, Timeline,
-    Undo, Unreadable, Validity, WhichJobs, Why,
+    AgentRemark, Backup, Captured, Changes, Check, Context, Days, Edit, Entries, EntryFilter, Explain,
+    Export, ExportFrom, Filter, Flush, Follow, Forget, ForgetStep, Forgettable, Glance, Identity, Jobs, Mark,
+    OpenGateway, Pause, Pin, PinUp, Ping, Projects, Prune, Query, Reindex, Remember, Restore, RestoreBackup,
+    RestoreFrom, Resume, Retry, RowSource, Search, Session, SessionPage, Sessions, Show, Sql, Stats, Status,
+    Stop, ThreadPage, Threads, Timeline, Undo, Unreadable, Validity, WhichJobs, Why,
 };
 use recall_protocol::wire::{Deliver, ErrorKind, EventId, Flags, Reply, Request, ShimContext};
 
@@ -85,7 +85,7 @@ fn requests_of_version_2() {
     };
     check("v2-request-deliver.bin", &Request::Deliver(deliver));
     let folder = || Some("/home/dev/shop".to_owned());
-    let queries: [(&str, Query); 42] = [
+    let queries: [(&str, Query); 44] = [
         ("ping", Ping.into()),
         ("status", Status.into()),
         ("sessions", Sessions { filter: filter() }.into()),
@@ -126,6 +126,15 @@ fn requests_of_version_2() {
         ("captured", Captured { agent: "codex".to_owned(), sessions: vec!["76fb".to_owned()] }.into()),
         ("export", Export { filter: filter(), from: Some(ExportFrom { table: 2, after: 12 }) }.into()),
         ("restore", Restore { lines: vec!["{\"kind\":\"session\"}".to_owned()] }.into()),
+        (
+            "restore-from",
+            RestoreFrom { lines: vec!["{\"kind\":\"session\"}".to_owned()], source: RowSource::OwnExport }
+                .into(),
+        ),
+        (
+            "agent-remark",
+            AgentRemark { remark: Remember { text: "Round once".to_owned(), ..Remember::default() } }.into(),
+        ),
         ("check", Check.into()),
         ("prune", Prune { silent_since_ms: 1_795_000_000_000, step: ForgetStep::Preview }.into()),
         ("reindex", Reindex.into()),

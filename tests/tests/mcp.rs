@@ -151,6 +151,8 @@ fn nothing_is_written_unless_the_user_allows_it() {
     let id: u64 = kept.strip_prefix("Remembered as #").unwrap().split(':').next().unwrap().parse().unwrap();
     let index = mcp.told("search", json!({"query": "painted red", "type": "preference"}));
     assert!(index.contains("painted red") && !index.contains("Mallory"), "{index}");
+    let said = stage.recall(["show", &id.to_string()]).stdout;
+    assert!(said.contains("An agent noted it") && !said.contains("by you"), "{said}");
     let told = mcp.told("resolve", json!({"ids": [id]}));
     assert!(told.contains("is resolved"), "{told}");
     let told = mcp.told("resolve", json!({"ids": [format!("#{id}")], "reopen": true}));

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use recall_tests::Stage;
+use recall_tests::screen::Screen;
 use serde_json::{Value, json};
 
 fn worked() -> Stage {
@@ -231,6 +232,161 @@ fn a_file_pins_nothing_speaks_for_nobody_and_joins_no_projects() {
     assert_eq!(evil["aliases"], json!(["git:github.com/evil/x"]));
 }
 
+/// A session of another machine, with one call.
+fn session_and_call(id: &str, cwd: &str, call: Value) -> [Value; 2] {
+    let session = json!({"kind": "session", "agent": "claude-code", "session_id": id, "project": "git:github.com/acme/shop",
+        "cwd": cwd, "started_at": 1, "last_event_at": 2});
+    let mut line = json!({"kind": "call", "session": format!("claude-code:{id}"), "event_id": format!("{:032x}", id.len()),
+        "call_kind": "tool", "tool_name": "Bash", "failed": 0, "at": 1, "response": "\"done\""});
+    line.as_object_mut().unwrap().extend(call.as_object().unwrap().clone());
+    [session, line]
+}
+
+#[test]
+fn a_hostile_file_gets_nothing_that_it_asks_for() {
+    let stage = Stage::new();
+    let (secret, quiet) = (stage.user_home().join("secret"), stage.user_home().join("quiet"));
+    for folder in [&secret, &quiet] {
+        std::fs::create_dir_all(folder).unwrap();
+    }
+    std::fs::write(quiet.join(".recall.toml"), "disable = true\n").unwrap();
+    std::fs::write(secret.join("plan.txt"), "x").unwrap();
+    let stage =
+        stage.config(&format!("[capture]\nexclude = [{:?}]\n", secret.display().to_string())).daemon();
+    stage.discount_session("first");
+    stage.flush();
+    let victim = lines(&export(&stage, &[])).into_iter().find(|line| line["kind"] == "project").unwrap();
+    let token = ["ghp_", "0123456789abcdefghijklmnopqrstuvwxyzAB"].concat();
+    let by_name = json!({"kind": "project", "key": format!("mem:{}", victim["name"].as_str().unwrap()), "name": victim["name"], "by_name": true});
+    let joined = note("joined", json!({"project": by_name["key"]}));
+    let plan = secret.join("plan.txt").display().to_string();
+    let mut made = vec![
+        shop(),
+        by_name,
+        joined,
+        note("elsewhere", json!({"files_read": [plan]})),
+        note(
+            "leaks",
+            json!({"files_modified": [format!("a/{token}")], "origin": format!("by {token}"),
+            "concepts": [token], "subtitle": token, "made_as": token}),
+        ),
+    ];
+    made.extend(session_and_call(
+        "aa",
+        &format!("/tmp/{token}"),
+        json!({"input": json!({"file_path": plan, "content": "WOMBAT-1"}).to_string()}),
+    ));
+    made.extend(session_and_call(
+        "aaa",
+        "/tmp",
+        json!({"input": json!({"command": format!("cat {plan}")}).to_string(), "response": "\"WOMBAT-2\""}),
+    ));
+    made.extend(session_and_call(
+        "aaaa",
+        stage.user_home().to_str().unwrap(),
+        json!({"input": json!({"command": "cat secret/plan.txt"}).to_string(), "response": "\"WOMBAT-3\""}),
+    ));
+    made.extend(session_and_call(
+        "aaaaa",
+        "/tmp",
+        json!({"input": r#"{"command":"echo <\u0070rivate>WOMBAT-4</private>"}"#, "tool_use_id": token}),
+    ));
+    made.extend(session_and_call(
+        "aaaaaa",
+        "/tmp",
+        json!({"input": json!({"password": "WOMBAT-5-swordfish"}).to_string()}),
+    ));
+    made.extend(session_and_call("aaaaaaa", quiet.to_str().unwrap(), json!({"input": "\"WOMBAT-6\""})));
+    made.extend(session_and_call("aaaaaaaa", secret.to_str().unwrap(), json!({"input": "\"WOMBAT-7\""})));
+    let rows = import(&stage, &write_export(&stage, &made));
+    assert_eq!((&rows["aliases"], &rows["added"]["call"]), (&json!(1), &json!(5)), "{rows}");
+    let back = lines(&export(&stage, &[]));
+    let joined = back.iter().find(|line| line["uuid"] == "joined").unwrap();
+    assert!(joined["project"].as_str().unwrap().starts_with("mem:"), "{joined}");
+    let text = std::fs::read_to_string(export(&stage, &[])).unwrap();
+    for kept_out in ["WOMBAT", "ghp_0123", "\"elsewhere\""] {
+        let line = text.lines().find(|line| line.contains(kept_out));
+        assert!(line.is_none(), "{kept_out}: {line:?}");
+    }
+}
+
+#[test]
+fn an_exclusion_counts_for_what_a_later_import_brings() {
+    let mut stage = Stage::new().daemon();
+    let folder = stage.user_home().join("later").display().to_string();
+    let first = session_and_call("aa", &folder, json!({"input": "\"one\""}));
+    import(&stage, &write_export(&stage, &[&[shop()], &first[..]].concat()));
+    stage.stop_daemon();
+    std::fs::write(stage.home().join("config.toml"), format!("[capture]\nexclude = [{folder:?}]\n")).unwrap();
+    stage.start_daemon();
+    let mut made = vec![shop(), note("late", json!({"files_read": [format!("{folder}/x")]}))];
+    made.extend(first);
+    made.extend(session_and_call("aaa", &folder, json!({"input": "\"two\""})));
+    made.extend(session_and_call(
+        "aaaa",
+        "/tmp",
+        json!({"input": json!({"file_path": format!("{folder}/x"), "content": "three"}).to_string()}),
+    ));
+    let rows = import(&stage, &write_export(&stage, &made));
+    assert_eq!(
+        (&rows["added"]["session"], &rows["added"]["call"], &rows["added"]["observation"]),
+        (&json!(1), &json!(1), &Value::Null),
+        "{rows}"
+    );
+    let text = std::fs::read_to_string(export(&stage, &[])).unwrap();
+    assert!(!text.contains("two") && !text.contains("three"), "{text}");
+}
+
+#[test]
+fn an_own_export_comes_back_with_pins_authors_and_names() {
+    let stage = worked();
+    let pinned = stage.json(["search", "painted green"])["results"][0]["id"].to_string();
+    stage.json(["pin", &pinned]);
+    let path = export(&stage, &[]);
+    let what_only_the_user_says = |stage: &Stage| -> Vec<Value> {
+        let lines = lines(&export(stage, &[])).into_iter();
+        let lines = lines.filter(|line| line["kind"] == "project" || line["origin"] == "user");
+        lines.filter(|line| line["kind"] == "project" || !line["pinned_at"].is_null()).collect()
+    };
+    let own = what_only_the_user_says(&stage);
+    assert_eq!(own.len(), 2, "{own:?}");
+    let arguments = ["import", "recall", path.to_str().unwrap(), "--own"];
+    let other = Stage::new().daemon();
+    let rows = other.json(arguments)["rows"].clone();
+    assert!(
+        rows.get("unpinned").is_none() && rows.get("aliases").is_none() && rows.get("unsigned").is_none(),
+        "{rows}"
+    );
+    assert_eq!(what_only_the_user_says(&other), own);
+
+    let careful = Stage::new().daemon();
+    let said = careful.recall(["import", "recall", path.to_str().unwrap()]);
+    assert!(said.stdout.contains("`--own` takes these too"), "{said:?}");
+    assert_eq!(what_only_the_user_says(&careful).len(), 1);
+    careful.json(arguments);
+    assert_eq!(what_only_the_user_says(&careful), own, "what came before is believed now");
+}
+
+#[test]
+fn at_a_terminal_a_question_comes_before_pins_and_names() {
+    let stage = worked();
+    let pinned = stage.json(["search", "painted green"])["results"][0]["id"].to_string();
+    stage.json(["pin", &pinned]);
+    let path = export(&stage, &[]);
+    for (key, pins) in [("n\r", 0), ("y\r", 1)] {
+        let other = Stage::new().daemon();
+        let mut command = other.command("recall");
+        command.args(["import", "recall", path.to_str().unwrap()]);
+        let mut screen = Screen::of(command, (120, 30));
+        screen.shows("The file has 1 pinned note, 1 note by you");
+        screen.press(key);
+        screen.shows("Added as it was written");
+        screen.end();
+        let count = lines(&export(&other, &[])).iter().filter(|line| !line["pinned_at"].is_null()).count();
+        assert_eq!(count, pins, "{key:?}");
+    }
+}
+
 #[test]
 fn what_is_forgotten_comes_back_by_no_copy() {
     let stage = worked();
@@ -375,4 +531,26 @@ fn the_database_of_claude_mem_is_taken_as_it_is() {
     assert_eq!(stage.json(["search", "Debris"])["total"], 0);
     let again = stage.json(["import", "claude-mem"])["rows"].clone();
     assert_eq!(again["added"], json!({}), "{again}");
+}
+
+#[test]
+fn what_is_too_long_costs_only_itself() {
+    let stage = Stage::new().daemon();
+    let long = note("long", json!({"narrative": "x".repeat(20 << 20)}));
+    let rows = import(
+        &stage,
+        &write_export(&stage, &[shop(), note("before", json!({})), long, note("behind", json!({}))]),
+    );
+    assert_eq!((&rows["added"]["observation"], &rows["unfit"]), (&json!(2), &json!({"length": 1})), "{rows}");
+
+    let folder = stage.user_home().join(".claude-mem");
+    claude_mem(&folder);
+    let db = rusqlite::Connection::open(folder.join("claude-mem.db")).unwrap();
+    db.execute("UPDATE observations SET narrative = CAST(zeroblob(70000000) AS TEXT) WHERE id = 1", [])
+        .unwrap();
+    drop(db);
+    let rows = stage.json(["import", "claude-mem"])["rows"].clone();
+    assert_eq!((&rows["added"]["observation"], &rows["unfit"]), (&json!(3), &json!({"length": 1})), "{rows}");
+    let said = stage.recall(["import", "claude-mem"]);
+    assert!(said.stdout.contains("Left out 1 line too long"), "{said:?}");
 }

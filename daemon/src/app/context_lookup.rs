@@ -20,7 +20,7 @@ use crate::memory::event::{Audience, StartSource};
 use crate::memory::file_memory::{InjectedSet, LEAST_IMPORTANCE};
 use crate::memory::ids::{ObservationId, ProjectRow, SessionId, Timestamp};
 use crate::memory::injection::Decision;
-use crate::memory::observation::ObservationType;
+use crate::memory::observation::{ObservationType, Voice};
 use crate::memory::plain::{plain, visible};
 use crate::memory::session::Ask;
 use crate::memory::text::shortened_line;
@@ -423,6 +423,7 @@ pub fn note(row: ObservationRow, branch_context: &BranchContext) -> Note {
         narrative: row.narrative,
         facts: row.facts,
         importance: row.importance,
+        voice: Voice::of(row.kind, &row.origin),
         is_pinned: row.is_pinned,
         warns_of: None,
         at: row.created_at,

@@ -4,10 +4,10 @@
 //! here.
 
 use recall_protocol::query::{
-    Backup, Captured, Changes, Check, Context, Days, Edit, Entries, Export, Flush, Forget, Glance, Identity,
-    Jobs, Mark, OpenGateway, Pause, PinUp, Ping, Projects, Prune, Query, Reindex, Remember, Restore,
-    RestoreBackup, Resume, Retry, Search, Session, SessionPage, Sessions, Show, Sql, Stats, Status, Stop,
-    ThreadPage, Threads, Timeline, Undo, Why,
+    AgentRemark, Backup, Captured, Changes, Check, Context, Days, Edit, Entries, Export, Flush, Forget,
+    Glance, Identity, Jobs, Mark, OpenGateway, Pause, PinUp, Ping, Projects, Prune, Query, Reindex, Remember,
+    Restore, RestoreBackup, RestoreFrom, Resume, Retry, Search, Session, SessionPage, Sessions, Show, Sql,
+    Stats, Status, Stop, ThreadPage, Threads, Timeline, Undo, Why,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -82,8 +82,10 @@ requests! { Command:
     Retry => RetryAnswer,
     Forget => ForgetAnswer,
     Remember => TextAnswer<ObservationAnswer>,
+    AgentRemark => TextAnswer<ObservationAnswer>,
     Mark => TextAnswer<ObservationAnswer>,
     Restore => RestoreAnswer,
+    RestoreFrom => RestoreAnswer,
     Backup => BackupAnswer,
     RestoreBackup => RestoreBackupAnswer,
     Prune => ForgetAnswer,

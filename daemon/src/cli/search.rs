@@ -168,6 +168,12 @@ fn entry(out: &mut dyn Write, result: &SearchResult, query: &Query, scope: Scope
     }
     if let Some(why) = &result.why {
         explain(out, result.score, why)?;
+        match result.said_by.as_deref() {
+            Some("you") => writeln!(out, "   {DIM}you said so{DIM:#}")?,
+            Some("agent") => writeln!(out, "   {DIM}an agent noted it{DIM:#}")?,
+            Some(_) => writeln!(out, "   {DIM}came with an import: anybody may have said so{DIM:#}")?,
+            None => {}
+        }
     }
     Ok(())
 }

@@ -15,8 +15,9 @@ use super::terminal::{self, ACCENT, BOLD, DIM};
 use crate::app::answers::Moment;
 use crate::app::answers::found::{ObservationAnswer, ShownItem, SummaryAnswer};
 use crate::app::answers::lineage::LineageAnswer;
-use crate::app::answers::observation::EvidenceAnswer;
+use crate::app::answers::observation::{EvidenceAnswer, SaidAnswer};
 use crate::memory::document::DocumentKey;
+use crate::memory::observation::AGENT;
 
 /// The number of digits of a commit id to show.
 const COMMIT_DIGITS: usize = 10;
@@ -148,6 +149,9 @@ fn observation(out: &mut dyn Write, item: &ObservationAnswer) -> std::io::Result
         let ago = terminal::ago(at);
         writeln!(out, "Edited by you {ago}{DIM}; no later compression changes it{DIM:#}")?;
     }
+    if let Some(said) = &item.said_by {
+        said_by(out, said)?;
+    }
     item.lineage.iter().try_for_each(|entry| lineage(out, entry))?;
     for part in [item.subtitle.as_deref().unwrap_or_default(), &item.narrative] {
         if !part.is_empty() {
@@ -173,12 +177,29 @@ fn observation(out: &mut dyn Write, item: &ObservationAnswer) -> std::io::Result
     Ok(())
 }
 
+/// Whose words hold until they are taken back.
+fn said_by(out: &mut dyn Write, said: &SaidAnswer) -> std::io::Result<()> {
+    let at = terminal::time_and_age(said.at);
+    match (said.who.as_ref(), said.prompt) {
+        ("you", Some(prompt)) => writeln!(out, "You said so in {}{DIM}, {at}{DIM:#}", terminal::id(prompt)),
+        ("you", None) => writeln!(out, "You said so{DIM}, {at}{DIM:#}"),
+        (AGENT, _) => writeln!(out, "An agent noted it{DIM}, {at}{DIM:#}"),
+        _ => writeln!(out, "It came with an import: anybody may have said so{DIM}, {at}{DIM:#}"),
+    }
+}
+
 /// Who made an observation.
 fn made_by(origin: &str) -> String {
     match origin {
         "user" => "by you".to_owned(),
+        AGENT => "noted by an agent".to_owned(),
         "extractive" => "made without a model".to_owned(),
-        origin => format!("made by {origin}"),
+        origin => match origin.strip_prefix("import:") {
+            Some("user") => "imported, by a person".to_owned(),
+            Some("extractive") => "imported, made without a model".to_owned(),
+            Some(maker) => format!("imported, made by {maker}"),
+            None => format!("made by {origin}"),
+        },
     }
 }
 

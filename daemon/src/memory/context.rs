@@ -13,7 +13,7 @@ use super::continuity::{Continuity, Reader};
 use super::document::{DocumentKey, DocumentKind};
 use super::ids::{ObservationId, Timestamp};
 use super::injection::choice::ENOUGH_TOKENS;
-use super::observation::{Importance, ObservationType};
+use super::observation::{Importance, ObservationType, Voice};
 use super::passage::PassageKey;
 use super::plain::plain;
 use super::tokens::Measure;
@@ -131,6 +131,8 @@ pub struct Note {
     pub narrative: String,
     pub facts: Vec<String>,
     pub importance: Importance,
+    /// Who said it, if it holds because of that.
+    pub voice: Option<Voice>,
     /// The user wants it to stand first.
     pub is_pinned: bool,
     /// A file that it warns of and that the reader's branch changes.
@@ -341,6 +343,7 @@ mod tests {
     fn note(id: i64, importance: i64, days_ago: i64, title: &str) -> Note {
         Note {
             is_pinned: false,
+            voice: None,
             warns_of: None,
             id: ObservationId(id),
             kind: ObservationType::Decision,

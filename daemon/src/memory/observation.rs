@@ -28,6 +28,42 @@ pub enum ObservationType {
     Contact,
 }
 
+/// Who said what a standing note says: it is told for as long as nobody takes it back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Voice {
+    /// The user, in a prompt or by hand.
+    User,
+    /// An agent's model, by a tool.
+    Agent,
+    /// A file that was imported. Anybody may have written it.
+    Import,
+}
+
+/// The origin of what an agent's model had remembered.
+pub const AGENT: &str = "agent";
+/// What the origin of an imported row begins with.
+pub const IMPORTED: &str = "import:";
+
+impl Voice {
+    /// `None`: what it says does not hold because somebody said it.
+    pub fn of(kind: ObservationType, origin: &str) -> Option<Self> {
+        let voice = match origin {
+            AGENT => Self::Agent,
+            origin if origin.starts_with(IMPORTED) => Self::Import,
+            _ => Self::User,
+        };
+        kind.is_standing().then_some(voice)
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "you",
+            Self::Agent => "agent",
+            Self::Import => "import",
+        }
+    }
+}
+
 impl ObservationType {
     /// New types go to the end: the index stores the position.
     pub const ALL: [(Self, &'static str); 13] = [

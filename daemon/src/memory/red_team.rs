@@ -12,7 +12,7 @@ use super::context::{Limits, Material, Moment, Note, Statement, SummaryNote, ass
 use super::continuity::{Continuity, PlanNote};
 use super::document::{DocumentKey, DocumentKind};
 use super::ids::{BranchName, CommitId, ObservationId, Timestamp};
-use super::observation::{Importance, ObservationType};
+use super::observation::{Importance, ObservationType, Voice};
 use super::passage::PassageKey;
 
 const NOW: Timestamp = Timestamp(86_400_000_000);
@@ -45,6 +45,7 @@ fn material(text: &str) -> Material {
     let note = |id| Note {
         warns_of: Some(text.to_owned()),
         is_pinned: false,
+        voice: Some(Voice::Import),
         id: ObservationId(id),
         kind: ObservationType::Gotcha,
         title: text.to_owned(),

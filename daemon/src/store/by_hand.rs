@@ -10,15 +10,33 @@ use super::row::Sql;
 use super::subjects::{SubjectHash, aim};
 use super::{StoreError, projects, threads};
 use crate::memory::ids::{ObservationId, ProjectKey, Timestamp};
-use crate::memory::observation::ObservationDraft;
+use crate::memory::observation::{AGENT, ObservationDraft};
 
-/// An observation that the user writes. It has no evidence and no session.
+/// Who says what is to be remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RemarkAuthor {
+    User,
+    /// An agent's model.
+    Agent,
+}
+
+impl RemarkAuthor {
+    fn origin(self) -> &'static str {
+        match self {
+            Self::User => USER,
+            Self::Agent => AGENT,
+        }
+    }
+}
+
+/// An observation that the user writes, or an agent. It has no evidence and no session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Remembered {
     /// The identities of the project, strongest first; at least one.
     pub project: Vec<ProjectKey>,
     pub project_name: String,
     pub draft: ObservationDraft,
+    pub author: RemarkAuthor,
     pub at: Timestamp,
 }
 
@@ -39,14 +57,14 @@ impl Operation for Remembered {
         let known = db.first(
             "SELECT id FROM observations WHERE project = ?1 AND title = ?2 AND
                  narrative = ?3 AND origin = ?4 LIMIT 1",
-            params![project.0, said.draft.title, said.draft.narrative, USER],
+            params![project.0, said.draft.title, said.draft.narrative, said.author.origin()],
         )?;
         if let Some(known) = known.map(ObservationId) {
             lineage::uphold(db, known)?;
             return Ok(known);
         }
         let place = ObservationScope { session: None, batch: None, project: project.0, at: said.at.0 };
-        let id = results::insert(db, &place, &said.draft, USER, 0)?;
+        let id = results::insert(db, &place, &said.draft, said.author.origin(), 0)?;
         log(db, "observation", id)?;
         if let Some(subject) = said.draft.subject.as_ref().map(SubjectHash::of) {
             aim(db, id, Some(subject))?;
@@ -85,6 +103,7 @@ mod tests {
                 evidence: Vec::new(),
                 subject: None,
             },
+            author: RemarkAuthor::User,
             at: Timestamp(7),
         };
         let remember = |title: &str| execute(&db, said(title), &mut Changes::default()).unwrap();

@@ -80,7 +80,7 @@ pub use browsing::{
     BROWSED, Browsed, EntryRow, ProjectLine, QUARTER_MS, Quarter, entries, entry, project_lines, quarters,
     quarters_of_sessions,
 };
-pub use by_hand::{Remembered, Validity};
+pub use by_hand::{RemarkAuthor, Remembered, Validity};
 pub use by_query::{Found, QueryError, QueryLimits, bound_memory, query};
 pub use checkout_records::CheckoutRecord;
 pub use choice::{Choice, ChosenBatch, DueBatch, DueChoice, due_choice};
@@ -120,8 +120,8 @@ pub use orphans::{RepairOrphans, RepairedOrphans, has_orphans, loose_rows};
 pub use plain_search::{PlainHit, PlainHits, PlainSearch, search_plainly};
 pub use plans::{PlanRow, plan, plans_of_session};
 pub use portable::{
-    DamagedRow, PageStart, Portion, RestoreRows, Restored, damaged_rows, export_page, name_fields,
-    text_fields,
+    DamagedRow, PageStart, Portion, RestoreRows, Restored, Trust, damaged_rows, export_page, folder_of,
+    name_fields, text_fields,
 };
 pub use projects::{
     ProjectInfo, commits_of_project, find_project, free_project_name, is_source, known_project, latest_root,

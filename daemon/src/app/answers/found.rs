@@ -57,6 +57,10 @@ pub struct SearchResult {
     pub observation_type: Option<Text>,
     /// Of an observation: `active`, `resolved` or `superseded`.
     pub status: Option<Text>,
+    /// Who said what holds until it is taken back: `you`; `agent`, whose model noted it; or `import`, a file that
+    /// anybody may have written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said_by: Option<Text>,
     pub title: String,
     pub snippet: String,
     /// About how many tokens title and text cost in full.

@@ -34,6 +34,9 @@ pub struct ObservationAnswer {
     /// What is stored of these events. Only where it is shown by itself, and if there is any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rests_on: Vec<EvidenceAnswer>,
+    /// Who said what holds until it is taken back. Only where it is shown by itself, and of a wish, a correction, a contact.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said_by: Option<SaidAnswer>,
     pub created_at: Moment,
     /// What was checked out where it was made; null: a detached HEAD, no repository, or unknown.
     pub branch: Option<String>,
@@ -54,6 +57,16 @@ pub struct EvidenceAnswer {
     pub id: PublicId,
     pub kind: Text,
     pub title: String,
+}
+
+/// Who said something, and where.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct SaidAnswer {
+    /// `you`; `agent`, whose model noted it; or `import`, a file that anybody may have written.
+    pub who: Text,
+    /// The prompt in which it was typed; null: it was noted by hand, or the prompt is not here.
+    pub prompt: Option<PublicId>,
+    pub at: Moment,
 }
 
 impl From<ObservationRow> for ObservationAnswer {
@@ -82,6 +95,7 @@ impl From<ObservationRow> for ObservationAnswer {
             prompt_number: row.prompt_number,
             evidence: row.evidence,
             rests_on: Vec::new(),
+            said_by: None,
             created_at: Moment(row.created_at),
             edited_at: None,
             lineage: Vec::new(),

@@ -32,6 +32,9 @@ pub struct RestoreAnswer {
     /// Other identities that the file gives to projects, which were not taken.
     #[serde(default, skip_serializing_if = "is_none")]
     pub aliases: u64,
+    /// Notes that a person wrote where they come from: here nobody did.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub unsigned: u64,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
@@ -40,6 +43,9 @@ fn is_none(count: &u64) -> bool {
 }
 
 impl RestoreAnswer {
+    /// Stands in [`Self::unfit`] for what is too long to be read.
+    pub const TOO_LONG: &'static str = "length";
+
     /// Adds what became of further lines.
     pub fn add(&mut self, more: Self) {
         for (kind, count) in more.added {
@@ -53,5 +59,6 @@ impl RestoreAnswer {
         }
         self.unpinned += more.unpinned;
         self.aliases += more.aliases;
+        self.unsigned += more.unsigned;
     }
 }

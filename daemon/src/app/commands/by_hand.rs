@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use recall_protocol::privacy::strip_text;
-use recall_protocol::query::{Mark, Remember, Validity};
+use recall_protocol::query::{AgentRemark, Mark, Remember, Validity};
 use recall_protocol::wire::ErrorKind;
 use rusqlite::Connection;
 
@@ -26,7 +26,7 @@ use crate::memory::text::shortened_line;
 use crate::memory::tokens::estimate;
 use crate::repository;
 use crate::search::edit_distance::nearest_name;
-use crate::store::{self, MarkObservations, Named, ObservationRow, ProjectInfo, Remembered};
+use crate::store::{self, MarkObservations, Named, ObservationRow, ProjectInfo, RemarkAuthor, Remembered};
 
 /// The importance of a remark by the user.
 const IMPORTANCE: u8 = 9;
@@ -40,8 +40,24 @@ pub async fn remember(
     context: &CommandContext<impl Ports>,
     remark: Remember,
 ) -> Answer<TextAnswer<ObservationAnswer>> {
+    keep(context, remark, RemarkAuthor::User).await
+}
+
+/// The same of what an agent's model says. It is not the user's word.
+pub async fn remember_for_agent(
+    context: &CommandContext<impl Ports>,
+    AgentRemark { remark }: AgentRemark,
+) -> Answer<TextAnswer<ObservationAnswer>> {
+    keep(context, remark, RemarkAuthor::Agent).await
+}
+
+async fn keep(
+    context: &CommandContext<impl Ports>,
+    remark: Remember,
+    author: RemarkAuthor,
+) -> Answer<TextAnswer<ObservationAnswer>> {
     let asked = context.clone();
-    let said = tokio::task::spawn_blocking(move || remembered(&asked, remark));
+    let said = tokio::task::spawn_blocking(move || remembered(&asked, remark, author));
     let said = said.await.map_err(|_| unanswered())??;
     let id = context.ports.writer().write(said).await.map_err(not_written)?;
     // The user may search for it next. An index that takes longer is being rebuilt, and a search reads the store then.
@@ -134,7 +150,11 @@ pub fn title_of(text: &str) -> String {
     shortened_line(text.trim().lines().next().unwrap_or_default(), TITLE_CHARS)
 }
 
-fn remembered(context: &CommandContext<impl Ports>, remark: Remember) -> Result<Remembered, Refused> {
+fn remembered(
+    context: &CommandContext<impl Ports>,
+    remark: Remember,
+    author: RemarkAuthor,
+) -> Result<Remembered, Refused> {
     let redactor = context.ingest.redactor.get();
     let redact = |text: &str| redactor.redact_text(&strip_text(text).text).trim().to_owned();
     let text = redact(&remark.text);
@@ -188,7 +208,7 @@ fn remembered(context: &CommandContext<impl Ports>, remark: Remember) -> Result<
         evidence: Vec::new(),
     };
     let RemarkProject { project, project_name, .. } = at_home;
-    Ok(Remembered { project, project_name, draft, at: clock::now() })
+    Ok(Remembered { project, project_name, draft, author, at: clock::now() })
 }
 
 /// The project of a remark.

@@ -19,13 +19,14 @@ use crate::app::index_handle::IndexState;
 use crate::app::sentences::Patience;
 use crate::memory::document::DocumentKey;
 use crate::memory::ids::{ProjectKey, Timestamp};
+use crate::memory::observation::Voice;
 use crate::memory::tokens::estimate;
 use crate::search::index::Index;
 use crate::search::query::{self, Query};
 use crate::search::request::Spelling;
 use crate::search::request::{Request, Scope};
 use crate::search::snippet::{matches, snippet};
-use crate::store::{self, Named, PlainSearch, ProjectInfo, StoreError};
+use crate::store::{self, DocumentRow, Named, PlainSearch, ProjectInfo, StoreError};
 
 const SNIPPET_CHARS: usize = 240;
 /// How long the texts in the store are read, because an answer is promised within a second.
@@ -92,6 +93,7 @@ pub fn search(lookup: &ContextLookup, request: Search) -> Answer<SearchAnswer> {
                 made_on: marks.place(place.project_row, found.key)?,
                 id: PublicId(found.key),
                 kind: found.key.kind.as_str().into(),
+                said_by: voice_of(&row).map(|voice| voice.as_str().into()),
                 observation_type: place.observation_type.map(Into::into),
                 status: place.status.map(Into::into),
                 tokens: estimate(&title) + estimate(&body),
@@ -121,6 +123,13 @@ pub fn search(lookup: &ContextLookup, request: Search) -> Answer<SearchAnswer> {
         Ok(unknown)
     })?;
     Ok(SearchAnswer { results, total, took_ms, degraded, config_errors, unknown, read_as })
+}
+
+fn voice_of(row: &DocumentRow) -> Option<Voice> {
+    match row {
+        DocumentRow::Observation { row, .. } => Voice::of(row.kind, &row.origin),
+        _ => None,
+    }
 }
 
 /// A term of the index as a result writes it: a stem is no word.

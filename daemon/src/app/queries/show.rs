@@ -7,13 +7,14 @@ use rusqlite::Connection;
 use super::marks::Marks;
 use super::{Answer, Refused, read};
 use crate::app::answers::found::{DocumentAnswer, ObservationAnswer, ShownItem, SummaryAnswer};
-use crate::app::answers::observation::EvidenceAnswer;
+use crate::app::answers::observation::{EvidenceAnswer, SaidAnswer};
 use crate::app::answers::session::PlanAnswer;
 use crate::app::answers::{Moment, PublicId, TextAnswer};
 use crate::app::context_lookup::ContextLookup;
 use crate::app::documents::title_and_text;
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::ids::{ProjectRow, Timestamp};
+use crate::memory::observation::Voice;
 use crate::memory::text::shortened_line;
 use crate::memory::tokens::estimate;
 use crate::store::{self, DocumentRow, ObservationRow, SessionInfo, StoreError};
@@ -100,18 +101,40 @@ pub fn load(db: &Connection, key: DocumentKey) -> Result<DocumentRow, Refused> {
     ))
 }
 
-/// What an observation rests on, a line each.
+/// Who said what an observation says: in the first prompt that it rests on, if it rests on one.
+fn said_by(
+    voice: Voice,
+    row: &ObservationRow,
+    rests_on: &[(EvidenceAnswer, Option<Timestamp>)],
+) -> SaidAnswer {
+    let mut prompts = rests_on.iter().filter_map(|(evidence, at)| Some((evidence.id, (*at)?)));
+    let prompt = prompts.next();
+    SaidAnswer {
+        who: voice.as_str().into(),
+        prompt: prompt.map(|(id, _)| id),
+        at: Moment(prompt.map_or(row.created_at, |(_, at)| at)),
+    }
+}
+
+/// What an observation rests on, a line each, and when a prompt was typed.
 fn evidence(
     lookup: &ContextLookup,
     db: &Connection,
     row: &ObservationRow,
-) -> Result<Vec<EvidenceAnswer>, Refused> {
+) -> Result<Vec<(EvidenceAnswer, Option<Timestamp>)>, Refused> {
     let mut shown = Vec::new();
     for key in store::evidence(db, row.id, &row.evidence)?.into_iter().take(MOST_EVIDENCE) {
         if let Some(document) = store::load_document(db, key)? {
             let (title, _) = title_and_text(&document, lookup.agents);
             let title = shortened_line(&title, EVIDENCE_CHARS);
-            shown.push(EvidenceAnswer { id: PublicId(key), kind: key.kind.as_str().into(), title });
+            let typed_at = match &document {
+                DocumentRow::Prompt { at, .. } => Some(*at),
+                _ => None,
+            };
+            shown.push((
+                EvidenceAnswer { id: PublicId(key), kind: key.kind.as_str().into(), title },
+                typed_at,
+            ));
         }
     }
     Ok(shown)
@@ -141,11 +164,14 @@ pub fn show(lookup: &ContextLookup, request: Show) -> Answer<TextAnswer<ShownIte
     let (text, item) = match row {
         DocumentRow::Observation { row, .. } => {
             let lineage = lineage.into_iter().map(Into::into).collect();
+            let voice = Voice::of(row.kind, &row.origin);
+            let said_by = voice.map(|voice| said_by(voice, &row, &rests_on));
             let item = ObservationAnswer {
+                said_by,
                 elsewhere: made_on.elsewhere,
                 lineage,
                 edited_at,
-                rests_on,
+                rests_on: rests_on.into_iter().map(|(evidence, _)| evidence).collect(),
                 ..(*row).into()
             };
             (text, ShownItem::Observation(Box::new(item)))

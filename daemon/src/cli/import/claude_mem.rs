@@ -16,6 +16,7 @@ use sha2::{Digest, Sha256};
 use super::Wanted;
 use super::lines::Lines;
 use crate::agents::history::open;
+use crate::app::answers::portable::RestoreAnswer;
 use crate::memory::observation::ObservationType;
 use crate::memory::text::shortened_line;
 
@@ -63,7 +64,7 @@ fn fields(row: &Row<'_>) -> rusqlite::Result<Fields> {
 
 /// All rows of a table; none if there is no such table, or something else has its name. Only columns in which values
 /// are stored are read: what a database computes may be of any size.
-fn rows(db: &Connection, table: &str) -> rusqlite::Result<Vec<Fields>> {
+fn rows(db: &Connection, table: &str, lines: &mut Lines<'_>) -> rusqlite::Result<Vec<Fields>> {
     let mut find = db.prepare(
         "SELECT x.name FROM pragma_table_list(?1) t JOIN pragma_table_xinfo(?1) x
          WHERE t.type = 'table' AND t.schema = 'main' AND x.hidden = 0",
@@ -74,19 +75,22 @@ fn rows(db: &Connection, table: &str) -> rusqlite::Result<Vec<Fields>> {
     }
     let names: Vec<String> =
         columns.iter().map(|name| format!("\"{}\"", name.replace('"', "\"\""))).collect();
+    let mut numbers = db.prepare(&format!("SELECT rowid FROM main.\"{table}\" ORDER BY rowid"))?;
+    let numbers: Vec<i64> = numbers.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
     let mut find =
-        db.prepare(&format!("SELECT {} FROM main.\"{table}\" ORDER BY rowid", names.join(", ")))?;
-    let mut found = find.query([])?;
-    let mut rows = Vec::new();
-    loop {
-        match found.next() {
-            Ok(Some(row)) => rows.push(fields(row)?),
-            Ok(None) => return Ok(rows),
-            // A row that is too long to be somebody's words.
-            Err(error) if error.sqlite_error_code() == Some(ErrorCode::TooBig) => return Ok(rows),
+        db.prepare(&format!("SELECT {} FROM main.\"{table}\" WHERE rowid = ?1", names.join(", ")))?;
+    let mut rows = Vec::with_capacity(numbers.len());
+    for number in numbers {
+        match find.query_row([number], fields) {
+            Ok(row) => rows.push(row),
+            // It is longer than anybody's words.
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::TooBig) => {
+                lines.leave_out(RestoreAnswer::TOO_LONG);
+            }
             Err(error) => return Err(error),
         }
     }
+    Ok(rows)
 }
 
 fn text<'a>(fields: &'a Fields, names: &[&str]) -> &'a str {
@@ -132,12 +136,12 @@ pub(super) fn read(path: &Path, lines: &mut Lines<'_>, wanted: &Wanted) -> anyho
     let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     db.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST_VALUE)?;
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
-    let prompts = rows(&db, "user_prompts")?;
-    let observations = rows(&db, "observations")?;
-    let summaries = rows(&db, "session_summaries")?;
+    let prompts = rows(&db, "user_prompts", lines)?;
+    let observations = rows(&db, "observations", lines)?;
+    let summaries = rows(&db, "session_summaries", lines)?;
     let mut sessions: BTreeMap<i64, Session> = BTreeMap::new();
     let (mut by_memory, mut by_content) = (BTreeMap::new(), BTreeMap::new());
-    for row in rows(&db, "sdk_sessions")? {
+    for row in rows(&db, "sdk_sessions", lines)? {
         let Some(key) = number(&row, "id") else { continue };
         let id = text(&row, &["content_session_id", "claude_session_id"]).to_owned();
         let agent = agent_of(text(&row, &["platform_source"]));

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use anyhow::Context;
-use recall_protocol::query::Restore;
+use recall_protocol::query::{Restore, RestoreFrom, RowSource};
 use serde_json::Value;
 
 use super::sender::{Connect, Line};
@@ -15,12 +15,16 @@ use crate::cli::failure::Failure;
 
 /// About how many bytes are sent at once.
 const PART: usize = 1 << 20;
+/// A longer line fits no message to the daemon, and is nothing that recall wrote.
+const LONGEST: usize = 12 << 20;
 /// The first line of an export is short, in bytes.
 const LONGEST_HEAD: u64 = 64 << 10;
 
 /// Collects lines and sends them in parts. Without a client they are only counted.
 pub(super) struct Lines<'a> {
     line: Line<'a>,
+    /// `None`: an export that anybody may have written.
+    source: Option<RowSource>,
     waiting: Vec<String>,
     bytes: usize,
     pub(super) answer: RestoreAnswer,
@@ -30,16 +34,33 @@ impl<'a> Lines<'a> {
     pub(super) fn new(connect: &'a Connect<'a>) -> anyhow::Result<Self> {
         Ok(Self {
             line: Line::new(connect)?,
+            source: None,
             waiting: Vec::new(),
             bytes: 0,
             answer: RestoreAnswer::default(),
         })
     }
 
+    pub(super) fn from(self, source: RowSource) -> Self {
+        Self { source: Some(source), ..self }
+    }
+
     pub(super) fn push(&mut self, line: String) -> anyhow::Result<()> {
+        if line.len() > LONGEST {
+            self.leave_out(RestoreAnswer::TOO_LONG);
+            return Ok(());
+        }
+        if self.bytes + line.len() > LONGEST {
+            self.send()?;
+        }
         self.bytes += line.len();
         self.waiting.push(line);
         if self.bytes >= PART { self.send() } else { Ok(()) }
+    }
+
+    /// Counts a line or a row that is not taken, and why.
+    pub(super) fn leave_out(&mut self, why: &str) {
+        *self.answer.unfit.entry(why.to_owned()).or_default() += 1;
     }
 
     /// Sends what waits.
@@ -54,13 +75,56 @@ impl<'a> Lines<'a> {
             }
             return Ok(());
         };
-        self.answer.add(client.ask(Restore { lines })?.read()?);
+        self.answer.add(match self.source {
+            None => client.ask(Restore { lines })?.read()?,
+            Some(source) => client.ask(RestoreFrom { lines, source })?.read()?,
+        });
         Ok(())
     }
 }
 
+/// What an export says that a stranger's must not.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Claims {
+    pub(super) pins: usize,
+    pub(super) authored: usize,
+    pub(super) aliases: usize,
+}
+
+/// Looks through an export for what is not taken of a stranger's.
+pub(super) fn claims(path: &Path) -> anyhow::Result<Claims> {
+    let mut claims = Claims::default();
+    each(path, |line| {
+        // Few lines can claim anything, and most lines are long.
+        let has = |word: &[u8]| line.windows(word.len()).any(|part| part == word);
+        if !(has(b"\"aliases\"") || has(b"\"pinned_at\"") || has(b"\"user\"")) {
+            return Ok(());
+        }
+        let line: Value = serde_json::from_slice(line).unwrap_or_default();
+        match line["kind"].as_str() {
+            Some("project") => {
+                let aliases = line["aliases"].as_array().map_or(0, Vec::len);
+                claims.aliases += aliases.saturating_sub(1);
+            }
+            Some("observation") => {
+                claims.pins += usize::from(!line["pinned_at"].is_null());
+                claims.authored += usize::from(line["origin"] == "user");
+            }
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(claims)
+}
+
 /// Reads a file that `recall export` wrote.
 pub(super) fn read(path: &Path, lines: &mut Lines<'_>) -> anyhow::Result<()> {
+    each(path, |line| lines.push(String::from_utf8_lossy(line).into_owned()))?;
+    lines.send()
+}
+
+/// Hands over each line behind the head.
+fn each(path: &Path, mut take: impl FnMut(&[u8]) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let file = open(path).map_err(|error| {
         Failure::failed(format!("Cannot read {}: {error}", path.display()))
             .hint("Name a file that `recall export` wrote.")
@@ -82,10 +146,9 @@ pub(super) fn read(path: &Path, lines: &mut Lines<'_>) -> anyhow::Result<()> {
     let mut outcome = Ok(());
     each_line(reader, |line| {
         if outcome.is_ok() && !line.is_empty() {
-            outcome = lines.push(String::from_utf8_lossy(line).into_owned());
+            outcome = take(line);
         }
     })
     .context("reading the export")?;
-    outcome?;
-    lines.send()
+    outcome
 }

@@ -15,7 +15,7 @@ mod sender;
 pub(crate) use offer::offer;
 
 use std::collections::BTreeSet;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,10 +24,12 @@ use anyhow::Context;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use indicatif::{ProgressBar, ProgressStyle};
+use recall_protocol::query::RowSource;
 use serde::Serialize;
 
 use super::candidates;
 use super::client::{Client, Start};
+use super::consent::Answer;
 use super::failure::Failure;
 use super::filter;
 use super::terminal::{DIM, WARNING, counted};
@@ -35,7 +37,7 @@ use crate::agents::AGENTS;
 use crate::app::answers::portable::RestoreAnswer;
 use family::{Told, families};
 use files::SessionFile;
-use lines::Lines;
+use lines::{Claims, Lines};
 use sender::{Connect, Sender, Taken};
 
 /// The sources that are no agent.
@@ -62,6 +64,9 @@ pub struct ImportArgs {
     /// Only sessions of this project: a name, a folder, or `.` for the current one
     #[arg(long, add = candidates::projects())]
     project: Option<String>,
+    /// The export is your own: take its pins, who wrote a note, and the other identities of projects
+    #[arg(long)]
+    own: bool,
     /// Count what there is and store nothing
     #[arg(long)]
     dry_run: bool,
@@ -144,7 +149,7 @@ fn take_in(args: &ImportArgs, out: &mut dyn Write) -> anyhow::Result<Counts> {
     }
     let connect = || (!args.dry_run).then(|| Client::connect(Start::Never)).transpose();
     let mut counts = each_file(files, &connect, &wanted)?;
-    counts.rows = rows(source, args.path.as_deref(), Lines::new(&connect)?, &wanted)?;
+    counts.rows = rows(args, Lines::new(&connect)?, &wanted, out)?;
     if args.json {
         serde_json::to_writer(&mut *out, &counts)?;
         writeln!(out)?;
@@ -156,15 +161,19 @@ fn take_in(args: &ImportArgs, out: &mut dyn Write) -> anyhow::Result<Counts> {
 
 /// Imports what is no session of an agent, if that is meant or found.
 fn rows(
-    source: Option<&str>,
-    path: Option<&Path>,
+    args: &ImportArgs,
     mut lines: Lines<'_>,
     wanted: &Wanted,
+    out: &mut dyn Write,
 ) -> anyhow::Result<Option<RestoreAnswer>> {
+    let (source, path) = (args.source.as_deref(), args.path.as_deref());
     let missing = |hint: &str| Failure::usage("Name the file to import").hint(hint.to_owned());
     match source {
         Some(EXPORT) => {
             let path = path.ok_or_else(|| missing("recall import recall FILE"))?;
+            if is_own(args, path, out)? {
+                lines = lines.from(RowSource::OwnExport);
+            }
             lines::read(path, &mut lines)?;
         }
         Some(CLAUDE_MEM) | None => {
@@ -177,12 +186,36 @@ fn rows(
                         .into()),
                 };
             };
+            lines = lines.from(RowSource::OtherMemory);
             claude_mem::read(&path, &mut lines, wanted)
                 .with_context(|| format!("importing {}", path.display()))?;
         }
         Some(_) => return Ok(None),
     }
     Ok(Some(lines.answer))
+}
+
+/// Whether all is believed that an export says. Asks where somebody can answer and it says anything that only the user may.
+fn is_own(args: &ImportArgs, path: &Path, out: &mut dyn Write) -> anyhow::Result<bool> {
+    if args.own || args.dry_run || args.json || !std::io::stdin().is_terminal() {
+        return Ok(args.own);
+    }
+    let Claims { pins, authored, aliases } = lines::claims(path)?;
+    let said: Vec<String> = [
+        (pins, "pinned note", "pinned notes"),
+        (authored, "note by you", "notes by you"),
+        (aliases, "other identity of a project", "other identities of projects"),
+    ]
+    .into_iter()
+    .filter(|(count, ..)| *count > 0)
+    .map(|(count, one, many)| counted(count, one, many))
+    .collect();
+    if said.is_empty() {
+        return Ok(false);
+    }
+    writeln!(out, "The file has {}. Anybody can write that into a file.", said.join(", "))?;
+    let question = "Is it an export of your own memory, which nobody changed? Then recall believes it.";
+    Ok(Answer::read(&mut std::io::stdin().lock(), question, out)? == Answer::Go)
 }
 
 /// Reads all files, and sends their sessions where there is a client.
@@ -326,14 +359,21 @@ fn tell_what_stays_out(out: &mut dyn Write, rows: &RestoreAnswer) -> std::io::Re
         (rows.forgotten, "left out: you have forgotten them here"),
         (unpinned, "pinned in the file, not here: `recall pin ID` pins what you want"),
         (aliases, "other names of projects left out: a file cannot join projects"),
+        (rows.unsigned, "by a person in the file, by nobody here"),
     ] {
         if count > 0 {
             writeln!(out, "{DIM}{count} {what}{DIM:#}")?;
         }
     }
+    if unpinned + aliases + rows.unsigned > 0 {
+        writeln!(out, "{DIM}If the export is your own, `--own` takes these too.{DIM:#}")?;
+    }
     for (field, count) in rows.unfit.iter().take(MOST_NAMED) {
-        let (kind, field) = field.split_once('.').unwrap_or((field, ""));
         let lines = counted(*count, "line", "lines");
+        let Some((kind, field)) = field.split_once('.') else {
+            writeln!(out, "{WARNING}Left out {lines} too long to be anybody's words{WARNING:#}")?;
+            continue;
+        };
         writeln!(
             out,
             "{WARNING}Left out {lines} of kind {kind}: `{field}` has an impossible value{WARNING:#}"

@@ -1,7 +1,9 @@
 //! What each tool does. Each answers with a text: Claude Code gives its model a structured answer instead of the text where
 //! there is one, and that costs about three times as many tokens.
 
-use recall_protocol::query::{Explain, Filter, Mark, Remember, Search, Session, Timeline, Validity};
+use recall_protocol::query::{
+    AgentRemark, Explain, Filter, Mark, Remember, Search, Session, Timeline, Validity,
+};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -283,7 +285,7 @@ fn remember(call: RememberCall, folder: &str) -> anyhow::Result<String> {
         files: call.files,
         ..Remember::default()
     };
-    let kept = ask(request)?;
+    let kept = ask(AgentRemark { remark: request })?;
     let lines = kept.items.iter().map(|item| format!("Remembered as #{}: {}", item.id, plain(&item.title)));
     Ok(lines.collect::<Vec<_>>().join("\n"))
 }

@@ -9,6 +9,7 @@ use crate::memory::document::DocumentKind;
 use crate::memory::ids::Timestamp;
 use crate::memory::injection::choice::Words;
 use crate::memory::injection::excerpt::sentences;
+use crate::memory::observation::Voice;
 use crate::memory::plain::plain;
 use crate::memory::tokens::{Measure, estimate};
 
@@ -295,7 +296,13 @@ fn index_line(note: &Note, now: Timestamp) -> String {
         + note.facts.iter().map(|fact| estimate(fact)).sum::<u32>();
     let (age, kind, title) = (age(note.at, now), note.kind.as_str(), plain(&note.title));
     let mark = mark(note.elsewhere.as_ref()) + &mark_of_changed(&note.changed);
-    format!("- #{} {age} {kind}: {title}{mark} ~{full}\n", note.id)
+    let voice = match note.voice {
+        None => "",
+        Some(Voice::User) => " (the user said)",
+        Some(Voice::Agent) => " (an agent noted)",
+        Some(Voice::Import) => " (from an imported file)",
+    };
+    format!("- #{} {age} {kind}{voice}: {title}{mark} ~{full}\n", note.id)
 }
 
 /// For example `src/cart.rs and 2 more have changed since`.

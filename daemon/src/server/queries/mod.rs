@@ -2,8 +2,8 @@
 //! they are, or waits for them, is here.
 
 use recall_protocol::query::{
-    Backup, Context, Edit, Flush, Forget, Glance, Mark, OpenGateway, Pause, PinUp, Ping, Prune, Query,
-    Reindex, Remember, Restore, RestoreBackup, Resume, Retry, Sql, Status, Stop, Undo,
+    AgentRemark, Backup, Context, Edit, Flush, Forget, Glance, Mark, OpenGateway, Pause, PinUp, Ping, Prune,
+    Query, Reindex, Remember, Restore, RestoreBackup, RestoreFrom, Resume, Retry, Sql, Status, Stop, Undo,
 };
 use recall_protocol::wire::{ErrorKind, Reply};
 
@@ -12,10 +12,10 @@ use super::gateway::GatewayError;
 use super::http;
 use crate::actors::services::Services;
 use crate::app::answers::status::{PingAnswer, StopAnswer};
-use crate::app::commands::by_hand::{Switch, mark, remember, switch_capture};
+use crate::app::commands::by_hand::{Switch, mark, remember, remember_for_agent, switch_capture};
 use crate::app::commands::editing::{changes, edit, pin, undo};
 use crate::app::commands::forget::forget;
-use crate::app::commands::restore::restore;
+use crate::app::commands::restore::{restore, restore_from};
 use crate::app::commands::retry::retry;
 use crate::app::commands::upkeep::{backup, prune, reindex, restore_backup};
 use crate::app::context_lookup::ContextLookup;
@@ -74,6 +74,7 @@ pub async fn answer(query: Query, connection: &ConnectionContext) -> Reply {
         Query::Captured(request) => read_with(services, request, captured).await,
         Query::Export(request) => read_with(services, request, export).await,
         Query::Restore(request) => command_reply::<Restore>(restore(&commands(), request).await),
+        Query::RestoreFrom(request) => command_reply::<RestoreFrom>(restore_from(&commands(), request).await),
         Query::Flush(Flush) => command_reply::<Flush>(flush(services).await.map_err(Refused::from)),
         Query::Stop(Stop) => {
             // Somebody has asked already if it is full.
@@ -88,6 +89,9 @@ pub async fn answer(query: Query, connection: &ConnectionContext) -> Reply {
         Query::Retry(Retry { job }) => command_reply::<Retry>(retry(&commands(), job.map(JobId)).await),
         Query::Forget(request) => command_reply::<Forget>(forget(&commands(), request).await),
         Query::Remember(request) => command_reply::<Remember>(remember(&commands(), request).await),
+        Query::AgentRemark(request) => {
+            command_reply::<AgentRemark>(remember_for_agent(&commands(), request).await)
+        }
         Query::Mark(request) => command_reply::<Mark>(mark(&commands(), request).await),
         Query::Edit(request) => command_reply::<Edit>(edit(&commands(), request).await),
         Query::PinUp(request) => command_reply::<PinUp>(pin(&commands(), request).await),

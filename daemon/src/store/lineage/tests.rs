@@ -269,6 +269,7 @@ fn a_model_is_shown_only_values_of_its_files_that_it_may_replace() {
         project: vec![ProjectKey("path:/shop".to_owned())],
         project_name: "shop".to_owned(),
         draft: about("`max_size` is 7", file),
+        author: crate::store::RemarkAuthor::User,
         at: Timestamp(12),
     };
     execute(&db, by_hand, &mut Changes::default()).unwrap();

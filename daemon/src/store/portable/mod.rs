@@ -14,5 +14,5 @@ mod value;
 pub use damaged::{DamagedRow, damaged_rows};
 pub use export::{PageStart, Portion, export_page};
 pub(super) use foreign::{Misfits, misfits, take_rows};
-pub use restore::{RestoreRows, Restored};
+pub use restore::{RestoreRows, Restored, Trust, folder_of};
 pub use tables::{name_fields, text_fields};

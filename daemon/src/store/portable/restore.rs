@@ -1,7 +1,7 @@
 //! Lines become rows.
 //!
 //! A file says nothing about this machine: what comes of it is said by nobody here, is pinned nowhere, joins no projects, and is no
-//! proof of where a project lies. Each value is checked before it is stored.
+//! proof of where a project lies, unless the user says that it is his own. Each value is checked before it is stored.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,20 +12,31 @@ use serde_json::{Value, json};
 use super::tables::{Form, TABLES, Table, key_of};
 use super::value::{Given, given};
 use crate::memory::ids::{ProjectKey, ProjectRow, SessionId, SessionKey, Timestamp};
+use crate::memory::observation::IMPORTED;
+use crate::store::enders::USER;
 use crate::store::forgetting::{CopyOf, forgotten_at, is_forgotten};
 use crate::store::operation::{Operation, WriteContext, log};
 use crate::store::row::Sql;
 use crate::store::threads::{self, thread_words_of};
 use crate::store::{StoreError, projects};
 
-/// What the origin of an imported row begins with.
-const IMPORTED: &str = "import:";
-
 /// Stores lines of an export. What is here already stays as it is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RestoreRows {
     pub lines: Vec<Value>,
+    pub trust: Trust,
     pub at: Timestamp,
+}
+
+/// What is believed of lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// Anybody may have written them.
+    Nothing,
+    /// They know projects by name, and the project of that name is meant.
+    ProjectNames,
+    /// They are the user's own: pins, other identities of projects, folders, and who has written a note.
+    All,
 }
 
 /// What became of lines.
@@ -45,6 +56,8 @@ pub struct Restored {
     pub unpinned: u64,
     /// Other identities of projects.
     pub aliases: u64,
+    /// Notes that a person wrote where they come from.
+    pub unsigned: u64,
 }
 
 enum Outcome {
@@ -64,17 +77,20 @@ impl Operation for RestoreRows {
         for line in &self.lines {
             let kind = line["kind"].as_str().unwrap_or_default();
             let outcome = match kind {
-                "project" => restore_project(db, line, self.at)?,
+                "project" => restore_project(db, line, self.trust, self.at)?,
                 "superseded" => restore_superseded(db, line)?,
                 kind => match TABLES.iter().find(|table| table.kind == kind) {
-                    Some(table) => restore(db, table, line, &mut observations)?,
+                    Some(table) => restore(db, table, line, self.trust, &mut observations)?,
                     None => Outcome::Skipped,
                 },
             };
             match outcome {
                 Outcome::Added => {
                     *restored.added.entry(kind.to_owned()).or_default() += 1;
-                    restored.unpinned += u64::from(!line["pinned_at"].is_null());
+                    if self.trust != Trust::All && kind == "observation" {
+                        restored.unpinned += u64::from(!line["pinned_at"].is_null());
+                        restored.unsigned += u64::from(line["origin"] == USER);
+                    }
                 }
                 Outcome::Known => restored.known += 1,
                 Outcome::Skipped => restored.skipped += 1,
@@ -83,7 +99,10 @@ impl Operation for RestoreRows {
                     *restored.unfit.entry(format!("{kind}.{field}")).or_default() += 1;
                 }
             }
-            restored.aliases += if kind == "project" { unknown_aliases(db, line)? } else { 0 };
+            if kind == "project" {
+                let by_name = line["by_name"] == true && self.trust != Trust::ProjectNames;
+                restored.aliases += unknown_aliases(db, line)? + u64::from(by_name);
+            }
         }
         for (project, ids) in observations {
             threads::rethread(db, project, &ids)?;
@@ -92,7 +111,12 @@ impl Operation for RestoreRows {
     }
 }
 
-fn restore_project(db: &WriteContext<'_>, line: &Value, at: Timestamp) -> Result<Outcome, StoreError> {
+fn restore_project(
+    db: &WriteContext<'_>,
+    line: &Value,
+    trust: Trust,
+    at: Timestamp,
+) -> Result<Outcome, StoreError> {
     let (Some(Given::Text(key)), Some(Given::Text(name))) =
         (given(Form::Name, &line["key"]), given(Form::Name, &line["name"]))
     else {
@@ -101,11 +125,15 @@ fn restore_project(db: &WriteContext<'_>, line: &Value, at: Timestamp) -> Result
     let mut identities = vec![ProjectKey::from(key.as_str())];
     // Other tools know a project by its name alone: the key is `TOOL:NAME`.
     let is_a_name = key.split_once(':').is_some_and(|(tool, rest)| rest == name && !tool.contains('/'));
-    if line["by_name"] == true && is_a_name {
+    if line["by_name"] == true && is_a_name && trust == Trust::ProjectNames {
         let named: Vec<ProjectKey> = db.all("SELECT key FROM projects WHERE name = ?1", [name.as_str()])?;
         if let [only] = named.as_slice() {
             identities.insert(0, only.clone());
         }
+    }
+    if trust == Trust::All {
+        let aliases = line["aliases"].as_array().into_iter().flatten();
+        identities.extend(aliases.filter_map(Value::as_str).map(ProjectKey::from));
     }
     let count = |db: &WriteContext<'_>| db.one::<i64>("SELECT count(*) FROM projects", []);
     let before = count(db)?;
@@ -147,6 +175,7 @@ fn restore(
     db: &WriteContext<'_>,
     table: &Table,
     line: &Value,
+    trust: Trust,
     observations: &mut BTreeMap<ProjectRow, BTreeSet<i64>>,
 ) -> Result<Outcome, StoreError> {
     if was_forgotten(db, table, line)? {
@@ -179,7 +208,7 @@ fn restore(
             },
             (Form::Session | Form::Project | Form::Batch, Value::Null) => Given::Null,
             (_, value) => {
-                let value = stated(table, column, value, line);
+                let value = stated(table, column, value, (line, trust));
                 match given(*form, &value) {
                     Some(given) => given,
                     None => return Ok(Outcome::Unfit(key_of(table, column))),
@@ -209,6 +238,7 @@ fn restore(
         places.join(", ")
     );
     match db.update(&sql, params_from_iter(values)) {
+        Ok(0) if table.kind == "observation" && trust == Trust::All => return claim(db, line),
         Ok(0) => return Ok(Outcome::Known),
         Ok(_) => {}
         Err(error) if error.is_constraint() => return Ok(Outcome::Skipped),
@@ -225,6 +255,16 @@ fn restore(
         observations.entry(project.unwrap_or(ProjectRow(0))).or_default().insert(row);
     }
     Ok(Outcome::Added)
+}
+
+/// Gives a note back its pin and its author, which an import before did not believe.
+fn claim(db: &WriteContext<'_>, line: &Value) -> Result<Outcome, StoreError> {
+    let pinned_at = line["pinned_at"].as_i64();
+    db.run(
+        "UPDATE observations SET pinned_at = ifnull(pinned_at, ?3), origin = ?2 WHERE uuid = ?1 AND origin = ?4 || ?2",
+        rusqlite::params![line["uuid"].as_str(), line["origin"].as_str(), pinned_at, IMPORTED],
+    )?;
+    Ok(Outcome::Known)
 }
 
 fn is_known_compaction(db: &Connection, session: Option<i64>, line: &Value) -> Result<bool, StoreError> {
@@ -290,16 +330,22 @@ fn was_forgotten(db: &Connection, table: &Table, line: &Value) -> Result<bool, S
 }
 
 /// What is stored of a field: what the line says, if it can say that, or what it leaves out.
-fn stated<'a>(table: &Table, column: &str, value: &'a Value, line: &'a Value) -> Cow<'a, Value> {
+fn stated<'a>(
+    table: &Table,
+    column: &str,
+    value: &'a Value,
+    (line, trust): (&'a Value, Trust),
+) -> Cow<'a, Value> {
     let owned = |value: Value| Cow::Owned(value);
     match (table.kind, column, value) {
         // A session of another machine does not run here, and its prompts are compressed already or never.
         ("session", "status", _) => owned(json!("completed")),
-        ("session", "root", _) | ("observation", "pinned_at", _) => owned(Value::Null),
+        ("session", "root", _) | ("observation", "pinned_at", _) if trust != Trust::All => owned(Value::Null),
         ("session", "ended_at", Value::Null) => Cow::Borrowed(&line["last_event_at"]),
         ("prompt", "status", _) => owned(json!("closed")),
         ("prompt", "closed_at" | "compressed_at", Value::Null) => Cow::Borrowed(&line["opened_at"]),
         ("observation" | "summary", "origin", origin) => match origin.as_str() {
+            Some(_) if trust == Trust::All => Cow::Borrowed(value),
             Some(origin) if origin.starts_with(IMPORTED) => owned(json!(origin)),
             Some(origin) => owned(json!(format!("{IMPORTED}{origin}"))),
             None => owned(json!(format!("{IMPORTED}recall"))),
@@ -338,6 +384,14 @@ fn complete_observation(db: &WriteContext<'_>, row: i64, line: &Value) -> Result
 fn session_key_of(line: &Value) -> Option<SessionKey> {
     let (agent, id) = (line["agent"].as_str()?, line["session_id"].as_str()?);
     Some(SessionKey { agent: agent.into(), id: SessionId(id.to_owned()) })
+}
+
+/// Where a session worked that a line names, as far as it is known.
+pub fn folder_of(db: &Connection, session: &str) -> Result<Option<String>, StoreError> {
+    let Some((agent, id)) = session.split_once(':') else { return Ok(None) };
+    let folder: Option<Option<String>> =
+        db.first("SELECT ifnull(root, cwd) FROM sessions WHERE agent = ?1 AND session_id = ?2", [agent, id])?;
+    Ok(folder.flatten())
 }
 
 fn session_row(db: &Connection, name: &str) -> Result<Option<i64>, StoreError> {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use recall_protocol::wire::Deliver;
 use recall_tests::Stage;
+use recall_tests::repository::Repository;
 use serde_json::{Value, json};
 
 /// Another project beside the stage's own.
@@ -155,6 +156,13 @@ fn a_name_does_not_open_another_projects_memory() {
     stage.deliver(&[event]);
     stage.flush();
     assert_eq!(stage.json(["ctl", "session", "apart"])["project"], "Other Shop");
+    // And beneath it, where it is a repository.
+    let folder = project_beside(&stage, "deep", "alias = 'Deep Shop'");
+    Repository::init(&folder);
+    let beneath = folder.join("secrets");
+    stage.deliver(&[event_in(&stage, &beneath, "deep", "UserPromptSubmit", json!({"prompt": "hello"}))]);
+    stage.flush();
+    assert_eq!(stage.json(["ctl", "session", "deep"])["project"], "Deep Shop");
 }
 
 #[test]

@@ -148,6 +148,7 @@ impl Call {
             title: None,
             subagent: None,
             origin: None,
+            host: None,
             what: HookEventKind::Tool(call),
         }))
     }

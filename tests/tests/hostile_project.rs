@@ -158,7 +158,7 @@ fn a_name_does_not_open_another_projects_memory() {
     assert_eq!(stage.json(["ctl", "session", "apart"])["project"], "Other Shop");
     // And beneath it, where it is a repository.
     let folder = project_beside(&stage, "deep", "alias = 'Deep Shop'");
-    Repository::init(&folder);
+    Repository::init(&folder).commit("first");
     let beneath = folder.join("secrets");
     stage.deliver(&[event_in(&stage, &beneath, "deep", "UserPromptSubmit", json!({"prompt": "hello"}))]);
     stage.flush();

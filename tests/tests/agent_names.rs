@@ -11,7 +11,7 @@ use regex::Regex;
 const SPELLINGS: &str = r#""(?:MultiEdit|Notebook\w+|Bash|PowerShell|Grep|Glob|WebFetch|WebSearch|AskUserQuestion|ExitPlanMode|TodoWrite|TaskCreate|TaskUpdate|ListMcpResourcesTool|SlashCommand|Skill|hook_event_name|tool_name|tool_input|tool_response|last_assistant_message|stop_hook_active|systemMessage|hookEventName|hookSpecificOutput|additionalContext|disableAllHooks|enabledPlugins)"|task-notification|system-reminder|worktrees/"#;
 
 /// What bears a name and is no agent's, and where it may stand.
-const NO_AGENT: [(&str, &str); 14] = [
+const NO_AGENT: [(&str, &str); 15] = [
     // A model's provider, which calls the program; and a model.
     (r"(?i)\bclaude[-_]?cli\b|ClaudeCli", ""),
     (r#""claude-haiku[^"]*""#, ""),
@@ -30,9 +30,10 @@ const NO_AGENT: [(&str, &str); 14] = [
     // Files that may lie in any project or home: notes, and keys.
     (r#""(?:claude|gemini)\.md""#, "/compression/"),
     (".*", "/memory/redaction/"),
-    // A column of the database.
+    // A column of the database, and of an export.
     (r#""tool_name""#, "/store/"),
     (r#""tool_name""#, "/cli/candidates.rs"),
+    (r#""tool_name""#, "/app/commands/restore.rs"),
 ];
 
 /// Where agents are written about: the table of the hook client, the list of agents, and the hosts without a folder.

@@ -294,7 +294,7 @@ fn a_hostile_file_gets_nothing_that_it_asks_for() {
     made.extend(session_and_call(
         "aaaaaa",
         "/tmp",
-        json!({"input": json!({"password": "WOMBAT-5-swordfish"}).to_string()}),
+        json!({"input": json!({"command": "DB_PASSWORD=WOMBAT-5-swordfish make"}).to_string()}),
     ));
     made.extend(session_and_call("aaaaaaa", quiet.to_str().unwrap(), json!({"input": "\"WOMBAT-6\""})));
     made.extend(session_and_call("aaaaaaaa", secret.to_str().unwrap(), json!({"input": "\"WOMBAT-7\""})));

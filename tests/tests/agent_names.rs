@@ -136,13 +136,17 @@ fn what_agents_write_is_recognized() {
     assert_eq!(numbers, [1, 3]);
 }
 
+/// A mark for each moment at which the agent can be given context.
 #[test]
-fn the_readme_names_every_agent() {
+fn the_readme_marks_what_every_agent_is_given() {
+    use recall::memory::event::EventName;
     let readme = std::fs::read_to_string(recall_tests::workspace().join("README.md")).unwrap();
+    let moments =
+        [EventName::SessionStart, EventName::Prompt, EventName::ToolStart, EventName::SubagentStart];
     for spec in AGENTS.iter() {
-        let row = readme.lines().find(|line| line.starts_with(&format!("| {} |", spec.title)));
-        let given = row.and_then(|row| row.trim_end_matches(" |").rsplit(" | ").next().map(str::to_owned));
-        assert_eq!(given, Some(spec.given()), "{}", spec.title);
+        let marks = moments.map(|moment| if spec.takes_context_at(moment) { " ✓ |" } else { " |" });
+        let row = format!("| {} |{}", spec.title, marks.concat());
+        assert!(readme.contains(&row), "{row}");
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use recall::memory::redaction::{RedactionPolicy, Redactor};
 
-/// What an agent's payload holds at most after the shim, and what it often holds.
+/// The size limit of a payload after the shim, and a common size.
 const SIZES: [usize; 2] = [20 << 10, 4 << 20];
 /// Each measured so often; the median counts.
 const ROUNDS: usize = 21;
@@ -105,7 +105,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Of this process; 0 where the system does not say.
+/// The resident memory of this process in kB; 0 if the system does not tell.
 fn resident_kb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();

@@ -85,7 +85,7 @@ pub struct Loaded {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Earlier {
     Unknown,
-    /// What it forbids is in force.
+    /// A prohibition that is in force.
     Held,
 }
 
@@ -294,7 +294,7 @@ impl Loaded {
         }
     }
 
-    /// What was read so far, with a problem of the file as a whole.
+    /// Returns what was read so far, with a problem of the whole file.
     fn broken(mut read: Self, what: &str) -> Self {
         read.problems.insert(0, Problem { line: 0, column: 0, what: what.to_owned() });
         read.exclusions = Understood::Partly;
@@ -614,7 +614,7 @@ mod tests {
             "[context]\nxyzzy = 1\n",
             "unknown key `xyzzy` in [context]; it must be one of `start_tokens`",
         );
-        // Of what counts as a whole, every mistake is named.
+        // Every mistake inside a piece that is rejected as a whole is named.
         let text = "[compression]\nbackend = 'opnai'\nmodle = 'm'\nusd_per_day = -4\n";
         problem(
             text,

@@ -54,7 +54,7 @@ pub enum Point {
     Vectors,
     /// A file of vectors is whole and not used yet.
     VectorFile,
-    /// What was forgotten is gone from the store, and the files of vectors may hold it.
+    /// Forgotten vectors are gone from the store, but the vector files may still contain them.
     VectorFilesDropped,
 }
 
@@ -82,10 +82,10 @@ impl Point {
         Self::VectorFilesDropped,
     ];
 
-    /// Those that lie on the way of a model's call: without a model none of them is reached.
+    /// The points on the way of a model's call. Without a model none of them is reached.
     pub const OF_MODELS: [Self; 3] = [Self::Reserved, Self::Answered, Self::Booked];
 
-    /// Those of vectors: without a sentence model none of them is reached.
+    /// The points of vectors. Without a sentence model none of them is reached.
     pub const OF_VECTORS: [Self; 3] = [Self::Vectors, Self::VectorFile, Self::VectorFilesDropped];
 
     /// As the variable names it.
@@ -120,18 +120,17 @@ pub use build::{VERSION, arm, reach, reach_disk};
 /// Whether this build has points and faults.
 pub const WITH_FAULTS: bool = cfg!(feature = "faults");
 
-/// What is shipped.
+/// The release build.
 #[cfg(not(feature = "faults"))]
 mod build {
     use super::Point;
 
-    /// What `recall --version` says.
+    /// The output of `recall --version`.
     pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-    /// Nothing to arm.
+    /// Release builds have nothing to arm.
     ///
-    /// # Errors
-    /// Never.
+    /// # Errors Never.
     #[inline(always)]
     pub const fn arm() -> Result<(), std::convert::Infallible> {
         Ok(())
@@ -151,7 +150,7 @@ mod build {
     }
 }
 
-/// What the end-to-end tests run.
+/// The build for end-to-end tests.
 #[cfg(feature = "faults")]
 mod build {
     use std::time::Duration;
@@ -161,7 +160,7 @@ mod build {
 
     use super::Point;
 
-    /// What `recall --version` says.
+    /// The output of `recall --version`.
     pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " with faults, for tests alone");
 
     /// Why the points cannot be armed.

@@ -1,5 +1,5 @@
-//! What it takes to add an agent: a made-up one, different from all others in its names, its JSON and its settings,
-//! described here alone and played from its settings to its answer.
+//! A worked example of adding an agent: a made-up one that differs from all others in names, JSON and settings. It is
+//! described here alone, and played from its settings to its answer.
 
 use std::fs;
 use std::sync::Arc;
@@ -222,7 +222,7 @@ async fn a_made_up_agent_is_read_stored_and_answered_in_its_own_words() {
     assert!(context.contains("rounded once"), "{context}");
     assert!(context.encode_utf16().count() as u64 <= CAP.utf16_units);
     assert_eq!(hook(&tree, "run.said", json!({"run": "r2", "words": "Bye."})).await, Value::Null);
-    // Of another daemon, which does not know it, the same session gets no answer.
+    // Another daemon, which does not know the agent, gives the same session no answer.
     assert!(AGENTS.spec("made-up").answer(output("x")).is_empty());
     tree.stop().await;
 }

@@ -145,7 +145,7 @@ fn is_display_name(alias: &str) -> bool {
 /// The names and patterns of projects that the user excludes.
 #[derive(Clone, Debug, Default)]
 pub struct ExcludedNames {
-    /// Those without a special character. Thousands of them cost nothing.
+    /// Patterns without a special character. Thousands of them cost nothing.
     plain: HashSet<String>,
     globs: GlobSet,
     /// The globs, whatever the case of their letters.

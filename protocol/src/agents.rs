@@ -76,7 +76,7 @@ pub const ROWS: [AgentRow; 18] = [
     },
     row("vscode-copilot", NOTHING, &[CLAUDE_PROJECT_DIR]),
     AgentRow {
-        // Nothing that it prints is read.
+        // Its output is not read.
         waits: &[
             ("pre_user_prompt", Wait::Report),
             ("post_cascade_response", Wait::Report),

@@ -205,7 +205,7 @@ mod tests {
 
         #[test]
         fn no_bytes_make_the_decoder_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-            // What decodes must encode to the same bytes: the layout is canonical.
+            // Decoded bytes must encode to the same bytes: the layout is canonical.
             if let Ok(request) = decode::<Request>(&bytes) {
                 prop_assert_eq!(encode(&request).expect("fits"), bytes.clone());
             }

@@ -25,7 +25,7 @@ pub const MAX_STRING: usize = 256 * 1024;
 
 /// Reserved for the last member that began before the limit.
 const SLACK: usize = 8 * 1024;
-/// What each level of nesting reserves for the one around it, down to the ninth.
+/// The memory that each level of nesting reserves for the one around it, down to the ninth.
 const RESERVE: usize = 64 * 1024;
 /// The limit of the last string that began in time. Ids and paths are shorter.
 const MIN_STRING: usize = 512;
@@ -85,7 +85,7 @@ pub struct Scanner {
     flags: Flags,
 }
 
-/// What may come next.
+/// The next expected part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     /// Before the first byte.

@@ -76,7 +76,7 @@ impl Losses {
         self.all_from(|_| 0)
     }
 
-    /// What nobody was told of yet.
+    /// The losses that nobody was told of yet.
     pub fn news(&self) -> Lost {
         self.all_from(|counter| fs::symlink_metadata(counter.told()).map_or(0, |told| told.len()))
     }

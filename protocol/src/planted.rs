@@ -38,7 +38,7 @@ pub enum Fault {
     KeepSecrets,
     /// Stored text is given to a model as it is.
     NoEscaping,
-    /// What an agent said is logged.
+    /// Text of agents is logged.
     LogContent,
     /// Redirects of a provider are followed.
     FollowRedirects,

@@ -305,7 +305,7 @@ enum ElementState {
 const MAX_OPEN_ARRAYS: usize = 1024;
 
 impl Carry {
-    /// What is open at the start of the next string.
+    /// The tags that are open at the start of the next string.
     pub(crate) fn opens(&self) -> Opens {
         let reaching = self.arrays.iter().rev().find(|array| array.reach == ElementState::FollowingElements);
         reaching.map_or_else(Opens::default, |array| array.opens)

@@ -15,7 +15,7 @@ macro_rules! queries {
         }
 
         impl Query {
-            /// What is asked, without what it is about.
+            /// The name of the request, without its subject.
             pub fn name(&self) -> &'static str {
                 match self {
                     $(Self::$name(_) => stringify!($name),)+
@@ -118,7 +118,7 @@ pub struct Jobs {
     pub filter: Filter,
 }
 
-/// What models have cost in the last days, today included.
+/// The cost of models in the last days, today included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stats {
     pub days: u32,
@@ -141,7 +141,7 @@ pub struct Show {
     pub folder: Option<String>,
 }
 
-/// What happened around a document or in a session, in order of time.
+/// The events around a document or in a session, in order of time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timeline {
     pub id: String,
@@ -151,20 +151,20 @@ pub struct Timeline {
     pub folder: Option<String>,
 }
 
-/// What the next session in `cwd` would be given; with a prompt, what that prompt would be given.
+/// The context for the next session in `cwd`; with a prompt, the context for that prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Context {
     pub cwd: String,
     pub prompt: Option<String>,
 }
 
-/// What was injected into a session, when and why; of an observation, who was given it.
+/// The injections of a session, with times and reasons; for an observation, the sessions that were told it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Why {
     pub id: String,
 }
 
-/// What is stored of an agent's sessions, for those who import them.
+/// The stored parts of an agent's sessions, for an import.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Captured {
     pub agent: String,
@@ -200,7 +200,7 @@ pub struct RestoreFrom {
     pub source: RowSource,
 }
 
-/// Whose lines they are.
+/// The author of these lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RowSource {
     /// They were made of another tool's memory, which knows projects by name.
@@ -215,7 +215,7 @@ pub struct Days {
     pub of: EntryFilter,
 }
 
-/// What is remembered, the newest first.
+/// The remembered items, newest first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entries {
     pub of: EntryFilter,
@@ -319,7 +319,7 @@ pub struct Mark {
     pub validity: Validity,
 }
 
-/// What a person writes instead of an observation's text.
+/// A person's replacement for an observation's text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Edit {
     /// `123`, `#123`.
@@ -409,7 +409,7 @@ pub struct EntryFilter {
     pub project: Option<String>,
     /// `observation`, `prompt`, `summary`; empty: all three.
     pub kinds: Vec<String>,
-    /// Of observations only those of these types; empty: all.
+    /// Only observations of these types; empty means all.
     pub types: Vec<String>,
 }
 
@@ -417,11 +417,11 @@ pub struct EntryFilter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WhichJobs {
     All,
-    /// Those that were given up.
+    /// Jobs that were given up.
     Dead,
 }
 
-/// What shall be forgotten: the documents of `ids`, or one session, or all that fits the rest.
+/// The items to forget: the documents of `ids`, or one session, or all that fits the rest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forgettable {
     /// Ids as [`Show`] takes them.
@@ -446,7 +446,7 @@ pub enum Unreadable {
     Goes,
 }
 
-/// Whether it is meant.
+/// Whether to do it or only show it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ForgetStep {
     /// Only count and name what would go.
@@ -470,7 +470,7 @@ pub enum Explain {
     Yes,
 }
 
-/// What most reading commands can be narrowed by.
+/// Conditions that most reading commands share.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Filter {
     /// A project's display name, its identity, or an absolute folder whose project is meant.

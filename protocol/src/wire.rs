@@ -78,7 +78,7 @@ impl std::str::FromStr for EventId {
 #[error("an event id is 32 hexadecimal digits")]
 pub struct NotAnEventId;
 
-/// What a client asks of the daemon.
+/// A client's request to the daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
     /// A hook fired: keep this event and say what the agent's stdout shall be.
@@ -185,7 +185,7 @@ pub enum Reply {
 /// Why a query failed, for programs: exit codes and the errors of other protocols follow from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ErrorKind {
-    /// What was named does not exist.
+    /// The named item does not exist.
     NotFound,
     /// The request makes no sense as it was written.
     Invalid,

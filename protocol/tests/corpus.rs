@@ -1,4 +1,4 @@
-//! What the fuzzers have found worth keeping stays true. `fuzz/README.md` says how the corpus came about.
+//! Inputs that the fuzzers found stay fixed. `fuzz/README.md` says how the corpus was made.
 
 // Test code: a panic is how it says that something is wrong.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

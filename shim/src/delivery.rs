@@ -159,7 +159,7 @@ impl Event {
         self.agent.wait(&self.name())
     }
 
-    /// What is printed if there is no answer.
+    /// The output if there is no answer.
     pub(crate) fn silence(&self) -> &'static str {
         match self.agent.silence_at {
             [] => self.agent.silence,

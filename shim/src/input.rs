@@ -29,14 +29,14 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// White space behind the value that is no sign of more: the end of a line.
 const LINE_END: usize = 2;
 
-/// What was read, and whether the writer may not have written all.
+/// The bytes read, and whether the writer may have more.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Input {
     pub(crate) cleaned: Cleaned,
     pub(crate) behind: Behind,
 }
 
-/// What is to be expected behind the value.
+/// The expected text after the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Behind {
     Nothing,

@@ -24,7 +24,7 @@ For everything else there is `recall --help`.
     )
 }
 
-/// What the arguments ask for.
+/// The request in the arguments.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Invocation {
     /// One event; without an agent's name, the default agent's.
@@ -50,7 +50,7 @@ impl Invocation {
         }
         let mut names = names.into_iter();
         match (names.next(), unknown) {
-            // Nothing of it is printed that would steer a terminal.
+            // Text that could steer a terminal is not printed.
             (None, Some(option)) => Self::UnknownOption(format!(
                 "recall-shim: no such option: {option:?}\nRun `recall-shim --help` for the options.\n"
             )),

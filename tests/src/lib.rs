@@ -52,7 +52,7 @@ impl Said {
         self.status.code().unwrap_or(-1)
     }
 
-    /// What was said, as JSON.
+    /// The output as JSON.
     #[track_caller]
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout)
@@ -120,8 +120,8 @@ fn build(profile: &Path) {
     if profile.ends_with("release") {
         build.arg("--release");
     }
-    // What cargo tells this test of itself is news to build scripts that ask for it: they would run again, and once more
-    // in the next build outside.
+    // Cargo's variables for this test would be news to build scripts that ask for them: they would run again, and once
+    // more in the next build outside.
     let told = std::env::vars_os().map(|(name, _)| name);
     let of_this_test = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_", "CARGO_PRIMARY_"];
     for name in told.filter(|name| of_this_test.iter().any(|kind| name.to_string_lossy().starts_with(kind))) {
@@ -262,7 +262,7 @@ impl Stage {
             let ended = self.daemon.as_mut().unwrap().try_wait().unwrap();
             assert!(ended.is_none(), "the daemon ended: {ended:?}\n{}", self.log());
             assert!(Instant::now() < deadline, "the daemon does not listen\n{}", self.log());
-            // Nobody can be asked before it listens.
+            // No client can connect before it listens.
             std::thread::yield_now();
         }
     }
@@ -297,7 +297,7 @@ impl Stage {
         self.daemon.take().expect("no daemon runs").wait().unwrap()
     }
 
-    /// What the daemon has logged.
+    /// The daemon's log.
     pub fn log(&self) -> String {
         let entries = std::fs::read_dir(self.home().join("state/log")).into_iter().flatten();
         entries.filter_map(|entry| std::fs::read_to_string(entry.unwrap().path()).ok()).collect()
@@ -521,7 +521,7 @@ pub fn masked_text(text: &str, stage: &Stage) -> String {
 
 fn mask(value: &Value, key: &str, stage: &Stage) -> Value {
     const VARYING: [&str; 23] = [
-        // What is compressed when a session ends.
+        // The figures that depend on compression.
         "observation_count",
         "uuid",
         "samples",

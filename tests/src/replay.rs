@@ -175,8 +175,8 @@ fn overtaken(recording: &Recording, random: &mut fastrand::Rng) -> Vec<usize> {
     order
 }
 
-/// What is remembered of the recording's sessions, with events by their place in it. Numbers, times and whatever says
-/// how it was stored are left out.
+/// The memory of the recording's sessions, with events named by their place in it. Numbers, times and traces of how it
+/// was stored are left out.
 fn memory(stage: &Stage, recording: &Recording, deliveries: &[Deliver]) -> Value {
     let places = places(recording, deliveries);
     let deadline = || Deadline::after(PATIENCE);

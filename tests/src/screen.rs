@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-/// Nothing here takes longer, not even on a busy machine.
+/// Everything here is faster than this, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A program on a terminal. Ends with the test.
@@ -71,7 +71,7 @@ impl Screen {
         }
     }
 
-    /// What it shows, as text.
+    /// The screen as text.
     pub fn text(&self) -> String {
         self.parser.screen().contents()
     }

@@ -137,7 +137,7 @@ fn half_a_character_in_a_call_breaks_no_view_of_it() {
     assert_eq!(plans["rows"].as_array().unwrap().len(), 1, "{plans}");
 }
 
-/// Whoever writes to a hook can write all of it.
+/// A hook reads all of its input.
 #[test]
 fn nobody_who_writes_to_a_hook_is_left_with_a_broken_pipe() {
     use std::io::Write;
@@ -314,7 +314,7 @@ fn nobody_is_there() {
     assert!(!stage.home().join("data/recall.db").exists(), "ctl starts nothing");
 }
 
-/// What people use daily works without one.
+/// Everyday commands work without one.
 #[test]
 fn a_pause_starts_the_daemon_and_holds() {
     let stage = Stage::new();

@@ -104,7 +104,7 @@ fn a_user_of_a_booted_machine_installs_works_and_removes() {
         event["cwd"] = json!("/home/dev/shop");
         std::fs::write(check.join(format!("events/{number}")), event.to_string()).unwrap();
     }
-    // What it changes is dropped; nothing of this machine is to be seen but the programs.
+    // Changes of the system are dropped, and nothing of this machine is visible except the programs.
     let mut boot = Command::new("systemd-nspawn");
     boot.args([
         "--quiet",

@@ -1,4 +1,4 @@
-//! What was checked out where something was made, and what is said of it where something else is.
+//! Checkouts: where something was made, and how it is marked where something else is checked out.
 
 use std::path::Path;
 
@@ -34,7 +34,7 @@ fn work_in(stage: &Stage, folder: &Path, session: &str) {
     stage.flush();
 }
 
-/// What a session that starts there is told.
+/// The context of a session that starts there.
 fn told(stage: &Stage, folder: &Path, session: &str) -> String {
     let mut event = stage.event(session, "SessionStart", json!({"source": "startup"}));
     event["cwd"] = json!(folder);
@@ -68,7 +68,7 @@ fn branch_and_commit_are_kept_of_each_batch_as_it_ends() {
     stage.flush();
     repository.git(&["checkout", "-q", "--detach", "main"]);
     ask("p2");
-    // What comes late was done when something else may have been checked out.
+    // A late event belongs to an earlier time, when something else may have been checked out.
     let mut late = stage.delivery(&stage.event("late", "UserPromptSubmit", json!({"prompt": "Late"})));
     late.boot_ns = late.boot_ns.saturating_sub(3_600_000_000_000);
     late.captured_at_ms -= 3_600_000;

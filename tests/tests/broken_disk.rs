@@ -15,8 +15,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Events of each breakage.
 const EVENTS: usize = 4;
 
-/// What the daemon asks of its disk, and how a broken one answers. Nothing here is a lie about bytes that were written:
-/// no program survives those.
+/// The daemon's system calls on its disk, and how a broken disk answers. No fault here lies about written bytes,
+/// because no program survives that.
 const FAULTS: [(&str, Answer); 8] = [
     ("pwrite64", Answer::Error("EIO")),
     ("pwrite64", Answer::Error("ENOSPC")),

@@ -1,4 +1,4 @@
-//! Nothing accepted is lost and nothing is stored twice, whoever is killed or comes late.
+//! Nothing accepted is lost or stored twice, whoever is killed or late.
 
 use std::process::Stdio;
 
@@ -189,7 +189,7 @@ fn a_killed_daemon_loses_nothing_and_the_session_goes_on() {
     stage.hook(&prompt(&stage, "First question", "p1"));
     stage.hook(&call(&stage, "t1"));
     stage.kill_daemon();
-    // Nobody is there: these wait.
+    // No daemon runs: these wait in the spool.
     stage.hook(&call(&stage, "t2"));
     stage.hook(&stop(&stage, "p1", "The first answer."));
     assert_eq!(stage.spooled().len(), 2);
@@ -211,7 +211,7 @@ fn a_killed_daemon_loses_nothing_and_the_session_goes_on() {
     database_is_sound(&stage);
 }
 
-/// What a clean end leaves, however it was asked for.
+/// The traces of a clean end, however it was asked for.
 #[track_caller]
 fn suspends(end: impl FnOnce(&mut Stage)) {
     let mut stage = Stage::new().daemon();
@@ -333,7 +333,7 @@ fn what_nobody_heard_does_not_count_as_told() {
     stage.flush();
     assert_eq!(stage.json(["ctl", "session", "asks"])["injections"], json!([]));
     assert!(stage.hook(&ask("p2")).context().contains("Rounding happens once"), "it was not told before");
-    // Nobody waits for the note of what was told.
+    // The note of what was told is written in the background.
     stage.flush();
     let given = stage.json(["ctl", "session", "asks"])["injections"].clone();
     assert_eq!(given.as_array().unwrap().len(), 1, "{given}");

@@ -1,4 +1,4 @@
-//! What others hear of sessions: who follows, and the commands that the user has subscribed.
+//! Events for others: followers, and the commands that the user has subscribed.
 
 use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStdout, ExitStatus, Stdio};
@@ -384,7 +384,7 @@ fn a_command_that_does_not_read_holds_nobody_up_and_is_told_how_much_it_missed()
     assert!(found.contains("a subscribed command is too slow"), "{found}");
     std::fs::write(stage.user_home().join("go"), "").unwrap();
     let last = prompt(PROMPTS);
-    // What is queued is read first, or there is no place for what comes.
+    // Queued events are read first, or there is no place for new ones.
     stage.deliver([&last]);
     stage.stop_daemon();
     let lines: Vec<Value> =
@@ -485,7 +485,7 @@ fn a_message_without_a_session_is_that_of_its_conversation() {
         host("message_received", fields);
     };
     let key = "agent:main:telegram:direct:4711";
-    // Nobody talks there yet.
+    // No session is in that conversation yet.
     message("a", place("4711"));
     message("b", json!({"sessionKey": key}));
     host(

@@ -11,7 +11,7 @@ use recall_tests::faults::process::Daemon;
 use recall_tests::{DISCOUNT_ANSWER, Stage, has_faults};
 use serde_json::json;
 
-/// What is there when nobody dies.
+/// The final state without any kill.
 fn undisturbed() -> Remains {
     let (_, remains) = endure(&mut Stage::new(), &[], Arrival::Mixed);
     assert!(remains.verdict.is_clean(), "{}", remains.verdict);
@@ -151,7 +151,7 @@ fn an_event_that_crashes_its_session_twice_is_kept_as_it_came_and_the_session_go
     assert!(String::from_utf8(payload).unwrap().contains("poison"), "the payload is kept");
 }
 
-/// What exhausts the memory, for one, leaves no word behind.
+/// An exhausted memory, for one, leaves no message.
 #[test]
 fn a_batch_that_ends_the_daemon_each_time_is_given_up() {
     const MOST: u32 = 2;

@@ -1,4 +1,4 @@
-//! What a session is told when it opens a file that another one has learned something about.
+//! The context for a session that opens a file about which another session learned something.
 
 use recall_tests::{Said, Stage};
 use serde_json::{Value, json};

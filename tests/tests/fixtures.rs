@@ -228,7 +228,7 @@ fn what_skipped_tools_were_given_and_returned_is_not_kept() {
     stage.hook(&stage.event("s", "Stop", done));
     stage.flush();
     is_nowhere(&stage, "heliotrope");
-    // What the user answers is remembered all the same.
+    // The user's answer is remembered all the same.
     let session = stage.json(["ctl", "session", "s"]);
     assert_eq!((&session["batches"][0]["activities"], &session["plans"]), (&json!([]), &json!([])));
     let kept = [&session["observations"], &session["summary"]].map(Value::to_string).concat();

@@ -32,7 +32,7 @@ fn visit(folder: &Path, see: &mut impl FnMut(&Path, &[u8])) {
         if path.is_dir() {
             visit(&path, see);
         } else if path.is_file() {
-            // What a running daemon just removes holds nothing.
+            // A file that the daemon is just removing is empty.
             see(&path, &std::fs::read(&path).unwrap_or_default());
         }
     }
@@ -168,7 +168,7 @@ fn a_place_that_could_not_be_cleaned_is_tried_again_within_seconds() {
     std::fs::write(&backups, "").unwrap();
     let said = stage.recall(["forget", "1", "--yes"]);
     assert!(said.code() == 1 && said.stderr.contains("traces may remain in backups"), "{said:?}");
-    // What is in the way, and what can be done: the command itself would find nothing any more.
+    // The message names the obstacle and the remedy; the command itself would find nothing any more.
     assert!(said.stderr.contains(&backups.display().to_string()), "{said:?}");
     assert!(said.stderr.contains("`recall ctl check` says whether traces are left"), "{said:?}");
     assert!(stage.recall(["doctor"]).stdout.contains("traces of what was forgotten may remain"));
@@ -235,7 +235,7 @@ fn a_project_is_gone_from_every_place_and_does_not_come_back() {
     let scene = EffectContext::new();
     let counts = scene.forget(&["--project", "."]);
     assert_eq!(counts["sessions"], 3, "{counts}");
-    // Nobody knows whose an unreadable event is, but it names the session.
+    // An unreadable event has no known owner, but it names the session.
     scene.is_gone();
     assert_eq!(scene.stage.recall(["ctl", "sessions", "--project", "."]).code(), 1);
 }
@@ -271,7 +271,7 @@ fn filters_mean_the_current_project_unless_more_is_asked_for() {
     let told = stage.recall(["forget", "--query", "wallaby", "--dry-run"]).stdout;
     assert_eq!(told, "Nothing matches in this project; `--all` looks in all.\n");
 
-    // Nothing is known of this folder: nothing elsewhere is meant.
+    // The folder belongs to no known project, so no other project is meant.
     let unknown = stage.user_home().join("unknown");
     std::fs::create_dir(&unknown).unwrap();
     let mut command = stage.command("recall");
@@ -404,7 +404,7 @@ fn sessions_past_their_time_are_forgotten_by_themselves() {
     // Looked for when a daemon starts, and once a day.
     stage.stop_daemon();
     stage.start_daemon();
-    // Nobody is told when the housekeeper is done: looked at until it is so.
+    // The housekeeper does not report when it is done, so the test polls.
     let deadline = Instant::now() + Duration::from_secs(60);
     while !holding(&stage, CANARY).is_empty() && Instant::now() < deadline {
         stage.flush();
@@ -461,7 +461,7 @@ fn what_was_made_of_work_that_turns_out_to_be_private_goes() {
     assert!(!left.to_string().contains(CANARY), "{left}");
     let found = stage.json(["search", &format!("{CANARY}_retries gateway")]);
     assert_eq!(found["results"], json!([]), "{found}");
-    // What the pages still hold the housekeeper cleans up, if it has not yet.
+    // The housekeeper clears remaining pages, unless it already has.
     let db = rusqlite::Connection::open(stage.database()).unwrap();
     let owed: i64 =
         db.query_row("SELECT count(*) FROM meta WHERE key = 'traces_left'", [], |row| row.get(0)).unwrap();

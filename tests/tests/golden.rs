@@ -27,7 +27,7 @@ fn name_of(path: &Path) -> String {
     path.file_stem().unwrap().to_string_lossy().into_owned()
 }
 
-/// What the daemon lets the shim print.
+/// The output that the daemon lets the shim print.
 fn stdout(reply: &Reply) -> String {
     match reply {
         Reply::Ack { stdout } => String::from_utf8(stdout.clone()).unwrap(),

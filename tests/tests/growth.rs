@@ -19,9 +19,9 @@ const LOG_CAP: u64 = 8 << 20;
 const WAL_CAP: u64 = 4_000 * (4_096 + 24) + (4 << 20);
 /// Rows that the indexer has read and the next round removes.
 const INDEX_LOG_CAP: u64 = 1_000;
-/// Of the database, for each byte that agents have reported.
+/// Bytes of the database for each byte that agents reported.
 const DATABASE_RATIO: f64 = 4.0;
-/// Of the index, for each byte of the database.
+/// Bytes of the index for each byte of the database.
 const INDEX_RATIO: f64 = 1.0;
 
 /// Everything that could grow, in bytes or rows.
@@ -130,7 +130,7 @@ impl Month {
     }
 }
 
-/// Of a file, or of all files below a folder; 0 where there is none.
+/// The size of a file, or of all files below a folder; 0 if there is none.
 fn bytes(path: &Path) -> u64 {
     let Ok(found) = std::fs::symlink_metadata(path) else { return 0 };
     if !found.is_dir() {

@@ -139,7 +139,7 @@ fn a_refusal_needs_no_disk() {
     assert_eq!(before(&stage, "Read", json!({"file_path": "src/cart.rs"})).stdout, "");
 }
 
-/// What each agent is told of a refused call, of one that is asked about, and of a text from outside.
+/// Each agent's message for a refused call, for one that needs consent, and for a text from outside.
 #[test]
 fn each_agent_is_told_in_its_own_spelling() {
     let stage = Stage::new().config(DENY);

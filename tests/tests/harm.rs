@@ -128,7 +128,7 @@ fn a_state_folder_that_nobody_may_write_harms_no_hook() {
     assert_eq!(std::fs::metadata(stage.home().join("run/dropped")).unwrap().len(), 4, "the loss is counted");
 }
 
-/// Nothing of recall's can be made, nor anything below the user's home: only the runtime folder is left.
+/// Neither recall's files nor anything below the user's home can be made: only the runtime folder is left.
 #[test]
 fn where_nothing_can_be_kept_the_next_command_says_so() {
     let stage = Stage::new();

@@ -1,4 +1,4 @@
-//! What the daemon does when its files go bad: the database, the index, and a process that was killed in between.
+//! The daemon with bad files: the database, the index, and files of a process that was killed in between.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -108,7 +108,7 @@ fn what_a_start_repairs_is_a_line_in_the_log_and_nothing_is_none() {
     stage.flush();
     until(&stage, "the look for damage", || (counts(&stage)[5] == 1).then_some(()));
     assert_eq!(counts(&stage), [1; 6], "{}", stage.log());
-    // Nothing is repaired after a proper stop.
+    // A proper stop leaves nothing to repair.
     stage.stop_daemon();
     stage.start_daemon();
     stage.flush();
@@ -118,7 +118,7 @@ fn what_a_start_repairs_is_a_line_in_the_log_and_nothing_is_none() {
 /// Overwrites the first page of a table: no row of it can be read or written any more.
 fn damage_table(stage: &Stage, table: &str) {
     let db = Connection::open(stage.database()).unwrap();
-    // What the log still holds would stand in for the damaged page.
+    // Pages in the log would stand in for the damaged page.
     db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
     let (page, size): (i64, i64) = db
         .query_row(
@@ -199,7 +199,7 @@ fn after_a_kill_damage_is_found_although_nobody_touches_it() {
     stage.stop_daemon();
     stage.start_daemon();
     stage.kill_daemon();
-    // Nothing reads this table unless somebody asks.
+    // No code reads this table unless asked.
     damage_table(&stage, "injections");
     stage.start_daemon();
     until(&stage, "the repair", || healed(&stage).pop());

@@ -99,7 +99,7 @@ fn a_path_of_a_megabyte_takes_no_time() {
     assert_eq!(stage.json(["ctl", "session", "long"])["cwd"], serde_json::Value::Null);
 }
 
-/// What a process has computed so far, in hundredths of a second as Linux counts, told in milliseconds.
+/// The processor time of a process. Linux counts hundredths of a second; this returns milliseconds.
 fn processor_ms(pid: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();

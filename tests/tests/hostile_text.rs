@@ -62,7 +62,7 @@ const WORK: [(&str, Work); 4] = [
     }),
 ];
 
-/// What this thread has computed so far: other processes do not count.
+/// The processor time of this thread, so that other processes do not count.
 fn computed() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(u64::try_from(time.tv_sec).unwrap(), u32::try_from(time.tv_nsec).unwrap())
@@ -193,7 +193,7 @@ fn megabytes(folder: &Path) -> usize {
     usize::try_from(bytes / 1_000_000).unwrap()
 }
 
-/// What would be redacted in the text files beneath these folders: the file and the line.
+/// Texts in the files beneath these folders that would be redacted: the file and the line.
 fn redactions(redactor: &Redactor, mut folders: Vec<std::path::PathBuf>) -> Vec<String> {
     let mut found = Vec::new();
     while let Some(path) = folders.pop() {

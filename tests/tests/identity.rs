@@ -37,7 +37,7 @@ fn project_of(stage: &Stage, session: &str) -> Value {
     stage.json(["ctl", "session", session])["project_id"].clone()
 }
 
-/// What a session is told that starts in a folder and asks about what is known.
+/// The context of a session that starts in a folder and asks about known things.
 fn told(stage: &Stage, folder: &Path, session: &str) -> String {
     let hook = |name: &str, fields: Value| {
         let mut event = stage.event(session, name, fields);
@@ -86,7 +86,7 @@ fn clones_worktrees_and_moved_folders_are_one_project() {
     joins(&stage, &beside("clone"), "clone");
     clone(&stage, &beside("borrows"), &["--reference", stage.project().to_str().unwrap()]);
     joins(&stage, &beside("borrows"), "borrows");
-    // Who borrows all of it may do so from anywhere, until it has it.
+    // A clone that borrows all objects may lie anywhere until it has them.
     let lender = beside("clone");
     let borrows = clone(&stage, &beside("borrows-all"), &["--reference", lender.to_str().unwrap()]);
     stays_out(&stage, &borrows.0, "borrows-all");
@@ -163,7 +163,7 @@ fn are_apart(stage: &Stage, folder: &Path, session: &str) {
     assert!(told.contains("Rounding happens once") && !told.contains("pelican"), "{told}");
 }
 
-/// What an archive holds: whoever unpacks it owns it.
+/// Unpacks an archive: its new owner is whoever unpacks it.
 fn unpack(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     Repository(to.to_owned()).git(&["init", "-q"]);
@@ -178,7 +178,7 @@ fn unpack(from: &Path, to: &Path) {
     std::fs::remove_file(archive).unwrap();
 }
 
-/// What looks like a git folder, with links into the victim's.
+/// A folder that looks like a git folder, with links into the victim's.
 fn linked(git_dir: &Path, victim: &Path, names: &[&str]) {
     std::fs::create_dir_all(git_dir.join("objects")).unwrap();
     std::fs::create_dir_all(git_dir.join("refs")).unwrap();
@@ -232,10 +232,10 @@ fn a_repository_that_was_committed_into_another_is_part_of_it() {
         project_of(&stage, "outer")
     };
     assert_eq!(project_of(&stage, "embedded"), outer_info);
-    // What the outer one asks for holds in it.
+    // The outer folder's settings hold inside.
     std::fs::write(outer.0.join(".recall.toml"), "disable = true").unwrap();
     let before = stage.json(["ctl", "status"])["events"]["stored"].clone();
-    // What was found for a folder is believed for a second; this one was not looked at.
+    // A verdict on a folder is kept for a second; this folder had none yet.
     let deeper = embedded.join("refs");
     assert_eq!(told(&stage, &deeper, "silent"), "");
     assert_eq!(stage.json(["ctl", "status"])["events"]["stored"], before);
@@ -350,7 +350,7 @@ fn a_folder_that_names_a_remote_is_told_nothing_of_it() {
     std::fs::create_dir_all(&stale).unwrap();
     std::fs::write(stale.join(".git"), back).unwrap();
     stays_out(&stage, &stale, "stale");
-    // What it does is not told to the other either.
+    // Its events are not told to the other project either.
     assert_eq!(
         stage.json(["ctl", "sessions", "--project", stage.project().to_str().unwrap()])["sessions"]
             .as_array()
@@ -405,7 +405,7 @@ fn the_doctor_explains_why_a_folder_stands_alone() {
     assert!(doctor(&local.0).contains("contains none of that project's commits"));
 }
 
-/// What a start says to the user.
+/// The line for the user at a start.
 fn said_at_start(stage: &Stage, folder: &Path, session: &str) -> String {
     let mut event = stage.event(session, "SessionStart", json!({"source": "startup", "model": "opus"}));
     event["cwd"] = json!(folder);
@@ -513,7 +513,7 @@ fn what_a_template_and_a_private_project_share_joins_neither() {
     is_not_private(&local.0, "local");
     is_not_private(&archive("nameless").0, "nameless");
     is_not_private(&template.0, "template");
-    // Who has what came later has it all.
+    // A clone with later commits has the whole memory.
     let copy = stage.user_home().join("copy");
     unpack(&private.0, &copy);
     joins(&stage, &copy, "copy");
@@ -574,7 +574,7 @@ fn a_folder_without_a_repository_is_itself_when_it_moves_or_gets_one() {
     joins(&stage, &stage.project(), "linked");
     Repository(moved.clone()).git(&["init", "-q"]);
     joins(&stage, &moved, "repository");
-    // What is cloned into such a folder came with a history of its own.
+    // A clone into such a folder brings a history of its own.
     let (plain, other) = (stage.user_home().join("plain"), stage.user_home().join("other"));
     std::fs::create_dir(&plain).unwrap();
     decide(&stage, &plain, "plain", POISON);

@@ -14,7 +14,7 @@ struct Locks {
     to_write: usize,
 }
 
-/// What the daemon's threads lock in so many seconds. A busy machine makes it less, never more.
+/// The locks that the daemon's threads take in so many seconds. A busy machine makes it less, never more.
 fn locks_within(stage: &Stage, seconds: u32) -> Locks {
     let trace = stage.user_home().join("trace");
     let traced = Command::new("timeout")
@@ -38,7 +38,7 @@ fn an_idle_daemon_does_not_touch_its_database_and_a_round_of_housekeeping_writes
     // The first round comes with the start, the next is far away.
     let stage = Stage::new().config("[timers]\nhousekeeping_s = 3600\n").daemon();
     stage.flush();
-    // Nobody is told when the first round is over, and on a busy machine that takes a while.
+    // The end of the first round is not reported, and on a busy machine it takes a while.
     let mut looks = (0..LOOKS).map(|_| locks_within(&stage, 4));
     assert!(looks.any(|idle| idle.all == 0), "it does not come to rest");
 

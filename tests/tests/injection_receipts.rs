@@ -1,4 +1,4 @@
-//! What counts as told: what a hook was there to hear, once.
+//! Receipts: an item counts as told when a hook was there to hear it, once.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -64,7 +64,7 @@ fn what_a_hook_that_had_gone_did_not_hear_is_told_to_the_next() {
     assert!(!stage.hook(&asks(&stage, "p4")).context().contains(LINE), "and is not forgotten");
 }
 
-/// Of other systems nobody learns whether what was sent has been read.
+/// Other systems do not tell whether sent bytes were read.
 #[cfg(target_os = "linux")]
 #[test]
 fn what_a_hook_left_unread_is_told_to_the_next() {

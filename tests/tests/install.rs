@@ -164,7 +164,7 @@ fn at_a_terminal_an_installation_offers_to_import() {
     let told = answered("y\nno\n");
     assert!(told.contains("Found 4 sessions of 1 project from before."), "{told}");
     assert!(told.contains("Import them (less than a minute)?") && told.contains("does it later"), "{told}");
-    // Nothing is asked for the hooks a second time, and there is still no memory.
+    // A second answer changes nothing, and there is still no memory.
     let told = answered("y\n");
     assert!(told.contains("Imported 4 sessions"), "{told}");
 }

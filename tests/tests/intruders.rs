@@ -1,4 +1,4 @@
-//! Nobody else: other users, squatters, slow and hostile clients get nothing, and what an agent said is in no log.
+//! Strangers: other users, squatters, slow and hostile clients get nothing, and no agent's text is in any log.
 
 use std::io::Write;
 use std::os::unix::fs::{chown, symlink};
@@ -40,7 +40,7 @@ fn a_length_beyond_the_greatest_is_refused() {
     others::a_length_beyond_the_greatest_is_refused(Stage::new());
 }
 
-/// What stands in the place of the runtime folder stops the daemon, with words, and no hook.
+/// A file in the place of the runtime folder stops the daemon with a message, and no hook.
 #[track_caller]
 fn is_refused(in_the_way: impl FnOnce(&std::path::Path), why: &str) {
     let stage = Stage::new();
@@ -140,7 +140,7 @@ fn many_who_send_much_share_the_memory_of_a_few() {
     let client = |_| {
         let mut stream = UnixStream::connect(stage.socket()).unwrap();
         stream.set_write_timeout(Some(std::time::Duration::from_secs(5))).unwrap();
-        // Who is turned away is so in the middle.
+        // The refusal comes in the middle of the message.
         let _ = stream.write_all(&beginning);
         stream
     };

@@ -95,7 +95,7 @@ fn doctor() {
     let stage = played();
     let said = stage.recall(["doctor", "--json"]);
     let mut report = said.json();
-    // What agents and service manager a machine has is its own affair.
+    // Findings about the machine's agents and service manager differ between machines.
     let ours = |finding: &Value| finding["area"] != "agents" && finding["area"] != "service";
     report["findings"].as_array_mut().unwrap().retain(ours);
     report.as_object_mut().unwrap().remove("healthy");
@@ -105,7 +105,7 @@ fn doctor() {
     insta::assert_snapshot!("doctor_for_people", masked_text(ours, &stage));
 }
 
-/// What `ctl status` counts must be what there is, not only numbers in the right place.
+/// The counts of `ctl status` must be right, not only in the right place.
 #[test]
 fn the_figures_of_the_status_are_true() {
     let stage = played();
@@ -229,7 +229,7 @@ fn what_people_read_fits_the_screen() {
                 assert!(fits, "{name} at {width}: {shown:?}");
             }
             let masked = masked_text(&said.stdout, &stage);
-            // Of a snippet the first lines are shown, and of a cell the beginning.
+            // Only the first lines of a snippet are shown, and the beginning of a cell.
             if !matches!(name, "sql" | "search" | "explained" | "status" | "config" | "session" | "doctor") {
                 assert_eq!(words(&masked), words(&plain), "{name} at {width}");
             }
@@ -261,7 +261,7 @@ fn questions_are_asked_in_the_current_project() {
     assert_eq!(sessions(&stage.project(), "sessions --json"), 2);
     assert_eq!(sessions(&other, "sessions --json"), 1);
     assert_eq!(sessions(&other, "sessions --all --json"), 3);
-    // Nothing is known of this folder.
+    // The folder belongs to no known project.
     assert_eq!(sessions(&stage.user_home(), "ctl sessions --json"), 3);
     let found = |folder: &std::path::Path, line: &str| run(folder, line).stdout;
     assert!(found(&other, "search rounding").starts_with("Nothing found in this project; `--all`"));

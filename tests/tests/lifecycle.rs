@@ -1,4 +1,4 @@
-//! What a session lives through besides its work: daemons that stop or are killed, turns without an end, a cleared
+//! Events in a session's life besides its work: daemons that stop or are killed, turns without an end, a cleared
 //! conversation, plans.
 
 use std::os::unix::fs::symlink;
@@ -102,7 +102,7 @@ fn a_turn_without_an_end_gets_its_answer_from_the_transcript() {
         let response = session["batches"][0]["response"].as_str().unwrap_or_else(|| panic!("{session}"));
         assert!(response.starts_with("The cart rounds twice."), "{response}");
         assert!(!response.contains("ghp_") && !response.contains("hush"), "{response}");
-        // What is told counts more.
+        // Told items rank higher.
         let id = session["session_id"].as_str().unwrap();
         stop(&stage, id, "p1", "Told.");
         assert_eq!(stage.json(["ctl", "session", id])["batches"][0]["response"], "Told.");
@@ -282,8 +282,7 @@ fn a_call_that_was_refused_is_known_and_one_that_ran_is_not_told_twice() {
     assert_eq!(session["batches"][0]["response"], "Really done.");
 }
 
-/// Of each life one start and one end, pauses in pairs: what a session went through says nothing twice and forgets
-/// nothing, whenever its daemon dies.
+/// Each life has one start and one end, and pauses come in pairs, whenever the daemon dies.
 #[track_caller]
 fn is_a_record_of_lives(session: &Value) {
     let (mut expected, mut life) = ("session_start", 0);
@@ -304,7 +303,7 @@ fn is_a_record_of_lives(session: &Value) {
     assert_eq!(is_over, expected == "session_start", "{session}");
 }
 
-/// What a session of `random` length does: it begins, works, is compacted, ends, and goes on.
+/// A random session: it begins, works, is compacted, ends, and goes on.
 fn some_events(stage: &Stage, session: &str, random: &mut fastrand::Rng) -> Vec<Value> {
     let event = |nth: usize, kind: u8| {
         let turn = format!("{session}-p{}", nth / 4);
@@ -336,7 +335,7 @@ fn whenever_daemons_die_a_life_has_one_start_and_one_end() {
             if let Some(event) = left[session].next() {
                 let delivery = stage.delivery(event);
                 stage.deliver([&delivery]);
-                // What was acknowledged and is offered again has happened once.
+                // An acknowledged event that is delivered again has happened once.
                 if random.u8(0..6) == 0 {
                     stage.deliver([&delivery]);
                 }
@@ -362,7 +361,7 @@ fn a_cleared_session_is_followed_whatever_is_heard_first() {
     let orders =
         [[0, 1, 2, 3], [1, 0, 2, 3], [0, 2, 1, 3], [2, 0, 1, 3], [1, 2, 0, 3], [2, 1, 0, 3], [3, 2, 1, 0]];
     for (nth, order) in orders.iter().enumerate() {
-        // What is cleared in another project is another's.
+        // A `clear` in another project does not count here.
         let folder = stage.user_home().join(format!("project-{nth}"));
         std::fs::create_dir(&folder).unwrap();
         let (old, new) = (format!("old-{nth}"), format!("new-{nth}"));

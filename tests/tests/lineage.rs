@@ -1,5 +1,4 @@
-//! What becomes of what is remembered: newer statements take the place of older ones, problems are solved, and whoever
-//! says so can be contradicted.
+//! The later life of notes: newer statements replace older ones, problems are solved, and both can be taken back.
 
 use recall_tests::Stage;
 use serde_json::{Value, json};
@@ -174,7 +173,7 @@ fn an_older_statement_of_a_thread_is_history_until_it_is_reopened() {
     assert_eq!(shown(&stage, newer)["lineage"][0]["id"], id, "its history");
     let is_told = |session: &str| numbers(&start(&stage, session)).contains(&id);
     assert!(!is_told("after"));
-    // Nothing is deleted: who looks for it finds it, and who disagrees has it told again.
+    // Nothing is deleted: search still finds it, and a user who disagrees has it told again.
     assert!(stage.recall(["timeline", &newer.to_string()]).stdout.contains("per customer"));
     assert_eq!(stage.recall(["resolve", "--reopen", &id.to_string()]).code(), 0);
     assert_eq!(shown(&stage, id)["status"], "active");

@@ -127,7 +127,7 @@ fn end(mut daemon: Child) {
     let _ = daemon.wait();
 }
 
-/// What happens to a home under its daemon.
+/// An accident to a home under its daemon.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Deleted,
@@ -174,7 +174,7 @@ fn the_old_daemon_ends(change: Change) {
         stage.log()
     );
     if let Change::Moved | Change::Replaced = change {
-        // What was moved is whole.
+        // The moved file is whole.
         let moved = rusqlite::Connection::open(aside.join("data/recall.db")).unwrap();
         let sessions: u32 = moved.query_row("SELECT count(*) FROM sessions", [], |row| row.get(0)).unwrap();
         assert_eq!(sessions, 1);
@@ -238,7 +238,7 @@ fn a_copy_of_a_home_in_use_starts_at_once() {
     assert!(stage.spooled().is_empty());
 }
 
-/// What happens to the socket of a living daemon.
+/// An accident to the socket of a living daemon.
 #[track_caller]
 fn is_reached_again(change: impl FnOnce(&Path)) {
     let stage = Stage::new().daemon();

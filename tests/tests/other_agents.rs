@@ -1,4 +1,4 @@
-//! What is peculiar to other agents, through the real programs.
+//! Peculiarities of other agents, through the real programs.
 
 use std::path::Path;
 
@@ -82,7 +82,7 @@ impl<'a> Cursor<'a> {
         (Self { stage, prompt }, told)
     }
 
-    /// What the session is told with a prompt.
+    /// The context that the session gets with a prompt.
     fn ask(&mut self, text: &str) -> String {
         self.prompt["prompt"] = json!(text);
         self.prompt["generation_id"] = json!(text);
@@ -91,7 +91,7 @@ impl<'a> Cursor<'a> {
         answer["additional_context"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// What `recall why` says that the session was given.
+    /// The session's injections by `recall why`.
     fn injections(&self) -> Vec<Value> {
         let why = self.stage.json(["why", self.prompt["session_id"].as_str().unwrap()]);
         why["injections"].as_array().unwrap().clone()
@@ -101,7 +101,7 @@ impl<'a> Cursor<'a> {
 const UNRELATED: &str = "Write a letter to the harbour master.";
 const QUESTION: &str = "How does the staging gateway treat idle connections?";
 const REMARK: &str = "The staging gateway drops idle connections after 50 seconds, see src/gateway.rs.";
-/// What stands above that which bears on a prompt.
+/// The heading above context for a prompt.
 const BEARS: &str = "may bear on this prompt";
 
 /// A stage on which a question is answered by a remark that does not fit into a start's block.

@@ -30,7 +30,7 @@ fn shared(stage: &Stage) -> PathBuf {
     shared
 }
 
-/// What the other user does there.
+/// The other user's attempts there.
 #[track_caller]
 fn other_user(folder: &Path, script: &str) {
     let mut shell = Command::new("sh");
@@ -258,7 +258,7 @@ fn a_pipe_in_place_of_a_note_holds_nobody_up() {
     }
     let stage = stage.daemon();
     prompt_in(&stage, &stage.project(), "one");
-    // What the user said of pauses nobody knows.
+    // The user's pauses are unknown.
     assert_eq!(events(&stage)["stored"], 0);
     assert!(doctor(&stage, &stage.project()).contains("Paused"));
 }
@@ -273,7 +273,7 @@ fn without_umask(stage: &Stage, program: &str, arguments: &[&str], stdin: &[u8])
     run(shell, stdin)
 }
 
-/// What other users may read or write beneath a folder.
+/// Paths beneath a folder that other users may read or write.
 fn open_paths(folder: &Path) -> Vec<String> {
     let (mut folders, mut open) = (vec![folder.to_owned()], Vec::new());
     while let Some(folder) = folders.pop() {

@@ -30,7 +30,7 @@ fn import(stage: &Stage, path: &Path) -> Value {
     stage.json(["import", "recall", path.to_str().unwrap()])["rows"].clone()
 }
 
-/// What a memory holds, without its own numbers and times of storing.
+/// The content of a memory, without its own numbers and times of storing.
 fn content(stage: &Stage) -> Vec<String> {
     let path = export(stage, &[]);
     let mut content: Vec<String> = lines(&path)
@@ -38,7 +38,7 @@ fn content(stage: &Stage) -> Vec<String> {
         .skip(1)
         .filter(|line| line["kind"] != "session")
         .map(|mut line| {
-            // Who said it was somebody elsewhere.
+            // The author was somebody elsewhere.
             if let Some(origin) =
                 line["origin"].as_str().map(|origin| origin.trim_start_matches("import:").to_owned())
             {

@@ -74,7 +74,7 @@ fn calls(batch: &Value) -> Vec<&str> {
     tools.map(|activity| activity["tool_use_id"].as_str().unwrap()).collect()
 }
 
-/// What holds of every session that was played to its end.
+/// Conditions for every session that was played to its end.
 #[track_caller]
 fn is_at_rest(session: &Value) {
     assert_eq!(session["status"], "completed", "{session}");
@@ -182,7 +182,7 @@ fn a_background_agents_return_is_not_the_users_prompt() {
     let session = one("task-with-background-agent");
     assert_eq!(sources(&session), ["user", "agent_notification"]);
     let [asked, returned] = list(&session, "batches") else { unreachable!() };
-    // What it did after Stop belongs to the turn that started it; of all those, five never ran.
+    // Calls after Stop belong to the turn that started them; five of all those never ran.
     assert_eq!(calls(asked).len(), 18, "{:?}", calls(asked));
     let refused = list(asked, "activities").iter().filter(|call| {
         call["failed"] == true
@@ -265,7 +265,7 @@ fn longer_recordings() -> Vec<PathBuf> {
     found
 }
 
-/// What a session with real work must leave.
+/// The results that a session with real work must leave.
 #[track_caller]
 fn left_a_memory(session: &Value) {
     is_at_rest(session);

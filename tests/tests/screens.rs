@@ -94,7 +94,7 @@ fn capture(page: &mut String, stage: &Stage, heading: &str, line: &str) {
     command.args(shlex(line)).env("COLUMNS", COLUMNS.to_string());
     let said = run(command, b"");
     let shown = settled(&said.stdout, stage);
-    // What agents and which service manager a machine has is its own affair.
+    // The list of agents and the service manager differ between machines.
     let shown = shown.split("agents\n").next().unwrap().trim_end();
     write!(page, "\n## {heading}\n\n```\n$ recall {line}\n{shown}\n```\n").unwrap();
 }

@@ -1,5 +1,5 @@
-//! What the shells and `man` make of recall: completion by real shells, and manual pages that formatters read without
-//! a warning. A shell or formatter that is not there is skipped, and said so.
+//! The shells' and `man`'s view of recall: completion in real shells, and manual pages that formatters read without a
+//! warning. A missing shell or formatter is skipped, and the test says so.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -90,7 +90,7 @@ fn shells_complete_what_the_memory_has() {
             let ends = |character: char| character == '\t' || (shell == "zsh" && character == ':');
             offered(words).iter().map(|line| line.split(ends).next().unwrap_or_default().to_owned()).collect()
         };
-        // Nobody waits long for a menu: on a busy machine it may come out without what only the daemon knows.
+        // A menu does not wait long: on a busy machine it may lack what only the daemon knows.
         let has = |words: &[&str], value: &str| {
             let deadline = Instant::now() + PATIENCE;
             loop {
@@ -187,7 +187,7 @@ fn manual_pages_are_read_without_a_warning() {
     for name in ["recall.1", "recall-search.1", "recall-ctl-status.1", "recall-config-set.1"] {
         assert!(pages.iter().any(|page| page.ends_with(name)), "{name}");
     }
-    // Nobody types it.
+    // It is not meant to be typed.
     assert!(!pages.iter().any(|page| page.ends_with("recall-man.1")));
     for (program, options) in
         [("groff", &["-man", "-ww", "-z", "-Tutf8"][..]), ("mandoc", &["-Tlint", "-Wwarning"])]

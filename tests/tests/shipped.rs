@@ -1,5 +1,5 @@
-//! What is shipped has no fail points and no planted faults: no selection of packages builds them in, and an installed
-//! program does not know the variables that would wake them.
+//! Released programs have no fail points and no planted faults: no selection of packages builds them in, and an
+//! installed program ignores the variables that would arm them.
 
 use std::path::Path;
 use std::process::Command;

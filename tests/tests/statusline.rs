@@ -34,7 +34,7 @@ fn a_project_is_told_in_a_line() {
         assert_eq!(stage.recall(["remember", text, "--type", kind]).code(), 0);
     }
     assert_eq!(line(&stage, &[], ""), "recall 3 notes · 1 open · shop\n");
-    // Of another folder, as an agent tells it; and as a person does.
+    // The folder of another project, as an agent and as a person tells it.
     let elsewhere = json!({"cwd": "/", "workspace": {"current_dir": "/", "project_dir": "/"}}).to_string();
     assert_eq!(line(&stage, &[], &elsewhere), "recall 0 notes\n");
     let there = json!({"session_id": "one", "cwd": stage.project()}).to_string();

@@ -1,4 +1,4 @@
-//! What a subagent is told when it begins: what bears on its task, and nothing of what its caller reads.
+//! The context of a subagent at its start: facts on its task, and nothing that its caller reads.
 
 use recall_tests::{Said, Stage};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What a session is called: as the agent says, before anything that recall makes up.
+//! A session's name: the agent's own, before any that recall makes.
 
 use recall_tests::{DISCOUNT_ANSWER, DISCOUNT_PROMPT, Stage};
 use serde_json::{Value, json};

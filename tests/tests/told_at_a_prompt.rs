@@ -1,4 +1,4 @@
-//! What is told at a prompt: as it is now, and with a word on what has changed.
+//! Context at a prompt: as things are now, with a word on what has changed.
 
 use std::fs::File;
 use std::time::{Duration, SystemTime};
@@ -78,7 +78,7 @@ fn what_was_remembered_a_moment_ago_is_told_at_the_next_prompt() {
     assert_eq!(stage.recall(["remember", REMARK, "--type", "gotcha"]).code(), 0);
     let told = ask(&stage, "one", QUESTION);
     assert!(told.contains(REMARK), "without a flush: {told}");
-    // What a hook stored, too, once it is acknowledged.
+    // Acknowledged events of hooks are included.
     stage.session("two", "Add a percentage discount to the cart total", &[], DISCOUNT_ANSWER);
     let told = ask(&stage, "three", "Why does rounding of the cart total happen once after summing?");
     assert!(told.contains("rounding each line lost up to a cent"), "{told}");

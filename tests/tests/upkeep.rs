@@ -76,7 +76,7 @@ fn a_backup_is_restored_and_the_memory_goes_on() {
         "{of:?}"
     );
 
-    // What was set aside holds what is forgotten now, so it goes with it.
+    // A database that was set aside contains forgotten text, so it is removed too.
     stage.json(["forget", "--session", "third", "--yes"]);
     assert!(!Path::new(&kept).exists());
 }
@@ -149,7 +149,7 @@ fn of_a_backup_with_other_tables_only_the_rows_are_taken() {
     assert!(stage.json(["search", "rounding"])["total"].as_u64() > Some(0));
     stage.json(["remember", "One more note is numbered"]);
 
-    // Nothing of it keeps what is forgotten.
+    // No file keeps what is forgotten.
     stage.json(["forget", "--yes", &found["results"][0]["id"].to_string()]);
     assert_eq!(holding(&stage, "quetzalcoatlus"), Vec::<PathBuf>::new());
     let own = |sql: &str| -> Vec<String> {

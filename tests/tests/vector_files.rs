@@ -37,7 +37,7 @@ fn files(stage: &Stage) -> Vec<PathBuf> {
     entries.map(|entry| entry.unwrap().path()).collect()
 }
 
-/// Nothing is stale, orphaned, doubled or missing: in the rows, in the files, and in what the database says of them.
+/// No row, file or entry of the database is stale, orphaned, doubled or missing.
 #[track_caller]
 fn is_sound(stage: &Stage) {
     let state = embedding(stage);
@@ -87,7 +87,7 @@ fn of_session(stage: &Stage, id: &str) -> Vec<(String, i64, Vec<u8>)> {
     found.collect::<Result<_, _>>().unwrap()
 }
 
-/// What a search by meaning finds: sessions and scores.
+/// The results of a search by meaning: sessions and scores.
 fn found(stage: &Stage, question: &str) -> Vec<(String, f64)> {
     let answer = stage.json(["search", question, "--limit", "20"]);
     let hits = answer["results"].as_array().unwrap().iter();
@@ -120,7 +120,7 @@ fn a_project_is_searched_in_its_file_and_in_what_came_after_it() {
     let by_file = found(&stage, "sluggish signin");
     assert!(!by_file.is_empty());
 
-    // What comes after it is found as well, and what is replaced is found once.
+    // Later texts are found too, and a replaced text is found once.
     talk(&stage, ["later".to_owned()]);
     stage.flush();
     assert_eq!(&files(&stage)[0], file);

@@ -153,7 +153,7 @@ impl Browser {
         assert_eq!(self.see("window.stopped.join()"), "");
     }
 
-    /// What axe-core finds, where there is axe-core.
+    /// The findings of axe-core, if it is installed.
     #[track_caller]
     fn is_accessible(&mut self) {
         let Some(script) = std::env::var_os("RECALL_AXE") else { return };
@@ -359,7 +359,7 @@ fn sessions_and_items_are_found_read_and_changed() {
     browser.shows("It stays.");
     browser.see(&format!("location.hash = {item}"));
     forget(&mut browser);
-    // Whoever leaves the page has not taken it back.
+    // Leaving the page does not take it back.
     browser.see("dispatchEvent(new Event('pagehide'))");
     while stage.json(["ctl", "status"])["observations"] != before - 1 {}
     browser.key("5");
@@ -588,7 +588,7 @@ fn it_fits_a_desk_a_tablet_and_a_phone() {
     browser.is_clean();
 }
 
-/// Whoever scrolls to the end finds what is oldest, and what is read is what was looked at.
+/// Scrolling to the end reaches the oldest item, and a read item is the one that was looked at.
 #[test]
 fn everything_is_reached_by_scrolling() {
     let stage = Stage::new().daemon();
@@ -605,7 +605,7 @@ fn everything_is_reached_by_scrolling() {
         "performance.getEntriesByType('resource').filter((it) => it.name.includes('/api/entries')).length",
     );
     assert!(read.as_u64() <= Some(6), "{read}");
-    // What happens meanwhile appears without a jump.
+    // New rows appear without a jump.
     browser.see("document.getElementById('list').scrollTop = 0");
     browser.until("document.querySelector('#live.on')");
     assert_eq!(stage.recall(["remember", "A late one", "--type", "decision"]).code(), 0);

@@ -1,4 +1,4 @@
-//! What people type wrong, and what they are told: what is wrong, and what to do instead. Nothing is changed by it.
+//! Mistyped commands, and the answers: the fault, and what to do instead. Nothing is changed by them.
 
 use std::fs::OpenOptions;
 use std::io::Read;
@@ -7,7 +7,7 @@ use std::process::Stdio;
 use recall_tests::Stage;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-/// Nothing goes on stdout but help that was asked for; usage errors end with 2, refusals with 1.
+/// stdout has only help that was asked for; usage errors end with 2, refusals with 1.
 const WRONG: [(&[&str], i32, &str); 76] = [
     (&["serach", "cart"], 2, "a similar subcommand exists: 'search'"),
     (&["sesions"], 2, "a similar subcommand exists: 'sessions'"),
@@ -135,7 +135,7 @@ fn a_search_says_which_name_may_be_meant() {
         assert_eq!((said.code(), said.stderr.as_str()), (0, ""), "{word}: {said:?}");
         assert!(said.stdout.contains(expected), "{word}: {}", said.stdout);
     }
-    // Of what is known, nothing is said.
+    // Known names cause no message.
     let said = stage.recall(["search", "nowhere-to-be-found", "file:cart", "agent:claude-code"]);
     assert!(!said.stdout.contains("mean"), "{}", said.stdout);
     // A name that means something elsewhere counts only as the command itself.

@@ -11,7 +11,7 @@ use recall::memory::material::{BatchMaterial, BatchSource, CallOutcome, SessionM
 use recall::memory::observation::{ObservationDraft, SummaryDraft};
 use serde_json::{Value, json};
 
-/// Whose sessions the recordings are.
+/// The agent that made the recordings.
 const AGENT: &str = "claude-code";
 
 /// The sessions of a file by id. A name that ends in `.gz` is gunzipped.

@@ -85,7 +85,7 @@ mod tests {
     fn a_probability_is_found_again() {
         let mut examples = Examples::default();
         for number in 0..400 {
-            // Of x = 1 three quarters are so, of x = 0 one quarter.
+            // Three quarters of x = 1 are positive, and one quarter of x = 0.
             let x = f64::from(number % 2);
             examples.add(vec![x, 0.5], (number / 2) % 4 < 1 + (number % 2) * 2, 1.0);
         }

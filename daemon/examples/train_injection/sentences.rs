@@ -11,7 +11,7 @@ use recall::search::meaning::{Cosines, Question, Vectors};
 pub(crate) struct Sentences {
     model: Model,
     projects: HashMap<String, Vectors>,
-    /// What was made before, by text. A question is read less far, so it has a mark.
+    /// Vectors made earlier, by text. Questions are cut shorter than passages, so they have a mark.
     made: HashMap<String, Vec<u8>>,
     kept: Option<PathBuf>,
 }
@@ -28,7 +28,7 @@ impl Sentences {
 
     pub(crate) fn add(&mut self, project: &str, documents: &[Document]) {
         let dimensions = self.model.facts().dimensions;
-        // Of what an agent wrote to others there are no vectors, in the daemon neither.
+        // Messages of an agent to others get no vectors here, because they get none in the daemon.
         for document in documents.iter().filter(|document| document.key.kind != DocumentKind::Activity) {
             for passage in &document.passages {
                 let text = passage.whole();

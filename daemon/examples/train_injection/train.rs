@@ -107,7 +107,7 @@ fn of_answers(
             Occasion::Elsewhere(..) => ELSEWHERE,
             Occasion::Passing(_) => continue,
         };
-        // Those that were found by their meaning alone have no strength, so they come last.
+        // Candidates found by meaning alone have no strength, so they come last.
         let candidates = candidate::candidates(found);
         let close = candidates.iter().filter(|one| one.found.strength <= 0.0);
         let strong = candidates.iter().filter(|one| one.found.strength > 0.0).take(most);

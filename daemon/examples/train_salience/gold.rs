@@ -1,4 +1,4 @@
-//! What people marked as worth remembering, and how a text is compared with it.
+//! Sentences that people marked as worth remembering, and the comparison of a text with them.
 
 use std::collections::BTreeMap;
 use std::path::Path;

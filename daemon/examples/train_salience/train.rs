@@ -30,7 +30,7 @@ pub(crate) struct Read {
     pub(crate) session: SessionMaterial,
     pub(crate) gold: Gold,
     salience: Salience<'static>,
-    /// What each unit and each run tells.
+    /// The worth of each unit and of each run.
     unit_worth: Vec<f64>,
     window_worth: Vec<f64>,
     /// The facts that each run tells.
@@ -131,7 +131,7 @@ impl Read {
         self.unit_worth = best.into_iter().map(|facts| facts.into_iter().sum()).collect();
     }
 
-    /// Nothing is learned from features of units whose names begin so.
+    /// Features of units whose names begin like this are not learned from.
     pub(crate) fn leave_out(&mut self, left_out: &[&str]) {
         let names = feature_names();
         let units = names.iter().find(|(model, _)| model == "unit").map_or(&[][..], |(_, names)| names);

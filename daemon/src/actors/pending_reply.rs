@@ -36,8 +36,8 @@ use crate::memory::session::Ask;
 use crate::repository::refs::WorkLocation;
 use crate::store::{self, EventOutcome, Injection, ProjectInfo, RetractInjection};
 
-/// What remains for an event once it is queued: wait for the commit, look up the context, answer, and report to the
-/// session.
+/// The work that remains for an event once it is queued: wait for the commit, look up the context, answer, and report
+/// to the session.
 pub(super) struct PendingReply {
     pub(super) me: ActorRef<SessionMessage>,
     pub(super) key: SessionKey,
@@ -234,7 +234,7 @@ async fn whole_or<T, F: Future<Output = Option<T>>>(
     }
 }
 
-/// What was injected, and the task that records it.
+/// The injected items, and the task that records them.
 struct RecordedInjection {
     news: InjectedSet,
     recorded: JoinHandle<()>,

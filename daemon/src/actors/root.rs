@@ -255,7 +255,7 @@ impl RootState {
         }
         match self.database_lock.claim(STOP_WITHIN).await {
             Some(only) => {
-                // What readers report of the database from here on is news.
+                // Readers have seen everything up to here; later changes are news.
                 self.services.readers.renew();
                 let site = RepairSite {
                     database: self.setup.database.clone(),
@@ -337,7 +337,7 @@ impl RootState {
         });
     }
 
-    /// What waits for the next try of a model need not wait for the model that was there before.
+    /// Retries that waited for the former model run at once.
     fn wake_retries(&self) {
         let woken = self.services.writer.queue(WakeRetries);
         tokio::spawn(async move {

@@ -70,7 +70,7 @@ pub struct SessionArguments {
     pub retire: Box<dyn Fn() + Send + Sync>,
 }
 
-/// What is known of the writes of the actors that a session had before. The store may not show them yet.
+/// How much is known of writes queued by earlier actors of this session. The store may not show them yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EarlierWrites {
     Committed,
@@ -436,7 +436,7 @@ impl SessionState {
     /// Reads the transcript for the answers that it did not have before.
     async fn look_again(&mut self, me: &ActorRef<SessionMessage>) -> Awaited {
         let awaited = match &self.loaded {
-            // What is in flight decides whether they are missing still.
+            // Whether they are still missing depends on the events in flight.
             Some(_) if self.in_flight > 0 => return Awaited::Some,
             Some(loaded) => loaded.awaited.clone(),
             None => return Awaited::Nothing,

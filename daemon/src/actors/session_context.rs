@@ -1,4 +1,4 @@
-//! What a session and its pending replies work with.
+//! State that a session shares with its pending replies.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::memory::order::Order;
 use crate::memory::session::{CapturePolicy, IdlePolicy};
 use crate::store::SessionOrigin;
 
-/// What every session needs.
+/// Services that every session needs.
 #[derive(Clone)]
 pub struct SessionContext {
     pub agents: Agents,
@@ -34,8 +34,8 @@ pub struct SessionContext {
     pub redactor: CurrentRedactor,
 }
 
-/// Whether it is known where the session runs, and which event decided that. The earliest event decides, because an
-/// agent may change its folder later.
+/// Whether the session's folder is known, and which event decided it. The earliest event decides, because an agent may
+/// change its folder later.
 pub(super) enum OriginState {
     Unknown,
     /// Looked up, and not known to be stored yet.

@@ -46,9 +46,9 @@ pub(super) struct Sessions;
 pub struct SessionsState {
     context: SessionContext,
     live: HashMap<SessionKey, Live>,
-    /// Of the live actors, and of those that have ended and whose writes may not be committed.
+    /// Keys of live actors, and of ended actors whose writes may not be committed yet.
     keys: HashMap<ActorId, SessionKey>,
-    /// Of the supervisor before this one.
+    /// Writes queued under the previous supervisor.
     earlier_writes: EarlierWrites,
     /// Counts the uses of actors.
     uses: u64,
@@ -188,7 +188,7 @@ impl SessionsState {
 
     fn check_idle(&mut self, me: &ActorRef<SessionsMessage>, now: Timestamp, others: Vec<SessionKey>) {
         let mut keys: Vec<SessionKey> = self.live.keys().cloned().collect();
-        // Those that find no room are quiet in the next round, too.
+        // Actors beyond the limit are still idle in the next round.
         let room = MOST_LIVE.saturating_sub(keys.len());
         keys.extend(others.into_iter().filter(|key| !self.live.contains_key(key)).take(room));
         for key in keys {
@@ -255,7 +255,7 @@ impl SessionsState {
     fn wait_for_writes(&self, me: &ActorRef<SessionsMessage>, ended: Option<ActorId>) {
         let (me, writer) = (me.clone(), self.context.writer.clone());
         tokio::spawn(async move {
-            // Of a writer that does not answer nobody knows what it will commit: the next actor asks again.
+            // A writer that does not answer may still commit: the next actor asks again.
             if writer.settle().await.is_ok() {
                 let _ = me.send_message(SessionsMessage::Committed(ended));
             }

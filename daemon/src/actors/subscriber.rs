@@ -40,7 +40,7 @@ pub enum SubscriberMessage {
         subscription: usize,
         outcome: Result<(), CommandFailed>,
     },
-    /// Of a command that stays.
+    /// A command that keeps running.
     Stream {
         subscription: usize,
         report: StreamReport,
@@ -74,7 +74,7 @@ struct Queue {
     subscription: Arc<Subscription>,
     waiting: VecDeque<Arc<LifecycleEvent>>,
     running: Running,
-    /// Of a command that stays.
+    /// The running command.
     stream: Option<EventStream>,
 }
 

@@ -33,7 +33,7 @@ const TRY_AGAIN: Duration = Duration::from_secs(5);
 const MOST_WAITING: usize = 4_096;
 /// Spans of one request.
 const AT_ONCE: usize = 512;
-/// What the daemon's end leaves to the last spans.
+/// The flush timeout for spans at shutdown.
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
 
 pub type TelemetryHandle = ActorHandle<TelemetryMessage>;
@@ -54,7 +54,7 @@ pub enum TelemetryMessage {
     Observe(RpcReplyPort<TelemetryCounters>),
 }
 
-/// What there is a span for.
+/// An operation that ended and becomes a span.
 #[derive(Clone)]
 pub enum Ended {
     OfSession(Arc<LifecycleEvent>),
@@ -91,7 +91,7 @@ pub struct TelemetryState {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sending {
-    /// Nothing waits.
+    /// No job waits.
     No,
     /// A message is on its way that will send what waits.
     Soon,
@@ -161,7 +161,7 @@ impl Actor for Telemetry {
     ) -> Result<(), ActorProcessingErr> {
         let spans = state.waiting.drain(..).take(AT_ONCE).collect::<Vec<_>>();
         if let Some(collector) = state.collector.as_ref().filter(|_| !spans.is_empty()) {
-            // Whoever stops the daemon waits no longer for it.
+            // Shutdown does not wait longer than this.
             let _ = tokio::time::timeout(ENDS_WITHIN, collector.send_spans(spans)).await;
         }
         Ok(())

@@ -17,11 +17,11 @@ pub struct DemoSession {
     pub start: Value,
     /// A prompt of the session that was open before.
     pub prompt: Value,
-    /// What that prompt asks.
+    /// The text of that prompt.
     pub question: String,
-    /// What a hook's answer carries for the model.
+    /// The part of a hook's answer that the model reads.
     pub context: fn(stdout: &Value) -> Option<&str>,
-    /// What it carries for the user, or "".
+    /// The part that the user reads, or "".
     pub notice: fn(stdout: &Value) -> &str,
 }
 

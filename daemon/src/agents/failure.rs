@@ -30,20 +30,19 @@ const OUTPUTS: [&str; 8] = [
     "llmContent",
 ];
 
-/// What only some agents report.
+/// Facts that only some agents report.
 #[derive(Clone, Copy, Debug)]
 pub struct FailureRules {
     /// The field that explains a harmless exit code.
     pub exit_code_note: Option<&'static str>,
     /// An object inside the result, and its field with the exit code.
     pub inner_exit_code: Option<(&'static str, &'static str)>,
-    /// What stands before and after the exit code in a line that the agent's program itself adds at the end of a
-    /// command's output.
+    /// The text before and after the exit code in a line that the agent's program adds to a command's output.
     pub exit_code_line: Option<(&'static str, &'static str)>,
 }
 
-/// Whose result is read. A server's tool may return any data, such as `{"status": "failed"}` about somebody's build.
-/// So only the protocol's own flag counts there.
+/// Whose result this is. A server's tool may return any data, such as `{"status": "failed"}` about somebody's build,
+/// so only the protocol's own flag counts there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     Agent,

@@ -1,4 +1,4 @@
-//! What each recorded payload of each agent becomes, and the bytes that the agent is answered.
+//! The event that each recorded payload becomes, and the bytes of its answer.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -63,7 +63,7 @@ fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     Ok(of_gateway(event, &payload, delivery))
 }
 
-/// What is peculiar to programs that serve many sessions for a long time.
+/// Adds the fields of chat hosts: programs that serve many sessions for a long time.
 pub(super) fn of_gateway(mut event: HookEvent, payload: &Payload, delivery: &Deliver) -> HookEvent {
     match &mut event.what {
         HookEventKind::SessionStart { audience, .. } => *audience = Audience::Nobody,

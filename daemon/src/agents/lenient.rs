@@ -16,7 +16,7 @@ const MOST_BEGINNINGS: usize = 16;
 /// The longest object in a payload, as strict JSON. `None`: there is none.
 pub(super) fn legible(payload: &[u8]) -> Option<Vec<u8>> {
     let text = String::from_utf8_lossy(payload);
-    // Nothing is wrong with an array. A line of a log may begin with its bracket.
+    // An array is fine. A log line may also begin with a bracket.
     if text.starts_with('[') && serde_json::from_str::<IgnoredAny>(&text).is_ok() {
         return None;
     }
@@ -98,7 +98,7 @@ impl<'a> Repair<'a> {
                 _ => return None,
             }
             if self.open.is_empty() {
-                // What follows belongs to something else.
+                // The rest belongs to something else.
                 return Some(());
             }
         }

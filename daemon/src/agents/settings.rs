@@ -6,14 +6,14 @@ use serde_json::{Map, Value};
 
 use super::EventSpec;
 
-/// What is installed into an agent.
+/// The parts that recall installs into an agent.
 #[derive(Clone, Copy, Debug)]
 pub struct Install {
-    /// What makes the agent run the hook client.
+    /// The parts that make the agent run the hook client.
     pub hooks: &'static [Part],
-    /// What lets its model ask the memory: an entry in its list of MCP servers, a skill.
+    /// The parts that let its model ask the memory: an MCP server's entry, a skill.
     pub server: &'static [Part],
-    /// What the user has to do once, beyond starting a new session.
+    /// A step that the user must do once, beyond starting a new session.
     pub then: Option<&'static str>,
 }
 
@@ -39,7 +39,7 @@ pub struct Place {
     pub project: &'static [&'static str],
 }
 
-/// What the user's file is relative to.
+/// The folder that a path is relative to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Base {
     /// The agent's folder.
@@ -62,7 +62,7 @@ impl Place {
     }
 }
 
-/// What is recall's in a file. A variant for each kind of settings that an agent here uses.
+/// recall's part of a file, with a variant for each kind of settings that an agent uses.
 #[derive(Clone, Copy, Debug)]
 pub enum Content {
     /// Entries in the `hooks` of a JSON file, beside the user's other settings.
@@ -117,7 +117,7 @@ pub struct TomlHooks {
     pub switched_off: fn(&Value) -> Option<&'static str>,
 }
 
-/// What the agent's parser accepts beside JSON.
+/// Syntax that the agent's parser accepts beyond JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syntax {
     Json,
@@ -182,7 +182,7 @@ impl OwnFile {
     pub const SHIM: &'static str = "\"@recall-shim@\"";
     /// Stands for it as a word of a shell.
     pub const SHIM_IN_SHELL: &'static str = "'@recall-shim@'";
-    /// What shows that a file is recall's.
+    /// The mark that identifies a file of recall's.
     pub const MARK: &'static str = "written by `recall install`";
 
     pub const fn text(text: &'static str) -> Self {
@@ -199,7 +199,8 @@ impl OwnFile {
     }
 }
 
-/// What the model is told of the memory, and when to read it. `$more` is what else the agent wants to know of such a file.
+/// The text that tells the model about the memory and when to read it. `$more` adds what the agent needs in such a
+/// file.
 macro_rules! about_the_memory {
     ($more:literal) => {
         concat!(

@@ -43,7 +43,7 @@ struct Seen {
 }
 
 impl LastSeen {
-    /// Whether it differs from the last one. Records it.
+    /// Records a checkout. Returns whether it differs from the last one.
     fn take(&self, batches: &[Seq], checkout: &Checkout) -> bool {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = Some(Seen { batches: batches.to_vec(), checkout: checkout.clone() });

@@ -51,7 +51,7 @@ impl CurrentConfig {
         self.read.subscribe()
     }
 
-    /// What starts from here on works by this one.
+    /// Work that starts from here on uses this configuration.
     pub fn set_in_force(&self, config: Arc<Config>) {
         *self.in_force.write().unwrap_or_else(PoisonError::into_inner) = config;
     }

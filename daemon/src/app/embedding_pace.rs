@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Nobody works if nothing happened for this long.
+/// No event for this long means that nobody works.
 const QUIET_AFTER: Duration = Duration::from_secs(60);
-/// What sysfs(5) says of power supplies.
+/// The folder of power supplies, see sysfs(5).
 const SUPPLIES: &str = "/sys/class/power_supply";
 
 /// Cheap to clone.
@@ -33,7 +33,7 @@ pub(super) struct Speed {
     pub rest: Rest,
 }
 
-/// What follows a batch.
+/// The step after a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rest {
     None,
@@ -56,7 +56,7 @@ impl Pace {
         self.hurry.load(Ordering::Relaxed)
     }
 
-    /// Nobody waits any more.
+    /// Tells that nobody waits any more.
     pub fn take_your_time(&self) {
         self.hurry.store(false, Ordering::Relaxed);
     }

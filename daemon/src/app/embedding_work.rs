@@ -44,12 +44,12 @@ const MOST_TEXTS: usize = 64;
 const LOOK_AFTER: usize = 1_024;
 /// The longest that a person waits for the vector of a question from another server.
 const QUESTION_WITHIN: Duration = Duration::from_millis(500);
-/// Of calls for several projects: the budget of the day pays for them, and no project's.
+/// Calls that concern several projects: the daily budget pays for them, no project's budget does.
 const NO_PROJECT: ProjectRow = ProjectRow(0);
 /// Vectors are made for no compression job.
 const NO_JOB: JobId = JobId(0);
 
-/// What the work needs. Cheap to clone.
+/// Services that the work needs. Cheap to clone.
 #[derive(Clone)]
 pub struct EmbeddingWork<W> {
     pub agents: Agents,
@@ -122,7 +122,7 @@ impl<W: Writer> EmbeddingWork<W> {
         };
         let outcome = self.work(checked).await;
         if outcome.is_err() {
-            // What was taken up may have got no vectors.
+            // Calls taken up just now may have no vectors yet.
             self.sentences.set_calls_seen(None);
         }
         self.sentences.set_trouble(outcome.as_ref().err().map(ToString::to_string));
@@ -260,7 +260,7 @@ impl<W: Writer> EmbeddingWork<W> {
                 since_looked = 0;
                 self.renew_files().await?;
             }
-            // Nothing is left, or it changes faster than it is read: the next run looks at it again.
+            // Either nothing is left, or it changes faster than it is read; the next run looks again.
             let is_done = keys.is_empty() || stored == 0 && backlog.is_at_the_rest();
             if is_done || self.sentences.embedder().is_none_or(|now| now.model() != model) {
                 return Ok(());

@@ -27,14 +27,14 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// A command that ran for so long was not at fault from the start.
 const LASTED: Duration = Duration::from_secs(60);
-/// What the daemon's end leaves to a command after the last line.
+/// The time that a command gets for its last line at shutdown.
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
 /// How often the daemon's end is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Whoever can take anything takes so much at once (POSIX: `PIPE_BUF` is at least 512, on Linux 4,096).
+/// Writes of this size never block on a writable pipe (POSIX: `PIPE_BUF` is at least 512, on Linux 4,096).
 const AT_ONCE: usize = 512;
 
-/// What becomes of the command.
+/// The outcome of writing to a command.
 #[derive(Debug)]
 pub enum StreamReport {
     Started,
@@ -177,7 +177,7 @@ fn feed(subscription: &Subscription, first: String, lines: &Receiver<String>, st
 enum Written {
     Whole,
     Stopping,
-    /// Nobody reads any more.
+    /// The reader has gone.
     Refused,
 }
 

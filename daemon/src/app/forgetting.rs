@@ -85,7 +85,7 @@ enum VectorsLeft {
     Panicked,
 }
 
-/// What to forget.
+/// The items to forget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     pub what: Selection,

@@ -1,4 +1,4 @@
-//! What the guards say of an event, in the agent's spelling.
+//! The guards' verdict on an event, in the agent's own format.
 
 use super::changed_files;
 use crate::agents::format::tools::is_of_server;
@@ -7,7 +7,7 @@ use crate::memory::event::{HookEvent, HookEventKind, ToolCall, ToolResult, ToolS
 use crate::memory::guard::{Decision, GuardedCall, Guards, Rule, Verdict, Warning, fetches};
 use crate::memory::material::Action;
 
-/// What a guard says.
+/// A guard's verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GuardFinding {
     /// With the decision as the agent carries it out.
@@ -15,7 +15,7 @@ pub enum GuardFinding {
     Warning(Warning),
 }
 
-/// What a guard says, and how the agent is told.
+/// A guard's verdict, and how the agent is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuardAnswer {
     pub finding: GuardFinding,
@@ -33,7 +33,7 @@ impl GuardAnswer {
     }
 }
 
-/// What the guards say of an event. `cwd`: where the hook ran. An agent that cannot be told is not looked at.
+/// Judges an event by the guards. `cwd`: where the hook ran. Events of an agent that cannot be told are not judged.
 pub fn judge(guards: &Guards, spec: &AgentSpec, event: &HookEvent, cwd: &str) -> Option<GuardAnswer> {
     match &event.what {
         HookEventKind::ToolStart(start) if guards.judge_calls() => {
@@ -61,7 +61,7 @@ fn verdict(guards: &Guards, spec: &AgentSpec, start: &ToolStart, cwd: &str) -> O
     guards.verdict(GuardedCall { input: &start.input, writes: &writes, cwd })
 }
 
-/// What a call has brought in from a web page, an MCP server, the network or a document of others.
+/// The text that a call brought in from a web page, an MCP server, the network or another's document.
 fn from_outside(guards: &Guards, spec: &AgentSpec, call: &ToolCall, cwd: &str) -> Option<String> {
     let ToolResult::Done(response) = &call.result else { return None };
     match (spec.action)(&call.name, &call.input, Some(response)) {

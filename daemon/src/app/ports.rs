@@ -1,4 +1,4 @@
-//! What the use cases need of the actors. The daemon passes its handles; a test may pass its own values.
+//! The ports of the use cases to the actors. The daemon passes its handles; a test may pass its own values.
 
 use std::time::Duration;
 
@@ -101,7 +101,7 @@ pub struct Drained {
     pub bad: u64,
     /// Files that could not be stored now and stay.
     pub left: u64,
-    /// Of these, files that a newer version has written.
+    /// The files among them that a newer version wrote.
     pub other_version: u64,
 }
 

@@ -72,11 +72,11 @@ type Gone = Arc<[i64]>;
 /// The vectors of a project.
 #[derive(Clone)]
 struct Kept {
-    /// Of which database.
+    /// The generation of the database that the vectors come from.
     generation: u64,
     model: ModelHash,
     project: ProjectRow,
-    /// What the database names, and what was mapped of it.
+    /// The file that the database names, and its mapping.
     file: Option<(VectorFileRow, Option<Arc<VectorFile>>)>,
     /// The rows after those of the file, up to this id.
     rows: Rows,
@@ -215,7 +215,7 @@ impl Sentences {
         let generation = self.readers.generation();
         let known = self.take_kept(model, project).filter(|known| known.generation == generation);
         let (mut kept, state) = self.readers.read(|db| {
-            // What is gone, and which file it is gone from, must be of the same moment.
+            // The list of deleted vectors and the file it belongs to must come from one snapshot.
             let snapshot = db.unchecked_transaction()?;
             let state = store::vector_state(&snapshot, &model.0, project)?;
             let mut kept = match known

@@ -133,7 +133,7 @@ struct Seen {
     changed: Option<Option<Stamp>>,
 }
 
-/// What changes with the file.
+/// Metadata that changes with the file.
 type Stamp = (u64, u64, i64, i64, i64, i64);
 
 impl Settings {

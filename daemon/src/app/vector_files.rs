@@ -71,7 +71,7 @@ impl VectorFiles {
         model: ModelHash,
         project: ProjectRow,
     ) -> Result<UseVectorFile, MakeError> {
-        // What goes while the file is written is gone after this.
+        // Deletions during the write are applied after this.
         let (gone_until, state) = readers
             .read(|db| Ok((store::last_gone_vector(db)?, store::vector_state(db, &model.0, project)?)))?;
         let made = Uuid::new_v4().simple().to_string();

@@ -1,6 +1,6 @@
-//! What the user is told once: at the first session after the installation.
+//! The line that greets the user at the first session after the installation.
 //!
-//! `recall install` leaves an empty file. The first session that a person reads takes it away and shows the line.
+//! `recall install` leaves an empty file. The first session of a person removes it and shows the line.
 
 use std::io;
 use std::path::{Path, PathBuf};

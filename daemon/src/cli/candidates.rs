@@ -1,6 +1,6 @@
-//! What a shell offers for a value: ids, sessions, projects and models, as they are now.
+//! The values that a shell offers at Tab: ids, sessions, projects and models, as they are now.
 //!
-//! A person waits for it at each Tab. It starts nothing, never fails, and gives up soon.
+//! A person waits for it, so it starts nothing, never fails, and gives up soon.
 
 use std::ffi::OsStr;
 
@@ -121,8 +121,8 @@ pub(in crate::cli) fn models() -> ArgValueCandidates {
     })
 }
 
-/// What can stand in a command line as it is. Names come from repositories, which anybody may have written, and bash
-/// inserts what it is offered without quoting it.
+/// Whether a value can stand in a command line unquoted. Names come from repositories, which anybody may have written,
+/// and bash inserts completions without quoting them.
 fn is_plain(text: &str) -> bool {
     let is_plain = |character: char| character.is_alphanumeric() || "._-/@+".contains(character);
     !text.is_empty() && !text.starts_with('-') && text.chars().all(is_plain)

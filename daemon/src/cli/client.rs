@@ -23,7 +23,7 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// The timeout of a flush, which waits for compressors. The daemon gives up earlier.
 pub const FLUSH_WITHIN: Duration = Duration::from_secs(330);
-/// What a person or a program waits for in passing: a status line, a completion.
+/// The time limit for answers on the way: a status line, a completion.
 const SOON: Duration = Duration::from_millis(100);
 const START_WITHIN: Duration = Duration::from_secs(5);
 /// A daemon that starts or ends beside ours has answered or gone after this long.

@@ -51,7 +51,7 @@ pub fn answer(arguments: &[OsString]) -> Option<ExitCode> {
     }
 }
 
-/// What bash completes behind `type:` in a search; `None`: something else is completed.
+/// The completions behind `type:` in a search; `None` if something else is being completed.
 fn behind_a_colon(line: &str) -> Option<Vec<String>> {
     let mut words = line.split_whitespace();
     words.next().filter(|_| words.next() == Some("search"))?;

@@ -83,7 +83,7 @@ fn chain(error: &RunError) -> String {
     text
 }
 
-/// What the user can do about it. Meanwhile events go to the spool, so nothing is lost.
+/// Adds what the user can do. Meanwhile events go to the spool, so nothing is lost.
 fn explain(error: RunError, paths: &Paths) -> anyhow::Error {
     let what = chain(&error);
     let hint = match &error {

@@ -46,7 +46,7 @@ struct Finding {
     health: Health,
     area: &'static str,
     what: String,
-    /// What the user can do about it.
+    /// The next step for the user.
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
 }

@@ -70,7 +70,7 @@ pub fn run(args: &EditArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is said when the editor left everything as it was.
+/// The message when the editor changed nothing.
 pub(super) const NOTHING: &str = "Nothing was changed";
 
 /// Has the user rewrite an observation in the editor. `None`: nothing was changed.
@@ -120,7 +120,7 @@ fn has_own_title(before: &ObservationAnswer) -> bool {
     before.origin == "user" && !before.narrative.is_empty() && before.title != title_of(&before.narrative)
 }
 
-/// What the user wrote, and the file in which it is; `None` if nothing was changed.
+/// The user's text and its file; `None` if nothing was changed.
 fn in_editor(before: &ObservationAnswer) -> anyhow::Result<Option<(Edit, PathBuf)>> {
     if !std::io::stdin().is_terminal() && std::env::var_os("VISUAL").or(std::env::var_os("EDITOR")).is_none()
     {

@@ -178,7 +178,7 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     ("completions", &[("recall completions bash > ~/.local/share/bash-completion/completions/recall", "")]),
 ];
 
-/// What other programs call a command.
+/// Names that other programs use for a command.
 const SYNONYMS: &[(&str, &str)] = &[
     ("find", "search"),
     ("grep", "search"),

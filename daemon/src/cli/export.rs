@@ -19,7 +19,7 @@ use crate::app::answers::portable::ExportAnswer;
 use crate::app::clock;
 use crate::faults::VERSION;
 
-/// What the first line says.
+/// The format's name in the first line.
 pub(super) const FORMAT: &str = "recall-export";
 /// Fields and kinds of lines are added without a new version.
 pub(super) const FORMAT_VERSION: u64 = 1;
@@ -45,7 +45,7 @@ pub fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         limit: None,
     };
     let mut client = Client::connect(Start::IfNeeded)?;
-    // Whoever asks for an unknown project gets no file.
+    // The first request fails for an unknown project, before a file is made.
     let first = client.ask(Export { filter: filter.clone(), from: None })?.unchanged()?;
     match args.path.as_deref().filter(|path| *path != Path::new("-")) {
         None => write(&mut client, &filter, first, out).map(drop),

@@ -28,7 +28,7 @@ impl ExitKind {
 impl From<ErrorKind> for ExitKind {
     fn from(kind: ErrorKind) -> Self {
         match kind {
-            // What was typed can mean nothing, whatever is stored.
+            // The input can never be valid, whatever is stored.
             ErrorKind::Invalid => Self::Usage,
             ErrorKind::NotFound | ErrorKind::Busy | ErrorKind::Conflict | ErrorKind::Internal => Self::Failed,
             ErrorKind::Unavailable => Self::Unreachable,
@@ -40,9 +40,9 @@ impl From<ErrorKind> for ExitKind {
 #[derive(Debug)]
 pub struct Failure {
     pub kind: ExitKind,
-    /// What happened: a sentence without a full stop.
+    /// The error: a sentence without a full stop.
     pub what: String,
-    /// What the user can do next, shown on its own line.
+    /// The next step for the user, shown on its own line.
     pub hint: Option<String>,
     /// Why the daemon refused, if it did.
     pub refusal: Option<ErrorKind>,

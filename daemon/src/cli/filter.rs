@@ -61,7 +61,7 @@ impl ScopeArgs {
         if !self.all && filter.project.is_none() {
             let here = Filter { project: Some(this_folder()), ..filter.clone() };
             match client.ask(request(here)) {
-                // Nothing is known of the current folder.
+                // The current folder belongs to no known project.
                 Err(error) if refused_as(&error) == Some(ErrorKind::NotFound) => {}
                 answer => return Ok((answer?, Scope::Here)),
             }

@@ -98,7 +98,7 @@ pub fn run(args: &ForgetArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 }
 
 impl ForgetArgs {
-    /// What is meant. Filters mean the current project unless another one or all are named.
+    /// The items to forget and their scope. Filters apply to the current project unless another one or all are named.
     fn what(&self) -> anyhow::Result<(Forgettable, Scope)> {
         if self.query.iter().any(|words| has_filter(words)) {
             return Err(Failure::usage("--query takes words and \"phrases\", and no filters")
@@ -192,7 +192,7 @@ fn is_nothing(answer: &ForgetAnswer) -> bool {
         && answer.items.iter().flatten().next().is_none()
 }
 
-/// What was forgotten, in words.
+/// The counts of forgotten items, in words.
 pub fn counts(answer: &ForgetAnswer) -> String {
     let parts = items_in_words(&answer.counts, answer.spool_files);
     if parts.is_empty() { "nothing".to_owned() } else { parts }
@@ -234,7 +234,7 @@ fn tell_unreadable(out: &mut dyn Write, stays: &UnreadableAnswer) -> std::io::Re
     Ok(())
 }
 
-/// What would be forgotten.
+/// Shows the items that would be forgotten.
 pub fn show(out: &mut dyn Write, answer: &ForgetAnswer) -> std::io::Result<()> {
     writeln!(out, "{BOLD}To be forgotten:{BOLD:#} {}", counts(answer))?;
     let items = answer.items.as_deref().unwrap_or_default();

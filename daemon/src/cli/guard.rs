@@ -157,7 +157,7 @@ fn hook(spec: &'static AgentSpec, environment: Option<&Environment>) -> &'static
 
 const NOTHING: &str = "nothing";
 
-/// What a rule does to reads and writes.
+/// The effect of a rule on reads and writes.
 fn state(rule: Rule, policy: &GuardPolicy) -> String {
     let word = |value: &dyn Fn() -> serde_json::Result<serde_json::Value>| {
         value().ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
@@ -188,14 +188,14 @@ fn told(spec: &AgentSpec) -> &'static str {
     }
 }
 
-/// What the guards say, for scripts.
+/// The guards' verdict, for scripts.
 #[derive(Serialize)]
 struct Said {
     /// `deny`, `ask`, `warn` or `pass`.
     decision: &'static str,
     rule: Option<&'static str>,
     reason: Option<String>,
-    /// What the hook would print.
+    /// The output that the hook would print.
     stdout: Option<String>,
 }
 

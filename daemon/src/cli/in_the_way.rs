@@ -5,7 +5,7 @@ use recall_protocol::paths::{LockNote, Paths};
 use crate::holding::{self, Holder};
 use crate::server::instance::{Instance, InstanceError};
 
-/// Who holds the data folder although no daemon answers here, and what the user can do about it.
+/// The holder of the data folder where no daemon answers, and the next step for the user.
 pub struct InTheWay {
     pub what: String,
     pub hint: String,

@@ -318,7 +318,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// What may help whoever typed this, on stderr.
+/// Prints a hint for a mistyped command on stderr.
 fn hint_at(error: &clap::Error, words: &[String]) {
     use clap::error::ErrorKind as Kind;
     let hint = match error.kind() {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use clap::Command;
 use clap::builder::{StyledStr, Styles};
 
-/// What people want, and the commands for it, the most used ones first.
+/// Tasks and their commands, the most used first.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Look", &["search", "show", "timeline", "sessions", "context", "why", "ui"]),
     ("Change", &["remember", "edit", "pin", "resolve", "forget", "undo"]),

@@ -73,7 +73,7 @@ fn page(text: &[u8]) -> bool {
     }
     let Ok(mut child) = command.spawn() else { return false };
     if let Some(mut input) = child.stdin.take() {
-        // Whoever leaves the pager has read enough.
+        // A closed pager means that the reader has seen enough.
         let _ = input.write_all(text);
     }
     // The shell ends with 127 where the program does not exist.

@@ -33,7 +33,7 @@ pub struct ShowArgs {
     json: bool,
 }
 
-/// What an ID stands for.
+/// The item behind an ID.
 enum Found {
     Item(Answer<Show>),
     Session(Answer<Session>),
@@ -137,7 +137,7 @@ fn observation(out: &mut dyn Write, item: &ObservationAnswer) -> std::io::Result
     let made_by = made_by(&item.origin);
     let origin =
         origin(item.created_at, &[item.observation_type.as_ref(), &made_by], item.session_id.as_deref());
-    // That it holds goes without saying.
+    // `active` is the normal case and needs no word.
     let status = match item.status.as_ref() {
         "active" => String::new(),
         status => format!(" · {status}"),
@@ -177,7 +177,7 @@ fn observation(out: &mut dyn Write, item: &ObservationAnswer) -> std::io::Result
     Ok(())
 }
 
-/// Whose words hold until they are taken back.
+/// Prints who made a statement that holds until it is taken back.
 fn said_by(out: &mut dyn Write, said: &SaidAnswer) -> std::io::Result<()> {
     let at = terminal::time_and_age(said.at);
     match (said.who.as_ref(), said.prompt) {
@@ -188,7 +188,7 @@ fn said_by(out: &mut dyn Write, said: &SaidAnswer) -> std::io::Result<()> {
     }
 }
 
-/// Who made an observation.
+/// The maker of an observation.
 fn made_by(origin: &str) -> String {
     match origin {
         "user" => "by you".to_owned(),

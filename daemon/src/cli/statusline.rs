@@ -80,7 +80,7 @@ fn folder_of_agent() -> Option<String> {
             0 => break,
             length => bytes.extend_from_slice(buffer.get(..length)?),
         }
-        // Whoever keeps the pipe open may have said all.
+        // A writer that keeps the pipe open may have written everything.
         if let Some(folder) = folder_in(&bytes) {
             return Some(folder);
         }

@@ -62,7 +62,7 @@ pub fn session(id: &str) -> String {
     }
 }
 
-/// What people call a kind of item, or a type of observation.
+/// The everyday name of an item's kind or of an observation's type.
 pub fn kind(name: &str) -> &str {
     match name {
         "response" => "answer",

@@ -69,7 +69,7 @@ pub fn run(args: &UninstallArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         .run(consent, out)
 }
 
-/// What to do with the service and a running daemon.
+/// The steps for the service and for a running daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Daemon {
     Keep,

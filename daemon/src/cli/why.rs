@@ -36,7 +36,7 @@ pub fn run(args: &WhyArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a session was given.
+/// Prints what a session was told.
 fn injections(out: &mut dyn Write, answer: &WhyAnswer) -> std::io::Result<()> {
     if answer.injections.is_empty() {
         return writeln!(out, "Session {} got no context.", terminal::session(&answer.session_id));
@@ -54,7 +54,7 @@ fn injections(out: &mut dyn Write, answer: &WhyAnswer) -> std::io::Result<()> {
     Ok(())
 }
 
-/// To whom one thing was given.
+/// Prints who was told one item.
 fn given(out: &mut dyn Write, answer: &WhyGivenAnswer) -> std::io::Result<()> {
     let (id, title) = (terminal::id(answer.id), terminal::whole_words(&answer.title));
     writeln!(out, "{ACCENT}{id}{ACCENT:#} {BOLD}{title}{BOLD:#}")?;

@@ -257,7 +257,7 @@ fn offset_in(error: &toml::de::Error) -> Option<usize> {
     error.span().filter(|span| span.end > 0).map(|span| span.start)
 }
 
-/// What else is wrong with a piece that counts as a whole: what is found without the keys that were reported.
+/// Further problems of a piece that is rejected as a whole, found without the reported keys.
 fn further_problems(piece: &DeTable<'_>, first: &toml::de::Error, at: usize) -> Vec<(usize, String)> {
     let (mut left, mut problems) = (piece.clone(), Vec::new());
     let mut known = key_at(piece, offset_in(first).unwrap_or(at));

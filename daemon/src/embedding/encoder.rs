@@ -186,7 +186,7 @@ impl Encoder {
 /// Queries that are computed at once.
 const QUERIES: usize = 4;
 
-/// What one head adds to the pieces of a text. `width`: its dimensions.
+/// Adds one head's share to the pieces of a text. `width`: its dimensions.
 #[inline(always)]
 fn attend_by<S: Simd>(
     simd: S,
@@ -362,7 +362,7 @@ pub(super) fn to_signed_bytes(values: &[f32], width: usize) -> (Vec<i8>, Vec<f32
         let scale = most / 127.0;
         let whole = |value: &f32| if scale > 0.0 { rounded(*value / scale) as i8 } else { 0 };
         bytes.extend(row.iter().map(whole));
-        // What is no number must not become one.
+        // A NaN or an infinity must not become a number.
         scales.push(if row.iter().all(|value| value.is_finite()) { scale } else { f32::NAN });
     }
     (bytes, scales)

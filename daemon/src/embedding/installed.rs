@@ -27,7 +27,7 @@ pub struct InstalledModels {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstalledModel {
     pub name: String,
-    /// What names its vectors, in hexadecimal digits; empty if the file cannot be read.
+    /// The hash that names its vectors, in hexadecimal digits; empty if the file cannot be read.
     pub hash: String,
     /// SHA-256 of the published weights that it was made of.
     pub weights_sha256: String,

@@ -31,7 +31,7 @@ pub use vector::{Compared, pack, packed_bytes};
 pub struct ModelHash(pub [u8; 32]);
 
 impl ModelHash {
-    /// Of hexadecimal digits.
+    /// Parses hexadecimal digits.
     fn from_digits(digits: &str) -> Option<Self> {
         let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
         let mut hash = [0; 32];
@@ -65,7 +65,7 @@ pub trait Embedder: Send + Sync + 'static {
     fn reach(&self) -> Reach;
 }
 
-/// What vectors are for.
+/// The use of a vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// To be stored. Nobody waits for them.

@@ -22,7 +22,7 @@ pub struct Model {
     hash: ModelHash,
 }
 
-/// What is known of a model without asking it.
+/// Facts about a model that need no computation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelFacts {
     pub hash: ModelHash,

@@ -33,7 +33,7 @@ pub(super) struct Header {
     pub epsilon: f32,
     pub pooling: Pooling,
     pub case: Case,
-    /// Of a Unigram vocabulary; else it is one of WordPiece.
+    /// Whether the vocabulary is Unigram; otherwise it is WordPiece.
     #[serde(default)]
     pub unigram: Option<UnigramHeader>,
     /// Before each question, and before each passage.
@@ -51,7 +51,7 @@ pub(super) struct UnigramHeader {
     pub ordered: usize,
 }
 
-/// What a model wants before a text.
+/// Prefixes that a model expects before a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Prefixes {
     pub question: String,
@@ -67,7 +67,7 @@ pub(super) enum FileError {
     Damaged,
 }
 
-/// What is in a file.
+/// The parts of a file.
 pub(super) struct Parts {
     pub header: Header,
     pub encoder: Encoder,

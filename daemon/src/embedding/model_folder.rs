@@ -26,11 +26,11 @@ pub(super) const FILES: [&str; 7] = [
     "1_Pooling/config.json",
 ];
 pub(super) const WEIGHTS: &str = "model.safetensors";
-/// Of it only the prefixes count, so it is no part of the hash.
+/// Only its prefixes count, so the file is not part of the hash.
 const PROMPTS: &str = "config_sentence_transformers.json";
 /// A longer prefix would leave no room for the text.
 const MOST_PREFIX: usize = 300;
-/// What a clone without Git LFS has in place of a large file.
+/// The content of a large file in a clone without Git LFS.
 const LFS_POINTER: &[u8] = b"version https://git-lfs";
 /// Larger weights are not of a small encoder: reading them would take the memory of the daemon.
 const MOST_WEIGHTS: u64 = 600 << 20;
@@ -61,7 +61,7 @@ pub enum ModelError {
 }
 
 impl ModelError {
-    /// What a person can do about it.
+    /// The next step for the user.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::NoFolder { .. } | Self::Missing { .. } => {
@@ -268,7 +268,7 @@ fn pooling(config: Option<&Value>) -> Result<Pooling, ModelError> {
     }
 }
 
-/// What a model wants before a question and before a passage, as its file says.
+/// Prefixes before a question and before a passage, as the model's file states them.
 fn prefixes(files: &Files) -> Result<Prefixes, ModelError> {
     let Some(json) = files.json(PROMPTS)? else { return Ok(Prefixes::default()) };
     let named = |name: &str| json.get("prompts")?.get(name)?.as_str().map(str::to_owned);

@@ -11,9 +11,9 @@ const TABLE: &str = include_str!("published.toml");
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
-    /// What it is called here.
+    /// The model's name here.
     pub name: String,
-    /// What its publisher calls it.
+    /// The publisher's name for it.
     pub title: String,
     pub language: String,
     pub licence: String,

@@ -177,7 +177,7 @@ fn better(ways: &mut [Option<Way>], end: usize, way: Way) {
     }
 }
 
-/// What the reference takes for white space and is none of Unicode's.
+/// White space for the reference tokenizer that is not white space in Unicode.
 fn is_space(c: char) -> bool {
     c.is_whitespace() || matches!(c, '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{feff}')
 }

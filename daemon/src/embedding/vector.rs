@@ -35,7 +35,7 @@ impl Compared {
         Self::unpack(&pack(vector))
     }
 
-    /// Of a packed vector.
+    /// Reads a packed vector.
     pub fn unpack(packed: &[u8]) -> Self {
         let Some((scale, values)) = packed.split_first_chunk::<SCALE>() else { return Self::default() };
         let values = values.iter().map(|byte| byte.cast_signed().into()).collect();

@@ -36,12 +36,12 @@ pub(super) struct Lease {
     pub(super) beat: u64,
 }
 
-/// What becomes of a lease that was found.
+/// The verdict on a lease that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
     Living,
     Over,
-    /// Nobody here can look its process up.
+    /// Its process cannot be looked up from here.
     Unclear,
 }
 
@@ -94,7 +94,7 @@ impl Lease {
         Self::parse(&text)
     }
 
-    /// Whether it was written by this very process.
+    /// Whether this very process wrote it.
     pub(super) fn is_of_same_process(&self, other: &Self) -> bool {
         self.is_of_same_system(other) && (self.pid, self.started) == (other.pid, other.started)
     }

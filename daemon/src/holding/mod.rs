@@ -47,7 +47,7 @@ impl FileIdentity {
     }
 }
 
-/// Who holds a data folder.
+/// The holder of a data folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     pub pid: u32,
@@ -96,7 +96,7 @@ pub struct Holding(Option<Arc<Held>>);
 struct Held {
     folder: PathBuf,
     system: FileSystem,
-    /// What must stay in its place: the folder and the lock file.
+    /// The folder and the lock file, which must stay in place.
     places: [(PathBuf, FileIdentity); 2],
     /// Open, so that no other file gets its inode.
     _folder: File,
@@ -314,7 +314,7 @@ fn holder_of(lease: &Lease, own: &Lease) -> Holder {
     Holder { pid: lease.pid, host: (!is_here).then(|| lease.host.clone()) }
 }
 
-/// Who holds the lock of a data folder, as far as can be told: by the lease, else by the kernel's list of locks.
+/// The holder of a data folder's lock, by its lease, else by the kernel's list of locks.
 pub fn holder(folder: &Path, lock: &Path) -> Option<Holder> {
     let found = std::fs::symlink_metadata(lock).ok()?;
     if let Some(pid) = locked_by(&found) {

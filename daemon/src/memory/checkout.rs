@@ -154,7 +154,7 @@ fn merged_branch(branch: &BranchName, made: &MadeOn, here: &Here, history: &impl
         Tip::Unknown => return Some(Merged::Unknown),
         Tip::At(tip) => tip,
     };
-    // Nothing was committed since the work began, so its changes are in no commit that could be merged.
+    // Nothing was committed since the work began, so no commit that could be merged contains it.
     if made.touched == Touched::Files && made.base.as_ref() == Some(&tip) {
         return Some(Merged::No);
     }

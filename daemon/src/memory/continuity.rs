@@ -48,7 +48,7 @@ pub fn is_decision(kind: ObservationType, importance: Importance) -> bool {
     }
 }
 
-/// Who reads the state.
+/// The reader of the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reader {
     /// The session itself.

@@ -1,6 +1,6 @@
-//! What an agent's program writes by itself into prompts, answers and paths.
+//! Texts that an agent's program adds to prompts, answers and paths.
 //!
-//! `agents/` says what that is. The rules of the domain get it as data, so that they need no agent's name.
+//! `agents/` supplies them. The domain gets them as data, so its rules need no agent's name.
 
 use super::material::BatchSource;
 

@@ -2,7 +2,7 @@
 
 use super::material::{Action, CallOutcome};
 
-/// What the index stores of a call.
+/// The indexed parts of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Digest {
     pub title: String,

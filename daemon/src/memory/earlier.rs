@@ -34,7 +34,7 @@ pub struct Earlier {
 }
 
 impl Earlier {
-    /// Whether it states the value of something. Only such statements can be retired.
+    /// Whether it states a value. Only such statements can be retired.
     pub fn is_a_value(&self) -> bool {
         self.subject.named_value().is_some()
     }

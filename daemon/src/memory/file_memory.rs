@@ -25,11 +25,11 @@ pub const INJECTED_FOR_FILE: [ObservationType; 6] = [
 /// Less important observations are not worth an interruption, 1 to 10.
 pub const LEAST_IMPORTANCE: u8 = 5;
 
-/// What was injected into a session's conversation since it was last emptied.
+/// Items injected into a session's conversation since it was last emptied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InjectedSet {
     pub observations: HashSet<ObservationId>,
-    /// Those of which only the title was given.
+    /// Items of which only the title was given.
     pub titles: HashSet<ObservationId>,
     /// Other documents, as a whole or a passage of them.
     pub documents: HashSet<(DocumentKey, Extent)>,
@@ -40,7 +40,7 @@ pub struct InjectedSet {
 impl InjectedSet {
     /// Records an injection. Returns the part of it that is new.
     pub fn add(&mut self, given: Self) -> Self {
-        // What is given as a whole now is no longer only a title.
+        // An item given in full is no longer a mere title.
         self.titles.retain(|id| given.titles.contains(id) || !given.observations.contains(id));
         Self {
             observations: given.observations.into_iter().filter(|id| self.observations.insert(*id)).collect(),

@@ -9,7 +9,7 @@ use super::ids::{BatchId, EventId, SessionRow, Timestamp};
 use super::material::BatchMaterial;
 use super::subject::{self, SubjectKey};
 
-/// What a batch leaves as evidence for later batches. It does not depend on the compressor.
+/// Evidence that a batch leaves for later batches. It does not depend on the compressor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Traces {
     pub failing: Vec<LeftFailing>,
@@ -88,7 +88,7 @@ impl Change {
     }
 }
 
-/// What led to a pass: where the check failed, and what other batches changed, the earliest first.
+/// The history of a pass: where the check failed, and what other batches changed, earliest first.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Trail<'a> {
     pub failings: &'a [Failing],
@@ -96,7 +96,7 @@ pub struct Trail<'a> {
 }
 
 impl<'a> Trail<'a> {
-    /// What batches before the passing one changed since a claim was made, in this batch and at this time.
+    /// Changes by earlier batches since a claim was made, in this batch and at this time.
     pub(super) fn since(&self, batch: Option<BatchId>, at: Timestamp, pass: &Span) -> Vec<&'a Change> {
         let last_failure = self.failings.iter().find(|failing| batch == Some(failing.by.batch));
         let is_since =

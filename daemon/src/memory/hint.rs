@@ -19,7 +19,7 @@ const MOST_PATTERN: usize = 1 << 20;
 pub struct Hint {
     /// A word, or a regular expression that has to match whole words. Case does not matter.
     pub pattern: String,
-    /// What the model is told.
+    /// The text for the model.
     pub text: String,
 }
 

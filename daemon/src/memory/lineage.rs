@@ -11,7 +11,7 @@ use super::observation::ObservationDraft;
 use super::sameness::distinctive_words;
 use super::subject::{self, SubjectKey};
 
-/// Who made an observation.
+/// The maker of an observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Author {
     User,
@@ -61,7 +61,7 @@ pub fn successor<'a>(
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settled {
     pub subject: SubjectKey,
-    /// What the batch changed before, relative to the project's folder.
+    /// Files that the batch changed earlier, relative to the project's folder.
     pub files: Vec<String>,
     pub evidence: Vec<EventId>,
 }

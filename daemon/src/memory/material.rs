@@ -25,7 +25,7 @@ pub struct BatchMaterial {
     pub steps: Vec<Step>,
     /// The project's folder. Paths beneath it are shown relative to it.
     pub root: Option<String>,
-    /// Those of the agent that did the work.
+    /// Conventions of the agent that did the work.
     pub conventions: Conventions,
 }
 
@@ -42,7 +42,7 @@ pub struct SourcedText {
     pub text: String,
 }
 
-/// Who started a batch.
+/// The source of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum BatchSource {
     #[default]
@@ -134,7 +134,7 @@ impl CallOutcome {
     }
 }
 
-/// What a call did, in terms that fit every agent. Texts are complete; compressors cut them.
+/// The effect of a call, in terms that fit every agent. Texts are complete; compressors cut them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     Read {

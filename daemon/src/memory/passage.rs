@@ -42,7 +42,7 @@ pub struct PassageMatch {
     pub strength: f32,
     /// One bit for each of [`PassageMatches::terms`].
     pub found: u32,
-    /// Of its vector and the prompt's, if both are known.
+    /// The cosine of its vector and the prompt's, if both are known.
     pub cosine: Option<f32>,
 }
 
@@ -56,7 +56,7 @@ pub struct PassageTerm {
     pub commonness: Commonness,
 }
 
-/// What the index found for a prompt.
+/// The index's result for a prompt.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PassageMatches {
     pub terms: Vec<PassageTerm>,

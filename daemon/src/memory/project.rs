@@ -9,7 +9,7 @@
 
 use super::ids::{ProjectKey, ProjectRow};
 
-/// What was read of a repository, or of a plain folder.
+/// Facts read from a repository or a plain folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RepositoryFacts {
     /// The url of `origin`, else of the first remote.
@@ -19,7 +19,7 @@ pub struct RepositoryFacts {
     pub common_dir: Option<String>,
     /// The folder of the work tree, or the plain folder.
     pub folder: String,
-    /// What tells the git folder, or the plain folder, from any other that ever lay at its path. `None` if there is none.
+    /// Tells the git folder, or the plain folder, from any other that ever had its path. `None` if there is none.
     pub made: Option<FolderMark>,
     /// The mark of the work tree's folder, if the repository was made in it and came from nowhere else.
     pub made_in: Option<FolderMark>,
@@ -40,18 +40,19 @@ impl FolderMark {
     }
 }
 
-/// What the files of a repository say of others. It proves nothing: only what makes recall do less asks it.
+/// Claims in a repository's files about other repositories. They prove nothing, so they are used only to make recall
+/// do less.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mentions {
     /// The git folder that its `.git` points at, where that does not point back.
     pub pointed_at: Option<String>,
     /// The addresses of all its remotes, as they are written and as they are used.
     pub addresses: Vec<String>,
-    /// Those of them that are paths of this disk, whether there is anything or not.
+    /// Those that are paths on this disk, whether or not they exist.
     pub paths: Vec<String>,
     /// The repositories there, the one that is pointed at, and the one around it.
     pub repositories: Vec<RepositoryFacts>,
-    /// What the configuration includes and is not read, with the reason.
+    /// Included configuration that is not read, with the reason.
     pub unread: Vec<String>,
 }
 
@@ -161,7 +162,7 @@ impl Known {
     }
 }
 
-/// What a folder's own files say about a project that one of its claims names.
+/// The verdict of a folder's own files on a project that one of its claims names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Belonging {
     /// It is the folder that was known before.
@@ -189,7 +190,7 @@ pub fn belonging(facts: &RepositoryFacts, claims: &[ProjectKey], project: &Known
         return Belonging::Proven;
     }
     match (&facts.common_dir, project.is_plain()) {
-        // Of a folder without a repository the path is all there is.
+        // Without a repository, a folder has only its path.
         (None, true) if claims.iter().any(|claim| project.aliases.contains(claim)) => Belonging::Proven,
         // A repository was made in a folder that was known without one.
         (Some(_), true) if is(&facts.made_in) => Belonging::Proven,
@@ -220,7 +221,7 @@ pub fn choose(identities: &[ProjectKey], known: &[Known]) -> Option<ProjectRow> 
     found.or_else(|| known.iter().find(fits)).map(|project| project.project)
 }
 
-/// What an identity is made of.
+/// The source of an identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Remote,

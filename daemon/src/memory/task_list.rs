@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::order::Order;
 
-/// What a call does to the task list.
+/// The change that a call makes to the task list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskChange {
     /// Replaces the whole list.

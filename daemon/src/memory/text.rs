@@ -20,7 +20,7 @@ pub fn shortened_line(text: &str, most: usize) -> String {
     shortened(&one_line(text), most)
 }
 
-/// What is wrong with a regular expression, in a line. The library shows the pattern again, in several.
+/// The fault of a regular expression in one line. The library repeats the pattern over several lines.
 pub fn pattern_fault(error: &regex::Error) -> String {
     let words = error.to_string();
     let last = words.lines().last().unwrap_or_default();

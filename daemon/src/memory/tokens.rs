@@ -44,8 +44,8 @@ impl Measure {
         u32::try_from(self.thousandths.div_ceil(1_000)).unwrap_or(u32::MAX)
     }
 
-    /// What the text takes of a budget: its estimate, or a token for each four characters where that is more. A character
-    /// outside of the basic plane counts twice.
+    /// The cost of a text to a budget: its estimate, or a token for each four characters where that is more. A
+    /// character outside the basic plane counts twice.
     pub fn spent(self) -> u32 {
         let quarter = u32::try_from(self.utf16_units.div_ceil(4)).unwrap_or(u32::MAX);
         self.tokens().max(quarter)

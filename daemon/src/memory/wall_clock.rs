@@ -18,7 +18,7 @@ const RAN_MS: i64 = 24 * HOUR_MS;
 const NO_BOOT: [u8; 16] = [0; 16];
 const NS_OF_MS: u64 = 1_000_000;
 
-/// What is known of the clock; kept from one daemon to the next.
+/// Facts about the clock, kept from one daemon to the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockRecord {
     /// When it was last looked at.
@@ -34,7 +34,7 @@ pub struct ClockRecord {
 /// A step that time alone does not explain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Jump {
-    /// What it showed before.
+    /// The time shown before.
     pub from: Timestamp,
     pub to: Timestamp,
 }

@@ -9,7 +9,7 @@ use crate::memory::ids::Timestamp;
 /// Failures in a row that are taken for more than bad luck.
 const FAILURES_TO_OPEN: u32 = 5;
 const FIRST_PAUSE_MS: u64 = 60_000;
-/// Nobody is left alone for longer, whatever a provider asks for.
+/// The longest pause, whatever a provider asks for.
 pub(super) const LONGEST_PAUSE_MS: u64 = 3_600_000;
 
 /// One provider's state. Cheap; nothing in it is kept over a restart.
@@ -28,7 +28,7 @@ pub(super) struct Breaker {
 enum Way {
     #[default]
     Open,
-    /// Nobody goes before this moment.
+    /// No call is made before this moment.
     ClosedUntil(Timestamp),
     /// One has gone ahead at this moment; the others wait for what it brings back.
     Trying(Timestamp),
@@ -81,7 +81,7 @@ impl Breaker {
         }
     }
 
-    /// Whoever was let through has not made its call after all.
+    /// Gives back a permit whose call was not made.
     pub(super) fn stood_back(&mut self) {
         if let Way::Trying(since) = self.way {
             self.way = Way::ClosedUntil(since);

@@ -24,12 +24,12 @@ pub struct EmbeddingProvider {
     key: KeySource,
 }
 
-/// What came back.
+/// The response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EmbeddingReply {
     /// One for each text, in their order, of the same length.
     pub vectors: Vec<Vec<f32>>,
-    /// What the provider says that the call used.
+    /// The token count that the provider reports for the call.
     pub tokens: Option<u64>,
 }
 
@@ -80,7 +80,7 @@ pub fn most(texts: &[String], prices: Prices) -> Usage {
     prices.of((bytes as u64).div_ceil(2) + texts.len() as u64, 0)
 }
 
-/// What a call has cost; estimated where the provider does not say.
+/// The cost of a call; estimated where the provider does not report it.
 pub fn cost(texts: &[String], reply: &EmbeddingReply, prices: Prices) -> Usage {
     let estimated = || texts.iter().map(|text| u64::from(tokens::estimate(text))).sum();
     Tokens { into: reply.tokens.unwrap_or_else(estimated), out: 0 }.usage(prices)

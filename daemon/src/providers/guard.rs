@@ -20,11 +20,11 @@ pub struct CallGuard {
     longest_call: Duration,
 }
 
-/// Who pays for a call.
+/// The payer of a call.
 #[derive(Clone, Copy)]
 pub struct Payer<'a> {
     pub job: JobId,
-    /// Whose budget pays.
+    /// The project whose budget pays.
     pub project: ProjectRow,
     pub ledger: &'a dyn Ledger,
 }
@@ -100,7 +100,7 @@ impl CallGuard {
     }
 }
 
-/// What is booked for a call. One that may have been answered costs all that was reserved.
+/// The amount booked for a call. A call that may have been answered costs all that was reserved.
 fn booked<T>(answered: &Result<T, ProviderError>, cost: impl FnOnce(&T) -> Usage) -> Cost {
     match answered {
         Ok(answer) => Cost::Known(cost(answer)),

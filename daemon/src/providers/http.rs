@@ -39,7 +39,7 @@ pub(super) struct Http {
 
 /// Why a call brought nothing.
 pub(super) struct HttpError {
-    /// Of a provider that answered.
+    /// The status of a provider that answered.
     pub(super) status: Option<u16>,
     pub(super) error: ProviderError,
 }
@@ -135,7 +135,7 @@ pub fn client(
     builder.build().map_err(|error| ProviderSetupError::Client(error.to_string()))
 }
 
-/// Whoever answers for the configured address answers there.
+/// Never follows redirects: only the configured address may answer.
 fn redirects() -> Policy {
     if planted(Fault::FollowRedirects) { Policy::limited(1) } else { Policy::none() }
 }
@@ -168,7 +168,7 @@ async fn exchange(request: reqwest::RequestBuilder, limits: &Limits) -> Result<H
     Ok(HttpAnswer { status, retry_after_ms, retry_after, body })
 }
 
-/// What a status means for the next call.
+/// The consequence of a status for the next call.
 fn judged(answer: HttpAnswer, now: Timestamp) -> Result<Value, HttpError> {
     let body: Option<Value> = serde_json::from_slice(&answer.body).ok();
     let status = answer.status;

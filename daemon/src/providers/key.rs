@@ -43,7 +43,7 @@ pub(super) fn read(source: &KeySource) -> Result<Option<ApiKey>, String> {
         KeySource::Keyring(account) => read_keyring(account)?,
     };
     let key = text.trim();
-    // What cannot stand in a header is no key, and must not be quoted in an error.
+    // A text that cannot stand in a header is not a key, and must not be quoted in an error.
     if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err("the key is empty or holds characters that no key has".to_owned());
     }

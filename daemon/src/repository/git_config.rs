@@ -5,7 +5,7 @@
 pub(super) struct Setting {
     /// In lower case, as its key is.
     section: String,
-    /// Of `[remote "origin"]` the name in quotes; empty where there is none.
+    /// The quoted name in `[remote "origin"]`; empty if there is none.
     pub subsection: String,
     key: String,
     pub value: String,

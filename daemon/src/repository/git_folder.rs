@@ -47,8 +47,8 @@ impl GitFolder {
         &self.path
     }
 
-    /// What tells it from any other git folder at its path. Where the file system does not say when a folder was made, the
-    /// description does, because git never writes it again.
+    /// Tells it from any other git folder at its path. Where the file system does not record when a folder was made,
+    /// git's `description` file stands in, because git never writes it again.
     pub fn mark(&self) -> Option<FolderMark> {
         let found = self.folder.metadata().ok()?;
         let described = || self.open_file("description").ok()?.metadata().ok()?.modified().ok();

@@ -18,7 +18,7 @@ const MOST_REPOSITORIES: usize = 64;
 /// Addresses of one repository.
 const MOST_ADDRESSES: usize = 500;
 
-/// What was looked into already, for one folder.
+/// Lookups made for one folder.
 #[derive(Default)]
 pub(super) struct Survey {
     seen: Vec<PathBuf>,

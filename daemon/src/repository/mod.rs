@@ -62,7 +62,7 @@ pub fn facts(folder: &Path) -> RepositoryFacts {
     follow(&folder, MOST_CLONES, &mut Survey::default())
 }
 
-/// What is ignored of the repository around a folder, with the reasons.
+/// Parts of the surrounding repository that are ignored, with the reasons.
 pub fn ignored(folder: &Path) -> Vec<Ignored> {
     let mut ignored = Vec::new();
     let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
@@ -75,7 +75,7 @@ pub fn ignored(folder: &Path) -> Vec<Ignored> {
     ignored
 }
 
-/// What lies around a folder.
+/// The surroundings of a folder.
 enum Place {
     /// A work tree and its git folder.
     Repository(PathBuf, GitFolder),
@@ -171,8 +171,8 @@ fn find(folder: &Path, ignored: &mut dyn FnMut(Ignored)) -> Option<(PathBuf, Git
     }
 }
 
-/// What `folder` lies in. A repository without a work tree is its own; but not inside a work tree, for there it may have
-/// been committed.
+/// The repository around `folder`. A repository without a work tree is its own, but not inside a work tree, where it
+/// may have been committed.
 fn place(folder: &Path, ignored: &mut dyn FnMut(Ignored)) -> Place {
     let mut bare = None;
     for tree in folder.ancestors() {
@@ -257,7 +257,7 @@ impl Beginning {
         before.bytes().all(|byte| byte == b'0').then_some(Self { commit, what })
     }
 
-    /// Whether it is the first commit of all, in a repository that was not cloned.
+    /// Whether it is the very first commit, in a repository that was not cloned.
     fn is_initial(&self) -> bool {
         self.what.contains("commit (initial)")
     }
@@ -509,7 +509,7 @@ mod tests {
         let target = fs::canonicalize(&apart).unwrap();
         let facts_of_other = facts(&other);
         assert_eq!(facts_of_other.mentions.pointed_at, Some(text(&target)));
-        // Who asks what may be kept is told of it all the same.
+        // A check of what may be kept still sees it.
         assert!(facts_of_other.asked().any(|facts| facts.common_dir == Some(text(&target))));
         fs::remove_file(other.join(".git")).unwrap();
         symlink(&apart, other.join(".git")).unwrap();

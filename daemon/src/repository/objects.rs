@@ -175,7 +175,7 @@ impl Pack {
 /// The header of an object in a pack.
 struct Entry {
     kind: Kind,
-    /// Of the inflated data.
+    /// The length of the inflated data.
     length: usize,
     /// Bytes of the header.
     header: u64,

@@ -9,7 +9,7 @@ use super::git_folder::GitFolder;
 use super::refs::WorkLocation;
 use crate::memory::ids::Timestamp;
 
-/// What was written so soon after the work tree was made was checked out then.
+/// A file written this soon after the work tree was made was checked out then.
 const CHECKING_OUT: Duration = Duration::from_secs(600);
 /// A statement's time may be a moment before the end of the work that it is about.
 const GRACE_MS: u128 = 60_000;

@@ -15,7 +15,7 @@ static LINES: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
     lines.filter_map(|line| line.split_once(' ')).collect()
 });
 
-/// What a word of near meaning counts beside the word itself.
+/// The weight of a word of near meaning beside the word itself.
 pub(super) const SHARE: f32 = 0.6;
 
 /// The words of near meaning of a stem, the nearest first, each with its stem.

@@ -26,7 +26,7 @@ pub struct Query {
     pub without: Without,
 }
 
-/// What excludes a document.
+/// Conditions that exclude a document.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Without {
     /// Words and phrases.
@@ -95,7 +95,7 @@ impl Query {
         texts.join(" ")
     }
 
-    /// Whether it neither names a word nor says what results must or must not have.
+    /// Whether the query names no word and no condition.
     pub fn asks_for_nothing(&self) -> bool {
         let conditions = !self.filters.is_empty() || self.without != Without::default();
         !conditions && !self.wanted_text().contains(char::is_alphanumeric)
@@ -125,7 +125,7 @@ pub struct Mistake {
     pub slip: Slip,
 }
 
-/// What is wrong with a filter.
+/// The fault of a filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Slip {
     /// The key is nearly one.
@@ -158,7 +158,7 @@ impl Mistake {
         (edits <= MOST_EDITS.min(known.len() / 2)).then(|| format!("{}:{known}", self.key))
     }
 
-    /// What is wrong, for the user.
+    /// The fault, for the user.
     pub fn what(&self) -> String {
         let Self { key, value, .. } = self;
         match (&self.slip, value.is_empty()) {
@@ -176,7 +176,7 @@ impl Mistake {
         }
     }
 
-    /// What the user can do.
+    /// The next step for the user.
     pub fn hint(&self) -> String {
         let instead = match (self.nearest(), &self.slip) {
             (Some(nearest), _) => format!("Did you mean {nearest}? "),
@@ -367,7 +367,7 @@ impl Key {
         match self {
             Self::Type => ObservationType::parse(&lower.replace('-', "_")).map(Filter::Type),
             Self::Kind => {
-                // What people call them.
+                // Everyday names.
                 let name = match lower.as_str() {
                     "answer" => "response",
                     "call" => "activity",

@@ -91,7 +91,7 @@ pub struct Hit {
     pub relevance: f32,
     /// The factors of the score.
     pub factors: Factors,
-    /// Who found it. The fit is the sum of theirs.
+    /// The sources that found it. The fit is the sum of their parts.
     pub sources: Vec<SourcePart>,
     /// The query's terms that it has, as indexed.
     pub matched: Vec<String>,
@@ -99,7 +99,7 @@ pub struct Hit {
     pub missing: Vec<String>,
 }
 
-/// What one source has to do with a score.
+/// The part of one source in a score.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SourcePart {
     pub source: &'static str,

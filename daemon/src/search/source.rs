@@ -23,7 +23,7 @@ pub trait CandidateSource {
     fn candidates(&self, request: &Request) -> Result<Candidates, IndexError>;
 }
 
-/// What one source found.
+/// The results of one source.
 #[derive(Clone, Debug, Default)]
 pub struct Candidates {
     pub candidates: Vec<Candidate>,
@@ -46,7 +46,7 @@ pub struct Candidate {
     pub part: Part,
 }
 
-/// What one source says about a document.
+/// The verdict of one source on a document.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Part {
     /// How well the document matches, 0 for not at all.

@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(fs::metadata(folder.join("x")).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(is_whole(&folder.join("x")).unwrap());
         let file = Arc::new(VectorFile::open(&folder, "x", MODEL).unwrap());
-        // What is mapped stays readable when the file is removed.
+        // A mapped file stays readable after it is removed.
         fs::remove_file(folder.join("x")).unwrap();
         let mut vectors = Vectors::new(2);
         vectors.add_file(Arc::clone(&file), [3].into());

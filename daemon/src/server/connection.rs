@@ -38,7 +38,7 @@ pub async fn serve(mut stream: Stream, connection: ConnectionContext) {
     if !is_ours(&stream) {
         return;
     }
-    // What becomes of the last answer; dropped where it does not arrive.
+    // The receipt for the last answer; dropped if the answer does not arrive.
     let mut receipt: Option<ReceiptSender> = None;
     loop {
         let next = read_header(&mut stream).await;
@@ -97,7 +97,7 @@ fn is_ours(stream: &Stream) -> bool {
     true
 }
 
-/// What a client does after its last answer.
+/// The client's next action after its last answer.
 enum Next {
     Frame(Header),
     /// A frame that is not taken, and what is said to it.
@@ -144,7 +144,7 @@ async fn read_request(stream: &mut Stream, header: Header, room: &Room) -> Resul
     }
 }
 
-/// What was wrong, without what it was.
+/// The problem, without the content.
 fn problem(error: &FrameError) -> &'static str {
     match error {
         FrameError::Torn => "torn",

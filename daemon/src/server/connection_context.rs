@@ -1,4 +1,4 @@
-//! What every connection is served with.
+//! State shared by all connections.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -13,7 +13,7 @@ use crate::app::event_feed::EventFeed;
 /// Events at the same time between the gate and their acknowledgement: mailboxes are unbounded, this is their bound.
 const PERMITS: usize = 256;
 
-/// What every connection needs.
+/// State that every connection needs.
 #[derive(Clone)]
 pub struct ConnectionContext {
     pub services: Services,

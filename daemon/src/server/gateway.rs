@@ -34,7 +34,8 @@ struct Place {
 pub struct OpenGateway {
     pub url: String,
     pub keys: Arc<Keys>,
-    /// What is only true while it is open: the note for programs, and the page that leads a browser here.
+    /// Files that are valid only while the gateway is open: the note for programs, and the page that leads a browser
+    /// here.
     pub files: [PathBuf; 2],
     pub accepting: JoinHandle<()>,
     /// Ends those who listen to events.
@@ -59,7 +60,7 @@ impl Gateway {
         Ok(GatewayAnswer { url: open.url.clone(), link })
     }
 
-    /// Whether it is open, and why not if it should be.
+    /// Whether it is open, and if not, why.
     pub async fn state(&self) -> GatewayState {
         let place = self.0.lock().await;
         GatewayState { url: place.open.as_ref().map(|open| open.url.clone()), failure: place.failure.clone() }
@@ -83,7 +84,7 @@ impl Gateway {
     }
 }
 
-/// What is only true of an open gateway. A daemon that was killed has left them.
+/// Files that are valid only while a gateway is open. A killed daemon leaves them behind.
 pub fn files_of_an_open_one(home: &Paths) -> [PathBuf; 2] {
     [home.gateway_note(), home.viewer_page()]
 }

@@ -32,7 +32,7 @@ pub enum LastStop {
 
 #[derive(Debug, thiserror::Error)]
 pub enum InstanceError {
-    /// Nothing is wrong: another daemon serves this home.
+    /// No fault: another daemon serves this home.
     #[error("another daemon is running{}", .0.as_ref().map(|note| format!(" (pid {})", note.pid)).unwrap_or_default())]
     Taken(Option<LockNote>),
     #[error("cannot use lock file {}", path.display())]

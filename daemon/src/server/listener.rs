@@ -56,7 +56,7 @@ pub struct Door {
     identity: Option<FileIdentity>,
 }
 
-/// What became of a door.
+/// The fate of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DoorState {
     Open,
@@ -181,7 +181,7 @@ fn inherited() -> io::Result<Option<OwnedFd>> {
     use rustix::io::{FdFlags, fcntl_setfd};
     match raunch::activate_socket(LAUNCHD_SOCKET) {
         Ok(sockets) => {
-            // What is more than one is closed, for nobody would answer there.
+            // Extra sockets are closed, because nobody would answer there.
             let socket = sockets.into_iter().map(own).next();
             // launchd leaves it open for every program that we start.
             socket.iter().try_for_each(|socket| fcntl_setfd(socket, FdFlags::CLOEXEC))?;
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(opened.door.look(), DoorState::Gone);
         let again = reopen(&path).unwrap();
         assert_eq!((again.door.look(), opened.door.look()), (DoorState::Open, DoorState::Taken));
-        // Who leaves takes away only what it has made.
+        // A daemon that leaves removes only what it made.
         opened.door.remove();
         assert!(is_live(&path));
         again.door.remove();

@@ -40,7 +40,7 @@ impl Presence {
         let (holding, door) = (self.holding.clone(), self.door.clone());
         let seen = spawn_blocking(move || match holding.renew() {
             Ok(()) => Some(door.look()),
-            // Whoever waits for the loss hears of it.
+            // Whoever waits for the loss is told.
             Err(_) => None,
         });
         match timeout(SEEN_WITHIN, seen).await {

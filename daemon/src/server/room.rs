@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-/// What each frame has for itself: with all places taken that is 32 MiB.
+/// The buffer of one frame. With all places taken that is 32 MiB.
 const FIRST_PIECE: usize = 64 * 1024;
 /// The most of a frame that is asked for at once.
 const PIECE: usize = 1 << 20;

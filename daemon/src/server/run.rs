@@ -129,7 +129,7 @@ pub async fn run_with(
     // Before anybody can connect.
     let announced = instance.announce(&socket);
     let announced = spawn_blocking(move || announced?.sync_data());
-    // Whoever connects from here on waits in the backlog instead of spooling.
+    // Clients that connect from here on wait in the backlog instead of spooling.
     let opened = listener::open(&socket)?;
     let first_index = FirstIndex::open(&paths.index_dir());
     let site = RepairSite { database: paths.database(), backups, note: repair_note(&paths) };
@@ -212,7 +212,7 @@ pub async fn run_with(
     following.abort();
     gate.close();
     if !matches!(outcome, Err(RunError::Lost(_))) {
-        // What lies there now may be another daemon's.
+        // Another daemon's files may be there by now.
         gateway.stop().await;
     }
     if outcome.is_ok() {
@@ -225,7 +225,7 @@ pub async fn run_with(
         }
         let _ = services.indexer.ask(IndexerMessage::Flush, DRAIN_WITHIN).await;
         root::stop(&tree).await;
-        // Whoever follows events is told of the end; one that does not read is not waited for.
+        // Followers of events are told of the end. One that does not read is not waited for.
         event_feed.wait_until_empty(FAREWELL_WITHIN).await;
     }
     door.remove();
@@ -269,7 +269,7 @@ fn forget_start(stamp: &Path) {
     }
 }
 
-/// What other users have put in the places of recall's own files while they could.
+/// Files of other users at the places of recall's own files.
 pub fn foreign_files(paths: &Paths) -> Vec<FolderError> {
     let mut places = vec![paths.database(), paths.lock_file(), paths.index_dir(), paths.backups_dir()];
     places.push(holding::lease_file(paths.data_dir()));

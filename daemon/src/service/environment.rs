@@ -1,4 +1,4 @@
-//! What installing needs of the process's environment: the home folder, variables, programs on the `PATH`.
+//! The part of the process's environment that installing needs: the home folder, variables, programs on the `PATH`.
 //!
 //! A value instead of calls to `std::env`, so that tests can use a home of their own.
 

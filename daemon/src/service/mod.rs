@@ -152,7 +152,7 @@ impl<'a> Service<'a> {
         Self { manager: Manager::here(), environment, commands }
     }
 
-    /// What [`Service::install`] would do for the daemon in the program `recall`.
+    /// The steps that [`Service::install`] would take for the daemon in the program `recall`.
     pub fn plan(&self, recall: &Path) -> Result<Plan, ServiceError> {
         if let Some(why) = self.unavailable() {
             return Ok(Plan::Unavailable(why));
@@ -262,7 +262,7 @@ impl<'a> Service<'a> {
 /// without them the daemon would look for the spool in another place.
 const PASSED_ON: [&str; 3] = ["XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"];
 
-/// Those of [`PASSED_ON`] that are set to an absolute path, as text.
+/// Variables of [`PASSED_ON`] that are set to an absolute path, as text.
 fn passed_on(environment: &Environment) -> Result<Vec<(&'static str, String)>, ServiceError> {
     let set = PASSED_ON.into_iter().filter_map(|name| Some((name, environment.folder(name)?)));
     set.filter(|(_, folder)| folder.is_absolute())

@@ -15,7 +15,7 @@ use crate::memory::material::BatchSource;
 use crate::memory::plan::PlanChange;
 use crate::memory::task_list::{TaskChange, TaskState};
 
-/// What happens, and in which turn by the agent's own word.
+/// An event, and its turn by the agent's own id.
 type TestEvent = (HookEventKind, Option<String>);
 
 /// One turn of a session.
@@ -93,7 +93,7 @@ enum TurnIds {
 /// Writes a session down, event by event.
 struct Script {
     bus_events: Vec<TestEvent>,
-    /// What a subagent does later.
+    /// Later events of a subagent.
     later: Vec<TestEvent>,
     turns: usize,
     calls: usize,
@@ -344,13 +344,14 @@ fn orders_that_made_a_difference_make_none() {
         (vec![whole(0, true), Turn::Compacted], TurnIds::Told, vec![0, 2, 3, 4, 5, 6, 7, 1, 8]),
         // The same of a plan.
         (vec![whole(0, true), Turn::Shell, Turn::Planned], TurnIds::Told, vec![0, 2, 3, 5, 1, 4, 6, 7]),
-        // What was typed meanwhile is first taken for the turn after the one that it ran as.
+        // A prompt typed meanwhile first counts for the turn after the one that it ran in.
         (
             vec![Turn::Overtaken { before: 0, after: 1 }, Turn::Shell],
             TurnIds::Told,
             vec![0, 1, 2, 5, 3, 4, 6],
         ),
-        // What was done before the first prompt is its own, unless it was answered before, or the prompt is private.
+        // Work before the first prompt belongs to that prompt, unless it was answered before, or the prompt is
+        // private.
         (
             vec![Turn::Unasked { calls: 1, answered: false }, Turn::Shell, whole(0, false)],
             TurnIds::Told,
@@ -372,7 +373,7 @@ fn orders_that_made_a_difference_make_none() {
             TurnIds::Untold,
             vec![0, 2, 1, 3, 4, 5],
         ),
-        // What was done before a prompt was typed is not done in its turn.
+        // Work before a prompt was typed does not belong to its turn.
         (
             vec![
                 Turn::Unasked { calls: 1, answered: true },
@@ -382,7 +383,7 @@ fn orders_that_made_a_difference_make_none() {
             TurnIds::Told,
             vec![0, 2, 3, 4, 5, 6, 1, 7, 8, 9],
         ),
-        // What was done before a machine's prompt is first known by a call of that prompt's turn, and so is its answer.
+        // Work before a machine's prompt is first known by a call of that prompt's turn, and so is its answer.
         (
             vec![Turn::Unasked { calls: 2, answered: true }, Turn::Notified { calls: 1 }],
             TurnIds::Told,
@@ -416,8 +417,8 @@ proptest! {
         is_the_same(&turns, TurnIds::Told, &delays, &forgets)?;
     }
 
-    /// What an agent without ids types while it works is a prompt like others, and what comes while a private prompt
-    /// is the last that is known is hidden at once, whosever it is.
+    /// For agents without turn ids, a prompt typed during work is like any other, and events after a private prompt
+    /// are hidden at once, whoever caused them.
     #[test]
     fn the_order_of_arrival_changes_nothing_where_turns_have_none(
         beginning in any_beginning(),

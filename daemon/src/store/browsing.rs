@@ -24,7 +24,7 @@ pub struct Browsed {
     pub projects: Option<Vec<ProjectRow>>,
     /// Some of [`BROWSED`].
     pub kinds: Vec<DocumentKind>,
-    /// Of observations; empty: all.
+    /// Types of observations; empty means all.
     pub types: Vec<ObservationType>,
 }
 
@@ -35,7 +35,7 @@ pub struct Quarter from "quarters GROUP BY at / 900000 ORDER BY at DESC" {
     /// Counted from 1970.
     pub number: i64 = "at / 900000",
     pub count: u32 = "count(*)",
-    /// Of sessions: their calls.
+    /// The calls of sessions.
     pub calls: u32 = "ifnull(sum(calls), 0)",
 }
 }

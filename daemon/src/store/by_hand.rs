@@ -12,7 +12,7 @@ use super::{StoreError, projects, threads};
 use crate::memory::ids::{ObservationId, ProjectKey, Timestamp};
 use crate::memory::observation::{AGENT, ObservationDraft};
 
-/// Who says what is to be remembered.
+/// The author of a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemarkAuthor {
     User,

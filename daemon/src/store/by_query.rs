@@ -39,12 +39,12 @@ const TELLING: [&str; 12] = [
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct QueryLimits {
     pub rows: usize,
-    /// Of all values together. Each counts some bytes more than its text has.
+    /// The size of all values. Each counts a few bytes more than its text.
     pub bytes: usize,
     pub time: Duration,
 }
 
-/// What a query has found.
+/// The result of a query.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub struct Found {
     pub columns: Vec<String>,
@@ -134,7 +134,7 @@ pub fn query(readers: &Readers, sql: &str, limits: QueryLimits) -> Result<Found,
 struct Budget(usize);
 
 impl Budget {
-    /// What a value takes beside its text.
+    /// The size of a value beside its text.
     const VALUE: usize = 8;
 
     fn take(&mut self, bytes: usize) -> bool {

@@ -1,4 +1,4 @@
-//! What was checked out where batches began and ended.
+//! The checkouts where batches began and ended.
 
 use rusqlite::params;
 
@@ -10,7 +10,7 @@ use crate::memory::checkout::Checkout;
 use crate::memory::ids::{BranchName, CommitId, SessionKey};
 use crate::memory::session::{Seq, Work};
 
-/// What was seen of the repository that a session works in.
+/// The state of the repository that a session works in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckoutRecord {
     pub session: SessionKey,

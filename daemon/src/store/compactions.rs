@@ -20,7 +20,7 @@ record! {
 pub struct CompactionRow from "compactions c" {
     pub id: i64 = "c.id",
     pub session: SessionRow = "c.session",
-    /// What triggered it, in the agent's word: `auto`, `manual`.
+    /// The trigger, in the agent's word: `auto`, `manual`.
     pub trigger: String = "c.trigger",
     pub summary: String = "c.summary",
     /// The prompt in whose batch it was.

@@ -1,4 +1,4 @@
-//! What is stored of an event beside its effects: that it was accepted, and where its session runs.
+//! The record of an event beside its effects: that it was accepted, and where its session runs.
 
 use crate::memory::event::Place;
 use crate::memory::ids::{AgentName, EventId, ProjectKey, Timestamp};
@@ -18,7 +18,7 @@ pub struct SessionOrigin {
     pub root: Option<String>,
     pub cwd: Option<String>,
     pub transcript_path: Option<String>,
-    /// What this event tells of where the session is talked to.
+    /// The place of the session's conversation, if this event tells it.
     pub place: Option<Box<Place>>,
 }
 

@@ -1,4 +1,4 @@
-//! What the functions that store an effect need: the connection, the session, the event and its time.
+//! The arguments of functions that store an effect: the connection, the session, the event and its time.
 
 use rusqlite::params;
 

@@ -1,4 +1,4 @@
-//! What has ended an observation: one active row of its lineage, from which its status follows.
+//! The end of an observation: one active row of its lineage, from which its status follows.
 
 use std::collections::BTreeSet;
 
@@ -16,10 +16,10 @@ pub(super) const USER: &str = "user";
 /// The lineage kind for a newer observation of the same thread.
 pub(super) const THREAD: &str = "thread";
 
-/// What ended an observation, how, and the events that prove it.
+/// The cause of an observation's end, the way it ended, and the events that prove it.
 pub(super) type Ended = (Ender, &'static str, Vec<String>);
 
-/// What ended an observation.
+/// The cause of an observation's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Ender {
     Newer(i64),

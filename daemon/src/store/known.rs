@@ -27,7 +27,7 @@ pub struct KnownSession {
     pub root: Option<String>,
     /// When the event was taken that decided where it runs; `None` where that is not known.
     pub home: Option<Order>,
-    /// What it was told since its context was last emptied.
+    /// Items told since its context was last emptied.
     pub injected: InjectedSet,
 }
 
@@ -274,7 +274,7 @@ pub(super) fn order_of(db: &Connection, event: EventId) -> Result<Option<Order>,
     db.first("SELECT boot_id, boot_ns, captured_at FROM deliveries WHERE event_id = ?1", [event.0])
 }
 
-/// What a session was given since its last compaction.
+/// Items that a session was told since its last compaction.
 fn injected(db: &Connection, session: SessionRow) -> Result<InjectedSet, StoreError> {
     // The caller of a subagent has not read what the subagent was given.
     const SINCE: &str = "i.session = ?1 AND i.moment <> 'subagent'

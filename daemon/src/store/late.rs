@@ -16,14 +16,14 @@ use crate::memory::order::Order;
 use crate::memory::plan;
 use crate::memory::session::{NewPrompt, Period, Seq};
 
-/// What lies in a batch because of when it was done, the event that tells when, and whether that is a call with a row of
-/// its own.
+/// Tables whose rows belong to a batch by their time, the event that tells the time, and whether it is a call with a
+/// row of its own.
 const MOVABLE: [(&str, &str, &str); 5] = [
     ("activities", "ifnull(t.part_of, t.event_id)", "t.kind = 'tool' AND t.part_of IS NULL"),
     ("asides", "t.event_id", "FALSE"),
     ("subagents", "t.event_id", "FALSE"),
     ("compactions", "t.event_id", "FALSE"),
-    // What a prompt itself says of a plan stays with it.
+    // A prompt's own reference to a plan stays with the prompt.
     (
         "plan_batches",
         "iif(t.event_id IS b.prompt_event, NULL, t.event_id)",

@@ -252,7 +252,7 @@ pub(super) fn unresolve(db: &WriteContext<'_>, id: ObservationId) -> Result<(), 
     restate(db, id)
 }
 
-/// What has ended an observation or, undone, would have: as `end_again` takes it.
+/// The causes of an observation's end, or those that would hold again after an undo, as `end_again` takes them.
 pub(super) fn enders(db: &Connection, id: ObservationId) -> Result<Value, StoreError> {
     let rows: String = db.one(
         "SELECT json_group_array(json_object('newer', newer, 'batch', batch, 'reason', reason,

@@ -137,7 +137,7 @@ pub(super) fn suspend(scene: &EffectContext<'_>, reason: &str, tally: Tally) -> 
     say(scene, LifecycleKind::SessionSuspend { tally, totals, duration_ms, reason: reason.to_owned() })
 }
 
-/// What the session has so far. The counters of its row, and one look at an index.
+/// The totals of a session so far. Reads the counters of its row and looks once at an index.
 pub(super) fn totals(db: &Connection, session: i64) -> Result<Totals, StoreError> {
     let (prompt_count, tool_call_count, observation_count) = db.one(
         "SELECT prompts, activities, (SELECT count(*) FROM observations WHERE session = ?1)
@@ -268,7 +268,7 @@ impl Operation for SuspendAll {
                 LifecycleKind::SessionSuspend { tally, totals, duration_ms, reason: reason.to_owned() };
             stamp.execute(params![session, at.0])?;
             if in_turn {
-                // Nobody knows whether its turn ever goes on: what there is of it is summed up, by the next daemon.
+                // Its turn may never continue, so the next daemon sums up what there is.
                 jobs::enqueue_for_later(db, JobKind::Summary, session, None, now)?;
             }
             record(db, session, at, &what)?;

@@ -162,7 +162,7 @@ mod tests {
         assert_ne!(fingerprint(&["a;"]), fingerprint(&["a;", "b;"]));
     }
 
-    /// What a step after the released ones might be, one statement each.
+    /// A possible step after the released ones, one statement each.
     const NEXT_STEP: [&str; 4] = [
         "ALTER TABLE projects ADD COLUMN colour TEXT",
         "CREATE TABLE tags (id INTEGER PRIMARY KEY, name TEXT NOT NULL)",
@@ -185,7 +185,7 @@ mod tests {
         migrate_by(&steps, &mut connection, &path, folder).map(|()| connection)
     }
 
-    /// What a killed process leaves is what is on disk at that moment.
+    /// A killed process leaves what is on disk at that moment.
     #[test]
     fn killed_at_any_statement_the_version_before_is_left_and_the_next_start_goes_on() {
         for done in 0..=NEXT_STEP.len() {

@@ -8,7 +8,7 @@ use super::row::Sql;
 /// The most of one kind, newest first. Who mistypes an older name has to look it up.
 const MOST: u32 = 5_000;
 
-/// What has names.
+/// The kinds of things that have names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Named {
     Project,

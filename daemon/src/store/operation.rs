@@ -20,7 +20,7 @@ use crate::memory::session::LooseCall;
 
 /// A change of the database, as a value.
 pub trait Operation: Send + 'static {
-    /// What the caller learns once it is committed.
+    /// The value that the caller receives after the commit.
     type Output: Send + 'static;
 
     /// # Errors
@@ -28,7 +28,7 @@ pub trait Operation: Send + 'static {
     fn execute(self, db: &WriteContext<'_>) -> Result<Self::Output, StoreError>;
 }
 
-/// What operations have changed that others follow.
+/// The changes of operations that others follow.
 #[derive(Debug, Default, PartialEq)]
 pub struct Changes {
     /// An event was accepted.
@@ -88,7 +88,7 @@ impl<'a> WriteContext<'a> {
     /// Publishes an event of a session once the operation is committed.
     pub(super) fn publish(&self, key: SessionKey, at: Timestamp, what: LifecycleKind) {
         let sql = "SELECT root, place FROM sessions WHERE session_id = ?1 AND agent = ?2";
-        // What is only told is no reason to refuse a write.
+        // Information alone is no reason to refuse a write.
         let found = self.prepare_cached(sql).and_then(|mut find| {
             find.query_row(params![key.id.as_str(), key.agent.as_str()], |row| {
                 Ok((row.cell(0)?, row.cell(1)?))

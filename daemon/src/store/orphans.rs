@@ -38,7 +38,7 @@ pub struct RepairOrphans {
     pub at: Timestamp,
 }
 
-/// What was repaired.
+/// The counts of repairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RepairedOrphans {
     /// Calls that have got a prompt.

@@ -27,7 +27,7 @@ const KINDS: [DocumentKind; 5] = [
 /// So many texts of each kind are compared however slow the machine is.
 const LEAST_TEXTS: usize = 500;
 
-/// What to find. An empty query matches everything, newest first.
+/// The conditions of a search. An empty query matches everything, newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlainSearch {
     /// Words and phrases: one match is enough, more matches rank higher.

@@ -86,17 +86,17 @@ pub struct Repair {
     pub restored: Option<PathBuf>,
     /// When that backup was made. Anything newer is only in the damaged file.
     pub restored_from: Option<Timestamp>,
-    /// What of the backup is not restored.
+    /// Parts of the backup that are not restored.
     #[serde(default)]
     pub left_out: LeftOut,
 }
 
-/// What of a backup is not restored.
+/// The counts of a backup's items that are not restored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
     /// It was forgotten after the backup was made.
     pub forgotten: ForgottenCounts,
-    /// What this program has not made or cannot read, in words.
+    /// Parts that this program did not make or cannot read, in words.
     pub foreign: Vec<String>,
 }
 
@@ -166,8 +166,8 @@ fn look_and_replace(
         Evidence::Unwanted { instead } => (Some(instead), REPLACED),
         Evidence::Reported | Evidence::Proven => (newest_good_backup(&site.backups), DAMAGED),
     };
-    // What was forgotten since then stays forgotten. A damaged database is left as it is; its backups were made anew when
-    // something was forgotten.
+    // Forgotten items stay forgotten. A damaged database is left as it is; its backups were made anew when something
+    // was forgotten.
     let forgotten = match suffix {
         REPLACED => Connection::open_with_flags(&site.database, OpenFlags::SQLITE_OPEN_READ_ONLY)
             .map_err(StoreError::from)

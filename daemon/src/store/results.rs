@@ -62,12 +62,12 @@ pub(super) struct Pass<'a> {
     origin: &'a str,
     /// Observations of the batches that no draft has said yet. The first batch that says one takes it over.
     pub(super) unclaimed: BTreeSet<i64>,
-    /// What the observations before and after are about.
+    /// The subjects of the observations before and after.
     pub(super) concerned: BTreeSet<SubjectHash>,
     created: Vec<LifecycleKind>,
     /// The observations that say the drafts now, and those that other batches took over.
     pub(super) changed: BTreeSet<i64>,
-    /// Nothing from before this moment changes.
+    /// Nothing before this moment changes.
     since: i64,
 }
 
@@ -162,20 +162,20 @@ pub(super) fn take_back(db: &WriteContext<'_>, (session, batch): (i64, i64)) -> 
     concerned.extend(keep_settlements(db, batch, &[])?);
     concerned.extend(keep_traces(db, Beginning { batch, project, opened_at }, &Traces::default())?);
     let taken_over = retract_missing(db, (session, batch), &[])?;
-    // What went may have been older than its batch.
+    // Removed items may have been older than their batch.
     settle(db, ProjectRow(project), &concerned, Timestamp(0))?;
     rethread(db, ProjectRow(project), &taken_over.into_iter().collect())
 }
 
-/// What was made of a batch.
+/// The result of a batch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BatchResult {
     pub drafts: Vec<ObservationDraft>,
-    /// What its work has settled, whoever compressed it.
+    /// Items that its work has settled, whoever compressed it.
     pub settled: Vec<Settled>,
-    /// What later work can go on from, whoever compressed it.
+    /// Traces that later work can go on from, whoever compressed it.
     pub traces: Traces,
-    /// What reading the batch itself would cost.
+    /// The cost of reading the batch itself.
     pub source_tokens: i64,
 }
 
@@ -183,7 +183,7 @@ pub struct BatchResult {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum DuplicateScope {
     Project,
-    /// What stands in goes as a whole when the true result is there, so it is mixed with nothing else.
+    /// A stand-in is replaced as a whole by the true result, so it is mixed with nothing else.
     Batch,
 }
 
@@ -270,7 +270,7 @@ pub(super) struct ObservationScope {
     pub(super) at: i64,
 }
 
-/// What a reader pays for the observation.
+/// The cost of an observation to its reader.
 fn tokens_of(draft: &ObservationDraft) -> i64 {
     let texts = [&draft.title, &draft.narrative].into_iter().chain(&draft.facts);
     texts.map(|text| i64::from(estimate(text))).sum()

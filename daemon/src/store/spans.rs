@@ -71,7 +71,7 @@ pub struct JobTimes from "jobs j" {
     pub kind: String = "j.kind",
     pub status: String = "j.status",
     pub attempts: u32 = "j.attempts",
-    /// Who made the result.
+    /// The maker of the result.
     pub origin: Option<String> = "j.origin",
     pub queued: Timestamp = "j.created_at",
     pub ended: Option<Timestamp> = "j.finished_at",
@@ -80,7 +80,7 @@ pub struct JobTimes from "jobs j" {
 }
 }
 
-/// What was open of a session that is deleted because it was silent for too long. The store has none of it any more.
+/// The open state of a session that is deleted because it was silent for too long. The store has none of it any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpiredLife {
     pub session: SessionTimes,
@@ -120,7 +120,7 @@ pub fn turn_times(
     );
     let turns: Vec<TurnTimes> =
         db.all(&sql, params![session.row, prompt_number, BatchSource::Private.as_str()])?;
-    // What comes after the turn's end is told by itself.
+    // Events after the turn's end are told by themselves.
     let sql = format!(
         "{} WHERE a.batch = ?1 AND a.kind = 'tool' AND a.at <= ?2 ORDER BY a.at, a.id",
         CallTimes::SELECT

@@ -21,7 +21,7 @@ pub struct Statistics from "(SELECT 1)" {
     pub jobs_dead: i64 = "(SELECT count(*) FROM jobs WHERE status = 'dead')",
     pub observations: i64 = "(SELECT count(*) FROM observations)",
     pub summaries: i64 = "(SELECT count(*) FROM session_summaries)",
-    /// Of what was forgotten.
+    /// Traces of forgotten items.
     pub traces_left: bool = "EXISTS (SELECT 1 FROM meta WHERE key = 'traces_left')",
 }
 }

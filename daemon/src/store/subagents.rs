@@ -72,7 +72,7 @@ pub(super) fn begin(
     )
 }
 
-/// Of two last messages the later one counts.
+/// Ends a subagent. Of two last messages the later one counts.
 pub(super) fn end(
     scene: &EffectContext<'_>,
     (seq, prompt): (Option<Seq>, Option<&PromptId>),

@@ -78,7 +78,7 @@ pub(super) fn with_heirs<'a>(
     Ok(aimed)
 }
 
-/// What an observation is about, if that is known now; one that was made elsewhere keeps what it was about.
+/// Sets the subject of an observation, if it is known now. An observation made elsewhere keeps its subject.
 pub(super) fn aim(db: &Connection, id: i64, subject: Option<SubjectHash>) -> Result<(), StoreError> {
     if let Some(subject) = subject {
         db.run("UPDATE observations SET subject = ?2 WHERE id = ?1", params![id, subject.0])?;

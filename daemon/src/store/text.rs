@@ -13,7 +13,7 @@ use zstd::zstd_safe::get_frame_content_size;
 
 /// Below this compressing saves less than the readable form is worth.
 const PLAIN_BYTES: usize = 4096;
-/// What is stored never exceeds the largest payload by much; more than this is damage.
+/// Stored texts barely exceed the largest payload; a larger size means damage.
 const MOST_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The default of zstd.

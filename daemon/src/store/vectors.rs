@@ -53,7 +53,7 @@ pub struct VectorFileRow from "vector_files" {
 }
 }
 
-/// Of which vectors a project's consist.
+/// The parts of a project's vectors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VectorState {
     pub file: Option<VectorFileRow>,
@@ -147,7 +147,7 @@ pub struct UseVectorFile {
     pub file: VectorFileRow,
     pub model: [u8; 32],
     pub rows: i64,
-    /// What was gone when the file was begun is not in it.
+    /// Deletions up to here are not in the file.
     pub gone_until: i64,
 }
 
@@ -327,7 +327,7 @@ fn without_vectors(kind: DocumentKind) -> String {
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoreVectors {
     pub key: DocumentKey,
-    /// What they were made of.
+    /// The documents that they were made of.
     pub seen: DocumentRow,
     pub model: [u8; 32],
     pub dimensions: u32,
@@ -361,7 +361,7 @@ impl Operation for StoreVectors {
     }
 }
 
-/// What is said of the session changes with each of its events and is in no vector.
+/// A document's session facts change with each event and are in no vector.
 fn has_same_text(a: &DocumentRow, b: &DocumentRow) -> bool {
     use DocumentRow::{Activity, Compaction, Observation, Plan, Prompt, Response, Summary};
     a.project().row == b.project().row
@@ -454,7 +454,7 @@ mod tests {
         let waiting = || documents_without_vectors(&db, &MODEL, 9).unwrap();
         let prompt = DocumentKey { kind: DocumentKind::Prompt, row: 1 };
         assert_eq!((waiting(), count_without_vectors(&db, &MODEL).unwrap()), (vec![KEY, prompt], 2));
-        // What is known of the session is in no vector.
+        // Session facts are in no vector.
         let before = seen(&db);
         db.execute("UPDATE sessions SET last_event_at = 9", []).unwrap();
         assert_eq!(store(&db, before), VectorsStored::Yes);
@@ -495,7 +495,7 @@ mod tests {
         assert_eq!(next(2), (vec![8], 3));
         assert_eq!(next(9), (vec![3, 1], 0));
         assert_eq!(next(9), (vec![], 0));
-        // Whoever begins anew finds those that have no vectors.
+        // A new run finds those without vectors.
         let call = DocumentKey { kind: DocumentKind::Activity, row: 5 };
         let seen = load_document(&db, call).unwrap().unwrap();
         let stored = StoreVectors { key: call, seen, model: MODEL, dimensions: 0, packed: Vec::new() };

@@ -31,7 +31,7 @@ pub struct Collector {
     endpoint: String,
 }
 
-/// What became of spans.
+/// The fate of spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent {
     /// Spans that the collector did not take.

@@ -35,7 +35,7 @@ fn number(key: &str, value: impl TryInto<i64>) -> KeyValue {
     attribute(key, Value::IntValue(value.try_into().unwrap_or(i64::MAX)))
 }
 
-/// Who sends.
+/// The resource that sends the spans.
 fn resource() -> Resource {
     let attributes = vec![text("service.name", "recall"), text("service.version", env!("CARGO_PKG_VERSION"))];
     Resource { attributes, ..Resource::default() }

@@ -220,7 +220,7 @@ fn ended_with(mut span: Span, failure: Option<&str>) -> Span {
     span
 }
 
-/// What a span is about: its id is a hash of this.
+/// The subject of a span: its id is a hash of this.
 enum Part<'a> {
     Life(u32),
     Turn(BatchId),

@@ -498,7 +498,7 @@ fn nothing_is_written_into_a_spool_of_another_user() {
         return;
     }
     let spool = ["state/spool", "state/spool/tmp", "state/spool/new"];
-    // Of each, the one that belongs to another user, and that everybody may write to.
+    // Each exists in two forms: one belongs to another user, the other is writable for everybody.
     for foreign in [&["state"][..], &spool] {
         let home = Home::new();
         let base = home.dir.path().join("home");

@@ -8,7 +8,7 @@ use recall_protocol::json_scan::MAX_PAYLOAD;
 use recall_protocol::wire::{Deliver, Flags};
 use serde_json::Value;
 
-/// What the shim keeps of `stdin`.
+/// The event that the shim keeps of `stdin`.
 fn kept(stdin: &[u8]) -> Deliver {
     let home = Home::new();
     assert_eq!(home.run(&["claude-code"], stdin).stdout, "");

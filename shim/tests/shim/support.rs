@@ -20,7 +20,7 @@ pub(crate) struct Home {
     pub(crate) paths: Paths,
 }
 
-/// What a run of the shim came to.
+/// The outcome of a run of the shim.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) stdout: String,

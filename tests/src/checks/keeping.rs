@@ -1,4 +1,4 @@
-//! Nothing lost, nothing twice, everything in its place.
+//! No event is lost, none is stored twice, and each is in its place.
 
 use std::process::Stdio;
 use std::time::Duration;

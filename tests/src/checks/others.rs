@@ -1,4 +1,4 @@
-//! Nobody else: other users, what others put in the way, and clients that claim too much.
+//! Strangers: other users, files in the way, and clients that claim too much.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -33,7 +33,7 @@ fn stored(stage: &Stage) -> Value {
 pub fn answer_to(socket: &Path, bytes: &[u8]) -> Vec<u8> {
     let mut stream = UnixStream::connect(socket).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    // Whoever is refused may find the door shut before the end.
+    // A refused client may find the connection closed before the end.
     let _ = stream.write_all(bytes).and_then(|()| stream.shutdown(std::net::Shutdown::Write));
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
@@ -52,8 +52,8 @@ pub fn another_user_gets_no_word_out_of_the_daemon(stage: Stage, test: &str) {
         return;
     }
     let stage = stage.daemon();
-    // What the folders keep out is let in by force: now only the daemon's own look at its peer is left. The daemon closes
-    // them again now and then.
+    // The folders' modes are opened by force, so that only the daemon's own check of its peer is left. The daemon
+    // closes them again now and then.
     let let_in = || {
         for folder in [stage.user_home(), stage.home(), stage.home().join("run"), stage.home().join("data")] {
             open_to_all(&folder);
@@ -95,7 +95,7 @@ pub fn a_false_daemon_of_another_user_gets_no_payload(stage: Stage, test: &str) 
         loop {
             let mut bytes = Vec::new();
             let mut visitor = listener.accept().unwrap().0;
-            // Whoever speaks waits for an answer; it has said enough then.
+            // A client that speaks waits for an answer; it has said enough then.
             visitor.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
             let _ = visitor.read_to_end(&mut bytes);
             if bytes == OVER {
@@ -133,7 +133,7 @@ pub fn a_false_daemon_of_another_user_gets_no_payload(stage: Stage, test: &str) 
     assert_eq!(status.code(), 3, "{status:?}");
 }
 
-/// Whoever can put a name into the spool cannot make recall read what the name leads to.
+/// A link in the spool is not read: whoever can put a name there cannot make recall read its target.
 pub fn a_symlink_in_the_spool_is_no_event(stage: Stage) {
     let stage = stage.daemon();
     let delivery = stage.delivery(&prompt(&stage, "Somewhere else", "p1"));

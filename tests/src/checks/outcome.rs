@@ -1,4 +1,4 @@
-//! What became of events: what the daemon answered, and what it counts.
+//! The fate of events: the daemon's answers and counts.
 
 use recall_protocol::wire::Reply;
 use serde_json::json;

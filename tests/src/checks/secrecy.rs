@@ -1,4 +1,4 @@
-//! What is private stays private, and what was stored is text and nothing else.
+//! Private text stays private, and stored text is only text.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

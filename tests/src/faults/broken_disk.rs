@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal};
 
 use crate::Stage;
 
-/// What a system call answers instead of doing its work.
+/// The answer of a system call that does not do its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// This error, e.g. `EIO`.
@@ -25,7 +25,7 @@ pub enum When {
     Once(usize),
 }
 
-/// What is broken.
+/// The broken part.
 #[derive(Clone, Copy, Debug)]
 pub struct Breakage {
     pub call: &'static str,

@@ -15,10 +15,10 @@ const FARTHEST_STEP_MS: i64 = 6 * 3_600_000;
 /// Between two events, at most.
 const LONGEST_PAUSE: Duration = Duration::from_millis(40);
 
-/// What events are stamped with.
+/// The clock that stamps events.
 #[derive(Debug)]
 pub enum Clock {
-    /// What the system says.
+    /// The system's time.
     True,
     /// Something else: see [`Stepped`].
     Stepped(Mutex<Stepped>),

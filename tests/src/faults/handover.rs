@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::Stage;
 
-/// Who has accepted an event.
+/// The acceptor of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcceptedBy {
     Daemon,
@@ -45,7 +45,7 @@ impl<'a> Handover<'a> {
         Losses::new(&self.paths).lost().events
     }
 
-    /// What the daemon says; `None` if nobody answers in time.
+    /// The daemon's reply; `None` if nobody answers in time.
     pub fn ask(&self, delivery: &Deliver) -> Option<Reply> {
         let deadline = Deadline::after(self.patience);
         let mut connection = Connection::open(&self.paths, deadline).ok()?;

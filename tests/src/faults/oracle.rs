@@ -20,13 +20,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// With this the names of sessions begin that the oracle knows nothing of.
 pub const DECOY: &str = "decoy";
 
-/// What was accepted so far.
+/// Events accepted so far.
 #[derive(Debug, Default)]
 pub struct Oracle {
     accepted: Mutex<BTreeMap<String, Vec<Step>>>,
 }
 
-/// What became of what was accepted.
+/// The state of the accepted events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// Events that were accepted.
@@ -37,7 +37,7 @@ pub struct Verdict {
     pub twice: Vec<String>,
     /// Prompts and calls that stand before one that happened earlier, and whatever stands in another turn than its own.
     pub misplaced: Vec<String>,
-    /// What SQLite says of the database after the daemon is gone; "ok" if all is well.
+    /// SQLite's verdict on the database after the daemon is gone; "ok" if all is well.
     pub integrity: String,
 }
 
@@ -85,7 +85,7 @@ impl Oracle {
         let mut verdict = self.ask(stage);
         stage.kill_daemon();
         let database = rusqlite::Connection::open(stage.database()).unwrap();
-        // What somebody imported, or forgot, is not what was accepted.
+        // Imported or forgotten events do not count as accepted.
         let counting = "SELECT count(*) FROM deliveries JOIN sessions ON deliveries.session = sessions.id
              WHERE session_id NOT LIKE ?1 || '%'";
         let stored: u32 = database.query_row(counting, [DECOY], |row| row.get(0)).unwrap();
@@ -94,7 +94,7 @@ impl Oracle {
         verdict
     }
 
-    /// What the daemon that runs on the stage has to show of the accepted events.
+    /// Compares the accepted events with what the daemon on the stage shows.
     fn ask(&self, stage: &Stage) -> Verdict {
         let accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
         let mut verdict = Verdict::default();
@@ -186,7 +186,7 @@ mod tests {
         Step::Prompt { turn: 2 },
     ];
 
-    /// What the oracle finds when the session is shown like this.
+    /// The oracle's findings if the session is shown like this.
     #[track_caller]
     fn check(batches: Value, lost: usize, twice: usize, misplaced: usize) {
         let mut verdict = Verdict::default();

@@ -62,11 +62,11 @@ pub enum Arrival {
     Spooled,
 }
 
-/// What is there at the end.
+/// The final state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remains {
     pub verdict: Verdict,
-    /// Of what was made of the events: observations, summaries, documents of the index.
+    /// Results made from the events: observations, summaries, documents of the index.
     pub made: [u64; 3],
     /// Jobs that are not done.
     pub unfinished: u64,

@@ -78,8 +78,8 @@ impl Daemon {
     }
 }
 
-/// Whether it is this process that listens there: a socket that the test itself closed lives on for a moment in every
-/// process that another test is just starting.
+/// Whether this process listens there. A socket that the test itself closed lives on for a moment in every process
+/// that another test is starting.
 pub fn listens(socket: &Path, pid: u32) -> bool {
     let Ok(stream) = std::os::unix::net::UnixStream::connect(socket) else { return false };
     #[cfg(target_os = "linux")]

@@ -1,4 +1,4 @@
-//! What a session types and does, in order. Every event carries a mark by which it is found again.
+//! The events of a made-up session, in order. Every event carries a mark by which it is found again.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::Stage;
 
 /// Calls of tools in one turn, at most.
 const MOST_CALLS: usize = 6;
-/// What answers tell, nothing of it twice, so that something is found out in every turn.
+/// Facts in the answers, none twice, so that every turn finds something out.
 const LEARNED: [&str; 6] = [
     "The importer closes its file before it renames it, because the rename failed on network drives.",
     "Tokens are compared in constant time now, because the old comparison leaked their length.",

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 
 use crate::{Said, Stage, run};
 
-/// What happens at a system call.
+/// The effect at a system call.
 #[derive(Clone, Copy, Debug)]
 pub enum Fault<'a> {
     /// SIGKILL at the n-th call of this name, counted from 1.

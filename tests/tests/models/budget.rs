@@ -1,4 +1,4 @@
-//! What is spent, and what a kill can do to the account.
+//! The cost account, and the effect of kills on it.
 
 use std::process::Stdio;
 
@@ -91,7 +91,7 @@ fn an_answer_that_was_not_committed_costs_one_more_call_and_nothing_else() {
     assert_eq!((spent, provider.charged()), (2 * (TOKENS_IN + TOKENS_OUT), spent));
 }
 
-/// What the account says of today: calls, tokens, and what of both is assumed.
+/// Today's account: calls, tokens, and the assumed part of both.
 #[derive(Debug, PartialEq, Eq)]
 struct Account {
     calls: u64,
@@ -142,7 +142,7 @@ fn a_call_is_in_the_account_wherever_the_daemon_dies() {
             assert_eq!(now, Account { calls, tokens: charged, assumed_calls: 0, assumed_tokens: 0 });
             assert!(!told.contains("at the most"), "{told}");
         } else {
-            // What it cost, if anything, nobody knows any more: the reservation stands, and says so.
+            // Its cost is unknown, so the reservation stands, and says so.
             assert_eq!((now.calls, now.assumed_calls), (2, 1), "{point:?}: {now:?}");
             assert_eq!(now.tokens, now.assumed_tokens + CHARGED, "{point:?}: {now:?}");
             assert!(now.assumed_tokens > 4_096, "{point:?}: {now:?}, less than an answer may have");

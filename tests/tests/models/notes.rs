@@ -1,4 +1,4 @@
-//! What a model that answers makes of a turn.
+//! The results of a model that answers, for a turn.
 
 use recall_tests::Stage;
 use recall_tests::provider::{Behaviour, Provider, TOKENS_IN, TOKENS_OUT, well};
@@ -99,7 +99,7 @@ fn a_new_value_in_the_models_own_words_replaces_the_old_one() {
     let [old, new, other, newest] =
         ["s1", "s2", "s3", "s4"].map(|session| observations(&stage, session)[0].clone());
     assert_eq!((&old["status"], &old["superseded_by"]), (&json!("superseded"), &new["id"]));
-    // What does not name it leaves it alone, whatever the model says.
+    // An observation that the model does not name stays as it is.
     assert_eq!((&new["status"], &new["superseded_by"]), (&json!("superseded"), &newest["id"]));
     assert_eq!((&other["status"], &newest["status"]), (&json!("active"), &json!("active")));
     let undone = stage.recall(["resolve", "--undo", &old["id"].to_string()]);

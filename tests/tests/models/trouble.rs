@@ -176,7 +176,7 @@ fn answers_that_cannot_be_read_cost_three_calls_and_the_built_in_notes_stay_unti
     stage.hook(&stage.event("s1", "Stop", stop));
     let dead = until(&stage, "s1", |job| job["status"] == "dead");
     assert!(dead["error"].as_str().unwrap().contains("could not be used"), "{dead}");
-    // What else looks for work leaves it alone.
+    // Other searches for work leave it alone.
     stage.flush();
     stage.kill_daemon();
     stage.start_daemon();
@@ -237,7 +237,7 @@ fn slow_answers_end_at_their_deadline() {
         let dead = until(&stage, "s1", |job| job["status"] == "dead");
         assert!(dead["error"].as_str().unwrap().contains("has not answered in 1 s"), "{dead}");
         assert!(origins(&stage, "s1").iter().all(|origin| origin == "extractive"));
-        // Nobody knows what it has cost, so it has cost the most.
+        // The cost is unknown, so it counts as the most possible.
         assert!(stage.json(["stats"])["total"]["tokens_out"].as_u64() >= Some(4096));
     }
 }

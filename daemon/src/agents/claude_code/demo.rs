@@ -1,4 +1,4 @@
-//! What `recall demo` plays: a recorded session on a small shop, and hooks that sessions beside and after it would send.
+//! The recording that `recall demo` plays: a session on a small shop, and hooks of sessions beside and after it.
 
 use serde_json::{Value, json};
 

@@ -15,7 +15,7 @@ pub(in crate::agents) const SESSION: &[&str] = &["session_id", "sessionId"];
 /// Some hosts name the conversation, and no session. A chat gateway's events name both.
 const CONVERSATION: &[&str] = &["conversation_id", "conversationId", "trajectory_id", "taskId"];
 const SESSION_KEY: &[&str] = &["session_key", "sessionKey"];
-/// What most agents call it.
+/// The usual name of this field.
 pub(in crate::agents) const EVENT_FIELD: &str = "hook_event_name";
 const EVENT: &[&str] = &[EVENT_FIELD, "hookEventName", "hookName", "agent_action_name"];
 pub(in crate::agents) const TURN: &[&str] = &["prompt_id", "turn_id", "generation_id", "execution_id"];
@@ -29,7 +29,7 @@ pub(in crate::agents) const RESPONSE: &[&str] =
     &["tool_response", "tool_result", "toolResult", "tool_output"];
 pub(in crate::agents) const CALL: &[&str] = &["tool_use_id", "tool_call_id", "toolCallId"];
 pub(in crate::agents) const DURATION: &[&str] = &["duration_ms", "duration", "executionTimeMs"];
-/// What the agent said last.
+/// The agent's last message.
 pub(in crate::agents) const MESSAGE: &[&str] =
     &["last_assistant_message", "prompt_response", "assistant_response", "response", "summary", "text"];
 pub(in crate::agents) const COMPACTED: &[&str] = &["compact_summary", "summary"];
@@ -83,7 +83,7 @@ impl Payload {
         names.iter().find_map(|name| string(self.raw(&[name])?))
     }
 
-    /// What somebody said: a text, or the texts of a message's blocks. Blocks that the program made are left out.
+    /// The text of a message: a string, or the texts of its blocks without those that the program made.
     pub fn said(&self, names: &[&str]) -> Option<String> {
         names.iter().find_map(|name| said(self.raw(&[name])?, DEEPEST_TEXT))
     }
@@ -99,7 +99,7 @@ impl Payload {
         raw.parse().ok().or_else(|| raw.parse::<f64>().ok().map(|number| number as i64))
     }
 
-    /// Who is named by these fields. Some hosts write an object with an id and names.
+    /// The person that these fields name. Some hosts write an object with an id and names.
     fn person(&self, names: &[&str]) -> Option<String> {
         let raw = self.raw(names)?;
         match Fields::read(raw.as_bytes()) {

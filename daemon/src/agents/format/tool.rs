@@ -1,6 +1,6 @@
-//! What a tool does, whatever an agent calls it.
+//! The kinds of tools, whatever an agent calls them.
 
-/// What a tool does.
+/// The kind of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tool {
     Read,

@@ -101,7 +101,7 @@ const COMMAND: &[&str] = &["command", "command_line", "cmd"];
 const PATTERN: &[&str] = &["pattern", "query", "includePattern", "path"];
 const PROMPT: &[&str] = &["prompt", "message", "task"];
 const AGENT_KIND: &[&str] = &["subagent_type", "agent_type", "agentName"];
-/// What a tool returned, or what of it the model got.
+/// The fields of a tool's result, or of the part that the model received.
 const OUTPUT: &[&str] =
     &["stdout", "output", "returnDisplay", "llmContent", "text_result_for_llm", "textResultForLlm", "result"];
 const PATCH_FILES: [&str; 3] = ["*** Add File: ", "*** Update File: ", "*** Delete File: "];
@@ -139,7 +139,7 @@ impl Call {
             .filter(|path| !is_too_long(path))
     }
 
-    /// What the tool said, or the part of it that the model got.
+    /// The tool's output, or the part that the model received.
     fn output(&self) -> String {
         let field = OUTPUT.iter().find_map(|field| said(self.response.get(field)?));
         field.unwrap_or_else(|| match &self.response {

@@ -17,7 +17,7 @@ const KIND: &[&str] = &["kind", "type"];
 /// True where the program made the text.
 const MADE: &[&str] = &["is_meta", "isMeta", "synthetic", "is_synthetic", "isSynthetic"];
 
-/// Who writes a person's own prompts, in [`letters`].
+/// Authors of a person's own prompts, in [`letters`].
 const PEOPLE: &[&str] = &[
     "human",
     "user",
@@ -91,7 +91,7 @@ const MACHINES: &[(BatchSource, &[&str])] = &[
     ),
 ];
 
-/// Who wrote the prompt of a payload.
+/// The author of a payload's prompt.
 pub(in crate::agents) fn source(payload: &Payload) -> BatchSource {
     let named = |kind: Option<String>| match kind {
         Some(kind) if is_person(&kind) => None,
@@ -112,7 +112,7 @@ pub(in crate::agents) fn is_person(word: &str) -> bool {
     PEOPLE.contains(&letters(word).as_str())
 }
 
-/// What a word names that is no person.
+/// The source that a word names, unless it names a person.
 pub(in crate::agents) fn machine(word: &str) -> Option<BatchSource> {
     let word = letters(word);
     MACHINES.iter().find(|(_, words)| words.contains(&word.as_str())).map(|(source, _)| *source)

@@ -29,9 +29,9 @@ pub struct DayLine {
     pub observations: u32,
     pub prompts: u32,
     pub summaries: u32,
-    /// Those that have started.
+    /// Sessions that have started.
     pub sessions: u32,
-    /// Of these sessions.
+    /// Calls of these sessions.
     pub calls: u32,
 }
 
@@ -46,10 +46,10 @@ pub struct Entry {
     pub kind: Text,
     #[serde(rename = "type")]
     pub observation_type: Option<Text>,
-    /// Of an observation: `active`, `resolved` or `superseded`.
+    /// An observation's status: `active`, `resolved` or `superseded`.
     pub status: Option<Text>,
     pub pinned: bool,
-    /// Of a prompt its first words.
+    /// The title, or a prompt's first words.
     pub title: String,
     pub project: String,
     pub session_id: Option<String>,
@@ -108,7 +108,7 @@ pub struct ThreadsAnswer {
     pub total: usize,
 }
 
-/// What was said about a subject: what holds now, or held last, comes first.
+/// All statements about one subject, the valid one first.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct ThreadAnswer {
     pub statements: Vec<Statement>,

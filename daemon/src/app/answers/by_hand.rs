@@ -45,7 +45,7 @@ pub struct ChangesAnswer {
     pub changes: Vec<ChangeAnswer>,
 }
 
-/// What was taken back; null if there was nothing.
+/// The change that was taken back; null if there was none.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct UndoAnswer {
     pub undone: Option<ChangeAnswer>,

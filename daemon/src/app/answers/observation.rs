@@ -31,14 +31,15 @@ pub struct ObservationAnswer {
     pub prompt_number: Option<u32>,
     /// The ids of the events that show it.
     pub evidence: Vec<String>,
-    /// What is stored of these events. Only where it is shown by itself, and if there is any.
+    /// The stored events it rests on. Present only in a detailed view, and if there are any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rests_on: Vec<EvidenceAnswer>,
-    /// Who said what holds until it is taken back. Only where it is shown by itself, and of a wish, a correction, a contact.
+    /// Who stated it: holds until taken back. Present only in a detailed view of a preference, a correction or a
+    /// contact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub said_by: Option<SaidAnswer>,
     pub created_at: Moment,
-    /// What was checked out where it was made; null: a detached HEAD, no repository, or unknown.
+    /// The branch checked out where it was made; null for a detached HEAD, no repository, or unknown.
     pub branch: Option<String>,
     pub commit: Option<String>,
     /// The mark that this is not in the current checkout; null also if no folder was given.
@@ -46,7 +47,8 @@ pub struct ObservationAnswer {
     /// When a person last rewrote it. Only where it is shown by itself, and if anybody did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edited_at: Option<Moment>,
-    /// What superseded or resolved it, and what it superseded. Only where it is shown by itself, and if there is any.
+    /// The observations that superseded or resolved it, and those it superseded. Present only in a detailed view, and
+    /// if there are any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lineage: Vec<LineageAnswer>,
 }
@@ -59,7 +61,7 @@ pub struct EvidenceAnswer {
     pub title: String,
 }
 
-/// Who said something, and where.
+/// The author of a statement, and its place.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct SaidAnswer {
     /// `you`; `agent`, whose model noted it; or `import`, a file that anybody may have written.

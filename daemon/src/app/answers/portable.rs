@@ -13,7 +13,7 @@ pub struct ExportAnswer {
     pub next: Option<ExportFrom>,
 }
 
-/// What became of lines.
+/// The outcome for a batch of lines.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct RestoreAnswer {
     /// By the kind of line.

@@ -28,7 +28,7 @@ pub struct JobLine {
     pub error: Option<String>,
     /// The origin of the last result.
     pub origin: Option<String>,
-    /// What was left out for the model; null if no model was used.
+    /// Text left out for the model; null if no model was used.
     #[schemars(with = "Option<serde_json::Value>")]
     pub cuts: Option<Box<RawValue>>,
 }
@@ -156,7 +156,7 @@ pub struct SubscriberCounters {
     pub last_failure: Option<String>,
 }
 
-/// What was sent to a collector since the daemon started.
+/// Counts of what the daemon has sent to a collector since it started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TelemetryCounters {
     /// Null: nothing is sent.
@@ -276,7 +276,7 @@ pub struct CaptureAnswer {
     pub paused: Option<PauseAnswer>,
 }
 
-/// That recording is paused, and until when; without an end: until it is resumed.
+/// Whether recording is paused, and until when; without an end, until `recall resume`.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct PauseAnswer {
     pub since: Moment,
@@ -303,7 +303,7 @@ pub struct SessionCounts {
 pub struct EventCounts {
     pub stored: i64,
     pub duplicates: u64,
-    /// Of those, calls and prompts that two hooks reported: the hook is registered twice.
+    /// The calls and prompts among them that two hooks reported: the hook is registered twice.
     pub told_twice: u64,
     /// Events that arrived during a pause and were not stored, since the daemon started.
     pub paused: u64,

@@ -25,16 +25,16 @@ pub struct RestoreBackupAnswer {
     pub restored: String,
     /// Where the database is now that was in use before.
     pub kept: String,
-    /// What was forgotten after the backup was made, and is not restored.
+    /// Items forgotten after the backup was made. They are not restored.
     pub forgotten: ForgottenCounts,
-    /// What of the backup recall has not made or cannot read, in words; it is not restored.
+    /// Parts of the backup that recall did not make or cannot read, in words. They are not restored.
     pub left_behind: Vec<String>,
 }
 
 #[derive(Serialize, Deserialize)]
 pub struct CheckAnswer {
     pub healthy: bool,
-    /// What is wrong, in words; empty if nothing is.
+    /// The problems found, in words; empty if there are none.
     pub problems: Vec<String>,
     pub sessions: i64,
     pub documents: u64,

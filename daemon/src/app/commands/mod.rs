@@ -11,7 +11,7 @@ use super::context_lookup::ContextLookup;
 use super::forgetting::Forgetting;
 use super::ingest::Ingest;
 
-/// What commands use. Cheap to clone.
+/// Services that commands use. Cheap to clone.
 #[derive(Clone)]
 pub struct CommandContext<P> {
     pub ports: P,

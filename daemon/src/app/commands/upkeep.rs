@@ -80,7 +80,7 @@ pub async fn restore_backup(
         }
     })
     .await?;
-    // What became of an earlier one for which nobody waited any more.
+    // Drops an earlier replacement that nobody waits for.
     let _ = readers.replaced();
     readers.replace_by(path.clone());
     let deadline = Instant::now() + RESTORED_WITHIN;
@@ -106,7 +106,7 @@ pub async fn restore_backup(
         }
         tokio::time::sleep(LOOK_AGAIN).await;
     }
-    // Nothing else may wake the indexer; `recall ctl check` says so where it does not get done.
+    // Nothing else may wake the indexer; if it does not finish, `recall ctl check` says so.
     let _ = context.ports.flush_index(REINDEXED_WITHIN).await;
     Ok(RestoreBackupAnswer {
         restored: path.to_string_lossy().into_owned(),

@@ -1,4 +1,4 @@
-//! What is stored, as lines that another memory can take.
+//! The memory as lines that another memory can import.
 
 use recall_protocol::query::{Export, ExportFrom};
 

@@ -1,4 +1,4 @@
-//! What `recall statusline` says: a few figures of one project.
+//! The figures of one project for `recall statusline`.
 
 use std::path::Path;
 

@@ -19,7 +19,7 @@ use crate::store::{self, StoreError};
 /// A user at a terminal waits a little longer for git than an agent does.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What was checked out where something was first made.
+/// The checkout where something was first made.
 pub fn checkout(made: &[MadeOn]) -> MadeOnAnswer {
     let first = made.first();
     MadeOnAnswer {

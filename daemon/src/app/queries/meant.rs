@@ -1,4 +1,4 @@
-//! What a name that nobody knows most likely means.
+//! The known name that an unknown name most likely means.
 
 use rusqlite::Connection;
 

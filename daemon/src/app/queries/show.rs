@@ -101,7 +101,7 @@ pub fn load(db: &Connection, key: DocumentKey) -> Result<DocumentRow, Refused> {
     ))
 }
 
-/// Who said what an observation says: in the first prompt that it rests on, if it rests on one.
+/// The author of an observation: the author of the first prompt that it rests on, if any.
 fn said_by(
     voice: Voice,
     row: &ObservationRow,
@@ -116,7 +116,7 @@ fn said_by(
     }
 }
 
-/// What an observation rests on, a line each, and when a prompt was typed.
+/// The evidence of an observation, a line each, and the time of each prompt.
 fn evidence(
     lookup: &ContextLookup,
     db: &Connection,

@@ -23,7 +23,7 @@ pub const MOST_BYTES: usize = 4 * 1024 * 1024;
 const WITHIN: Duration = Duration::from_secs(10);
 /// The reader ends by itself when its time is over, unless one step takes longer.
 const ENDS_WITHIN: Duration = Duration::from_secs(11);
-/// What SQLite may take, temporary tables included.
+/// SQLite's memory limit, temporary tables included.
 const SQLITE_BYTES: u32 = 128 * 1024 * 1024;
 /// The reader's address space: SQLite's memory, the answer, the program and its libraries.
 const PROCESS_BYTES: u64 = 1024 * 1024 * 1024;
@@ -32,7 +32,7 @@ const MOST_ANSWERED: u64 = 8 * MOST_BYTES as u64;
 /// How long the end of the output may take once the reader has ended.
 const OUTPUT_WITHIN: Duration = Duration::from_secs(2);
 
-/// What the reader is given on stdin.
+/// The request that the reader process gets on stdin.
 #[derive(Serialize, Deserialize)]
 struct Task {
     database: PathBuf,

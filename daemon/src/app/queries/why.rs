@@ -19,7 +19,7 @@ pub fn why(lookup: &ContextLookup, Why { id }: Why) -> Answer<session::Why> {
     let key = read(lookup, |db| {
         let sessions = store::find_sessions(db, id)?;
         let is_session = sessions.iter().any(|session| session.id.as_str() == id);
-        // What looks like an id may also be the beginning of a session's id. What is neither is no item.
+        // What looks like an id may also be the beginning of a session's id. Anything else is not an item.
         Ok(match DocumentKey::parse(id).filter(|_| !is_session) {
             Some(key) if sessions.is_empty() || id.starts_with('#') => Some(key),
             Some(key) if store::load_document(db, key)?.is_some() => Some(key),

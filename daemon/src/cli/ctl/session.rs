@@ -77,7 +77,7 @@ pub fn tell(out: &mut dyn Write, session: &SessionAnswer) -> std::io::Result<()>
     Ok(())
 }
 
-/// What the host counts differs from recall's own counts: it knows messages that never became prompts.
+/// The host's own counts. They differ from recall's, because a host also counts messages that never became prompts.
 fn tell_host_counts(out: &mut dyn Write, session: &SessionAnswer) -> std::io::Result<()> {
     let counts = [(session.host_message_count, "messages"), (session.host_compacted_count, "compacted")];
     let told: Vec<String> =

@@ -205,7 +205,7 @@ fn budget(out: &mut dyn Write, compression: &CompressionState) -> std::io::Resul
     Ok(())
 }
 
-/// What the daemon takes of the memory. Mapped files are the system's to take back.
+/// The daemon's memory. Mapped files are listed apart, because the system can take them back.
 fn memory(status: &StatusAnswer) -> String {
     match status.own_bytes {
         0 => format!("{} resident", bytes(status.rss_bytes)),
@@ -272,7 +272,7 @@ fn gateway(out: &mut dyn Write, gateway: &GatewayState) -> std::io::Result<()> {
     }
 }
 
-/// What was sent to a collector, if one is configured.
+/// The counts of telemetry sent, if a collector is configured.
 fn telemetry(out: &mut dyn Write, telemetry: &TelemetryCounters) -> std::io::Result<()> {
     let TelemetryCounters { endpoint, spans, dropped, failures, last_failure } = telemetry;
     let Some(endpoint) = endpoint else { return Ok(()) };

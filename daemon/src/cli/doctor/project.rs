@@ -1,4 +1,4 @@
-//! What the files of the current folder say, and to which project it belongs.
+//! Checks of the current folder: its project, and what its files say.
 
 use recall_protocol::paths::Paths;
 use recall_protocol::query::Identity;

@@ -30,9 +30,9 @@ const OWN_PROJECT: &str = "observer-sessions";
 const MOST_BYTES: usize = 256 << 10;
 /// SQLite reads no longer value, in bytes.
 const LONGEST_VALUE: i32 = 64 << 20;
-/// What its own prompts contain.
+/// Texts in claude-mem's own prompts.
 const OWN_PROMPTS: [&str; 2] = ["<observed_from_primary_session>", "Claude-Mem, a specialized observer"];
-/// What stands in place of a prompt that nobody typed.
+/// Placeholders for prompts that nobody typed.
 const MACHINE_PROMPTS: [&str; 3] = ["[media prompt]", "session start", "after compaction"];
 
 /// Where it keeps its database, if it does.

@@ -26,7 +26,7 @@ pub(super) fn find(source: Option<&str>, path: Option<&Path>) -> anyhow::Result<
     let agents = AGENTS.iter().filter(|spec| source.is_none_or(|source| source == spec.name));
     for spec in agents {
         let Some(history) = spec.history else { continue };
-        // What is no file of the user's is not opened by a library that would wait for it.
+        // Files that belong to somebody else are not opened, because a library might wait for them.
         let inside = |path: &Path| match (history.inside, history::open(path)) {
             (Some(inside), Ok(_)) => Some(inside(path)),
             (None, _) | (_, Err(_)) => None,

@@ -83,7 +83,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// What an export says that a stranger's must not.
+/// Claims of an export that a stranger must not make.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Claims {
     pub(super) pins: usize,

@@ -20,11 +20,11 @@ pub struct LocalAgent<'a> {
     pub scope: Scope<'a>,
 }
 
-/// Whose settings are meant.
+/// Whose settings these are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope<'a> {
     User,
-    /// Those of the project in this folder.
+    /// The project in this folder.
     Project(&'a Path),
 }
 
@@ -116,7 +116,7 @@ impl LocalAgent<'_> {
         !has_json && read(&toml).is_some_and(|text| toml_settings::has_others_hooks(&text))
     }
 
-    /// What recall wants of these parts, by file.
+    /// The changes that recall wants in these parts, by file.
     pub(crate) fn goals(
         &self,
         parts: &'static [Part],
@@ -158,7 +158,7 @@ impl LocalAgent<'_> {
     }
 }
 
-/// What recall wants of a file.
+/// The change that recall wants in a file.
 #[derive(Clone, Debug)]
 pub(crate) struct Goal {
     pub(crate) wanted: Wanted,

@@ -18,7 +18,7 @@ use crate::agents::AgentSpec;
 use crate::agents::settings::{OwnKind, Part};
 use crate::cli::failure::Failure;
 
-/// What is to be changed in an agent's settings.
+/// The changes to an agent's settings.
 #[derive(Clone, Debug)]
 pub(crate) enum EditAction {
     /// Install exactly this.

@@ -30,7 +30,7 @@ pub struct AgentReport {
     /// `None` when the program was not found or did not answer in time.
     pub version: Option<AgentVersion>,
     pub connected_by: ConnectedBy,
-    /// What the agent can be given, as a phrase.
+    /// The moments at which the agent can be given context, as a phrase.
     pub given: String,
     pub settings: PathBuf,
     pub state: SettingsState,
@@ -204,7 +204,7 @@ pub(super) fn hooks_file(agent: LocalAgent<'_>) -> Option<PathBuf> {
     }
 }
 
-/// What keeps the hooks from working after these changes: a setting, a plugin.
+/// Settings that still keep the hooks from working after these changes, such as a disabled plugin.
 pub(super) fn obstacles(agent: LocalAgent<'_>, edits: &[Edit]) -> (HookSwitch, Option<String>) {
     let text_at = |path: &Path| {
         let planned = edits.iter().find(|edit| edit.file.path() == path);

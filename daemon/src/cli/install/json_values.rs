@@ -12,7 +12,7 @@ use crate::agents::settings::{JsonValues, PlacedValue};
 
 /// The name under which recall enters itself.
 const NAME: &str = "recall";
-/// What the user may have decided.
+/// The key that a user may have set himself.
 const USERS: &str = "enabled";
 
 pub(super) fn install(

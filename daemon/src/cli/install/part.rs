@@ -1,4 +1,4 @@
-//! What is recall's in one settings file, of whatever kind: put it there, take it away, tell whether it is there.
+//! recall's part of one settings file of any kind: adds it, removes it, and tells whether it is there.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::hook_settings::{self, Parsed, Removal, SettingsError};
 use super::{json_values, toml_settings};
 use crate::agents::settings::{JsonHooks, JsonValues, OwnFile, OwnKind, PlacedValue};
 
-/// What is recall's in a file, ready to be written.
+/// recall's part of a file, ready to be written.
 #[derive(Clone, Debug)]
 pub(crate) enum Wanted {
     JsonHooks(&'static JsonHooks, Vec<Hook>),
@@ -51,7 +51,7 @@ impl Wanted {
         self.take(text).is_ok_and(|removal| removal.entries > 0)
     }
 
-    /// What the settings mean; `None` if they cannot be read.
+    /// The parsed settings; `None` if they cannot be read.
     fn meaning(&self, text: &str) -> Option<Value> {
         match self {
             Self::JsonHooks(json, _) => Some(Parsed::of(json.syntax, text).ok()?.value),
@@ -70,7 +70,7 @@ impl Wanted {
     }
 }
 
-/// What a text means without what installing may have left of these parts. After an uninstall this recognizes the settings
+/// The meaning of a text without possible leftovers of these parts. After an uninstall this recognises the settings
 /// from before the installation.
 pub(super) fn meaning_without_traces(parts: &[Wanted], text: &str) -> Option<Value> {
     let mut meaning = parts.first()?.meaning(text)?;

@@ -1,5 +1,5 @@
-//! What each tool does. Each answers with a text: Claude Code gives its model a structured answer instead of the text where
-//! there is one, and that costs about three times as many tokens.
+//! The tools. Each answers with a text: Claude Code gives its model a structured answer in place of the text, which
+//! costs about three times as many tokens.
 
 use recall_protocol::query::{
     AgentRemark, Explain, Filter, Mark, Remember, Search, Session, Timeline, Validity,

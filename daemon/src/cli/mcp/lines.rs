@@ -174,7 +174,7 @@ impl Line {
     }
 }
 
-/// What a line is.
+/// The kind of a line.
 enum Read {
     Nothing,
     Message(Box<ClientJsonRpcMessage>),

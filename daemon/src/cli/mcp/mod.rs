@@ -166,7 +166,7 @@ impl ServerHandler for Server {
         let call = call.map_err(|error| ErrorData::invalid_params(error.to_string(), None))?;
         match blocking(move || call.run(&folder)).await {
             Ok(text) => Ok(CallToolResult::success(vec![ContentBlock::text(text)]).into()),
-            // What the model can mend is told to the model; the protocol's errors are for the client.
+            // Errors that the model can correct go to the model; the protocol's errors go to the client.
             Err(error) => {
                 let told = plain(&protocol_error(&error).message);
                 Ok(CallToolResult::error(vec![ContentBlock::text(told)]).into())

@@ -1,4 +1,4 @@
-//! What the tools are called, what they take, and what the model reads about them.
+//! The tools' names and parameters, and the descriptions that the model reads.
 
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};

@@ -91,7 +91,7 @@ impl FetchError {
     }
 }
 
-/// What a file must be.
+/// Conditions for a file.
 pub(super) enum Wanted<'a> {
     Published(&'a PublishedFile),
     /// An archive, of which only the files in it are known.
@@ -379,7 +379,7 @@ impl Part {
         };
         let (file, length) = open().map_err(|source| FetchError::Write { path: path.clone(), source })?;
         let mut part = Self { file, path, length };
-        // Of an archive nobody knows whether it is still the same.
+        // An archive's size is not pinned, so only its beginning can be compared.
         if wanted.size().is_none_or(|size| length > size) {
             part.shorten(0)?;
         }

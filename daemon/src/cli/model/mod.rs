@@ -75,9 +75,9 @@ struct Listing {
 #[derive(Serialize)]
 struct Line {
     name: String,
-    /// What names its vectors.
+    /// The hash that names its vectors.
     sha256: String,
-    /// Of the published weights.
+    /// The hash of the published weights.
     weights_sha256: String,
     bytes: u64,
     /// Whether `[embedding]` names it.

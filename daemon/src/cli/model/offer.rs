@@ -19,7 +19,7 @@ pub(in crate::cli) enum Offer<'a> {
     /// Say what would be done.
     Show,
     Ask(&'a mut dyn BufRead),
-    /// Nobody can be asked.
+    /// There is no terminal to ask on.
     Get,
 }
 

@@ -15,9 +15,9 @@ pub(super) struct Progress<'a> {
     bar: Option<ProgressBar>,
     /// 0: it is not known.
     total: u64,
-    /// What is there, of which some may have been there before.
+    /// Bytes that are there, earlier ones included.
     done: u64,
-    /// What came over the network.
+    /// Bytes that came over the network.
     came: u64,
     begun: Instant,
     /// Lines that were written.
@@ -71,7 +71,7 @@ impl<'a> Progress<'a> {
             return;
         }
         self.told = quarter;
-        // That nobody reads it is no reason to stop.
+        // A closed pipe is no reason to stop.
         let _ = writeln!(self.out, "  {}", line(self.done, self.total, self.came, self.begun.elapsed()));
         let _ = self.out.flush();
     }

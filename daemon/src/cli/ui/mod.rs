@@ -45,7 +45,7 @@ pub struct UiArgs {
     web: bool,
 }
 
-/// What the main thread waits for.
+/// The events that the main thread waits for.
 enum Arrival {
     /// All that has come from the terminal since the last reading.
     Terminal(Vec<Event>),
@@ -96,7 +96,7 @@ pub fn run(args: &UiArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     outcome
 }
 
-/// What the main thread talks to the others by.
+/// The channels between the main thread and the others.
 struct Ends {
     ask: mpsc::Sender<Ask>,
     arrivals: mpsc::Receiver<Arrival>,
@@ -136,7 +136,7 @@ fn serve(terminal: &mut ratatui::DefaultTerminal, mut ui: Ui, ends: &Ends) -> an
                             Next::Edit(id) => {
                                 let outcome = edit_alone(terminal, id)?;
                                 ends.ask(ui.on_edited(outcome))?;
-                                // What was typed behind it was meant for the editor.
+                                // Keys typed after it were meant for the editor.
                                 break;
                             }
                         }

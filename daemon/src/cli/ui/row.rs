@@ -10,13 +10,13 @@ use crate::cli::terminal;
 use crate::memory::document::DocumentKind;
 use crate::memory::ids::Timestamp;
 
-/// What a row stands for.
+/// The item that a row shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     /// The id as `show` takes it.
     Item(String),
     Session(String),
-    /// What was said of one subject; the id of the newest.
+    /// All statements on one subject; the id of the newest.
     Thread(i64),
 }
 
@@ -46,7 +46,7 @@ fn number(id: PublicId) -> Option<i64> {
 }
 
 impl Row {
-    /// Of a row of the views: id, type, title, project, time, status, and how many are in its thread.
+    /// The columns of a row: id, type, title, project, time, status, and the size of its thread.
     pub(super) fn of_thread(cells: &[Value], target: impl Fn(i64) -> Target) -> Option<Self> {
         let [id, kind, title, project, at, status, count] = cells else { return None };
         let text = |cell: &Value| cell.as_str().unwrap_or_default().to_owned();

@@ -27,7 +27,7 @@ pub(super) enum Scope {
     All,
 }
 
-/// What the first list is of.
+/// The content of the first list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tab {
     Observations,
@@ -55,7 +55,7 @@ pub(super) enum Focus {
     Detail,
 }
 
-/// What lies over the screen.
+/// The dialog over the screen.
 #[derive(Debug)]
 pub(super) enum Dialog {
     Help,
@@ -74,7 +74,7 @@ pub(super) struct Listing {
     pub(super) selected: usize,
     /// The first row on the screen; the drawing keeps the selected one in sight.
     pub(super) top: usize,
-    /// What was asked for last.
+    /// The page requested last.
     page: Page,
     pub(super) rest: Rest,
     pub(super) loading: bool,
@@ -102,7 +102,7 @@ impl Listing {
         }
     }
 
-    /// What follows the rows that are shown. `None`: nothing does.
+    /// The page after the rows shown; `None` if there is none.
     fn more(&self) -> Option<Page> {
         let last = self.rows.last().filter(|_| self.rest == Rest::More)?;
         if self.source.is_newest() {
@@ -125,7 +125,7 @@ pub(super) struct Places {
     pub(super) detail: Rect,
 }
 
-/// What comes of an event.
+/// The result of an event.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Ask(Vec<Ask>),
@@ -137,7 +137,7 @@ pub(super) enum Next {
 #[derive(Debug)]
 pub(super) struct Ui {
     scope: Scope,
-    /// What `a` switches back to.
+    /// The scope that `a` switches back to.
     home: Scope,
     pub(super) input: Input,
     pub(super) focus: Focus,
@@ -149,7 +149,7 @@ pub(super) struct Ui {
     /// One line about what happened last.
     pub(super) notice: String,
     pub(super) places: Places,
-    /// Of the last list and the last detail that were asked for.
+    /// The number of the last list requested and of the last detail.
     list_ticket: u64,
     detail_ticket: u64,
 }
@@ -398,7 +398,7 @@ impl Ui {
         }
         if self.lists.len() > 1 {
             self.lists.pop();
-            // What was still to come for it has been overtaken.
+            // Answers still on their way are outdated.
             if let Some(list) = self.list_mut() {
                 list.loading = false;
             }
@@ -565,7 +565,7 @@ impl Ui {
                 rows.filter(|row| row.observation == Some(id)).for_each(|row| row.validity = validity);
                 self.ask_detail()
             }
-            // What was undone may be anywhere.
+            // The undone change may be anywhere.
             Told::Changed { notice, of: None } => {
                 self.notice = notice;
                 vec![self.reload()]

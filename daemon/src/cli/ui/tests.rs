@@ -175,7 +175,7 @@ fn what_is_pinned_or_undone_is_asked_for_at_once() {
     let mut ui = found();
     assert_eq!(press(&mut ui, KeyCode::Char('p')), [Ask::Change(Change::Pin { id: 3 })]);
     assert_eq!(press(&mut ui, KeyCode::Char('u')), [Ask::Change(Change::Undo)]);
-    // What an undo changes may be anywhere in the list.
+    // An undone change may be anywhere in the list.
     let told = Told::Changed { notice: "Took back: pin of #3".into(), of: None };
     assert!(matches!(ui.on_told(told)[..], [Ask::List { .. }]));
     let asked = press(&mut ui, KeyCode::Tab);
@@ -238,7 +238,7 @@ fn the_newest_observations_come_in_pages_before_the_last_row_is_reached() {
     give(&mut ui, &asked, many(601..=700));
     assert_eq!(page(&press(&mut ui, KeyCode::Char('G'))), None, "that was all");
     assert!(screen(&mut ui, 120, 20).contains(" 700/700 "));
-    // What is shown is asked for anew at once.
+    // The current view is reloaded at once.
     let asked = ui.on_told(Told::Changed { notice: String::new(), of: None });
     assert_eq!(page(&asked), Some(Page::First(700)));
     assert_eq!(page(&press(&mut ui, KeyCode::Char('a'))), Some(Page::First(ROWS)));

@@ -19,7 +19,7 @@ const TWO_COLUMNS_FROM: u16 = 80;
 const ID_WIDTH: usize = 7;
 const AGE_WIDTH: usize = 4;
 const KIND_WIDTH: usize = 11;
-/// What stands before the tabs, and between them.
+/// The text before the tabs, and the text between them.
 const NAME: &str = " recall  ";
 const GAP: &str = "  ";
 

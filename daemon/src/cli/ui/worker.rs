@@ -22,7 +22,7 @@ pub(super) const ROWS: u32 = 300;
 pub(super) const MOST_ROWS: u32 = 10_000;
 /// The number of items around one in its timeline, on each side.
 const AROUND: u32 = 100;
-/// What a list shows.
+/// The content of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     Search(String),
@@ -33,7 +33,7 @@ pub(super) enum Source {
     Around(String),
     /// Subjects of which several things were said, by the newest of each.
     Threads,
-    /// What was said of the subject of an observation.
+    /// All statements on an observation's subject.
     Thread(i64),
 }
 
@@ -49,7 +49,7 @@ impl Source {
 pub(super) enum Page {
     /// The first so many.
     First(u32),
-    /// Of the newest observations the next ones before this moment. So many of them are on the screen already.
+    /// The next page of the newest observations before this moment. `skip` of them are on the screen already.
     Next { until_ms: i64, skip: u32 },
 }
 
@@ -111,7 +111,7 @@ pub(super) enum Told {
         ticket: u64,
         text: Vec<u8>,
     },
-    /// What would be forgotten.
+    /// The items that would be forgotten.
     Preview {
         id: String,
         text: Vec<u8>,
@@ -297,7 +297,7 @@ fn rows(
     Ok((rows, rest))
 }
 
-/// What a row of a thread needs to know.
+/// The columns for a row of a thread.
 const COLUMNS: &str = "o.id, o.type, o.title, o.project, o.created_at_epoch, o.status";
 
 /// The newest observation of each subject of which more was said before, and of how many.

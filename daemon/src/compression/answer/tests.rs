@@ -131,7 +131,7 @@ fn files_and_evidence_come_from_the_batch() {
     let draft = good(&one(fields).to_string());
     assert_eq!(draft.files_modified, ["src/cart.rs"]);
     assert_eq!(draft.files_read, ["src/line.rs"]);
-    // What was said, the named step, and the change of the named file.
+    // Evidence: the prompt, the named step, and the change of the named file.
     assert_eq!(draft.evidence, [event(1), event(2), event(3), event(4)]);
 }
 

@@ -1,4 +1,4 @@
-//! What happened and nobody wrote down: a call that the user rejected, a check that still fails.
+//! Facts that nobody wrote down: a call that the user rejected, a check that still fails.
 
 use super::files::file_name;
 use crate::compression::wording::LONGEST_TITLE;
@@ -16,7 +16,7 @@ const COMPLAINT: usize = 160;
 const MOST_REJECTED: usize = 2;
 /// Errors are looked at up to here.
 const LONGEST_ERROR: usize = 8 * 1024;
-/// What the user would not have costs most when it is done again.
+/// Repeating what the user rejected costs most.
 const OF_REJECTION: i64 = 8;
 const OF_FAILURE: i64 = 6;
 

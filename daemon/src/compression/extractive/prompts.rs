@@ -1,4 +1,4 @@
-//! What the user says in a short prompt and nobody repeats: wishes, reminders, corrections, decisions, people.
+//! Rules of the user in short prompts: wishes, reminders, corrections, decisions, people.
 
 use super::incidents;
 use crate::compression::salience::sentences::sentences;
@@ -39,7 +39,7 @@ pub(super) fn of_batch(batch: &BatchMaterial) -> Vec<ObservationDraft> {
             ObservationType::Contact => true,
             _ if !is_long => false,
             ObservationType::Preference => true,
-            // What is put off and then done in the same turn is not open.
+            // Work deferred and then done in the same turn is not open.
             ObservationType::NextStep => !batch
                 .steps
                 .iter()

@@ -22,11 +22,11 @@ pub struct Source {
     pub units: Range<usize>,
     pub chars: usize,
     pub sections: usize,
-    /// Whether it is the last answer of the session.
+    /// Whether this is the session's last answer.
     pub is_last: bool,
 }
 
-/// What happened in a batch besides its texts.
+/// Facts about a batch besides its texts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct BatchFacts {
     pub(super) edits: usize,

@@ -1,4 +1,4 @@
-//! What git and gh themselves said of a session: the last commit, its pull request, and what is not in it.
+//! Reports by git and gh about a session: the last commit, its pull request, and what is not in it.
 
 use super::shell;
 use crate::memory::material::{Action, BatchMaterial, CallOutcome};

@@ -1,4 +1,5 @@
-//! What the weights say of the type of an observation. Rules of [`wording`](crate::compression::wording) go before.
+//! The type of an observation by the learned weights. The rules of [`wording`](crate::compression::wording) come
+//! first.
 
 use super::analysis::Analysis;
 use super::cues;

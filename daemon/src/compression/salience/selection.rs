@@ -6,7 +6,7 @@ use super::windows::Window;
 
 /// Runs that are worth less are not told, however much room there is.
 const LEAST: f64 = 0.16;
-/// What the best run must be worth. A short session has one sentence to be remembered by.
+/// The least worth of the best run. A short session has only one sentence to be remembered by.
 const LEAST_OF_BEST: f64 = 0.08;
 /// Tokens of a session's observations and summary.
 pub const BUDGET: f64 = 1_000.0;
@@ -31,9 +31,9 @@ pub struct Chosen {
 /// Terms that a reader knows from somewhere else.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Known<'a> {
-    /// Of the answer before the batch.
+    /// Terms of the answer before this batch.
     pub before: &'a [Term],
-    /// Of the summary.
+    /// Terms of the summary.
     pub summary: &'a [Term],
 }
 
@@ -62,7 +62,7 @@ pub fn select(
         }
     }
     let whole: Vec<f64> = windows.iter().map(|window| window.content.iter().map(rarity).sum()).collect();
-    // What of each run is told already, and how much of each term.
+    // The told part of each run and of each term.
     let mut told = vec![0.0_f64; windows.len()];
     let mut share = vec![0.0_f64; terms];
     let mut tell = |term: &Term, of: f64, told: &mut Vec<f64>| {

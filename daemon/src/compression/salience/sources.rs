@@ -133,8 +133,8 @@ fn without_images(text: &str) -> String {
     kept
 }
 
-/// What a call that succeeded says to other people: commits, pull requests, plans, a subagent's report, what the user
-/// answered. Documents and comments are in the repository, where an agent reads them itself.
+/// The texts that a successful call leaves for people: commits, pull requests, plans, a subagent's report, the user's
+/// answers. Documents and comments are left out, because an agent can read them in the repository.
 pub fn said_by(action: &Action, event: EventId) -> Vec<SourceText> {
     let step = Step {
         event,

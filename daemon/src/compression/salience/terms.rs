@@ -40,7 +40,7 @@ impl Vocabulary {
     }
 }
 
-/// What a text is made of.
+/// The parts of a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
     /// Names of code, sorted, each once.

@@ -144,7 +144,7 @@ impl Index {
     }
 }
 
-/// What it looks like.
+/// Features of a unit's form.
 fn form(f: &mut Features, unit: &Unit, terms: &Terms) {
     let text = unit.text.as_str();
     let names = terms.names.len();

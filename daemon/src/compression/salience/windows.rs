@@ -206,7 +206,7 @@ pub fn features(analysis: &Analysis, salience: &[f64], window: &Window) -> Optio
     Some(features)
 }
 
-/// What a run is worth.
+/// The worth of a run.
 pub fn value(analysis: &Analysis, salience: &[f64], window: &Window, model: &Linear) -> f64 {
     let row: Row = features(analysis, salience, window).map_or_else(Vec::new, |features| features.values());
     model.predict(&row).max(0.0).powi(2)

@@ -6,12 +6,12 @@ use super::prompt::statement;
 use super::title::LONGEST_TITLE;
 use super::word::{bare, content};
 
-/// What was settled by an answer.
+/// A question settled by an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// One statement that names what was asked about and what was chosen; fit for a title.
     pub statement: String,
-    /// What the statement leaves out of the question and of the chosen option.
+    /// The rest of the question and of the chosen option, without the statement.
     pub rest: String,
 }
 
@@ -144,7 +144,7 @@ fn declared(asked: &str, agrees: bool) -> Option<String> {
     }
 }
 
-/// What a question is about: its header, or the noun after `which` or `what`.
+/// The topic of a question: its header, or the noun after `which` or `what`.
 fn topic(header: Option<&str>, asked: &str) -> Option<String> {
     let header = header.map(plain).filter(|header| header.chars().count() > 2);
     let words: Vec<&str> = asked.split_whitespace().collect();

@@ -8,7 +8,7 @@ use super::word::{
 /// How a head ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Border {
-    /// Nothing was cut.
+    /// The text is whole.
     Whole,
     /// The end of a sentence, or a dash or semicolon between two.
     Sentence,
@@ -125,7 +125,7 @@ pub(super) fn cut(text: &str, most: usize) -> Option<Cut> {
     best
 }
 
-/// Whether it has a verb.
+/// Whether the text has a verb.
 fn states(text: &str) -> bool {
     !matches!(opening(text), Opening::Fragment)
 }
@@ -171,7 +171,7 @@ fn stands(head: &str) -> bool {
 /// How a sentence begins, and so whether it names its subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Opening {
-    /// What it is about, then a verb.
+    /// A subject, then a verb.
     Subject,
     /// `Add x`, as commits and plans say it.
     Imperative,

@@ -1,9 +1,9 @@
-//! What is against a title: fragments, steps of a procedure, references to what stands elsewhere.
+//! Signs against a title: fragments, steps of a procedure, references to other places.
 
 use super::clause::{Opening, opening};
 use super::word::{bare, is_english, is_identifier, phrases, verb_at};
 
-/// What is against a title, in the same units as its worth.
+/// The penalty of a title, in the units of its worth.
 pub(super) fn faults(text: &str) -> f32 {
     let words: Vec<String> = text.split_whitespace().map(bare).collect();
     let length = text.chars().count();

@@ -1,4 +1,4 @@
-//! What is never an observation, by form where possible.
+//! Texts that are never observations, recognised by form where possible.
 
 use super::SourceKind;
 use super::clause::{Opening, opening};
@@ -22,7 +22,7 @@ pub enum Never {
     Status,
     Announcement,
     Options,
-    /// Of the agent's program, the editor or the system.
+    /// A notice of the agent's program, the editor or the system.
     Notice,
     /// A log, a review or a program's output.
     Pasted,
@@ -34,7 +34,7 @@ pub enum Never {
     FileList,
     /// Tests, changelogs and the like, which go with every change.
     Chore,
-    /// Nothing but what stands in brackets.
+    /// Only a text in brackets.
     Aside,
 }
 
@@ -161,7 +161,7 @@ fn starts(text: &str, openings: &str) -> bool {
     })
 }
 
-/// What is seen before any word is read: tags, rules, bars, traces, logs.
+/// Finds such texts by marks alone: tags, rules, bars, traces, logs.
 fn by_marks(raw: &str) -> Option<Never> {
     let letters = raw.chars().filter(|c| c.is_alphabetic()).count();
     if letters < 2 || letters * 4 < raw.chars().filter(|c| !c.is_whitespace()).count() {

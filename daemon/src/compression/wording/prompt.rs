@@ -1,4 +1,4 @@
-//! What a user says in a prompt: their own words, and the statement in them.
+//! The user's own words in a prompt, and the statement in them.
 
 use super::clause::{Opening, opening, trimmed};
 use super::plain::{capitalized, plain};

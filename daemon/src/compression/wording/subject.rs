@@ -1,4 +1,4 @@
-//! What a statement is about: the label in front of it, the heading above it, the name before it.
+//! The subject of a statement: the label in front, the heading above, or the name before it.
 
 use super::clause::{Opening, opening, trimmed};
 use super::plain::{capitalized, is_balanced, plain};
@@ -39,7 +39,7 @@ pub(super) fn is_generic(text: &str) -> bool {
     })
 }
 
-/// Of the headings above a text, from the outermost to the nearest, the nearest that names something; else the nearest.
+/// The nearest heading that names something, among the headings from the outermost to the nearest; else the nearest.
 pub fn subject_heading<'a>(headings: &[&'a str]) -> Option<&'a str> {
     let naming = headings.iter().rfind(|heading| !is_generic(&without_number(heading)));
     naming.or(headings.last()).copied()

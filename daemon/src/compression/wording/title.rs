@@ -36,7 +36,7 @@ pub fn title(pieces: &[Piece<'_>]) -> Option<Title> {
         .filter(|title| !title.text.is_empty())
 }
 
-/// What a piece may be a title as, with how good each is.
+/// Titles that a piece may give, each with its worth.
 fn of_piece(pieces: &[Piece<'_>], at: usize, piece: Piece<'_>) -> Vec<(f32, Title)> {
     let text = plain(piece.text);
     let text = without_teller(&without_opening(without_speaker(without_count(&text))));
@@ -479,7 +479,7 @@ fn has_proper_name(text: &str) -> bool {
         .any(|word| word.starts_with(|c: char| c.is_uppercase()) && word.chars().count() > 2)
 }
 
-/// What every title must be.
+/// Conditions that every title must meet.
 fn is_title(text: &str) -> bool {
     let length = text.chars().count();
     let words = text.split_whitespace().count();

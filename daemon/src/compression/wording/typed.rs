@@ -1,6 +1,6 @@
-//! What a user typed into a prompt by hand, as far as it can be told from what was pasted, quoted or expanded there.
+//! The part of a prompt that the user typed, without text that was pasted, quoted or expanded.
 //!
-//! Only this may become a standing wish: whoever asks what an email says does not say what it says.
+//! Only this part may become a standing wish: a question about an email does not state what the email states.
 
 use super::prompt::own_words;
 use super::word::phrases;
@@ -12,11 +12,11 @@ const BEGINNINGS: &str = "from:, to:, cc:, subject:, date:, sent:, dear, begin f
 const GREETINGS: &str = "hi, hello, hey, dear, hallo, liebe, lieber, guten tag, good morning, good afternoon";
 const FAREWELLS: &str = "best, best regards, kind regards, regards, cheers, sincerely, thanks, thank you, many thanks, viele grüße, \
     mit freundlichen grüßen, yours, yours sincerely";
-/// What somebody else wrote, where a paragraph asks about it or announces it.
+/// Nouns for other people's texts in a paragraph that asks about one or announces one.
 const WRITINGS: &str = "mail, email, e-mail, message, letter, readme, file, document, docs, documentation, article, page, post, \
     issue, ticket, comment, review, report, spec, log, output, text, snippet, transcript, chat, thread, quote, below, following, \
     says, wrote, pasted, paste";
-/// Who reports what others say does not say it himself.
+/// Verbs of reported speech: the speaker does not state it himself.
 const REPORTS: &str = "says, said, states, stated, writes, wrote, reads, according to, recommends, recommended, suggests, \
     claims, the readme, the docs, the documentation, the guide";
 const OWN_REPORTS: &str = "i said, i told, i wrote, as i said, i already said, i stated";

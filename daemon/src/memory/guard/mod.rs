@@ -18,7 +18,7 @@ pub use self::rule::Rule;
 use super::redaction::{NamedIn, is_secret_file, named_in};
 use super::text::shortened_line;
 
-/// What the user wants guarded: `[guards]` as it is written.
+/// The `[guards]` section as the user wrote it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GuardPolicy {
@@ -33,7 +33,7 @@ pub struct GuardPolicy {
     pub allow: Vec<String>,
 }
 
-/// What happens to a call that a rule applies to. A later one is stricter.
+/// The action for a call that a rule applies to. Later variants are stricter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -52,7 +52,7 @@ pub enum Outside {
     Warn,
 }
 
-/// What a call does with a file.
+/// The way a call uses a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     Read,
@@ -113,7 +113,7 @@ impl Verdict {
 /// A text from outside reads like instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Warning {
-    /// What was seen, in a few words of recall's own.
+    /// The finding, in a few words of recall's own.
     pub seen: &'static str,
 }
 

@@ -15,7 +15,7 @@ const MOST_BYTES: usize = 256 << 10;
 /// Invisible letters in a row that no ordinary text has.
 const HIDDEN_RUN: usize = 8;
 
-/// What is seen, and its pattern.
+/// Findings and their patterns.
 const PATTERNS: [(&str, &str); 7] = [
     (
         "it wants earlier instructions ignored",
@@ -84,7 +84,7 @@ pub(super) fn is_foreign_document(path: &str, cwd: &str) -> bool {
     is_elsewhere || path.split('/').any(|part| PACKAGES.contains(&part.to_ascii_lowercase().as_str()))
 }
 
-/// What of the text reads like instructions, in words of our own.
+/// Finds text that reads like instructions, and describes it in our own words.
 pub(super) fn instruction_in(text: &str) -> Option<&'static str> {
     let text = text.get(..text.floor_char_boundary(MOST_BYTES)).unwrap_or(text);
     let matched = SET.as_ref()?.matches(text).iter().next();

@@ -33,7 +33,7 @@ impl Rule {
         Self::ALL.into_iter().find(|rule| rule.name() == name)
     }
 
-    /// What it applies to.
+    /// The calls that a guard covers.
     pub fn covers(self) -> &'static str {
         match self {
             Self::Secrets => ".env*, private keys, credential stores: what recall never stores either",

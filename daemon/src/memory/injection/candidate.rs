@@ -18,13 +18,13 @@ const CLOSEST: usize = 40;
 /// A passage with its features.
 pub struct Candidate<'a> {
     pub found: &'a PassageMatch,
-    /// What its words say.
+    /// Features of its words.
     pub words: Features,
     /// The same, and what its vector says. `None` if it has none, or the prompt has none.
     pub meaning: Option<Features>,
 }
 
-/// What the matches of one prompt have in common.
+/// Facts that all matches of one prompt share.
 struct Field<'a> {
     matches: &'a PassageMatches,
     whole: f32,

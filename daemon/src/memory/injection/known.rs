@@ -12,9 +12,9 @@ const MANY: usize = 20;
 /// Probabilities nearer to 0 and 1 are no more certain.
 const CERTAIN: f64 = 1e-4;
 
-/// What all that was found has to say.
+/// Evidence from everything that was found.
 pub struct Found {
-    /// What the words say.
+    /// Features of the words.
     pub words: Features,
     /// The same, and what the vectors say. `None` without a vector of the prompt.
     pub meaning: Option<Features>,

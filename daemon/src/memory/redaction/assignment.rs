@@ -260,10 +260,10 @@ pub(super) fn key(text: &str, word: &Range<usize>) -> Option<Range<usize>> {
     (!HARMLESS.iter().any(|part| lower.contains(part))).then_some(start..at.at)
 }
 
-/// What stands between the beginning of the line and a name.
+/// The text between the beginning of a line and a name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LineStart {
-    /// Nothing.
+    /// No text.
     Margin,
     /// Blanks and a list dash.
     Indented,
@@ -324,7 +324,7 @@ fn stands_alone(at: Cursor<'_>, before: Option<u8>) -> bool {
     let after = at.text.as_bytes().get(at.run().end);
     matches!(before, None | Some(b'\n' | b' ' | b'\t' | b'"' | b'\'' | b'=' | b','))
         && (matches!(after, None | Some(b'\n' | b'\r' | b' ' | b'"' | b'\'' | b'\\'))
-            // Of a list without blanks.
+            // An item of a list without blanks.
             || before == Some(b',') && after == Some(&b','))
 }
 

@@ -178,7 +178,7 @@ pub(super) fn secrets(text: &str, hit: Range<usize>, program: &Program) -> (Vec<
     (found, start + words.at)
 }
 
-/// What follows an option of one letter that stands behind others in one word, as in `-sSu`.
+/// The value that follows a one-letter option bundled with others, as in `-sSu`.
 fn bundled<'a>(word: &'a str, option: &str, kind: Value) -> Option<&'a str> {
     let flags = match kind {
         Login => CURL_FLAGS,
@@ -213,7 +213,7 @@ fn secret(text: &str, (start, value): (usize, &str), kind: Value) -> Vec<Range<u
     range.filter(|range| text.get(range.clone()).is_some_and(is_password)).into_iter().collect()
 }
 
-/// Whether it is neither a variable, a placeholder, an earlier mark nor the beginning of another option.
+/// Whether the word is a password: not a variable, a placeholder, an earlier mark or another option.
 pub(super) fn is_password(word: &str) -> bool {
     let lower = word.to_ascii_lowercase();
     let samples = ["pass", "password", "secret", "pwd", "token", "apikey", "api_key"];

@@ -12,7 +12,7 @@ const LINE: usize = 512;
 /// Bytes that end an unquoted value. None is beyond ASCII, so a range never splits a character.
 const VALUE_ENDS: ByteSet = ByteSet::of(b" \t\n\r\x0c\"'`,;)}]&<>|([\\");
 
-/// What the name of a parameter is made of.
+/// Characters of a parameter's name.
 const NAME: ByteSet = ByteSet::alphanumeric_and(b"_-.;");
 
 /// A position in a text.

@@ -27,7 +27,7 @@ pub(super) const NAMES: [&str; 8] = [
     "wallet",
 ];
 const REACH: usize = 64;
-/// What may stand before the first word: a number, a quote, a dash.
+/// The characters allowed before the first word: a number, a quote, a dash.
 const BULLET: usize = 4;
 /// Lengths of the words.
 const LENGTH: std::ops::RangeInclusive<usize> = 3..=8;

@@ -18,7 +18,7 @@ const NAME: ByteSet = ByteSet::alphanumeric_and(b"_-.*@+");
 pub(super) fn password(text: &str, port: Range<usize>) -> Option<Range<usize>> {
     let before = text.as_bytes().get(..port.start)?;
     let host = before.iter().rev().take(MOST).take_while(|byte| NAME.has(**byte)).count();
-    // Of an ARN, whose fields have colons as well, more stands before.
+    // An ARN also has colons, but more text stands before it.
     let is_first = !matches!(before.get(..port.start - host)?.last(), Some(b':' | b'/' | b']'));
     if host == 0 || !is_first {
         return None;

@@ -207,7 +207,7 @@ fn is_shuffled(value: &str) -> bool {
     letters >= 16 && unusual * 8 >= letters && unusual >= 3 && entropy(value) >= 3.5
 }
 
-/// Whether it stands for a secret that was left out.
+/// Whether it is a placeholder for a secret.
 fn is_placeholder(value: &str) -> bool {
     const CONTAINED: [&str; 16] = [
         "example",

@@ -37,7 +37,7 @@ enum Certainty {
     Name,
 }
 
-/// What a literal may announce.
+/// The kind of secret that a literal may announce.
 #[derive(Clone, Copy, Debug)]
 enum Meaning {
     /// The rule with this index.
@@ -161,7 +161,7 @@ impl Scanner {
 
     /// The kind of the first secret in a text that stood in base64.
     fn kind_within(&self, plain: &str, depth: u8) -> Option<&'static str> {
-        /// What is in base64 may contain base64, as the secrets of Kubernetes do.
+        /// Base64 may contain base64, as the secrets of Kubernetes do.
         const DEEPEST: u8 = 2;
         let within = (depth < DEEPEST).then(|| self.secrets_at(plain, SearchScope::Everywhere, depth + 1))?;
         within.first().map(|secret| secret.kind)

@@ -203,7 +203,7 @@ pub fn is_secret_file(path: &str) -> bool {
         || is_mounted(lower)
 }
 
-/// Whether it is a secret mounted into a container.
+/// Whether the path is a secret mounted into a container.
 fn is_mounted(path: &str) -> bool {
     let inside = path.find("/run/secrets/").map(|at| at + "/run/secrets/".len());
     inside.is_some_and(|at| path.len() > at)

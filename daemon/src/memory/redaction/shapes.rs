@@ -115,7 +115,7 @@ const VALUE: Range<usize> = 24..200;
 #[derive(Default)]
 pub(super) struct Shapes(OnceLock<Vec<(&'static Shape, Option<Regex>)>>);
 
-/// What the long runs of a text are.
+/// The long runs in a text.
 #[derive(Default)]
 pub(super) struct Found {
     /// The ranges and kinds of the secrets.

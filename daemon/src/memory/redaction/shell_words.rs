@@ -19,7 +19,7 @@ const MOST_VARIABLES: usize = 100;
 pub(in crate::memory) struct Word {
     /// Where it stands, quotes and all.
     pub range: Range<usize>,
-    /// What it may name: itself, what follows its `=`, and each in the folders that were gone to.
+    /// The files it may name: itself, the part after its `=`, and both in the folders that were changed to.
     pub names: Vec<String>,
     /// Whether its text is made as a path is, so that it shows nothing but names.
     pub is_path: bool,
@@ -147,7 +147,7 @@ impl Reader {
             Position::Start => {
                 *position = match text {
                     "cd" | "pushd" => Position::Folder,
-                    // What follows is a command.
+                    // A command follows.
                     "builtin" | "command" | "then" | "do" | "else" | "{" | "!" | "time" | "sudo" | "exec" => {
                         Position::Start
                     }

@@ -116,7 +116,7 @@ fn is_telling(command: &str) -> bool {
     let mut words = command.split_whitespace().skip_while(is_left_out);
     let Some(program) = words.next() else { return false };
     let program = program.rsplit('/').next().unwrap_or(program);
-    // What is written into a file is not printed.
+    // Text that is written into a file is not printed.
     let words: Vec<&str> = words.take(64).collect();
     let arguments = || words.iter().filter(|word| !word.starts_with(['-', '<', '>']) && !word.contains('>'));
     match program {

@@ -27,7 +27,7 @@ pub enum Effect {
     },
     /// The session began because another one was cleared, which is known only now.
     FollowCleared,
-    /// What the agent's program says of the session's course.
+    /// The host program's own account of the session.
     KeepHostFacts(Box<HostFacts>),
     SetStatus(SessionStatus),
     /// The agent names the session. The latest name counts, and takes precedence over titles made by recall.
@@ -328,7 +328,7 @@ pub struct RunningCall {
 /// calls no ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnstoredCall {
-    /// What reported its end.
+    /// The event that reported its end.
     pub event: EventId,
     pub seq: Seq,
     pub tool: String,
@@ -352,7 +352,7 @@ pub enum CallEnd {
     Refused(Option<Rule>),
 }
 
-/// What is published of a tool call that the end of its turn does not tell.
+/// The published facts of a tool call that the end of its turn does not tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LooseCall {
     /// Its turn or its session ended at this time, and no result was reported.

@@ -15,7 +15,7 @@ pub struct Load {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Growth {
     pub compressed: Load,
-    /// What was added since.
+    /// The load added since then.
     pub fresh: Load,
 }
 

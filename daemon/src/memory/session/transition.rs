@@ -59,7 +59,7 @@ impl Transition<'_> {
             }
             HookEventKind::Prompt { text, source, start } => {
                 self.activate();
-                // What was dropped comes with the first prompt only.
+                // Only the first prompt repeats a dropped start.
                 let start = if self.session.was_asked() { StartContext::Shown } else { *start };
                 return self.open(event, text, (*source, start));
             }

@@ -69,7 +69,7 @@ impl Transition<'_> {
         self.effects.push(Effect::BeginCall { call });
     }
 
-    /// Nothing connects the call with what is reported later, so all of it is published now.
+    /// Later reports cannot be connected with the call, so all of it is published now.
     fn refused_without_id(&mut self, event: &HookEvent, call: &ToolStart) {
         let Some(rule) = call.refused_by.filter(|_| !self.is_late() && !self.is_in_private(event)) else {
             return;
@@ -270,7 +270,7 @@ impl Transition<'_> {
                 NewActivity { began, refused_by, ..self.activity(event, call, private) }
             })
             .collect();
-        // Those that ran have ended before.
+        // Running ones have ended before.
         for call in skipped {
             let (Some(began), refused_by) = running(call) else { continue };
             let Some(seq) = seq.filter(|_| !private) else { continue };

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::*;
 
-/// What a call said, and how long it took by the paused clock.
+/// The result of a call, and its duration by the paused clock.
 struct Called {
     result: Result<Value, ProviderError>,
     took: Duration,
@@ -82,7 +82,7 @@ fn took(called: &Called, seconds: u64) {
 #[cfg(target_os = "linux")] // Elsewhere a backlog is longer than it says.
 #[tokio::test]
 async fn who_does_not_take_the_connection_is_given_up_after_five_seconds() {
-    // Nobody accepts, and both places of the backlog are taken: the system does not answer any more.
+    // Nobody accepts, and both places of the backlog are taken, so the system stops answering.
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let listener = socket.listen(1).unwrap();
@@ -128,7 +128,7 @@ async fn a_byte_a_second_ends_after_a_minute() {
 
 #[tokio::test]
 async fn of_ten_gigabytes_one_mebibyte_is_taken() {
-    /// What the system buffers on the way of what nobody reads.
+    /// Bytes that the system buffers for a reader that does not read.
     const IN_FLIGHT: u64 = 32 << 20;
     let (address, sent) = server(|mut stream, sent| async move {
         stream.write_all(head(200, 10 << 30, "").as_bytes()).await?;

@@ -1,4 +1,4 @@
-//! What is answered: a status, a body, and the headers that every answer has.
+//! Responses: a status, a body, and the headers that every response has.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-/// Nothing but what the gateway itself serves, no scripts or styles inside a page, and no text that becomes markup.
+/// Allows only what the gateway itself serves: no inline scripts or styles, and no text that becomes markup.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types";
 
@@ -138,7 +138,7 @@ pub(super) fn whole(status: StatusCode, kind: &'static str, body: impl Into<Byte
     response
 }
 
-/// What a browser asks before a call of a page that the user has named.
+/// Answers the request that a browser makes before a call from a page that the user has allowed.
 pub(super) fn preflight() -> Response<Content> {
     let mut response = Response::new(Content::Whole(None));
     *response.status_mut() = StatusCode::NO_CONTENT;

@@ -1,4 +1,4 @@
-//! What a call says: the open part of its address, its query, and its body.
+//! Reads a request: the variable part of its address, its query, and its body.
 
 use hyper::http::request::Parts;
 use serde_json::{Map, Value};

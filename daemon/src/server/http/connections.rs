@@ -41,7 +41,7 @@ const BODY_WITHIN: Duration = Duration::from_secs(5);
 const MOST_HEADER: usize = 16 << 10;
 /// A tool's output can be long; what the socket takes at once is 16 MiB.
 const MOST_BODY: usize = 8 << 20;
-/// What a stranger has to say is the key of a link.
+/// The longest body of a caller without a token, which only needs the key of a link.
 const MOST_OF_STRANGER: usize = 1 << 10;
 /// Bodies at the same time: they are in memory.
 const BODIES: usize = 16;
@@ -178,7 +178,7 @@ async fn respond(
             Caller::Stranger if call.is_of_link() => {
                 read(body, MOST_OF_STRANGER, &READING_OF_STRANGERS).await?
             }
-            // Nothing of it is waited for.
+            // A stranger's body is not read.
             Caller::Stranger => Bytes::new(),
         };
         routes::answer(call, &bytes, gateway).await

@@ -12,8 +12,7 @@ use hyper::http::request::Parts;
 use super::GatewayContext;
 use super::answer::Refusal;
 
-/// What holds for every call: where it is addressed to, and where it comes from. The origin that the user has named, if it
-/// comes from such a page.
+/// Checks every call: its host and its origin. Returns the allowed origin, if it comes from such a page.
 pub(super) fn check(head: &Parts, gateway: &GatewayContext) -> Result<Option<String>, Refusal> {
     let forbidden = |what| Refusal::new(StatusCode::FORBIDDEN, "forbidden", what);
     let mut hosts = head.headers.get_all(header::HOST).iter();
@@ -38,7 +37,7 @@ fn is_own(host: &str, port: u16) -> bool {
     ["127.0.0.1", "localhost"].iter().any(|name| *host == format!("{name}:{port}"))
 }
 
-/// What holds for every call that reads or changes something.
+/// Checks every call that reads or changes something.
 pub(super) fn admit(head: &Parts, gateway: &GatewayContext) -> Result<(), Refusal> {
     let unknown = |what: &str| {
         Refusal::new(StatusCode::UNAUTHORIZED, "unauthorized", what)

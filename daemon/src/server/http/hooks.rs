@@ -22,7 +22,7 @@ use crate::app::queries::session::{session_number, session_of_number};
 use crate::app::queries::{Refused, blocking};
 use crate::server::connection;
 
-/// What is reported.
+/// The kind of report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HookCall {
     Start,
@@ -62,7 +62,7 @@ bodies! {
         prompt: String,
         /// The turn, if the agent has a name for it.
         prompt_id: Option<String>,
-        /// Who wrote it, if not the user: `system`, `notification`, `agent`, `channel`. Also `promptSource`.
+        /// The author, if not the user: `system`, `notification`, `agent`, `channel`. Also `promptSource`.
         source: Option<String>,
         /// Not needed: the folder tells it.
         project: Option<String>,
@@ -119,7 +119,7 @@ pub(super) struct Accepted {
 #[derive(Serialize, JsonSchema)]
 pub(super) struct StartAnswer {
     status: &'static str,
-    /// What the session is given; empty: nothing.
+    /// The context for the session; empty if there is none.
     context: String,
     /// A line for the user; empty: none.
     notice: String,
@@ -135,7 +135,7 @@ pub(super) struct PromptAnswer {
     skipped: bool,
     /// `private`, where that is why it is skipped.
     reason: Option<&'static str>,
-    /// What goes with the prompt; empty: nothing.
+    /// The context for the prompt; empty if there is none.
     context: String,
 }
 
@@ -146,7 +146,7 @@ pub(super) struct ProcessingAnswer {
     pub(super) queue_depth: i64,
 }
 
-/// Whose hooks the calls speak for: editor extensions were written for a worker of this agent.
+/// The agent that these calls speak for: editor extensions were written for a worker of this agent.
 const AGENT: &str = "claude-code";
 const SESSION: &[&str] = &["session_id", "claudeSessionId", "contentSessionId", "sessionId"];
 
@@ -319,7 +319,7 @@ async fn deliver(
     services.latencies.hook_answers.record(accepted.elapsed());
     match reply {
         Reply::Ack { stdout } | Reply::Duplicate { stdout } => {
-            // Whoever asks over HTTP waits for the answer.
+            // An HTTP caller waits for the answer.
             given.received();
             Ok(stdout)
         }

@@ -30,7 +30,7 @@ fn new_secret() -> String {
     format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple())
 }
 
-/// What lets somebody in.
+/// The gateway's credentials: token, one-time links, cookies.
 pub struct Keys {
     /// Also proves that this gateway is the one of the note.
     token: String,
@@ -62,7 +62,7 @@ pub enum Locked {
     Unknown,
 }
 
-/// Whose places are taken.
+/// The group whose places a connection takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caller {
     Known,
@@ -140,7 +140,7 @@ impl Keys {
             || self.pages.lock().unwrap_or_else(PoisonError::into_inner).contains(&given)
     }
 
-    /// What only somebody who knows the token of the note can answer: HMAC-SHA256, in hexadecimal digits.
+    /// A proof that its author knows the token of the note: HMAC-SHA256, in hexadecimal digits.
     pub fn proof(&self, challenge: &str) -> String {
         let key = self.token.as_bytes();
         let pad = |with: u8| {

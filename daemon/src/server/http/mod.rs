@@ -34,7 +34,7 @@ use live::LiveEvents;
 /// Boxed, because the gateway answers queries, and one of them opens it.
 pub type Opening<'a> = Pin<Box<dyn Future<Output = Result<GatewayAnswer, GatewayError>> + Send + 'a>>;
 
-/// What every call is served with.
+/// State that every call needs.
 struct GatewayContext {
     context: ConnectionContext,
     keys: Arc<Keys>,

@@ -14,7 +14,7 @@ pub(super) fn document(routes: &[Route]) -> Value {
         settings.with(|settings| settings.definitions_path = "/components/schemas".into()).into_generator()
     };
     let mut schemas = placed(SchemaSettings::draft2020_12().for_serialize());
-    // What may be left out of a body is not what may be missing in an answer.
+    // Optional fields of a body are not optional in an answer.
     let mut bodies = placed(SchemaSettings::draft2020_12().for_deserialize());
     let mut paths = Map::new();
     for route in routes {
@@ -70,7 +70,7 @@ pub(super) fn document(routes: &[Route]) -> Value {
     })
 }
 
-/// What an endpoint answers, by its media type.
+/// The content of an endpoint's answer, by media type.
 fn content(endpoint: Endpoint, schemas: &mut SchemaGenerator) -> Value {
     let text = json!({"type": "string"});
     let (kind, schema) = match endpoint {

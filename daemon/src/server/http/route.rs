@@ -1,4 +1,4 @@
-//! What a call is: its address, what it takes, and what answers it.
+//! The table's entries: an address, its input, and its answer.
 
 use hyper::Method;
 use recall_protocol::query::Query;
@@ -41,7 +41,7 @@ pub(super) struct Route {
 /// A parameter of the query.
 pub(super) struct Parameter {
     pub(super) name: &'static str,
-    /// Of its value, as JSON Schema names it.
+    /// The type of the value in JSON Schema.
     pub(super) kind: &'static str,
     pub(super) required: Required,
 }

@@ -31,7 +31,7 @@ use crate::server::queries;
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "only its schema is needed")]
 struct OpenBody {
-    /// What follows `#/open/` in the link.
+    /// The key after `#/open/` in the link.
     key: String,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct OpenAnswer {
 #[derive(Serialize, JsonSchema)]
 pub(super) struct HealthAnswer {
     status: &'static str,
-    /// Of the challenge, if there is one.
+    /// The proof for the challenge, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     proof: Option<String>,
 }
@@ -298,7 +298,7 @@ impl Routed {
         Ok(Self { target, call: Call::new(head, id) })
     }
 
-    /// Whose call it is: the page itself, and that there is a gateway, are for everybody.
+    /// The rights of a call. The page itself, and the fact that there is a gateway, are public.
     pub(super) fn caller(&self) -> Caller {
         match self.target {
             Target::Endpoint(Endpoint::Health | Endpoint::Open) | Target::Page(_) => Caller::Stranger,

@@ -48,7 +48,7 @@ pub enum FlushError {
     Store(#[from] store::StoreError),
 }
 
-/// Who holds a lock, as far as the system says.
+/// The holder of a lock, as far as the system tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockHolder(Option<u32>);
 
@@ -93,12 +93,12 @@ impl From<FlushError> for Refused {
 /// When part of the daemon does not answer, or work is not done within five minutes.
 pub async fn flush(services: &Services) -> Result<FlushAnswer, FlushError> {
     let started = Instant::now();
-    // Whoever changes the configuration and waits may rely on it.
+    // A client that changed the configuration and waits may rely on it.
     let settings = services.ingest.settings.clone();
     let _ = tokio::task::spawn_blocking(move || settings.check(CheckMode::Now)).await;
     services.config.settle().await;
     let drained = store_everything(services, started + RESTARTED_WITHIN).await?;
-    // Whoever cannot be looked at in time is left: see there.
+    // Checkout lookups that time out are skipped.
     services.checkouts.settle().await;
     services.answers.settle().await;
     wait_for_jobs(services, started + WITHIN).await?;

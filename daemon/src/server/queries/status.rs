@@ -55,7 +55,7 @@ pub(in crate::server) async fn status(connection: &ConnectionContext) -> Answer<
     blocking(move || put_together(&connection, observed, gateway)).await
 }
 
-/// What actors say of themselves; nothing where one is being restarted.
+/// Figures that actors report; empty while one is being restarted.
 struct Observed {
     compression: CompressionCounters,
     index: IndexCounters,

@@ -10,7 +10,7 @@ use super::finding::{RowsToForget, numbers, set};
 use super::tombstones::{Hash, hash, session_hash};
 use crate::memory::ids::{SessionKey, Timestamp};
 
-/// What a copy of something has in common with it.
+/// The common part of a copy and its original.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum CopyOf<'a> {
     /// Lower-case hexadecimal digits.
@@ -149,7 +149,7 @@ pub(super) fn remember(db: &Connection, to_forget: &RowsToForget, at: Timestamp)
     Ok(())
 }
 
-/// Those of the rows that are of none of the sessions.
+/// The rows that belong to none of the sessions.
 fn outside(
     db: &Connection,
     table: &str,

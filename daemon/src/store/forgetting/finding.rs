@@ -39,7 +39,7 @@ pub struct RowsToForget {
     pub(super) words: Vec<String>,
 }
 
-/// What the user has pinned keeps its session.
+/// A pinned item keeps its session.
 const OLD: &str = "SELECT id FROM sessions s WHERE last_event_at < ?1 AND NOT EXISTS (
     SELECT 1 FROM observations o WHERE o.session = s.id AND o.pinned_at IS NOT NULL)";
 

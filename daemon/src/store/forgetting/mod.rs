@@ -49,7 +49,7 @@ pub struct Criteria {
     pub words: Vec<String>,
 }
 
-/// What to do with unreadable events that cannot be assigned to a session or project.
+/// The treatment of unreadable events that cannot be assigned to a session or project.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unreadable {
     #[default]
@@ -85,11 +85,12 @@ pub struct ForgottenCounts {
     pub sessions: usize,
     /// Unreadable events.
     pub unparsed: usize,
-    /// What is not listed separately: the user's answers, final messages of subagents, and compaction summaries.
+    /// Items that are not listed separately: the user's answers, final messages of subagents, and compaction
+    /// summaries.
     pub asides: usize,
 }
 
-/// What was removed.
+/// The counts of removed items.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Forgotten {
     pub counts: ForgottenCounts,

@@ -352,7 +352,7 @@ fn remove_rows(db: &Connection, to_forget: &RowsToForget) -> Result<(), StoreErr
     Ok(())
 }
 
-/// Those of the sessions whose summary is made right now, from texts that may be removed.
+/// The sessions whose summary is being made right now, from texts that may be removed.
 fn being_summarised(db: &Connection, sessions: &BTreeSet<i64>) -> Result<BTreeSet<i64>, StoreError> {
     let running = "SELECT session FROM jobs WHERE kind = 'summary' AND status = 'running'
         AND session IN (SELECT value FROM json_each(?1))";
@@ -402,7 +402,7 @@ pub(in super::super) fn without_lost_titles(
     words: &[String],
 ) -> Result<Option<String>, StoreError> {
     let Ok(mut items) = serde_json::from_str::<Vec<Value>>(items) else {
-        // Nobody can tell what such a record says.
+        // The record cannot be read.
         return Ok(Some("[]".to_owned()));
     };
     let mut changed = false;

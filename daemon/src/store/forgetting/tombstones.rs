@@ -1,4 +1,4 @@
-//! What is kept of forgotten data so that it does not come back.
+//! Tombstones: the traces of forgotten data that keep it from coming back.
 
 use rusqlite::{Connection, OptionalExtension, params};
 use sha2::{Digest, Sha256};

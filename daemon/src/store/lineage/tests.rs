@@ -295,7 +295,7 @@ fn a_model_is_shown_only_values_of_its_files_that_it_may_replace() {
     assert_eq!(shown(3), Vec::<String>::new(), "another project");
 }
 
-/// What each batch of a chain does: fail, change something, pass, or none of these.
+/// The role of each batch in a chain: it fails, changes something, passes, or none of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
     Fails,

@@ -46,7 +46,7 @@ pub fn damaged_rows(db: &Connection, limit: usize) -> Result<Vec<DamagedRow>, St
     Ok(found)
 }
 
-/// What a person can forget of a row by its id.
+/// The item that a person can forget by a row's id.
 fn document_of(table: &Table) -> Option<DocumentKind> {
     table.documents.first().map(|(kind, _)| *kind)
 }

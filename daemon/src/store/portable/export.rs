@@ -16,7 +16,7 @@ pub struct PageStart {
     pub after: i64,
 }
 
-/// What of the memory is exported.
+/// The part of the memory to export.
 #[derive(Clone, Debug, Default)]
 pub struct Portion {
     /// `None`: all.

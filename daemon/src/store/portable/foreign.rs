@@ -16,7 +16,7 @@ use crate::store::row::Sql;
 use crate::store::schema::{self, STEPS};
 use crate::store::text::Unpacked;
 
-/// What is made again from other tables, or is said of one file alone.
+/// Tables that are made again from others, or that concern one file alone.
 const NOT_TAKEN: [&str; 6] = ["meta", "index_log", "vectors", "vector_files", "gone_vectors", "reservations"];
 /// JSON in columns that no export has.
 const JSON: [(&str, &str); 11] = [
@@ -38,7 +38,7 @@ const MOST_ROWS: i64 = 1 << 48;
 const MOST_NAMES: usize = 20;
 const NAME_CHARS: usize = 60;
 
-/// What of a database is not as this program makes it.
+/// Differences between a database and the schema that this program makes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct Misfits {
     things: Vec<String>,
@@ -268,7 +268,7 @@ fn is_fit(column: &Column, value: ValueRef<'_>) -> bool {
     }
 }
 
-/// What is stored in place of a value that cannot be read; `None`: the row cannot do without it.
+/// The replacement for a value that cannot be read; `None` if the row cannot do without it.
 fn instead(column: &Column) -> Option<ToSqlOutput<'static>> {
     match column.form {
         Some(Form::Texts | Form::Paths | Form::Events) => {

@@ -28,7 +28,7 @@ pub struct RestoreRows {
     pub at: Timestamp,
 }
 
-/// What is believed of lines.
+/// The trust in the lines of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
     /// Anybody may have written them.
@@ -39,14 +39,14 @@ pub enum Trust {
     All,
 }
 
-/// What became of lines.
+/// The fate of lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Restored {
     /// By the kind of line.
     pub added: BTreeMap<String, u64>,
     /// They were here before.
     pub known: u64,
-    /// Of an unknown kind, or of something that is not here because it was left out.
+    /// Lines of an unknown kind, or lines that refer to something that was left out.
     pub skipped: u64,
     /// They were forgotten here.
     pub forgotten: u64,
@@ -194,7 +194,7 @@ fn restore(
                 Given::Number(row)
             }
             (Form::Project, Value::String(key)) => {
-                // What belongs to a session belongs to its project, whatever that is called elsewhere.
+                // A session's items belong to its project, whatever the line calls it.
                 let row = match session {
                     Some(session) => db.one("SELECT project FROM sessions WHERE id = ?1", [session])?,
                     None => projects::resolve(db, &[ProjectKey::from(key.as_str())], key, Timestamp(0))?,
@@ -215,7 +215,7 @@ fn restore(
                 }
             }
         };
-        // What a line does not say has the default of its column.
+        // A missing field has the default of its column.
         if !matches!(given, Given::Null) {
             columns.push(*column);
             values.push(given);
@@ -313,7 +313,7 @@ fn was_forgotten(db: &Connection, table: &Table, line: &Value) -> Result<bool, S
         }
         _ => Vec::new(),
     };
-    // Of an event that says nothing by itself only the id is kept here.
+    // An event without text keeps only its id here.
     if table.kind != "event" {
         copies.extend(events.iter().filter(|event| !event.is_empty()).map(|event| CopyOf::Event(event)));
     }
@@ -329,7 +329,7 @@ fn was_forgotten(db: &Connection, table: &Table, line: &Value) -> Result<bool, S
     Ok(false)
 }
 
-/// What is stored of a field: what the line says, if it can say that, or what it leaves out.
+/// The stored value of a field: the line's value if it is valid, else the default.
 fn stated<'a>(
     table: &Table,
     column: &str,
@@ -363,7 +363,7 @@ fn stated<'a>(
     }
 }
 
-/// What follows from an observation's own columns.
+/// Derives the values that follow from an observation's own columns.
 fn complete_observation(db: &WriteContext<'_>, row: i64, line: &Value) -> Result<(), StoreError> {
     let texts = |key: &str| line[key].as_array().into_iter().flatten().filter_map(Value::as_str);
     for (key, usage) in [("files_read", "read"), ("files_modified", "modified")] {

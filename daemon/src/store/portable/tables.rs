@@ -2,7 +2,7 @@
 
 use crate::memory::document::DocumentKind;
 
-/// What a column holds, and how that stands in a line.
+/// The content of a column, and its form in a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// An id, a name, a path.
@@ -39,7 +39,7 @@ pub(super) enum Form {
 }
 
 pub(super) struct Table {
-    /// What a line of it says it is.
+    /// The kind that a line states.
     pub(super) kind: &'static str,
     pub(super) name: &'static str,
     pub(super) columns: &'static [(&'static str, Form)],

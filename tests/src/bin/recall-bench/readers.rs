@@ -1,4 +1,4 @@
-//! What hooks cost while others watch: readers of the gateway's events, one of which has stopped reading.
+//! The cost of hooks while others watch: readers of the gateway's events, one of which has stopped reading.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -15,7 +15,7 @@ use super::{Services, deliver, percentile};
 
 /// Hook events a second.
 const RATE: u32 = 500;
-/// Of one round.
+/// The events of one round.
 const EVENTS: usize = 2_500;
 /// Rounds without and with readers, in turn, so that whatever the machine does meanwhile falls on both.
 const ROUNDS: usize = 4;

@@ -498,7 +498,7 @@ fn only_a_start_a_users_prompt_a_file_and_a_subagents_task_are_answered() {
     };
     assert_eq!(ask("start; start clear"), Some(Ask::Start(StartSource::Clear, Audience::Person)));
     assert_eq!(ask("start; prompt p1 why"), Some(Ask::Prompt("why".to_owned())));
-    // What an agent has dropped at the start comes with the first prompt, and nothing else of a private one.
+    // A start that the agent dropped is repeated with the first prompt. A private prompt gets nothing else.
     let first = |text: &str| Some(Ask::First(Some(text.to_owned())));
     for story in [
         "dropped p1 why",

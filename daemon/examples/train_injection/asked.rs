@@ -5,7 +5,7 @@ use std::path::Path;
 
 use recall::memory::document::Document;
 use recall::memory::ids::{ProjectKey, SessionId, Timestamp};
-use recall::memory::injection::prompt::Situation;
+use recall::memory::injection::{self, prompt::Situation};
 use recall::memory::passage::{Passage, PassageKey, PassageMatches};
 use recall::search::{Current, Fresh, Index, PassageRequest, Writer};
 
@@ -68,6 +68,7 @@ impl Asked {
             prompt: &self.prompt,
             prompts_before: self.prompts_before,
             answer_before: &self.answer_before,
+            spoken: None,
         }
     }
 
@@ -174,6 +175,7 @@ fn find(
     sentences: Option<&mut Sentences>,
 ) -> anyhow::Result<PassageMatches> {
     let except = except.map(SessionId::from);
+    let prompt = &injection::asked::of(prompt);
     let cosines = sentences.and_then(|sentences| sentences.cosines(prompt, project));
     let near = cosines.as_ref().map(|cosines| cosines.closest(NEAR)).unwrap_or_default();
     let request = PassageRequest {

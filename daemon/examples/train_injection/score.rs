@@ -1,7 +1,7 @@
 //! What would be told, with the columns of the table.
 
-use recall::memory::injection::choice::{Choice, ENOUGH_TOKENS, Words, is_statement};
-use recall::memory::injection::{Decision, decide, excerpt};
+use recall::memory::injection::choice::{Choice, ENOUGH_TOKENS, Words, is_statement, most};
+use recall::memory::injection::{Decision, asked, decide, excerpt};
 use recall::memory::linear::Weights;
 use recall::memory::passage::PassageMatches;
 use recall::memory::tokens::Measure;
@@ -105,13 +105,14 @@ fn told<'a>(
     floor: f64,
 ) -> Vec<(&'a Told, String)> {
     let Decision { told, .. } = decide(&one.situation(), found, weights, floor);
-    let mut choice = Choice::beside(Vec::new());
+    let mut choice = Choice::beside(Vec::new(), most(&one.prompt));
     for judged in told {
         if choice.is_full() {
             break;
         }
         let told = &everything.passages[&judged.key];
-        if !is_statement(judged.key.document.kind, &told.passage.text) {
+        let is_of_another = asked::is_of_another_number(&one.prompt, &told.passage.whole());
+        if is_of_another || !is_statement(judged.key.document.kind, &told.passage.text) {
             continue;
         }
         choice.add(Words::of(&told.text()), told.at, told);
@@ -119,7 +120,8 @@ fn told<'a>(
     let mut spent = FRAME;
     let mut statements = Vec::new();
     for told in choice.into_best() {
-        let text = format!("{} {}", told.passage.heading, excerpt::of(&told.passage.text, &found.terms));
+        let (heading, text) = excerpt::of(&told.passage.heading, &told.passage.text, &found.terms);
+        let text = format!("{heading} {text}");
         let cost = Measure::of(&text).spent() + STATEMENT;
         if spent >= FRAME + ENOUGH_TOKENS {
             break;

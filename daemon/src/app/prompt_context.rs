@@ -9,7 +9,8 @@ use crate::memory::document::DocumentKey;
 use crate::memory::ids::Timestamp;
 use crate::memory::injection::choice::{self, Choice, Words};
 use crate::memory::injection::prompt::Situation;
-use crate::memory::injection::{self, Decision, FLOOR, Judged, excerpt};
+use crate::memory::injection::spoken::Spoken;
+use crate::memory::injection::{self, Decision, FLOOR, Judged, asked, excerpt, reason};
 use crate::memory::mentioned_files::mentioned_files;
 use crate::memory::passage::{Passage, PassageKey, PassageMatches};
 use crate::repository::work_tree::WorkTree;
@@ -31,8 +32,10 @@ impl ContextLookup {
         context_request: &ContextRequest,
     ) -> Result<(Material, Decision), StoreError> {
         let Some(index) = self.index.index() else { return Ok(Default::default()) };
+        let spoken = Spoken::of(turns.said.iter().map(String::as_str));
         let situation = Situation {
             prompt,
+            spoken: Some(&spoken),
             prompts_before: turns.prompts,
             answer_before: turns.answer.as_deref().unwrap_or_default(),
         };
@@ -44,12 +47,12 @@ impl ContextLookup {
             ));
         }
         let (project, session) = (&context_request.project.key, context_request.session.as_ref());
-        let Some(mut found) = self.index.passages(&index, prompt, project, session) else {
+        let Some(mut found) = self.index.passages(&index, &asked::of(prompt), project, session) else {
             return Ok(Default::default());
         };
         found.leave_out_repeats();
         let decision = injection::decide(&situation, &found, weights, FLOOR);
-        let statements = self.statements(db, &situation, (&decision, &found), context_request)?;
+        let statements = self.statements(db, (&situation, turns), (&decision, &found), context_request)?;
         let project = context_request.project.name.clone();
         Ok((Material { project, statements, ..Material::default() }, decision))
     }
@@ -58,20 +61,21 @@ impl ContextLookup {
     fn statements(
         &self,
         db: &Connection,
-        situation: &Situation<'_>,
+        (situation, turns): (&Situation<'_>, &Turns),
         (decision, found): (&Decision, &PassageMatches),
         context_request: &ContextRequest,
     ) -> Result<Vec<Statement>, StoreError> {
         if decision.told.is_empty() {
             return Ok(Vec::new());
         }
-        let mut known = vec![Words::of(situation.prompt), Words::of(situation.answer_before)];
+        let mut known = vec![Words::of(situation.prompt)];
+        known.extend(turns.said.iter().map(|text| Words::of(text)));
         for (document, extent) in context_request.injected.texts().into_iter().rev().take(KNOWN) {
             if let Some(row) = store::load_document(db, document)? {
                 known.extend(self.given(document, &row, extent));
             }
         }
-        let mut chosen = Choice::beside(known);
+        let mut chosen = Choice::beside(known, choice::most(situation.prompt));
         let branch_context = self.branch_context(&context_request.place);
         let work_tree = WorkTree::of(&context_request.place);
         for judged in decision.told.iter().filter(|one| !context_request.injected.has(one.key)).take(READ) {
@@ -81,7 +85,9 @@ impl ContextLookup {
             // The index may be a moment older than the store.
             let Some(row) = store::load_document(db, judged.key.document)? else { continue };
             let Some(passage) = self.passage(judged.key, &row) else { continue };
-            if !choice::is_statement(judged.key.document.kind, &passage.text) {
+            if !choice::is_statement(judged.key.document.kind, &passage.text)
+                || asked::is_of_another_number(situation.prompt, &passage.whole())
+            {
                 continue;
             }
             let words = words(&passage);
@@ -89,8 +95,10 @@ impl ContextLookup {
             if outdated(db, &row)?.iter().any(|outdated| words.covers(outdated)) {
                 continue;
             }
-            let told = Passage { text: excerpt::of(&passage.text, &found.terms), ..passage };
-            let mut statement = statement(*judged, told, &row, decision);
+            let (heading, text) = excerpt::of(&passage.heading, &passage.text, &found.terms);
+            let told = Passage { heading, text };
+            let why = reason::of(situation, found, judged.key);
+            let mut statement = statement(*judged, told, &row, (decision, &why));
             statement.elsewhere = branch_context.mark(&store::made_where(db, judged.key.document)?);
             // Work on another branch is about other files than those that are here.
             if let Some(tree) = work_tree.as_ref().filter(|_| statement.elsewhere.is_none()) {
@@ -118,7 +126,12 @@ impl ContextLookup {
     }
 }
 
-fn statement(judged: Judged, passage: Passage, row: &DocumentRow, decision: &Decision) -> Statement {
+fn statement(
+    judged: Judged,
+    passage: Passage,
+    row: &DocumentRow,
+    (decision, why): (&Decision, &str),
+) -> Statement {
     Statement {
         key: judged.key,
         label: label(row),
@@ -127,7 +140,7 @@ fn statement(judged: Judged, passage: Passage, row: &DocumentRow, decision: &Dec
         at: said_at(row),
         probability: judged.probability,
         reason: format!(
-            "{:.0} % an answer; {:.0} % known here; {:.0} % a prompt that other sessions can help with",
+            "shown: {why} ({:.0} % an answer, {:.0} % known here, {:.0} % a prompt that other sessions can help with)",
             judged.probability * 100.0,
             decision.known * 100.0,
             decision.prompt * 100.0

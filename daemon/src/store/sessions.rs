@@ -317,7 +317,14 @@ pub struct Turns {
     pub prompts: u32,
     /// The last answer before it.
     pub answer: Option<String>,
+    /// What the last turns before it said, prompts and answers, the newest first, each shortened.
+    pub said: Vec<String>,
 }
+
+/// Turns whose texts are read: what was said earlier hardly matters to a prompt.
+const TURNS_READ: u32 = 30;
+/// Characters of each of their texts.
+const LONGEST_SAID: u32 = 8_000;
 
 /// The turns of a session before a prompt. The prompt itself may be stored already, or not yet.
 pub fn turns_before(db: &Connection, session: &SessionId, prompt: &str) -> Result<Turns, StoreError> {
@@ -340,7 +347,19 @@ pub fn turns_before(db: &Connection, session: &SessionId, prompt: &str) -> Resul
         ),
         [session.as_str()],
     )?;
-    Ok(Turns { prompts: prompts.saturating_sub(u32::from(is_stored)), answer: answer.flatten() })
+    let said: Vec<(Option<String>, Option<String>)> = db.all(
+        &format!(
+            "SELECT substr(prompt, 1, {LONGEST_SAID}), substr(response, 1, {LONGEST_SAID}) FROM prompt_batches
+             WHERE {OF_SESSION} ORDER BY prompt_number DESC, seq DESC LIMIT {TURNS_READ}"
+        ),
+        [session.as_str()],
+    )?;
+    let said = said.into_iter().skip(usize::from(is_stored));
+    Ok(Turns {
+        prompts: prompts.saturating_sub(u32::from(is_stored)),
+        answer: answer.flatten(),
+        said: said.flat_map(|(prompt, response)| [response, prompt]).flatten().collect(),
+    })
 }
 
 /// The last thousand times that something was given to a session, the latest first. The state of a session counts as

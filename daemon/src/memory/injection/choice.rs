@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use super::excerpt::{says_nothing, sentences};
+use super::prompt::asks;
 use crate::memory::document::DocumentKind;
 use crate::memory::ids::Timestamp;
 use crate::memory::sameness::is_code;
@@ -10,8 +12,9 @@ use crate::memory::sameness::is_code;
 const SAME: usize = 60;
 /// A text adds nothing to what is known if the known shares so many of its words, in percent.
 const KNOWN: usize = 80;
-/// At a prompt at most so many statements are told: it asks one thing.
-pub const MOST: usize = 4;
+/// At a prompt at most so many statements are told, and so many where it asks something.
+const MOST: usize = 2;
+const MOST_FOR_QUESTION: usize = 4;
 /// Once the told statements spend so many tokens, nothing is added: more was measured to answer no more questions.
 pub const ENOUGH_TOKENS: u32 = 155;
 
@@ -54,22 +57,39 @@ impl Words {
     }
 }
 
-/// Whether a passage states something. What a person asked does not.
+/// Whether a passage states something. A prompt says what a person wanted, a plan and a list of tasks what somebody
+/// meant to do, and the opening of an answer says nothing yet.
 pub fn is_statement(kind: DocumentKind, text: &str) -> bool {
-    kind != DocumentKind::Prompt || !text.trim_end().ends_with(['?', '\u{ff1f}'])
+    let told = !matches!(kind, DocumentKind::Prompt | DocumentKind::Plan);
+    let is_task = |line: &&str| TASKS.iter().any(|mark| line.trim_start().starts_with(mark));
+    let lines = text.lines().filter(|line| !line.trim().is_empty()).count();
+    let tasks = text.lines().filter(is_task).count();
+    let sentences = sentences(text);
+    // A title may say it all.
+    let says_something = sentences.is_empty() || !sentences.into_iter().all(says_nothing);
+    told && tasks * 2 < lines.max(1) && says_something
+}
+
+/// How a line of a list of tasks begins.
+const TASKS: [&str; 8] = ["- [ ]", "- [x]", "* [ ]", "* [x]", "\u{2610}", "\u{2611}", "\u{2714}", "\u{25fb}"];
+
+/// How many statements are told at a prompt.
+pub fn most(prompt: &str) -> usize {
+    if asks(prompt) { MOST_FOR_QUESTION } else { MOST }
 }
 
 /// The chosen ones so far.
 #[derive(Clone, Debug)]
 pub struct Choice<T> {
     known: Vec<Words>,
+    most: usize,
     chosen: Vec<(Words, Timestamp, T)>,
 }
 
 impl<T> Choice<T> {
-    /// `known`: what the reader has read already.
-    pub fn beside(known: Vec<Words>) -> Self {
-        Self { known, chosen: Vec::new() }
+    /// `known`: what the reader has read already. `most`: how many are chosen at most.
+    pub fn beside(known: Vec<Words>, most: usize) -> Self {
+        Self { known, most, chosen: Vec::new() }
     }
 
     /// Adds a statement; the best come first. Of two that say the same the newer is kept.
@@ -90,7 +110,7 @@ impl<T> Choice<T> {
     }
 
     pub fn is_full(&self) -> bool {
-        self.chosen.len() >= MOST
+        self.chosen.len() >= self.most
     }
 
     /// The chosen ones, the best first.
@@ -105,7 +125,7 @@ mod tests {
 
     #[track_caller]
     fn check(known: &[&str], statements: &[(&str, i64)], expected: &[&str]) {
-        let mut choice = Choice::beside(known.iter().map(|text| Words::of(text)).collect());
+        let mut choice = Choice::beside(known.iter().map(|text| Words::of(text)).collect(), 9);
         for (text, at) in statements {
             choice.add(Words::of(text), Timestamp(*at), *text);
         }
@@ -122,10 +142,27 @@ mod tests {
     }
 
     #[test]
-    fn a_question_of_a_person_states_nothing() {
-        assert!(!is_statement(DocumentKind::Prompt, "Why is the cart rounded?\n"));
-        assert!(is_statement(DocumentKind::Prompt, "The cart is rounded once."));
-        assert!(is_statement(DocumentKind::Response, "It is done. Shall I commit?"));
+    fn prompts_plans_tasks_and_openings_state_nothing() {
+        let rounded = "The cart is rounded once.";
+        assert!(is_statement(DocumentKind::Response, rounded) && is_statement(DocumentKind::Observation, ""));
+        assert!(is_statement(DocumentKind::Response, "It is done by hand. Shall I commit?"));
+        assert!(!is_statement(DocumentKind::Prompt, rounded) && !is_statement(DocumentKind::Plan, rounded));
+        for nothing in
+            ["- [x] round the cart\n- [ ] ship it", "Done. Want me to commit it?", "Here is the list:"]
+        {
+            assert!(!is_statement(DocumentKind::Response, nothing), "{nothing}");
+        }
+    }
+
+    #[test]
+    fn a_question_is_told_more() {
+        assert!(most("why is the cart rounded once?") > most("round the cart once"));
+        let mut choice = Choice::beside(Vec::new(), most("round the cart once"));
+        for (text, at) in [("one heron", 1), ("two kestrels", 2)] {
+            assert!(!choice.is_full());
+            choice.add(Words::of(text), Timestamp(at), text);
+        }
+        assert!(choice.is_full());
     }
 
     #[test]

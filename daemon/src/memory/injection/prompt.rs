@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use super::spoken::{Spoken, stem};
 use crate::memory::linear::Features;
 use crate::memory::sameness::is_code;
 
@@ -13,6 +14,15 @@ pub struct Situation<'a> {
     pub prompts_before: u32,
     /// The answer before it, empty without one.
     pub answer_before: &'a str,
+    /// What the session has read. `None`: nothing, or no more than the answer before.
+    pub spoken: Option<&'a Spoken>,
+}
+
+impl Situation<'_> {
+    /// Whether the session has mentioned a word before.
+    pub fn has_read(&self, word: &str) -> bool {
+        self.spoken.is_some_and(|spoken| spoken.has(word))
+    }
 }
 
 /// Words that point outside of the conversation.
@@ -64,6 +74,22 @@ const ASKING: &[&str] = &[
 /// Bytes of texts that are looked at.
 const LONGEST: usize = 8 * 1024;
 
+/// The words of a prompt as they are written, without marks around them.
+pub fn words_as_written(prompt: &str) -> Vec<&str> {
+    let words = head(prompt).split_whitespace().map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()));
+    words.filter(|word| !word.is_empty()).collect()
+}
+
+/// Whether a prompt asks something.
+pub fn asks(prompt: &str) -> bool {
+    let first = prompt.split_whitespace().next().unwrap_or_default().to_lowercase();
+    has_question_mark(prompt) || ASKING.contains(&first.as_str())
+}
+
+fn has_question_mark(prompt: &str) -> bool {
+    prompt.trim_end().ends_with(['?', '\u{ff1f}']) || prompt.contains("? ")
+}
+
 /// The features of a prompt.
 pub fn features(situation: &Situation<'_>) -> Features {
     let prompt = head(situation.prompt.trim());
@@ -100,7 +126,7 @@ pub fn features(situation: &Situation<'_>) -> Features {
     features.flag("short and later", is_short && !is_first);
     features.flag("very short", length <= 3);
     features.flag("long", length > 60);
-    features.flag("asks", prompt.trim_end().ends_with(['?', '\u{ff1f}']) || prompt.contains("? "));
+    features.flag("asks", has_question_mark(prompt));
     features.flag("begins as a question", ASKING.contains(&first));
     features.flag("is a command of the agent", prompt.starts_with('/'));
     features.count("names", names.len(), 6);
@@ -150,9 +176,4 @@ fn before(answer: &str) -> HashSet<String> {
         .filter(|word| word.chars().count() > 2)
         .map(|word| stem(&word.to_lowercase()))
         .collect()
-}
-
-/// The beginning of a word, so that its endings do not matter.
-fn stem(word: &str) -> String {
-    word.chars().take(6).collect()
 }

@@ -24,7 +24,7 @@ fn found(row: i64, conversation: u64, strength: f32, found: u32) -> PassageMatch
 }
 
 /// One passage has all the words, and others of its session some; a passage of another session has one.
-fn clear() -> PassageMatches {
+pub(super) fn clear() -> PassageMatches {
     PassageMatches {
         terms: vec![term("bcrypt", 1.1, 2), term("login", 0.9, 6), term("slow", 0.8, 8)],
         population: 400,
@@ -44,7 +44,7 @@ fn with_vectors() -> PassageMatches {
 }
 
 /// One passage is close and has no word of the prompt.
-fn without_words() -> PassageMatches {
+pub(super) fn without_words() -> PassageMatches {
     let mut matches = with_vectors();
     for one in &mut matches.matches {
         (one.strength, one.found) = (0.0, 0);
@@ -52,7 +52,7 @@ fn without_words() -> PassageMatches {
     matches
 }
 
-fn first(prompt: &str) -> Situation<'_> {
+pub(super) fn first(prompt: &str) -> Situation<'_> {
     Situation { prompt, ..Situation::default() }
 }
 
@@ -102,6 +102,7 @@ fn what_goes_on_with_the_conversation_is_left_alone() {
             prompt,
             prompts_before: 3,
             answer_before: "The login is slow because of bcrypt. Shall I change its cost?",
+            spoken: None,
         };
         assert!(!may_speak(&situation, built_in(), FLOOR), "{prompt}");
     }

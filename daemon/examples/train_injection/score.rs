@@ -1,6 +1,6 @@
 //! What would be told, with the columns of the table.
 
-use recall::memory::injection::choice::{Choice, ENOUGH_TOKENS, Words, is_statement, most};
+use recall::memory::injection::choice::{Choice, ENOUGH_TOKENS, Words, is_statement, most, tokens_of_each};
 use recall::memory::injection::{Decision, asked, decide, excerpt};
 use recall::memory::linear::Weights;
 use recall::memory::passage::PassageMatches;
@@ -120,7 +120,8 @@ fn told<'a>(
     let mut spent = FRAME;
     let mut statements = Vec::new();
     for told in choice.into_best() {
-        let (heading, text) = excerpt::of(&told.passage.heading, &told.passage.text, &found.terms);
+        let most = tokens_of_each(&one.prompt);
+        let (heading, text) = excerpt::of(&told.passage.heading, &told.passage.text, &found.terms, most);
         let text = format!("{heading} {text}");
         let cost = Measure::of(&text).spent() + STATEMENT;
         if spent >= FRAME + ENOUGH_TOKENS {

@@ -95,7 +95,8 @@ impl ContextLookup {
             if outdated(db, &row)?.iter().any(|outdated| words.covers(outdated)) {
                 continue;
             }
-            let (heading, text) = excerpt::of(&passage.heading, &passage.text, &found.terms);
+            let most = choice::tokens_of_each(situation.prompt);
+            let (heading, text) = excerpt::of(&passage.heading, &passage.text, &found.terms, most);
             let told = Passage { heading, text };
             let why = reason::of(situation, found, judged.key);
             let mut statement = statement(*judged, told, &row, (decision, &why));

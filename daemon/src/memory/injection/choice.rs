@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::excerpt::{says_nothing, sentences};
+use super::excerpt::{self, says_nothing, sentences};
 use super::prompt::asks;
 use crate::memory::document::DocumentKind;
 use crate::memory::ids::Timestamp;
@@ -76,6 +76,11 @@ const TASKS: [&str; 8] = ["- [ ]", "- [x]", "* [ ]", "* [x]", "\u{2610}", "\u{26
 /// How many statements are told at a prompt.
 pub fn most(prompt: &str) -> usize {
     if asks(prompt) { MOST_FOR_QUESTION } else { MOST }
+}
+
+/// In how many tokens each of them is told.
+pub fn tokens_of_each(prompt: &str) -> u32 {
+    if asks(prompt) { excerpt::ANSWER } else { excerpt::LINE }
 }
 
 /// The chosen ones so far.
@@ -156,7 +161,8 @@ mod tests {
 
     #[test]
     fn a_question_is_told_more() {
-        assert!(most("why is the cart rounded once?") > most("round the cart once"));
+        let (question, task) = ("why is the cart rounded once?", "round the cart once");
+        assert!(most(question) > most(task) && tokens_of_each(question) > tokens_of_each(task));
         let mut choice = Choice::beside(Vec::new(), most("round the cart once"));
         for (text, at) in [("one heron", 1), ("two kestrels", 2)] {
             assert!(!choice.is_full());

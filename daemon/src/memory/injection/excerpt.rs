@@ -5,9 +5,11 @@ use crate::memory::sameness::is_code;
 use crate::memory::tokens::estimate;
 
 /// A statement is told in so many tokens, with its heading. Its id, age and kind take some ten more.
-const MOST_TOKENS: u32 = 48;
-/// Tokens of its heading at most.
-const MOST_OF_HEADING: u32 = 20;
+pub const LINE: u32 = 48;
+/// The same where a question is answered: cut as short as others, two of five answers were lost.
+pub const ANSWER: u32 = 120;
+/// Fifths of it that the heading takes at most.
+const OF_HEADING: u32 = 2;
 /// Names and numbers that count in one sentence, each as much as one bit of what was asked.
 const MOST_NAMES: usize = 3;
 /// What introduces, opens, offers or asks something says little itself.
@@ -42,10 +44,11 @@ const OPENINGS: [&str; 24] = [
     "review complete",
 ];
 
-/// A heading and a text as they are told in one line: whole if they are short, or else the best sentences in their order.
-pub fn of(heading: &str, text: &str, terms: &[PassageTerm]) -> (String, String) {
-    let heading = beginning(heading.trim(), MOST_OF_HEADING);
-    let room = MOST_TOKENS.saturating_sub(estimate(&heading));
+/// A heading and a text as they are told in one line of so many tokens: whole if they are short, or else the best
+/// sentences in their order.
+pub fn of(heading: &str, text: &str, terms: &[PassageTerm], most: u32) -> (String, String) {
+    let heading = beginning(heading.trim(), most * OF_HEADING / 5);
+    let room = most.saturating_sub(estimate(&heading));
     if estimate(text) <= room {
         return (heading, text.to_owned());
     }
@@ -183,7 +186,7 @@ mod tests {
     #[test]
     fn a_short_text_is_told_as_it_is_and_of_a_long_one_what_was_asked() {
         let told = |heading: &str, text: &str, asked: &[PassageTerm]| {
-            let (heading, text) = of(heading, text, asked);
+            let (heading, text) = of(heading, text, asked, LINE);
             format!("{heading}|{text}")
         };
         let short = "Rounding happens once.\n- after the sum";
@@ -216,8 +219,11 @@ mod tests {
             heading in "[a-z ]{0,200}",
             text in "([a-zA-Z\u{e9}]{1,9}[ .!?\n]{1,2}|\u{3002}|`){0,300}",
         ) {
-            let (heading, told) = of(&heading, &text, &[term("abc")]);
-            prop_assert!(estimate(&heading) + estimate(&told) <= MOST_TOKENS + 2, "{heading} {told}");
+            for most in [LINE, ANSWER] {
+                let (heading, told) = of(&heading, &text, &[term("abc")], most);
+                prop_assert!(estimate(&heading) + estimate(&told) <= most + 2, "{heading} {told}");
+            }
+            let (_, told) = of(&heading, &text, &[term("abc")], LINE);
             for part in told.split('\u{2026}') {
                 for word in part.split_whitespace() {
                     prop_assert!(text.contains(word), "{word}");

@@ -338,6 +338,14 @@ fn a_model_comes_from_a_file_a_folder_or_an_address() {
         path => publishes(&Asked { path: path.replace("/mirror/", "/r1/"), ..asked.clone() }, number),
     });
     let named = |path: PathBuf| path.to_str().unwrap().to_owned();
+    let installed = fresh();
+    get(&installed, &["--from", &named(place("a.whl"))]);
+    let said = get(&installed, &["--from", &named(place("a.tar"))]);
+    is_installed(&installed, &said);
+    assert!(said.stdout.contains("a.tar was not read"), "{said:?}");
+    let said = get(&installed, &["--from", "/nowhere/at/all"]);
+    assert_eq!(said.code(), 1, "{said:?}");
+    assert!(said.stderr.contains("There is no /nowhere/at/all"), "{said:?}");
     for from in [
         named(place("a.whl")),
         named(place("a.tar")),

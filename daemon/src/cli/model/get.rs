@@ -111,6 +111,16 @@ enum Waiting {
     Texts(i64),
 }
 
+/// Whether `--from` names something in the network.
+fn is_address(from: &str) -> bool {
+    ["http://", "https://"].iter().any(|scheme| from.starts_with(scheme))
+}
+
+/// The file or folder that `--from` names.
+fn local(from: &str) -> &Path {
+    Path::new(from.strip_prefix("file://").unwrap_or(from))
+}
+
 /// A model on its way.
 pub(crate) struct Getting<'a> {
     model: &'a Published,
@@ -137,6 +147,18 @@ impl<'a> Getting<'a> {
         let Published { name, title, .. } = self.model;
         if self.is_installed() {
             writeln!(out, "{title} is installed as {BOLD}{name}{BOLD:#} already.")?;
+            if let Some(from) = from {
+                if !is_address(from) && !local(from).exists() {
+                    return Err(Failure::failed(format!("There is no {from}"))
+                        .hint(format!("To use the installed model: recall model get {name}."))
+                        .into());
+                }
+                writeln!(
+                    out,
+                    "{DIM}{from} was not read. To install it from there: recall model remove {name}, and the same \
+                     again.{DIM:#}"
+                )?;
+            }
         } else {
             self.get(from, out)?;
         }
@@ -226,9 +248,8 @@ impl<'a> Getting<'a> {
 
     /// What `--from` names.
     fn from(&self, from: &str, folder: &Path, into: &Path, out: &mut dyn Write) -> Result<(), GetError> {
-        if !["http://", "https://"].iter().any(|scheme| from.starts_with(scheme)) {
-            let path = from.strip_prefix("file://").unwrap_or(from);
-            return Ok(unpack(Path::new(path), self.model, into)?);
+        if !is_address(from) {
+            return Ok(unpack(local(from), self.model, into)?);
         }
         if from.ends_with('/') {
             return self.beneath(from, into, out);

@@ -40,17 +40,7 @@ mod tests {
     use crate::memory::plan::PlanChange;
 
     fn after(what: HookEventKind) -> HookEventKind {
-        let mut event = HookEvent {
-            session: SessionId::from("s"),
-            prompt: None,
-            cwd: None,
-            transcript_path: None,
-            title: None,
-            subagent: None,
-            origin: None,
-            host: None,
-            what,
-        };
+        let mut event = HookEvent::bare(SessionId::from("s"), what);
         let skipped = ["Write", "Agent", "AskUserQuestion", "TodoWrite"].map(str::to_owned);
         remove_contents(&mut event, AGENTS.spec("claude-code"), &skipped);
         event.what

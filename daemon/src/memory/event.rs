@@ -99,6 +99,21 @@ pub fn is_too_long(path: &str) -> bool {
 }
 
 impl HookEvent {
+    /// An event of which nothing else is known.
+    pub fn bare(session: SessionId, what: HookEventKind) -> Self {
+        Self {
+            session,
+            prompt: None,
+            cwd: None,
+            transcript_path: None,
+            title: None,
+            subagent: None,
+            origin: None,
+            host: None,
+            what,
+        }
+    }
+
     /// Drops paths that are too long.
     #[must_use]
     pub fn without_long_paths(mut self) -> Self {

@@ -149,17 +149,7 @@ mod tests {
                 launched: None,
                 rewrote: Some("/home/link/a".to_owned()),
             };
-            let event = HookEvent {
-                session: SessionId::from("s"),
-                prompt: None,
-                cwd: None,
-                transcript_path: None,
-                title: None,
-                subagent: None,
-                origin: None,
-                host: None,
-                what: HookEventKind::Tool(call),
-            };
+            let event = HookEvent::bare(SessionId::from("s"), HookEventKind::Tool(call));
             let HookEventKind::Tool(call) = folder.with_real_paths(event).what else { panic!("a call") };
             assert_eq!(call.rewrote.as_deref(), Some("/code/shop/a"));
             call.input

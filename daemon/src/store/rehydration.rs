@@ -113,15 +113,9 @@ impl Daemon {
         let subagent = matches!(what, HookEventKind::SubagentStart | HookEventKind::SubagentStop { .. })
             .then(|| Subagent { id: format!("of {}", prompt.unwrap_or_default()), kind: None });
         let event = HookEvent {
-            session: self.key.id.clone(),
             prompt: prompt.map(PromptId::from),
-            cwd: None,
-            transcript_path: None,
-            title: None,
             subagent,
-            origin: None,
-            host: None,
-            what,
+            ..HookEvent::bare(self.key.id.clone(), what)
         };
         let order = Order { boot: [1; 16], boot_ns, wall: at };
         let capture = Capture { event: id, at, order };

@@ -140,17 +140,7 @@ impl Call {
             launched: None,
             rewrote: None,
         };
-        Some(Self(HookEvent {
-            session: SessionId(String::new()),
-            prompt: None,
-            cwd: None,
-            transcript_path: None,
-            title: None,
-            subagent: None,
-            origin: None,
-            host: None,
-            what: HookEventKind::Tool(call),
-        }))
+        Some(Self(HookEvent::bare(SessionId(String::new()), HookEventKind::Tool(call))))
     }
 
     fn write_to(self, line: &mut Value, redactor: &Redactor, rules: &EventRules) {

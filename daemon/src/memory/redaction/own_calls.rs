@@ -266,17 +266,7 @@ mod tests {
     use crate::memory::ids::SessionId;
 
     fn event(what: HookEventKind) -> HookEvent {
-        HookEvent {
-            session: SessionId::from("s"),
-            prompt: None,
-            cwd: None,
-            transcript_path: None,
-            title: None,
-            subagent: None,
-            origin: None,
-            host: None,
-            what,
-        }
+        HookEvent::bare(SessionId::from("s"), what)
     }
 
     #[test]

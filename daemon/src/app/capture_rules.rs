@@ -34,8 +34,10 @@ const MANY_BELIEVED_FOR: Duration = Duration::from_secs(20);
 const MOST_PARENTS: usize = 128;
 /// How many words that may name files are looked up on the disk. The others are only compared with the patterns.
 const MOST_NAMES: usize = 1_000;
-/// How many components of their paths may be looked at for one event. A name beyond is only compared with the patterns.
-const MOST_LOOKS: usize = 6_000;
+/// How often the disk may be looked at for the names of one event, about. A name beyond is only compared with the patterns.
+const MOST_LOOKS: usize = 8_000;
+/// So many looks a folder's rules take for each folder above it.
+const LOOKS_FOR_RULES: usize = 12;
 
 /// Cheap to clone.
 #[derive(Clone)]
@@ -366,12 +368,13 @@ impl CaptureRules {
         let path = without_dots(path);
         effort.spend(&path);
         let excluded = self.excluded();
-        let resolved = resolved(&path);
+        let (there, missing) = resolved_parts(&path);
+        let resolved = if missing.as_os_str().is_empty() { there.clone() } else { there.join(&missing) };
         if excluded.covers(&path.to_string_lossy()) || excluded.covers_place(&resolved) {
             return true;
         }
-        let folder =
-            if resolved.is_dir() { resolved.as_path() } else { resolved.parent().unwrap_or(&resolved) };
+        // What does not exist has no file of its own: the last folder that exists decides.
+        let folder = if there.is_dir() { there.as_path() } else { there.parent().unwrap_or(&there) };
         // A link leads to a file that the project itself hides.
         if resolved != path && own.iter().any(|rules| rules.hides(&resolved.to_string_lossy())) {
             return true;
@@ -380,10 +383,15 @@ impl CaptureRules {
             return false;
         }
         if self.believed(folder).is_none() {
-            effort.spend(folder);
+            effort.spend_on_rules(folder);
         }
         let rules = self.look_in(folder);
-        rules.captured == Captured::No || rules.hides(&resolved.to_string_lossy())
+        // A plain folder also matches by its name.
+        let mut names = missing.parent().into_iter().flat_map(Path::components);
+        let mut is_named = || names.any(|name| excluded.covers(&name.as_os_str().to_string_lossy()));
+        rules.captured == Captured::No
+            || rules.hides(&resolved.to_string_lossy())
+            || (rules.top.is_none() && is_named())
     }
 
     fn look_in(&self, folder: &Path) -> Arc<FolderRules> {
@@ -469,13 +477,18 @@ fn is_long(path: &Path) -> bool {
     is_too_long(&path.to_string_lossy())
 }
 
-/// How many components of paths were looked at for an event.
+/// How often the disk was looked at for an event.
 #[derive(Default)]
 struct Effort(Cell<usize>);
 
 impl Effort {
     fn spend(&self, path: &Path) {
         self.0.set(self.0.get().saturating_add(path.components().count()));
+    }
+
+    /// The rules of a folder are read from each folder above it.
+    fn spend_on_rules(&self, folder: &Path) {
+        self.0.set(self.0.get().saturating_add(folder.components().count().saturating_mul(LOOKS_FOR_RULES)));
     }
 
     fn is_spent(&self) -> bool {
@@ -535,12 +548,17 @@ pub fn whole(path: &str, folder: &Path) -> PathBuf {
 
 /// Resolves links, as far as the path exists.
 fn resolved(path: &Path) -> PathBuf {
+    match resolved_parts(path) {
+        (there, missing) if missing.as_os_str().is_empty() => there,
+        (there, missing) => there.join(missing),
+    }
+}
+
+/// What of a path exists, with links resolved, and the rest.
+fn resolved_parts(path: &Path) -> (PathBuf, PathBuf) {
     let found = path.ancestors().find_map(|there| Some((there, there.canonicalize().ok()?)));
-    let Some((there, real)) = found else { return path.to_owned() };
-    path.strip_prefix(there).map_or_else(
-        |_| path.to_owned(),
-        |rest| if rest.as_os_str().is_empty() { real.clone() } else { real.join(rest) },
-    )
+    let parts = found.and_then(|(there, real)| Some((real, path.strip_prefix(there).ok()?.to_owned())));
+    parts.unwrap_or_else(|| (path.to_owned(), PathBuf::new()))
 }
 
 /// The project files that count in a folder, each with its folder: from the folder up to the top of the repository, or

@@ -1410,3 +1410,82 @@ proptest! {
         redactor.redact_event(tool(&text, ToolResult::Failed(text.clone())));
     }
 }
+
+/// Secrets without a format of their own: no provider's mark tells them.
+const SHAPELESS: &[(&str, &str)] = &[
+    ("16 hex", "{h16}"),
+    ("32 hex", "{h32}"),
+    ("40 hex", "{h40}"),
+    ("64 hex", "{h64}"),
+    ("UUID", "{h8}-{h4}-4{h3}-a{h3}-{h12}"),
+    ("20 letters and digits", "{a20}"),
+    ("32 letters and digits", "{a32}"),
+    ("43 of base64url", "{a20}_{a11}-{a10}"),
+    ("44 of base64", "{a20}+{a11}/{a10}="),
+    ("88 of base64", "{a40}+{a30}/{a14}=="),
+    ("26 of base32", "{u26}"),
+    ("a word and digits", "Sommer{d4}!x"),
+    ("four words", "correct horse battery staple"),
+    ("four words with dashes", "correct-horse-battery-staple-{d2}"),
+    (
+        "twelve words of a wallet",
+        "legal winner thank year wave sausage worth useful legal winner thank yellow",
+    ),
+];
+
+/// Places with a word that tells a secret.
+const TOLD_PLACES: &[&str] = &[
+    "the api key is §",
+    "API key: §",
+    "Use the token § for the calls",
+    "use § as the secret",
+    "§ is the password",
+    "export API_TOKEN=§",
+    "SECRET_KEY = '§'",
+    "{\"apiKey\": \"§\"}",
+    "{\"client_secret\":\"§\",\"a\":1}",
+    "client_secret: §",
+    "  secret:\n    value: §\n",
+    "tool --token § run",
+    "tool --api-key=§ run",
+    "curl -H 'X-Api-Key: §' https://h.test",
+    "curl -H \"Authorization: Bearer §\" https://h.test",
+    "https://h.test/v1?api_key=§&page=1",
+    "https://user:§@h.test/",
+    "const token = \"§\";",
+    "api_token=\"§\"  # rotate",
+    "| api key | § |",
+    "<secret>§</secret>",
+    "<add key=\"ApiSecret\" value=\"§\"/>",
+    "password\t§",
+    "signing secret (§)",
+];
+
+/// Places without one.
+const BARE_PLACES: &[&str] =
+    &["§", "found §, and more", "please use § for the calls", "{\"a\": \"§\"}", "X='§'\n"];
+
+/// How many of each kind stay in each place. `cargo test -p recall-memory -- --ignored placements --nocapture`
+fn placements(places: &[&str]) -> (usize, Vec<String>) {
+    let redactor = redactor();
+    let mut leaks = Vec::new();
+    for (seed, (kind, template)) in SHAPELESS.iter().enumerate() {
+        let secret = planted(template, 100 + seed as u64);
+        for place in places {
+            let text = place.replace('§', &secret);
+            if redactor.redact_text(&text).contains(secret.get(..8).unwrap_or(&secret)) {
+                leaks.push(format!("{kind} in {place:?}"));
+            }
+        }
+    }
+    (places.len() * SHAPELESS.len(), leaks)
+}
+
+#[test]
+#[ignore = "measures, and proves nothing"]
+fn placements_of_secrets_without_a_format() {
+    for (name, places) in [("with a word", TOLD_PLACES), ("without a word", BARE_PLACES)] {
+        let (tried, leaks) = placements(places);
+        println!("{name}: {} of {tried} stay\n  {}", leaks.len(), leaks.join("\n  "));
+    }
+}

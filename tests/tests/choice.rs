@@ -91,3 +91,20 @@ fn a_sessions_observations_are_chosen_over_the_whole_session_and_keep_their_numb
         |session| observations(&stage, session).into_iter().map(|(_, title)| title).collect::<Vec<_>>();
     assert_eq!(titles("two").len(), titles("two").iter().collect::<std::collections::BTreeSet<_>>().len());
 }
+
+#[test]
+fn an_answer_that_says_nothing_is_not_told() {
+    let stage = Stage::new().daemon();
+    let event = |name: &str, mut fields: Value| {
+        fields["prompt_id"] = json!("quiet-p0");
+        stage.hook(&stage.event("quiet", name, fields));
+    };
+    event("UserPromptSubmit", json!({"prompt": "Look at the cart of the shop"}));
+    event("Stop", json!({"last_assistant_message": "No response requested."}));
+    end(&stage, "quiet");
+    stage.flush();
+    let shown = stage.json(["ctl", "session", "quiet"]);
+    let made = format!("{} {} {}", shown["title"], shown["summary"], shown["observations"]);
+    assert!(made.contains("Look at the cart"), "{made}");
+    assert!(!made.contains("No response requested") && !made.contains("Unanswered"), "{made}");
+}

@@ -16,7 +16,8 @@ use crate::store::{self, ActivityRow, BatchRow, SessionInfo, StoreError, Subagen
 pub fn batch_material(db: &Connection, agents: Agents, batch: BatchId) -> Result<BatchMaterial, StoreError> {
     let stored = store::batch_row(db, batch)?;
     let mut material = read_batch(db, agents, stored.batch, &stored.session)?;
-    material.previous_response = stored.previous_response;
+    let says_nothing = |answer: &String| material.conventions.is_empty_answer(answer.trim());
+    material.previous_response = stored.previous_response.filter(|answer| !says_nothing(answer));
     let touched = files_touched(&material);
     if !touched.is_empty() {
         material.earlier = store::earlier_statements(db, batch, &touched)?;
@@ -37,7 +38,8 @@ pub fn session_material(
         material.previous_response = batches
             .iter()
             .rev()
-            .find_map(|earlier| earlier.response.as_ref())
+            .filter_map(|earlier| earlier.response.as_ref())
+            .find(|response| !response.text.is_empty())
             .map(|response| response.text.clone());
         batches.push(material);
     }
@@ -66,12 +68,17 @@ fn read_batch(
         steps.sort_by_key(|step| step.at);
     }
     let said = |event: Option<_>, text: Option<_>| Some(SourcedText { event: event?, text: text? });
+    // The prompt was answered, by nothing.
+    let response = batch.response.map(|answer| match spec.conventions.is_empty_answer(answer.trim()) {
+        true => String::new(),
+        false => answer,
+    });
     Ok(BatchMaterial {
         prompt_number: batch.prompt_number,
         source: batch.source,
         prompt: said(batch.prompt_event, batch.prompt),
         // An answer from the transcript has no event of its own.
-        response: said(batch.response_event.or(batch.prompt_event), batch.response),
+        response: said(batch.response_event.or(batch.prompt_event), response),
         previous_response: None,
         earlier: Vec::new(),
         steps,

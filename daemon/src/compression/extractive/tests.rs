@@ -297,6 +297,127 @@ fn a_summary_tells_request_work_and_what_git_says() {
     assert_eq!(summary.next_steps, "Commit 1a2b3c4 is not pushed");
 }
 
+/// What a session says of its end: what is done, and below it `rest`.
+fn summed(rest: &str) -> SummaryDraft {
+    let answer = format!(
+        "The importer reads the new format now, because the old one had no time zone: `parse_rows` took every stamp \
+         for local time.\n\n{rest}"
+    );
+    let batch = Batch::asked("Make the importer read the new format")
+        .edited("src/importer.rs", "parse_rows(row)", "parse_rows(row, zone)")
+        .answered(&answer);
+    Extractive.sum_up(&SessionMaterial { batches: vec![batch] }).unwrap()
+}
+
+/// `open` must be what is open, and nowhere else.
+#[track_caller]
+fn check_open(rest: &str, open: &str) {
+    let summary = summed(rest);
+    assert!(summary.next_steps.contains(open), "{rest}: {summary:?}");
+    for field in [&summary.completed, &summary.learned, &summary.request] {
+        assert!(!field.contains(open), "{rest}: {summary:?}");
+    }
+}
+
+#[test]
+fn what_stands_below_any_wording_of_what_remains_is_open_and_not_done() {
+    for (name, entry) in [
+        ("## Next steps\n", "Migrate the old bookings"),
+        ("### Next Steps:\n", "Migrate the old bookings"),
+        ("**Next steps**\n", "Migrate the old bookings"),
+        ("**Next steps:**\n", "Migrate the old bookings"),
+        ("Next steps:\n", "Migrate the old bookings"),
+        ("Next steps:\n\n", "Migrate the old bookings"),
+        ("Still to do:\n", "Migrate the old bookings"),
+        ("## Still to do\n", "Migrate the old bookings"),
+        ("## Remaining\n", "Migrate the old bookings"),
+        ("Remaining work:\n", "Migrate the old bookings"),
+        ("## What remains\n", "Migrate the old bookings"),
+        ("## TODO\n", "Migrate the old bookings"),
+        ("TODOs:\n", "Migrate the old bookings"),
+        ("## What's left\n", "Migrate the old bookings"),
+        ("What’s left:\n", "Migrate the old bookings"),
+        ("## Follow-ups\n", "Migrate the old bookings"),
+        ("Follow-up work:\n", "Migrate the old bookings"),
+        ("## Open\n", "Migrate the old bookings"),
+        ("Open items:\n", "Migrate the old bookings"),
+        ("## Not done yet\n", "Migrate the old bookings"),
+        ("I have not done these:\n", "Migrate the old bookings"),
+        ("Left for later:\n", "Migrate the old bookings"),
+        ("Before you merge:\n", "Migrate the old bookings"),
+        ("## Nächste Schritte\n", "Alte Buchungen umstellen"),
+        ("Noch offen:\n", "Alte Buchungen umstellen"),
+        ("## Was noch fehlt\n", "Alte Buchungen umstellen"),
+        ("## Prochaines étapes\n", "Migrer les anciennes réservations"),
+        ("Reste à faire :\n", "Migrer les anciennes réservations"),
+        ("## Próximos pasos\n", "Migrar las reservas antiguas"),
+        ("Pendiente:\n", "Migrar las reservas antiguas"),
+        ("## 次のステップ\n", "古い予約データを新しい形式に移行する"),
+        ("残作業：\n", "古い予約データを新しい形式に移行する"),
+        ("## 下一步\n", "把旧的预订数据迁移到新的格式上"),
+        ("待办：\n", "把旧的预订数据迁移到新的格式上"),
+        ("## 다음 단계\n", "이전 예약 데이터를 새 형식으로 이전하기"),
+        ("남은 작업:\n", "이전 예약 데이터를 새 형식으로 이전하기"),
+    ] {
+        for mark in ["- ", "1. ", "* ", "- [ ] "] {
+            check_open(&format!("{name}{mark}{entry}\n"), entry);
+        }
+    }
+}
+
+#[test]
+fn a_sentence_of_what_remains_is_open_and_not_done() {
+    for (said, open) in [
+        ("- [ ] Migrate the old bookings", "Migrate the old bookings"),
+        ("Next steps: migrate the old bookings.", "igrate the old bookings"),
+        ("TODO: migrate the old bookings", "igrate the old bookings"),
+        ("We still need to migrate the old bookings.", "migrate the old bookings"),
+        ("The old bookings are not migrated yet.", "old bookings are not migrated yet"),
+        ("I have not migrated the old bookings.", "not migrated the old bookings"),
+        ("The old bookings are left for later.", "old bookings are left for later"),
+        ("All that remains is the old bookings.", "remains is the old bookings"),
+        ("Die alten Buchungen müssen noch umgestellt werden.", "alten Buchungen müssen noch"),
+        ("Il reste à migrer les anciennes réservations.", "migrer les anciennes réservations"),
+        ("Queda por migrar las reservas antiguas.", "migrar las reservas antiguas"),
+        ("古い予約データの移行はまだ完了していません。", "まだ完了していません"),
+        ("旧的预订数据还没有迁移到新的格式上。", "还没有迁移"),
+        ("이전 예약 데이터는 아직 새 형식으로 이전하지 않았습니다.", "이전하지 않았습니다"),
+    ] {
+        check_open(said, open);
+    }
+}
+
+#[test]
+fn what_a_later_turn_does_is_no_longer_open_nor_is_an_offer_that_was_answered() {
+    let first =
+        Batch::asked("Make the importer read the new format").edited("src/importer.rs", "a", "b").answered(
+            "The importer reads the new format now, because the old one had no time zone.\n\n## Next steps\n\
+         - Migrate the old bookings\n- Describe the format in the handbook\n\nWant me to drop the old table?",
+        );
+    let second = Batch::asked("Migrate the old bookings, too")
+        .edited("src/bookings.rs", "a", "b")
+        .answered("Migrated the old bookings: 3 of them had no zone and got that of their hotel.");
+    let open = |batches: &[BatchMaterial]| {
+        Extractive.sum_up(&SessionMaterial { batches: batches.to_vec() }).unwrap().next_steps
+    };
+    let before = open(std::slice::from_ref(&first));
+    assert!(before.contains("Migrate the old bookings") && before.contains("Want me to drop"), "{before}");
+    let after = open(&[first, second]);
+    assert!(after.contains("Describe the format in the handbook"), "{after}");
+    assert!(!after.contains("old bookings") && !after.contains("Want me to drop"), "{after}");
+}
+
+#[test]
+fn what_was_asked_is_not_learned() {
+    let asked = "The importer drops the time zone of every row that comes from the hotels in Lisbon, please look into it";
+    let summary = Extractive
+        .sum_up(&SessionMaterial { batches: vec![Batch::asked(asked).answered(
+            "`parse_rows` took every stamp for local time, so the zone was lost. It is read from the hotel now.",
+        )] })
+        .unwrap();
+    assert!(!summary.learned.contains("Lisbon"), "{summary:?}");
+}
+
 #[test]
 fn an_empty_session_has_no_summary() {
     assert_eq!(Extractive.draft_session(&SessionMaterial::default()), SessionDraft::default());

@@ -15,6 +15,10 @@ impl Analysis {
         let texts = sources::of_session(batches.clone());
         let last_answer =
             texts.iter().rposition(|texts| texts.iter().any(|text| text.kind == SourceKind::Answer));
+        // Somebody answered what is offered before the last prompt.
+        let is_asked = |batch: &BatchMaterial| batch.source.is_of_person() && batch.prompt.is_some();
+        let last_asked = batches.clone().into_iter().enumerate().filter(|(_, batch)| is_asked(batch)).last();
+        let last_asked = last_asked.map_or(0, |(number, _)| number);
         let mut analysis = Self::default();
         let mut index = unit_features::Index::default();
         for (number, (batch, texts)) in batches.into_iter().zip(texts).enumerate() {
@@ -22,13 +26,13 @@ impl Analysis {
             let first = analysis.units.len();
             for text in texts {
                 let is_last = Some(number) == last_answer && text.kind == SourceKind::Answer;
-                let units = noise::clean(text.kind, is_last, units::units_of(&text));
+                let is_unanswered = is_last && number >= last_asked;
+                let units = noise::clean(text.kind, is_unanswered, units::units_of(&text));
                 if !units.is_empty() && analysis.units.len() + units.len() <= MOST_UNITS {
                     analysis.add(text.kind, number, text.events, is_last, units);
                 }
             }
-            let answered = batch.response.as_ref().is_some_and(|answer| !answer.text.trim().is_empty());
-            analysis.is_unanswered = batch.prompt.is_some() && !answered;
+            analysis.is_unanswered = batch.prompt.is_some() && batch.response.is_none();
             analysis.batches = number + 1;
             index.extend(&analysis);
             let rows = (first..analysis.units.len()).map(|unit| index.row(&analysis, facts, unit));

@@ -169,6 +169,7 @@ impl<'w> Salience<'w> {
                 heading: unit.headings.last().map(|heading| heading.text.as_str()),
                 salience: self.units.get(number).copied().unwrap_or(0.0) as f32,
                 source: source.kind,
+                progress: unit.progress,
             })
         };
         (first..=last).filter_map(piece).collect()

@@ -5,7 +5,7 @@
 use super::sources::SourceKind;
 use super::units::{Form, Unit};
 
-const OFFERS: [&str; 17] = [
+const OFFERS: [&str; 25] = [
     "want me to",
     "would you like",
     "shall i",
@@ -23,7 +23,18 @@ const OFFERS: [&str; 17] = [
     "just tell",
     "soll ich",
     "möchtest du",
+    "möchten sie",
+    "willst du",
+    "veux-tu que",
+    "voulez-vous que",
+    "souhaitez-vous",
+    "dois-je",
+    "quieres que",
+    "te gustaría que",
 ];
+
+/// Offers in scripts whose words are not set apart.
+const OFFERS_OF_SIGNS: [&str; 6] = ["ましょうか", "要我", "需要我", "할까요", "드릴까요", "원하시면"];
 
 /// Offers that stand behind something else in a sentence.
 const INNER_OFFERS: [&str; 6] = [
@@ -116,8 +127,8 @@ const LONGEST_ANNOUNCEMENT: usize = 160;
 /// A shorter line that ends with a colon only leads to the next.
 const SHORTEST_LEAD: usize = 50;
 
-/// Drops units that say nothing and cuts off openings. `is_last` is true for the session's last answer: only there
-/// an offer says what is open.
+/// Drops units that say nothing and cuts off openings. `is_last` is true for an answer that nothing was asked after: only
+/// there an offer says what is open.
 pub(super) fn clean(kind: SourceKind, is_last: bool, units: Vec<Unit>) -> Vec<Unit> {
     if matches!(kind, SourceKind::Ask | SourceKind::Failure) {
         return units;
@@ -195,7 +206,8 @@ fn begins(text: &str, openings: &[&str]) -> bool {
 }
 
 fn is_offer(lower: &str) -> bool {
-    if begins(lower, &OFFERS) {
+    let is_asked = lower.ends_with(['?', '？', '。']);
+    if begins(lower, &OFFERS) || is_asked && OFFERS_OF_SIGNS.iter().any(|offer| lower.contains(offer)) {
         return true;
     }
     INNER_OFFERS.iter().any(|offer| {

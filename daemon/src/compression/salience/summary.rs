@@ -4,12 +4,11 @@
 //! open.
 
 use super::analysis::{Analysis, Source};
-use super::cues;
 use super::git::GitFacts;
 use super::sources::SourceKind;
 use super::terms::Term;
 use super::units::{Form, joined};
-use crate::compression::wording::{self, Piece, Place};
+use crate::compression::wording::{self, Progress};
 use crate::memory::linear::{Linear, Row, Weights};
 
 /// A field of a summary.
@@ -36,7 +35,15 @@ impl Field {
             Self::Request => 220,
             Self::Completed => 600,
             Self::Learned => 650,
-            Self::NextSteps => 200,
+            Self::NextSteps => 260,
+        }
+    }
+
+    /// Entries of the field.
+    fn most(self) -> usize {
+        match self {
+            Self::Request | Self::Completed | Self::Learned => 4,
+            Self::NextSteps => 5,
         }
     }
 
@@ -51,7 +58,6 @@ impl Field {
     }
 }
 
-const MOST_ENTRIES: usize = 4;
 const SHORTEST: usize = 12;
 const LONGEST: usize = 420;
 
@@ -147,10 +153,6 @@ pub const ADDED: [&str; 11] = [
     "end of last answer",
 ];
 
-const OPEN: &str = "todo.,follow up.,followup.,deferred.,pending.,remain,not yet.,not pushed.,not committed.,not implemented.,\
-not included.,not done.,not merged.,unpushed.,uncommitted.,out of scope.,next.,later.,open question.,still.,should also.,should be.,\
-need to.,needs to.,want me to.,would you like.,shall i.,ready to.,before merging.,decide.";
-
 /// Whether a candidate may stand in a field.
 fn may_stand(analysis: &Analysis, candidate: &Candidate, field: Field) -> bool {
     let Some(unit) = analysis.units.get(candidate.unit) else { return false };
@@ -170,38 +172,65 @@ fn may_stand(analysis: &Analysis, candidate: &Candidate, field: Field) -> bool {
         }
         Field::Completed => {
             !asks
-                && !wording::is_left(&candidate.text)
+                && unit.progress != Progress::Left
+                && !unit.is_offer
                 && (matches!(kind, S::Answer | S::Commit | S::PullRequest | S::Comment | S::Subagent)
                     || (kind == S::Plan && heading))
         }
+        // What was asked was not learned. A plan that was given as a prompt was written by an agent before.
         Field::Learned => {
             !heading
                 && !asks
+                && unit.progress != Progress::Left
+                && !unit.is_offer
                 && !unit.is_subject
-                && !wording::is_left(&candidate.text)
-                && (kind != S::Prompt || unit.chars > 60)
+                && kind != S::Prompt
         }
         Field::NextSteps => {
             let is_last = source.batch + 1 == analysis.batches;
-            let is_late = source.batch + 2 >= analysis.batches;
-            let says_open = || cues::has(&cues::plain(&candidate.text), OPEN);
-            // Before the last batch only what is plainly open counts: the rest may be done since.
-            let is_open = || {
-                let heading = unit.headings.last().map(|heading| heading.text.as_str());
-                let piece = Piece { text: &candidate.text, heading, salience: 1.0, source: kind };
-                is_last || wording::is_open(piece, Place::End)
-            };
-            !heading
-                && !wording::is_settled(&candidate.text)
-                && ((is_last && analysis.is_unanswered && matches!(kind, S::Prompt | S::Plan))
-                    || (source.is_last && at * 2 >= source.units.len())
-                    || kind == S::Task
-                    || (is_late
-                        && matches!(kind, S::Answer | S::Plan | S::Commit | S::PullRequest | S::Subagent)
-                        && says_open()
-                        && is_open()))
+            let is_unanswered = is_last && analysis.is_unanswered && matches!(kind, S::Prompt | S::Plan);
+            let may_be_open =
+                !heading && unit.progress != Progress::Done && !wording::is_settled(&candidate.text);
+            may_be_open && (is_unanswered || kind == S::Task || is_open(analysis, candidate.unit, source))
         }
     }
+}
+
+/// Whether a unit is still open at the end of the session: what is plainly left and no later turn has done, an offer that
+/// nobody answered, and what the last answer closes with.
+fn is_open(analysis: &Analysis, number: usize, source: &Source) -> bool {
+    use SourceKind as S;
+    let Some(unit) = analysis.units.get(number) else { return false };
+    let at = number - source.units.start;
+    let is_last = source.batch + 1 == analysis.batches;
+    let is_report = match source.kind {
+        S::Answer | S::Subagent | S::Commit | S::PullRequest => true,
+        // A plan was carried out since, if anything came after it.
+        S::Plan => is_last,
+        _ => false,
+    };
+    let is_closing = source.is_last && at * 2 >= source.units.len();
+    let is_left = unit.progress == Progress::Left && is_report && !is_done_later(analysis, number, source);
+    is_left || is_closing
+}
+
+/// How much of a unit's content a later text must have to be about the same.
+const SAME: f64 = 0.6;
+
+/// Whether a later turn says that it did what a unit says to be left, or was asked to do it.
+fn is_done_later(analysis: &Analysis, number: usize, source: &Source) -> bool {
+    let content = analysis.terms.get(number).map_or(&[][..], |terms| &terms.content);
+    let needed = ((content.len() as f64 * SAME).ceil() as usize).max(2.min(content.len()));
+    let later = analysis.units.iter().zip(&analysis.terms).zip(&analysis.source_of).skip(source.units.end);
+    needed > 0
+        && later
+            .filter(|((unit, _), of)| {
+                let is_later = analysis.sources.get(**of).is_some_and(|of| of.batch > source.batch);
+                is_later && unit.progress != Progress::Left && !unit.is_offer
+            })
+            .any(|((_, terms), _)| {
+                content.iter().filter(|term| terms.content.binary_search(term).is_ok()).count() >= needed
+            })
 }
 
 /// The units of a field, by source and place. `said` are sentences of other fields, which are not told again.
@@ -224,15 +253,16 @@ fn choose(
         .filter_map(|(number, candidate)| {
             let score = model.predict(&row(analysis, salience, candidate)?);
             // What is plainly left is told, whatever the weights say: it stands nowhere else.
-            let is_left = field == Field::NextSteps && wording::is_left(&candidate.text);
-            let score = if is_left { score.max(1.0) } else { score };
+            let is_left =
+                analysis.units.get(candidate.unit).is_some_and(|unit| unit.progress == Progress::Left);
+            let score = if field == Field::NextSteps && is_left { score.max(0.0) + 1.0 } else { score };
             (score > field.least()).then(|| (number, score, rarity(&candidate.content)))
         })
         .collect();
     let mut told: Vec<Term> = Vec::new();
     let mut chosen: Vec<usize> = Vec::new();
     let mut left = field.room();
-    while chosen.len() < MOST_ENTRIES {
+    while chosen.len() < field.most() {
         let mut best: Option<(f64, usize)> = None;
         for (number, score, whole) in &open {
             let Some(candidate) = candidates.get(*number) else { continue };
@@ -278,9 +308,7 @@ pub fn fields(
         let chosen = choose(analysis, salience, candidates, field, weights.model(name), &said);
         let texts = chosen.iter().filter_map(|number| candidates.get(*number));
         let texts: Vec<String> = texts.map(|candidate| wording::plain(&candidate.text)).collect();
-        if matches!(field, Field::Completed | Field::Learned) {
-            said.extend(texts.iter().cloned());
-        }
+        said.extend(texts.iter().cloned());
         let fact = match field {
             Field::Completed => git.done(),
             Field::NextSteps => git.open(),

@@ -2,6 +2,7 @@
 
 use super::sentences::{collapsed, sentences};
 use super::sources::{SourceKind, SourceText};
+use crate::compression::wording::{self, Progress};
 
 /// What a unit is made from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +40,8 @@ pub struct Unit {
     pub is_led: bool,
     /// Whether it offers to go on. Only the session's last answer keeps such units, for what is open.
     pub is_offer: bool,
+    /// Whether it is still to do.
+    pub progress: Progress,
 }
 
 /// A text is looked at up to here.
@@ -66,6 +69,11 @@ pub(super) fn units_of(source: &SourceText) -> Vec<Unit> {
             }
             units
         }
+        // What a user says to be left is what the session is for.
+        SourceKind::Prompt | SourceKind::PlanPrompt => {
+            let units = parse(text).into_iter();
+            units.map(|unit| Unit { progress: Progress::Unsaid, ..unit }).collect()
+        }
         _ => parse(text),
     }
 }
@@ -84,6 +92,7 @@ fn plain(text: String, paragraph: usize, is_first: bool) -> Unit {
         is_subject: false,
         is_led: false,
         is_offer: false,
+        progress: Progress::Unsaid,
     }
 }
 
@@ -124,6 +133,7 @@ struct Reader<'a> {
     paragraph: usize,
     /// Whether the last paragraph ends with a colon.
     is_led: bool,
+    remains: Remains,
     pending: Option<Pending<'a>>,
     code: Option<Code<'a>>,
 }
@@ -165,6 +175,7 @@ impl<'a> Reader<'a> {
             self.flush();
             self.section += 1;
             self.is_led = false;
+            self.remains = Remains::default();
             self.headings.retain(|above| above.level < level);
             let text = without_marks(heading).trim_end_matches(':').to_owned();
             self.headings.push(Heading { level, text });
@@ -195,8 +206,12 @@ impl<'a> Reader<'a> {
     }
 
     fn flush(&mut self) {
-        let Some(Pending { form, depth, lines }) = self.pending.take() else { return };
+        let Some(Pending { form, depth, mut lines }) = self.pending.take() else { return };
         let is_bold = lines.first().is_some_and(|line| line.starts_with("**"));
+        let mut ticked = Progress::Unsaid;
+        if let Some(first) = lines.first_mut().filter(|_| form == Form::Item) {
+            (ticked, *first) = wording::ticked(first);
+        }
         let text = match form {
             Form::Row => {
                 let cells = lines.iter().flat_map(|line| line.trim_matches('|').split('|'));
@@ -211,7 +226,17 @@ impl<'a> Reader<'a> {
         self.paragraph += 1;
         let said = if form == Form::Row { vec![text.as_str()] } else { sentences(&text) };
         let is_led = self.is_led && matches!(form, Form::Item | Form::Row);
+        let inherited = match ticked {
+            Progress::Unsaid => self.remains.of_paragraph(form, depth, &said, &self.headings),
+            told => told,
+        };
         for (number, sentence) in said.iter().enumerate() {
+            let is_left = inherited == Progress::Unsaid && wording::is_left(sentence);
+            let progress = match inherited {
+                _ if wording::is_settled(sentence) => Progress::Unsaid,
+                Progress::Unsaid if is_left => Progress::Left,
+                told => told,
+            };
             self.units.push(Unit {
                 form,
                 section: self.section,
@@ -219,6 +244,7 @@ impl<'a> Reader<'a> {
                 headings: self.headings.clone(),
                 is_bold: is_bold && number == 0,
                 is_led,
+                progress,
                 ..plain((*sentence).to_owned(), self.paragraph, number == 0)
             });
         }
@@ -244,6 +270,64 @@ impl<'a> Reader<'a> {
             ..plain(text.to_owned(), self.paragraph, true)
         });
     }
+}
+
+/// What the text so far says of the entries to come.
+#[derive(Default)]
+struct Remains {
+    /// Whether the line before names what is left: it leads to the entries or the paragraph below it.
+    is_led: bool,
+    /// The depth of an entry that names what is left: deeper entries below it are.
+    below: Option<usize>,
+    /// Whether the section had entries of a list. What stands behind them below a bold line is not of the list.
+    had_entries: bool,
+}
+
+impl Remains {
+    /// What a paragraph or an entry gets from what stands above it. Takes in what it says of those below it.
+    fn of_paragraph(&mut self, form: Form, depth: usize, said: &[&str], headings: &[Heading]) -> Progress {
+        let is_entry = matches!(form, Form::Item | Form::Row);
+        let (first, last) =
+            (said.first().copied().unwrap_or_default(), said.last().copied().unwrap_or_default());
+        let is_alone = said.len() == 1 && !last.ends_with(['.', '!']);
+        let is_lead = (is_alone || last.ends_with([':', '：'])) && wording::names_what_is_left(last)
+            || last.ends_with([':', '：']) && wording::is_left(last);
+        if self.below.is_some_and(|above| form != Form::Item || depth <= above) {
+            self.below = None;
+        }
+        let is_below = self.below.is_some();
+        let is_of_bold = headings.last().is_some_and(|heading| heading.level == BOLD_LEVEL);
+        let of_section = match of_headings(headings) {
+            Progress::Left if is_of_bold && self.had_entries && !is_entry => Progress::Unsaid,
+            told => told,
+        };
+        let is_open_row = form == Form::Row && wording::is_open_row(first);
+        let is_led = self.is_led;
+        self.had_entries |= is_entry;
+        match form {
+            Form::Item if is_lead => self.below = self.below.or(Some(depth)),
+            Form::Item | Form::Row => {}
+            Form::Prose | Form::Code => self.is_led = is_lead,
+        }
+        // A label in front of a paragraph holds for all of it.
+        let is_labelled = said.len() > 1 && wording::is_left(first) && first.contains(": ");
+        match is_led || is_below || is_open_row || is_labelled {
+            true => Progress::Left,
+            false => of_section,
+        }
+    }
+}
+
+/// What the headings above a text say of it: the nearest that says something. A title of the whole text does not count.
+fn of_headings(headings: &[Heading]) -> Progress {
+    let nearest = headings.len().saturating_sub(1);
+    let counts = headings.iter().enumerate().filter(|(at, heading)| heading.level > 1 || *at == nearest);
+    let mut told = counts.map(|(_, heading)| match &heading.text {
+        text if wording::names_what_is_left(text) => Progress::Left,
+        text if wording::names_what_is_done(text) => Progress::Done,
+        _ => Progress::Unsaid,
+    });
+    told.rfind(|told| *told != Progress::Unsaid).unwrap_or_default()
 }
 
 /// `---`, `***`, `═══`: three or more of the same sign.

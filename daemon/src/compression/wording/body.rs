@@ -116,12 +116,12 @@ impl Said {
 
 #[cfg(test)]
 mod tests {
-    use super::super::SourceKind;
     use super::super::title::title;
+    use super::super::{Progress, SourceKind};
     use super::*;
 
     fn piece<'a>(text: &'a str, heading: Option<&'a str>) -> Piece<'a> {
-        Piece { text, heading, salience: 1.0, source: SourceKind::Answer }
+        Piece { text, heading, salience: 1.0, source: SourceKind::Answer, progress: Progress::Unsaid }
     }
 
     #[test]

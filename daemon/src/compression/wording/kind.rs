@@ -4,7 +4,7 @@ use super::clause::{Opening, opening};
 use super::plain::plain;
 use super::typed::{is_report, typed_words};
 use super::word::{bare, content, is_english, is_identifier, phrases};
-use super::{Piece, SourceKind};
+use super::{Piece, Progress, SourceKind};
 use crate::memory::material::{BatchMaterial, CallOutcome, Step};
 use crate::memory::observation::ObservationType;
 
@@ -14,19 +14,18 @@ use crate::memory::observation::ObservationType;
 /// What holds until it is revoked is believed only if the user typed it: a page that was read has wishes, too.
 pub fn kind(pieces: &[Piece<'_>], learned: Option<&[f32]>, typed: Typed) -> ObservationType {
     let Some(first) = pieces.first() else { return ObservationType::Change };
-    let is_open = |text: &String| {
-        let text = lowered(text);
-        phrases(OPEN).any(|open| has(&text, open))
-    };
-    let mut texts: Vec<String> = pieces.iter().map(|piece| plain(piece.text)).collect();
-    if texts.first().is_some_and(|first| !is_open(first)) {
-        // What is left to do beneath another title makes no next step of it.
-        texts.retain(|text| !is_open(text));
-    }
-    let text = texts.join(" ");
+    // What is left to do beneath another title makes no next step of it.
+    let is_left = |piece: &&Piece<'_>| piece.progress == Progress::Left;
+    let told = pieces.iter().filter(|piece| is_left(&first) || !is_left(piece));
+    let text = told.map(|piece| plain(piece.text)).collect::<Vec<_>>().join(" ");
     let heading = first.heading.map(|heading| lowered(&plain(heading))).unwrap_or_default();
-    let signs =
-        Signs { text: lowered(&text), heading, opening: opening(&plain(first.text)), source: first.source };
+    let signs = Signs {
+        text: lowered(&text),
+        heading,
+        opening: opening(&plain(first.text)),
+        source: first.source,
+        progress: first.progress,
+    };
     let believed = |kind: &ObservationType| {
         !kind.is_standing()
             || typed == Typed::ByUser && first.source == SourceKind::Prompt && !is_report(&text)
@@ -82,6 +81,7 @@ pub fn holds_beyond(said: &str) -> Option<ObservationType> {
         heading: String::new(),
         opening: opening(&text),
         source: SourceKind::Prompt,
+        progress: Progress::Unsaid,
     };
     use ObservationType::{Contact, Correction, Decision, NextStep, Preference};
     let holds = |kind: &ObservationType| match kind {
@@ -120,6 +120,7 @@ pub fn valid_kind(given: ObservationType, title: &str, narrative: &str) -> Obser
         heading: String::new(),
         opening: opening(title),
         source: SourceKind::Answer,
+        progress: Progress::Unsaid,
     };
     match given {
         // A fix says what was wrong.
@@ -149,6 +150,7 @@ struct Signs {
     heading: String,
     opening: Opening,
     source: SourceKind,
+    progress: Progress,
 }
 
 /// What was wrong before a fix.
@@ -162,9 +164,6 @@ const OPEN: &str = "not pushed, unpushed, uncommitted, not committed, not yet, n
     to do, todo, todos, follow-up, follow-ups, next step, next steps, before merging, not implemented \
     yet, not started, pending, still unanswered, awaiting, not verified, unverified, still to, noted for \
     later";
-
-const OPEN_HEADINGS: &str = "next step, next steps, next, follow-up, follow-ups, pending, todo, todos, open questions, open \
-    question, remaining, not done, left to do, still open";
 
 /// What holds from now on, wherever it stands.
 const WISHES: &str = "from now on, in the future, in future, prefer, prefers, i'd rather, would rather, stick to, stop using, \
@@ -270,7 +269,7 @@ impl Signs {
         if self.source == SourceKind::Ask {
             return Some(Decision);
         }
-        if self.headed(OPEN_HEADINGS)
+        if self.progress == Progress::Left
             || self.has_any("not pushed, unpushed, uncommitted, not committed, left unfixed, noted for later, to be done later")
         {
             return Some(NextStep);

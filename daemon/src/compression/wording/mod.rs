@@ -15,6 +15,7 @@ mod never;
 mod prompt;
 mod answered;
 mod kind;
+mod open;
 mod summary;
 mod typed;
 
@@ -22,10 +23,11 @@ pub use answered::{Answer, answered};
 pub use body::{Body, body};
 pub use kind::{Typed, holds_beyond, is_step, kind, says_why, standing_kind, valid_kind};
 pub use never::{Never, Place, never};
+pub use open::{Progress, is_left, is_open_row, is_settled, names_what_is_done, names_what_is_left, ticked};
 pub use plain::plain;
 pub use prompt::{own_words, statement};
 pub use subject::subject_heading;
-pub use summary::{is_chore, is_left, is_open, is_settled, session_title, without_repeats};
+pub use summary::{is_chore, session_title, without_repeats};
 pub use title::{LONGEST_TITLE, Title, clean_title, title};
 pub use typed::{is_report, is_typed, typed_words};
 
@@ -64,4 +66,6 @@ pub struct Piece<'a> {
     /// How much it matters, from about 0 to 2.
     pub salience: f32,
     pub source: SourceKind,
+    /// Whether it is still to do.
+    pub progress: Progress,
 }

@@ -2,12 +2,10 @@
 
 use super::body::Said;
 use super::clause::trimmed;
-use super::never::{Place, never};
 use super::plain::{capitalized, plain};
 use super::prompt::statement;
 use super::title::clean_title;
-use super::word::{bare, content, is_identifier};
-use super::{Piece, SourceKind};
+use super::word::{content, is_identifier};
 
 /// The title of a session: what names its subject. In this order: the heading of the plan as last written, the last
 /// subject of a commit that is no chore, the title of the weightiest observation, the request, also if it only asks.
@@ -95,100 +93,6 @@ fn names_something(text: &str) -> bool {
         && (content(text).len() >= 2 || text.split_whitespace().any(is_identifier))
 }
 
-/// Whether a sentence says that nothing is left to do.
-pub fn is_settled(text: &str) -> bool {
-    let text = plain(text);
-    let lower = format!(" {} ", text.split_whitespace().map(bare).collect::<Vec<_>>().join(" "));
-    const NOTHING: [&str; 9] = [
-        " nothing left ",
-        " nothing else ",
-        " no open ",
-        " none left ",
-        " all done ",
-        " no follow-up ",
-        " no follow-ups ",
-        " nothing to do ",
-        " nothing remains ",
-    ];
-    NOTHING.iter().any(|nothing| lower.contains(nothing))
-}
-
-/// Whether a sentence says plainly that something is left to do: it is not what was done.
-pub fn is_left(text: &str) -> bool {
-    let lower = format!(" {} ", plain(text).split_whitespace().map(bare).collect::<Vec<_>>().join(" "));
-    const LEFT: [&str; 8] = [
-        " still needs ",
-        " still need ",
-        " still open ",
-        " still missing ",
-        " not yet ",
-        " not implemented ",
-        " left to do ",
-        " remains to be ",
-    ];
-    !is_settled(text) && LEFT.iter().any(|left| lower.contains(left))
-}
-
-/// Whether a sentence of the session's end says that something is still open: an offer, a question, or what is said to
-/// be left. What says that nothing is left is not.
-pub fn is_open(piece: Piece<'_>, place: Place) -> bool {
-    let text = plain(piece.text);
-    let lower = format!(" {} ", text.split_whitespace().map(bare).collect::<Vec<_>>().join(" "));
-    if is_settled(piece.text) {
-        return false;
-    }
-    const OPEN: [&str; 34] = [
-        " not pushed ",
-        " unpushed ",
-        " not committed ",
-        " uncommitted ",
-        " not yet ",
-        " todo ",
-        " todos ",
-        " follow-up ",
-        " follow-ups ",
-        " deferred ",
-        " pending ",
-        " remaining ",
-        " remains ",
-        " left to ",
-        " left as-is ",
-        " still open ",
-        " still needs ",
-        " still need ",
-        " needs to be ",
-        " need to be ",
-        " out of scope ",
-        " next step ",
-        " next steps ",
-        " later ",
-        " open question ",
-        " before merging ",
-        " not implemented ",
-        " not included ",
-        " not verified ",
-        " unanswered ",
-        " waiting for ",
-        " your call ",
-        " up to you ",
-        " should also ",
-    ];
-    let says = OPEN.iter().any(|open| lower.contains(open));
-    let heading =
-        piece.heading.map(|heading| format!(" {} ", plain(heading).to_lowercase())).unwrap_or_default();
-    let headed = [" next", " follow-up", " todo", " open ", " remaining", " pending", " not done", " left"]
-        .iter()
-        .any(|open| heading.contains(open));
-    match place {
-        Place::Earlier => piece.source == SourceKind::Task,
-        Place::End => {
-            says || headed
-                || text.ends_with('?')
-                || never(piece.text, SourceKind::Answer, Place::Earlier) == Some(super::Never::Offer)
-        }
-    }
-}
-
 /// The sentences of one field that no other field has said, nor the field itself: done and learned are never the same.
 pub fn without_repeats<'a>(sentences: &[&'a str], others: &[&str]) -> Vec<&'a str> {
     let mut said = Said::default();
@@ -228,18 +132,6 @@ mod tests {
             "Why does the cart round twice?"
         );
         assert_eq!(title(None, &[], None, Some("Why?")), "");
-    }
-
-    #[test]
-    fn only_what_is_open_at_the_end_is_open() {
-        let piece = |text| Piece { text, heading: None, salience: 1.0, source: SourceKind::Answer };
-        assert!(is_open(piece("The branch is not pushed."), Place::End));
-        assert!(is_open(piece("Want me to round refunds too?"), Place::End));
-        assert!(!is_open(piece("The branch is not pushed."), Place::Earlier));
-        assert!(!is_open(piece("Nothing left to do."), Place::End));
-        assert!(!is_open(piece("Totals are rounded once."), Place::End));
-        assert!(is_open(Piece { source: SourceKind::Task, ..piece("Round refunds") }, Place::Earlier));
-        assert!(is_open(Piece { heading: Some("Next steps"), ..piece("Round refunds") }, Place::End));
     }
 
     #[test]

@@ -63,6 +63,24 @@ fn listed(list: &str, word: &str) -> bool {
     false
 }
 
+/// The text in lower case with single spaces for everything that is no letter, digit or apostrophe, and one at each end.
+pub(in crate::compression) fn spaced(text: &str) -> String {
+    let mut spaced = String::with_capacity(text.len() + 2);
+    spaced.push(' ');
+    for letter in text.chars() {
+        if letter.is_alphanumeric() || matches!(letter, '\'' | '\u{2019}') {
+            let letter = if letter == '\u{2019}' { '\'' } else { letter };
+            spaced.extend(letter.to_lowercase());
+        } else if !spaced.ends_with(' ') {
+            spaced.push(' ');
+        }
+    }
+    if !spaced.ends_with(' ') {
+        spaced.push(' ');
+    }
+    spaced
+}
+
 /// A word in lower case without the punctuation around it.
 pub(super) fn bare(word: &str) -> String {
     word.trim_matches(|edge: char| !edge.is_alphanumeric()).to_lowercase().replace('\u{2019}', "'")

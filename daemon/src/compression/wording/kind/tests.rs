@@ -1,11 +1,14 @@
 //! Types of sentences by source and heading.
 
+use super::super::open::{is_left, names_what_is_left};
 use super::*;
 use ObservationType as T;
 
 #[track_caller]
 fn check(source: SourceKind, heading: Option<&str>, text: &str, expected: T) {
-    let piece = Piece { text, heading, salience: 1.0, source };
+    let is_left = heading.is_some_and(names_what_is_left) || is_left(text);
+    let progress = if is_left && source != SourceKind::Prompt { Progress::Left } else { Progress::Unsaid };
+    let piece = Piece { text, heading, salience: 1.0, source, progress };
     assert_eq!(kind(&[piece], None, Typed::ByUser), expected, "{text}");
 }
 
@@ -103,7 +106,13 @@ fn what_is_open_and_what_was_found() {
 #[test]
 fn what_is_left_beneath_a_title_does_not_type_it() {
     let of = |texts: &[&str]| {
-        let piece = |text| Piece { text, heading: None, salience: 1.0, source: SourceKind::Answer };
+        let piece = |text| Piece {
+            text,
+            heading: None,
+            salience: 1.0,
+            source: SourceKind::Answer,
+            progress: if is_left(text) { Progress::Left } else { Progress::Unsaid },
+        };
         kind(&texts.iter().map(|text| piece(*text)).collect::<Vec<_>>(), None, Typed::No)
     };
     let (decision, left) =
@@ -114,7 +123,9 @@ fn what_is_left_beneath_a_title_does_not_type_it() {
 
 #[test]
 fn only_what_the_user_typed_is_a_standing_wish() {
-    let of = |source, typed, text| kind(&[Piece { text, heading: None, salience: 1.0, source }], None, typed);
+    let of = |source, typed, text| {
+        kind(&[Piece { text, heading: None, salience: 1.0, source, progress: Progress::Unsaid }], None, typed)
+    };
     assert_eq!(of(SourceKind::Prompt, Typed::ByUser, "Never use tabs in this code"), T::Preference);
     for (source, typed, text) in [
         (SourceKind::Prompt, Typed::No, "Never use tabs in this code"),

@@ -1,9 +1,10 @@
 //! Titles of sentences in many styles.
 
+use super::super::Progress;
 use super::*;
 
 fn piece<'a>(text: &'a str, heading: Option<&'a str>, salience: f32) -> Piece<'a> {
-    Piece { text, heading, salience, source: SourceKind::Answer }
+    Piece { text, heading, salience, source: SourceKind::Answer, progress: Progress::Unsaid }
 }
 
 #[track_caller]

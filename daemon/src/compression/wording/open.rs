@@ -259,8 +259,8 @@ pub fn is_left(text: &str) -> bool {
         || phrases(LEFT).any(|left| {
             said.match_indices(&format!(" {left} ")).any(|(at, _)| {
                 let before: Vec<&str> = said.get(..at).unwrap_or_default().split_whitespace().collect();
-                !is_condition(&before)
-                    && !(before.len() > 1 && before.last().is_some_and(|last| is_relative(last)))
+                let is_tied = before.len() > 1 && before.last().is_some_and(|last| is_relative(last));
+                !is_condition(&before) && !is_tied
             })
         })
         || phrases(LEFT_AT_THE_END).any(|left| {

@@ -462,10 +462,11 @@ fn add_refused(
 /// Deletes the row of a call that was taken for rejected and whose result has arrived late.
 fn forget_refused(scene: &EffectContext<'_>, call: &str) -> Result<(), StoreError> {
     let gone = scene.db.all::<i64>(
-        "DELETE FROM activities WHERE session = ?1 AND tool_use_id = ?2 AND part_of IS NOT NULL RETURNING id",
+        "SELECT id FROM activities WHERE session = ?1 AND tool_use_id = ?2 AND part_of IS NOT NULL",
         params![scene.session(), call],
     )?;
     for row in gone {
+        scene.db.run("DELETE FROM activities WHERE id = ?1", [row])?;
         log(scene.db, "activity", row)?;
         scene.db.run("UPDATE sessions SET activities = activities - 1 WHERE id = ?1", [scene.session()])?;
     }

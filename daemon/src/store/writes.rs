@@ -110,19 +110,17 @@ fn store_event(db: &WriteContext<'_>, transaction: &Transaction) -> Result<Event
     }
     db.run(
         "UPDATE sessions SET last_event_at = max(last_event_at, ?2), cwd = ifnull(?3, cwd),
-                transcript_path = ifnull(?4, transcript_path),
-                place = ifnull(json_patch(CASE
-                    WHEN json_extract(?5, '$.channel_id') <> ifnull(json_extract(place, '$.channel_id'), '')
-                    THEN json_object('session_key', json_extract(place, '$.session_key'))
-                    ELSE ifnull(place, '{}') END, ?5), place) WHERE id = ?1",
+                transcript_path = ifnull(?4, transcript_path) WHERE id = ?1",
         params![
             stored.session.0,
             delivery.captured_at.0,
             transaction.origin.cwd,
-            transaction.origin.transcript_path,
-            transaction.origin.place.as_ref().map(serde_json::to_string).transpose()?
+            transaction.origin.transcript_path
         ],
     )?;
+    if let Some(place) = &transaction.origin.place {
+        keep_place(db, stored.session, place)?;
+    }
     let (key, event, at) = (&transaction.session, Some(delivery.event), delivery.captured_at);
     let conventions = transaction.conventions;
     let capture = match Flags(delivery.flags).contains(Flags::IMPORTED) {
@@ -135,6 +133,17 @@ fn store_event(db: &WriteContext<'_>, transaction: &Transaction) -> Result<Event
         effects::apply(&scene, effect)?;
     }
     Ok(EventOutcome::Stored(stored))
+}
+
+/// Keeps where the session is talked to. Another channel replaces what is known of the last one.
+fn keep_place(db: &Connection, session: SessionRow, place: &Place) -> Result<(), StoreError> {
+    db.run(
+        "UPDATE sessions SET place = json_patch(CASE
+                WHEN json_extract(?2, '$.channel_id') <> ifnull(json_extract(place, '$.channel_id'), '')
+                THEN json_object('session_key', json_extract(place, '$.session_key'))
+                ELSE ifnull(place, '{}') END, ?2) WHERE id = ?1",
+        params![session.0, serde_json::to_string(place)?],
+    )
 }
 
 /// Effects of inactivity in a session.

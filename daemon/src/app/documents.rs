@@ -19,59 +19,67 @@ pub fn document(key: DocumentKey, row: &DocumentRow, agents: Agents) -> Document
     Document { passages: passages(row, agents), ..without_passages(key, row, agents) }
 }
 
+/// What of a row may be told for a prompt, as a document that nothing else is found in.
+pub fn passages_alone(key: DocumentKey, row: &DocumentRow, agents: Agents) -> Option<Document> {
+    let passages = passages(row, agents);
+    (!passages.is_empty()).then(|| Document { passages, ..without_text(key, row) })
+}
+
 fn without_passages(key: DocumentKey, row: &DocumentRow, agents: Agents) -> Document {
+    let bare = without_text(key, row);
     match row {
-        DocumentRow::Observation { row, session, project } => {
-            let blank = Document {
-                key,
-                project: project.key.clone(),
-                project_name: project.name.clone(),
-                agent: session
-                    .as_ref()
-                    .map_or_else(|| AgentName(String::new()), |session| session.agent.clone()),
-                session: row.session.clone().unwrap_or_else(|| SessionId(String::new())),
-                observation_type: Some(row.kind),
-                status: row.status,
-                importance: row.importance,
-                at: row.created_at,
-                files: Vec::new(),
-                title: row.title.clone(),
-                body: String::new(),
-                passages: Vec::new(),
-            };
-            let files = row.files_modified.iter().chain(&row.files_read).cloned().collect();
-            Document { files, body: observation_body(row), ..blank }
-        }
-        DocumentRow::Summary { row, session } => Document {
+        DocumentRow::Observation { row, .. } => Document {
+            files: row.files_modified.iter().chain(&row.files_read).cloned().collect(),
             title: row.title.clone(),
-            body: summary_body(row),
-            ..of_session(key, session, row.created_at)
+            body: observation_body(row),
+            ..bare
         },
-        DocumentRow::Plan { row, session } => Document {
-            title: row.title.clone(),
-            body: row.text.clone(),
-            ..of_session(key, session, row.updated_at)
-        },
-        DocumentRow::Compaction { row, session } => {
-            Document { body: row.summary.clone(), ..of_session(key, session, row.at) }
+        DocumentRow::Summary { row, .. } => {
+            Document { title: row.title.clone(), body: summary_body(row), ..bare }
         }
-        DocumentRow::Prompt { text, at, session, .. } | DocumentRow::Response { text, at, session, .. } => {
-            Document { body: text.clone(), ..of_session(key, session, *at) }
+        DocumentRow::Plan { row, .. } => {
+            Document { title: row.title.clone(), body: row.text.clone(), ..bare }
+        }
+        DocumentRow::Compaction { row, .. } => Document { body: row.summary.clone(), ..bare },
+        DocumentRow::Prompt { text, .. } | DocumentRow::Response { text, .. } => {
+            Document { body: text.clone(), ..bare }
         }
         // Nobody looks for a question to the memory.
-        DocumentRow::Activity { row, session }
+        DocumentRow::Activity { row, .. }
             if own_calls::is_own(&row.tool_name, row.input.as_deref().unwrap_or_default()) =>
         {
-            of_session(key, session, row.at)
+            bare
         }
         DocumentRow::Activity { row, session } => {
-            let digest = activity_digest(row, session, agents);
-            Document {
-                title: digest.title,
-                body: digest.body,
-                files: digest.files,
-                ..of_session(key, session, row.at)
-            }
+            let Digest { title, body, files, .. } = activity_digest(row, session, agents);
+            Document { title, body, files, ..bare }
+        }
+    }
+}
+
+fn without_text(key: DocumentKey, row: &DocumentRow) -> Document {
+    match row {
+        DocumentRow::Observation { row, session, project } => Document {
+            key,
+            project: project.key.clone(),
+            project_name: project.name.clone(),
+            agent: session.as_ref().map_or_else(|| AgentName(String::new()), |session| session.agent.clone()),
+            session: row.session.clone().unwrap_or_else(|| SessionId(String::new())),
+            observation_type: Some(row.kind),
+            status: row.status,
+            importance: row.importance,
+            at: row.created_at,
+            files: Vec::new(),
+            title: String::new(),
+            body: String::new(),
+            passages: Vec::new(),
+        },
+        DocumentRow::Summary { row, session } => of_session(key, session, row.created_at),
+        DocumentRow::Plan { row, session } => of_session(key, session, row.updated_at),
+        DocumentRow::Compaction { row, session } => of_session(key, session, row.at),
+        DocumentRow::Activity { row, session } => of_session(key, session, row.at),
+        DocumentRow::Prompt { at, session, .. } | DocumentRow::Response { at, session, .. } => {
+            of_session(key, session, *at)
         }
     }
 }

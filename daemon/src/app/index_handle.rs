@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::documents::document;
+use super::documents::{document, passages_alone};
 use super::sentences::{Patience, Sentences};
 use crate::agents::Agents;
-use crate::memory::document::DocumentKey;
+use crate::memory::document::{Document, DocumentKey};
 use crate::memory::ids::{ProjectKey, SessionId};
 use crate::memory::passage::PassageMatches;
 use crate::search;
@@ -101,7 +101,8 @@ impl IndexHandle {
     /// not; only the oldest of very many new documents may be missed. `None`: a source has failed, which was reported.
     pub fn search(&self, index: &Index, request: &Request, patience: Patience) -> Option<Hits> {
         let is_wanted = |key: DocumentKey| request.kinds.is_empty() || request.kinds.contains(&key.kind);
-        let fresh = self.fresh(index, is_wanted, |_| true);
+        let agents = self.store.agents;
+        let fresh = self.fresh(index, is_wanted, |key, row| Some(document(key, row, agents)));
         let current = Current { index, fresh: &fresh };
         let meaning = self.sentences.for_request(request, patience).map(|(question, vectors)| Meaning {
             index,
@@ -128,10 +129,12 @@ impl IndexHandle {
         project: &ProjectKey,
         except: Option<&SessionId>,
     ) -> Option<PassageMatches> {
-        let may_be_told = |row: &DocumentRow| {
-            row.project().key == *project && (except.is_none() || row.session_id() != except)
+        let told = |key: DocumentKey, row: &DocumentRow| {
+            let may_be_told =
+                row.project().key == *project && (except.is_none() || row.session_id() != except);
+            may_be_told.then(|| passages_alone(key, row, self.store.agents)).flatten()
         };
-        let fresh = self.fresh(index, |_| true, may_be_told);
+        let fresh = self.fresh(index, |_| true, told);
         let cosines = self.sentences.for_prompt(prompt, project);
         let near = cosines.as_ref().map(|cosines| cosines.closest(MOST_NEAR)).unwrap_or_default();
         let request = PassageRequest { prompt, project, except, limit: MOST_PASSAGES, near: &near };
@@ -156,9 +159,9 @@ impl IndexHandle {
         &self,
         index: &Index,
         is_wanted: impl Fn(DocumentKey) -> bool,
-        is_searched: impl Fn(&DocumentRow) -> bool,
+        searched: impl Fn(DocumentKey, &DocumentRow) -> Option<Document>,
     ) -> Fresh {
-        self.store.after(index.high_water(), is_wanted, is_searched).unwrap_or_else(|error| {
+        self.store.after(index.high_water(), is_wanted, searched).unwrap_or_else(|error| {
             tracing::warn!(%error, "cannot read what the index has not taken yet");
             Fresh::default()
         })
@@ -184,13 +187,19 @@ enum FreshError {
     Index(#[from] IndexError),
 }
 
+/// The bytes of what is searched of a document, roughly.
+fn length(document: &Document) -> usize {
+    let passages = document.passages.iter().map(|passage| passage.text.len()).sum();
+    document.body.len().max(passages)
+}
+
 impl StoredDocuments {
-    /// The documents of the log after `seq` that a request may be about.
+    /// The documents of the log after `seq` that a request may be about. `searched`: what of a row is searched.
     fn after(
         &self,
         seq: i64,
         is_wanted: impl Fn(DocumentKey) -> bool,
-        is_searched: impl Fn(&DocumentRow) -> bool,
+        searched: impl Fn(DocumentKey, &DocumentRow) -> Option<Document>,
     ) -> Result<Fresh, FreshError> {
         let mut keys = HashSet::new();
         let documents = self.readers.read(|db| {
@@ -201,9 +210,9 @@ impl StoredDocuments {
                 if is_full || !is_wanted(entry.key) || !keys.insert(entry.key) {
                     continue;
                 }
-                if let Some(row) = store::load_document(db, entry.key)?.filter(&is_searched) {
-                    let document = document(entry.key, &row, self.agents);
-                    bytes += document.body.len();
+                let row = store::load_document(db, entry.key)?;
+                if let Some(document) = row.and_then(|row| searched(entry.key, &row)) {
+                    bytes += length(&document);
                     documents.push(document);
                 }
             }

@@ -126,18 +126,23 @@ impl Actor for EmbedderActor {
 }
 
 fn follow(me: &ActorRef<EmbedderMessage>, bus: &Bus, pace: Pace) {
-    let (me, mut bus_events) = (me.clone(), bus.listen());
+    let (me, mut bus_events, mut rows) = (me.clone(), bus.listen(), bus.follow_rows());
     tokio::spawn(async move {
         loop {
-            match bus_events.recv().await {
+            let bus_event = tokio::select! {
+                bus_event = bus_events.recv() => bus_event,
+                Ok(()) = rows.changed() => {
+                    pace.happened();
+                    continue;
+                }
+            };
+            match bus_event {
                 Ok(BusEvent::Indexed { .. }) | Err(RecvError::Lagged(_)) => {
                     if me.send_message(EmbedderMessage::Wake).is_err() {
                         return;
                     }
                 }
-                Ok(BusEvent::RowsWritten | BusEvent::LifecycleEvent(_) | BusEvent::LooseCall(_)) => {
-                    pace.happened();
-                }
+                Ok(BusEvent::LifecycleEvent(_) | BusEvent::LooseCall(_)) => pace.happened(),
                 Ok(_) => {}
                 Err(RecvError::Closed) => return,
             }

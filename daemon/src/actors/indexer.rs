@@ -14,7 +14,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
-use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinHandle;
 
 use super::failure::GaveUp;
@@ -322,17 +321,11 @@ fn examined_aside(
 }
 
 fn follow_the_log(me: &ActorRef<IndexerMessage>, arguments: &IndexerArguments) {
-    let (me, mut bus_events) = (me.clone(), arguments.bus.listen());
+    let (me, mut rows) = (me.clone(), arguments.bus.follow_rows());
     tokio::spawn(async move {
-        loop {
-            match bus_events.recv().await {
-                Ok(BusEvent::RowsWritten) | Err(RecvError::Lagged(_)) => {
-                    if me.send_message(IndexerMessage::Follow).is_err() {
-                        return;
-                    }
-                }
-                Ok(_) => {}
-                Err(RecvError::Closed) => return,
+        while rows.changed().await.is_ok() {
+            if me.send_message(IndexerMessage::Follow).is_err() {
+                return;
             }
         }
     });

@@ -227,6 +227,7 @@ impl Services {
             first: setup.first_connection.clone(),
             latencies: Arc::clone(&self.latencies),
             holding: setup.holding.clone(),
+            queue: self.writer.entrance(),
         }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! One commit takes the writes that have queued up during the previous one; it does not wait for more. The shim removes
 //! its event when it is acknowledged, so nothing is answered before `COMMIT` has returned. A thread of its own has the
-//! connection: an agent waits for each commit, and a thread of a pool takes longer to wake.
+//! connection: an agent waits for each commit, and a thread of a pool takes longer to wake. Writes go to that thread
+//! and not through the actor's mailbox, which only hears how the thread has ended.
 //!
 //! A damaged database takes no more writes. The group is rolled back, its callers get an error, and the writer fails
 //! with [`DatabaseDamaged`], which the root repairs. [`DatabaseLock`] prevents a repair from replacing the file while
@@ -10,8 +11,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
-use std::thread::{self, JoinHandle};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, mpsc};
+use std::thread::{self, JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
 use ractor::concurrency::oneshot;
@@ -37,18 +38,50 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 const REWRITTEN_WITHIN: Duration = Duration::from_secs(300);
 
 pub enum WriterMessage {
-    /// Commits the write and answers once it is durable.
-    Write(QueuedWrite),
-    /// Replies when all earlier writes are committed.
-    Settle(RpcReplyPort<()>),
-    /// Moves the write-ahead log into the database, after all earlier writes.
-    RestartLog,
-    /// Rewrites the database after all earlier writes, so that nothing removed is left in it.
-    Rewrite(RpcReplyPort<Result<(), StoreError>>),
     /// The thread panicked, and the connection is lost.
     Broken,
     /// The thread found the database damaged and has closed the connection.
     Damaged(DatabaseDamaged),
+}
+
+/// The way to the thread of the current writer. Empty while there is none. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct WriteQueue(Arc<RwLock<Option<Entrance>>>);
+
+/// The entrance to one thread, which ends when it is closed.
+struct Entrance {
+    thread: ThreadId,
+    queue: mpsc::Sender<(Pending, Busy)>,
+}
+
+impl WriteQueue {
+    fn send(&self, pending: Pending) -> Result<(), NoAnswer> {
+        let entrance = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let Entrance { queue, .. } = entrance.as_ref().ok_or(NoAnswer)?;
+        // A thread that has ended has said why.
+        queue.send((pending, Busy::begin())).map_err(|_| NoAnswer)
+    }
+
+    /// Sends `pending` with a port for its reply, and waits for that, at most `within`.
+    async fn ask<R: Send + 'static>(
+        &self,
+        pending: impl FnOnce(RpcReplyPort<R>) -> Pending,
+        within: Duration,
+    ) -> Result<R, NoAnswer> {
+        let (done, answer) = oneshot();
+        self.send(pending(done.into()))?;
+        tokio::time::timeout(within, answer).await.map_err(|_| NoAnswer)?.map_err(|_| NoAnswer)
+    }
+
+    fn open(&self, entrance: Entrance) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(entrance);
+    }
+
+    /// Closes the entrance to this thread, unless the next one's is open already.
+    fn close(&self, thread: ThreadId) {
+        let mut entrance = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        entrance.take_if(|entrance| entrance.thread == thread);
+    }
 }
 
 /// Held by the owner of the database file: the open write connection, or a repair.
@@ -92,12 +125,13 @@ pub struct WriteConnection {
 #[derive(Clone, Default)]
 pub struct WriterHandle {
     handle: ActorHandle<WriterMessage>,
+    queue: WriteQueue,
 }
 
 impl WriterHandle {
     /// Waits until the operation is committed, and returns its output. After a timeout the result is unknown.
     pub async fn write<O: Operation>(&self, operation: O) -> Result<O::Output, WriteFailed> {
-        Ok(self.handle.ask(|done| WriterMessage::Write(queued(operation, done)), ANSWER_WITHIN).await??)
+        Ok(self.queue.ask(|done| Pending::Write(queued(operation, done)), ANSWER_WITHIN).await??)
     }
 
     /// Queues the operation now and returns its output later. Operations commit in the order of the calls.
@@ -106,7 +140,7 @@ impl WriterHandle {
         operation: O,
     ) -> impl Future<Output = Result<O::Output, WriteFailed>> + Send + use<O> {
         let (done, answer) = oneshot();
-        let sent = self.handle.send(WriterMessage::Write(queued(operation, done.into())));
+        let sent = self.queue.send(Pending::Write(queued(operation, done.into())));
         async move {
             sent?;
             Ok(tokio::time::timeout(ANSWER_WITHIN, answer)
@@ -118,22 +152,26 @@ impl WriterHandle {
 
     /// Waits until all that was queued before is committed.
     pub async fn settle(&self) -> Result<(), NoAnswer> {
-        self.handle.ask(WriterMessage::Settle, ANSWER_WITHIN).await
+        self.queue.ask(Pending::Settle, ANSWER_WITHIN).await
     }
 
     /// Requests that the write-ahead log is moved into the database, without waiting for it.
     pub fn restart_log(&self) {
         // A writer that is being restarted does it another time.
-        let _ = self.handle.send(WriterMessage::RestartLog);
+        let _ = self.queue.send(Pending::RestartLog);
     }
 
     /// Waits until the database is rewritten and its write-ahead log is empty.
     pub async fn rewrite(&self) -> Result<(), WriteFailed> {
-        Ok(self.handle.ask(WriterMessage::Rewrite, REWRITTEN_WITHIN).await??)
+        Ok(self.queue.ask(Pending::Rewrite, REWRITTEN_WITHIN).await??)
     }
 
     pub(super) fn handle(&self) -> &ActorHandle<WriterMessage> {
         &self.handle
+    }
+
+    pub(super) fn entrance(&self) -> WriteQueue {
+        self.queue.clone()
     }
 }
 
@@ -160,14 +198,23 @@ pub struct WriterArguments {
     pub first: FirstConnection,
     pub latencies: Arc<Latencies>,
     pub holding: Holding,
+    /// Open while the writer lives.
+    pub queue: WriteQueue,
 }
 
 pub(super) struct Writer;
 
 pub struct WriterState {
-    /// The way to the thread, which ends when it is closed.
-    queue: Option<mpsc::Sender<(Pending, Busy)>>,
+    queue: WriteQueue,
     thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for WriterState {
+    fn drop(&mut self) {
+        if let Some(thread) = &self.thread {
+            self.queue.close(thread.thread().id());
+        }
+    }
 }
 
 /// A queued operation of any output type. Called inside a transaction, or with the error of its `BEGIN`.
@@ -218,7 +265,7 @@ impl Actor for Writer {
         me: ActorRef<WriterMessage>,
         arguments: WriterArguments,
     ) -> Result<WriterState, ActorProcessingErr> {
-        let WriterArguments { database, backups, durability, bus, only, first, latencies, holding } =
+        let WriterArguments { database, backups, durability, bus, only, first, latencies, holding, queue } =
             arguments;
         let only = only.claim(ANSWER_WITHIN).await.ok_or("the previous writer still holds the database")?;
         holding.check()?;
@@ -232,7 +279,7 @@ impl Actor for Writer {
                 false => error.into(),
             })?;
         let held = WriteConnection { connection, _only: only };
-        let (queue, waiting) = mpsc::channel();
+        let (sender, waiting) = mpsc::channel();
         let thread = thread::Builder::new().name("writer".to_owned()).spawn(move || {
             let serving = || serve(held, &waiting, &bus, &latencies.commits, &holding);
             let message = match catch_unwind(AssertUnwindSafe(serving)) {
@@ -243,28 +290,20 @@ impl Actor for Writer {
             // A stopped writer needs no thread.
             let _ = me.send_message(message);
         })?;
-        Ok(WriterState { queue: Some(queue), thread: Some(thread) })
+        queue.open(Entrance { thread: thread.thread().id(), queue: sender });
+        Ok(WriterState { queue, thread: Some(thread) })
     }
 
     async fn handle(
         &self,
         _me: ActorRef<WriterMessage>,
         message: WriterMessage,
-        state: &mut WriterState,
+        _state: &mut WriterState,
     ) -> Result<(), ActorProcessingErr> {
-        let pending = match message {
-            WriterMessage::Write(write) => Pending::Write(write),
-            WriterMessage::Settle(done) => Pending::Settle(done),
-            WriterMessage::RestartLog => Pending::RestartLog,
-            WriterMessage::Rewrite(done) => Pending::Rewrite(done),
-            WriterMessage::Broken => return Err(GaveUp("the commit panicked".to_owned()).into()),
-            WriterMessage::Damaged(damage) => return Err(damage.into()),
-        };
-        if let Some(queue) = &state.queue {
-            // A thread that has ended has said why, and callers learn that nobody answers.
-            let _ = queue.send((pending, Busy::begin()));
-        }
-        Ok(())
+        Err(match message {
+            WriterMessage::Broken => GaveUp("the commit panicked".to_owned()).into(),
+            WriterMessage::Damaged(damage) => damage.into(),
+        })
     }
 
     async fn post_stop(
@@ -272,8 +311,8 @@ impl Actor for Writer {
         _me: ActorRef<WriterMessage>,
         state: &mut WriterState,
     ) -> Result<(), ActorProcessingErr> {
-        drop(state.queue.take());
         if let Some(thread) = state.thread.take() {
+            state.queue.close(thread.thread().id());
             // It has said why if it has panicked.
             let _ = tokio::task::spawn_blocking(move || thread.join()).await;
         }
@@ -385,7 +424,7 @@ fn commit_group(
     match committed {
         Ok(()) => {
             if changes.documents {
-                bus.publish(BusEvent::RowsWritten);
+                bus.rows_written();
             }
             if changes.jobs {
                 bus.publish(BusEvent::WorkQueued);

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 
 use crate::memory::budget::ModelCall;
 use crate::memory::ids::{JobId, SessionKey};
@@ -19,8 +19,6 @@ const CAPACITY: usize = 1024;
 /// An event on the bus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BusEvent {
-    /// Rows were committed that the index must follow.
-    RowsWritten,
     /// Compression jobs were queued.
     WorkQueued,
     /// A lifecycle event of a session. Published after its commit, in the order of the commits.
@@ -47,25 +45,40 @@ pub enum BusEvent {
 
 /// A broadcast to all listeners. Cheap to clone.
 #[derive(Clone)]
-pub struct Bus(broadcast::Sender<BusEvent>);
+pub struct Bus {
+    bus_events: broadcast::Sender<BusEvent>,
+    /// Nearly every commit writes rows. So this is no event: it wakes only those who follow rows, and tells of many
+    /// commits at once.
+    rows: watch::Sender<()>,
+}
 
 impl Default for Bus {
     fn default() -> Self {
-        Self(broadcast::channel(CAPACITY).0)
+        Self { bus_events: broadcast::channel(CAPACITY).0, rows: watch::channel(()).0 }
     }
 }
 
 impl Bus {
+    /// Rows were committed that the index must follow.
+    pub fn rows_written(&self) {
+        self.rows.send_replace(());
+    }
+
+    /// Changes when rows were committed.
+    pub fn follow_rows(&self) -> watch::Receiver<()> {
+        self.rows.subscribe()
+    }
+
     pub fn publish(&self, bus_event: BusEvent) {
         if let BusEvent::LifecycleEvent(event) = &bus_event {
             log(event);
         }
         // An error means that there are no listeners.
-        let _ = self.0.send(bus_event);
+        let _ = self.bus_events.send(bus_event);
     }
 
     pub fn listen(&self) -> broadcast::Receiver<BusEvent> {
-        self.0.subscribe()
+        self.bus_events.subscribe()
     }
 }
 

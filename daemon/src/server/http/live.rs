@@ -51,7 +51,7 @@ impl LiveEvents {
         let kept = Arc::<Mutex<VecDeque<(u64, Bytes)>>>::default();
         let (tell, last) = watch::channel(0);
         let epoch = clock::now().0;
-        let mut events = bus.listen();
+        let (mut events, mut rows) = (bus.listen(), bus.follow_rows());
         let log = Arc::clone(&kept);
         let telling = tokio::spawn(async move {
             let mut number = 0;
@@ -68,9 +68,15 @@ impl LiveEvents {
             };
             let (mut told, mut changed) = (None, None);
             loop {
+                let next = async {
+                    tokio::select! {
+                        event = events.recv() => Some(event),
+                        Ok(()) = rows.changed() => None,
+                    }
+                };
                 let event = match changed {
-                    Some(at) => timeout_at(at, events.recv()).await,
-                    None => Ok(events.recv().await),
+                    Some(at) => timeout_at(at, next).await,
+                    None => Ok(next.await),
                 };
                 // Notes and imports say nothing else.
                 if event.is_err() || changed.is_some_and(|at| at <= Instant::now()) {
@@ -78,13 +84,14 @@ impl LiveEvents {
                     push("memory_changed", json!({}));
                 }
                 let Ok(event) = event else { continue };
+                let Some(event) = event else {
+                    changed.get_or_insert_with(|| Instant::now() + CHANGES_TOGETHER);
+                    continue;
+                };
                 match event {
                     Ok(BusEvent::LifecycleEvent(event)) => {
                         let (name, data) = named(to_json(&event));
                         push(name, data);
-                    }
-                    Ok(BusEvent::RowsWritten) => {
-                        changed.get_or_insert_with(|| Instant::now() + CHANGES_TOGETHER);
                     }
                     Ok(BusEvent::WorkQueued | BusEvent::JobDone { .. } | BusEvent::JobFailed { .. }) => {
                         let waiting = jobs_waiting(&readers).await;

@@ -46,6 +46,7 @@ const WORDS: &str = "login session token cache retry socket parser index writer 
 
 mod curves;
 mod readers;
+mod replay;
 
 fn main() {
     let options = Options::parse();
@@ -56,6 +57,9 @@ fn main() {
         spoilt.is_none(),
         "{spoilt:?} is a build for fault tests: cargo build --release --workspace --bins"
     );
+    if let Some(events) = options.replay {
+        return replay::play(events, options.bytes, options.under.as_deref());
+    }
     println!("# recall bench ({} shim runs, {CLIENTS} clients)\n", options.runs);
     if options.runs > 0 {
         println!("one flush of a 4 KiB append: {:.2} ms in the median", flush_time());
@@ -101,6 +105,15 @@ struct Options {
     /// Measure hooks while so many readers follow the gateway's events, one of which reads nothing
     #[arg(long, default_value_t = 0)]
     readers: usize,
+    /// Only play so many events to a daemon and stop it
+    #[arg(long)]
+    replay: Option<usize>,
+    /// How large a call of them is
+    #[arg(long, default_value_t = 1_000, requires = "replay")]
+    bytes: usize,
+    /// Run that daemon under this command, such as "valgrind --tool=callgrind"
+    #[arg(long, requires = "replay")]
+    under: Option<String>,
     /// Draw the times by size into this SVG file
     #[arg(long)]
     curves: Option<PathBuf>,
@@ -159,7 +172,21 @@ impl Services {
     }
 
     fn start(&mut self) {
-        let mut command = Command::new(recall_tests::binaries().join("recall"));
+        self.start_under(None);
+    }
+
+    /// Starts the daemon by another program, whose command line this is.
+    fn start_under(&mut self, starter: Option<&str>) {
+        let program = recall_tests::binaries().join("recall");
+        let mut words = starter.unwrap_or_default().split_whitespace();
+        let mut command = match words.next() {
+            Some(starter) => {
+                let mut command = Command::new(starter);
+                command.args(words).arg(program);
+                command
+            }
+            None => Command::new(program),
+        };
         command.arg("daemon").env("RECALL_HOME", self.folder.path());
         // As the shim and the service start it.
         command.envs(DAEMON_SETTINGS);

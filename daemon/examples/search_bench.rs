@@ -20,7 +20,7 @@ use serde::Deserialize;
 use recall::embedding::{Model, pack};
 use recall::memory::document::{Document, DocumentKey, DocumentKind, Status};
 use recall::memory::ids::{AgentName, ProjectKey, SessionId, Timestamp};
-use recall::memory::observation::Importance;
+use recall::memory::observation::{Importance, Maker};
 use recall::memory::passage::{self, Passage};
 use recall::search::meaning::{self, Meaning, Vectors};
 use recall::search::request::Spelling;
@@ -120,6 +120,7 @@ impl BenchDocument {
             observation_type: None,
             status: Status::Active,
             importance: Importance::clamped(5),
+            maker: Maker::Machine,
             at: self.at(),
             files: Vec::new(),
             title: String::new(),
@@ -351,6 +352,7 @@ mod synthetic {
             observation_type: None,
             status: Status::Active,
             importance: Importance::clamped(row % 10),
+            maker: Maker::Machine,
             at: Timestamp(row * 1_000),
             files: vec![format!("src/{}/{}.rs", numbers.word(), numbers.word())],
             title: numbers.text(8),

@@ -14,7 +14,10 @@ const REMARK: &str = "The staging gateway drops idle connections after 50 second
 fn remembered() -> Stage {
     let stage = Stage::new().daemon();
     let said = stage.recall(["remember", REMARK, "--type", "gotcha", "--file", "src/gateway.rs"]);
-    assert_eq!((said.code(), said.stdout.as_str()), (0, format!("Remembered as #1: {REMARK}\n").as_str()));
+    assert_eq!(
+        (said.code(), said.stdout.lines().next()),
+        (0, Some(format!("Remembered as #1: {REMARK}").as_str()))
+    );
     stage.flush();
     stage
 }
@@ -86,7 +89,7 @@ fn what_is_remembered_is_found_and_given_like_the_rest() {
     let given: Vec<&Value> =
         why["given"].as_array().unwrap().iter().map(|given| &given["session_id"]).collect();
     assert_eq!(given, ["two", "one"]);
-    assert!(stage.recall(["why", "1"]).stdout.contains("an answer"), "{why}");
+    assert!(stage.recall(["why", "1"]).stdout.contains("by hand, and about this"), "{why}");
     // Said again it is the same.
     assert!(stage.recall(["remember", REMARK]).stdout.contains("#1"));
     assert!(stage.json(["forget", "--yes", "1"])["observations"] == 1);
@@ -244,8 +247,8 @@ fn a_remark_may_come_from_stdin() {
         recall_tests::run(command, stdin)
     };
     let said = remember(b"The staging gateway drops idle connections.\n\nAfter 50 seconds.\n");
-    let expected = "Remembered as #1: The staging gateway drops idle connections.\n";
-    assert_eq!((said.code(), said.stdout.as_str()), (0, expected));
+    let expected = "Remembered as #1: The staging gateway drops idle connections.";
+    assert_eq!((said.code(), said.stdout.lines().next()), (0, Some(expected)));
     let shown = stage.json(["show", "1"])["items"][0].clone();
     assert_eq!(shown["narrative"], "The staging gateway drops idle connections.\n\nAfter 50 seconds.");
     assert_eq!(remember(b" \n").code(), 2);
@@ -256,7 +259,11 @@ fn private_text_in_a_remark_is_not_kept() {
     let stage = Stage::new().daemon();
     let text = "The gateway is slow. <private>heliotrope</private>";
     let said = stage.recall(["remember", text, "--title", "Slow <private>heliotrope</private>gateway"]);
-    assert_eq!((said.code(), said.stdout.as_str()), (0, "Remembered as #1: Slow gateway\n"), "{said:?}");
+    assert_eq!(
+        (said.code(), said.stdout.lines().next()),
+        (0, Some("Remembered as #1: Slow gateway")),
+        "{said:?}"
+    );
     let said = stage.recall(["remember", "<private>heliotrope</private>"]);
     assert_eq!(said.code(), 2, "{said:?}");
     assert!(said.stderr.contains("private"), "{said:?}");

@@ -487,3 +487,34 @@ fn a_model_is_measured_on_the_users_own_questions() {
     let said = stage.recall(bench);
     assert!(said.code() == 2 && said.stderr.contains("has no tab"), "{said:?}");
 }
+
+#[test]
+fn a_prompt_and_a_task_are_compared_by_their_meaning() {
+    let stage = with_tiny().daemon();
+    talk(&stage);
+    let decision = stage.json(["context", "--prompt", "Why is the login so slow again?"])["decision"].clone();
+    let by_meaning = |parts: &Value| parts.as_array().unwrap().iter().any(|part| part["feature"] == "cosine");
+    assert!(by_meaning(&decision["answer_parts"]), "{decision}");
+    // Words decide where there is no model.
+    let stage = Stage::new().daemon();
+    talk(&stage);
+    let decision =
+        stage.json(["context", "--prompt", "Why is the login so sluggish again?"])["decision"].clone();
+    assert!(!decision["best"].is_null() && !by_meaning(&decision["answer_parts"]), "{decision}");
+}
+
+#[test]
+fn what_is_marked_by_a_query_may_say_it_in_other_words_and_what_is_forgotten_has_its_words() {
+    let stage = with_tiny().daemon();
+    for note in ["Signin is sluggish", "Theme palette"] {
+        assert_eq!(stage.recall(["remember", note]).code(), 0);
+    }
+    stage.flush();
+    let marked = stage.recall(["resolve", "--query", "slow login", "--dry-run"]).stdout;
+    assert!(marked.contains("#1 Signin is sluggish"), "{marked}");
+    assert!(!marked.contains("#2"), "{marked}");
+    let forgotten = stage.recall(["forget", "--query", "slow login", "--dry-run"]).stdout;
+    assert!(!forgotten.contains("Signin"), "{forgotten}");
+    let forgotten = stage.recall(["forget", "--query", "sluggish", "--dry-run"]).stdout;
+    assert!(forgotten.contains("1 observation"), "{forgotten}");
+}

@@ -797,3 +797,13 @@ fn generated_calls_are_answered_as_the_document_says() {
     let said = command.current_dir(stage.user_home()).output().unwrap();
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stdout));
 }
+
+/// The viewer asks this very call.
+#[test]
+fn what_is_searched_for_over_http_is_found_by_its_meaning() {
+    let model = crate::embedding::local(crate::embedding::tiny().to_str().unwrap());
+    let stage = Stage::new().config(&format!("{model}[gateway]\nenabled = true\n")).daemon();
+    crate::embedding::talk(&stage);
+    let found = Gateway::of(&stage).get("/api/search?query=slow%20login");
+    assert_eq!(found["results"][0]["session_id"], "login", "{found}");
+}

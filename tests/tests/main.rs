@@ -76,6 +76,7 @@ mod subagent_tasks;
 mod telemetry;
 mod titles;
 mod told_at_a_prompt;
+mod told_by_hand;
 mod two_names;
 mod ui;
 mod upkeep;

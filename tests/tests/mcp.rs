@@ -355,3 +355,12 @@ fn the_inspector_finds_nothing_to_warn_of() {
     let prompts = inspect(&["--method", "prompts/list"]);
     assert_eq!(prompts["prompts"][0]["name"], "what-do-you-know", "{prompts}");
 }
+
+#[test]
+fn what_a_model_searches_for_is_found_by_its_meaning() {
+    let stage = crate::embedding::with_tiny().daemon();
+    crate::embedding::talk(&stage);
+    let mut mcp = Mcp::start(&stage, None);
+    let found = mcp.told("search", json!({"query": "slow login"}));
+    assert!(found.contains("Password latency") && !found.contains("Grammar"), "{found}");
+}

@@ -146,3 +146,21 @@ fn without_a_terminal_it_says_what_to_use_instead() {
     assert_eq!(said.code(), 2);
     assert!(said.stderr.contains("recall search"), "{said:?}");
 }
+
+#[test]
+fn what_a_user_types_is_found_by_its_meaning() {
+    let stage = crate::embedding::with_tiny().daemon();
+    crate::embedding::talk(&stage);
+    let mut command = stage.command("recall");
+    command.arg("ui");
+    let mut screen = Screen::of(command, SIZE);
+    screen.shows("Grammar syntax");
+    screen.press("slow login");
+    screen.until("what says it in other words", |shown| {
+        shown.contains("Password latency") && !shown.contains("Grammar syntax")
+    });
+    screen.press("\r");
+    screen.shows("q leave");
+    screen.press("q");
+    assert!(screen.end().success());
+}

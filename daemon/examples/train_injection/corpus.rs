@@ -8,7 +8,7 @@ use recall::compression::extractive::Extractive;
 use recall::memory::document::{Document, DocumentKey, DocumentKind, Status};
 use recall::memory::ids::{AgentName, EventId, ProjectKey, SessionId, Timestamp};
 use recall::memory::material::{CallOutcome, SessionMaterial};
-use recall::memory::observation::Importance;
+use recall::memory::observation::{Importance, Maker};
 use recall::memory::passage::{self, Passage};
 use serde::Deserialize;
 use serde_json::Value;
@@ -115,6 +115,7 @@ impl Builder<'_> {
             observation_type: None,
             status: Status::Active,
             importance: Importance::clamped(5),
+            maker: Maker::Machine,
             at: self.at,
             files: Vec::new(),
             title: String::new(),

@@ -16,6 +16,7 @@ use crate::agents::{Agents, Cap};
 use crate::config::{Ambient, Notice};
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::context::{BLANK, Block, Limits, Material, Moment, Note, SummaryNote, assemble};
+use crate::memory::document::DocumentKind;
 use crate::memory::event::{Audience, StartSource};
 use crate::memory::file_memory::{InjectedSet, LEAST_IMPORTANCE};
 use crate::memory::ids::{ObservationId, ProjectRow, SessionId, Timestamp};
@@ -236,7 +237,12 @@ impl ContextLookup {
                     // A subagent begins a conversation of its own.
                     _ => Turns::default(),
                 };
-                let (material, decision) = self.answers(db, (text, &turns), context_request)?;
+                let (mut material, decision) = self.answers(db, (text, &turns), context_request)?;
+                material.by_hand = self.told_by_hand(db, text, context_request)?;
+                let is_told = |row| material.by_hand.iter().any(|note| note.id.0 == row);
+                material.statements.retain(|one| {
+                    one.key.document.kind != DocumentKind::Observation || !is_told(one.key.document.row)
+                });
                 Ok((material, Some(decision)))
             }
             Ask::File(_) | Ask::First(_) => Ok((Material::default(), None)),
@@ -417,6 +423,7 @@ fn own_state(
 pub fn note(row: ObservationRow, branch_context: &BranchContext) -> Note {
     Note {
         elsewhere: branch_context.mark(&row.made_on),
+        maker: row.maker(),
         id: row.id,
         kind: row.kind,
         title: row.title,

@@ -6,7 +6,7 @@ use crate::memory::digest::{Digest, digest, is_found_by_meaning};
 use crate::memory::document::{Document, DocumentKey, Status};
 use crate::memory::ids::{AgentName, EventId, SessionId, Timestamp};
 use crate::memory::material::{Action, CallOutcome};
-use crate::memory::observation::{Importance, UNANSWERED};
+use crate::memory::observation::{Importance, Maker, UNANSWERED};
 use crate::memory::passage::{self, Passage};
 use crate::memory::redaction::own_calls;
 use crate::store::{ActivityRow, DocumentRow, ObservationRow, SessionInfo, SummaryRow};
@@ -68,6 +68,7 @@ fn without_text(key: DocumentKey, row: &DocumentRow) -> Document {
             observation_type: Some(row.kind),
             status: row.status,
             importance: row.importance,
+            maker: row.maker(),
             at: row.created_at,
             files: Vec::new(),
             title: String::new(),
@@ -218,6 +219,7 @@ fn of_session(key: DocumentKey, session: &SessionInfo, at: Timestamp) -> Documen
         observation_type: None,
         status: Status::Active,
         importance: Importance::clamped(UNJUDGED),
+        maker: Maker::Machine,
         at,
         files: Vec::new(),
         title: String::new(),

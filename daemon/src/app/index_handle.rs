@@ -8,7 +8,7 @@ use super::sentences::{Patience, Sentences};
 use crate::agents::Agents;
 use crate::memory::document::{Document, DocumentKey};
 use crate::memory::ids::{ProjectKey, SessionId};
-use crate::memory::passage::PassageMatches;
+use crate::memory::passage::{PassageMatches, PassageTerm};
 use crate::search;
 use crate::search::fresh::{Current, Fresh};
 use crate::search::index::Index;
@@ -143,6 +143,17 @@ impl IndexHandle {
             cosines.note(&mut found);
         }
         Some(found)
+    }
+
+    /// How rare the words of a prompt are in a project. `None`: that failed, which was reported.
+    pub fn words_of(&self, index: &Index, prompt: &str, project: &ProjectKey) -> Option<Vec<PassageTerm>> {
+        let of_project = |key: DocumentKey, row: &DocumentRow| {
+            (row.project().key == *project).then(|| passages_alone(key, row, self.store.agents)).flatten()
+        };
+        let fresh = self.fresh(index, |_| true, of_project);
+        let request = PassageRequest { prompt, project, except: None, limit: 0, near: &[] };
+        let found = self.found(Current { index, fresh: &fresh }.passages(&request))?;
+        Some(found.terms)
     }
 
     fn found(&self, found: Result<PassageMatches, IndexError>) -> Option<PassageMatches> {

@@ -42,6 +42,7 @@ pub mod checkouts;
 pub mod welcome;
 pub mod context_lookup;
 mod prompt_context;
+mod told_by_hand;
 pub mod file_context;
 pub mod job_runner;
 pub mod forgetting;

@@ -16,7 +16,7 @@ use super::answers::TextAnswer;
 use super::answers::browsing::{DaysAnswer, EntriesAnswer, ProjectsAnswer, ThreadsAnswer};
 use super::answers::by_hand::{ChangesAnswer, ForgetAnswer, UndoAnswer};
 use super::answers::found::{
-    ContextAnswer, IdentityAnswer, ObservationAnswer, SearchAnswer, ShownItem, TimelineItem,
+    ContextAnswer, IdentityAnswer, ObservationAnswer, RememberedAnswer, SearchAnswer, ShownItem, TimelineItem,
 };
 use super::answers::portable::{ExportAnswer, RestoreAnswer};
 use super::answers::session::{self, CapturedAnswer, SessionAnswer, SessionsAnswer};
@@ -81,7 +81,7 @@ requests! { Command:
     Resume => CaptureAnswer,
     Retry => RetryAnswer,
     Forget => ForgetAnswer,
-    Remember => TextAnswer<ObservationAnswer>,
+    Remember => RememberedAnswer,
     AgentRemark => TextAnswer<ObservationAnswer>,
     Mark => TextAnswer<ObservationAnswer>,
     Restore => RestoreAnswer,

@@ -12,6 +12,7 @@ use super::client::{Client, Start};
 use super::failure::Failure;
 use super::filter::project;
 use super::terminal::ACCENT;
+use crate::memory::plain::visible;
 
 #[derive(Debug, Args)]
 pub struct RememberArgs {
@@ -50,8 +51,8 @@ pub fn run(args: &RememberArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         words => words.join(" "),
     };
     // Remove private parts before the text leaves this program.
-    let visible = strip_text(&said);
-    if visible.text.trim().is_empty() {
+    let kept = strip_text(&said);
+    if kept.text.trim().is_empty() {
         let failure = match said.trim().is_empty() {
             true => Failure::usage("There is nothing to remember").hint("Say it in a sentence or a few."),
             false => Failure::usage("All of it is private, so nothing was kept")
@@ -60,7 +61,7 @@ pub fn run(args: &RememberArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         return Err(failure.into());
     }
     let remark = Remember {
-        text: visible.text.trim().to_owned(),
+        text: kept.text.trim().to_owned(),
         title: args.title.as_deref().map(|title| strip_text(title).text.into_owned()),
         kind: args.kind.clone(),
         project: project(&args.project)?,
@@ -72,8 +73,22 @@ pub fn run(args: &RememberArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
     }
-    for item in answer.read()?.items {
+    let remembered = answer.read()?;
+    let project = visible(&remembered.project);
+    for item in &remembered.said.items {
         writeln!(out, "Remembered as {ACCENT}#{}{ACCENT:#}: {}", item.id, item.title)?;
+        match remembered.place_at_start {
+            Some(place) => writeln!(
+                out,
+                "Sessions in {project} are told when they start (note {place}), and at prompts about it."
+            )?,
+            None => writeln!(
+                out,
+                "Sessions in {project} are told at prompts about it. Their start has no room for it; \
+                 `recall pin {}` puts it first.",
+                item.id
+            )?,
+        }
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use super::consent::{Answer, Consent};
 use super::filter;
 use super::search::refuse_slips;
 use super::terminal::{ACCENT, counted};
-use crate::app::answers::found::ShownItem;
+use crate::app::answers::found::{Explanation, ShownItem};
 
 /// Observations that one command marks.
 const MOST: u32 = 100;
@@ -86,6 +86,13 @@ fn would_mark(client: &mut Client, args: &ResolveArgs, out: &mut dyn Write) -> a
     Consent::ShowOnly.obtain("", out).map(drop)
 }
 
+/// Whether a hit has a word of the query, or is very close in meaning. A search also shows hits that are merely close.
+fn is_meant(why: &Explanation) -> bool {
+    /// The relevance of a cosine of 0.6. Chosen by hand: marking too little costs another query, too much hides notes.
+    const NO_DOUBT: f32 = 0.5;
+    !why.matched.is_empty() || why.missing.is_empty() || why.relevance >= NO_DOUBT
+}
+
 /// The observations that a search finds and that are not marked so yet, if the user agrees.
 fn found(
     client: &mut Client,
@@ -97,10 +104,10 @@ fn found(
     let project = Some(filter::project(&args.project)?);
     let filter = Filter { project, since_ms: None, limit: Some(MOST) };
     let text = format!("{query} kind:observation");
-    let found = client.ask(Search { text, filter, explain: Explain::No, folder: None })?.read()?;
+    let found = client.ask(Search { text, filter, explain: Explain::Yes, folder: None })?.read()?;
     let is_wanted = |status: &str| (status == "active") == (validity == Validity::Resolved);
-    let wanted: Vec<_> =
-        found.results.iter().filter(|result| result.status.as_deref().is_some_and(is_wanted)).collect();
+    let wanted = found.results.iter().filter(|result| result.status.as_deref().is_some_and(is_wanted));
+    let wanted: Vec<_> = wanted.filter(|result| result.why.as_ref().is_none_or(is_meant)).collect();
     if wanted.is_empty() && !args.json {
         writeln!(out, "No observation is found that would change.")?;
     }
@@ -125,5 +132,23 @@ fn found(
     match consent.obtain(&format!("{verb} {count}?"), out)? {
         Answer::Leave => Ok(Vec::new()),
         Answer::Go => Ok(wanted.iter().map(|result| result.id.0.row.to_string()).collect()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_merely_close_is_not_marked() {
+        let found = |relevance, matched: &[&str], missing: &[&str]| {
+            let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+            let (matched, missing) = (words(matched), words(missing));
+            let (factors, sources) = (serde_json::Map::new(), Vec::new());
+            is_meant(&Explanation { relevance, factors, sources, matched, missing })
+        };
+        assert!(found(0.1, &["flag"], &["off"]) && found(0.6, &[], &["flag"]));
+        assert!(!found(0.3, &[], &["flag"]));
+        assert!(found(0.0, &[], &[]), "only conditions were asked for");
     }
 }

@@ -243,6 +243,7 @@ fn meaning(factor: &str) -> &'static str {
         "recency" => "up to 15 % more for the newest",
         "importance" => "3 % for each step above or below 5",
         "status" => "less if it is resolved or replaced",
+        "by_hand" => "4 for what a person wrote or pinned and what still holds",
         _ => "",
     }
 }

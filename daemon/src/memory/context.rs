@@ -13,7 +13,7 @@ use super::continuity::{Continuity, Reader};
 use super::document::{DocumentKey, DocumentKind};
 use super::ids::{ObservationId, Timestamp};
 use super::injection::choice::ENOUGH_TOKENS;
-use super::observation::{Importance, ObservationType, Voice};
+use super::observation::{Importance, Maker, ObservationType, Voice};
 use super::passage::PassageKey;
 use super::plain::plain;
 use super::tokens::Measure;
@@ -77,6 +77,8 @@ pub struct Material {
     pub continuity: Option<Continuity>,
     /// In any order. None of them is superseded or resolved.
     pub observations: Vec<Note>,
+    /// What a person wrote or pinned and what a prompt touches, the best first.
+    pub by_hand: Vec<Note>,
     /// What answers a prompt, the best first.
     pub statements: Vec<Statement>,
     /// The file about to be opened, relative to the project's folder. Empty at other moments.
@@ -133,6 +135,7 @@ pub struct Note {
     pub importance: Importance,
     /// Who said it, if it holds because of that.
     pub voice: Option<Voice>,
+    pub maker: Maker,
     /// The user wants it to stand first.
     pub is_pinned: bool,
     /// A file that it warns of and that the reader's branch changes.
@@ -203,6 +206,8 @@ pub struct Limits {
 
 /// Notes per file: only what must be known before it is opened, not its history.
 const MOST_FOR_FILE: usize = 3;
+/// The share of a start's budget that what persons wrote or pinned may fill.
+const BY_HAND_SHARE: f64 = 0.5;
 /// The share of the budget that a session's own state may fill at a start: the block is about the project.
 const START_STATE_SHARE: f64 = 0.6;
 /// Days after which an observation's weight at a start is halved.
@@ -221,9 +226,13 @@ pub fn assemble(moment: Moment, material: &Material, limits: Limits, now: Timest
     }
 }
 
-/// The block of a start or a compaction: the current state, and an index of notes.
+/// The block of a start or a compaction: what persons want to be known, the current state, and an index of notes.
 fn survey(moment: Moment, material: &Material, limits: Limits, now: Timestamp) -> Block {
     let mut page = Page::open(limits, &format!("recall: memory of {}", plain(&material.project)));
+    let notes = by_weight(&material.observations, now);
+    let (by_hand, others): (Vec<&Note>, Vec<&Note>) =
+        notes.into_iter().partition(|note| note.maker == Maker::Person);
+    let left = page.by_hand(&by_hand, now, BY_HAND_SHARE);
     if moment == Moment::Compact
         && let Some(state) = &material.continuity
     {
@@ -234,7 +243,7 @@ fn survey(moment: Moment, material: &Material, limits: Limits, now: Timestamp) -
             page.continuity(state, Reader::Successor, START_STATE_SHARE);
         }
     }
-    let notes = by_weight(&material.observations, now);
+    let notes: Vec<&Note> = left.into_iter().chain(others).collect();
     if !notes.is_empty() {
         page.index(&notes, now);
     }
@@ -253,9 +262,13 @@ fn news(material: &Material, limits: Limits, now: Timestamp) -> Block {
     page.close()
 }
 
-/// The block of a prompt or a subagent's task: the passages that answer it, the newest first.
+/// The block of a prompt or a subagent's task: what a person wants to be known of it, then the passages that answer it,
+/// the newest first.
 fn answer(asked: &str, material: &Material, limits: Limits, now: Timestamp) -> Block {
     let mut page = Page::open(limits, &format!("recall: may bear on this {asked}"));
+    for note in &material.by_hand {
+        page.entry(note, now, "written or pinned by hand, and about this", Detail::Whole);
+    }
     // What does not fit is the least probable.
     let mut trial = page.measure;
     let mut told: Vec<(&Statement, String)> = Vec::new();
@@ -293,8 +306,9 @@ fn about_file(material: &Material, limits: Limits, now: Timestamp) -> Block {
 fn by_weight(notes: &[Note], now: Timestamp) -> Vec<&Note> {
     let mut notes: Vec<&Note> = notes.iter().collect();
     notes.sort_by(|a, b| {
-        b.is_pinned
-            .cmp(&a.is_pinned)
+        let by_hand = |note: &Note| (note.is_pinned, note.maker == Maker::Person);
+        by_hand(b)
+            .cmp(&by_hand(a))
             .then_with(|| weight(b, now).total_cmp(&weight(a, now)))
             .then_with(|| b.at.cmp(&a.at))
             .then_with(|| b.id.cmp(&a.id))
@@ -304,15 +318,18 @@ fn by_weight(notes: &[Note], now: Timestamp) -> Vec<&Note> {
 
 /// A note's weight at a start: mainly its importance. It fades with age, but never to zero. A standing wish and a
 /// warning about the work at hand do not fade, and an open end fades sooner. Age counts in whole hours: the order of
-/// notes that were made together must not depend on how many milliseconds lie between them and the question.
+/// notes that were made together must not depend on how many milliseconds lie between them and the question. What a person
+/// wrote or pinned holds until somebody takes it back.
 fn weight(note: &Note, now: Timestamp) -> f64 {
+    let stands = f64::from(note.importance.get());
     let half_life = match note.kind {
-        kind if kind.is_standing() || note.warns_of.is_some() => return f64::from(note.importance.get()),
+        kind if kind.is_standing() || note.warns_of.is_some() => return stands,
         ObservationType::NextStep => OPEN_END_HALF_LIFE_DAYS,
+        _ if note.maker == Maker::Person => return stands,
         _ => HALF_LIFE_DAYS,
     };
     let days = (now.since(note.at) / 3_600_000) as f64 / 24.0;
-    f64::from(note.importance.get()) * (0.4 + 0.6 * (-days * std::f64::consts::LN_2 / half_life).exp())
+    stands * (0.4 + 0.6 * (-days * std::f64::consts::LN_2 / half_life).exp())
 }
 
 /// The age in its largest unit, for example `3 days ago`.
@@ -342,6 +359,7 @@ mod tests {
 
     fn note(id: i64, importance: i64, days_ago: i64, title: &str) -> Note {
         Note {
+            maker: Maker::Machine,
             is_pinned: false,
             voice: None,
             warns_of: None,
@@ -376,6 +394,7 @@ mod tests {
                 note(2, 4, 0, "Receipt lacks the discount"),
                 note(3, 7, 1, "Discounts round half-even"),
             ],
+            by_hand: Vec::new(),
             statements: vec![
                 statement(7, 0, 1, "Rounding", "Totals are rounded once,\nafter summing."),
                 statement(7, 3, 1, "", "`<hook>` is kept as it is."),
@@ -397,6 +416,27 @@ mod tests {
             reason: "50 % an answer".to_owned(),
             elsewhere: None,
         }
+    }
+
+    #[test]
+    fn what_a_person_wrote_comes_first_and_leaves_room() {
+        let mut material = shop();
+        material.observations.extend((10..60).map(|id| Note {
+            maker: Maker::Person,
+            ..note(id, 5, 900, &format!("Rule {id} of the cart holds for every currency and every country"))
+        }));
+        let mut last = note(70, 4, 900, "Ask Hedwig");
+        (last.maker, last.is_pinned) = (Maker::Person, true);
+        material.observations.push(last);
+        let text = assemble(Moment::Start, &material, within(900), NOW).text;
+        let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
+        assert!(at("#70 ") < at("#59 ") && at("#59 ") < at("## Last session"), "{text}");
+        assert!(at("\nOpen: Show the discount") < at("## Known"), "{text}");
+        let own = Measure::of(&text[..at("\n## Last session")]).spent();
+        assert!((300..=450).contains(&own), "{own} tokens: {text}");
+        assert_eq!(text.matches("#59 ").count(), 1, "nothing is told twice: {text}");
+        let compacted = assemble(Moment::Compact, &material, within(900), NOW).text;
+        assert!(compacted.contains("Ask Hedwig"), "{compacted}");
     }
 
     #[test]

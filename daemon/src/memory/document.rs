@@ -8,7 +8,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::ids::{AgentName, ProjectKey, SessionId, Timestamp};
-use super::observation::{Importance, ObservationType};
+use super::observation::{Importance, Maker, ObservationType};
 
 /// The kind of row that a document stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -146,6 +146,7 @@ pub struct Document {
     pub observation_type: Option<ObservationType>,
     pub status: Status,
     pub importance: Importance,
+    pub maker: Maker,
     pub at: Timestamp,
     /// Relative to the project's folder if they lie beneath it.
     pub files: Vec<String>,

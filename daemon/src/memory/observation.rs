@@ -39,6 +39,15 @@ pub enum Voice {
     Import,
 }
 
+/// Who made an observation what it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Maker {
+    #[default]
+    Machine,
+    /// A person wrote it, wrote it anew, or pinned it.
+    Person,
+}
+
 /// The origin of what an agent's model had remembered.
 pub const AGENT: &str = "agent";
 /// What the origin of an imported row begins with.

@@ -8,7 +8,7 @@
 
 use super::document::{DocumentKind, Status};
 use super::ids::Timestamp;
-use super::observation::Importance;
+use super::observation::{Importance, Maker};
 
 /// The weight of the expected frequencies, in documents. In a small project it keeps ordinary words from counting as
 /// rare; in a large one it is negligible.
@@ -26,6 +26,9 @@ const PROXIMITY_WEIGHT: f32 = 0.5;
 const MOMENT_WEIGHT: f32 = 0.6;
 /// Milliseconds after which half of that bonus is left.
 const MOMENT_HALF_LIFE: f32 = 300_000.0;
+
+/// The factor of what a person said by hand.
+const BY_HAND: f32 = 4.0;
 
 /// How common a word is in general, before anything is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -155,6 +158,7 @@ pub struct DocumentTraits {
     pub kind: DocumentKind,
     pub status: Status,
     pub importance: Importance,
+    pub maker: Maker,
     /// Milliseconds.
     pub age: i64,
 }
@@ -198,9 +202,12 @@ pub struct Factors {
     pub recency: f32,
     pub importance: f32,
     pub status: f32,
+    /// More than 1 for what a person wrote or pinned.
+    pub by_hand: f32,
 }
 
-/// An upper bound of the factors without the fit. A search skips documents that cannot reach its results.
+/// An upper bound of the factors of what machines made, without the fit. A search skips documents that cannot reach its
+/// results.
 pub const HIGHEST_TRAIT_FACTOR: f32 = 2.4 * 1.15 * 1.15;
 
 impl Factors {
@@ -212,6 +219,7 @@ impl Factors {
             recency: recency_factor(traits.age),
             importance: 1.0 + 0.03 * (f32::from(traits.importance.get()) - 5.0),
             status: status_factor(traits.status),
+            by_hand: hand_factor(traits.maker, traits.status),
         }
     }
 
@@ -228,17 +236,18 @@ impl Factors {
 
     /// The product of the factors that belong to the document alone.
     pub fn of_traits(&self) -> f32 {
-        self.kind * self.recency * self.importance * self.status
+        self.kind * self.recency * self.importance * self.status * self.by_hand
     }
 
     /// Every factor but the fit, with its name in `--explain`.
-    pub fn besides_fit(&self) -> [(&'static str, f32); 5] {
+    pub fn besides_fit(&self) -> [(&'static str, f32); 6] {
         [
             ("moment", self.moment),
             ("kind", self.kind),
             ("recency", self.recency),
             ("importance", self.importance),
             ("status", self.status),
+            ("by_hand", self.by_hand),
         ]
     }
 }
@@ -266,6 +275,16 @@ fn status_factor(status: Status) -> f32 {
         Status::Active => 1.0,
         Status::Resolved => 0.8,
         Status::Superseded => 0.4,
+    }
+}
+
+/// What a person wrote or pinned stands before all that machines made of the same words: their neighbours in time, which it
+/// has none of, their youth and a better proximity are worth less than this. What it has only a part of stays behind what
+/// has all of it. What no longer holds has no such right.
+fn hand_factor(maker: Maker, status: Status) -> f32 {
+    match (maker, status) {
+        (Maker::Person, Status::Active) => BY_HAND,
+        (Maker::Person, Status::Resolved | Status::Superseded) | (Maker::Machine, _) => 1.0,
     }
 }
 
@@ -317,6 +336,7 @@ mod tests {
             kind: DocumentKind::Observation,
             status: Status::Active,
             importance: Importance::clamped(5),
+            maker: Maker::Machine,
             age: 0,
         }
     }
@@ -430,7 +450,13 @@ mod tests {
         let kinds = proptest::sample::select(DocumentKind::ALL.map(|(kind, ..)| kind).to_vec());
         let statuses = proptest::sample::select(Status::ALL.map(|(status, _)| status).to_vec());
         (kinds, statuses, any::<i64>(), any::<i64>()).prop_map(|(kind, status, importance, age)| {
-            DocumentTraits { kind, status, importance: Importance::clamped(importance), age }
+            DocumentTraits {
+                kind,
+                status,
+                importance: Importance::clamped(importance),
+                maker: Maker::Machine,
+                age,
+            }
         })
     }
 

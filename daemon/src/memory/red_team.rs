@@ -12,7 +12,7 @@ use super::context::{Limits, Material, Moment, Note, Statement, SummaryNote, ass
 use super::continuity::{Continuity, PlanNote};
 use super::document::{DocumentKey, DocumentKind};
 use super::ids::{BranchName, CommitId, ObservationId, Timestamp};
-use super::observation::{Importance, ObservationType, Voice};
+use super::observation::{Importance, Maker, ObservationType, Voice};
 use super::passage::PassageKey;
 
 const NOW: Timestamp = Timestamp(86_400_000_000);
@@ -44,6 +44,7 @@ fn on_branch(name: &str) -> Option<Elsewhere> {
 fn material(text: &str) -> Material {
     let note = |id| Note {
         warns_of: Some(text.to_owned()),
+        maker: Maker::Machine,
         is_pinned: false,
         voice: Some(Voice::Import),
         id: ObservationId(id),
@@ -80,6 +81,7 @@ fn material(text: &str) -> Material {
             elsewhere: on_branch(text),
         }),
         observations: vec![note(1), note(2)],
+        by_hand: vec![note(1)],
         statements: vec![statement(1), statement(2)],
         file: text.to_owned(),
         continuity: Some(Continuity {

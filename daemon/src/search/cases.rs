@@ -2,7 +2,7 @@
 
 use crate::memory::document::{Document, DocumentKey, DocumentKind, Status};
 use crate::memory::ids::{AgentName, ProjectKey, SessionId, Timestamp};
-use crate::memory::observation::{Importance, ObservationType};
+use crate::memory::observation::{Importance, Maker, ObservationType};
 
 use super::fusion::search;
 use super::index::{Index, Opened};
@@ -87,6 +87,7 @@ fn observation(row: i64, title: &str, body: &str) -> Document {
         observation_type: Some(ObservationType::Discovery),
         status: Status::Active,
         importance: Importance::clamped(5),
+        maker: Maker::Machine,
         at: Timestamp(NOW.0 - 10 * DAY - row),
         files: Vec::new(),
         title: title.to_owned(),

@@ -228,11 +228,36 @@ fn best_documents(
     let told = if any_text { Told::All } else { Told::WithATerm };
     let summands = terms.summands();
     let mut best = Best { most, heap: BinaryHeap::with_capacity(most + 1), floor: None, total: 0 };
+    if !terms.all.is_empty() {
+        for (place, (segment, text)) in segments.iter().zip(texts).enumerate() {
+            add_by_hand((place, segment, text), (terms, summands.as_slice()), request.now, &mut best)?;
+        }
+    }
     for (place, (segment, text)) in segments.iter().zip(texts).enumerate() {
         let mut ranking = SegmentRanking { best: &mut best, place, segment, terms, now: request.now };
         text.sum(&summands, (0..text.max_doc(), told), &mut ranking)?;
     }
     Ok((best.heap.into_iter().map(|Reverse(ranked)| ranked).collect(), best.total))
+}
+
+/// Adds what persons wrote or pinned and has a term. There is little of it, and it ranks above what the bounds allow, by
+/// which others are skipped.
+fn add_by_hand(
+    (place, segment, text): (usize, &Segment<'_>, &Texts),
+    (terms, summands): (&Terms<'_>, &[Summand<'_>]),
+    now: Timestamp,
+    best: &mut Best,
+) -> tantivy::Result<()> {
+    let counts = |doc: &DocId| segment.holds(*doc) && segment.conditions.admits(*doc);
+    let docs: Vec<DocId> = segment.by_hand.iter().copied().filter(counts).collect();
+    for (doc, sum) in docs.iter().zip(text.sums_of(&docs, summands)?) {
+        if sum.found != 0 {
+            let fit = text_factors(terms.text_match(sum, 0.0)).fit();
+            let score = factors(fit, segment.traits(*doc, now)).score();
+            best.add(Ranked { score, segment: place, doc: *doc, sum });
+        }
+    }
+    Ok(())
 }
 
 /// The best documents so far.
@@ -277,6 +302,11 @@ impl Ranking for SegmentRanking<'_, '_> {
             return;
         }
         self.best.total += 1;
+        // It is among the best already, or has no term.
+        let is_known = !self.terms.all.is_empty() && self.segment.by_hand.binary_search(&doc).is_ok();
+        if is_known && sum.found != 0 {
+            return;
+        }
         let floor = self.best.floor.unwrap_or(f32::NEG_INFINITY);
         // The cheapest bound first: most documents end here.
         if self.terms.share(sum.strength) * HIGHEST_TRAIT_FACTOR <= floor {

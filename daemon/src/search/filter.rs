@@ -10,6 +10,7 @@ use tantivy::schema::{Field, IndexRecordOption};
 use tantivy::{BitSet, DocId, DocSet, Searcher, SegmentReader, TERMINATED, Term};
 
 use crate::memory::ids::{ProjectKey, SessionId};
+use crate::memory::observation::Maker;
 
 use super::columns::Columns;
 use super::query::Filter;
@@ -206,6 +207,12 @@ pub(crate) fn documents(
         }
     }
     Ok(Some(docs))
+}
+
+/// What persons wrote or pinned, in ascending order, whether it is deleted or not.
+pub(crate) fn by_hand(segment: &SegmentReader, columns: &Columns) -> Vec<DocId> {
+    let maker = |doc| PackedTraits(columns.traits.first(doc).unwrap_or_default()).maker();
+    (0..segment.max_doc()).filter(|doc| maker(*doc) == Maker::Person).collect()
 }
 
 /// The passages of a project that are not deleted.

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
     use crate::memory::document::{DocumentKind, Status};
     use crate::memory::ids::{ProjectKey, Timestamp};
-    use crate::memory::observation::Importance;
+    use crate::memory::observation::{Importance, Maker};
     use crate::search::fusion::search;
     use crate::search::index::Opened;
     use crate::search::query::parse;
@@ -144,6 +144,7 @@ mod tests {
             observation_type: None,
             status: Status::Active,
             importance: Importance::clamped(5),
+            maker: Maker::Machine,
             at: Timestamp(row),
             files: Vec::new(),
             title: String::new(),

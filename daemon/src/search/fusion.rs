@@ -127,7 +127,7 @@ fn apply_conversation_fit(fused: &mut [Fused]) {
 mod tests {
     use super::*;
     use crate::memory::document::{DocumentKind, Status};
-    use crate::memory::observation::Importance;
+    use crate::memory::observation::{Importance, Maker};
     use crate::memory::ranking::DocumentTraits;
     use crate::search::query::Query;
 
@@ -150,6 +150,7 @@ mod tests {
                     kind: DocumentKind::Observation,
                     status: Status::Active,
                     importance: Importance::clamped(5),
+                    maker: Maker::Machine,
                     age: request.now.since(NOW),
                 },
                 part: Part { fit: *fit, relevance: *relevance, words: None, cosine: None, matched: 1 },

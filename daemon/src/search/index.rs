@@ -423,7 +423,7 @@ mod tests {
     use super::*;
     use crate::memory::document::{DocumentKind, Status};
     use crate::memory::ids::{AgentName, ProjectKey, SessionId, Timestamp};
-    use crate::memory::observation::{Importance, ObservationType};
+    use crate::memory::observation::{Importance, Maker, ObservationType};
     use crate::search::fusion::search;
     use crate::search::query::{Query, parse};
     use crate::search::request::Hits;
@@ -441,6 +441,7 @@ mod tests {
             observation_type: Some(ObservationType::Discovery),
             status: Status::Active,
             importance: Importance::clamped(5),
+            maker: Maker::Machine,
             at: NOW,
             files: Vec::new(),
             title: title.to_owned(),
@@ -505,6 +506,34 @@ mod tests {
     fn check(query: &str, expected: &str) {
         let shop = shop();
         assert_eq!(found(&shop.opened.index, &Request::new(parse(query), NOW)), expected, "for {query:?}");
+    }
+
+    #[test]
+    fn what_a_person_wrote_is_first_among_any_number_that_say_it_more_often() {
+        let mut memory: Vec<Document> = (1..=600)
+            .map(|row| observation(row, "The ledger", "ledger of the ledger, ledger by ledger"))
+            .collect();
+        let mut rule =
+            observation(700, "Ask Hedwig", "She closes what is old, last of all the ledger of a year.");
+        (rule.at, rule.session) = (Timestamp(NOW.0 - 900 * DAY), SessionId::from(""));
+        memory.push(rule.clone());
+        let by_machine = filled(&memory);
+        let first = |fixture: &Fixture, query: &str| {
+            found(&fixture.opened.index, &Request { limit: 1, ..Request::new(parse(query), NOW) })
+        };
+        assert_ne!(first(&by_machine, "ledger"), "700");
+        rule.maker = Maker::Person;
+        memory.push(rule.clone());
+        let by_hand = filled(&memory);
+        assert_eq!(first(&by_hand, "ledger"), "700");
+        let total =
+            |fixture: &Fixture| searched(&fixture.opened.index, &Request::new(parse("ledger"), NOW)).total;
+        assert_eq!(total(&by_hand), total(&by_machine), "it is counted once");
+        // Conditions hold for it, too, and what no longer holds is as good as the rest.
+        assert_ne!(first(&by_hand, "ledger since:2d"), "700");
+        rule.status = Status::Resolved;
+        memory.push(rule);
+        assert_ne!(first(&filled(&memory), "ledger"), "700");
     }
 
     #[test]

@@ -57,3 +57,4 @@ pub use query::Query;
 pub use request::{Hit, Hits, Request, Scope};
 pub use schema::SCHEMA_VERSION;
 pub use snippet::snippet;
+pub use terms::subjects;

@@ -192,7 +192,7 @@ fn best(
     });
     let summands: Vec<Summand<'_>> = summands.collect();
     let mut strongest = Strongest { limit, heap: BinaryHeap::with_capacity(limit + 1), floor: None };
-    for (segment, one) in segments.iter().enumerate() {
+    for (segment, one) in segments.iter().enumerate().filter(|_| limit > 0) {
         let mut ranking = SegmentRanking { strongest: &mut strongest, segment };
         one.texts.sum(&summands, (0..one.texts.max_doc(), Told::Wanted), &mut ranking)?;
     }
@@ -310,7 +310,7 @@ mod tests {
     use super::*;
     use crate::memory::document::{Document, DocumentKind};
     use crate::memory::ids::AgentName;
-    use crate::memory::observation::Importance;
+    use crate::memory::observation::{Importance, Maker};
     use crate::memory::passage;
     use crate::search::query::parse;
     use crate::search::{Current, Fresh, Index, Opened, Request, search};
@@ -325,6 +325,7 @@ mod tests {
             observation_type: None,
             status: Status::Active,
             importance: Importance::clamped(5),
+            maker: Maker::Machine,
             at: Timestamp(row),
             files: Vec::new(),
             title: String::new(),

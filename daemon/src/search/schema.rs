@@ -8,14 +8,14 @@ use tantivy::tokenizer::TextAnalyzer;
 use tantivy::{TantivyDocument, Term};
 
 use crate::memory::document::{Document, DocumentKey, DocumentKind, Status};
-use crate::memory::observation::{Importance, ObservationType};
+use crate::memory::observation::{Importance, Maker, ObservationType};
 
 use super::long_text::both_ends;
 use super::tokenizer::{self, CodeTokenizer};
 
 /// Must be increased whenever documents would be indexed differently: fields, tokenizer, meaning of a field. An index
 /// with another version is rebuilt.
-pub const SCHEMA_VERSION: u32 = 6;
+pub const SCHEMA_VERSION: u32 = 7;
 
 /// Bytes of a body that are indexed: its beginning and its end. Longer bodies are program output, whose middle would
 /// only dilute the statistics.
@@ -142,10 +142,10 @@ fn conversation(document: &Document) -> u64 {
     u64::from_le_bytes(*first)
 }
 
-/// Kind, status, importance and type packed into one column, because ranking needs them together for every match.
+/// Kind, status, importance, type and maker packed into one column, because ranking needs them together for every match.
 ///
 /// Four bits each, from the lowest: kind, status, importance, type (0 for none, else its index in
-/// [`ObservationType::ALL`] plus one).
+/// [`ObservationType::ALL`] plus one). Then a bit that is set for what a person wrote or pinned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PackedTraits(pub(crate) u64);
 
@@ -156,7 +156,11 @@ impl PackedTraits {
             Status::ALL.iter().position(|(status, _)| *status == document.status).unwrap_or(0) as u64;
         let importance = u64::from(document.importance.get());
         let kind_of_knowledge = document.observation_type.map_or(0, |wanted| 1 + type_place(wanted));
-        Self(kind | status << 4 | importance << 8 | kind_of_knowledge << 12)
+        let maker = match document.maker {
+            Maker::Machine => 0,
+            Maker::Person => 1,
+        };
+        Self(kind | status << 4 | importance << 8 | kind_of_knowledge << 12 | maker << 16)
     }
 
     pub(crate) fn kind(self) -> DocumentKind {
@@ -167,6 +171,10 @@ impl PackedTraits {
     pub(crate) fn status(self) -> Status {
         let place = usize::try_from(self.0 >> 4 & 15).unwrap_or(0);
         Status::ALL.get(place).map_or(Status::Active, |(status, _)| *status)
+    }
+
+    pub(crate) fn maker(self) -> Maker {
+        if self.0 >> 16 & 1 == 1 { Maker::Person } else { Maker::Machine }
     }
 
     pub(crate) fn importance(self) -> Importance {
@@ -225,6 +233,7 @@ mod tests {
             observation_type: None,
             status: Status::Superseded,
             importance: Importance::clamped(10),
+            maker: Maker::Machine,
             at: crate::memory::ids::Timestamp(0),
             files: Vec::new(),
             title: String::new(),
@@ -234,12 +243,15 @@ mod tests {
         assert_eq!(PackedTraits::of(&document).type_set(), 0);
         for (kind, ..) in DocumentKind::ALL {
             for (kind_of_knowledge, _) in ObservationType::ALL {
-                for (status, _) in Status::ALL {
+                for ((status, _), maker) in
+                    Status::ALL.iter().flat_map(|it| [(*it, Maker::Machine), (*it, Maker::Person)])
+                {
+                    document.maker = maker;
                     document.key.kind = kind;
                     document.status = status;
                     document.observation_type = Some(kind_of_knowledge);
                     let packed = PackedTraits::of(&document);
-                    assert_eq!((packed.kind(), packed.status()), (kind, status));
+                    assert_eq!((packed.kind(), packed.status(), packed.maker()), (kind, status, maker));
                     assert_eq!(packed.importance(), document.importance);
                     assert_eq!(packed.kind_set(), kind_bit(kind));
                     assert_eq!(packed.type_set(), type_bit(kind_of_knowledge));

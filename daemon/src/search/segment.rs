@@ -20,6 +20,8 @@ pub(super) struct Segment<'a> {
     /// The documents in scope. `None` means all.
     pub(super) population: Option<Arc<BitSet>>,
     pub(super) conditions: Conditions,
+    /// What persons wrote or pinned, wherever it is in scope.
+    pub(super) by_hand: Arc<[DocId]>,
     columns: Arc<Columns>,
 }
 
@@ -37,6 +39,7 @@ impl<'a> Segment<'a> {
                 reader,
                 population: cache.population(reader, fields, &scope)?,
                 conditions: conditions.build(reader)?,
+                by_hand: cache.by_hand(reader)?,
                 columns: cache.columns(reader)?,
             });
         }
@@ -62,6 +65,7 @@ impl<'a> Segment<'a> {
             kind: packed.kind(),
             status: packed.status(),
             importance: packed.importance(),
+            maker: packed.maker(),
             age: now.since(self.at(doc)),
         }
     }

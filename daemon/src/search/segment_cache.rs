@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tantivy::index::SegmentId;
-use tantivy::{BitSet, Opstamp, Searcher, SegmentReader};
+use tantivy::{BitSet, DocId, Opstamp, Searcher, SegmentReader};
 
 use super::columns::Columns;
-use super::filter::{documents, of_session, passages};
+use super::filter::{by_hand, documents, of_session, passages};
 use super::request::Scope;
 use super::schema::Fields;
 use crate::memory::ids::{ProjectKey, SessionId};
@@ -31,6 +31,7 @@ pub(crate) struct SegmentCache(Arc<Mutex<Kept>>);
 #[derive(Default)]
 struct Kept {
     columns: Vec<(SegmentId, Arc<Columns>)>,
+    by_hand: Vec<(SegmentId, Arc<[DocId]>)>,
     populations: VecDeque<Entry>,
 }
 
@@ -49,6 +50,7 @@ impl SegmentCache {
             |id: SegmentId| searched.segment_readers().iter().any(|segment| segment.segment_id() == id);
         let mut kept = self.lock();
         kept.columns.retain(|(id, _)| is_searched(*id));
+        kept.by_hand.retain(|(id, _)| is_searched(*id));
         kept.populations.retain(|entry| is_searched(entry.segment));
     }
 
@@ -60,6 +62,18 @@ impl SegmentCache {
         let columns = Arc::new(Columns::open(segment)?);
         self.lock().columns.push((id, columns.clone()));
         Ok(columns)
+    }
+
+    /// What persons wrote or pinned, in ascending order: deleted ones and passages too.
+    pub(super) fn by_hand(&self, segment: &SegmentReader) -> tantivy::Result<Arc<[DocId]>> {
+        let id = segment.segment_id();
+        if let Some((_, known)) = self.lock().by_hand.iter().find(|(known, _)| *known == id) {
+            return Ok(known.clone());
+        }
+        let columns = self.columns(segment)?;
+        let found: Arc<[DocId]> = by_hand(segment, &columns).into();
+        self.lock().by_hand.push((id, found.clone()));
+        Ok(found)
     }
 
     /// Those documents of the segment that are not deleted. `None` means all.

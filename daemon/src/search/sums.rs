@@ -442,7 +442,7 @@ mod tests {
     use super::*;
     use crate::memory::document::{Document, DocumentKey, DocumentKind, Status};
     use crate::memory::ids::{AgentName, ProjectKey, SessionId, Timestamp};
-    use crate::memory::observation::Importance;
+    use crate::memory::observation::{Importance, Maker};
     use crate::search::index::Index;
     use crate::search::weights::WEIGHING;
 
@@ -499,6 +499,7 @@ mod tests {
             observation_type: None,
             status: Status::Active,
             importance: Importance::clamped(5),
+            maker: Maker::Machine,
             at: Timestamp(0),
             files: Vec::new(),
             title: spelled(words.get(..words.len().min(2)).unwrap_or_default()),

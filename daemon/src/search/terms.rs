@@ -10,7 +10,7 @@ use super::long_text::both_ends;
 use super::query::Query;
 use super::schema::Fields;
 use super::tokenizer::{CodeTokenizer, Form, Token};
-use super::vocabulary::commonness;
+use super::vocabulary::{commonness, is_ruling};
 
 /// Terms of a search. Each has a bit in a `u32`, and more than two dozen of a long prompt add time rather than
 /// precision.
@@ -88,6 +88,13 @@ pub(crate) fn query_terms(query: &Query) -> Vec<QueryTerm> {
         terms.drain(MOST_FIRST..terms.len() - MOST_LAST);
     }
     terms
+}
+
+/// What a short text is about: its terms without grammar, instructions and the words of a rule, each with its share.
+pub fn subjects(text: &str) -> Vec<(String, f32)> {
+    let terms = query_terms(&Query::plain(text)).into_iter();
+    let is_subject = |term: &QueryTerm| term.commonness == Commonness::Content && !is_ruling(&term.text);
+    terms.filter(is_subject).map(|term| (term.text, term.share)).collect()
 }
 
 /// `pairs` are in ascending order.

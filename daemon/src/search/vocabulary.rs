@@ -36,6 +36,10 @@ const COMMAND_WORDS: &str = "able actually add ahead already another approach as
     thing think third time today tomorrow tool try two type understand undo update use using verify \
     version wait want way well whole work working worth write wrong yeah yes yesterday";
 
+/// Words that make a text a rule, whatever it is about.
+const RULING_WORDS: &str = "always avoid careful ensure never prefer require";
+
+static STEMMED_RULING_WORDS: LazyLock<HashSet<String>> = LazyLock::new(|| stems(RULING_WORDS));
 static STEMMED_FUNCTION_WORDS: LazyLock<HashSet<String>> = LazyLock::new(|| stems(FUNCTION_WORDS));
 static STEMMED_COMMAND_WORDS: LazyLock<HashSet<String>> = LazyLock::new(|| stems(COMMAND_WORDS));
 
@@ -45,6 +49,11 @@ fn stems(words: &str) -> HashSet<String> {
 
 /// Numbers with at most this many digits are counts or choices; longer ones are names.
 const SMALL_NUMBER_DIGITS: usize = 2;
+
+/// Whether a term, as the tokenizer returns it, says that a text is a rule.
+pub fn is_ruling(term: &str) -> bool {
+    STEMMED_RULING_WORDS.contains(term)
+}
 
 /// Classifies a term as the tokenizer returns it.
 pub fn commonness(term: &str) -> Commonness {

@@ -61,14 +61,19 @@ pub(super) fn factors(fit: f32, traits: DocumentTraits) -> Factors {
 mod tests {
     use super::*;
     use crate::memory::document::Status;
-    use crate::memory::observation::Importance;
+    use crate::memory::observation::{Importance, Maker};
     use crate::memory::ranking::HIGHEST_TRAIT_FACTOR;
 
     #[test]
     fn no_kind_exceeds_the_bound_by_which_documents_are_skipped() {
         for (kind, ..) in DocumentKind::ALL {
-            let best =
-                DocumentTraits { kind, status: Status::Active, importance: Importance::clamped(10), age: 0 };
+            let best = DocumentTraits {
+                kind,
+                status: Status::Active,
+                importance: Importance::clamped(10),
+                maker: Maker::Machine,
+                age: 0,
+            };
             assert!(factors(1.0, best).of_traits() <= HIGHEST_TRAIT_FACTOR + 1e-4, "{kind:?}");
         }
     }

@@ -118,7 +118,7 @@ impl Operation for PinObservations {
             let before: Option<i64> = db.one("SELECT pinned_at FROM observations WHERE id = ?1", [id])?;
             if before.is_some() != pinned_at.is_some() {
                 remember(db, id, what, &json!({"pinned_at": before}), at)?;
-                db.run("UPDATE observations SET pinned_at = ?2 WHERE id = ?1", params![id, pinned_at])?;
+                pin_at(db, id, pinned_at)?;
             }
         }
         Ok(())
@@ -163,15 +163,18 @@ impl Operation for UndoChange {
             "edit" => write(db, id, &before)?,
             "resolve" => lineage::unresolve(db, id)?,
             "reopen" => lineage::end_again(db, id, &before["ended"])?,
-            _ => db.run(
-                "UPDATE observations SET pinned_at = ?2 WHERE id = ?1",
-                params![id, before["pinned_at"].as_i64()],
-            )?,
+            _ => pin_at(db, id, before["pinned_at"].as_i64())?,
         }
         db.run("UPDATE hand_changes SET undone = 1 WHERE id = ?1", [change.number])?;
         let title = db.one("SELECT title FROM observations WHERE id = ?1", [id])?;
         Ok(Some(HandChange { title, ..change }))
     }
+}
+
+/// Logged, because a search ranks by it.
+fn pin_at(db: &WriteContext<'_>, id: ObservationId, at: Option<i64>) -> Result<(), StoreError> {
+    db.run("UPDATE observations SET pinned_at = ?2 WHERE id = ?1", params![id, at])?;
+    log(db, "observation", id.0)
 }
 
 fn remember(

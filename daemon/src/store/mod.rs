@@ -128,8 +128,8 @@ pub use projects::{
     project, project_of, project_worked_in, projects_named,
 };
 pub use reading::{
-    ObservationRow, SummaryRow, TimelineRow, candidates, latest_summary, made_where, observation,
-    observations_by_id, timeline,
+    ObservationRow, SummaryRow, TimelineRow, candidates, kept_by_hand, latest_summary, made_where,
+    observation, observations_by_id, timeline,
 };
 pub use reindex::Reindex;
 pub use repair::{

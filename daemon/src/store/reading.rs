@@ -3,13 +3,14 @@
 use rusqlite::{Connection, Row, params};
 
 use super::StoreError;
+use super::enders::USER;
 use super::row::{FromRow, Sql, record};
 use crate::memory::checkout::{MadeOn, Touched};
 use crate::memory::document::{DocumentKey, DocumentKind, Status};
 use crate::memory::ids::{
     BranchName, CommitId, ObservationId, ProjectRow, SessionId, SessionRow, SummaryId, Timestamp,
 };
-use crate::memory::observation::{Importance, ObservationType};
+use crate::memory::observation::{Importance, Maker, ObservationType};
 
 record! {
 /// An observation with everything there is to show of it.
@@ -42,6 +43,12 @@ pub struct ObservationRow from "observations o LEFT JOIN sessions s ON s.id = o.
         observation_batches l
          JOIN prompt_batches m ON m.id = l.batch WHERE l.observation = o.id), o.files_modified <> '[]'",
 }
+}
+
+impl ObservationRow {
+    pub fn maker(&self) -> Maker {
+        if self.is_pinned || self.origin == USER { Maker::Person } else { Maker::Machine }
+    }
 }
 
 /// Branch, commit, and the commit at the beginning.
@@ -114,8 +121,8 @@ pub fn observations_by_id(db: &Connection, ids: &[ObservationId]) -> Result<Vec<
     ids.iter().filter_map(|id| observation(db, *id).transpose()).collect()
 }
 
-/// What a session that starts may be told: the newest and the weightiest active observations of a project, up to
-/// `each` of both, and those that the user has pinned.
+/// What a session that starts may be told: the newest and the weightiest active observations of a project and of what a
+/// person wrote, up to `each` of them, and those that the user has pinned.
 pub fn candidates(
     db: &Connection,
     project: ProjectRow,
@@ -129,10 +136,31 @@ pub fn candidates(
             SELECT id FROM (SELECT id FROM observations WHERE project = ?1 AND status = 'active'
                             ORDER BY importance DESC, created_at DESC, id DESC LIMIT ?2)
             UNION
+            SELECT id FROM (SELECT id FROM observations WHERE project = ?1 AND status = 'active' AND origin = 'user'
+                            ORDER BY importance DESC, created_at DESC, id DESC LIMIT ?2)
+            UNION
             SELECT id FROM observations WHERE project = ?1 AND pinned_at IS NOT NULL AND status <> 'resolved')",
         ObservationRow::SELECT
     );
     db.all(&sql, params![project, each])
+}
+
+/// The weightiest of what persons wrote or pinned of a project and what still holds, `most` at most.
+pub fn kept_by_hand(
+    db: &Connection,
+    project: ProjectRow,
+    most: u32,
+) -> Result<Vec<ObservationRow>, StoreError> {
+    let sql = format!(
+        "{} WHERE o.id IN (
+            SELECT id FROM (SELECT id FROM observations WHERE project = ?1 AND status = 'active' AND origin = 'user'
+                            ORDER BY importance DESC, created_at DESC, id DESC LIMIT ?2)
+            UNION
+            SELECT id FROM observations WHERE project = ?1 AND pinned_at IS NOT NULL AND status = 'active')
+         ORDER BY o.pinned_at IS NULL, o.importance DESC, o.created_at DESC, o.id DESC LIMIT ?2",
+        ObservationRow::SELECT
+    );
+    db.all(&sql, params![project, most])
 }
 
 record! {

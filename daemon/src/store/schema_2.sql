@@ -3,6 +3,8 @@
 ALTER TABLE observations ADD COLUMN pinned_at INTEGER;
 ALTER TABLE observations ADD COLUMN made_as TEXT;
 CREATE INDEX observations_pinned ON observations (project) WHERE pinned_at IS NOT NULL;
+CREATE INDEX observations_by_hand ON observations (project, importance DESC, created_at DESC)
+    WHERE status = 'active' AND origin = 'user';
 CREATE INDEX observations_made_as ON observations (project, made_as) WHERE made_as IS NOT NULL;
 
 -- Changes by hand, newest last, with what was there before, as JSON.

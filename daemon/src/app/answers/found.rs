@@ -110,6 +110,19 @@ impl From<&SourcePart> for ExplainedSource {
     }
 }
 
+/// The answer of `remember`.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct RememberedAnswer {
+    #[serde(flatten)]
+    pub said: TextAnswer<ObservationAnswer>,
+    /// The project's name.
+    pub project: String,
+    /// Its place among what a session that starts is told of what was written or pinned by hand, from 1; absent if there is
+    /// no room for it. At prompts that it touches it is told in either case.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place_at_start: Option<usize>,
+}
+
 /// The answer of `context`.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct ContextAnswer {

@@ -10,21 +10,26 @@ use rusqlite::Connection;
 
 use super::CommandContext;
 use crate::app::answers::TextAnswer;
-use crate::app::answers::found::ObservationAnswer;
+use crate::app::answers::found::{ObservationAnswer, RememberedAnswer};
 use crate::app::answers::status::{CaptureAnswer, PauseAnswer};
 use crate::app::clock;
+use crate::app::context_lookup::{ContextLookup, ContextRequest};
 use crate::app::identity::{Identity, identify};
 use crate::app::ports::{Ports, Writer};
 use crate::app::queries::meant::{did_you_mean, meant};
 use crate::app::queries::show::{load, parse_id};
 use crate::app::queries::{Answer, Refused, blocking, read};
 use crate::memory::document::{DocumentKind, Status};
+use crate::memory::event::{Audience, StartSource};
+use crate::memory::file_memory::InjectedSet;
 use crate::memory::ids::{ObservationId, ProjectKey, Timestamp};
 use crate::memory::observation::{Importance, ObservationDraft, ObservationType};
+use crate::memory::session::Ask;
 use crate::memory::subject;
 use crate::memory::text::shortened_line;
 use crate::memory::tokens::estimate;
 use crate::repository;
+use crate::repository::refs::WorkLocation;
 use crate::search::edit_distance::nearest_name;
 use crate::store::{self, MarkObservations, Named, ObservationRow, ProjectInfo, RemarkAuthor, Remembered};
 
@@ -36,11 +41,36 @@ const INDEXED_WITHIN: Duration = Duration::from_secs(2);
 /// The longest remark. A remark is a note, not a document.
 const MOST_CHARS: usize = 8_000;
 
-pub async fn remember(
-    context: &CommandContext<impl Ports>,
-    remark: Remember,
-) -> Answer<TextAnswer<ObservationAnswer>> {
-    keep(context, remark, RemarkAuthor::User).await
+pub async fn remember(context: &CommandContext<impl Ports>, remark: Remember) -> Answer<RememberedAnswer> {
+    let said = keep(context, remark, RemarkAuthor::User).await?;
+    let lookup = context.context_lookup.clone();
+    let id = said.items.first().map(|item| ObservationId(item.id));
+    let told = tokio::task::spawn_blocking(move || id.map(|id| told_at_start(&lookup, id)).transpose());
+    let (project, place_at_start) = told.await.map_err(|_| unanswered())??.unwrap_or_default();
+    Ok(RememberedAnswer { said, project, place_at_start })
+}
+
+/// The project of a note, and its place among the notes that a session there is told when it starts.
+fn told_at_start(lookup: &ContextLookup, id: ObservationId) -> Result<(String, Option<usize>), Refused> {
+    let project = read(lookup, |db| {
+        let row = store::observation(db, id)?;
+        Ok(row.map(|row| store::project(db, row.project)).transpose()?)
+    })?;
+    let Some(project) = project else { return Ok(Default::default()) };
+    let name = project.name.clone();
+    let context_request = ContextRequest {
+        cap: lookup.agents.cap(),
+        project,
+        session: None,
+        injected: InjectedSet::default(),
+        last_event: Timestamp(0),
+        place: WorkLocation::default(),
+        replaced: None,
+    };
+    let start = Ask::Start(StartSource::Startup, Audience::Nobody);
+    let told = lookup.look_up_titles(&start, &context_request)?.block.items.into_iter();
+    let mut notes = told.filter(|item| item.kind == DocumentKind::Observation.as_str());
+    Ok((name, notes.position(|item| item.id == id.0).map(|place| place + 1)))
 }
 
 /// The same of what an agent's model says. It is not the user's word.

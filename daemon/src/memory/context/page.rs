@@ -19,6 +19,8 @@ const LONGEST_TITLE: usize = 100;
 const RESERVE: u64 = 400;
 /// The share of titles in what the state leaves of a start's budget. The rest goes to details of the most important notes.
 const INDEX_SHARE: f64 = 0.6;
+/// The share of the budget that a summary may fill.
+const SUMMARY_SHARE: f64 = 0.5;
 /// The share of the budget that a session's own state may fill after a compaction: it is what was lost.
 const COMPACT_STATE_SHARE: f64 = 0.8;
 
@@ -36,6 +38,8 @@ pub(super) struct Page {
     pub(super) items: Vec<Item>,
     pub(super) budget: u32,
     pub(super) most_units: u64,
+    /// What of the budget is spent on what persons wrote or pinned. Shares are those of the rest.
+    by_hand: u32,
     /// Length of the text before the first item.
     preamble: usize,
 }
@@ -52,8 +56,14 @@ impl Page {
             measure,
             items: Vec::new(),
             budget: limits.tokens,
+            by_hand: 0,
             most_units: limits.utf16_units.saturating_sub(RESERVE),
         }
+    }
+
+    /// A share of the budget, beside what persons wrote or pinned.
+    fn share(&self, share: f64) -> u32 {
+        self.by_hand + (f64::from(self.budget - self.by_hand) * share) as u32
     }
 
     /// Adds a piece if it fits together with the closing line.
@@ -101,7 +111,7 @@ impl Page {
         ] {
             let text = plain(&without_repeats(text, &mut told));
             if !text.is_empty() {
-                self.add_within(&format!("{label}: {text}\n"), self.budget / 2);
+                self.add_within(&format!("{label}: {text}\n"), self.share(SUMMARY_SHARE));
             }
         }
     }
@@ -148,8 +158,34 @@ impl Page {
     fn line(&mut self, label: &str, text: &str, share: f64) {
         let text = plain(text);
         if !text.is_empty() {
-            self.add_within(&format!("{label}: {text}\n"), (f64::from(self.budget) * share) as u32);
+            self.add_within(&format!("{label}: {text}\n"), self.share(share));
         }
+    }
+
+    /// Adds what persons wrote or pinned, in full where there is room, within the first `share` of the budget. Returns what
+    /// is left.
+    pub(super) fn by_hand<'a>(&mut self, notes: &[&'a Note], now: Timestamp, share: f64) -> Vec<&'a Note> {
+        let heading = "\n## Written or pinned by hand (#id, age, type, title, ~tokens in full)\n";
+        let budget = (f64::from(self.budget) * share) as u32;
+        let before = self.measure.spent();
+        let mut left = Vec::new();
+        let mut heading = Some(heading);
+        for note in notes {
+            let (title, detail) = (index_line(note, now), detail_line(note));
+            let begun = heading.unwrap_or_default();
+            let extent = if self.add_within(&format!("{begun}{title}{detail}"), budget) == Added::Yes {
+                Extent::Whole
+            } else if self.add_within(&format!("{begun}{title}"), budget) == Added::Yes {
+                Extent::Title
+            } else {
+                left.push(*note);
+                continue;
+            };
+            heading = None;
+            self.items.push(note.item(extent, format!("written or pinned by hand, {}", age(note.at, now))));
+        }
+        self.by_hand = self.measure.spent().saturating_sub(before).min(self.budget);
+        left
     }
 
     pub(super) fn index(&mut self, notes: &[&Note], now: Timestamp) {

@@ -5,11 +5,14 @@
 //! 3. [`known`]: does this project know what is asked?
 //! 4. [`choice`]: which answers are told; [`excerpt`]: what of them; [`reason`]: why, in words.
 //!
+//! What persons wrote or pinned is told by a rule of its own, [`by_hand`].
+//!
 //! [`asked`] says what of a prompt is asked, and [`spoken`] what the running session has read. The questions are answered with probabilities. recall speaks if the product of the first and the third reaches the
 //! [`FLOOR`]. With vectors of a sentence model, the second and the third have weights of their own, so a probability
 //! means the same with and without. The weights are a generated file, see `docs/retrieval.md`.
 
 pub mod asked;
+pub mod by_hand;
 pub mod candidate;
 pub mod choice;
 pub mod excerpt;

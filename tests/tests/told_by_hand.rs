@@ -1,0 +1,164 @@
+//! What a person wrote or pinned comes before all that machines made: at a start, at a prompt that it bears on, in a search.
+
+use std::time::Duration;
+
+use recall_protocol::client::Connection;
+use recall_protocol::frame::Deadline;
+use recall_protocol::query::{AgentRemark, Remember};
+use recall_protocol::wire::{Reply, Request};
+use recall_tests::Stage;
+use serde_json::{Value, json};
+
+const MOSS: &str =
+    "Moss grows on the northern wall of the boiler house, where the gutter leaked in the storm";
+const RULE: &str = "Invoices are never deleted, only cancelled: ask Hedwig first";
+
+fn start(stage: &Stage, session: &str) -> String {
+    stage.hook(&stage.event(session, "SessionStart", json!({"source": "startup"}))).context()
+}
+
+fn ask(stage: &Stage, session: &str, prompt: &str) -> String {
+    stage
+        .hook(&stage.event(session, "UserPromptSubmit", json!({"prompt": prompt, "prompt_id": "p"})))
+        .context()
+}
+
+/// Sessions that speak of invoices more often than the rule does.
+fn busy() -> Stage {
+    let stage = Stage::new().daemon();
+    for (id, prompt, answer) in [
+        (
+            "pdf",
+            "Print invoices as PDF.",
+            "Invoices are printed as PDF by `invoices/print.rs`; invoices keep their layout.",
+        ),
+        (
+            "mail",
+            "Send the invoices by mail.",
+            "Decision: invoices are sent by mail at night, because the invoices of a day are one batch.",
+        ),
+        (
+            "tax",
+            "Which invoices carry tax?",
+            "All invoices carry tax. Foreign invoices name the country of the invoices' tax.",
+        ),
+        (
+            "number",
+            "Number the invoices.",
+            "Invoices are numbered per customer. The number of invoices is read from `invoices/number.rs`.",
+        ),
+    ] {
+        stage.session(id, prompt, &[], answer);
+    }
+    stage.discount_session("cart");
+    stage.flush();
+    stage
+}
+
+/// What an agent's model has remembered.
+fn noted(stage: &Stage, text: &str) {
+    let deadline = || Deadline::after(Duration::from_secs(30));
+    let project = stage.project().to_string_lossy().into_owned();
+    let remark = Remember { text: text.to_owned(), project, ..Remember::default() };
+    let mut connection = Connection::open_socket(&stage.socket(), deadline()).unwrap();
+    let reply = connection.ask(&Request::Query(AgentRemark { remark }.into()), deadline()).unwrap();
+    assert!(matches!(reply, Reply::Json(_)), "{reply:?}");
+}
+
+fn first_of(stage: &Stage, query: &str) -> Value {
+    stage.json(["search", query, "--explain"])["results"][0].clone()
+}
+
+#[test]
+fn what_was_remembered_is_the_first_of_a_search() {
+    let stage = busy();
+    assert_ne!(first_of(&stage, "invoices")["title"], RULE);
+    assert_eq!(stage.recall(["remember", RULE]).code(), 0);
+    for query in ["invoices", "Invoice", "cancelled invoices"] {
+        let first = first_of(&stage, query);
+        assert_eq!(first["title"], RULE, "{query}: {first}");
+        assert!(first["why"]["factors"]["by_hand"].as_f64().unwrap() > 1.0, "{first}");
+    }
+    // It has one word of these, and others have all.
+    assert_ne!(first_of(&stage, "are invoices sent by mail at night")["title"], RULE);
+    // What no longer holds has no such right.
+    let id = first_of(&stage, "invoices")["id"].to_string();
+    assert_eq!(stage.recall(["resolve", &id]).code(), 0);
+    stage.flush();
+    assert_ne!(first_of(&stage, "invoices")["title"], RULE);
+}
+
+#[test]
+fn what_was_pinned_or_written_anew_is_the_first_until_that_is_undone() {
+    let stage = Stage::new().daemon();
+    noted(&stage, "Invoices are printed, invoices are mailed, and invoices are kept");
+    noted(&stage, "Once a year the ledger closes and all invoices go to the archive");
+    let first = || first_of(&stage, "invoices")["id"].clone();
+    assert_eq!(first(), 1);
+    assert_eq!(stage.recall(["pin", "2"]).code(), 0);
+    stage.flush();
+    assert_eq!(first(), 2);
+    assert_eq!(stage.recall(["undo"]).code(), 0);
+    stage.flush();
+    assert_eq!(first(), 1);
+    assert_eq!(stage.recall(["edit", "2", "--title", "Hedwig keeps the archive of invoices"]).code(), 0);
+    stage.flush();
+    assert_eq!(first(), 2);
+    let start = start(&stage, "later");
+    let own = start.find("## Written or pinned by hand").expect(&start);
+    let known = start.find("## Known").expect(&start);
+    assert!(start[own..known].contains("Hedwig keeps the archive"), "{start}");
+    assert!(start[known..].contains("invoices are mailed"), "{start}");
+}
+
+#[test]
+fn a_start_begins_with_it_within_half_of_the_budget() {
+    let stage = busy();
+    for number in 0..40 {
+        let rule = format!("Rule {number}: the ledger of year {number} is closed and stays as it is");
+        assert_eq!(stage.recall(["remember", &rule, "--importance", "6"]).code(), 0);
+    }
+    let said = stage.recall(["remember", RULE]);
+    assert!(
+        said.stdout.ends_with("are told when they start (note 1), and at prompts about it.\n"),
+        "{said:?}"
+    );
+    let told = start(&stage, "later");
+    let own = told.find("## Written or pinned by hand").expect(&told);
+    let last = told.find("## Last session").expect(&told);
+    let known = told.find("## Known").expect(&told);
+    assert!(own < told.find(RULE).unwrap() && told.find(RULE).unwrap() < last && last < known, "{told}");
+    assert!(last - own <= told.len() * 6 / 10, "the state and what machines noted have room: {told}");
+    // There is no room for one more of little weight, and that is said.
+    let said = stage.recall(["remember", MOSS, "--importance", "1"]);
+    assert!(said.stdout.contains("Their start has no room for it; `recall pin "), "{said:?}");
+    assert!(!start(&stage, "later still").contains("Moss"), "{said:?}");
+    let id = said.stdout.split(['#', ':']).nth(1).unwrap();
+    assert_eq!(stage.recall(["pin", id]).code(), 0);
+    assert!(start(&stage, "at last").contains(MOSS));
+}
+
+#[test]
+fn a_prompt_about_it_is_told_and_no_other() {
+    let stage = busy();
+    // The session has begun before.
+    start(&stage, "running");
+    assert_eq!(stage.recall(["remember", RULE]).code(), 0);
+    for other in
+        ["Make the buttons of the basket round", "Go ahead", "Where does the layout of the basket come from?"]
+    {
+        let told = ask(&stage, "running", other);
+        assert!(!told.contains("Hedwig"), "{other}: {told}");
+    }
+    let told = ask(&stage, "running", "Write a job that deletes old invoices");
+    assert!(told.contains(RULE), "{told}");
+    assert_eq!(told.matches("Hedwig").count(), 1, "{told}");
+    let again = ask(&stage, "running", "Write another job that deletes invoices");
+    assert!(!again.contains("Hedwig"), "once: {again}");
+    // Whoever was told at its start is not told again.
+    assert!(start(&stage, "new").contains(RULE));
+    assert!(!ask(&stage, "new", "Write a job that deletes old invoices").contains("Hedwig"));
+    stage.flush();
+    let why = stage.json(["why", "running"]).to_string();
+    assert!(why.contains("written or pinned by hand, and about this"), "{why}");
+}

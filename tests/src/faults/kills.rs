@@ -25,6 +25,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// The patience of the shim: what is stopped for longer finds the event in the spool.
 const SHIMS_PATIENCE: Duration = Duration::from_millis(60);
 
+/// Daemons that outlive their home.
+const OUTLIVING: usize = 4;
+
 /// Those who work with the memory at the same time.
 const PEOPLE: usize = 2;
 
@@ -49,21 +52,29 @@ pub enum Trouble {
     },
     /// People work with the memory meanwhile: they search, import, forget what they imported, back up and reindex.
     Commands,
+    /// The same, and the home was deleted beneath some daemons. They were stopped then, and wake up one by one while others
+    /// work with the home that lies there now.
+    DeletedHomes,
 }
 
 impl Trouble {
     fn clock(self, plan: Plan) -> Clock {
         match self {
-            Self::None | Self::Commands => Clock::True,
+            Self::None | Self::Commands | Self::DeletedHomes => Clock::True,
             Self::StopsAndClockSteps { boots } => {
                 Clock::stepped(plan.seed, boots, (plan.events - plan.events / plan.writers).div_ceil(boots))
             }
         }
     }
 
+    /// Whether people work with the memory meanwhile.
+    pub fn has_people(self) -> bool {
+        matches!(self, Self::Commands | Self::DeletedHomes)
+    }
+
     fn patience(self) -> Duration {
         match self {
-            Self::None | Self::Commands => PATIENCE,
+            Self::None | Self::Commands | Self::DeletedHomes => PATIENCE,
             Self::StopsAndClockSteps { .. } => SHIMS_PATIENCE,
         }
     }
@@ -106,6 +117,8 @@ pub fn survive(plan: Plan) -> Outcome {
     let share = plan.events.div_ceil(plan.writers * plan.kills);
     let over = AtomicBool::new(false);
     let mut hits = 0;
+    let mut outliving = if plan.trouble == Trouble::DeletedHomes { outlive(&stage) } else { Vec::new() };
+    let spared: Vec<u32> = outliving.iter().map(Daemon::pid).collect();
     std::thread::scope(|scope| {
         for writer in 0..plan.writers {
             let mut events = Events::new(plan.seed, writer);
@@ -124,21 +137,27 @@ pub fn survive(plan: Plan) -> Outcome {
             });
         }
         let over = &over;
-        if plan.trouble == Trouble::Commands {
+        if plan.trouble.has_people() {
             let (stage, tally) = (&stage, &tally);
             (0..PEOPLE).for_each(|person| drop(scope.spawn(move || work(stage, tally, over, person))));
         }
         let mut random = fastrand::Rng::with_seed(plan.seed);
-        for _ in 0..plan.kills {
+        for round in 0..plan.kills {
             let mut daemon = Daemon::spawn(&stage);
             if random.bool()
                 && let Err(complaint) = daemon.wait_until_it_listens(&stage)
-                && plan.trouble != Trouble::Commands
+                && !plan.trouble.has_people()
             {
                 // A command may have started another, beside which this one leaves.
                 tally.complaints.lock().unwrap().push(complaint);
             }
             begin.wait();
+            let wakes = |nth: usize| round == (nth + 1) * plan.kills / (OUTLIVING + 2);
+            outliving
+                .iter()
+                .enumerate()
+                .filter(|(nth, _)| wakes(*nth))
+                .for_each(|(_, old)| old.signal(Signal::CONT));
             // The moment of the kill is the fault itself; nothing waits for anything here.
             let until_kill = Duration::from_millis(random.u64(1..=LATEST_KILL_MS));
             if matches!(plan.trouble, Trouble::StopsAndClockSteps { .. }) {
@@ -150,17 +169,20 @@ pub fn survive(plan: Plan) -> Outcome {
             std::thread::sleep(until_kill);
             hits += usize::from(tally.under_way.load(Ordering::Acquire) > 0);
             daemon.kill();
-            if plan.trouble == Trouble::Commands {
-                kill_all(&stage);
+            if plan.trouble.has_people() {
+                kill_all(&stage, &spared);
             }
             end.wait();
         }
         over.store(true, Ordering::Release);
     });
-    if plan.trouble == Trouble::Commands {
-        kill_all(&stage);
+    if plan.trouble.has_people() {
+        kill_all(&stage, &spared);
     }
     let mut complaints = tally.complaints.into_inner().unwrap();
+    if !outliving.iter_mut().all(ends) {
+        complaints.push("a daemon outlives its home".to_owned());
+    }
     let dropped = Handover::new(&stage, PATIENCE).dropped();
     if dropped > 0 {
         complaints.push(format!("{dropped} events were not accepted"));
@@ -169,6 +191,30 @@ pub fn survive(plan: Plan) -> Outcome {
     let (by_daemon, by_spool) = (tally.by_daemon.into_inner(), tally.by_spool.into_inner());
     let commands = tally.commands.into_inner();
     Outcome { verdict, by_daemon, by_spool, hits, clock: clock.troubles(), commands, complaints }
+}
+
+/// Daemons whose home was deleted after they were stopped.
+fn outlive(stage: &Stage) -> Vec<Daemon> {
+    let begin = |_| {
+        let mut daemon = Daemon::spawn(stage);
+        daemon.wait_until_it_listens(stage).unwrap();
+        daemon.signal(Signal::STOP);
+        std::fs::remove_dir_all(stage.home()).unwrap();
+        daemon
+    };
+    (0..OUTLIVING).map(begin).collect()
+}
+
+/// Whether it ends by itself.
+fn ends(daemon: &mut Daemon) -> bool {
+    let begun = std::time::Instant::now();
+    while begun.elapsed() < PATIENCE {
+        if daemon.ended().is_some() {
+            return true;
+        }
+        std::thread::yield_now();
+    }
+    false
 }
 
 /// What one person does until all is over. Whatever fails because the daemon dies is tried another time.
@@ -214,14 +260,17 @@ fn is_free(stage: &Stage) -> bool {
     lock.is_ok_and(|lock| lock.try_lock().is_ok())
 }
 
-/// Kills every daemon of the home, whoever has started it and however far it has come.
-fn kill_all(stage: &Stage) {
+/// Kills every daemon of the home but these, whoever has started it and however far it has come.
+fn kill_all(stage: &Stage, spared: &[u32]) {
     let home = format!("RECALL_HOME={}\0", stage.home().display());
     loop {
         let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         let daemons: Vec<Pid> = processes
             .filter_map(|entry| {
                 let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
+                if spared.contains(&pid.cast_unsigned()) {
+                    return None;
+                }
                 let of = |what: &str| std::fs::read(entry.path().join(what)).ok();
                 let is_ours = memchr::memmem::find(&of("environ")?, home.as_bytes()).is_some();
                 (is_ours && of("cmdline")?.ends_with(b"recall\0daemon\0")).then(|| Pid::from_raw(pid))?

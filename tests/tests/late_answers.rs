@@ -251,3 +251,198 @@ fn an_import_completes_a_session_that_hooks_have_captured() {
     assert_eq!((&again["known"], &again["completed"]), (&json!(1), &json!(0)), "{again}");
     assert_eq!(answers(&stage), expected);
 }
+
+#[test]
+fn what_was_said_in_a_pause_is_read_from_no_record() {
+    let stage = Stage::new().daemon();
+    let path = gemini(&stage);
+    let message = |id: &str, kind: &str, text: &str| {
+        record(&path, &json!({"id": id, "timestamp": now(), "type": kind, "content": text}));
+    };
+    // Two pauses: not only the latest counts.
+    for number in 1..=2 {
+        assert_eq!(stage.recall(["pause"]).code(), 0);
+        message(&format!("{number}a"), "gemini", "Answered in a pause.");
+        message(&format!("{number}q"), "user", &format!("Asked in pause {number}."));
+        message(&format!("{number}z"), "gemini", &format!("Heard in pause {number}."));
+        assert_eq!(stage.recall(["resume"]).code(), 0);
+    }
+    // An event reads the record, the session's end does, and an import does, whatever the time of the last hook.
+    let of = ("gemini-cli", path.as_path());
+    hook(&stage, of, "BeforeAgent", json!({"prompt": "and now the tests"}));
+    hook(&stage, of, "SessionEnd", json!({"reason": "exit"}));
+    assert_eq!(stage.recall(["pause"]).code(), 0);
+    message("3q", "user", "Asked behind the last hook, in a pause.");
+    message("3z", "gemini", "Heard there.");
+    assert_eq!(stage.recall(["resume"]).code(), 0);
+    stage.json(["import", "gemini-cli"]);
+    stage.flush();
+    let expected = [("fix it".to_owned(), Value::Null), ("and now the tests".to_owned(), Value::Null)];
+    assert_eq!(answers(&stage), expected);
+}
+
+/// A session of Claude Code whose turn runs, with its transcript.
+struct Claude<'a> {
+    stage: &'a Stage,
+    path: PathBuf,
+}
+
+impl<'a> Claude<'a> {
+    fn new(stage: &'a Stage) -> Self {
+        let path = stage.user_home().join(format!(".claude/projects/-p/{SESSION}.jsonl"));
+        Self { stage, path }
+    }
+
+    fn hook(&self, name: &str, fields: Value) {
+        hook(self.stage, ("claude-code", &self.path), name, fields);
+    }
+
+    fn call(&self, number: u32) {
+        let fields = json!({"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_response": "ok",
+                            "tool_use_id": format!("t{number}")});
+        self.hook("PostToolUse", fields);
+    }
+
+    fn said(&self, kind: &str, text: &str) {
+        let content = match kind {
+            "user" => json!(text),
+            _ => json!([{"type": "text", "text": text}]),
+        };
+        self.line(json!({"type": kind, "message": {"id": text, "role": kind, "content": content}}));
+    }
+
+    fn line(&self, mut line: Value) {
+        let id = format!("u{}", std::fs::metadata(&self.path).map_or(0, |known| known.len()));
+        let common =
+            json!({"uuid": id, "sessionId": SESSION, "cwd": self.stage.project(), "timestamp": now()});
+        line.as_object_mut().unwrap().extend(common.as_object().unwrap().clone());
+        record(&self.path, &line);
+    }
+
+    /// Typed while the agent works: the program puts it into the running turn when the next call has ended.
+    fn types(&self, text: &str) {
+        record(
+            &self.path,
+            &json!({"type": "queue-operation", "operation": "enqueue", "timestamp": now(), "sessionId": SESSION,
+                    "content": text}),
+        );
+    }
+
+    fn takes_typed(&self, text: &str) {
+        self.line(json!({"type": "attachment",
+                         "attachment": {"type": "queued_command", "prompt": text, "commandMode": "prompt"}}));
+    }
+}
+
+#[test]
+fn what_was_typed_while_the_agent_worked_is_read_at_the_turns_end() {
+    let stage = Stage::new().daemon();
+    let claude = Claude::new(&stage);
+    claude.hook("SessionStart", json!({"source": "startup"}));
+    claude.hook("UserPromptSubmit", json!({"prompt": "start"}));
+    claude.said("user", "start");
+    claude.call(1);
+    let typed = "keep the old API, I insist. <private>heron</private> DB_PASSWORD=swordfish";
+    claude.types(typed);
+    claude.takes_typed(typed);
+    claude.call(2);
+    claude.said("assistant", "Kept.");
+    let stop = json!({"stop_hook_active": false, "last_assistant_message": "Kept."});
+    claude.hook("Stop", stop.clone());
+    stage.flush();
+    let kept = "keep the old API, I insist.  DB_PASSWORD=[redacted:password]";
+    let expected = [("start".to_owned(), json!("Kept.")), (kept.to_owned(), json!("Kept."))];
+    assert_eq!(answers(&stage), expected);
+    // Neither a later look nor an import adds it again, and what was forgotten stays so.
+    claude.hook("Stop", stop);
+    claude.hook("SessionEnd", json!({"reason": "other"}));
+    stage.json(["import", "claude-code"]);
+    stage.flush();
+    assert_eq!(answers(&stage), expected);
+    let rows = stage.json(["sql", "SELECT count(*) FROM deliveries WHERE flags & 32 <> 0"]);
+    assert_eq!(rows["rows"][0][0], 1, "its source says where it comes from: {rows}");
+}
+
+#[test]
+fn what_was_typed_in_a_pause_an_exclusion_or_another_program_is_not_taken() {
+    let mut stage = Stage::new().daemon();
+    let claude = Claude::new(&stage);
+    claude.hook("SessionStart", json!({"source": "startup"}));
+    claude.hook("UserPromptSubmit", json!({"prompt": "start"}));
+    claude.said("user", "start");
+    claude.call(1);
+    // Typed in a pause, and taken up by the agent after it.
+    assert_eq!(stage.recall(["pause"]).code(), 0);
+    claude.types("typed in the pause");
+    assert_eq!(stage.recall(["resume"]).code(), 0);
+    claude.takes_typed("typed in the pause");
+    claude.call(2);
+    // Typed while the project was excluded, with a hook that was let go.
+    let rules = stage.project().join(".recall.toml");
+    std::fs::write(&rules, "disable = true\n").unwrap();
+    while stage.json(["ctl", "status"])["events"]["excluded"] == 0 {
+        claude.call(3);
+    }
+    claude.takes_typed("typed in the exclusion");
+    std::fs::remove_file(&rules).unwrap();
+    while stage.json(["sql", "SELECT count(*) FROM activities WHERE tool_use_id = 't4'"])["rows"][0][0] == 0 {
+        claude.call(4);
+    }
+    claude.hook("Stop", json!({"last_assistant_message": "Done."}));
+    // Typed into a program without hooks, which goes on with the session, and then one with hooks does.
+    claude.said("user", "typed without recall");
+    claude.said("assistant", "Heard without recall.");
+    claude.hook("SessionStart", json!({"source": "resume"}));
+    claude.hook("UserPromptSubmit", json!({"prompt": "and on"}));
+    claude.said("user", "and on");
+    claude.hook("Stop", json!({"last_assistant_message": "On."}));
+    // While no daemon ran nobody knows what was excluded.
+    claude.hook("UserPromptSubmit", json!({"prompt": "once more"}));
+    claude.said("user", "once more");
+    stage.stop_daemon();
+    Claude::new(&stage).takes_typed("typed while no daemon ran");
+    stage.start_daemon();
+    let claude = Claude::new(&stage);
+    claude.hook("Stop", json!({"last_assistant_message": "Once more."}));
+    claude.hook("SessionEnd", json!({"reason": "other"}));
+    stage.flush();
+    let asked: Vec<String> = answers(&stage).into_iter().map(|(prompt, _)| prompt).collect();
+    assert_eq!(asked, ["start", "and on", "once more"]);
+}
+
+#[test]
+fn what_was_forgotten_is_not_read_from_the_record_again() {
+    let stage = Stage::new().daemon();
+    let claude = Claude::new(&stage);
+    claude.hook("UserPromptSubmit", json!({"prompt": "start"}));
+    claude.said("user", "start");
+    claude.call(1);
+    claude.takes_typed("the heron nests at dawn");
+    claude.call(2);
+    claude.hook("Stop", json!({"last_assistant_message": "Noted."}));
+    stage.flush();
+    assert_eq!(answers(&stage).len(), 2);
+    let said = stage.recall(["forget", "--yes", "--query", "heron nests"]);
+    assert_eq!(said.code(), 0, "{said:?}");
+    claude.hook("Stop", json!({"last_assistant_message": "Noted."}));
+    claude.hook("SessionEnd", json!({"reason": "other"}));
+    stage.flush();
+    assert!(!stage.json(["ctl", "session", SESSION]).to_string().contains("heron"));
+}
+
+#[test]
+fn a_session_whose_prompts_no_hook_reports_gets_them_at_its_end() {
+    let stage = Stage::new().daemon();
+    let claude = Claude::new(&stage);
+    claude.hook("SessionStart", json!({"source": "startup"}));
+    for number in 1..=2 {
+        claude.said("user", &format!("question {number}"));
+        claude.call(number);
+        claude.said("assistant", &format!("answer {number}"));
+        claude.hook("Stop", json!({"last_assistant_message": format!("answer {number}")}));
+    }
+    claude.hook("SessionEnd", json!({"reason": "other"}));
+    stage.flush();
+    let expected = [1, 2].map(|number| (format!("question {number}"), json!(format!("answer {number}"))));
+    assert_eq!(answers(&stage), expected);
+}

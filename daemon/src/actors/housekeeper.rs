@@ -166,6 +166,7 @@ impl HousekeeperState {
         let HousekeeperArguments { ingest, readers, idle, started_at, .. } = self.arguments.clone();
         tokio::spawn(async move {
             let now = clock::now();
+            ingest.take_unreported_of_silent(now, idle.batch_ms).await;
             let before = Timestamp(now.0.saturating_sub(idle.batch_ms.min(idle.session_ms)));
             let looked = tokio::task::spawn_blocking(move || {
                 readers.read(|db| {

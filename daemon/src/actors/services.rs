@@ -25,6 +25,7 @@ use crate::agents::Agents;
 use crate::app::ancestry::Ancestry;
 use crate::app::bus::Bus;
 use crate::app::capture_rules::CaptureRules;
+use crate::app::certain_times::CertainTimes;
 use crate::app::checkouts::Checkouts;
 use crate::app::clock;
 use crate::app::clock_watch::ClockWatch;
@@ -142,6 +143,7 @@ impl Services {
             capture_rules,
             settings: settings.clone(),
             readers: readers.clone(),
+            certain_times: CertainTimes::default(),
         };
         let suspect = indexer.clone();
         let on_suspicion = move || {
@@ -284,6 +286,7 @@ impl Services {
                 self.agents,
                 self.ingest.redactor.clone(),
                 self.readers.clone(),
+                self.ingest.pauses.clone(),
             ),
             redactor: self.ingest.redactor.clone(),
         }

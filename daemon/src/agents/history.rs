@@ -48,6 +48,8 @@ pub struct History {
     /// Reads the main conversation from the end of a file, whose beginning may be missing. `None`: a turn's answer is
     /// read in another way, or not at all.
     pub tail: Option<ReadTail>,
+    /// Reads the prompts from there, if answers are read in another way.
+    pub prompts: Option<ReadTail>,
     /// What a file has in common with the copies of its session: ids. Blocks.
     pub kin: Option<fn(&Path) -> Vec<String>>,
     /// The agent's name of a session's end, if it has one.
@@ -85,6 +87,8 @@ pub struct RecordedSession {
 pub struct RecordedEvent {
     /// Milliseconds since 1970.
     pub at_ms: i64,
+    /// When it really happened: a prompt may wait, and events keep the order of their records.
+    pub said_ms: i64,
     /// The record's own id, unique for this agent.
     pub id: String,
     /// What a hook client would send of what the agent's hook would have been given.
@@ -116,6 +120,13 @@ impl Payload {
     }
 }
 
+/// Whether the ids of an agent's records are known without the record's beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordIds {
+    Own,
+    OfSession,
+}
+
 /// What an event reports, as far as it matters before it is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Reported {
@@ -129,6 +140,7 @@ impl RecordedSession {
     /// some carry the time at which they began.
     pub(super) fn push(&mut self, at_ms: i64, id: impl Into<String>, name: &str, fields: Value) {
         // A time before 1970 is a clock that was not set.
+        let said_ms = at_ms;
         let at_ms = self.events.last().map_or(at_ms.max(0), |last| last.at_ms.max(at_ms));
         let mut payload = Map::new();
         let session = if self.id.is_empty() { NAMELESS } else { &self.id };
@@ -142,7 +154,7 @@ impl RecordedSession {
         let what = if is_of_call { Reported::Call } else { Reported::Other };
         let cleaned = clean(Value::Object(payload).to_string().as_bytes());
         let (payload, flags) = (Payload::of(cleaned.payload), cleaned.flags);
-        self.events.push(RecordedEvent { at_ms, id: id.into(), payload, flags, what });
+        self.events.push(RecordedEvent { at_ms, said_ms, id: id.into(), payload, flags, what });
     }
 
     /// Adds a field to the last event.
@@ -191,6 +203,17 @@ impl RecordedEvent {
             context,
             payload: cleaned.payload,
             flags,
+        }
+    }
+
+    /// Makes it an event of this session: the end of a record may not say which one it is, nor may its ids.
+    pub fn belong_to(&mut self, session: &str, ids: RecordIds) {
+        if ids == RecordIds::OfSession {
+            self.id = format!("{session} {}", self.id);
+        }
+        if let Ok(Value::Object(mut payload)) = serde_json::from_slice(&self.payload.bytes()) {
+            payload.insert("session_id".to_owned(), json!(session));
+            self.payload = Payload::of(Value::Object(payload).to_string().into_bytes());
         }
     }
 

@@ -103,7 +103,7 @@ pub struct AgentSpec {
     /// Whether the error text of a failed call says that the user rejected it.
     pub rejected: fn(error: &str) -> Option<Rejected>,
     /// Reads a turn's answer from the transcript. Blocks.
-    pub reply: fn(&ReplyRequest) -> Result<Option<String>, Refused>,
+    pub reply: fn(&ReplyRequest) -> Result<Option<RecordedReply>, Refused>,
     /// Reads a plan's file if a call named only its path. Blocks.
     pub plan_file: fn(&PlanRequest) -> Result<Option<String>, Refused>,
     pub failures: FailureRules,
@@ -456,6 +456,14 @@ pub struct ReplyRequest {
     pub home: PathBuf,
     /// The agent's folder, if the user moved it.
     pub config_dir: Option<String>,
+}
+
+/// An answer as the agent recorded it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordedReply {
+    pub text: String,
+    /// Milliseconds since 1970, if the record says when it was given.
+    pub at_ms: Option<i64>,
 }
 
 /// The plan file to read, and where it may lie.

@@ -9,9 +9,9 @@ use std::path::Path;
 
 use recall_protocol::privacy::strip_text;
 
-use super::history::{RecordedSession, tail_folders};
+use super::history::{ReadTail, RecordedSession, tail_folders};
 use super::named_file::{self, Refused};
-use super::{AgentSpec, ReplyRequest};
+use super::{AgentSpec, RecordedReply, ReplyRequest};
 use crate::memory::event::{HookEventKind, PromptText};
 use crate::memory::redaction::MARK;
 
@@ -34,9 +34,11 @@ const APART_MS: i64 = 600_000;
 pub struct RecordedTurn {
     pub id: Option<String>,
     pub at_ms: i64,
+    /// When it was typed.
+    pub said_ms: i64,
     /// `None`: it is private.
     pub prompt: Option<String>,
-    pub answer: Option<String>,
+    pub answer: Option<RecordedReply>,
     /// The places of its prompt and of its answer among the session's events.
     pub places: (usize, Option<usize>),
 }
@@ -69,19 +71,21 @@ impl RecordedSession {
                     turns.push(RecordedTurn {
                         id,
                         at_ms: event.at_ms,
+                        said_ms: event.said_ms,
                         prompt,
                         answer: None,
                         places: (place, None),
                     });
                 }
                 HookEventKind::Stop { message: Some(message) } if !message.trim().is_empty() => {
+                    let reply = RecordedReply { text: message, at_ms: Some(event.said_ms) };
                     let is_own = |turn: &RecordedTurn| id.is_some() && turn.id == id;
                     let first =
                         turns.iter().rposition(|turn| is_own(turn) || turn.id.is_none() || id.is_none());
                     // Prompts that were typed while the agent worked share the turn's answer.
                     for (at, turn) in turns.iter_mut().enumerate() {
                         if Some(at) == first || is_own(turn) {
-                            (turn.answer, turn.places.1) = (Some(message.clone()), Some(place));
+                            (turn.answer, turn.places.1) = (Some(reply.clone()), Some(place));
                         }
                     }
                 }
@@ -97,9 +101,26 @@ impl RecordedSession {
 /// # Errors
 /// The file is not trusted.
 pub fn recorded_turns(spec: &AgentSpec, request: &ReplyRequest) -> Result<Vec<RecordedTurn>, Refused> {
-    let Some((history, read)) = spec.history.and_then(|history| Some((history, history.tail?))) else {
-        return Ok(Vec::new());
-    };
+    let Some(read) = spec.history.and_then(|history| history.tail) else { return Ok(Vec::new()) };
+    Ok(read_end(spec, request, read)?.map(|session| session.turns(spec)).unwrap_or_default())
+}
+
+/// As much of the session as the end of the record that an event named tells. None, if the agent's record cannot be read
+/// from its end.
+///
+/// # Errors
+/// The file is not trusted.
+pub fn recorded_end(spec: &AgentSpec, request: &ReplyRequest) -> Result<Option<RecordedSession>, Refused> {
+    let read = spec.history.and_then(|history| history.prompts.or(history.tail));
+    read.map_or(Ok(None), |read| read_end(spec, request, read))
+}
+
+fn read_end(
+    spec: &AgentSpec,
+    request: &ReplyRequest,
+    read: ReadTail,
+) -> Result<Option<RecordedSession>, Refused> {
+    let Some(history) = spec.history else { return Ok(None) };
     let folders = tail_folders(spec, &history.place, request);
     let path = Path::new(&request.transcript);
     let extension = if path.extension().is_some_and(|known| known == "json") { "json" } else { "jsonl" };
@@ -109,12 +130,21 @@ pub fn recorded_turns(spec: &AgentSpec, request: &ReplyRequest) -> Result<Vec<Re
         file.seek(SeekFrom::Start(length.saturating_sub(most)))?;
         // The file may grow meanwhile.
         let session = read(&mut BufReader::new(Read::by_ref(&mut file).take(most)), extension)?;
-        let turns = session.turns(spec);
-        if !turns.is_empty() || length <= most {
-            return Ok(turns);
+        if length <= most || !session.turns(spec).is_empty() {
+            return Ok(Some(session));
         }
     }
-    Ok(Vec::new())
+    Ok(None)
+}
+
+/// Whether a prompt of these words is stored for about this time, under whatever turn and in whatever order.
+pub fn is_stored_elsewhere(stored: &[StoredTurn], recorded: &RecordedTurn) -> bool {
+    let told = recorded.prompt.as_deref().map(|text| words(&strip_text(text).text));
+    stored.iter().any(|known| {
+        let kept = known.prompt.as_deref().map(words);
+        let apart = recorded.at_ms.saturating_sub(known.at_ms).saturating_abs();
+        apart < APART_MS && have_same_words(kept.as_deref(), told.as_deref())
+    })
 }
 
 /// For each stored turn the recorded one that it is. Both are in the order of their prompts.
@@ -228,7 +258,7 @@ mod tests {
 
     fn recorded(id: Option<&str>, at_ms: i64, prompt: &str) -> RecordedTurn {
         let StoredTurn { id, at_ms, prompt } = stored(id, at_ms, prompt);
-        RecordedTurn { id, at_ms, prompt, ..RecordedTurn::default() }
+        RecordedTurn { id, at_ms, said_ms: at_ms, prompt, ..RecordedTurn::default() }
     }
 
     #[test]

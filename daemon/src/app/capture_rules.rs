@@ -10,6 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -46,6 +47,8 @@ pub struct CaptureRules {
     known: Arc<Mutex<HashMap<PathBuf, Known>>>,
     /// The user's home folder.
     home: Arc<PathBuf>,
+    /// How often the patterns were replaced.
+    replaced: Arc<AtomicU64>,
 }
 
 /// The user's exclusion patterns.
@@ -236,6 +239,7 @@ impl CaptureRules {
             excluded: Arc::new(RwLock::new(Arc::new(ExcludedSet::new(excluded, &home)))),
             known: Arc::default(),
             home: Arc::new(home),
+            replaced: Arc::default(),
         }
     }
 
@@ -244,6 +248,12 @@ impl CaptureRules {
         let set = Arc::new(ExcludedSet::new(excluded, &self.home));
         *self.excluded.write().unwrap_or_else(PoisonError::into_inner) = set;
         self.known.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.replaced.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often the patterns were replaced. What was decided under another number was decided by other rules.
+    pub fn version(&self) -> u64 {
+        self.replaced.load(Ordering::Relaxed)
     }
 
     /// The path of a folder as a client names it: `~` and `file://` are resolved.

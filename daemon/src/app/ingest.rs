@@ -16,6 +16,7 @@ use sha2::{Digest, Sha256};
 use tracing::Instrument;
 
 use super::capture_rules::{CaptureRules, EventRules, whole};
+use super::certain_times::{CertainTimes, Extent};
 use super::clock;
 use super::crashes::Crashes;
 use super::event_trace::EventTrace;
@@ -24,6 +25,7 @@ use super::injection_receipt::Recipient;
 use super::pause::PauseSwitch;
 use super::ports::{AcceptedEvent, Ports, WriteFailed, Writer};
 use super::settings::{CurrentRedactor, Settings};
+use super::unreported::{taken, unreported};
 use crate::agents::{AgentSpec, Agents, HookOutput, Unreadable};
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::event::{Audience, EventName, HookEvent, HookEventKind, Place, is_too_long};
@@ -57,6 +59,7 @@ pub struct Ingest<P> {
     pub capture_rules: CaptureRules,
     pub settings: Settings,
     pub readers: Readers,
+    pub certain_times: CertainTimes,
 }
 
 /// The counters of `status`, since the daemon started.
@@ -115,11 +118,13 @@ impl<P: Ports> Ingest<P> {
         };
         // The folders that it names are not known.
         if [context, parsed.own_folder].contains(&Folders::Dropped) && self.capture_rules.exclude_anything() {
+            self.break_off(&parsed);
             return self.let_go(&parsed.deliver);
         }
         let folders = parsed.folders(&self.capture_rules);
         let event_rules = self.capture_rules.event_rules(folders, std::mem::take(&mut parsed.names)).await;
         if event_rules.captured() == Captured::No {
+            self.break_off(&parsed);
             return self.let_go(&parsed.deliver);
         }
         match parsed.guard.take() {
@@ -264,8 +269,59 @@ impl<P: Ports> Ingest<P> {
         }
         let key = SessionKey { agent: AgentName(deliver.agent.clone()), id: event.session.clone() };
         trace.identify(&key, event.name());
+        if !deliver.flags.contains(Flags::IMPORTED) {
+            self.look_for_unreported(&key, &event, &deliver).await;
+        }
         let accepted = AcceptedEvent { event, deliver, key: second, alias, recipient, trace: trace.clone() };
         self.ports.deliver(key, accepted, ANSWER_WITHIN).await.unwrap_or(Reply::Busy)
+    }
+
+    /// After an event that was not kept, nothing is certain of its session.
+    fn break_off(&self, parsed: &Parsed) {
+        if let Ok(event) = &parsed.event {
+            let agent = AgentName(parsed.deliver.agent.clone());
+            self.certain_times.break_off(&SessionKey { agent, id: event.session.clone() });
+        }
+    }
+
+    /// At the end of a turn and of a session: takes the prompts that no hook reported.
+    async fn look_for_unreported(&self, key: &SessionKey, event: &HookEvent, deliver: &Deliver) {
+        self.certain_times.note(
+            key,
+            event,
+            captured(deliver),
+            self.capture_rules.version(),
+            &deliver.context,
+        );
+        match event.what {
+            HookEventKind::Stop { .. } => self.take_unreported(key, Extent::Turns).await,
+            HookEventKind::SessionEnd { .. } => self.take_unreported(key, Extent::All).await,
+            _ => {}
+        }
+    }
+
+    /// Takes the prompts of sessions that have been silent for so long.
+    pub async fn take_unreported_of_silent(&self, now: Timestamp, for_ms: i64) {
+        for key in self.certain_times.silent(now, for_ms) {
+            self.take_unreported(&key, Extent::All).await;
+        }
+    }
+
+    async fn take_unreported(&self, key: &SessionKey, extent: Extent) {
+        let home = std::env::home_dir().filter(|home| home.is_absolute());
+        let (Some(certain), Some(home)) = (self.certain_times.of(key, extent), home) else { return };
+        let spec = self.agents.spec(key.agent.as_str());
+        let (key, readers, pauses) = (key.clone(), self.readers.clone(), self.pauses.clone());
+        let found = aside(move || unreported(spec, &key, certain, (&readers, &pauses), home)).await;
+        match found {
+            Some(Ok(prompts)) => {
+                for prompt in prompts {
+                    taken(self, prompt).await;
+                }
+            }
+            Some(Err(refused)) => tracing::debug!(%refused, "a record was not read for prompts"),
+            None => {}
+        }
     }
 
     /// The session of an event that names only where it happened.

@@ -35,6 +35,8 @@ pub mod embedding_work;
 pub mod crashes;
 pub mod changed_files;
 pub mod guards;
+pub mod certain_times;
+mod unreported;
 pub mod ingest;
 pub mod spool_watch;
 pub mod draining;

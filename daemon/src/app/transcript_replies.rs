@@ -5,10 +5,12 @@ use std::path::PathBuf;
 
 use recall_protocol::privacy::strip_text;
 
+use super::pause::PauseSwitch;
 use super::settings::CurrentRedactor;
 use crate::agents::named_file::Refused;
-use crate::agents::{AgentSpec, Agents, PlanRequest, ReplyRequest, turns};
-use crate::memory::ids::{AgentName, PromptId, SessionKey};
+use crate::agents::{AgentSpec, Agents, PlanRequest, RecordedReply, ReplyRequest, turns};
+use crate::memory::ids::{AgentName, PromptId, SessionKey, Timestamp};
+use crate::memory::order::Order;
 use crate::memory::session::Seq;
 use crate::store::{self, Readers};
 
@@ -26,32 +28,46 @@ pub struct TranscriptReplies {
     agents: Agents,
     redactor: CurrentRedactor,
     readers: Readers,
+    pauses: PauseSwitch,
     /// `None`: the folder of the agent's files is not known.
     home: Option<PathBuf>,
 }
 
 impl TranscriptReplies {
-    pub fn new(agents: Agents, redactor: CurrentRedactor, readers: Readers) -> Self {
-        Self { agents, redactor, readers, home: std::env::home_dir().filter(|home| home.is_absolute()) }
+    pub fn new(agents: Agents, redactor: CurrentRedactor, readers: Readers, pauses: PauseSwitch) -> Self {
+        Self {
+            agents,
+            redactor,
+            readers,
+            pauses,
+            home: std::env::home_dir().filter(|home| home.is_absolute()),
+        }
     }
 
-    /// The answers to some of a session's turns, as far as the transcript has them and may be read.
+    /// The answers to some of a session's turns, as far as the transcript has them and may be read. What was answered in
+    /// a pause is not taken.
     pub async fn look_up(&self, session: &SessionKey, asked: Unanswered) -> Vec<(Seq, String)> {
         let Some(home) = self.home.clone() else { return Vec::new() };
         let Unanswered { transcript, config_dir, turns } = asked;
         let request = ReplyRequest { transcript, prompt: None, home, config_dir };
         let spec = self.agents.spec(session.agent.as_str());
-        let (readers, session) = (self.readers.clone(), session.clone());
+        let (readers, session, pauses) = (self.readers.clone(), session.clone(), self.pauses.clone());
         let found = self.cleaned("a transcript", move || {
-            if spec.history.is_some_and(|history| history.tail.is_some()) {
-                return recorded_answers(spec, &request, &turns, &readers, &session);
-            }
             let mut found = Vec::new();
-            for (seq, prompt) in turns {
-                let said = (spec.reply)(&ReplyRequest { prompt, ..request.clone() })?;
-                found.extend(said.map(|said| (seq, said)));
+            if spec.history.is_some_and(|history| history.tail.is_some()) {
+                found = recorded_answers(spec, &request, &turns, &readers, &session)?;
+            } else {
+                for (seq, prompt) in turns {
+                    let said = (spec.reply)(&ReplyRequest { prompt, ..request.clone() })?;
+                    found.extend(said.map(|said| (seq, said)));
+                }
             }
-            Ok(found)
+            let is_meant = |reply: &RecordedReply| {
+                let at = reply.at_ms.map(|at| Order { wall: Timestamp(at), ..Order::default() });
+                at.is_none_or(|at| !pauses.covers(&at))
+            };
+            let meant = found.into_iter().filter(|(_, reply)| is_meant(reply));
+            Ok(meant.map(|(seq, reply)| (seq, reply.text)).collect())
         });
         found.await
     }
@@ -104,7 +120,7 @@ fn recorded_answers(
     wanted: &[(Seq, Option<PromptId>)],
     readers: &Readers,
     session: &SessionKey,
-) -> Result<Vec<(Seq, String)>, Refused> {
+) -> Result<Vec<(Seq, RecordedReply)>, Refused> {
     let mut recorded = turns::recorded_turns(spec, request)?;
     let stored = readers.read(|db| store::stored_prompts(db, session)).map_err(std::io::Error::other)?;
     let (seqs, stored): (Vec<_>, Vec<_>) = stored.into_iter().map(|prompt| (prompt.seq, prompt.turn)).unzip();

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::ids::Timestamp;
 use super::order::Order;
 
-/// Pauses that are remembered, for events that arrive late.
-const MOST: usize = 200;
+/// Pauses that are told apart, for events that arrive late and for records that are read later.
+const MOST: usize = 2_000;
 
 /// Boots that have no name, whose times are those of the wall clock.
 const NO_BOOT: [u8; 16] = [0; 16];
@@ -62,8 +62,24 @@ impl Pauses {
             }
             None => self.0.push(Pause { since: now.wall, until, began: Some(*now), ended: None }),
         }
-        let surplus = self.0.len().saturating_sub(MOST);
-        self.0.drain(..surplus);
+        self.join_oldest();
+    }
+
+    /// Of too many pauses the oldest two become one, which holds what lay between them too: rather that than to let in
+    /// what was said in a pause.
+    fn join_oldest(&mut self) {
+        while self.0.len() > MOST {
+            let first = self.0.remove(0);
+            if let Some(next) = self.0.first_mut() {
+                *next =
+                    Pause { since: first.since.min(next.since), began: None, ended: None, until: next.until };
+            }
+        }
+    }
+
+    /// Begin and end of each, as the clock showed them. The end is `None` while nobody has ended it.
+    pub fn spans(&self) -> impl Iterator<Item = (Timestamp, Option<Timestamp>)> {
+        self.0.iter().map(|pause| (pause.since, pause.until))
     }
 
     /// Ends the current pause, if there is one.
@@ -179,12 +195,13 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_are_dropped() {
+    fn the_oldest_are_joined_and_none_is_let_go() {
         let mut pauses = Pauses::default();
-        for begun in 0..500 {
+        for begun in 0..2_500 {
             pauses.begin(&at(begun * 10), Some(Timestamp(begun * 10 + 1)));
         }
         assert_eq!(pauses.0.len(), MOST);
-        assert!(pauses.cover(&at(4990)) && !pauses.cover(&at(0)));
+        assert!((0..2_500).all(|begun| pauses.cover(&at(begun * 10))));
+        assert!(!pauses.cover(&at(24_995)) && pauses.cover(&at(5)) && !pauses.cover(&at(-1)));
     }
 }

@@ -4,7 +4,7 @@
 //! `agent-<id>.jsonl` beside it, whose records name the session. Checked against 2.1.329. Branches that a rewind left stay: their hooks had fired, too.
 
 use std::collections::HashMap;
-use std::io::{self, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -24,6 +24,7 @@ pub(super) const HISTORY: History = History {
     read,
     // An answer is read by the id of its turn.
     tail: None,
+    prompts: Some(|reader, _| Ok(read_records(reader, RecordedSession::default(), Side::Main)?.0)),
     kin: Some(|path| history::first_of(path, |record: &Record| record.uuid.clone())),
     end: Some("SessionEnd"),
 };
@@ -61,6 +62,9 @@ struct Record {
     compact_metadata: CompactMetadata,
     custom_title: Option<String>,
     attachment: Attachment,
+    operation: String,
+    /// What was typed while the agent worked.
+    content: Value,
 }
 
 impl Record {
@@ -124,6 +128,8 @@ struct Reading {
     calls: HashMap<String, (String, Value)>,
     answer: Option<Text>,
     title: Option<String>,
+    /// When prompts were typed that waited for the running turn.
+    waiting: HashMap<String, i64>,
     trigger: String,
     chain: Chain,
 }
@@ -180,6 +186,14 @@ fn read_file(
     session: RecordedSession,
     side: Side,
 ) -> io::Result<(RecordedSession, Option<String>)> {
+    read_records(BufReader::new(open(path)?), session, side)
+}
+
+fn read_records(
+    reader: impl BufRead,
+    session: RecordedSession,
+    side: Side,
+) -> io::Result<(RecordedSession, Option<String>)> {
     let mut reading = Reading {
         session,
         side,
@@ -187,10 +201,11 @@ fn read_file(
         calls: HashMap::new(),
         answer: None,
         title: None,
+        waiting: HashMap::new(),
         trigger: "auto".to_owned(),
         chain: Chain::default(),
     };
-    each_record(BufReader::new(open(path)?), |record| match record {
+    each_record(reader, |record| match record {
         Some(record) => reading.take(record),
         None => reading.session.unreadable += 1,
     })?;
@@ -204,6 +219,9 @@ impl Reading {
             self.title = record.custom_title.take().filter(|title| !title.trim().is_empty());
         }
         let Some(at_ms) = record.timestamp.as_deref().and_then(moment) else { return };
+        if record.kind == "queue-operation" && record.operation == "enqueue" {
+            self.waiting.insert(text_of(&record.content), at_ms);
+        }
         let Some(uuid) = record.uuid.clone() else { return };
         // Older versions kept the subagents' records in the session's file, without saying whose they are.
         if record.is_sidechain && matches!(self.side, Side::Main) {
@@ -240,10 +258,14 @@ impl Reading {
         let Attachment { kind, prompt, command_mode, origin, is_meta } = queued;
         let is_of_person = origin["kind"].as_str().is_none_or(|kind| kind == "human") && !is_meta;
         let is_prompt = command_mode.as_deref().is_none_or(|mode| mode == "prompt");
+        let typed_ms = self.waiting.remove(&text_of(&prompt));
         let text = SPEC.without_injected_blocks(&text_of(&prompt)).trim().to_owned();
         let is_machine = SPEC.conventions.machine_source(&text).is_some();
         if kind == "queued_command" && is_of_person && is_prompt && !is_machine && !text.is_empty() {
             self.push(at_ms, uuid, "UserPromptSubmit", json!({"prompt": text}));
+            if let Some((event, typed_ms)) = self.session.events.last_mut().zip(typed_ms) {
+                event.said_ms = typed_ms;
+            }
         }
     }
 

@@ -8,8 +8,9 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::super::ReplyRequest;
+use super::super::history::moment;
 use super::super::named_file::{self, Refused};
+use super::super::{RecordedReply, ReplyRequest};
 
 /// Bytes read from the end of a transcript. A turn's last message is followed by little else.
 const TAIL: u64 = 4 << 20;
@@ -18,7 +19,7 @@ const TAIL: u64 = 4 << 20;
 ///
 /// # Errors
 /// The file is not trusted.
-pub(super) fn reply(request: &ReplyRequest) -> Result<Option<String>, Refused> {
+pub(super) fn reply(request: &ReplyRequest) -> Result<Option<RecordedReply>, Refused> {
     let own = super::SPEC.host.folders(&request.home, request.config_dir.as_deref());
     let projects: Vec<_> = own.iter().map(|folder| folder.join("projects")).collect();
     let path = Path::new(&request.transcript);
@@ -37,6 +38,7 @@ struct Record {
     #[serde(default)]
     is_api_error_message: bool,
     prompt_id: Option<String>,
+    timestamp: Option<String>,
     message: Option<Message>,
 }
 
@@ -71,10 +73,11 @@ struct Block {
 struct Words {
     turn: Option<String>,
     message: Option<String>,
+    at_ms: Option<i64>,
     text: String,
 }
 
-fn last_words(transcript: &str, turn: Option<&str>) -> Option<String> {
+fn last_words(transcript: &str, turn: Option<&str>) -> Option<RecordedReply> {
     let (mut current, mut turns_are_named) = (None, false);
     let mut found: Option<Words> = None;
     for line in transcript.lines() {
@@ -93,14 +96,16 @@ fn last_words(transcript: &str, turn: Option<&str>) -> Option<String> {
                 let Some(message) = record.message else { continue };
                 let wanted = turn.is_none() || current.is_none() || current.as_deref() == turn;
                 if let Some(text) = said(message.content).filter(|_| wanted) {
-                    found = Some(joined(found, Words { turn: current.clone(), message: message.id, text }));
+                    let (turn, at_ms) = (current.clone(), record.timestamp.as_deref().and_then(moment));
+                    found = Some(joined(found, Words { turn, message: message.id, at_ms, text }));
                 }
             }
             _ => {}
         }
     }
     let found = found.filter(|words| turn.is_none() || !turns_are_named || words.turn.as_deref() == turn)?;
-    Some(super::SPEC.without_injected_blocks(&found.text).trim().to_owned()).filter(|text| !text.is_empty())
+    let text = super::SPEC.without_injected_blocks(&found.text).trim().to_owned();
+    (!text.is_empty()).then_some(RecordedReply { text, at_ms: found.at_ms })
 }
 
 /// Joins blocks of one message. A new message replaces the one before.
@@ -136,7 +141,8 @@ mod tests {
 
     #[track_caller]
     fn check(lines: &[String], turn: Option<&str>, expected: Option<&str>) {
-        assert_eq!(last_words(&lines.join("\n"), turn).as_deref(), expected);
+        let found = last_words(&lines.join("\n"), turn).map(|found| found.text);
+        assert_eq!(found.as_deref(), expected);
     }
 
     #[test]

@@ -22,6 +22,7 @@ pub(super) const HISTORY: History = History {
     inside: None,
     read,
     tail: Some(read_records),
+    prompts: None,
     kin: None,
     end: Some("SessionEnd"),
 };

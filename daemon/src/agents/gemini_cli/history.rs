@@ -20,6 +20,7 @@ pub(super) const HISTORY: History = History {
     inside: None,
     read,
     tail: Some(read_tail),
+    prompts: None,
     kin: None,
     end: Some("SessionEnd"),
 };

@@ -29,6 +29,7 @@ pub(super) const HISTORY: History = History {
         }
     },
     tail: None,
+    prompts: None,
     kin: None,
     end: Some("SessionEnd"),
 };

@@ -22,6 +22,7 @@ pub(super) const HISTORY: History = History {
     inside: None,
     read,
     tail: Some(|reader, _| read_records(reader, RecordedSession::default(), Side::Main)),
+    prompts: None,
     kin: Some(|path| history::first_of(path, |record: &Record| Some(record.uuid.clone()))),
     end: Some("SessionEnd"),
 };

@@ -76,6 +76,7 @@ const HISTORY: History = History {
     inside: None,
     read: copilot_cli::history::read,
     tail: Some(copilot_cli::history::read_records),
+    prompts: None,
     kin: None,
     end: Some("SessionEnd"),
 };

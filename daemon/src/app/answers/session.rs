@@ -346,6 +346,22 @@ pub enum Why {
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct CapturedAnswer {
     pub sessions: Vec<CapturedSession>,
+    /// When recording was off.
+    #[serde(default)]
+    pub pauses: Vec<CapturedPause>,
+}
+
+/// A pause, in milliseconds since 1970. `until_ms` is `None` while nobody has ended it.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct CapturedPause {
+    pub since_ms: i64,
+    pub until_ms: Option<i64>,
+}
+
+impl CapturedPause {
+    pub fn covers(&self, at_ms: i64) -> bool {
+        at_ms >= self.since_ms && self.until_ms.is_none_or(|until| at_ms < until)
+    }
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]

@@ -5,15 +5,16 @@ use recall_protocol::wire::ErrorKind;
 
 use super::{Answer, Refused, read};
 use crate::agents::turns::StoredTurn;
-use crate::app::answers::session::{CapturedAnswer, CapturedPrompt, CapturedSession};
+use crate::app::answers::session::{CapturedAnswer, CapturedPause, CapturedPrompt, CapturedSession};
 use crate::app::context_lookup::ContextLookup;
+use crate::app::pause::PauseSwitch;
 use crate::memory::ids::{AgentName, SessionId, SessionKey};
 use crate::store::{self, AnswerState, StoreError, StoredPrompt};
 
 /// The most sessions of one question.
 const MOST: usize = 1_000;
 
-pub fn captured(lookup: &ContextLookup, request: Captured) -> Answer<CapturedAnswer> {
+pub fn captured(lookup: &ContextLookup, pauses: &PauseSwitch, request: Captured) -> Answer<CapturedAnswer> {
     if request.sessions.len() > MOST {
         return Err(Refused::new(ErrorKind::Invalid, "Too many sessions in one question", ""));
     }
@@ -36,7 +37,11 @@ pub fn captured(lookup: &ContextLookup, request: Captured) -> Answer<CapturedAns
             })
             .collect()
     })?;
-    Ok(CapturedAnswer { sessions })
+    let pauses = pauses
+        .spans()
+        .into_iter()
+        .map(|(since, until)| CapturedPause { since_ms: since.0, until_ms: until.map(|until| until.0) });
+    Ok(CapturedAnswer { sessions, pauses: pauses.collect() })
 }
 
 fn captured_prompt(StoredPrompt { turn, answer, .. }: StoredPrompt) -> CapturedPrompt {

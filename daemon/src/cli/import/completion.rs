@@ -88,7 +88,14 @@ mod tests {
     use super::*;
 
     fn turn(at_ms: i64, prompt: &str, places: (usize, Option<usize>)) -> RecordedTurn {
-        RecordedTurn { id: None, at_ms, prompt: Some(prompt.to_owned()), answer: None, places }
+        RecordedTurn {
+            id: None,
+            at_ms,
+            said_ms: at_ms,
+            prompt: Some(prompt.to_owned()),
+            answer: None,
+            places,
+        }
     }
 
     fn known(at_ms: i64, prompt: &str, is_unanswered: bool) -> CapturedPrompt {

@@ -70,7 +70,7 @@ impl Told {
     fn repeated(&self, turns: &[RecordedTurn], events: usize) -> std::ops::Range<usize> {
         let is_same = |(a, b): &(&RecordedTurn, &RecordedTurn)| {
             let answers = a.answer.as_ref().zip(b.answer.as_ref());
-            a.prompt.is_some() && a.prompt == b.prompt && answers.is_none_or(|(a, b)| a == b)
+            a.prompt.is_some() && a.prompt == b.prompt && answers.is_none_or(|(a, b)| a.text == b.text)
         };
         let common = self.sessions.iter().map(|known| turns.iter().zip(known).take_while(is_same).count());
         let count = common.max().unwrap_or_default();

@@ -11,7 +11,7 @@ use super::completion::keep_missing;
 use super::files::SessionFile;
 use crate::agents::AgentSpec;
 use crate::agents::history::{RecordedSession, open};
-use crate::app::answers::session::CapturedSession;
+use crate::app::answers::session::{CapturedPause, CapturedSession};
 use crate::app::clock;
 use crate::cli::client::Client;
 use crate::cli::failure::Failure;
@@ -113,7 +113,13 @@ impl<'a> Sender<'a> {
         let mut stored =
             Taken::Stored { prompts, events, cwd: session.cwd.clone(), unreadable: session.unreadable };
         let Some(client) = self.line.client()? else { return Ok(stored) };
-        let before = captured(client, spec, &session.id)?;
+        let (before, pauses) = captured(client, spec, &session.id)?;
+        // Here and not by the daemon alone, because an event may be sent with another time than its own.
+        let is_paused = |at_ms| pauses.iter().any(|pause| pause.covers(at_ms));
+        session.events.retain(|event| !is_paused(event.at_ms) && !is_paused(event.said_ms));
+        if session.events.is_empty() {
+            return Ok(Taken::LeftOut);
+        }
         match before.since_ms {
             Some(since_ms) => {
                 keep_missing(&mut session, spec, &before, since_ms);
@@ -137,7 +143,7 @@ impl<'a> Sender<'a> {
         for (place, event) in session.events.iter().enumerate() {
             send(client, &event.deliver(spec, &session.cwd, place))?;
         }
-        let after = captured(client, spec, &session.id)?;
+        let (after, _) = captured(client, spec, &session.id)?;
         Ok(match after.imported {
             0 => Taken::LeftOut,
             imported if imported == before.imported => Taken::Known,
@@ -150,9 +156,14 @@ fn count_prompts(session: &RecordedSession, spec: &AgentSpec) -> usize {
     session.turns(spec).len()
 }
 
-fn captured(client: &mut Client, spec: &AgentSpec, id: &str) -> anyhow::Result<CapturedSession> {
+fn captured(
+    client: &mut Client,
+    spec: &AgentSpec,
+    id: &str,
+) -> anyhow::Result<(CapturedSession, Vec<CapturedPause>)> {
     let request = Captured { agent: spec.name.to_owned(), sessions: vec![id.to_owned()] };
-    Ok(client.ask(request)?.unchanged()?.sessions.into_iter().next().unwrap_or_default())
+    let answer = client.ask(request)?.unchanged()?;
+    Ok((answer.sessions.into_iter().next().unwrap_or_default(), answer.pauses))
 }
 
 fn send(client: &mut Client, deliver: &recall_protocol::wire::Deliver) -> anyhow::Result<()> {

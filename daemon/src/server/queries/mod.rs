@@ -2,8 +2,9 @@
 //! they are, or waits for them, is here.
 
 use recall_protocol::query::{
-    AgentRemark, Backup, Context, Edit, Flush, Forget, Glance, Mark, OpenGateway, Pause, PinUp, Ping, Prune,
-    Query, Reindex, Remember, Restore, RestoreBackup, RestoreFrom, Resume, Retry, Sql, Status, Stop, Undo,
+    AgentRemark, Backup, Captured, Context, Edit, Flush, Forget, Glance, Mark, OpenGateway, Pause, PinUp,
+    Ping, Prune, Query, Reindex, Remember, Restore, RestoreBackup, RestoreFrom, Resume, Retry, Sql, Status,
+    Stop, Undo,
 };
 use recall_protocol::wire::{ErrorKind, Reply};
 
@@ -71,7 +72,10 @@ pub async fn answer(query: Query, connection: &ConnectionContext) -> Reply {
         Query::Projects(request) => read_with(services, request, project_list).await,
         Query::Threads(request) => read_with(services, request, threads).await,
         Query::ThreadPage(request) => read_with(services, request, thread_page).await,
-        Query::Captured(request) => read_with(services, request, captured).await,
+        Query::Captured(request) => {
+            let (lookup, pauses) = (services.context_lookup.clone(), services.ingest.pauses.clone());
+            read_reply::<Captured>(blocking(move || captured(&lookup, &pauses, request)).await)
+        }
         Query::Export(request) => read_with(services, request, export).await,
         Query::Restore(request) => command_reply::<Restore>(restore(&commands(), request).await),
         Query::RestoreFrom(request) => command_reply::<RestoreFrom>(restore_from(&commands(), request).await),

@@ -41,6 +41,8 @@ pub enum FolderError {
     },
     #[error("no space is left on the disk of {}", path.display())]
     DiskFull { path: PathBuf },
+    #[error("the disk quota is used up where {} lies", path.display())]
+    QuotaUsedUp { path: PathBuf },
 }
 
 /// What is at a path.
@@ -137,20 +139,41 @@ pub fn check_writable(path: &Path) -> Result<(), FolderError> {
 }
 
 /// Less room than this counts as none: an event and its folder's entry take about as much.
-const ROOM: u64 = 16 * 1024;
+const ROOM: usize = 16 * 1024;
 
-/// Checks that the disk of a folder has room for another file. A quota is not seen.
+/// Checks that the disk of a folder has room for another file, and that its user may take it.
 ///
 /// # Errors
-/// [`FolderError::DiskFull`].
+/// [`FolderError::DiskFull`], [`FolderError::QuotaUsedUp`].
 pub fn check_room(path: &Path) -> Result<(), FolderError> {
     let above = path.ancestors().find(|above| look(above) != FolderState::Absent);
     let Ok(disk) = rustix::fs::statvfs(above.unwrap_or(Path::new("/"))) else { return Ok(()) };
     let is_root = rustix::process::geteuid().is_root();
     let (blocks, files) = if is_root { (disk.f_bfree, disk.f_ffree) } else { (disk.f_bavail, disk.f_favail) };
     // A file system that makes its files' records as it needs them says 0 of 0.
-    let is_full = blocks.saturating_mul(disk.f_frsize) < ROOM || (disk.f_files > 0 && files == 0);
-    if is_full { Err(FolderError::DiskFull { path: path.to_path_buf() }) } else { Ok(()) }
+    let is_full = blocks.saturating_mul(disk.f_frsize) < ROOM as u64 || (disk.f_files > 0 && files == 0);
+    if is_full {
+        return Err(FolderError::DiskFull { path: path.to_path_buf() });
+    }
+    match is_within_quota(path) {
+        true => Ok(()),
+        false => Err(FolderError::QuotaUsedUp { path: path.to_path_buf() }),
+    }
+}
+
+/// Only a write tells. The file has no name, and is gone with its descriptor.
+#[cfg(target_os = "linux")]
+fn is_within_quota(folder: &Path) -> bool {
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    let written = rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR)
+        .and_then(|file| rustix::io::write(&file, &[0; ROOM]).map(drop));
+    written != Err(rustix::io::Errno::DQUOT)
+}
+
+/// No file without a name can be made there.
+#[cfg(not(target_os = "linux"))]
+fn is_within_quota(_: &Path) -> bool {
+    true
 }
 
 /// The flag that refuses a symlink at the end of a path.

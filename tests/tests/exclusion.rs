@@ -4,6 +4,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use recall_protocol::wire::Deliver;
+use recall_tests::faults::disk::SmallDisk;
 use recall_tests::repository::Repository;
 use recall_tests::{Stage, run};
 use serde_json::{Value, json};
@@ -327,6 +328,47 @@ fn an_excluded_folder_is_it_under_every_spelling() {
     let done = std::process::Command::new("umount").arg(&other).status().unwrap();
     assert!(done.success());
     counts(&stage, 0, 2);
+}
+
+/// A real mount without case: one folder has many names.
+#[test]
+fn on_a_disk_without_case_an_excluded_folder_is_it_in_any_letters() {
+    let stage = Stage::new().config("[capture]\nexclude = ['~/disk/Client-A', '~/disk/Secret-*']\n");
+    let at = stage.user_home().join("disk");
+    let Some(disk) = SmallDisk::without_case(&at) else {
+        println!("skipped: no disk without case can be mounted here (lowntfs-3g)");
+        return;
+    };
+    let stage = stage.daemon();
+    for folder in ["client-a/src", "secret-one", "shop/secrets", "client-b"] {
+        std::fs::create_dir_all(at.join(folder)).unwrap();
+    }
+    let mut excluded = 0;
+    for folder in ["client-a", "CLIENT-A/src", "Client-A/SRC", "secret-one", "SECRET-ONE", "Secret-One"] {
+        stage.deliver(&[in_folder(&stage, &at.join(folder))]);
+        excluded += 1;
+        counts(&stage, 0, excluded);
+    }
+    // A call of another project that names a file there, and a file that a project hides.
+    std::fs::write(at.join("shop/.recall.toml"), "exclude = ['secrets/']").unwrap();
+    let read = |path: &str, id: &str| {
+        let fields = json!({"tool_name": "Read", "tool_use_id": id, "tool_input": {"file_path": at.join(path)},
+            "tool_response": {"content": CANARY}});
+        let mut event = stage.event("one", "PostToolUse", fields);
+        event["cwd"] = json!(at.join("SHOP"));
+        let mut delivery = stage.delivery(&event);
+        delivery.context.cwd = at.join("SHOP").to_string_lossy().into_owned();
+        delivery
+    };
+    stage.deliver(&[
+        read("CLIENT-a/SRC/plan.txt", "a"),
+        read("sEcret-ONE/plan.txt", "b"),
+        read("Shop/SECRETS/plan.txt", "c"),
+    ]);
+    stage.flush();
+    assert!(!in_database(&stage, CANARY));
+    drop(stage);
+    drop(disk);
 }
 
 #[test]

@@ -63,6 +63,43 @@ fn every_one_is_stored_or_counted(stage: &Stage, told: u64) {
     assert!(status.stdout.contains(&format!("{dropped} events since ")), "{status:?}");
 }
 
+/// There is room on the disk, but the user may not have it.
+#[test]
+fn what_a_used_up_quota_loses_is_counted_and_told() {
+    let stage = Stage::new();
+    let Some(disk) = SmallDisk::with_quota(&stage.user_home(), 32) else {
+        println!("skipped: no disk with a quota can be made here");
+        return;
+    };
+    std::fs::create_dir(stage.project()).unwrap();
+    std::fs::set_permissions(stage.user_home(), std::fs::Permissions::from_mode(0o700)).unwrap();
+    // This file system makes a copy of each block that it writes, so it does not even write what was reserved.
+    let runtime = tempfile::Builder::new().prefix("rc-").tempdir().unwrap();
+    std::fs::set_permissions(runtime.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+    let mut stage = stage.variable("XDG_RUNTIME_DIR", &runtime.path().to_string_lossy()).daemon();
+    hooks(&stage, 0..8);
+    stage.flush();
+    disk.fill();
+    hooks(&stage, 8..60);
+    let said = stage.recall(["search", "anything"]);
+    assert!(said.stderr.contains("events can be lost: the disk quota is used up where"), "{said:?}");
+    assert!(said.stderr.contains(" events were dropped because the spool was full"), "{said:?}");
+    disk.make_room();
+    let said = stage.recall(["search", "anything"]);
+    assert!(!said.stderr.contains("quota"), "{said:?}");
+    hooks(&stage, 60..68);
+    every_one_is_stored_or_counted(&stage, 68);
+    // The same without a daemon, where nobody but the hooks writes.
+    stage.stop_daemon();
+    disk.fill();
+    hooks(&stage, 68..80);
+    disk.make_room();
+    stage.start_daemon();
+    every_one_is_stored_or_counted(&stage, 80);
+    stage.stop_daemon();
+    drop(disk);
+}
+
 #[test]
 fn what_a_full_disk_loses_is_counted_and_told() {
     let Some((mut stage, disk)) = stage_on_a_small_disk(16 << 10) else { return };

@@ -27,7 +27,8 @@ pub fn reason(error: &FolderError) -> String {
         FolderError::Symlink { .. }
         | FolderError::NotAFolder { .. }
         | FolderError::Foreign { .. }
-        | FolderError::DiskFull { .. } => error.to_string(),
+        | FolderError::DiskFull { .. }
+        | FolderError::QuotaUsedUp { .. } => error.to_string(),
     }
 }
 
@@ -85,7 +86,7 @@ pub fn warn() {
     if let Some(error) = obstacle {
         let what = match error {
             // There may be room for a small one, and the database may be on another disk.
-            FolderError::DiskFull { .. } => "events can be lost",
+            FolderError::DiskFull { .. } | FolderError::QuotaUsedUp { .. } => "events can be lost",
             _ => "events are being lost",
         };
         let _ = writeln!(err, "{WARNING}warning:{WARNING:#} {what}: {}.", reason(&error));

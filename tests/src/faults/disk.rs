@@ -1,9 +1,11 @@
-//! A disk that is full: a small file system in memory.
+//! A disk that is full, a small file system in memory; one with a quota; one that takes no notice of case.
 
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
 
 /// The most files of a small disk.
 const FILES: u32 = 2_000;
@@ -11,6 +13,8 @@ const FILES: u32 = 2_000;
 /// A mounted file system; gone with its owner.
 pub struct SmallDisk {
     at: PathBuf,
+    /// What it lies on, if that is a file.
+    image: Option<TempDir>,
 }
 
 impl SmallDisk {
@@ -20,8 +24,37 @@ impl SmallDisk {
         let mut mount = Command::new("mount");
         let options = format!("size={kib}k,mode=0700,nr_inodes={FILES}");
         mount.args(["-t", "tmpfs", "-o"]).arg(options).arg("recall-test").arg(at);
-        let mounted = mount.stdout(Stdio::null()).stderr(Stdio::null()).status();
-        mounted.is_ok_and(|status| status.success()).then(|| Self { at: at.to_owned() })
+        succeeds(&mut mount).then(|| Self { at: at.to_owned(), image: None })
+    }
+
+    /// A disk with much room, of which this many MiB may be used. Root too may not use more. Needs btrfs-progs.
+    pub fn with_quota(at: &Path, mib: u32) -> Option<Self> {
+        std::fs::create_dir_all(at).unwrap();
+        let image = image(256 << 20);
+        let file = image.path().join("disk");
+        let program = |name: &str, arguments: &[&str], paths: &[&Path]| {
+            succeeds(Command::new(name).args(arguments).args(paths))
+        };
+        if !program("mkfs.btrfs", &["-q", "-f"], &[&file]) || !program("mount", &["-o", "loop"], &[&file, at])
+        {
+            return None;
+        }
+        let disk = Self { at: at.to_owned(), image: Some(image) };
+        let limit = format!("{mib}M");
+        let is_limited = program("btrfs", &["quota", "enable"], &[at])
+            && program("btrfs", &["qgroup", "limit", &limit], &[at]);
+        is_limited.then_some(disk)
+    }
+
+    /// A disk on which a name in other letters is the same file. Needs ntfs-3g.
+    pub fn without_case(at: &Path) -> Option<Self> {
+        std::fs::create_dir_all(at).unwrap();
+        let image = image(16 << 20);
+        let file = image.path().join("disk");
+        let options = "ignore_case,uid=0,gid=0,umask=077";
+        let is_mounted = succeeds(Command::new("mkntfs").args(["-q", "-F"]).arg(&file))
+            && succeeds(Command::new("lowntfs-3g").args(["-o", options]).arg(&file).arg(at));
+        is_mounted.then(|| Self { at: at.to_owned(), image: Some(image) })
     }
 
     /// Takes every byte that is left.
@@ -80,9 +113,22 @@ impl SmallDisk {
     }
 }
 
+/// A folder with an empty file of this length.
+fn image(length: u64) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    File::create(folder.path().join("disk")).unwrap().set_len(length).unwrap();
+    folder
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
+
 impl Drop for SmallDisk {
     fn drop(&mut self) {
         // Lazily: whoever still has a file open there must not keep the folder.
         let _ = Command::new("umount").arg("-l").arg(&self.at).status();
+        drop(self.image.take());
     }
 }

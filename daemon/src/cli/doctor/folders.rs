@@ -83,6 +83,7 @@ fn cause(error: &FolderError) -> PathBuf {
         FolderError::Symlink { path }
         | FolderError::NotAFolder { path }
         | FolderError::DiskFull { path }
+        | FolderError::QuotaUsedUp { path }
         | FolderError::Foreign { path, .. }
         | FolderError::Write { path, .. }
         | FolderError::Restrict { path, .. } => path.clone(),
@@ -95,6 +96,7 @@ fn folder_hint(error: &FolderError) -> &'static str {
         FolderError::NotAFolder { .. } => "Move the file away.",
         FolderError::Foreign { .. } => "Change its owner to you, or move it away.",
         FolderError::DiskFull { .. } => "Free some space there; recall then continues by itself.",
+        FolderError::QuotaUsedUp { .. } => "Free some space of yours there; recall then continues by itself.",
         FolderError::Create { .. } | FolderError::Write { .. } | FolderError::Restrict { .. } => {
             "Make its parent yours and writable, or set RECALL_HOME to another folder."
         }

@@ -443,3 +443,54 @@ fn what_recall_told_an_agent_is_not_imported() {
     assert!(session.to_string().contains("mcp__recall__get_observations"), "{session}");
     assert_eq!(stage.json(["search", "quokka", "--all"])["results"], json!([]));
 }
+
+/// Of a long transcript only an outline is kept in memory; what calls report is read again when it is sent.
+#[test]
+fn a_long_session_is_stored_whole_and_once() {
+    const CALLS: usize = 420;
+    const ID: &str = "11111111-0000-4000-8000-00000000feed";
+    let stage = Stage::new().daemon();
+    let folder = stage.user_home().join(".claude/projects/-home-dev-shop");
+    std::fs::create_dir_all(&folder).unwrap();
+    let (mut lines, mut parent) = (Vec::new(), Value::Null);
+    let mut add = |kind: &str, content: Value, result: Value| {
+        let uuid = format!("u{:05}", lines.len());
+        let line = json!({"type": kind, "uuid": uuid, "parentUuid": parent, "sessionId": ID, "cwd": "/home/dev/shop",
+            "timestamp": "2026-11-20T10:02:00Z", "message": {"role": kind, "id": uuid, "content": content},
+            "toolUseResult": result});
+        parent = json!(uuid);
+        lines.push(line.to_string());
+    };
+    for number in 0..CALLS {
+        if number % 140 == 0 {
+            add("user", json!(format!("question {number}")), Value::Null);
+        }
+        let id = format!("t{number}");
+        let input = json!({"command": format!("step {number}")});
+        add(
+            "assistant",
+            json!([{"type": "tool_use", "id": id, "name": "Bash", "input": input}]),
+            Value::Null,
+        );
+        let told = format!("result {number} {}", "x".repeat(42_000));
+        add("user", json!([{"type": "tool_result", "tool_use_id": id, "content": told}]), json!(told));
+        if number % 140 == 139 {
+            add("assistant", json!([{"type": "text", "text": format!("answer {number}")}]), Value::Null);
+        }
+    }
+    std::fs::write(folder.join(format!("{ID}.jsonl")), lines.join("\n")).unwrap();
+    let counted = import(&stage, &["claude-code"]);
+    assert_eq!((&counted["sessions"], &counted["prompts"]), (&json!(1), &json!(3)), "{counted}");
+    stage.flush();
+    let rows = |sql: &str| stage.json(["sql", sql])["rows"].clone();
+    let calls = "SELECT count(*), count(DISTINCT input), sum(response IS NOT NULL) FROM activities";
+    assert_eq!(rows(calls), json!([[CALLS, CALLS, CALLS]]));
+    let expected =
+        json!([["question 0", "answer 139"], ["question 140", "answer 279"], ["question 280", "answer 419"]]);
+    assert_eq!(
+        rows("SELECT prompt, response FROM prompt_batches WHERE prompt IS NOT NULL ORDER BY seq"),
+        expected
+    );
+    let again = import(&stage, &["claude-code"]);
+    assert_eq!((&again["sessions"], &again["known"]), (&json!(0), &json!(1)), "{again}");
+}

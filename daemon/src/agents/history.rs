@@ -28,6 +28,8 @@ const FIRST_LINES: usize = 40;
 const MOST_STARTS: usize = 4_096;
 /// The session of a file whose beginning is missing. It is never sent.
 const NAMELESS: &str = "tail";
+/// Of longer records, in bytes, only an outline is kept: what calls report is read again when it is sent.
+const OUTLINE_FROM: u64 = 16 << 20;
 /// Payloads of so many bytes are packed.
 const PACKED_FROM: usize = 4_096;
 /// Instead of a boot's id: imported events are ordered by their own times.
@@ -45,6 +47,8 @@ pub struct History {
     pub inside: Option<ListSessions>,
     /// Reads the session of a file; of a file of several the named one. Blocks.
     pub read: fn(&Path, Option<&str>) -> io::Result<RecordedSession>,
+    /// Reads it again and hands over one event after the other, for a session of which `read` keeps an outline. Blocks.
+    pub each: Option<ReadEach>,
     /// Reads the main conversation from the end of a file, whose beginning may be missing. `None`: a turn's answer is
     /// read in another way, or not at all.
     pub tail: Option<ReadTail>,
@@ -58,6 +62,9 @@ pub struct History {
 
 /// Lists the ids of the sessions in a file.
 pub type ListSessions = fn(&Path) -> io::Result<Vec<String>>;
+
+/// Hands over the events of a file's session.
+pub type ReadEach = fn(&Path, &mut dyn FnMut(RecordedEvent)) -> io::Result<()>;
 
 /// Reads what is left of a file with this extension.
 pub type ReadTail = fn(&mut dyn BufRead, &str) -> io::Result<RecordedSession>;
@@ -81,6 +88,23 @@ pub struct RecordedSession {
     pub events: Vec<RecordedEvent>,
     /// Lines that could not be read.
     pub unreadable: usize,
+    pub(super) keep: Keep,
+}
+
+/// What of a session is kept in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Keep {
+    #[default]
+    All,
+    /// What calls report is left out.
+    Outline,
+}
+
+impl Keep {
+    /// For a session whose files have so many bytes.
+    pub(super) fn of(length: u64) -> Self {
+        if length < OUTLINE_FROM { Self::All } else { Self::Outline }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -102,6 +126,8 @@ pub struct RecordedEvent {
 enum Payload {
     Plain(Vec<u8>),
     Packed(Vec<u8>),
+    /// It was not kept.
+    Left,
 }
 
 impl Payload {
@@ -114,6 +140,7 @@ impl Payload {
 
     fn bytes(&self) -> Vec<u8> {
         match self {
+            Self::Left => Vec::new(),
             Self::Plain(bytes) => bytes.clone(),
             Self::Packed(packed) => zstd::bulk::decompress(packed, MAX_PAYLOAD).unwrap_or_default(),
         }
@@ -139,6 +166,11 @@ impl RecordedSession {
     /// Adds an event. No event is older than the one before it: records are written in the order of what happened, and
     /// some carry the time at which they began.
     pub(super) fn push(&mut self, at_ms: i64, id: impl Into<String>, name: &str, fields: Value) {
+        if let (Keep::Outline, Some(last)) = (self.keep, self.events.last_mut())
+            && last.is_of_call()
+        {
+            last.payload = Payload::Left;
+        }
         // A time before 1970 is a clock that was not set.
         let said_ms = at_ms;
         let at_ms = self.events.last().map_or(at_ms.max(0), |last| last.at_ms.max(at_ms));
@@ -157,9 +189,16 @@ impl RecordedSession {
         self.events.push(RecordedEvent { at_ms, said_ms, id: id.into(), payload, flags, what });
     }
 
-    /// Adds a field to the last event.
+    /// Hands over the events that nothing changes any more: all but the last.
+    pub(super) fn hand_over(&mut self, take: &mut dyn FnMut(RecordedEvent)) {
+        let settled = self.events.len().saturating_sub(1);
+        self.events.drain(..settled).for_each(take);
+    }
+
+    /// Adds a field to the last event that is kept.
     pub(super) fn add_to_last(&mut self, field: &str, value: Value) {
-        let Some(last) = self.events.last_mut() else { return };
+        let kept = self.events.iter_mut().rfind(|event| event.payload != Payload::Left);
+        let Some(last) = kept else { return };
         if let Ok(Value::Object(mut payload)) = serde_json::from_slice(&last.payload.bytes()) {
             payload.insert(field.to_owned(), value);
             let cleaned = clean(Value::Object(payload).to_string().as_bytes());
@@ -215,6 +254,17 @@ impl RecordedEvent {
             payload.insert("session_id".to_owned(), json!(session));
             self.payload = Payload::of(Value::Object(payload).to_string().into_bytes());
         }
+    }
+
+    /// Whether its payload has to be read again.
+    pub fn is_outlined(&self) -> bool {
+        self.payload == Payload::Left
+    }
+
+    /// The event with the payload of the same event, read again.
+    #[must_use]
+    pub fn filled(&self, again: Self) -> Self {
+        Self { at_ms: self.at_ms, id: self.id.clone(), ..again }
     }
 
     /// Whether it reports a call.
@@ -401,6 +451,7 @@ mod tests {
         }
         let kept = |event: &RecordedEvent| match &event.payload {
             Payload::Plain(bytes) | Payload::Packed(bytes) => bytes.len(),
+            Payload::Left => 0,
         };
         assert!(session.events.iter().map(kept).sum::<usize>() < 2 << 20);
         let last = session.events.last().unwrap().deliver(AGENTS.spec("claude-code"), "/shop", 0);

@@ -13,7 +13,9 @@ use serde_json::{Value, json};
 use super::SPEC;
 use crate::agents::chain::{Chain, Link};
 use crate::agents::format::typed;
-use crate::agents::history::{self, History, Place, RecordedSession, each_record, moment, open};
+use crate::agents::history::{
+    self, History, Keep, Place, RecordedEvent, RecordedSession, each_record, moment, open,
+};
 use crate::memory::material::BatchSource;
 
 pub(super) const HISTORY: History = History {
@@ -22,9 +24,10 @@ pub(super) const HISTORY: History = History {
     is_session,
     inside: None,
     read,
+    each: Some(each),
     // An answer is read by the id of its turn.
     tail: None,
-    prompts: Some(|reader, _| Ok(read_records(reader, RecordedSession::default(), Side::Main)?.0)),
+    prompts: Some(|reader, _| Ok(read_records(reader, RecordedSession::default(), Side::Main, &mut kept)?.0)),
     kin: Some(|path| history::first_of(path, |record: &Record| record.uuid.clone())),
     end: Some("SessionEnd"),
 };
@@ -120,6 +123,17 @@ enum Side {
     Subagent { id: String, kind: Option<String> },
 }
 
+impl Side {
+    /// The side of a subagent's file.
+    fn of_subagent(file: &Path) -> Self {
+        let id = file.file_stem().unwrap_or_default().to_string_lossy();
+        let id = id.strip_prefix("agent-").unwrap_or(&id).to_owned();
+        let note = std::fs::read(file.with_extension("meta.json")).unwrap_or_default();
+        let kind = serde_json::from_slice::<SubagentNote>(&note).unwrap_or_default().agent_type;
+        Self::Subagent { id, kind }
+    }
+}
+
 struct Reading {
     session: RecordedSession,
     side: Side,
@@ -135,20 +149,24 @@ struct Reading {
 }
 
 fn read(path: &Path, _: Option<&str>) -> io::Result<RecordedSession> {
+    let files = subagents(path);
+    let length = |file: &Path| file.metadata().map_or(0, |file| file.len());
     let session = RecordedSession {
         id: path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+        keep: Keep::of(files.iter().map(|file| length(file)).sum::<u64>() + length(path)),
         ..RecordedSession::default()
     };
-    let (mut session, title) = read_file(path, session, Side::Main)?;
+    let (mut session, title) = read_file(path, session, Side::Main, &mut kept)?;
     let main = session.events.len();
-    for file in subagents(path) {
-        let id = file.file_stem().unwrap_or_default().to_string_lossy();
-        let id = id.strip_prefix("agent-").unwrap_or(&id).to_owned();
-        let note = std::fs::read(file.with_extension("meta.json")).unwrap_or_default();
-        let kind = serde_json::from_slice::<SubagentNote>(&note).unwrap_or_default().agent_type;
-        let empty =
-            RecordedSession { id: session.id.clone(), cwd: session.cwd.clone(), ..Default::default() };
-        let (of_subagent, _) = read_file(&file, empty, Side::Subagent { id, kind })?;
+    for file in files {
+        let empty = RecordedSession {
+            id: session.id.clone(),
+            cwd: session.cwd.clone(),
+            keep: session.keep,
+            ..Default::default()
+        };
+        let side = Side::of_subagent(&file);
+        let (of_subagent, _) = read_file(&file, empty, side, &mut kept)?;
         session.unreadable += of_subagent.unreadable;
         session.events.extend(of_subagent.events);
     }
@@ -160,6 +178,22 @@ fn read(path: &Path, _: Option<&str>) -> io::Result<RecordedSession> {
         session.add_to_last("session_title", json!(title));
     }
     Ok(session)
+}
+
+/// What happens with events while they are read: all stay in the session.
+fn kept(_: &mut RecordedSession) {}
+
+fn each(path: &Path, take: &mut dyn FnMut(RecordedEvent)) -> io::Result<()> {
+    let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let mut cwd = String::new();
+    let sides = subagents(path).into_iter().map(|file| (Side::of_subagent(&file), file));
+    for (side, file) in std::iter::once((Side::Main, path.to_owned())).chain(sides) {
+        let empty = RecordedSession { id: id.clone(), cwd: cwd.clone(), ..Default::default() };
+        let (last, _) = read_file(&file, empty, side, &mut |session| session.hand_over(take))?;
+        cwd.clone_from(&last.cwd);
+        last.events.into_iter().for_each(&mut *take);
+    }
+    Ok(())
 }
 
 fn subagents(path: &Path) -> Vec<PathBuf> {
@@ -185,14 +219,16 @@ fn read_file(
     path: &Path,
     session: RecordedSession,
     side: Side,
+    settle: &mut dyn FnMut(&mut RecordedSession),
 ) -> io::Result<(RecordedSession, Option<String>)> {
-    read_records(BufReader::new(open(path)?), session, side)
+    read_records(BufReader::new(open(path)?), session, side, settle)
 }
 
 fn read_records(
     reader: impl BufRead,
     session: RecordedSession,
     side: Side,
+    settle: &mut dyn FnMut(&mut RecordedSession),
 ) -> io::Result<(RecordedSession, Option<String>)> {
     let mut reading = Reading {
         session,
@@ -205,9 +241,12 @@ fn read_records(
         trigger: "auto".to_owned(),
         chain: Chain::default(),
     };
-    each_record(reader, |record| match record {
-        Some(record) => reading.take(record),
-        None => reading.session.unreadable += 1,
+    each_record(reader, |record| {
+        match record {
+            Some(record) => reading.take(record),
+            None => reading.session.unreadable += 1,
+        }
+        settle(&mut reading.session);
     })?;
     reading.end_turn();
     Ok((reading.session, reading.title))

@@ -12,7 +12,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::SPEC;
-use crate::agents::history::{History, Place, RecordedSession, each_record, moment, open};
+use crate::agents::history::{
+    History, Keep, Place, RecordedEvent, RecordedSession, each_record, moment, open,
+};
 use crate::memory::material::BatchSource;
 
 pub(super) const HISTORY: History = History {
@@ -21,6 +23,7 @@ pub(super) const HISTORY: History = History {
     is_session,
     inside: None,
     read,
+    each: Some(each),
     tail: Some(read_records),
     prompts: None,
     kin: Some(kin),
@@ -32,6 +35,8 @@ const OUTPUT: &str = "Output:\n";
 
 /// How the name of a compressed rollout ends.
 const COMPRESSED: &str = ".jsonl.zst";
+/// How much longer a compressed rollout is, about.
+const PACKING: u64 = 8;
 /// A longer rollout is cut, in bytes.
 const MOST_UNPACKED: u64 = 4 << 30;
 /// So much of a rollout's beginning is looked at to know what it was forked from: bytes, and records of the kind.
@@ -85,17 +90,35 @@ struct Reading {
 }
 
 fn read(path: &Path, _: Option<&str>) -> io::Result<RecordedSession> {
-    read_records(&mut *lines_of(path)?, "jsonl")
+    let length = open(path)?.metadata()?.len();
+    let length = if path.to_string_lossy().ends_with(COMPRESSED) { length * PACKING } else { length };
+    read_lines(&mut *lines_of(path)?, Keep::of(length), &mut |_| ())
+}
+
+fn each(path: &Path, take: &mut dyn FnMut(RecordedEvent)) -> io::Result<()> {
+    let last = read_lines(&mut *lines_of(path)?, Keep::All, &mut |session| session.hand_over(take))?;
+    last.events.into_iter().for_each(take);
+    Ok(())
 }
 
 fn read_records(reader: &mut dyn BufRead, _: &str) -> io::Result<RecordedSession> {
+    read_lines(reader, Keep::All, &mut |_| ())
+}
+
+fn read_lines(
+    reader: &mut dyn BufRead,
+    keep: Keep,
+    settle: &mut dyn FnMut(&mut RecordedSession),
+) -> io::Result<RecordedSession> {
     let mut reading = Reading::default();
+    reading.session.keep = keep;
     each_record(reader, |line| {
         reading.lines += 1;
         match line {
             Some(line) => reading.take(line),
             None => reading.session.unreadable += 1,
         }
+        settle(&mut reading.session);
     })?;
     reading.end_turn();
     Ok(match reading.is_subagent {

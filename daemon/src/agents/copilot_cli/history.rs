@@ -21,6 +21,7 @@ pub(super) const HISTORY: History = History {
     is_session: |path| path.file_name().is_some_and(|name| name == "events.jsonl"),
     inside: None,
     read,
+    each: None,
     tail: Some(read_records),
     prompts: None,
     kin: None,

@@ -19,6 +19,7 @@ pub(super) const HISTORY: History = History {
     is_session,
     inside: None,
     read,
+    each: None,
     tail: Some(read_tail),
     prompts: None,
     kin: None,

@@ -28,6 +28,7 @@ pub(super) const HISTORY: History = History {
             read(path, id.unwrap_or_default()).map_err(io::Error::other)
         }
     },
+    each: None,
     tail: None,
     prompts: None,
     kin: None,

@@ -21,6 +21,7 @@ pub(super) const HISTORY: History = History {
     is_session,
     inside: None,
     read,
+    each: None,
     tail: Some(|reader, _| read_records(reader, RecordedSession::default(), Side::Main)),
     prompts: None,
     kin: Some(|path| history::first_of(path, |record: &Record| Some(record.uuid.clone()))),

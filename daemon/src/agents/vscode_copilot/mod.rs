@@ -75,6 +75,7 @@ const HISTORY: History = History {
     },
     inside: None,
     read: copilot_cli::history::read,
+    each: None,
     tail: Some(copilot_cli::history::read_records),
     prompts: None,
     kin: None,

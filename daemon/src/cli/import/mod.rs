@@ -268,7 +268,7 @@ fn take_file(
         Ok(mut session) => {
             let damaged = (session.unreadable > 0).then(|| session.id.clone());
             told.without_repeated(&mut session, file.spec);
-            Ok((sender.take(file.spec, session, wanted)?, damaged))
+            Ok((sender.take(file, session, wanted)?, damaged))
         }
         Err(error) => Ok((Taken::Unreadable(error.to_string()), None)),
     }

@@ -1,16 +1,17 @@
 //! Sends recorded sessions to the daemon, one connection a thread.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use recall_protocol::query::Captured;
-use recall_protocol::wire::Reply;
+use recall_protocol::wire::{Deliver, Reply};
 
 use super::Wanted;
 use super::completion::keep_missing;
 use super::files::SessionFile;
 use crate::agents::AgentSpec;
-use crate::agents::history::{RecordedSession, open};
+use crate::agents::history::{RecordedEvent, RecordedSession, open};
 use crate::app::answers::session::{CapturedPause, CapturedSession};
 use crate::app::clock;
 use crate::cli::client::Client;
@@ -94,10 +95,11 @@ impl<'a> Sender<'a> {
     /// Fails if the daemon does not answer.
     pub(super) fn take(
         &mut self,
-        spec: &'static AgentSpec,
+        file: &SessionFile,
         mut session: RecordedSession,
         wanted: &Wanted,
     ) -> anyhow::Result<Taken> {
+        let spec = file.spec;
         let prompts = count_prompts(&session, spec);
         if session.events.is_empty() && session.unreadable > 0 {
             return Ok(Taken::Unreadable("none of its lines says anything that can be read".to_owned()));
@@ -140,15 +142,52 @@ impl<'a> Sender<'a> {
         if session.events.is_empty() || before.imported >= session.events.len() as u64 {
             return Ok(Taken::Known);
         }
-        for (place, event) in session.events.iter().enumerate() {
-            send(client, &event.deliver(spec, &session.cwd, place))?;
-        }
+        self.send_all(file, &session)?;
+        let Some(client) = self.line.client()? else { return Ok(stored) };
         let (after, _) = captured(client, spec, &session.id)?;
         Ok(match after.imported {
             0 => Taken::LeftOut,
             imported if imported == before.imported => Taken::Known,
             _ => stored,
         })
+    }
+}
+
+impl Sender<'_> {
+    /// Sends all events. Of a session of which only an outline is kept, the others are read again, one by one.
+    fn send_all(&mut self, file: &SessionFile, session: &RecordedSession) -> anyhow::Result<()> {
+        let mut is_sent = vec![false; session.events.len()];
+        let each = file.spec.history.and_then(|history| history.each);
+        if let Some(each) = each.filter(|_| session.events.iter().any(RecordedEvent::is_outlined)) {
+            let places: HashMap<&str, usize> =
+                session.events.iter().enumerate().map(|(place, event)| (event.id.as_str(), place)).collect();
+            let mut outcome = Ok(());
+            each(&file.path, &mut |again| {
+                let Some(place) = places.get(again.id.as_str()).copied() else { return };
+                let (Some(event), Some(is_sent)) = (session.events.get(place), is_sent.get_mut(place)) else {
+                    return;
+                };
+                if outcome.is_ok() && !std::mem::replace(is_sent, true) {
+                    let event = if event.is_outlined() { &event.filled(again) } else { event };
+                    outcome = self.send(&event.deliver(file.spec, &session.cwd, place));
+                }
+            })?;
+            outcome?;
+        }
+        for (place, event) in session.events.iter().enumerate() {
+            // What is gone from the record since it was read first cannot be told.
+            if is_sent.get(place) == Some(&false) && !event.is_outlined() {
+                self.send(&event.deliver(file.spec, &session.cwd, place))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, deliver: &Deliver) -> anyhow::Result<()> {
+        match self.line.client()? {
+            Some(client) => send(client, deliver),
+            None => Ok(()),
+        }
     }
 }
 
@@ -166,7 +205,7 @@ fn captured(
     Ok((answer.sessions.into_iter().next().unwrap_or_default(), answer.pauses))
 }
 
-fn send(client: &mut Client, deliver: &recall_protocol::wire::Deliver) -> anyhow::Result<()> {
+fn send(client: &mut Client, deliver: &Deliver) -> anyhow::Result<()> {
     for _ in 0..TRIES {
         match client.deliver(deliver)? {
             // Too large, or nothing that an agent would have sent: the rest of the session is worth more.

@@ -127,8 +127,13 @@ impl Provider {
         format!("http://{}", self.address)
     }
 
-    /// `[compression]` of a config that uses it, as `backend`, with these further lines.
+    /// `[compression]` of a config that asks it about each turn, as `backend`, with these further lines.
     pub fn config(&self, backend: &str, more: &str) -> String {
+        self.config_of(backend, &format!("unit = 'turn'\n{more}"))
+    }
+
+    /// As [`Self::config`], about each session.
+    pub fn config_of(&self, backend: &str, more: &str) -> String {
         format!("[compression]\nbackend = '{backend}'\nmodel = 'mock'\nbase_url = '{}'\n{more}\n", self.url())
     }
 
@@ -242,9 +247,25 @@ pub const OBSERVATIONS: &str = r#"{"observations": [{"type": "gotcha", "title": 
 pub const SUMMARY: &str = r#"{"title": "A session with a mock", "request": "To be summed up", "investigated": "",
     "learned": "Mocks answer.", "completed": "The answer", "next_steps": "", "notes": ""}"#;
 
+/// The notes of a session.
+pub const NOTES: &str = r#"{"observations": [{"turn": 1, "type": "gotcha", "title": "The mock provider was asked about a session",
+    "narrative": "A model on this machine has answered, once for all turns.", "importance": 6}],
+    "summary": {"title": "A session with a mock", "request": "To be noted", "learned": "Mocks answer.",
+    "completed": "The answer", "next_steps": "Ask a real one."}}"#;
+
 /// Answers whatever is asked as a good model would.
 pub fn well(asked: &Asked, _number: u64) -> Behaviour {
-    Behaviour::Says(if is_summary(asked) { SUMMARY } else { OBSERVATIONS }.to_owned())
+    let answer = match (is_notes(asked), is_summary(asked)) {
+        (true, _) => NOTES,
+        (false, true) => SUMMARY,
+        (false, false) => OBSERVATIONS,
+    };
+    Behaviour::Says(answer.to_owned())
+}
+
+/// Whether notes of a session are asked for.
+pub fn is_notes(asked: &Asked) -> bool {
+    asked.body.to_string().contains("keep_notes")
 }
 
 /// Whether the summary of a session is asked for.

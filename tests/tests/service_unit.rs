@@ -53,8 +53,11 @@ fn the_units_let_the_daemon_and_what_it_starts_work() {
         let program = binaries().join("recall").display().to_string();
         std::fs::write(units.join(unit), text.replace("/usr/local/bin/recall", &program)).unwrap();
     }
-    std::fs::write(home.join(".config/recall/config.toml"), "[compression]\nbackend = 'claude-cli'\n")
-        .unwrap();
+    std::fs::write(
+        home.join(".config/recall/config.toml"),
+        "[compression]\nbackend = 'claude-cli'\nunit = 'turn'\n",
+    )
+    .unwrap();
     let claude = home.join("bin/claude");
     std::fs::write(&claude, format!("#!/bin/sh\ncat > /dev/null\ncat <<'ANSWER'\n{answer}\nANSWER\n"))
         .unwrap();

@@ -1,5 +1,6 @@
 //! Supervises the compressors: a pool of fixed size that replaces crashed members. Where compression uses models, one
-//! more member works without them. It writes the summaries of live sessions, which must not wait for a model.
+//! more member works without them, on what must not wait for a model: the summaries of live sessions, and all but notes
+//! where models are asked once a session.
 //!
 //! Five crashes within a minute open the circuit: jobs wait, and no member is replaced for a minute. A member whose
 //! thread hangs abandons the thread and goes on. More than four abandoned threads within an hour stop the member for an
@@ -21,7 +22,7 @@ use super::failure;
 use super::handle::ActorHandle;
 use crate::app::bus::BusEvent;
 use crate::app::clock;
-use crate::compression::policy::CompressionPolicy;
+use crate::compression::policy::{CompressionPolicy, Unit};
 use crate::memory::ids::Timestamp;
 use crate::providers::ProviderState;
 use crate::store::{self, Duty, GiveBackJobs};
@@ -193,8 +194,14 @@ fn slots(policy: &CompressionPolicy) -> usize {
 fn duty(slot: usize, policy: &CompressionPolicy) -> Duty {
     match slot {
         _ if policy.backends.is_empty() => Duty::All,
-        asking if asking < policy.concurrency => Duty::Models,
-        _ => Duty::LiveSessions,
+        asking if asking < policy.concurrency => match policy.unit {
+            Unit::Session => Duty::Notes,
+            Unit::Turn => Duty::Models,
+        },
+        _ => match policy.unit {
+            Unit::Session => Duty::BuiltIn,
+            Unit::Turn => Duty::LiveSessions,
+        },
     }
 }
 

@@ -206,6 +206,7 @@ impl CompressorState {
             compressor: Arc::clone(compressor),
             ledger: Arc::new(ledger),
             max_attempts: policy.max_attempts,
+            unit: policy.unit,
         }
     }
 
@@ -308,7 +309,9 @@ impl CompressorState {
             CompressionError::BackedOff { wait_ms, .. } => {
                 NextTry::UncountedAt(after(asked(*wait_ms).saturating_add(full_jitter(HELD_JITTER_MS))))
             }
-            CompressionError::Refused(_) | CompressionError::Spent(_) => NextTry::Never,
+            CompressionError::Refused(_) => NextTry::Never,
+            // The next day has a budget of its own.
+            CompressionError::Spent(_) => NextTry::UncountedAt(clock::midnight_after(now)),
             CompressionError::Failed(_) | CompressionError::Wait { .. } if is_last => NextTry::Never,
             CompressionError::Failed(_) => NextTry::At(after(back_off)),
             CompressionError::Wait { wait_ms, .. } => {

@@ -49,6 +49,17 @@ pub fn of(time: SystemTime) -> Timestamp {
     Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
+/// When the day after this moment begins in the user's time zone.
+pub fn midnight_after(moment: Timestamp) -> Timestamp {
+    const DAY_MS: i64 = 24 * 3600 * 1000;
+    let zoned = jiff::Timestamp::from_millisecond(moment.0)
+        .unwrap_or_default()
+        .to_zoned(jiff::tz::TimeZone::system());
+    let midnight = zoned.tomorrow().and_then(|tomorrow| tomorrow.start_of_day());
+    midnight
+        .map_or(Timestamp(moment.0.saturating_add(DAY_MS)), |at| Timestamp(at.timestamp().as_millisecond()))
+}
+
 /// The day in the user's time zone. Budgets start again at its midnight.
 pub fn day_of(moment: Timestamp) -> Day {
     let moment = jiff::Timestamp::from_millisecond(moment.0).unwrap_or_default();

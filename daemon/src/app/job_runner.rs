@@ -4,10 +4,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use rusqlite::Connection;
+
 use super::clock;
-use super::material::{batch_material, session_material, source_tokens};
+use super::material::{batch_material, notes_material, session_material, source_tokens};
 use crate::agents::Agents;
 use crate::compression::extractive::{Extractive, SessionDraft};
+use crate::compression::notes::{NotesMaterial, SessionNotes};
+use crate::compression::policy::Unit;
 use crate::compression::{CompressionError, Compressor, Cuts, EXTRACTIVE, JobContext, Made};
 use crate::memory::fixes;
 use crate::memory::lineage;
@@ -15,8 +19,8 @@ use crate::memory::material::{BatchMaterial, SessionMaterial};
 use crate::memory::observation::{ObservationDraft, SummaryDraft};
 use crate::providers::ledger::Ledger;
 use crate::store::{
-    BatchResult, Capture, Choice, ChosenBatch, DueChoice, FirstResult, JobKind, JobResult, LeasedJob, Lives,
-    Readers, SessionResult, StoreError, due_choice,
+    BatchResult, Capture, Choice, ChosenBatch, DueBatch, DueChoice, FirstResult, JobKind, JobResult,
+    LeasedJob, Lives, Next, Readers, SessionResult, StoreError, due_choice, due_notes, is_noted,
 };
 
 /// All that a job needs.
@@ -26,6 +30,7 @@ pub struct JobRunner {
     pub compressor: Arc<dyn Compressor>,
     pub ledger: Arc<dyn Ledger>,
     pub max_attempts: u32,
+    pub unit: Unit,
 }
 
 /// The outcome of a job.
@@ -57,7 +62,24 @@ enum Material {
         lives: Lives,
         /// Set if the observations of its batches are to be chosen again.
         due: Option<DueChoice>,
+        standing: Standing,
     },
+    Notes {
+        material: NotesMaterial,
+        /// The batches that are due, as the material names them.
+        due: Vec<DueBatch>,
+    },
+}
+
+/// What a model has to do with a session's summary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// Nothing, or it writes the summary alone.
+    Plain,
+    /// It is asked for notes once the built-in results are stored.
+    NotesFollow,
+    /// It has written notes of all that there is, and the summary.
+    Noted,
 }
 
 impl JobRunner {
@@ -80,7 +102,12 @@ impl JobRunner {
         match catch_unwind(AssertUnwindSafe(|| self.compress(&material, job))) {
             Ok(Ok(work)) => JobOutcome::Done(work),
             // Without budget the built-in compressor does the job, and the job is done.
-            Ok(Err(CompressionError::Spent(_))) => JobOutcome::Done(built_in(&material)),
+            // Notes that somebody asked for wait until there is some again.
+            Ok(Err(CompressionError::Spent(_)))
+                if job.kind != JobKind::Notes || job.first_result == FirstResult::Owed =>
+            {
+                JobOutcome::Done(built_in(&material))
+            }
             Ok(Err(error)) => JobOutcome::Failed { error, stand_in: stand_in(&material, job.first_result) },
             Err(_) => JobOutcome::Panicked { stand_in: stand_in(&material, job.first_result) },
         }
@@ -96,35 +123,62 @@ impl JobRunner {
             (JobKind::Batch, Some(batch)) => {
                 Ok(Material::Batch(Box::new(batch_material(db, self.agents, batch)?)))
             }
+            (JobKind::Notes, _) => {
+                let snapshot = db.unchecked_transaction()?;
+                let due = due_notes(&snapshot, job.session_row, job.lives)?;
+                let material = notes_material(&snapshot, self.agents, (job.session_row, job.lives), &due)?;
+                Ok(Material::Notes { material, due })
+            }
             // This program writes no batch job without a batch. Such a job is treated as the session's.
             (JobKind::Summary, _) | (JobKind::Batch, None) => {
                 // Both are read in one snapshot.
                 let snapshot = db.unchecked_transaction()?;
                 let due = due_choice(&snapshot, job.session_row, job.lives)?;
                 let material = session_material(&snapshot, self.agents, job.session_row)?;
-                Ok(Material::Session { material, lives: job.lives, due })
+                let standing = self.standing(&snapshot, job)?;
+                Ok(Material::Session { material, lives: job.lives, due, standing })
             }
         })
+    }
+
+    fn standing(&self, db: &Connection, job: &LeasedJob) -> Result<Standing, StoreError> {
+        let asks_models = self.compressor.origin() != EXTRACTIVE;
+        if asks_models && self.unit == Unit::Turn {
+            return Ok(Standing::Plain);
+        }
+        if is_noted(db, job.session_row)? {
+            return Ok(Standing::Noted);
+        }
+        // Months of work would cost too much at once.
+        let may_ask = asks_models && job.capture != Capture::Imported;
+        let follow = may_ask && !due_notes(db, job.session_row, job.lives)?.is_empty();
+        Ok(if follow { Standing::NotesFollow } else { Standing::Plain })
     }
 
     fn compress(&self, material: &Material, job: &LeasedJob) -> Result<JobOutput, CompressionError> {
         let job_context =
             JobContext { job: job.id, project: job.project, now: clock::now(), ledger: &*self.ledger };
         match material {
+            _ if self.compressor.origin() == EXTRACTIVE => Ok(built_in(material)),
+            Material::Notes { material, due } => {
+                let Made { result, origin, cuts } = self.compressor.note(material, &job_context)?;
+                Ok(JobOutput { result: of_notes(material, due, result), origin, cuts })
+            }
             // Months of work would cost too much at once.
             _ if job.capture == Capture::Imported => Ok(built_in(material)),
+            _ if self.unit == Unit::Session => Ok(built_in(material)),
             Material::Batch(batch) => {
                 let Made { result: drafts, origin, cuts } = self.compressor.observe(batch, &job_context)?;
                 let result = of_batch(batch, drafts);
                 Ok(JobOutput { result, origin, cuts })
             }
             Material::Session { lives: Lives::On, .. } => Ok(built_in(material)),
-            Material::Session { .. } if self.compressor.origin() == EXTRACTIVE => Ok(built_in(material)),
-            Material::Session { material, lives: Lives::NoLonger, due } => {
+            Material::Session { material, lives: Lives::NoLonger, due, .. } => {
                 let Made { result: summary, origin, cuts } =
                     self.compressor.summarize(material, &job_context)?;
                 let choice = due.as_ref().map(|due| choose(material, due).0);
-                Ok(JobOutput { result: JobResult::Session(SessionResult { summary, choice }), origin, cuts })
+                let result = SessionResult { summary, choice, next: Next::Nothing };
+                Ok(JobOutput { result: JobResult::Session(result), origin, cuts })
             }
         }
     }
@@ -138,14 +192,35 @@ fn of_batch(batch: &BatchMaterial, mut drafts: Vec<ObservationDraft>) -> JobResu
     JobResult::Observations(BatchResult { drafts, settled, traces, source_tokens: source_tokens(batch) })
 }
 
+/// A model's notes as the observations of their batches. What was not asked about in this call is due next.
+fn of_notes(material: &NotesMaterial, due: &[DueBatch], notes: SessionNotes) -> JobResult {
+    let batches = &material.session.batches;
+    let chosen = notes.turns.into_iter().filter_map(|(turn, mut drafts)| {
+        let (of, batch) = (due.iter().find(|due| due.index == turn)?, batches.get(turn)?);
+        lineage::link_to_failed_check(batch, &mut drafts);
+        Some(ChosenBatch { of: of.clone(), drafts, source_tokens: source_tokens(batch) })
+    });
+    let chosen: Vec<ChosenBatch> = chosen.collect();
+    let next = if chosen.len() < due.len() { Next::Notes } else { Next::Nothing };
+    let choice = Choice { among: batches.len(), batches: chosen };
+    JobResult::Session(SessionResult { summary: notes.summary, choice: Some(choice), next })
+}
+
 fn built_in(material: &Material) -> JobOutput {
     let result = match material {
         Material::Batch(batch) => of_batch(batch, Extractive.draft(batch)),
-        Material::Session { material, due, .. } => {
+        // Its built-in results are stored.
+        Material::Notes { .. } => JobResult::Session(SessionResult::default()),
+        Material::Session { material, due, standing, .. } => {
             let chosen = due.as_ref().map(|due| choose(material, due));
             let (choice, summary) = chosen.unzip();
-            let summary = summary.flatten().unwrap_or_else(|| Extractive.sum_up(material));
-            JobResult::Session(SessionResult { summary, choice })
+            let summary = summary.flatten();
+            let summary = match standing {
+                Standing::Noted => None,
+                _ => summary.unwrap_or_else(|| Extractive.sum_up(material)),
+            };
+            let next = if *standing == Standing::NotesFollow { Next::Notes } else { Next::Nothing };
+            JobResult::Session(SessionResult { summary, choice, next })
         }
     };
     JobOutput { result, origin: EXTRACTIVE.to_owned(), cuts: Cuts::default() }

@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 use rusqlite::Connection;
 
 use crate::agents::{AgentSpec, Agents};
+use crate::compression::notes::{NotesMaterial, Wanted};
+use crate::memory::earlier::{Earlier, MOST_SHOWN};
 use crate::memory::ids::{BatchId, SessionRow};
 use crate::memory::material::{
     Action, BatchMaterial, BatchSource, CallOutcome, SessionMaterial, SourcedText, Step,
 };
 use crate::memory::redaction::own_calls;
-use crate::store::{self, ActivityRow, BatchRow, SessionInfo, StoreError, SubagentRow};
+use crate::store::{self, ActivityRow, BatchRow, DueBatch, Lives, SessionInfo, StoreError, SubagentRow};
 
 /// The material of a batch. Fails if the batch is gone.
 pub fn batch_material(db: &Connection, agents: Agents, batch: BatchId) -> Result<BatchMaterial, StoreError> {
@@ -44,6 +46,38 @@ pub fn session_material(
         batches.push(material);
     }
     Ok(SessionMaterial { batches })
+}
+
+/// The material of a session for a model's notes of these batches. One that goes on has its summary when it ends.
+pub fn notes_material(
+    db: &Connection,
+    agents: Agents,
+    (session, lives): (SessionRow, Lives),
+    due: &[DueBatch],
+) -> Result<NotesMaterial, StoreError> {
+    let material = session_material(db, agents, session)?;
+    let mut earlier: Vec<Earlier> = Vec::new();
+    for batch in due {
+        let touched = material.batches.get(batch.index).map(files_touched).unwrap_or_default();
+        if earlier.len() >= MOST_SHOWN || touched.is_empty() {
+            continue;
+        }
+        for known in store::earlier_statements(db, batch.batch, &touched)? {
+            if earlier.len() < MOST_SHOWN && !earlier.iter().any(|it| it.subject == known.subject) {
+                earlier.push(known);
+            }
+        }
+    }
+    Ok(NotesMaterial {
+        session: material,
+        due: due.iter().map(|batch| batch.index).collect(),
+        noted: store::noted_titles(db, session)?,
+        earlier,
+        wanted: match lives {
+            Lives::On => Wanted::Observations,
+            Lives::NoLonger => Wanted::WithSummary,
+        },
+    })
 }
 
 fn read_batch(

@@ -4,6 +4,7 @@
 //! that may pass comes before a refusal, and a refusal before a spent budget.
 
 use super::model::ModelCompressor;
+use super::notes::{NotesMaterial, SessionNotes};
 use super::{CompressionError, Compressor, JobContext, Made};
 use crate::memory::material::{BatchMaterial, SessionMaterial};
 use crate::memory::observation::{ObservationDraft, SummaryDraft};
@@ -68,6 +69,14 @@ impl Compressor for Chain {
         job_context: &JobContext<'_>,
     ) -> Result<Made<Option<SummaryDraft>>, CompressionError> {
         self.first(|link| link.summarize(session, job_context))
+    }
+
+    fn note(
+        &self,
+        session: &NotesMaterial,
+        job_context: &JobContext<'_>,
+    ) -> Result<Made<SessionNotes>, CompressionError> {
+        self.first(|link| link.note(session, job_context))
     }
 
     fn reconsider(&self) {

@@ -1,7 +1,7 @@
 //! Turns a closed prompt batch into observations, and a session into a summary.
 //!
 //! The built-in compressor needs nothing; a language model does it better where the user configures one. A model is
-//! asked once per batch: its material is condensed to a budget first ([`condense`]), its answer is read leniently and
+//! asked once per session or per batch ([`policy::Unit`]): its material is condensed to a budget first ([`condense`]), its answer is read leniently and
 //! believed only as far as the evidence goes ([`answer`]), and calls are made by [`crate::providers`].
 //!
 //! **Invariant:** nothing here touches the store; a compressor gets its material and returns drafts.
@@ -11,6 +11,7 @@ pub mod wording;
 pub mod extractive;
 pub mod salience;
 pub mod condense;
+pub mod notes;
 pub mod prompt;
 pub mod answer;
 pub mod probe;
@@ -26,6 +27,7 @@ use crate::memory::material::{BatchMaterial, SessionMaterial};
 use crate::memory::observation::{ObservationDraft, SummaryDraft};
 use crate::providers::ledger::Ledger;
 use crate::providers::{ProviderSetupError, ProviderState, chat};
+use notes::{NotesMaterial, SessionNotes};
 use policy::CompressionPolicy;
 
 /// The built-in compressor's name, as `origin` and in the config.
@@ -122,6 +124,19 @@ pub trait Compressor: Send + Sync + 'static {
         session: &SessionMaterial,
         job_context: &JobContext<'_>,
     ) -> Result<Made<Option<SummaryDraft>>, CompressionError>;
+
+    /// Makes observations of the turns of a session that are due, or of the first of them, and its summary where it is
+    /// wanted.
+    ///
+    /// # Errors
+    /// As for [`Compressor::observe`].
+    fn note(
+        &self,
+        _session: &NotesMaterial,
+        _job_context: &JobContext<'_>,
+    ) -> Result<Made<SessionNotes>, CompressionError> {
+        Err(CompressionError::Refused(format!("{} makes no notes of sessions", self.origin())))
+    }
 
     /// Lets providers be asked again that were not: a person has seen to it.
     fn reconsider(&self) {}

@@ -7,6 +7,8 @@
 //! Answers that cannot be read are paid for. Each backend is asked for another at most [`MOST_UNREADABLE`] times for the
 //! same material, however often the job is tried; a smaller piece of the material is no reason to ask more often.
 
+mod notes;
+
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,6 +16,7 @@ use std::time::{Duration, Instant};
 use super::answer::{self, MOST_OBSERVATIONS, Unusable};
 use super::condense;
 use super::extractive::Extractive;
+use super::notes::{NotesMaterial, SessionNotes};
 use super::policy::{CompressionPolicy, LONGEST_CALLS_BEFORE_LAST};
 use super::prompt;
 use super::{CompressionError, Compressor, Cuts, JobContext, Made};
@@ -359,6 +362,18 @@ impl Compressor for ModelCompressor {
         let result = self.asked(&request, &job, answer::summary)?;
         self.unreadable().remove(&job_context.job);
         Ok(Made { result, origin: self.origin(), cuts: condensed.cuts })
+    }
+
+    fn note(
+        &self,
+        session: &NotesMaterial,
+        job_context: &JobContext<'_>,
+    ) -> Result<Made<SessionNotes>, CompressionError> {
+        let part = session.first_part();
+        let job = Job::new(job_context, &session.session.batches);
+        let (result, cuts) = self.notes_of(&part, &job)?;
+        self.unreadable().remove(&job_context.job);
+        Ok(Made { result, origin: self.origin(), cuts })
     }
 
     fn reconsider(&self) {

@@ -8,12 +8,23 @@ use crate::providers::{Backend, BackendKind, CallSettings};
 /// A job begins no call after so many times the longest call, so that it ends.
 pub const LONGEST_CALLS_BEFORE_LAST: u32 = 2;
 
+/// What a model is asked about at a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unit {
+    /// A session, when it ends or is compacted. Until then it has built-in results.
+    #[default]
+    Session,
+    /// Each turn, when it ends, and each session once more for its summary.
+    Turn,
+}
+
 /// How compression work is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompressionPolicy {
     /// In the order in which they are asked; none: the built-in compressor does all. It also stands in whenever they
     /// have no result, whether it is listed or not.
     pub backends: Vec<Backend>,
+    pub unit: Unit,
     /// For one call; a job of the built-in compressor.
     pub timeout_s: u64,
     /// Jobs at the same time, those that need no model although there are some aside.

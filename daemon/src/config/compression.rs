@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::compression::EXTRACTIVE;
-use crate::compression::policy::CompressionPolicy;
+use crate::compression::policy::{CompressionPolicy, Unit};
 use crate::memory::budget::{Caps, Prices};
 use crate::providers::{Backend, BackendKind, KeySource};
 
@@ -16,6 +16,7 @@ use crate::providers::{Backend, BackendKind, KeySource};
 #[serde(deny_unknown_fields, default)]
 pub(super) struct WrittenCompression {
     backend: WrittenBackend,
+    unit: WrittenUnit,
     model: Option<String>,
     base_url: Option<String>,
     proxy: Option<String>,
@@ -37,6 +38,14 @@ pub(super) struct WrittenCompression {
     openai: Option<WrittenEndpoint>,
     #[serde(rename = "claude-cli")]
     claude_cli: Option<WrittenEndpoint>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum WrittenUnit {
+    #[default]
+    Session,
+    Turn,
 }
 
 /// The known backends. The error for an unknown one lists them.
@@ -79,6 +88,7 @@ impl Default for WrittenCompression {
     fn default() -> Self {
         Self {
             backend: WrittenBackend::Extractive,
+            unit: WrittenUnit::Session,
             model: None,
             base_url: None,
             proxy: None,
@@ -89,7 +99,7 @@ impl Default for WrittenCompression {
             concurrency: 2,
             max_attempts: 5,
             fallback: vec![WrittenBackend::Extractive],
-            material_tokens: 12_000,
+            material_tokens: 6_000,
             tokens_per_day: 0,
             usd_per_day: 0.0,
             project_tokens_per_day: 0,
@@ -145,10 +155,14 @@ impl WrittenCompression {
                 .into_iter()
                 .map(|(_, kind, endpoint)| endpoint.backend(kind))
                 .collect(),
+            unit: match self.unit {
+                WrittenUnit::Session => Unit::Session,
+                WrittenUnit::Turn => Unit::Turn,
+            },
             timeout_s: self.timeout_s.unsigned_abs(),
             concurrency: usize::try_from(self.concurrency).unwrap_or(2),
             max_attempts: u32::try_from(self.max_attempts).unwrap_or(5),
-            material_tokens: u32::try_from(self.material_tokens).unwrap_or(12_000),
+            material_tokens: u32::try_from(self.material_tokens).unwrap_or(6_000),
             caps: Caps {
                 tokens: self.tokens_per_day.unsigned_abs(),
                 micro_usd: micro(self.usd_per_day),

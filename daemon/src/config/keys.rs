@@ -43,6 +43,7 @@ const ENDPOINT_KEYS: [&str; 7] = [
     "usd_per_mtok_out",
 ];
 const SEVERITIES: &[&str] = &["off", "ask", "deny"];
+const UNITS: &[&str] = &["session", "turn"];
 const COMPRESSORS: &[&str] = &["extractive", "anthropic", "openai", "claude-cli"];
 
 use KeyKind::{Choice, Choices, Dollars, Number, Switch, Text, Texts};
@@ -80,6 +81,7 @@ const KEYS: &[(&str, KeyKind, &str)] = &[
     ("context.notice", Switch, "Show a line about what the agent was given"),
     ("context.ambient", Switch, "Tell the date, the project and its branch at a session's start"),
     ("compression.backend", Choice(COMPRESSORS), "What makes observations; extractive is built in"),
+    ("compression.unit", Choice(UNITS), "What a model is asked about at a time"),
     ("compression.model", Text, "The model's name"),
     ("compression.base_url", Text, "The provider's address: https, or http on this machine"),
     ("compression.api_key_env", Text, "The variable of the daemon's environment that holds the key"),
@@ -94,7 +96,7 @@ const KEYS: &[(&str, KeyKind, &str)] = &[
         Choices(COMPRESSORS),
         "Backends to try next, each with a table such as [compression.openai]",
     ),
-    ("compression.material_tokens", Number, "Tokens of a turn that are sent in one call"),
+    ("compression.material_tokens", Number, "Tokens of a session or a turn that are sent in one call"),
     ("compression.tokens_per_day", Number, "Most tokens a day; 0 is no limit"),
     ("compression.usd_per_day", Dollars, "Most dollars a day; 0 is no limit"),
     ("compression.project_tokens_per_day", Number, "Most tokens a day for one project; 0 is no limit"),

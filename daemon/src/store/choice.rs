@@ -91,14 +91,70 @@ pub fn due_choice(
     Ok(chosen.iter().any(|chosen| (*chosen as usize) < among).then_some(DueChoice { among, batches }))
 }
 
-/// Replaces the built-in observations of the batches. An observation that is made again keeps its id and status,
-/// even if another batch made it before. Observations of a model and those that a user resolved or reopened stay. A
-/// batch that changed meanwhile waits for the next selection.
+/// The batches that a model's notes are due for, as indices: those with a built-in result. Of a live session only those
+/// that a compaction has ended: the others are noted when it ends.
+pub fn due_notes(db: &Connection, session: SessionRow, lives: Lives) -> Result<Vec<DueBatch>, StoreError> {
+    let all = match due_batches(db, session)? {
+        batches if lives == Lives::NoLonger => return Ok(batches),
+        batches => batches,
+    };
+    let mut is_over = db.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM prompt_batches b JOIN compactions c ON c.session = b.session
+            WHERE b.id = ?1 AND b.status = 'closed' AND b.opened_at < ifnull(c.started_at, c.ended_at))",
+    )?;
+    let mut due = Vec::new();
+    for batch in all {
+        if is_over.query_row([batch.batch.0], |row| row.cell(0))? {
+            due.push(batch);
+        }
+    }
+    Ok(due)
+}
+
+/// The batches with a built-in result.
+fn due_batches(db: &Connection, session: SessionRow) -> Result<Vec<DueBatch>, StoreError> {
+    let mut find = db.prepare_cached(
+        "SELECT id, compressed_at, chosen_among IS NOT NULL FROM prompt_batches WHERE session = ?1
+         ORDER BY prompt_number, seq",
+    )?;
+    let rows = find.query_map([session.0], |row| {
+        Ok((BatchId(row.cell(0)?), row.cell::<Option<i64>>(1)?.map(Timestamp), row.cell::<bool>(2)?))
+    })?;
+    let mut due = Vec::new();
+    for (index, row) in rows.enumerate() {
+        if let (batch, made_at, true) = row? {
+            due.push(DueBatch { batch, index, made_at });
+        }
+    }
+    Ok(due)
+}
+
+/// Whether a model has noted all that there is of a session: then its summary is better than a built-in one.
+pub fn is_noted(db: &Connection, session: SessionRow) -> Result<bool, StoreError> {
+    let mut find = db.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM session_summaries WHERE session = ?1 AND origin <> ?2)
+            AND NOT EXISTS (SELECT 1 FROM prompt_batches WHERE session = ?1 AND chosen_among IS NOT NULL)",
+    )?;
+    Ok(find.query_row(params![session.0, BUILT_IN], |row| row.cell(0))?)
+}
+
+/// Titles of what a model has noted of a session, in order.
+pub fn noted_titles(db: &Connection, session: SessionRow) -> Result<Vec<String>, StoreError> {
+    let mut find = db.prepare_cached(
+        "SELECT title FROM observations WHERE session = ?1 AND status = 'active' AND origin NOT IN (?2, 'user')
+         ORDER BY batch, id",
+    )?;
+    Ok(find.query_map(params![session.0, BUILT_IN], |row| row.cell(0))?.collect::<Result<_, _>>()?)
+}
+
+/// Replaces the built-in observations of the batches by `origin`'s. An observation that is made again keeps its id and
+/// status, even if another batch made it before. Observations of a model and those that a user edited, pinned, resolved or
+/// reopened stay. A batch that changed meanwhile waits for the next selection.
 pub(super) fn keep_choice(
     db: &WriteContext<'_>,
     session: i64,
     choice: &Choice,
-    now: Timestamp,
+    (origin, now): (&str, Timestamp),
 ) -> Result<Vec<LifecycleKind>, StoreError> {
     let mut is_current = db.prepare_cached(
         "SELECT EXISTS (SELECT 1 FROM prompt_batches
@@ -117,7 +173,7 @@ pub(super) fn keep_choice(
     let Some((_, (place, _))) = batches.first() else { return Ok(Vec::new()) };
     let project = ProjectRow(place.project);
     let opened_at = batches.iter().map(|(_, (_, opened_at))| *opened_at).min().unwrap_or_default();
-    let mut pass = Pass::new(BUILT_IN, opened_at);
+    let mut pass = Pass::new(origin, opened_at);
     let mut drafts = Vec::new();
     for (chosen, _) in &batches {
         let batch = chosen.of.batch.0;
@@ -137,8 +193,9 @@ pub(super) fn keep_choice(
         let batch = chosen.of.batch.0;
         kept.extend(not_to_retract(db, batch)?);
         pass.changed.extend(retract_missing(db, (session, batch), &kept)?);
+        let among = (origin == BUILT_IN).then(|| u32::try_from(choice.among).unwrap_or(u32::MAX));
         db.prepare_cached("UPDATE prompt_batches SET chosen_among = ?2 WHERE id = ?1")?
-            .execute(params![batch, u32::try_from(choice.among).unwrap_or(u32::MAX)])?;
+            .execute(params![batch, among])?;
     }
     pass.end(db, project)
 }
@@ -155,7 +212,7 @@ fn duplicates_of(db: &Connection, batch: BatchId) -> Result<DuplicateScope, Stor
 /// Observations of a batch that a selection keeps.
 fn not_to_retract(db: &Connection, batch: i64) -> Result<Vec<i64>, StoreError> {
     let mut find = db.prepare_cached(
-        "SELECT id FROM observations o WHERE batch = ?1 AND (origin <> ?2 OR EXISTS (
+        "SELECT id FROM observations o WHERE batch = ?1 AND (origin <> ?2 OR pinned_at IS NOT NULL OR EXISTS (
             SELECT 1 FROM lineage l WHERE l.older = o.id AND (l.reason = 'user' OR l.undone)))",
     )?;
     Ok(find.query_map(params![batch, BUILT_IN], |row| row.cell(0))?.collect::<Result<_, _>>()?)

@@ -4,7 +4,7 @@ use rusqlite::params;
 
 use super::StoreError;
 use super::choice::{self, Choice};
-use super::jobs::tell;
+use super::jobs::{self, JobKind, tell};
 use super::operation::{Operation, WriteContext};
 use super::results::{BatchResult, DuplicateScope, keep_summary, replace_observations};
 use super::row::Sql;
@@ -37,6 +37,16 @@ pub struct SessionResult {
     pub summary: Option<SummaryDraft>,
     /// Set if the observations of its batches were chosen anew.
     pub choice: Option<Choice>,
+    pub next: Next,
+}
+
+/// What is due once a session's result is stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Next {
+    #[default]
+    Nothing,
+    /// A model is asked for notes: for the first time, or for those of the turns that are left.
+    Notes,
 }
 
 /// Stores a result and marks its job done. A job that is no longer running was given to somebody else meanwhile:
@@ -94,13 +104,16 @@ fn keep(db: &WriteContext<'_>, finished: &FinishedJob, reach: DuplicateScope) ->
         }
         (JobResult::Session(made), _) => {
             let mut created = match &made.choice {
-                Some(choice) => choice::keep_choice(db, session, choice, finished.now)?,
+                Some(choice) => choice::keep_choice(db, session, choice, (&finished.origin, finished.now))?,
                 None => Vec::new(),
             };
             if let Some(summary) = &made.summary {
                 created.extend(keep_summary(db, &finished.origin, session, summary)?);
             }
             tell(db, session, finished.now, created)?;
+            if made.next == Next::Notes {
+                jobs::enqueue(db, JobKind::Notes, session, None, finished.now)?;
+            }
         }
         (JobResult::Observations(_), None) => {}
     }

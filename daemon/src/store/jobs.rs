@@ -21,6 +21,9 @@ pub enum JobKind {
     Batch,
     /// The summary of one session.
     Summary,
+    /// A model's notes of one session: observations of several of its batches, and its summary. What the built-in
+    /// compressor has made of them is stored already.
+    Notes,
 }
 
 impl JobKind {
@@ -28,6 +31,7 @@ impl JobKind {
         match self {
             Self::Batch => "batch",
             Self::Summary => "summary",
+            Self::Notes => "notes",
         }
     }
 }
@@ -49,6 +53,23 @@ pub enum Duty {
     Models,
     /// Summaries of live sessions. They must not wait for slow models, because a session may continue after a crash.
     LiveSessions,
+    /// Notes, where models are asked for nothing else.
+    Notes,
+    /// All but notes.
+    BuiltIn,
+}
+
+impl Duty {
+    /// Which jobs these are, as SQL.
+    fn condition(self) -> &'static str {
+        match self {
+            Self::All => "1",
+            Self::Models => "NOT (j.kind = 'summary' AND s.status <> 'completed')",
+            Self::LiveSessions => "j.kind = 'summary' AND s.status <> 'completed'",
+            Self::Notes => "j.kind = 'notes'",
+            Self::BuiltIn => "j.kind <> 'notes'",
+        }
+    }
 }
 
 record! {
@@ -82,8 +103,9 @@ pub enum FirstResult {
 
 impl FromRow for JobKind {
     fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
-        let is_summary = row.get_ref(first)?.as_str() == Ok(Self::Summary.as_str());
-        Ok(if is_summary { Self::Summary } else { Self::Batch })
+        let name = row.get_ref(first)?.as_str().unwrap_or_default();
+        let known = [Self::Summary, Self::Notes].into_iter().find(|kind| kind.as_str() == name);
+        Ok(known.unwrap_or(Self::Batch))
     }
 }
 
@@ -211,13 +233,9 @@ impl Operation for LeaseJob {
 /// The job that a worker with this duty takes next.
 fn next_job(db: &Connection, duty: Duty, now: Timestamp) -> Result<Option<LeasedJob>, StoreError> {
     // A summary waits for the first observations of its session's batches, so that it is made once and not for each; a
-    // batch waits for those of the batch before it, so that the same things get the same numbers.
+    // batch waits for those of the batch before it, so that the same things get the same numbers. Notes wait for all of them.
     // What has no result at all comes before what has one that stands in.
-    let of_live_sessions = match duty {
-        Duty::All => None,
-        Duty::Models => Some(false),
-        Duty::LiveSessions => Some(true),
-    };
+    let is_duty = duty.condition();
     let sql = format!(
         "{}
          WHERE j.status IN ('pending', 'retrying') AND j.not_before <= ?1
@@ -230,11 +248,14 @@ fn next_job(db: &Connection, duty: Duty, now: Timestamp) -> Result<Option<Leased
                 p.id = j.batch
                 WHERE b.session = j.session AND b.kind = 'batch' AND b.status IN ('pending', 'running')
                   AND NOT b.stood_in AND (e.prompt_number, e.seq) < (p.prompt_number, p.seq)))
-           AND (?2 IS NULL OR ?2 = (j.kind = 'summary' AND s.status <> 'completed'))
+           AND NOT (j.kind = 'notes' AND EXISTS (
+                SELECT 1 FROM jobs b WHERE b.session = j.session AND b.kind <> 'notes' AND b.status IN
+                ('pending', 'running')))
+           AND ({is_duty})
          ORDER BY j.stood_in, j.id LIMIT 1",
         LeasedJob::SELECT
     );
-    db.first(&sql, params![now, of_live_sessions])
+    db.first(&sql, params![now])
 }
 
 impl Operation for JobFailure {
@@ -512,7 +533,7 @@ pub fn compression_trouble(db: &Connection) -> Result<Option<CompressionTrouble>
     let trouble: (Option<Timestamp>, i64, Option<String>) = db.one(
         "WITH failing AS (
             SELECT id, created_at, error FROM jobs
-            WHERE status IN ('retrying', 'dead') AND stood_in AND error IS NOT NULL AND created_at > (
+            WHERE status IN ('retrying', 'dead') AND (stood_in OR kind = 'notes') AND error IS NOT NULL AND created_at > (
                 SELECT ifnull(max(finished_at), 0) FROM jobs WHERE status = 'done' AND origin <>
                 'extractive'))
          SELECT min(created_at), count(*), (SELECT error FROM failing ORDER BY id DESC LIMIT 1) FROM failing",

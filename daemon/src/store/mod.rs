@@ -83,7 +83,7 @@ pub use browsing::{
 pub use by_hand::{RemarkAuthor, Remembered, Validity};
 pub use by_query::{Found, QueryError, QueryLimits, bound_memory, query};
 pub use checkout_records::CheckoutRecord;
-pub use choice::{Choice, ChosenBatch, DueBatch, DueChoice, due_choice};
+pub use choice::{Choice, ChosenBatch, DueBatch, DueChoice, due_choice, due_notes, is_noted, noted_titles};
 pub use compactions::{CompactionRow, compaction_summaries};
 pub use delivery::{Delivery, Precedence, SessionOrigin};
 pub use documents::{
@@ -97,7 +97,7 @@ pub use editing::{
 pub use effect_context::StoredEvent;
 pub use evidence::evidence;
 pub use file_notes::{FileNoteRow, earlier_statements, notes_about};
-pub use finished_jobs::{FinishJob, FinishedJob, JobResult, SessionResult, StoreStandIn};
+pub use finished_jobs::{FinishJob, FinishedJob, JobResult, Next, SessionResult, StoreStandIn};
 pub use forgetting::{
     Criteria, Forget, Forgotten, ForgottenCounts, RowsToForget, Selection, TracesRemoved, Unreadable,
     find_rows_to_forget, has_all_words, rewrite, traces_left, unreadable_events,

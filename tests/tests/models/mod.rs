@@ -8,4 +8,5 @@ mod notes;
 mod trouble;
 mod budget;
 mod program;
+mod sessions;
 mod load;

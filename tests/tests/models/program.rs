@@ -24,7 +24,7 @@ fn the_users_own_program_is_asked_without_tools_hooks_or_settings() {
     let answer = json!({"type": "result", "subtype": "success", "is_error": false, "total_cost_usd": 0.002,
         "result": format!("Here: {}", provider::OBSERVATIONS), "usage": {"input_tokens": 11, "output_tokens": 7}});
     let stage = Stage::new()
-        .config("[compression]\nbackend = 'claude-cli'\n")
+        .config("[compression]\nbackend = 'claude-cli'\nunit = 'turn'\n")
         .variable("CLAUDECODE", "1")
         .variable("ANTHROPIC_API_KEY", "sk-of-the-program")
         .variable("OPENAI_API_KEY", "sk-of-another")
@@ -65,8 +65,9 @@ fn nothing_that_it_started_survives_its_deadline_or_its_end() {
     for (script, timeout_s, expected) in
         [(hangs.to_owned(), 5, "extractive"), (leaves, 300, "claude-cli:haiku")]
     {
-        let config =
-            format!("[compression]\nbackend = 'claude-cli'\ntimeout_s = {timeout_s}\nmax_attempts = 1\n");
+        let config = format!(
+            "[compression]\nbackend = 'claude-cli'\nunit = 'turn'\ntimeout_s = {timeout_s}\nmax_attempts = 1\n"
+        );
         let stage = with_claude(Stage::new().config(&config), &script).daemon();
         turn(&stage, "s1");
         stage.flush();
@@ -105,7 +106,8 @@ fn nothing_that_it_started_survives_the_daemon() {
     let hangs = "exec 9> $HOME/lifeline\nsleep 1000 &\n(sleep 1000) &\necho up >&9\nwait";
     let stops: fn(&mut Stage) = |stage| assert!(stage.stop_daemon().success());
     for end in [Stage::kill_daemon, stops] {
-        let stage = Stage::new().config("[compression]\nbackend = 'claude-cli'\ntimeout_s = 900\n");
+        let stage =
+            Stage::new().config("[compression]\nbackend = 'claude-cli'\nunit = 'turn'\ntimeout_s = 900\n");
         let mut stage = with_claude(stage, hangs);
         let lines = lifeline(&stage);
         stage.start_daemon();

@@ -32,17 +32,33 @@ pub(crate) fn origins(stage: &Stage, session: &str) -> Vec<String> {
 
 /// The batch's job of a session.
 pub(crate) fn job(stage: &Stage, session: &str) -> Value {
+    job_of(stage, session, "batch")
+}
+
+/// The latest job of this kind of a session.
+pub(crate) fn job_of(stage: &Stage, session: &str, kind: &str) -> Value {
     let jobs = stage.json(["ctl", "jobs", "--limit", "1000"]);
-    let is_it = |job: &&Value| job["kind"] == "batch" && job["session_id"] == session;
+    let is_it = |job: &&Value| job["kind"] == kind && job["session_id"] == session;
     jobs["jobs"].as_array().unwrap().iter().find(is_it).expect("it has a job").clone()
 }
 
 /// Asks until a batch's job is as expected; each look is a process, so this is no busy loop.
 #[track_caller]
 pub(crate) fn until(stage: &Stage, session: &str, expected: impl Fn(&Value) -> bool) -> Value {
+    until_job(stage, session, "batch", expected)
+}
+
+/// As [`until`], of the latest job of this kind.
+#[track_caller]
+pub(crate) fn until_job(
+    stage: &Stage,
+    session: &str,
+    kind: &str,
+    expected: impl Fn(&Value) -> bool,
+) -> Value {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
-        let job = job(stage, session);
+        let job = job_of(stage, session, kind);
         if expected(&job) {
             return job;
         }

@@ -41,6 +41,7 @@ fn written(body: &str) -> Written {
         files_modified: list(body, "files_modified", "file"),
         importance: text(body, "importance").parse().ok(),
         replaces: Some(text(body, "replaces")),
+        turn: text(body, "turn").parse().ok(),
         evidence: list(body, "evidence", "step").iter().filter_map(|number| number.parse().ok()).collect(),
     }
 }

@@ -6,6 +6,7 @@
 //! it says is replaced is only believed as far as [`crate::memory::earlier`] goes.
 
 mod elements;
+mod notes;
 
 use crate::memory::text::one_line;
 use serde::Deserialize;
@@ -17,6 +18,8 @@ use crate::memory::ids::EventId;
 use crate::memory::material::{Action, BatchMaterial};
 use crate::memory::observation::{Importance, ObservationDraft, ObservationType, SummaryDraft};
 use crate::memory::subject;
+
+pub use notes::{MOST_NOTES, notes};
 
 pub const MOST_OBSERVATIONS: usize = 8;
 /// Lengths in characters.
@@ -40,7 +43,23 @@ pub struct Unusable(pub String);
 /// # Errors
 /// When there is none to be found in it, or one does not hold.
 pub fn observations(answer: &str, batch: &BatchMaterial) -> Result<Vec<ObservationDraft>, Unusable> {
-    let written: Vec<Written> = match first_object(answer, "observations") {
+    let object = first_object(answer, "observations");
+    let written = written(answer, object.as_ref(), MOST_OBSERVATIONS)?;
+    let evidence = Evidence::of(batch);
+    written
+        .into_iter()
+        .enumerate()
+        .filter(|(_, one)| one.may_be_one())
+        .map(|(at, one)| {
+            let draft = one.check(&evidence, batch);
+            draft.map_err(|Unusable(why)| Unusable(format!("observation {}: {why}", at + 1)))
+        })
+        .collect()
+}
+
+/// The observations as they are written in an answer, whatever stands around them.
+fn written(answer: &str, object: Option<&Value>, most: usize) -> Result<Vec<Written>, Unusable> {
+    let written: Vec<Written> = match object {
         Some(object) => {
             let list = object.get("observations").cloned().unwrap_or(Value::Null);
             serde_json::from_value(list)
@@ -49,26 +68,10 @@ pub fn observations(answer: &str, batch: &BatchMaterial) -> Result<Vec<Observati
         None => elements::observations(answer)
             .ok_or_else(|| Unusable("there is no JSON object with `observations` in it".to_owned()))?,
     };
-    if written.len() > MOST_OBSERVATIONS {
-        let count = written.len();
-        return Err(Unusable(format!(
-            "there are {count} observations, at most {MOST_OBSERVATIONS} are taken"
-        )));
+    if written.len() > most {
+        return Err(Unusable(format!("there are {} observations, at most {most} are taken", written.len())));
     }
-    let evidence = Evidence::of(batch);
-    written
-        .into_iter()
-        .enumerate()
-        // What is never an observation is none because a model wrote it.
-        .filter(|(_, one)| {
-            let title = one.title.trim();
-            title.is_empty() || wording::never(title, SourceKind::Answer, Place::Earlier).is_none()
-        })
-        .map(|(at, one)| {
-            let draft = one.check(&evidence, batch);
-            draft.map_err(|Unusable(why)| Unusable(format!("observation {}: {why}", at + 1)))
-        })
-        .collect()
+    Ok(written)
 }
 
 /// The summary in an answer. `None`: the model found nothing to say.
@@ -79,6 +82,10 @@ pub fn summary(answer: &str) -> Result<Option<SummaryDraft>, Unusable> {
     let object = first_object(answer, "title")
         .or_else(|| elements::summary(answer))
         .ok_or_else(|| Unusable("there is no JSON object with `title` in it".to_owned()))?;
+    summary_of(&object)
+}
+
+fn summary_of(object: &Value) -> Result<Option<SummaryDraft>, Unusable> {
     let field = |name: &str| -> Result<String, Unusable> {
         let text = match object.get(name) {
             None | Some(Value::Null) => String::new(),
@@ -141,9 +148,17 @@ struct Written {
     evidence: Vec<f64>,
     /// An earlier note's handle.
     replaces: Option<String>,
+    /// The number of the turn that it is about, where several were shown.
+    turn: Option<f64>,
 }
 
 impl Written {
+    /// What is never an observation is none because a model wrote it.
+    fn may_be_one(&self) -> bool {
+        let title = self.title.trim();
+        title.is_empty() || wording::never(title, SourceKind::Answer, Place::Earlier).is_none()
+    }
+
     fn check(self, evidence: &Evidence, batch: &BatchMaterial) -> Result<ObservationDraft, Unusable> {
         let earlier = &batch.earlier;
         let kind = ObservationType::parse(self.kind.trim()).ok_or_else(|| {

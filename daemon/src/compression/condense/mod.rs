@@ -6,12 +6,14 @@
 //! left out, for a turn's goal stands at its beginning and its outcome at its end.
 
 mod excerpt;
+mod notes;
 mod step;
 
 use super::Cuts;
 use crate::memory::material::{BatchMaterial, BatchSource, SessionMaterial};
 use crate::memory::tokens;
 use excerpt::Excerpts;
+pub use notes::notes;
 use step::StepWriter;
 
 /// A material as a model reads it.

@@ -93,7 +93,13 @@ impl<'a> StepWriter<'a> {
                 })
             }
             Action::Plan { text, .. } => {
-                format!("the user approved this plan:\n{}", excerpts.of(text, measures.answer))
+                let verdict = match step.outcome {
+                    CallOutcome::Done => "the user approved this plan",
+                    CallOutcome::Failed { .. } | CallOutcome::Rejected { .. } => {
+                        "put a plan to the user, who did not approve it"
+                    }
+                };
+                format!("{verdict}:\n{}", excerpts.of(text, measures.answer))
             }
             Action::Tasks { entries } => {
                 let tasks: String =

@@ -9,14 +9,14 @@ const MOST_READ: usize = 1;
 
 /// What the calls of a batch touched, each path once, in order.
 #[derive(Clone, Debug, Default)]
-pub(super) struct TouchedFiles {
+pub(in crate::compression) struct TouchedFiles {
     modified: Vec<(String, EventId)>,
     read: Vec<(String, EventId)>,
 }
 
 /// What an observation is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum About {
+pub(in crate::compression) enum About {
     /// Work on files, named or not.
     WorkKind,
     /// Something that is so.
@@ -25,14 +25,14 @@ pub(super) enum About {
 
 /// The files that belong to one observation, and the calls that changed them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct NamedFiles {
-    pub(super) modified: Vec<String>,
-    pub(super) read: Vec<String>,
+pub(in crate::compression) struct NamedFiles {
+    pub(in crate::compression) modified: Vec<String>,
+    pub(in crate::compression) read: Vec<String>,
     pub(super) events: Vec<EventId>,
 }
 
 impl TouchedFiles {
-    pub(super) fn of(batch: &BatchMaterial) -> Self {
+    pub(in crate::compression) fn of(batch: &BatchMaterial) -> Self {
         let mut files = Self::default();
         for step in &batch.steps {
             let (path, list) = match (&step.action, &step.outcome) {
@@ -62,7 +62,7 @@ impl TouchedFiles {
 
     /// The files whose names stand in a text; for work that names none, the first that were changed. The only file that
     /// was changed belongs to everything that was found.
-    pub(super) fn named_in(&self, text: &str, about: About) -> NamedFiles {
+    pub(in crate::compression) fn named_in(&self, text: &str, about: About) -> NamedFiles {
         let text = text.to_lowercase();
         let named = |path: &str| {
             let name = file_name(path).to_lowercase();

@@ -11,7 +11,7 @@
 //! The time is linear in the size of the texts, and of every text only the beginning is looked at.
 
 pub mod drafts;
-mod files;
+pub(super) mod files;
 mod incidents;
 mod prompts;
 

@@ -55,6 +55,7 @@ impl Scripted {
 fn policy() -> CompressionPolicy {
     CompressionPolicy {
         backends: Vec::new(),
+        unit: super::super::policy::Unit::Turn,
         timeout_s: 60,
         concurrency: 1,
         max_attempts: 3,

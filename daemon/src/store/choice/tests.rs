@@ -89,7 +89,7 @@ fn choose(db: &Connection, due: DueChoice, titles: &[&[&str]]) {
     ))
     .unwrap();
     let choice = Some(Choice { among: due.among, batches: chosen.collect() });
-    finish(db, JOB, JobResult::Session(SessionResult { summary: None, choice }), BUILT_IN, 99);
+    finish(db, JOB, JobResult::Session(SessionResult { choice, ..SessionResult::default() }), BUILT_IN, 99);
 }
 
 /// Id, batch and title of the observations, and the end of their batch.

@@ -85,6 +85,7 @@ const SPEC: AgentSpec = AgentSpec {
     plan_folders: &[".made-up/plans"],
     skipped_tools: &["ponder"],
     history: None,
+    notes: None,
     guards: GuardAnswers::NONE,
     install: Install {
         hooks: &[Part {

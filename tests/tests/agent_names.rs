@@ -11,11 +11,14 @@ use regex::Regex;
 const SPELLINGS: &str = r#""(?:MultiEdit|Notebook\w+|Bash|PowerShell|Grep|Glob|WebFetch|WebSearch|AskUserQuestion|ExitPlanMode|TodoWrite|TaskCreate|TaskUpdate|ListMcpResourcesTool|SlashCommand|Skill|hook_event_name|tool_name|tool_input|tool_response|last_assistant_message|stop_hook_active|systemMessage|hookEventName|hookSpecificOutput|additionalContext|disableAllHooks|enabledPlugins)"|task-notification|system-reminder|worktrees/"#;
 
 /// What bears a name and is no agent's, and where it may stand.
-const NO_AGENT: [(&str, &str); 15] = [
+const NO_AGENT: [(&str, &str); 18] = [
     // A model's provider, which calls the program; and a model.
     (r"(?i)\bclaude[-_]?cli\b|ClaudeCli", ""),
     (r#""claude-haiku[^"]*""#, ""),
     (".*", "/claude_cli.rs"),
+    (r"(?i)\b(?:codex|gemini|qwen|copilot|opencode)[-_]?cli\b", ""),
+    (r#""(?:gpt|gemini)-[\d.]+[^"]*""#, "/providers/backend.rs"),
+    (".*", "/chat/program.rs"),
     // Blocks that other memories inject.
     ("claude-(?:recall|mem)-context", "protocol/src/tag.rs"),
     // Another memory, whose database names agents in its own words.

@@ -68,6 +68,7 @@ impl Scripted {
             kind: BackendKind::OpenAi,
             model: "m".to_owned(),
             base_url: String::new(),
+            command: Vec::new(),
             key: KeySource::None,
             prices: Prices::default(),
         };

@@ -118,6 +118,17 @@ pub struct AgentSpec {
     pub install: Install,
     /// Where its earlier sessions are. `None`: they cannot be imported.
     pub history: Option<History>,
+    /// How its own program writes notes of sessions. `None`: nobody is asked whether it may.
+    pub notes: Option<NotesProgram>,
+}
+
+/// An agent's program as a model that writes notes.
+#[derive(Clone, Copy, Debug)]
+pub struct NotesProgram {
+    /// `compression.backend`.
+    pub backend: &'static str,
+    /// The model that it asks, as people call it.
+    pub model: &'static str,
 }
 
 /// How the agent is told of a guard, see [`crate::memory::guard`].
@@ -260,6 +271,7 @@ impl AgentSpec {
         guards: GuardAnswers::NONE,
         install: Install::NOTHING,
         history: None,
+        notes: None,
     };
 
     /// Reads one delivery, with what goes for every agent: a session without an id of its own is one of its folder, and

@@ -1,9 +1,13 @@
 //! A little session, to see whether a model keeps to the contract before anybody relies on it.
 
 use super::answer::{self, Unusable};
+use super::notes::NotesMaterial;
+use super::policy::Unit;
 use super::{condense, prompt};
 use crate::memory::ids::{EventId, Timestamp};
-use crate::memory::material::{Action, BatchMaterial, CallOutcome, Change, SourcedText, Step};
+use crate::memory::material::{
+    Action, BatchMaterial, CallOutcome, Change, SessionMaterial, SourcedText, Step,
+};
 use crate::providers::chat::ChatRequest;
 
 /// It takes a few hundred tokens.
@@ -40,17 +44,32 @@ fn session() -> BatchMaterial {
     }
 }
 
-/// Asks for the observations of the session, as of any other.
-pub fn request() -> ChatRequest {
-    prompt::observations(&condense::batch(&session(), MOST_TOKENS).text)
+fn notes() -> NotesMaterial {
+    NotesMaterial {
+        session: SessionMaterial { batches: vec![session()] },
+        due: vec![0],
+        ..NotesMaterial::default()
+    }
+}
+
+/// Asks about the session as about any other.
+pub fn request(unit: Unit) -> ChatRequest {
+    match unit {
+        Unit::Session => prompt::notes(&condense::notes(&notes(), MOST_TOKENS).text, &notes()),
+        Unit::Turn => prompt::observations(&condense::batch(&session(), MOST_TOKENS).text),
+    }
 }
 
 /// How many observations there are in an answer.
 ///
 /// # Errors
 /// When the answer could not be used after a session either.
-pub fn judge(answer: &str) -> Result<usize, Unusable> {
-    answer::observations(answer, &session()).map(|found| found.len())
+pub fn judge(unit: Unit, answer: &str) -> Result<usize, Unusable> {
+    match unit {
+        Unit::Session => answer::notes(answer, &notes())
+            .map(|found| found.turns.iter().map(|(_, drafts)| drafts.len()).sum()),
+        Unit::Turn => answer::observations(answer, &session()).map(|found| found.len()),
+    }
 }
 
 #[cfg(test)]
@@ -59,7 +78,7 @@ mod tests {
 
     #[test]
     fn a_model_is_judged_as_after_any_session() {
-        let asked = request();
+        let asked = request(Unit::Turn);
         assert!(
             asked.user.contains("a cent too high") && asked.user.contains("src/cart.rs"),
             "{}",
@@ -67,11 +86,24 @@ mod tests {
         );
         let answer = r#"{"observations": [{"type": "bugfix", "title": "The cart rounds once, after summing",
             "narrative": "Rounding each line cost up to a cent per line.", "importance": 7, "evidence": [1]}]}"#;
-        assert_eq!(judge(answer), Ok(1));
-        assert_eq!(judge(r#"{"observations": []}"#), Ok(0));
+        assert_eq!(judge(Unit::Turn, answer), Ok(1));
+        assert_eq!(judge(Unit::Turn, r#"{"observations": []}"#), Ok(0));
         for wrong in ["Yes, I am there!", r#"{"title": "ok"}"#, r#"{"observations": [{"type": "thought"}]}"#]
         {
-            assert!(judge(wrong).is_err(), "{wrong}");
+            assert!(judge(Unit::Turn, wrong).is_err() && judge(Unit::Session, wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_model_that_is_asked_about_sessions_must_write_a_summary() {
+        assert!(request(Unit::Session).user.contains("a cent too high"));
+        let observation = r#"{"turn": 1, "type": "bugfix", "title": "The cart rounds once, after summing",
+            "narrative": "Rounding each line cost up to a cent per line.", "importance": 7}"#;
+        let alone = format!(r#"{{"observations": [{observation}]}}"#);
+        assert!(judge(Unit::Session, &alone).is_err());
+        let whole = format!(
+            r#"{{"observations": [{observation}], "summary": {{"title": "Cart", "completed": "Rounded."}}}}"#
+        );
+        assert_eq!(judge(Unit::Session, &whole), Ok(1));
     }
 }

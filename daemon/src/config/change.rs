@@ -11,7 +11,6 @@ use super::embedding::EmbeddingPolicy;
 use super::keys::{Key, KeyKind, endpoint_names, value_of};
 use super::{Config, MOST_BYTES, Problem, reading};
 use crate::memory::text::one_line;
-use crate::providers::BackendKind;
 use crate::trusted_file::{self, Links};
 
 /// A key with what it is set to.
@@ -133,8 +132,8 @@ pub fn recipient_at(address: &str) -> Option<String> {
 pub fn recipients(text: &str) -> Vec<String> {
     let config = reading::read(text).written.into_config();
     let models = config.compression.backends.iter().filter_map(|backend| match backend.kind {
-        BackendKind::ClaudeCli => Some("the provider of the program that writes the notes".to_owned()),
-        BackendKind::Anthropic | BackendKind::OpenAi => other_host(&backend.base_url),
+        kind if kind.is_program() => Some("the provider of the program that writes the notes".to_owned()),
+        _ => other_host(&backend.base_url),
     });
     let server = match &config.embedding {
         EmbeddingPolicy::OpenAi { backend, .. } => other_host(&backend.base_url),

@@ -36,8 +36,20 @@ pub(super) struct WrittenCompression {
     usd_per_mtok_out: f64,
     anthropic: Option<WrittenEndpoint>,
     openai: Option<WrittenEndpoint>,
+    /// What runs, for the backend `command`.
+    command: Vec<String>,
     #[serde(rename = "claude-cli")]
     claude_cli: Option<WrittenEndpoint>,
+    #[serde(rename = "codex-cli")]
+    codex_cli: Option<WrittenEndpoint>,
+    #[serde(rename = "gemini-cli")]
+    gemini_cli: Option<WrittenEndpoint>,
+    #[serde(rename = "qwen-cli")]
+    qwen_cli: Option<WrittenEndpoint>,
+    #[serde(rename = "copilot-cli")]
+    copilot_cli: Option<WrittenEndpoint>,
+    #[serde(rename = "opencode-cli")]
+    opencode_cli: Option<WrittenEndpoint>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -58,6 +70,17 @@ enum WrittenBackend {
     OpenAi,
     #[serde(rename = "claude-cli")]
     ClaudeCli,
+    #[serde(rename = "codex-cli")]
+    CodexCli,
+    #[serde(rename = "gemini-cli")]
+    GeminiCli,
+    #[serde(rename = "qwen-cli")]
+    QwenCli,
+    #[serde(rename = "copilot-cli")]
+    CopilotCli,
+    #[serde(rename = "opencode-cli")]
+    OpenCodeCli,
+    Command,
 }
 
 impl WrittenBackend {
@@ -67,6 +90,12 @@ impl WrittenBackend {
             Self::Anthropic => Some(BackendKind::Anthropic),
             Self::OpenAi => Some(BackendKind::OpenAi),
             Self::ClaudeCli => Some(BackendKind::ClaudeCli),
+            Self::CodexCli => Some(BackendKind::CodexCli),
+            Self::GeminiCli => Some(BackendKind::GeminiCli),
+            Self::QwenCli => Some(BackendKind::QwenCli),
+            Self::CopilotCli => Some(BackendKind::CopilotCli),
+            Self::OpenCodeCli => Some(BackendKind::OpenCodeCli),
+            Self::Command => Some(BackendKind::Command),
         }
     }
 }
@@ -108,7 +137,13 @@ impl Default for WrittenCompression {
             usd_per_mtok_out: 0.0,
             anthropic: None,
             openai: None,
+            command: Vec::new(),
             claude_cli: None,
+            codex_cli: None,
+            gemini_cli: None,
+            qwen_cli: None,
+            copilot_cli: None,
+            opencode_cli: None,
         }
     }
 }
@@ -139,7 +174,11 @@ impl WrittenCompression {
                 )
             }));
         }
+        let has_command = self.command.first().is_some_and(|program| !program.trim().is_empty());
         for (place, kind, endpoint) in self.endpoints() {
+            if kind == BackendKind::Command && !has_command {
+                problems.push("compression.command is missing: the backend command runs it".to_owned());
+            }
             endpoint.check(&place, kind, &mut problems);
             endpoint.check_proxied((&place, "compression"), self.proxy.as_deref(), &mut problems);
         }
@@ -153,7 +192,10 @@ impl WrittenCompression {
             backends: self
                 .endpoints()
                 .into_iter()
-                .map(|(_, kind, endpoint)| endpoint.backend(kind))
+                .map(|(_, kind, endpoint)| Backend {
+                    command: self.command.clone(),
+                    ..endpoint.backend(kind)
+                })
                 .collect(),
             unit: match self.unit {
                 WrittenUnit::Session => Unit::Session,
@@ -196,6 +238,12 @@ impl WrittenCompression {
                 BackendKind::Anthropic => &self.anthropic,
                 BackendKind::OpenAi => &self.openai,
                 BackendKind::ClaudeCli => &self.claude_cli,
+                BackendKind::CodexCli => &self.codex_cli,
+                BackendKind::GeminiCli => &self.gemini_cli,
+                BackendKind::QwenCli => &self.qwen_cli,
+                BackendKind::CopilotCli => &self.copilot_cli,
+                BackendKind::OpenCodeCli => &self.opencode_cli,
+                BackendKind::Command => &None,
             };
             endpoints.push((format!("compression.{kind}"), kind, table.clone().unwrap_or_default()));
         }
@@ -268,6 +316,7 @@ impl WrittenEndpoint {
             kind,
             model: model.trim().to_owned(),
             base_url: base_url.trim_end_matches('/').to_owned(),
+            command: Vec::new(),
             key: self.key(kind),
             prices: Prices {
                 per_mtok_in: micro(self.usd_per_mtok_in),

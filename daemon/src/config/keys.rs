@@ -31,7 +31,16 @@ pub enum KeyKind {
 }
 
 /// Where a `[compression.NAME]` may stand.
-const ENDPOINTS: [&str; 3] = ["anthropic", "openai", "claude-cli"];
+const ENDPOINTS: [&str; 8] = [
+    "anthropic",
+    "openai",
+    "claude-cli",
+    "codex-cli",
+    "gemini-cli",
+    "qwen-cli",
+    "copilot-cli",
+    "opencode-cli",
+];
 /// The keys of `[compression]` that such a table has as well.
 const ENDPOINT_KEYS: [&str; 7] = [
     "model",
@@ -44,7 +53,18 @@ const ENDPOINT_KEYS: [&str; 7] = [
 ];
 const SEVERITIES: &[&str] = &["off", "ask", "deny"];
 const UNITS: &[&str] = &["session", "turn"];
-const COMPRESSORS: &[&str] = &["extractive", "anthropic", "openai", "claude-cli"];
+const COMPRESSORS: &[&str] = &[
+    "extractive",
+    "anthropic",
+    "openai",
+    "claude-cli",
+    "codex-cli",
+    "gemini-cli",
+    "qwen-cli",
+    "copilot-cli",
+    "opencode-cli",
+    "command",
+];
 
 use KeyKind::{Choice, Choices, Dollars, Number, Switch, Text, Texts};
 
@@ -83,6 +103,7 @@ const KEYS: &[(&str, KeyKind, &str)] = &[
     ("compression.backend", Choice(COMPRESSORS), "What makes observations; extractive is built in"),
     ("compression.unit", Choice(UNITS), "What a model is asked about at a time"),
     ("compression.model", Text, "The model's name"),
+    ("compression.command", Texts, "What the backend command runs, with its arguments"),
     ("compression.base_url", Text, "The provider's address: https, or http on this machine"),
     ("compression.api_key_env", Text, "The variable of the daemon's environment that holds the key"),
     ("compression.api_key_file", Text, "An absolute path of a file that only you can read"),

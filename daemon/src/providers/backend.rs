@@ -11,8 +11,10 @@ use crate::memory::budget::Prices;
 pub struct Backend {
     pub kind: BackendKind,
     pub model: String,
-    /// Without a slash at its end. Unused by [`BackendKind::ClaudeCli`].
+    /// Without a slash at its end. Unused by programs.
     pub base_url: String,
+    /// What runs, with its arguments. Of [`BackendKind::Command`].
+    pub command: Vec<String>,
     pub key: KeySource,
     pub prices: Prices,
 }
@@ -33,6 +35,14 @@ pub enum BackendKind {
     OpenAi,
     /// The user's own `claude` program, as a child process.
     ClaudeCli,
+    /// The other agents' programs.
+    CodexCli,
+    GeminiCli,
+    QwenCli,
+    CopilotCli,
+    OpenCodeCli,
+    /// Any command: the text goes in at its standard input, the answer comes out at its standard output.
+    Command,
 }
 
 impl BackendKind {
@@ -41,15 +51,31 @@ impl BackendKind {
             Self::Anthropic => "anthropic",
             Self::OpenAi => "openai",
             Self::ClaudeCli => "claude-cli",
+            Self::CodexCli => "codex-cli",
+            Self::GeminiCli => "gemini-cli",
+            Self::QwenCli => "qwen-cli",
+            Self::CopilotCli => "copilot-cli",
+            Self::OpenCodeCli => "opencode-cli",
+            Self::Command => "command",
         }
+    }
+
+    /// Whether it runs on this machine and sends what it is given to a provider of its own.
+    pub fn is_program(self) -> bool {
+        !matches!(self, Self::Anthropic | Self::OpenAi)
     }
 
     /// What is asked unless the user names another; `None`: there is no sensible one.
     pub fn default_model(self) -> Option<&'static str> {
         match self {
             Self::Anthropic => Some("claude-haiku-4-5"),
-            Self::OpenAi => None,
             Self::ClaudeCli => Some("haiku"),
+            Self::CodexCli => Some("gpt-5.4-mini"),
+            Self::GeminiCli => Some("gemini-2.5-flash-lite"),
+            // Which models there are depends on the account.
+            Self::OpenAi | Self::QwenCli | Self::CopilotCli | Self::OpenCodeCli => None,
+            // The command chooses.
+            Self::Command => Some("own"),
         }
     }
 
@@ -57,7 +83,7 @@ impl BackendKind {
         match self {
             Self::Anthropic => "https://api.anthropic.com",
             Self::OpenAi => "https://api.openai.com/v1",
-            Self::ClaudeCli => "",
+            _ => "",
         }
     }
 }

@@ -8,5 +8,6 @@ mod notes;
 mod trouble;
 mod budget;
 mod program;
+mod recorded;
 mod sessions;
 mod load;

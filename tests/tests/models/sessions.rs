@@ -127,7 +127,8 @@ fn what_a_person_has_pinned_stays_beside_the_models_notes() {
     stage.flush();
     let pinned = observations(&stage, "s1")[0].clone();
     let id = pinned["id"].to_string();
-    assert!(stage.recall(["pin", &id]).succeeded(), "{pinned}");
+    let said = stage.recall(["pin", &id]);
+    assert!(said.status.success(), "{pinned}: {}", said.stderr);
     end(&stage, "s1");
     stage.flush();
     let found = observations(&stage, "s1");

@@ -15,7 +15,7 @@ use super::format::payload::Payload;
 use super::format::tools::{Tool, Tools};
 use super::format::{Format, answer, plans};
 use super::settings::AgentVersion;
-use super::{AgentSpec, GuardAnswers, Host, Unreadable};
+use super::{AgentSpec, GuardAnswers, Host, NotesProgram, Unreadable};
 use crate::memory::conventions::Conventions;
 use crate::memory::event::{Audience, HookEvent, HookEventKind, StartSource};
 use crate::memory::material::BatchSource;
@@ -90,6 +90,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     skipped_tools: &["ListMcpResourcesTool", "SlashCommand", "Skill", "TodoWrite", "AskUserQuestion"],
     install: settings::INSTALL,
     history: Some(history::HISTORY),
+    notes: Some(NotesProgram { backend: "claude-cli", model: "haiku" }),
 };
 
 const REMINDER: &str = "<system-reminder>";

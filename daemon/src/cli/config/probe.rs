@@ -12,6 +12,7 @@ use serde_json::json;
 use crate::app::clock;
 use crate::cli::failure::Failure;
 use crate::cli::terminal::{BOLD, ERROR, GOOD, counted};
+use crate::compression::policy::Unit;
 use crate::compression::{probe, prompt};
 use crate::config::{Config, EmbeddingPolicy, Loaded};
 use crate::embedding::{Embedder, InstalledModels, Purpose};
@@ -65,7 +66,7 @@ pub(super) fn run(args: &TestArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let settings = policy.call_settings();
     let mut tried = Vec::new();
     for backend in &policy.backends {
-        tried.push(report(ask(backend, &settings, runtime.handle())?, args, out)?);
+        tried.push(report(ask(backend, policy.unit, &settings, runtime.handle())?, args, out)?);
     }
     let silent = tried.iter().filter(|tried| !tried.works).count();
     let makes_vectors = match &embedding {
@@ -127,6 +128,7 @@ fn embed(
 /// Has a model say what is worth keeping of a little session. Like after a real one, it may correct its answer once.
 fn ask(
     backend: &Backend,
+    unit: Unit,
     settings: &CallSettings,
     runtime: &tokio::runtime::Handle,
 ) -> anyhow::Result<Tried> {
@@ -140,12 +142,12 @@ fn ask(
         (into, out) = (into + tokens.into, out + tokens.out);
         Ok::<_, String>(reply.text)
     };
-    let request = probe::request();
-    let found = said(&request).and_then(|first| match probe::judge(&first) {
+    let request = probe::request(unit);
+    let found = said(&request).and_then(|first| match probe::judge(unit, &first) {
         Ok(found) => Ok(found),
         Err(problem) => {
             let second = said(&prompt::repair(&request, &first, &problem.to_string()))?;
-            probe::judge(&second).map_err(|problem| {
+            probe::judge(unit, &second).map_err(|problem| {
                 format!("answered, but recall cannot use the answer, also when it asks again: {problem}")
             })
         }

@@ -11,6 +11,7 @@ pub mod second_settings;
 mod difference;
 mod edit;
 mod json_values;
+mod notes;
 mod part;
 mod programs;
 pub(crate) mod settings_file;
@@ -109,6 +110,7 @@ pub fn run(args: &InstallArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let access = if args.mcp { Access::HooksAndServer } else { Access::Hooks };
     // Whoever has a memory has been asked.
     let is_first = paths(&environment).is_some_and(|paths| !paths.database().exists());
+    let installed = agents.clone();
     let installation = Installation {
         environment: &environment,
         programs: &programs,
@@ -127,6 +129,10 @@ pub fn run(args: &InstallArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             (false, false) => None,
         };
         consent.map_or(Ok(()), |consent| import::offer(consent, out))?;
+    }
+    let may_ask = answer == Answer::Go && !args.yes && !args.project && std::io::stdin().is_terminal();
+    if let Some(paths) = paths(&environment).filter(|_| may_ask) {
+        notes::offer(&installed, &paths, &mut input, out)?;
     }
     let offer = match answer {
         _ if args.no_model || args.project => return Ok(()),

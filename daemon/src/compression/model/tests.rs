@@ -45,6 +45,7 @@ impl Scripted {
             kind: BackendKind::OpenAi,
             model: "m".to_owned(),
             base_url: String::new(),
+            command: Vec::new(),
             key: KeySource::None,
             prices: Prices { per_mtok_in: 1_000_000, per_mtok_out: 2_000_000 },
         };

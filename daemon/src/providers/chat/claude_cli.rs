@@ -6,7 +6,7 @@
 //! should one run all the same.
 
 use std::io::{Read, Write};
-use std::process::{ChildStdout, Command, Stdio};
+use std::process::{ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -70,19 +70,26 @@ impl ChatProvider for ClaudeCli {
             std::io::ErrorKind::NotFound => barred("there is no `claude` in the daemon's PATH".to_owned()),
             _ => trouble(format!("cannot start `claude`: {error}")),
         })?;
-        let (succeeded, output) = finish(group, request.user.clone(), self.within)?;
+        let Ended { status, output } = finish(group, "claude", request.user.clone(), self.within)?;
         let answer: Value = serde_json::from_slice(&output)
             .map_err(|_| trouble("`claude` did not answer with JSON".to_owned()))?;
-        read(&answer, succeeded)
+        read(&answer, status.success())
     }
 }
 
-/// Gives the program its input and waits for its end. Whether it succeeded, and its output.
-fn finish(
+/// How a program has ended, and what it has written.
+pub(super) struct Ended {
+    pub(super) status: ExitStatus,
+    pub(super) output: Vec<u8>,
+}
+
+/// Gives the program its input and waits for its end.
+pub(super) fn finish(
     mut group: ProcessGroup,
+    name: &str,
     input: String,
     within: Duration,
-) -> Result<(bool, Vec<u8>), ProviderError> {
+) -> Result<Ended, ProviderError> {
     if let Some(mut stdin) = group.take_stdin() {
         // It may end before it has read everything, which is seen from its answer.
         std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
@@ -90,17 +97,17 @@ fn finish(
     let output = group.take_stdout().map(read_output);
     let status = group
         .finish(until(Instant::now() + within))
-        .map_err(|error| trouble(format!("`claude` is lost: {error}")))?;
+        .map_err(|error| trouble(format!("`{name}` is lost: {error}")))?;
     let status =
-        status.ok_or_else(|| trouble(format!("`claude` was killed after {} s", within.as_secs_f32())))?;
+        status.ok_or_else(|| trouble(format!("`{name}` was killed after {} s", within.as_secs_f32())))?;
     let output = output
         .and_then(|output| output.recv_timeout(PIPES_WITHIN).ok())
-        .ok_or_else(|| trouble("what `claude` started holds its output open".to_owned()))?;
+        .ok_or_else(|| trouble(format!("what `{name}` started holds its output open")))?;
     if output.len() > Limits::MOST.body_bytes {
         let most = Limits::MOST.body_bytes;
-        return Err(trouble(format!("`claude` answered with more than {most} bytes")));
+        return Err(trouble(format!("`{name}` answered with more than {most} bytes")));
     }
-    Ok((status.success(), output))
+    Ok(Ended { status, output })
 }
 
 /// One byte more than is taken, so that too much is noticed; the rest stays in the pipe.

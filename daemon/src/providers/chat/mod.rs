@@ -3,8 +3,11 @@
 mod anthropic;
 mod openai;
 mod claude_cli;
+mod program;
 
 use serde_json::Value;
+
+use program::Program;
 
 use super::http::{Http, Limits};
 use super::{Backend, BackendKind, CallSettings, ProviderError, ProviderSetupError, Tokens};
@@ -85,5 +88,6 @@ pub fn provider(
         BackendKind::Anthropic => Box::new(anthropic::Anthropic::new(backend, http()?)),
         BackendKind::OpenAi => Box::new(openai::OpenAi::new(backend, http()?)),
         BackendKind::ClaudeCli => Box::new(claude_cli::ClaudeCli::new(&backend.model, settings.timeout)),
+        _ => Box::new(Program::new(backend, settings.timeout)),
     })
 }

@@ -1,0 +1,108 @@
+//! Who writes the notes: a question of `recall install`, asked once, at a terminal. Nothing is on without a yes.
+
+use std::io::{BufRead, Write};
+
+use anyhow::Context;
+use recall_protocol::paths::Paths;
+
+use super::settings_file::SettingsFile;
+use crate::agents::{AgentSpec, NotesProgram};
+use crate::cli::consent::Answer;
+use crate::config::Config;
+use crate::config::change::{self, Origin};
+use crate::config::keys::Key;
+
+/// What a yes allows a day.
+const TOKENS_PER_DAY: &str = "100000";
+
+/// Asks about the first of the agents whose own program can write the notes, unless somebody has decided already.
+pub(super) fn offer(
+    agents: &[&'static AgentSpec],
+    paths: &Paths,
+    input: &mut dyn BufRead,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let Some((spec, program)) = agents.iter().find_map(|spec| Some((spec, spec.notes?))) else {
+        return Ok(());
+    };
+    let settings = Config::settings(paths.config_file());
+    let backend = settings.iter().find(|setting| setting.key.name == "compression.backend");
+    if backend.is_none_or(|backend| backend.origin != Origin::Default) {
+        return Ok(());
+    }
+    let NotesProgram { backend, model } = program;
+    let question = format!(
+        "Let {} write the notes? One short call per session (about 3,000 tokens of {model}), at most 100,000 tokens a day.",
+        spec.title
+    );
+    let answer = Answer::read(input, &question, out)?;
+    let decided: &[(&str, &str)] = match answer {
+        Answer::Go => &[("compression.backend", backend), ("compression.tokens_per_day", TOKENS_PER_DAY)],
+        // So that nobody is asked again.
+        Answer::Leave => &[("compression.backend", "extractive")],
+    };
+    let file = SettingsFile::at(paths.config_file())?;
+    let mut text = file.read()?.unwrap_or_default();
+    for (key, value) in decided {
+        let key = Key::find(key).context("finding a key of the settings")?;
+        text = change::set(&text, &key, &[(*value).to_owned()])?;
+    }
+    file.write(&text)?;
+    match answer {
+        Answer::Go => writeln!(
+            out,
+            "`recall config test` tries it; `recall config unset compression.backend` ends it."
+        )?,
+        Answer::Leave => writeln!(
+            out,
+            "The built-in compressor writes them. `recall config set compression.backend {backend}` changes that."
+        )?,
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agents::AGENTS;
+
+    /// What is in the settings after an answer, and what was said.
+    fn after(before: &str, typed: &str) -> (String, String) {
+        let home = tempfile::tempdir().unwrap();
+        let here = home.path().as_os_str().to_owned();
+        let paths = Paths::from_variables(&|name| (name == "RECALL_HOME").then(|| here.clone())).unwrap();
+        let config = paths.config_file();
+        std::fs::create_dir_all(config.parent().unwrap()).unwrap();
+        std::fs::write(config, before).unwrap();
+        let mut said = Vec::new();
+        let agents: Vec<_> = AGENTS.iter().collect();
+        offer(&agents, &paths, &mut typed.as_bytes(), &mut said).unwrap();
+        (std::fs::read_to_string(config).unwrap(), String::from_utf8(said).unwrap())
+    }
+
+    #[test]
+    fn only_a_yes_lets_a_program_write_and_it_has_a_cap() {
+        let (text, said) = after("", "y\n");
+        assert!(said.contains("about 3,000 tokens of haiku), at most 100,000 tokens a day. [y/N]"), "{said}");
+        assert!(
+            text.contains("backend = \"claude-cli\"") && text.contains("tokens_per_day = 100000"),
+            "{text}"
+        );
+        for typed in ["", "\n", "n\n", "maybe\n"] {
+            let (text, _) = after("", typed);
+            assert!(
+                text.contains("backend = \"extractive\"") && !text.contains("claude"),
+                "{typed:?}: {text}"
+            );
+        }
+    }
+
+    #[test]
+    fn whoever_has_decided_is_not_asked() {
+        for decided in
+            ["[compression]\nbackend = \"extractive\"\n", "[compression]\nbackend = \"anthropic\"\n"]
+        {
+            assert_eq!(after(decided, "y\n"), (decided.to_owned(), String::new()));
+        }
+    }
+}

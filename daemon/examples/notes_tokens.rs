@@ -7,6 +7,9 @@
 //!
 //! The format of a session is that of `replay/mod.rs`. With `RECALL_SHOW=ID` it prints what is sent of that session instead.
 
+#![allow(clippy::print_stdout, reason = "its output is its purpose")]
+
+#[allow(dead_code)] // Each example uses a part of it.
 mod replay;
 
 use std::path::Path;

@@ -17,6 +17,7 @@ use recall::agents::AGENTS;
 use recall::app::bus::BusEvent;
 use recall::app::injection_receipt::Recipient;
 use recall::compression::extractive::Extractive;
+use recall::compression::policy::Unit;
 use recall::compression::{CompressionError, Compressor, JobContext, Made};
 use recall::config::Config;
 use recall::holding::Holding;
@@ -52,6 +53,8 @@ impl Tree {
         let backups: PathBuf = paths.backups_dir();
         std::fs::create_dir_all(&backups).unwrap();
         let mut config = Config::default();
+        // These tests count the calls for each turn.
+        config.compression.unit = Unit::Turn;
         adjust(&mut config);
         let setup = DaemonSetup {
             agents: AGENTS,

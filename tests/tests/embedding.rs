@@ -506,7 +506,7 @@ fn a_prompt_and_a_task_are_compared_by_their_meaning() {
 #[test]
 fn what_is_marked_by_a_query_may_say_it_in_other_words_and_what_is_forgotten_has_its_words() {
     let stage = with_tiny().daemon();
-    for note in ["Signin is sluggish", "Theme palette"] {
+    for note in ["Signin is sluggish", "Deploy rollout"] {
         assert_eq!(stage.recall(["remember", note]).code(), 0);
     }
     stage.flush();

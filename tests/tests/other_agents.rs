@@ -1,7 +1,9 @@
 //! Peculiarities of other agents, through the real programs.
 
+use recall_protocol::query::Remember;
 use std::path::Path;
 
+use crate::told_by_hand::noted;
 use recall_tests::checks::secrecy::is_nowhere;
 use recall_tests::{DISCOUNT_PROMPT, Stage};
 use serde_json::{Value, json};
@@ -104,11 +106,17 @@ const REMARK: &str = "The staging gateway drops idle connections after 50 second
 /// The heading above context for a prompt.
 const BEARS: &str = "may bear on this prompt";
 
+/// What a model notes. A person's note would stand first at the start.
+fn remark(text: &str, importance: u8) -> Remember {
+    let kind = Some("gotcha".to_owned());
+    Remember { text: text.to_owned(), kind, importance: Some(importance), ..Remember::default() }
+}
+
 /// A stage on which a question is answered by a remark that does not fit into a start's block.
 fn stage_with_a_remark() -> Stage {
     let stage = Stage::new().config("[context]\nstart_tokens = 150\n").daemon();
     stage.discount_session("before");
-    assert_eq!(stage.recall(["remember", REMARK, "--type", "gotcha", "--importance", "3"]).code(), 0);
+    noted(&stage, remark(REMARK, 3));
     stage.flush();
     stage
 }
@@ -180,14 +188,12 @@ fn the_first_prompt_in_cursors_terminal_is_like_any_other() {
 #[test]
 fn the_first_prompt_in_cursors_editor_leaves_room_for_what_bears_on_it() {
     let stage = Stage::new().config("[context]\nstart_tokens = 10000\n").daemon();
-    let remember = |text: &str, importance: &str| {
-        assert_eq!(stage.recall(["remember", text, "--importance", importance]).code(), 0);
-    };
+    let remember = |text: &str, importance: u8| noted(&stage, remark(text, importance));
     for number in 0..90 {
         let text = format!("Harbour {number} is {number} metres deep{}.", ", and its quay is long".repeat(4));
-        remember(&text, if number < 61 { "9" } else { "1" });
+        remember(&text, if number < 61 { 9 } else { 1 });
     }
-    remember(REMARK, "5");
+    remember(REMARK, 5);
     stage.flush();
     let (mut cursor, start) = Cursor::start(&stage, Surface::Editor);
     assert!(start.contains(REMARK), "{start}");

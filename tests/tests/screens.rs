@@ -136,9 +136,7 @@ fn the_page_of_screens_is_what_is_shown() {
     let mut screen = Screen::of(command, (COLUMNS, ROWS));
     screen.shows("Prices are in cents");
     screen.press("rounding");
-    screen.until("what is found", |shown| {
-        !shown.contains("#6") && shown.contains("round_half_even in src/money.rs")
-    });
+    screen.until("what is found", |shown| !shown.contains("#6") && shown.contains("by you"));
     let shown = settled(&screen.text(), &stage);
     write!(
         page,

@@ -55,11 +55,10 @@ fn busy() -> Stage {
     stage
 }
 
-/// What an agent's model has remembered.
-fn noted(stage: &Stage, text: &str) {
+/// A note of an agent's model. No person wrote it.
+pub(crate) fn noted(stage: &Stage, remark: Remember) {
     let deadline = || Deadline::after(Duration::from_secs(30));
-    let project = stage.project().to_string_lossy().into_owned();
-    let remark = Remember { text: text.to_owned(), project, ..Remember::default() };
+    let remark = Remember { project: stage.project().to_string_lossy().into_owned(), ..remark };
     let mut connection = Connection::open_socket(&stage.socket(), deadline()).unwrap();
     let reply = connection.ask(&Request::Query(AgentRemark { remark }.into()), deadline()).unwrap();
     assert!(matches!(reply, Reply::Json(_)), "{reply:?}");
@@ -91,8 +90,20 @@ fn what_was_remembered_is_the_first_of_a_search() {
 #[test]
 fn what_was_pinned_or_written_anew_is_the_first_until_that_is_undone() {
     let stage = Stage::new().daemon();
-    noted(&stage, "Invoices are printed, invoices are mailed, and invoices are kept");
-    noted(&stage, "Once a year the ledger closes and all invoices go to the archive");
+    noted(
+        &stage,
+        Remember {
+            text: "Invoices are printed, invoices are mailed, and invoices are kept".to_owned(),
+            ..Remember::default()
+        },
+    );
+    noted(
+        &stage,
+        Remember {
+            text: "Once a year the ledger closes and all invoices go to the archive".to_owned(),
+            ..Remember::default()
+        },
+    );
     let first = || first_of(&stage, "invoices")["id"].clone();
     assert_eq!(first(), 1);
     assert_eq!(stage.recall(["pin", "2"]).code(), 0);

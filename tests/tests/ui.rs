@@ -150,14 +150,22 @@ fn without_a_terminal_it_says_what_to_use_instead() {
 #[test]
 fn what_a_user_types_is_found_by_its_meaning() {
     let stage = crate::embedding::with_tiny().daemon();
-    crate::embedding::talk(&stage);
+    for note in ["Signin is sluggish", "Deploy rollout"] {
+        assert_eq!(stage.recall(["remember", note]).code(), 0);
+    }
+    stage.flush();
     let mut command = stage.command("recall");
     command.arg("ui");
     let mut screen = Screen::of(command, SIZE);
-    screen.shows("Grammar syntax");
+    // The newest stands first.
+    screen.until("both notes", |shown| {
+        shown.contains("Deploy rollout") && shown.find("Deploy rollout") < shown.find("Signin is sluggish")
+    });
     screen.press("slow login");
-    screen.until("what says it in other words", |shown| {
-        shown.contains("Password latency") && !shown.contains("Grammar syntax")
+    screen.until("the one that says it in other words", |shown| {
+        shown
+            .find("Signin is sluggish")
+            .is_some_and(|at| shown.find("Deploy rollout").is_none_or(|other| at < other))
     });
     screen.press("\r");
     screen.shows("q leave");

@@ -259,6 +259,8 @@ fn kill_at_random(seed: u64, rounds: usize) {
             running.kill().unwrap();
         }
         let _ = running.wait();
+        // The command may have started a daemon of its own after the kill.
+        let _ = stage.recall(["ctl", "stop"]);
         stage.start_daemon();
     }
     let _ = stage.recall(add);

@@ -11,6 +11,7 @@ use super::backoff::retry_delay_ms;
 use super::test_system::Tree;
 use crate::app::clock;
 use crate::compression::model::ModelCompressor;
+use crate::compression::policy::Unit;
 use crate::config::Config;
 use crate::memory::budget::Prices;
 use crate::memory::ids::Timestamp;
@@ -63,6 +64,7 @@ impl Scripted {
     /// call.
     async fn tree(&self, mut config: Config) -> Tree {
         config.compression.concurrency = 1;
+        config.compression.unit = Unit::Turn;
         config.idle.session_ms = 1_000 * HOUR;
         let backend = Backend {
             kind: BackendKind::OpenAi,

@@ -221,7 +221,10 @@ mod tests {
         times
     }
 
-    fn spans(times: &CertainTimes, extent: Extent) -> (Vec<(i64, i64)>, Vec<(i64, i64)>) {
+    /// Begin and end of spans, in milliseconds.
+    type Pairs = Vec<(i64, i64)>;
+
+    fn spans(times: &CertainTimes, extent: Extent) -> (Pairs, Pairs) {
         let pairs = |spans: Vec<Span>| spans.iter().map(|span| (span.since_ms, span.until_ms)).collect();
         times
             .of(&key(), extent)

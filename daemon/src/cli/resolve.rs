@@ -86,11 +86,13 @@ fn would_mark(client: &mut Client, args: &ResolveArgs, out: &mut dyn Write) -> a
     Consent::ShowOnly.obtain("", out).map(drop)
 }
 
-/// Whether a hit has a word of the query, or is very close in meaning. A search also shows hits that are merely close.
+/// Whether a hit has a word of the query, or is very close in meaning. A search also shows hits that are merely close. A
+/// hit of a query of conditions alone is found by neither.
 fn is_meant(why: &Explanation) -> bool {
-    /// The relevance of a cosine of 0.6. Chosen by hand: marking too little costs another query, too much hides notes.
-    const NO_DOUBT: f32 = 0.5;
-    !why.matched.is_empty() || why.missing.is_empty() || why.relevance >= NO_DOUBT
+    /// Chosen by hand: marking too little costs another query, too much hides notes.
+    const VERY_CLOSE: f32 = 0.6;
+    let mut cosines = why.sources.iter().filter_map(|source| source.cosine).peekable();
+    !why.matched.is_empty() || cosines.peek().is_none() || cosines.any(|cosine| cosine >= VERY_CLOSE)
 }
 
 /// The observations that a search finds and that are not marked so yet, if the user agrees.
@@ -138,17 +140,26 @@ fn found(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::app::answers::found::ExplainedSource;
 
     #[test]
     fn what_is_merely_close_is_not_marked() {
-        let found = |relevance, matched: &[&str], missing: &[&str]| {
-            let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-            let (matched, missing) = (words(matched), words(missing));
-            let (factors, sources) = (serde_json::Map::new(), Vec::new());
-            is_meant(&Explanation { relevance, factors, sources, matched, missing })
+        let found = |cosine: Option<f32>, matched: &[&str]| {
+            let matched = matched.iter().map(|word| (*word).to_owned()).collect();
+            let sources = cosine
+                .map(|cosine| ExplainedSource {
+                    source: "meaning".into(),
+                    fit: 0.1,
+                    relevance: 0.1,
+                    cosine: Some(cosine),
+                })
+                .into_iter()
+                .collect();
+            let factors = serde_json::Map::new();
+            is_meant(&Explanation { relevance: 0.1, factors, sources, matched, missing: Vec::new() })
         };
-        assert!(found(0.1, &["flag"], &["off"]) && found(0.6, &[], &["flag"]));
-        assert!(!found(0.3, &[], &["flag"]));
-        assert!(found(0.0, &[], &[]), "only conditions were asked for");
+        assert!(found(Some(0.3), &["flag"]) && found(Some(0.7), &[]));
+        assert!(!found(Some(0.4), &[]));
+        assert!(found(None, &[]), "only conditions were asked for");
     }
 }

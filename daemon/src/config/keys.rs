@@ -309,7 +309,9 @@ mod tests {
             .lines()
             .map(|line| line.strip_prefix("# ").filter(|line| line.contains(" = ")).unwrap_or(line))
             .filter(|line| {
-                !["events =", "command =", "pattern =", "text ="].iter().any(|own| line.starts_with(own))
+                !["events =", "command = [\"notify", "pattern =", "text ="]
+                    .iter()
+                    .any(|own| line.starts_with(own))
             })
             .map(|line| format!("{line}\n"))
             .collect::<String>()

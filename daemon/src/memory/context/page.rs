@@ -182,7 +182,8 @@ impl Page {
                 continue;
             };
             heading = None;
-            self.items.push(note.item(extent, format!("written or pinned by hand, {}", age(note.at, now))));
+            let reason = with_warning(format!("written or pinned by hand, {}", age(note.at, now)), note);
+            self.items.push(note.item(extent, reason));
         }
         self.by_hand = self.measure.spent().saturating_sub(before).min(self.budget);
         left
@@ -220,10 +221,8 @@ impl Page {
             if self.add(&line) == Added::No {
                 break;
             }
-            let mut reason = format!("importance {}, {}", note.importance.get(), age(note.at, now));
-            if let Some(file) = &note.warns_of {
-                let _ = write!(reason, ", about {file}, which this branch changes");
-            }
+            let reason =
+                with_warning(format!("importance {}, {}", note.importance.get(), age(note.at, now)), note);
             self.items.push(note.item(extent, reason));
         }
     }
@@ -369,4 +368,12 @@ fn detail_line(note: &Note) -> String {
         }
     }
     if injected.is_empty() { injected } else { format!("  {injected}\n") }
+}
+
+/// The reason for a note, with the file of the branch's work that it is about, if any.
+fn with_warning(mut reason: String, note: &Note) -> String {
+    if let Some(file) = &note.warns_of {
+        let _ = write!(reason, ", about {file}, which this branch changes");
+    }
+    reason
 }

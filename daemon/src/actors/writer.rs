@@ -355,6 +355,7 @@ fn serve(
         commit_group(&held.connection, group, bus, commits, holding)?;
     }
     if holding.check().is_err() {
+        let _ = store::leave_log(&held.connection);
         return Ok(());
     }
     // Leave one file behind, unless somebody is reading.

@@ -390,6 +390,13 @@ pub fn empty_log(connection: &Connection) -> Result<(), StoreError> {
     checkpoint(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
 }
 
+/// Closes later without touching the log. SQLite removes a log by its path when the last connection closes, and where the
+/// folder was deleted, that path may be the log of another daemon's database: its committed events would be lost.
+pub fn leave_log(connection: &Connection) -> Result<(), StoreError> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    Ok(())
+}
+
 fn checkpoint(connection: &Connection, sql: &str) -> Result<(), StoreError> {
     // A long reader must not block: the next call tries again.
     connection.busy_timeout(Duration::ZERO)?;

@@ -1,8 +1,8 @@
-//! What the hook client must know of an agent by itself: its empty answer, how long an event may wait, and where the
-//! payload and the environment name the event, the prompt and the folders.
+//! Facts about agents that the hook client needs: the empty answer, how long an event may wait, and where the payload
+//! and the environment name the event, the prompt and the folders.
 //!
 //! Everything else about agents is in the daemon, so that an agent's update seldom needs a new hook client. These facts
-//! are also needed when no daemon can be reached. A test of the daemon holds this table against its agents.
+//! are also needed when no daemon can be reached. A test of the daemon compares this table with its agents.
 
 /// The row of one agent.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,9 +30,9 @@ pub struct AgentRow {
 /// How long the hook client waits for the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// A session starts: if nobody listens, also for the daemon's start.
+    /// A session starts. If nobody listens, the client also waits for the daemon to start.
     Start,
-    /// For an answer.
+    /// For the answer.
     Answer,
     /// Only for the acknowledgement. An answer is given if it is ready by then. Notes about a file that a tool opens
     /// are injected with a later call if this one misses them.
@@ -60,8 +60,8 @@ const fn row(name: &'static str, silence: &'static str, project_dir: &'static [&
     }
 }
 
-/// Agents that differ from the default, which is empty output and the folder in `CLAUDE_PROJECT_DIR` (many agents set
-/// it for compatibility).
+/// Agents that differ from the default: empty output, and the folder in `CLAUDE_PROJECT_DIR` (which many agents set for
+/// compatibility).
 pub const ROWS: [AgentRow; 18] = [
     AgentRow { config_dir: Some("CLAUDE_CONFIG_DIR"), ..row(DEFAULT, NOTHING, &[CLAUDE_PROJECT_DIR]) },
     AgentRow {
@@ -162,7 +162,7 @@ impl AgentRow {
     }
 }
 
-/// In any agent's spelling. An event with another name may be a prompt.
+/// Reads the event's name in any agent's spelling. An event with another name may be a prompt.
 fn wait_by_spelling(event: &str) -> Wait {
     let letters = event.chars().filter(char::is_ascii_alphanumeric);
     let letters: String = letters.map(|letter| letter.to_ascii_lowercase()).collect();

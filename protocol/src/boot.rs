@@ -3,9 +3,9 @@
 //! Events of one session are ordered by boot and by time since boot, so that a clock step, a daylight saving change or
 //! a late spool file cannot reorder them.
 //!
-//! Linux names every boot (`/proc/sys/kernel/random/boot_id`), and CLOCK_BOOTTIME counts through suspend. Where the
-//! boot's name cannot be read without foreign code (macOS keeps it behind `sysctl`), the id is all zeros and the time
-//! is the wall clock's. Such events stay comparable, but depend on clock steps.
+//! Linux names every boot (`/proc/sys/kernel/random/boot_id`), and CLOCK_BOOTTIME counts through suspend. Where reading
+//! the boot's name needs C code (macOS keeps it behind `sysctl`), the id is all zeros and the time is the wall clock's.
+//! Such events stay comparable, but depend on clock steps.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,7 +1,7 @@
 //! The blocking client of the daemon's socket, used by the shim and every command.
 //!
-//! Nothing waits past its deadline, and nothing is sent before the peer has been found to run as the same user:
-//! another user's socket gets no payload.
+//! Nothing waits past its deadline, and nothing is sent before the peer is known to run as the same user, so another
+//! user's socket gets no payload.
 //!
 //! A nonblocking client cannot queue at a Unix socket whose backlog is full. On Linux `connect` then fails with EAGAIN
 //! at once, but the descriptor polls as writable although it is not connected, and the library reports success. Such a
@@ -22,7 +22,8 @@ use crate::paths::{Paths, PathsError};
 use crate::planted::{Fault, planted};
 use crate::wire::{Reply, Request};
 
-/// Between two attempts at a full backlog. Short compared to the shim's 60 ms, long compared to the daemon's accept.
+/// The pause between two attempts at a full backlog. Short compared to the shim's 60 ms, long compared to the daemon's
+/// accept.
 const BACKLOG_PAUSE: Duration = Duration::from_millis(2);
 /// An endless wait is split into pieces of this length, because the clock's arithmetic has limits.
 const LOOK_UP: Duration = Duration::from_secs(3600);
@@ -38,7 +39,7 @@ pub enum ConnectError {
     Deadline,
     #[error("the socket belongs to user {uid}")]
     Foreign { uid: u32 },
-    /// A sandbox around this process forbids it, as agents put around the commands that they run.
+    /// A sandbox around this process forbids the connection. Agents run commands in such sandboxes.
     #[error("the sandbox around this program forbids the connection")]
     Forbidden,
     #[error(transparent)]
@@ -108,20 +109,20 @@ impl Connection {
         self.ask_frame(&frame::encode_frame(request)?, deadline)
     }
 
-    /// As [`Self::ask`], for an encoded request.
+    /// Like [`Self::ask`], for an encoded request.
     pub fn ask_frame(&mut self, request: &[u8], deadline: Deadline) -> Result<Reply, FrameError> {
         frame::write_frame(&mut self.stream, request, deadline)?;
         frame::read_frame(&mut self.stream, deadline)
     }
 
-    /// Sends a request that has a stream of answers.
+    /// Sends a request that is answered by a stream.
     pub fn follow(mut self, request: &Request, deadline: Deadline) -> Result<Answers, FrameError> {
         frame::write_frame(&mut self.stream, &frame::encode_frame(request)?, deadline)?;
         Ok(Answers { stream: self.stream, frames: Frames::default() })
     }
 }
 
-/// Whether a refusal is none of the socket's: its own mode refuses with another error, and never its owner.
+/// Whether a refusal comes from a sandbox. A socket's own mode refuses with another error, and never refuses the owner.
 fn is_sandbox(error: &io::Error, socket: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
 

@@ -1,12 +1,12 @@
 //! The environment of processes that recall starts.
 //!
-//! Agents put API keys and session tokens into a hook's environment, which other programs must not get. The daemon
-//! also gets settings of glibc's allocator (`mallopt(3)`), which can only be set from outside and have no effect
-//! elsewhere.
+//! Agents put API keys and session tokens into a hook's environment; other programs must not get them. The daemon also
+//! gets settings of glibc's allocator (`mallopt(3)`). They can only be set from outside, and other C libraries ignore
+//! them.
 
 /// Variables that a daemon is started with, as in `systemd/recall.service`. Large freed blocks return to the system,
-/// which saves a third of the memory once the index is built. Two arenas instead of sixteen, because every thread that
-/// ever ran would keep one, and the daemon's memory would double under load and stay so.
+/// which saves a third of the memory once the index is built. Two arenas replace sixteen: every thread that ever ran
+/// keeps one, so under load the daemon's memory would double and stay doubled.
 pub const DAEMON_SETTINGS: [(&str, &str); 2] =
     [("MALLOC_MMAP_THRESHOLD_", "131072"), ("MALLOC_ARENA_MAX", "2")];
 

@@ -74,7 +74,7 @@ pub fn look(path: &Path) -> FolderState {
 
 /// Ensures that `path` is our folder with mode 0700. Creates it and its parents if missing.
 ///
-/// Check and change use one open descriptor, so that nothing can be exchanged between them.
+/// Check and change use one open descriptor, so nobody can swap the folder in between.
 pub fn create_private(path: &Path) -> Result<(), FolderError> {
     let at = || path.to_path_buf();
     if look(path) == FolderState::Absent {
@@ -109,7 +109,7 @@ pub fn create_private(path: &Path) -> Result<(), FolderError> {
     Ok(())
 }
 
-/// As [`create_private`], but only one system call if the folder is as it should be.
+/// Like [`create_private`], but costs one system call if the folder is already right.
 pub fn secure(path: &Path) -> Result<(), FolderError> {
     if look(path) == FolderState::Private { Ok(()) } else { create_private(path) }
 }
@@ -138,10 +138,10 @@ pub fn check_writable(path: &Path) -> Result<(), FolderError> {
     }
 }
 
-/// Less room than this counts as none: an event and its folder's entry take about as much.
+/// Less free space than this counts as none: an event and its directory entry need about as much.
 const ROOM: usize = 16 * 1024;
 
-/// Checks that the disk of a folder has room for another file, and that its user may take it.
+/// Checks that the disk of a folder has room for another file, and that the user's quota allows one.
 ///
 /// # Errors
 /// [`FolderError::DiskFull`], [`FolderError::QuotaUsedUp`].
@@ -150,7 +150,7 @@ pub fn check_room(path: &Path) -> Result<(), FolderError> {
     let Ok(disk) = rustix::fs::statvfs(above.unwrap_or(Path::new("/"))) else { return Ok(()) };
     let is_root = rustix::process::geteuid().is_root();
     let (blocks, files) = if is_root { (disk.f_bfree, disk.f_ffree) } else { (disk.f_bavail, disk.f_favail) };
-    // A file system that makes its files' records as it needs them says 0 of 0.
+    // // File systems that create inodes on demand report 0 of 0.
     let is_full = blocks.saturating_mul(disk.f_frsize) < ROOM as u64 || (disk.f_files > 0 && files == 0);
     if is_full {
         return Err(FolderError::DiskFull { path: path.to_path_buf() });
@@ -161,7 +161,7 @@ pub fn check_room(path: &Path) -> Result<(), FolderError> {
     }
 }
 
-/// Only a write tells. The file has no name, and is gone with its descriptor.
+/// Only a write reveals a quota. The test file has no name and vanishes with its descriptor.
 #[cfg(target_os = "linux")]
 fn is_within_quota(folder: &Path) -> bool {
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
@@ -170,7 +170,7 @@ fn is_within_quota(folder: &Path) -> bool {
     written != Err(rustix::io::Errno::DQUOT)
 }
 
-/// No file without a name can be made there.
+/// This system cannot create a file without a name, so the quota is not checked.
 #[cfg(not(target_os = "linux"))]
 fn is_within_quota(_: &Path) -> bool {
     true

@@ -1,11 +1,11 @@
-//! Counts events that could be stored nowhere, and reports them to the next client.
+//! Counts events that could not be stored anywhere, and reports them to the next client.
 //!
-//! A file of fixed-size records, one for each event: the second at which it was lost. Whole records are appended, so that
-//! many processes can count at once. The file lies beside the spool or, if that cannot be written, in another folder of
-//! ours. A second file `….told` is as long as the first was when somebody was told.
+//! A file of fixed-size records, one for each event: the second at which it was lost. Whole records are appended, so
+//! that many processes can count at once. The file lies beside the spool or, if that cannot be written, in another
+//! folder of ours. A second file, `….told`, marks what was reported: it is as long as the first file was then.
 //!
-//! **A full disk is the usual reason for a loss**, and a file without a block takes no byte there. Whoever makes the spool
-//! therefore reserves blocks behind the end of the file beside it ([`reserve`]); so does each start of the daemon. Where
+//! **A full disk is the usual reason for a loss**, and there a file without a block cannot take a byte. So blocks
+//! behind the end of the file are reserved ([`reserve`]) when the spool is made and at each start of the daemon. Where
 //! the file system cannot do that, an empty first record takes the first block.
 
 use std::fs::{self, File, OpenOptions};
@@ -19,7 +19,7 @@ use rustix::fs::OFlags;
 use crate::folder::{self, FolderError};
 use crate::paths::Paths;
 
-/// The second of a loss since 1970, big endian. Zero: no event, see [`reserve`].
+/// The second of a loss since 1970, big endian. Zero is no event, see [`reserve`].
 type Record = [u8; 4];
 const RECORD: u64 = size_of::<Record>() as u64;
 /// Processes that make the first spool at the same time each leave an empty record.
@@ -76,7 +76,7 @@ impl Losses {
         self.all_from(|_| 0)
     }
 
-    /// The losses that nobody was told of yet.
+    /// The losses that were not reported yet.
     pub fn news(&self) -> Lost {
         self.all_from(|counter| fs::symlink_metadata(counter.told()).map_or(0, |told| told.len()))
     }
@@ -148,7 +148,7 @@ fn time(file: &File, record: u64) -> Option<SystemTime> {
     }
 }
 
-/// Reserves space on the disk for the losses to come. Its folder must be ours. Best effort: the disk may be full already.
+/// Reserves disk space for future losses. The folder must be ours. Best effort: the disk may be full already.
 pub(crate) fn reserve(folder: &Path) {
     let Ok(mut file) = append(&folder.join(BESIDE_SPOOL)) else { return };
     let Ok(found) = file.metadata() else { return };

@@ -7,11 +7,11 @@
 //! | spool, log | `$XDG_STATE_HOME/recall/` | `DIR/state/` |
 //! | socket | `$XDG_RUNTIME_DIR/recall/` if it is ours alone, else the state folder | `DIR/run/` |
 //!
-//! macOS has its own places instead of XDG's (the `directories` crate knows them). A socket's path is limited to
-//! about a hundred bytes; a longer one moves into the user's runtime folder under a name made from a hash of the
-//! long path, so that shim and daemon arrive at the same place without asking each other. Two processes with
-//! different environments may still disagree (a hook without `XDG_RUNTIME_DIR`): the lock file beside the database
-//! names the live socket, see [`LockNote`].
+//! macOS has its own folders instead of XDG's (the `directories` crate knows them). A socket's path is limited to about
+//! a hundred bytes; a longer one moves into the user's runtime folder under a name made from a hash of the long path,
+//! so shim and daemon compute the same path without asking each other. Two processes with different environments may
+//! still disagree, such as a hook without `XDG_RUNTIME_DIR`; then the lock file beside the database names the live
+//! socket, see [`LockNote`].
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -52,7 +52,7 @@ pub struct Paths {
     state_dir: PathBuf,
     runtime_dir: PathBuf,
     socket: Result<PathBuf, PathsError>,
-    /// `RECALL_HOME` itself, so that it is created private, too.
+    /// `RECALL_HOME` itself, so that it is also created private.
     home: Option<PathBuf>,
     /// `XDG_RUNTIME_DIR`, used or not.
     xdg_runtime: Option<PathBuf>,
@@ -66,9 +66,9 @@ impl Paths {
         Self::from_variables(&|name| std::env::var_os(name))
     }
 
-    /// As [`Self::from_env`], from any source of variables. An empty variable counts as unset. A relative `XDG_*` is
-    /// ignored, as its specification demands. A relative `RECALL_HOME` is an error, because it would mean a different
-    /// memory in every folder.
+    /// Like [`Self::from_env`], but from any source of variables. An empty variable counts as unset. A relative `XDG_*`
+    /// is ignored, as its specification demands. A relative `RECALL_HOME` is an error, because it would mean a
+    /// different memory in every folder.
     pub fn from_variables(variable: &dyn Fn(&str) -> Option<OsString>) -> Result<Self, PathsError> {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let runtime = || set("XDG_RUNTIME_DIR").filter(|path| path.is_absolute());
@@ -125,7 +125,7 @@ impl Paths {
         self.data_dir.join("index")
     }
 
-    /// Sentence models that were installed.
+    /// The folder of installed sentence models.
     pub fn models_dir(&self) -> PathBuf {
         self.data_dir().join("models")
     }
@@ -165,12 +165,12 @@ impl Paths {
         self.socket.as_deref().ok().and_then(Path::parent).unwrap_or(&self.runtime_dir)
     }
 
-    /// Where the gateway says how it is reached.
+    /// The file that tells programs how to reach the gateway.
     pub fn gateway_note(&self) -> PathBuf {
         self.runtime_dir().join("gateway.json")
     }
 
-    /// The page that leads a browser to the viewer.
+    /// The page that opens the viewer in a browser.
     pub fn viewer_page(&self) -> PathBuf {
         self.runtime_dir().join("viewer.html")
     }

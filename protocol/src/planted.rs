@@ -4,8 +4,8 @@
 //! protects against it does nothing. In every other build [`planted`] is `false` at compile time, and neither the
 //! variable nor any fault's name is in the program. Only the end-to-end tests enable the feature, as a dev-dependency.
 //!
-//! A fault is one line at the protection. It is never in the daemon's pure rooms; there the caller undoes their work.
-//! A new protection brings its fault and a row in `tests/tests/planted.rs`.
+//! A fault is one line at the protection. The daemon's pure rooms contain none; their callers undo the protection
+//! instead. A new protection brings its fault and a row in `tests/tests/planted.rs`.
 
 /// A protection that can be disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -42,7 +42,7 @@ pub fn strip_text(text: &str) -> Stripped<'_> {
     Stripped { text, removed }
 }
 
-/// Whether the bytes contain a tag in any spelling.
+/// Whether the bytes contain a tag, in any spelling.
 pub fn has_tags(bytes: &[u8]) -> bool {
     let mut rest = bytes;
     while let Some(found) = memchr::memchr3(b'<', b'\\', b'&', rest) {

@@ -1,11 +1,11 @@
-//! What can be asked of the daemon: one type for each request, and the enum that travels.
+//! The requests to the daemon: one type for each, and the enum that goes over the wire.
 //!
-//! The answers are JSON; the daemon's library says which type answers which request. Times are milliseconds since
-//! 1970; absent means unbounded. The rules of evolution are those of [`crate::wire`].
+//! Answers are JSON; the daemon's library says which type answers which request. Times are in milliseconds since 1970;
+//! an absent time sets no bound. The rules of evolution are those of [`crate::wire`].
 
 use serde::{Deserialize, Serialize};
 
-/// Declares the enum that travels and the conversion of each request into it.
+/// Declares the enum of all requests and the conversion of each request into it.
 macro_rules! queries {
     ($($(#[$doc:meta])* $name:ident,)+) => {
         /// Administration and reading.
@@ -78,11 +78,11 @@ queries! {
     AgentRemark,
 }
 
-/// Is somebody there, and of which version?
+/// Asks whether a daemon answers, and which version it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ping;
 
-/// How the daemon is.
+/// Asks for the daemon's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status;
 
@@ -91,21 +91,21 @@ pub struct Sessions {
     pub filter: Filter,
 }
 
-/// The same after the first `skip` of them.
+/// The sessions after the first `skip`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionPage {
     pub filter: Filter,
     pub skip: u32,
 }
 
-/// How much is known of the project of a folder, in a few figures.
+/// A few figures of how much is known about a folder's project.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Glance {
-    /// Absolute.
+    /// An absolute path.
     pub folder: String,
 }
 
-/// One session by the agent's id or an unambiguous beginning of it.
+/// One session, by the agent's id or an unambiguous beginning of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
     pub id: String,
@@ -118,7 +118,7 @@ pub struct Jobs {
     pub filter: Filter,
 }
 
-/// The cost of models in the last days, today included.
+/// The cost of models in the last days, including today.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stats {
     pub days: u32,
@@ -129,7 +129,7 @@ pub struct Search {
     pub text: String,
     pub filter: Filter,
     pub explain: Explain,
-    /// Where the question is asked, absolute: what was made on a branch that is not merged there is marked.
+    /// The absolute folder where the question is asked. Results from a branch that is not merged there are marked.
     pub folder: Option<String>,
 }
 
@@ -151,14 +151,14 @@ pub struct Timeline {
     pub folder: Option<String>,
 }
 
-/// The context for the next session in `cwd`; with a prompt, the context for that prompt.
+/// The context for the next session in `cwd`, or with a prompt the context for that prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Context {
     pub cwd: String,
     pub prompt: Option<String>,
 }
 
-/// The injections of a session, with times and reasons; for an observation, the sessions that were told it.
+/// The injections of a session, with times and reasons. For an observation: the sessions that received it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Why {
     pub id: String,
@@ -172,28 +172,28 @@ pub struct Captured {
     pub sessions: Vec<String>,
 }
 
-/// The next part of what is stored, as lines of JSON.
+/// The next part of the stored memory, as lines of JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Export {
     pub filter: Filter,
-    /// Where the part begins; `None`: at the beginning.
+    /// Where the part begins; `None` means at the beginning.
     pub from: Option<ExportFrom>,
 }
 
-/// Where a part of an export begins. Only the daemon that made it knows what it means.
+/// Where a part of an export begins. Only the daemon that made it can interpret it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExportFrom {
     pub table: u32,
     pub after: i64,
 }
 
-/// Stores lines of an export, each a JSON object. What is stored already stays as it is.
+/// Stores lines of an export, each a JSON object. Rows that are stored already stay unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Restore {
     pub lines: Vec<String>,
 }
 
-/// The same of lines that say more than a stranger's may.
+/// Like [`Restore`], for lines from a source that is trusted more than a stranger's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestoreFrom {
     pub lines: Vec<String>,
@@ -203,13 +203,13 @@ pub struct RestoreFrom {
 /// The author of these lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RowSource {
-    /// They were made of another tool's memory, which knows projects by name.
+    /// The lines come from another tool's memory, which knows projects by name.
     OtherMemory,
-    /// The user says that the export is his own.
+    /// The user says that the export is their own.
     OwnExport,
 }
 
-/// How much there is of each day, the newest first.
+/// The number of entries of each day, newest first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Days {
     pub of: EntryFilter,
@@ -220,28 +220,28 @@ pub struct Days {
 pub struct Entries {
     pub of: EntryFilter,
     pub since_ms: Option<i64>,
-    /// Before this moment.
+    /// Only entries before this moment.
     pub until_ms: Option<i64>,
-    /// So many of the newest are left out.
+    /// Skips this many of the newest entries.
     pub skip: u32,
     pub limit: u32,
 }
 
-/// The projects, the latest first.
+/// The projects, latest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Projects;
 
-/// Subjects about which something else was said before, or that are resolved, the latest first.
+/// Subjects with an earlier statement, or that are resolved, latest first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Threads {
     /// As [`Filter::project`].
     pub project: Option<String>,
-    /// Only that of this observation (`123`, `#123`), with its texts.
+    /// Only the thread of this observation (`123`, `#123`), with its texts.
     pub of: Option<String>,
     pub limit: u32,
 }
 
-/// All of them after the first `skip`.
+/// The threads after the first `skip`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadPage {
     /// As [`Filter::project`].
@@ -254,21 +254,21 @@ pub struct ThreadPage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenGateway;
 
-/// Which project a folder is taken for, and why not for another that it names.
+/// The project that a folder belongs to, and why not to another one that it names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     pub folder: String,
 }
 
-/// Answers when all that was accepted before is stored, compressed once and searchable.
+/// Answers when everything accepted before is stored, compressed once and searchable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flush;
 
-/// Drain, suspend live sessions, commit the index, exit.
+/// Drains the events, suspends live sessions, commits the index and exits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stop;
 
-/// From now on nothing is captured and nothing given back; absent: until [`Resume`].
+/// Stops capturing and injecting until this time, or if absent until [`Resume`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
     pub until_ms: Option<i64>,
@@ -277,13 +277,13 @@ pub struct Pause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resume;
 
-/// Tries dead and waiting jobs at once: this one, or all. Providers that were left alone are asked again.
+/// Retries dead and waiting jobs at once: one, or all. Paused providers are asked again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retry {
     pub job: Option<i64>,
 }
 
-/// Forgets for good, or says what would go.
+/// Forgets for good, or previews what would go.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forget {
     pub what: Forgettable,
@@ -291,7 +291,7 @@ pub struct Forget {
     pub step: ForgetStep,
 }
 
-/// Keeps what the user says. Whatever is absent the daemon chooses.
+/// Stores what the user says. The daemon chooses whatever is absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remember {
     pub text: String,
@@ -300,19 +300,19 @@ pub struct Remember {
     pub kind: Option<String>,
     /// A known project's name or identity, or an absolute folder.
     pub project: String,
-    /// Absolute, or relative to the project's folder.
+    /// Absolute paths, or relative to the project's folder.
     pub files: Vec<String>,
     /// 1 to 10.
     pub importance: Option<u8>,
 }
 
-/// Keeps what an agent's model says.
+/// Stores what an agent's model says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentRemark {
     pub remark: Remember,
 }
 
-/// Says whether observations (`123`, `#123`) still hold.
+/// Marks whether observations (`123`, `#123`) still hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
     pub ids: Vec<String>,
@@ -328,11 +328,11 @@ pub struct Edit {
     pub title: String,
     pub narrative: String,
     pub facts: Vec<String>,
-    /// Absolute, or relative to the project's folder.
+    /// Absolute paths, or relative to the project's folder.
     pub files: Vec<String>,
 }
 
-/// Has observations stand first when a session starts, or no longer.
+/// Pins observations to the start of sessions, or unpins them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PinUp {
     pub ids: Vec<String>,
@@ -345,69 +345,69 @@ pub enum Pin {
     Off,
 }
 
-/// Takes back the newest change by hand.
+/// Reverts the newest change by hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Undo;
 
-/// The changes by hand that can be taken back, newest first.
+/// The changes by hand that can be reverted, newest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changes {
     pub limit: u32,
 }
 
-/// Answers more than once: with a first `Json`, from which on everything is heard, then with one for each event
-/// until the client goes or the daemon stops, which the last answer says.
+/// Asks for events as they happen. The first answer is a `Json`: every event after it is sent. Then each event gets an
+/// answer, until the client goes. If the daemon stops, the last answer says so.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Follow {
-    /// Only of sessions whose id begins so.
+    /// Only events of sessions whose id begins with this.
     pub session: Option<String>,
-    /// Only events of these names; empty: all.
+    /// Only events of these names; empty means all.
     pub kinds: Vec<String>,
 }
 
-/// A reading SQL statement of the user's.
+/// A read-only SQL statement of the user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sql {
     pub text: String,
-    /// The most rows; the daemon has a limit of its own.
+    /// The most rows to return; the daemon has a limit of its own.
     pub limit: u32,
 }
 
-/// Copies the database to this file, which must not exist; absent: into the folder of backups.
+/// Copies the database to this file, which must not exist; if absent, into the folder of backups.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backup {
-    /// Absolute.
+    /// An absolute path.
     pub path: Option<String>,
 }
 
-/// Goes on with this database, and keeps the present one aside.
+/// Replaces the database by this one, and sets the present one aside.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestoreBackup {
-    /// Absolute.
+    /// An absolute path.
     pub path: String,
 }
 
-/// Looks for damage in the database, and for what the index lacks.
+/// Checks the database for damage and the index for missing documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check;
 
-/// Forgets the sessions without an event since a moment, or says what would go.
+/// Forgets the sessions without an event since a moment, or previews them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prune {
     pub silent_since_ms: i64,
     pub step: ForgetStep,
 }
 
-/// Builds the search index again, and answers when it is complete.
+/// Rebuilds the search index, and answers when it is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reindex;
 
-/// Which entries of a listing are meant.
+/// Which entries a listing contains.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EntryFilter {
     /// As [`Filter::project`].
     pub project: Option<String>,
-    /// `observation`, `prompt`, `summary`; empty: all three.
+    /// `observation`, `prompt`, `summary`; empty means all three.
     pub kinds: Vec<String>,
     /// Only observations of these types; empty means all.
     pub types: Vec<String>,
@@ -421,24 +421,24 @@ pub enum WhichJobs {
     Dead,
 }
 
-/// The items to forget: the documents of `ids`, or one session, or all that fits the rest.
+/// The items to forget: the documents of `ids`, or one session, or everything that matches the other fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forgettable {
-    /// Ids as [`Show`] takes them.
+    /// Ids as in [`Show`].
     pub ids: Vec<String>,
     /// The agent's id of a session or an unambiguous beginning of it.
     pub session: Option<String>,
     /// As [`Filter::project`].
     pub project: Option<String>,
-    /// From this moment on.
+    /// Only items from this moment on.
     pub since_ms: Option<i64>,
-    /// Before this moment.
+    /// Only items before this moment.
     pub until_ms: Option<i64>,
-    /// Texts that must all occur, whatever their case.
+    /// Texts that must all occur, in any case.
     pub words: Vec<String>,
 }
 
-/// Whether what cannot be read goes too: nobody can say what it is of.
+/// Whether unreadable files are removed too, as nobody can tell whose they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unreadable {
     #[default]
@@ -446,10 +446,10 @@ pub enum Unreadable {
     Goes,
 }
 
-/// Whether to do it or only show it.
+/// Whether to forget, or only to show what would go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ForgetStep {
-    /// Only count and name what would go.
+    /// Only counts and names what would go.
     #[default]
     Preview,
     Forget,
@@ -462,7 +462,7 @@ pub enum Validity {
     Resolved,
 }
 
-/// Whether a result says how its score came about.
+/// Whether a result explains its score.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Explain {
     #[default]
@@ -473,7 +473,7 @@ pub enum Explain {
 /// Conditions that most reading commands share.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Filter {
-    /// A project's display name, its identity, or an absolute folder whose project is meant.
+    /// A project's display name, its identity, or an absolute folder of the project.
     pub project: Option<String>,
     pub since_ms: Option<i64>,
     pub limit: Option<u32>,

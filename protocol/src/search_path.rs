@@ -35,7 +35,7 @@ pub fn trusted(path: &OsStr, home: Option<&Path>, current: Option<&Path>) -> OsS
     }
 }
 
-/// As [`trusted`], for this process.
+/// Like [`trusted`], for this process.
 pub fn of_process() -> OsString {
     let path = std::env::var_os("PATH").unwrap_or_default();
     trusted(&path, std::env::home_dir().as_deref(), std::env::current_dir().ok().as_deref())
@@ -52,7 +52,7 @@ struct Project {
 }
 
 impl Project {
-    /// Whether a folder may have come with a project's files.
+    /// Whether a folder may be part of the project's files.
     fn may_hold(&self, folder: &Path) -> bool {
         let is_project = |above: &&Path| !self.holds_home(above);
         folder.components().any(|part| part.as_os_str() == "node_modules")

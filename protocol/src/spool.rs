@@ -12,16 +12,16 @@
 //! time, so that a sorted listing is in order, and carries the event id. A file is removed only after its event is
 //! committed: an event can be read twice and never lost.
 //!
-//! **No fsync.** The promise is about processes that are killed, and what the kernel has taken survives that.
-//! Waiting for the disk would cost each hook from one to some tens of milliseconds while the agent waits, with a
-//! budget of twenty. A power cut can therefore tear the files of its last seconds; a torn file is recognised by its
-//! frame and moved to `bad/`, once nobody has written to it for a second: a file that is copied into the spool, or
-//! mended in place, is taken when it is whole.
+//! **No fsync.** The promise is about processes that are killed, and what the kernel has taken survives that. Waiting
+//! for the disk would cost each hook from one to some tens of milliseconds while the agent waits, with a budget of
+//! twenty. A power cut can therefore tear the files of its last seconds; a torn file is recognised by its frame and
+//! moved to `bad/` once nobody has written to it for a second. So a file that somebody copies into the spool or repairs
+//! in place is read when it is complete.
 //!
-//! **Bounded.** Counting 50,000 files costs more than a hook may take, so each write appends to `level` instead and
-//! looks at its length: one unit for each file, and another for each further 10,737 bytes of it. At 50,000 units the
-//! spool is full: that is 50,000 small files or 512 MiB in large ones, whichever comes first. The daemon sets the
-//! level right after draining ([`Spool::settle`]).
+//! **Bounded.** Counting 50,000 files takes longer than a hook may, so each write appends to `level` instead and looks
+//! at its length: one unit for each file, and another for each further 10,737 bytes of it. At 50,000 units the spool is
+//! full: that is 50,000 small files or 512 MiB in large ones, whichever comes first. The daemon sets the level right
+//! after draining ([`Spool::settle`]).
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -39,15 +39,15 @@ use crate::losses::{self, append};
 use crate::paths::Paths;
 use crate::wire::{Deliver, EventId, Request};
 
-/// The maximum of units, and so of files.
+/// The most units, and so the most files.
 pub const MAX_UNITS: u64 = 50_000;
-/// The maximum of bytes in the spool.
+/// The most bytes in the spool.
 pub const MAX_BYTES: u64 = 512 * 1024 * 1024;
-/// The maximum of files in `bad/`.
+/// The most files in `bad/`.
 pub const MAX_BAD: usize = 100;
-/// An incomplete file counts as damaged this long after its last write. Shorter than the wait of a flush.
+/// An incomplete file counts as damaged this long after its last write. A flush waits longer.
 const BEING_WRITTEN: Duration = Duration::from_secs(1);
-/// A file takes one unit per started piece of this many bytes.
+/// A file takes one unit for each started piece of this many bytes.
 const UNIT: u64 = MAX_BYTES / MAX_UNITS;
 /// The largest file that is read.
 const MAX_FILE: u64 = (MAX_BODY + HEADER_LEN) as u64;
@@ -73,10 +73,10 @@ pub enum SpoolReadError {
     /// Another process has drained it. Not an error.
     #[error("the spool file is gone")]
     Gone,
-    /// The event is incomplete and was written to a moment ago: somebody may be writing it in place. It is kept.
+    /// The event is incomplete and was written a moment ago. Somebody may be writing it in place, so it is kept.
     #[error("the spool file is not whole yet")]
     Unfinished,
-    /// A newer shim wrote it. It stays until a daemon comes that can read it.
+    /// A newer shim wrote it. It stays until a daemon can read it.
     #[error("the spool file has protocol version {version}")]
     UnknownVersion { version: u8 },
     /// Not a regular file of this user, larger than a frame, truncated or damaged: it belongs in `bad/`.
@@ -163,7 +163,7 @@ impl Spool {
         Self { dir: paths.spool_dir(), above: paths.state_folders() }
     }
 
-    /// Creates the spool's folders, and reserves what counting losses takes. The state folder must exist.
+    /// Creates the spool's folders and reserves the space for counting losses. The state folder must exist.
     pub fn create_folders(&self) -> Result<(), FolderError> {
         for path in [self.dir.clone(), self.dir.join("tmp"), self.new_dir(), self.dir.join("bad")] {
             folder::create_private(&path)?;
@@ -335,7 +335,7 @@ impl Spool {
                     "tmp" if !is_left_behind(&entry) => RemainsState::Unfinished,
                     _ => RemainsState::Damaged,
                 };
-                // Stored and removed since it was listed.
+                // // The event was stored and its file removed after the listing.
                 let Ok(at_ms) = event_time(&entry) else { continue };
                 see(&entry.path(), &Remains { bytes: &bytes, at_ms, state });
             }
@@ -356,8 +356,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Adds a file of `bytes` to the level. If the file is not written after all, the level is too high, never too
-    /// low.
+    /// Adds a file of `bytes` to the level. If the write fails later, the level is too high, never too low.
     fn take_units(&self, bytes: u64) -> Result<(), SpoolWriteError> {
         let path = self.level_file();
         let failed = |source| SpoolWriteError::Io { path: path.clone(), source };
@@ -437,7 +436,7 @@ pub fn decode(name: &SpoolName, content: &[u8]) -> Result<Deliver, SpoolReadErro
     }
 }
 
-/// Whether a file was written to a moment ago. Shims never write to a visible file, but people copy or repair files in
+/// Whether a file was written a moment ago. Shims never write to a visible file, but people copy or repair files in
 /// place.
 fn is_being_written(file: &File, now: SystemTime) -> bool {
     let written = file.metadata().and_then(|found| found.modified());

@@ -81,7 +81,7 @@ pub struct NotAnEventId;
 /// A client's request to the daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
-    /// A hook fired: keep this event and say what the agent's stdout shall be.
+    /// A hook fired. Store this event and return what the agent shall read on stdout.
     Deliver(Deliver),
     /// `recall search`, `recall ctl` and the like.
     Query(Query),
@@ -134,7 +134,7 @@ impl Flags {
     pub const STRIPPED: Self = Self(1 << 3);
     /// The input is not JSON. Tags were removed as from plain text.
     pub const NOT_JSON: Self = Self(1 << 4);
-    /// No hook reported it: it was read from the agent's own record of a session. Nobody waits for an answer.
+    /// No hook reported this event: it was read from the agent's own record of a session. Nobody waits for an answer.
     pub const IMPORTED: Self = Self(1 << 5);
 
     pub fn contains(self, other: Self) -> bool {
@@ -170,12 +170,12 @@ pub enum Reply {
     ShuttingDown,
     /// The request was understood and refused.
     Invalid(String),
-    /// The answer to a query: one JSON object in the documented shape.
+    /// The answer to a query: one JSON object of the documented shape.
     Json(#[serde(with = "serde_bytes")] Vec<u8>),
-    /// A query failed: of which kind, what happened, and what the user can do.
+    /// A query failed: the kind of failure, what happened, and what the user can do.
     Failed { kind: ErrorKind, what: String, hint: String },
-    /// The disk takes its time: the answer that an [`Reply::Ack`] would have brought, for an event that is not durable
-    /// yet. Whoever sent it keeps it as if nobody had answered; a sender that does not know this reply does the same.
+    /// The disk is slow: this is the answer of an [`Reply::Ack`], for an event that is not durable yet. The sender
+    /// keeps the event as if it had got no answer; a sender that does not know this reply does the same.
     Unsaved {
         #[serde(with = "serde_bytes")]
         stdout: Vec<u8>,
@@ -189,13 +189,13 @@ pub enum ErrorKind {
     NotFound,
     /// The request makes no sense as it was written.
     Invalid,
-    /// Work is not done yet, or too many ask: try again.
+    /// Work is not finished, or too many requests are running: try again.
     Busy,
-    /// A part of the daemon does not answer.
+    /// A part of the daemon does not respond.
     Unavailable,
-    /// The request makes sense, but not for what is stored now.
+    /// The request is valid, but not for what is stored now.
     Conflict,
-    /// Something failed that the request has no part in.
+    /// Something failed for reasons outside the request.
     Internal,
 }
 

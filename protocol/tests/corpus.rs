@@ -1,6 +1,6 @@
-//! Inputs that the fuzzers found stay fixed. `fuzz/README.md` says how the corpus was made.
+//! Inputs that the fuzzers found, replayed. `fuzz/README.md` says how the corpus was made.
 
-// Test code: a panic is how it says that something is wrong.
+// // Test code reports a failure by panicking.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod invariants;

@@ -15,7 +15,7 @@ impl Agent {
         Self::marked(name, |variable| std::env::var_os(variable).is_some())
     }
 
-    /// Under the default agent's name another one may call, which the variable that it sets tells.
+    /// Some agents run the default agent's hooks under its name. The variable that they set identifies them.
     fn marked(name: Option<String>, is_set: impl Fn(&str) -> bool) -> Self {
         let name = name.filter(|name| !name.is_empty()).unwrap_or_else(|| DEFAULT.to_owned());
         let other = ROWS.iter().find(|row| name == DEFAULT && row.marker.is_some_and(&is_set));

@@ -24,12 +24,12 @@ use crate::launch::{self, Launch};
 /// The time for connecting, sending and the answer, from the end of stdin. The whole budget is 60 ms; the rest is for
 /// the spool.
 const ANSWER_TIME: Duration = Duration::from_millis(50);
-/// The same for an event without an answer. Only the acknowledgement is awaited, and a daemon whose disk stalls cannot
-/// give one. The spool is as safe, and the agent continues.
+/// The same for an event without an answer. It waits only for the acknowledgement, which a daemon with a stalled disk
+/// cannot give. The spool is as safe, and the agent continues.
 const REPORT_TIME: Duration = Duration::from_millis(20);
-/// The same for the start of a session that starts the daemon.
+/// The same for a session's start that also starts the daemon.
 const START_TIME: Duration = Duration::from_millis(980);
-/// Between two checks whether the daemon listens.
+/// The pause between two checks whether the daemon listens.
 const START_POLL: Duration = Duration::from_millis(1);
 
 /// An event to be delivered.
@@ -51,14 +51,14 @@ struct Answered {
 /// Whether the daemon has stored the event.
 enum Acceptance {
     Durably,
-    /// Its disk is slow.
+    /// The daemon has the event, but its disk is slow.
     NotYet,
 }
 
 /// Why there is no answer.
 enum NoAnswer {
     NothingListens,
-    /// A daemon runs, but did not acknowledge in time or in a way that this build understands.
+    /// A daemon runs, but sent no acknowledgement in time, or none that this build understands.
     NoAcknowledgement,
 }
 

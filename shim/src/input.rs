@@ -5,8 +5,8 @@
 //! read is kept. Only waiting counts towards the timeout, not work, since a slow machine would otherwise cut off a
 //! large event. Each 16 MiB of input extends it by a second, which a trickle never reaches.
 //!
-//! A writer whose reader is gone fails, or dies of a signal. So what stands behind the value is read as well, once the
-//! event is delivered ([`drain`]). Where nothing stood behind it, nobody looks again.
+//! A writer whose reader has gone fails, or a signal kills it. So after the delivery the shim also reads what follows
+//! the value ([`drain`]), but only if something had followed it.
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -24,9 +24,9 @@ const PACE: usize = 16 * 1024 * 1024;
 /// The default capacity of a pipe.
 const CHUNK: usize = 64 * 1024;
 
-/// How long the writer may pause behind the value.
+/// How long the writer may pause after the value.
 const PAUSE: Duration = Duration::from_millis(50);
-/// White space behind the value that is no sign of more: the end of a line.
+/// White space after the value that does not announce more input: the end of a line.
 const LINE_END: usize = 2;
 
 /// The bytes read, and whether the writer may have more.
@@ -48,7 +48,7 @@ pub(crate) fn read(stdin: BorrowedFd<'_>) -> Input {
     read_with(stdin, TIMEOUT)
 }
 
-/// Reads and drops what the writer still has to write, as long as it does not pause.
+/// Reads and drops further input until the writer pauses.
 pub(crate) fn drain(stdin: BorrowedFd<'_>) {
     let mut chunk = Vec::with_capacity(CHUNK);
     let end = Instant::now() + TIMEOUT;
@@ -68,7 +68,7 @@ pub(crate) fn drain(stdin: BorrowedFd<'_>) {
 fn read_with(stdin: BorrowedFd<'_>, mut timeout: Duration) -> Input {
     let mut behind = Behind::Nothing;
     let mut scanner = Scanner::default();
-    // Not cleared: an event is far shorter, and a page that nobody touches costs nothing.
+    // // Not cleared: an event is far shorter, and untouched pages cost nothing.
     let mut chunk = Vec::with_capacity(CHUNK);
     let mut towards_pace = 0_usize;
     while !timeout.is_zero() {
@@ -153,7 +153,7 @@ mod tests {
                 drain(reader.as_fd());
             }
             drop(reader);
-            // The first piece may have come alone, and then nobody looks again.
+            // // If the first piece arrived alone, the shim does not look for more.
             assert!(written.join().expect("writer").is_ok() || behind == Behind::Nothing);
         }
     }

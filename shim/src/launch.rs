@@ -21,7 +21,7 @@ use recall_protocol::paths::Paths;
 use recall_protocol::{folder, search_path};
 use rustix::fs::OFlags;
 
-/// Between two starts.
+/// The shortest time between two starts.
 const PAUSE: Duration = Duration::from_secs(10);
 /// For this long after an attempt, a session's start waits for the daemon.
 const WORTH_WAITING: Duration = Duration::from_secs(1);

@@ -1,6 +1,6 @@
-//! `recall-shim AGENT [EVENT]`: hands one lifecycle event of a coding agent to recall's daemon and gets out of the way.
+//! `recall-shim AGENT [EVENT]`: passes one lifecycle event of a coding agent to recall's daemon.
 //!
-//! Agents run this at every hook and wait for it, so this is the hot path of the whole project. In order:
+//! Agents run this program at every hook and wait for it: it is the hot path of the whole project. Its steps in order:
 //!
 //! | step | at most |
 //! |---|---|
@@ -9,13 +9,13 @@
 //! | read stdin until the first complete JSON value, cleaning it as it comes ([`input`]) | 1 s of waiting if it never completes |
 //! | stamp it, connect, check who listens, send it, read the answer ([`delivery`]) | 50 ms, 20 ms for what only reports, or `RECALL_ANSWER_MS` |
 //! | no acknowledgement: keep it in the spool | 10 ms |
-//! | nobody listens: start the daemon, once in 10 s ([`launch`]); only a session's start waits for it | 1 s |
+//! | nobody listens: start the daemon, at most once in 10 s ([`launch`]); only a session's start waits for it | 1 s |
 //! | print the answer, whole or not at all ([`output`]) | 20 ms |
-//! | read and drop what stands behind the value, if anything does ([`input::drain`]) | 50 ms without any, 1 s in all |
+//! | read and drop what follows the value, if anything does ([`input::drain`]) | 50 ms without any, 1 s in all |
 //!
-//! Whatever happens at a hook, the exit code is 0 and stderr stays empty: agents show it to the user, feed it to the
-//! model, or take it for a refusal. Only an unknown option without an agent's name is answered there. Stdout is what the daemon rendered, or what the agent takes for "nothing to say"
-//! ([`recall_protocol::agents`]).
+//! Whatever happens at a hook, the exit code is 0 and stderr stays empty: agents show stderr to the user, pass it to
+//! the model, or take it for a refusal. Only an unknown option without an agent's name is reported there. Stdout is
+//! what the daemon rendered, or what the agent takes for "nothing to say" ([`recall_protocol::agents`]).
 //!
 //! **Invariant:** no runtime, no regular expressions, no JSON tree, no command line parser.
 
@@ -85,7 +85,7 @@ fn run() {
     }
 }
 
-/// Lets a writer write all that it has, though nothing of it is wanted. A person's terminal has nothing.
+/// Lets the writer finish, though its input is dropped. A terminal is not read.
 fn drain() {
     if !std::io::stdin().is_terminal() {
         input::drain(rustix::stdio::stdin());

@@ -2,8 +2,8 @@
 //!
 //! The standard library's own entry prepares for overflows of the stack: it reads the map of this process's memory and
 //! sets up a second stack and handlers for two signals. That took a third of the system calls of an event and a quarter
-//! of its instructions. It does the same whatever a program needs, so the C library calls this entry instead.
-//! Arguments and variables are known without it. Where the C library is another, the usual entry is used.
+//! of its instructions. This program needs none of it, so the C library calls the entry below instead. Arguments and
+//! variables are available without it. With another C library the usual entry is used.
 
 use std::ffi::{c_char, c_int};
 
@@ -12,9 +12,9 @@ use std::ffi::{c_char, c_int};
 #[allow(unsafe_code)]
 #[unsafe(no_mangle)]
 extern "C" fn main(_count: c_int, _arguments: *const *const c_char) -> c_int {
-    // SAFETY: nothing else sets how a signal is handled, and this is the only thread.
+    // // SAFETY: nothing else changes signal handlers, and this is the only thread.
     unsafe {
-        // An agent that has closed its end of the pipe must not end this process by a signal.
+        // // If the agent has closed its end of the pipe, no signal must kill this process.
         libc::signal(libc::SIGPIPE, libc::SIG_IGN);
     }
     crate::run();

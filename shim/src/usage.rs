@@ -1,7 +1,7 @@
 //! Reads the arguments: the agent's and the event's names, and the options of a person who runs the shim by hand.
 //!
 //! A host puts a hook's stdout into the model's context, and several show its stderr. So only `--help` and `--version`
-//! are answered on stdout, and an unknown option beside an agent's name is passed over: the event matters more.
+//! are answered on stdout, and an unknown option beside an agent's name is ignored: the event matters more.
 
 use recall_protocol::agents::DEFAULT;
 
@@ -31,12 +31,12 @@ pub(crate) enum Invocation {
     Event { agent: Option<String>, event_name: String },
     /// An option that is answered on stdout.
     Answer(String),
-    /// An unknown option and no agent's name: this is said on stderr.
+    /// An unknown option without an agent's name: the text of this error goes to stderr.
     UnknownOption(String),
 }
 
 impl Invocation {
-    /// Options count wherever they stand. A bare `-` or `--` is neither an option nor a name.
+    /// Options count at any position. A bare `-` or `--` is neither an option nor a name.
     pub(crate) fn of(arguments: impl Iterator<Item = String>) -> Self {
         let (mut names, mut unknown) = (Vec::new(), None);
         for argument in arguments {
@@ -50,7 +50,7 @@ impl Invocation {
         }
         let mut names = names.into_iter();
         match (names.next(), unknown) {
-            // Text that could steer a terminal is not printed.
+            // // Text that could control a terminal is not printed.
             (None, Some(option)) => Self::UnknownOption(format!(
                 "recall-shim: no such option: {option:?}\nRun `recall-shim --help` for the options.\n"
             )),

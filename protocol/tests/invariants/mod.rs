@@ -1,7 +1,7 @@
-//! What must hold of any input, whoever made it: the fuzz targets (`fuzz/`) look for input that breaks one of these,
-//! and `corpus.rs` replays what they have found worth keeping.
+//! Promises that hold for any input. The fuzz targets (`fuzz/`) look for input that breaks one of them, and `corpus.rs`
+//! replays the inputs worth keeping.
 //!
-//! Each function takes the fuzzer's bytes as they are and panics where a promise is broken.
+//! Each function takes the fuzzer's bytes and panics if a promise is broken.
 
 use std::ffi::OsStr;
 use std::fmt::Debug;
@@ -17,13 +17,12 @@ use recall_protocol::wire::{Flags, Reply, Request};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-/// Stands for what nobody may see. The control characters are in no other input: see [`plant`].
+/// Private text that must never appear in an output. Its control characters are in no other input, see [`plant`].
 const SECRET: &[u8] = b"\x01\x02SECRET\x02\x01";
-/// More than a payload may have, so that every bound is met.
+/// More bytes than a payload may have, so that every bound is reached.
 const FLOOD: usize = MAX_PAYLOAD + (MAX_PAYLOAD >> 2);
 
-/// Decoding never panics and never takes a shorter, longer or otherwise written frame for a message: what is decoded
-/// is written again as the same bytes.
+/// Decoding never panics, and each message has exactly one encoding: encoding what was decoded gives the same bytes.
 pub(crate) fn frame_decode(bytes: &[u8]) {
     decode_as::<Request>(bytes);
     decode_as::<Reply>(bytes);
@@ -31,7 +30,7 @@ pub(crate) fn frame_decode(bytes: &[u8]) {
 
 fn decode_as<M: Message + PartialEq + Debug>(bytes: &[u8]) {
     read_back::<M>(bytes);
-    // The same as the body of a frame whose header is right: chance alone seldom gets that far.
+    // // The same bytes as the body of a valid frame, because chance alone seldom makes a valid header.
     let header = frame::header(bytes.len(), PROTOCOL_VERSION).expect("a fuzzer's input is small");
     read_back::<M>(&[&header, bytes].concat());
 }
@@ -56,8 +55,8 @@ fn read_back<M: Message + PartialEq + Debug>(bytes: &[u8]) {
 
 /// The first 48 bytes are the file's name, the rest its content.
 ///
-/// A name that is taken means one file and one event; a file is an event, damaged, or of another version, and only
-/// what says so is of another version.
+/// A valid name means one file and one event. A file is an event, damaged, or of another version; only a header that
+/// names another version makes it one.
 pub(crate) fn spool_decode(bytes: &[u8]) {
     let (name, content) = bytes.split_at(bytes.len().min(48));
     let Some(name) = SpoolName::parse(OsStr::from_bytes(name)) else { return };
@@ -92,8 +91,8 @@ pub(crate) fn stdin_scan(bytes: &[u8]) {
     }
 }
 
-/// Two bytes 0xff divide the input into a beginning, a piece and an end; the piece is repeated until it is more than
-/// a payload may have.
+/// Two bytes 0xff divide the input into a beginning, a piece and an end. The piece is repeated until the whole is
+/// larger than a payload may be.
 pub(crate) fn stdin_flood(bytes: &[u8]) {
     let mut parts = bytes.splitn(3, |byte| *byte == 0xff);
     let (Some(start), Some(piece), Some(end)) = (parts.next(), parts.next(), parts.next()) else { return };
@@ -111,13 +110,13 @@ pub(crate) fn stdin_flood(bytes: &[u8]) {
     }
 }
 
-/// The input is a text, and the inside of a JSON string.
+/// Takes the input as a text, and as the inside of a JSON string.
 pub(crate) fn tag_strip(bytes: &[u8]) {
     let (visible, removed) = strip_bytes(bytes);
     assert_eq!(removed == Removed::Nothing, *visible == *bytes, "removed and the same");
     assert!(strip_bytes(&visible).1 == Removed::Nothing, "stripped again, there is more to strip");
     assert!(is_rest_of(&visible, bytes), "something was added");
-    // The scanner does the same in pieces, and a dash makes its input no JSON.
+    // // The scanner must do the same in pieces. A leading dash makes its input something other than JSON.
     let raw = [b"- ", bytes].concat();
     let in_pieces = clean_in_chunks(&raw, bytes.first().map_or(1, |byte| usize::from(byte % 16) + 1));
     assert_eq!(in_pieces.payload.strip_prefix(b"- "), Some(&*visible), "pieces change the result");
@@ -135,7 +134,7 @@ fn check_text(text: &str) {
     let quoted = serde_json::to_string(text).expect("text is JSON");
     let cleaned = clean(quoted.as_bytes());
     let inside: String = serde_json::from_slice(&cleaned.payload).expect("a string stays a string");
-    // Where the quoted text is written as the text itself, both ways lead to the same.
+    // // If quoting changes nothing in the text, both ways give the same result.
     if quoted.len() == text.len() + 2 && cleaned.payload.len() < MAX_STRING {
         assert_eq!(inside, stripped, "JSON and text are stripped differently");
     }
@@ -151,7 +150,7 @@ fn clean_in_chunks(bytes: &[u8], size: usize) -> Cleaned {
 
 fn check_bounds(read: usize, cleaned: &Cleaned) {
     assert!(cleaned.payload.len() <= MAX_PAYLOAD, "{} bytes go on", cleaned.payload.len());
-    // A tag that is cut out may leave a space.
+    // // Removing a tag may leave a space.
     assert!(
         cleaned.payload.len() <= read || cleaned.flags.contains(Flags::SHORTENED),
         "{} bytes go on of {read}",
@@ -159,7 +158,7 @@ fn check_bounds(read: usize, cleaned: &Cleaned) {
     );
 }
 
-/// No tag is left, and a second pass finds nothing to do.
+/// No tag is left, and a second pass changes nothing.
 fn check_nothing_private(cleaned: &Cleaned) {
     assert!(strip_bytes(&cleaned.payload).1 == Removed::Nothing, "a tag is left");
     if !cleaned.flags.contains(Flags::NOT_JSON) && !cleaned.flags.contains(Flags::INCOMPLETE) {
@@ -181,9 +180,9 @@ fn check_json(input: &[u8], cleaned: &Cleaned) {
     }
 }
 
-/// The one reader that builds no tree finds what a tree holds.
+/// The reader without a tree finds the same field as a JSON tree.
 fn check_field(payload: &[u8]) {
-    // A key written with escapes is not looked for.
+    // // The reader does not find keys that are written with escapes.
     if memchr::memchr(b'\\', payload).is_some() {
         return;
     }
@@ -201,7 +200,7 @@ fn is_json(bytes: &[u8]) -> bool {
     serde_json::from_slice::<IgnoredAny>(bytes).is_ok()
 }
 
-/// The input with a private secret at one place of it; `None` if it has the secret's own bytes anyway.
+/// Inserts a private secret at one place of the input. `None` if the input contains the secret's bytes already.
 fn plant(input: &[u8], at: usize) -> Option<Vec<u8>> {
     if memchr::memchr2(1, 2, input).is_some() {
         return None;
@@ -214,7 +213,7 @@ fn contains_secret(bytes: &[u8]) -> bool {
     memchr::memmem::find(bytes, SECRET).is_some()
 }
 
-/// Whether `rest` is `whole` without some of its bytes. Spaces do not count: one may stand where something was cut out.
+/// Whether `rest` is `whole` with some bytes removed. Spaces do not count: a removed tag may leave one.
 fn is_rest_of(rest: &[u8], whole: &[u8]) -> bool {
     let mut left = whole.iter();
     rest.iter().filter(|byte| **byte != b' ').all(|byte| left.any(|other| other == byte))

@@ -1,4 +1,4 @@
-//! The real shim against daemons of every temper, and stdin of every kind.
+//! The real shim against daemons of every behaviour, and stdin of every kind.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -282,16 +282,16 @@ fn beside_a_daemon(home: &Home, script: &str) -> PathBuf {
     let source = home.dir.path().join("script");
     fs::write(&source, script).expect("writes");
     fs::set_permissions(&source, fs::Permissions::from_mode(0o755)).expect("chmod");
-    // Copied by another process: had this one a file open for writing while another test forks, the system would
-    // refuse to run it.
+    // // Another process does the copying. If this one had a file open for writing while another test forks, the system
+    // would refuse to run that file.
     for (from, to) in [(Path::new(env!("CARGO_BIN_EXE_recall-shim")), "recall-shim"), (&source, "recall")] {
         assert!(Command::new("cp").arg(from).arg(bin.join(to)).status().expect("cp").success());
     }
     bin.join("recall-shim")
 }
 
-/// The shim without a daemon that it could start: beside the one under test there may be a real one, which would
-/// outlive its test.
+/// The shim in a folder without a daemon to start. Beside the tested binary there may be a real daemon, which would
+/// outlive the test.
 fn without_a_daemon(home: &Home, arguments: &[&str]) -> Command {
     let shim = home.dir.path().join("recall-shim");
     fs::hard_link(env!("CARGO_BIN_EXE_recall-shim"), &shim)
@@ -302,7 +302,7 @@ fn without_a_daemon(home: &Home, arguments: &[&str]) -> Command {
     command
 }
 
-/// A pipe by name through which a script tells the test something.
+/// A named pipe through which a script reports to the test.
 struct Told {
     path: PathBuf,
     pipe: fs::File,
@@ -317,7 +317,7 @@ impl Told {
         Self { path, pipe }
     }
 
-    /// All that the script writes; waits for it, but not for ever.
+    /// Everything that the script writes. Waits for it, with a time limit.
     fn read(mut self) -> String {
         let waited = frame::wait(&self.pipe, PollFlags::IN, Duration::from_secs(120)).expect("waits");
         assert_eq!(waited, Waited::Ready, "the script has not been started");
@@ -371,7 +371,7 @@ fn a_daemon_is_started_once_and_not_again_so_soon() {
     assert_eq!(home.spooled().len(), 3);
     let stamp = fs::metadata(home.paths.start_stamp()).expect("a stamp");
     assert_eq!(stamp.len(), 1);
-    // The one start may still be on its way; a second one would make two lines.
+    // // The one start may not be finished yet; a second one would make two lines.
     let lines = fs::read_to_string(&starts).unwrap_or_default();
     assert!(lines.lines().count() <= 1, "{lines}");
 }
@@ -451,7 +451,7 @@ fn an_option_answers_a_person_and_starts_nothing() {
     ] {
         let home = Home::new();
         let mut child = home.shim(arguments).env_remove("RECALL_NO_DAEMON_START").spawn().expect("starts");
-        // A person's terminal stays open and says nothing.
+        // // A person's terminal stays open and sends nothing.
         let stdin = child.stdin.take();
         let run = finish(child);
         assert!(run.stdout.contains(said), "{arguments:?}: {}", run.stdout);
@@ -489,7 +489,7 @@ fn an_agent_nobody_knows_is_kept() {
     assert_eq!(home.only_spooled().agent, "from-the-future");
 }
 
-// Folders that somebody else has made.
+// // Folders that somebody else made.
 
 #[test]
 fn nothing_is_written_into_a_spool_of_another_user() {

@@ -1,4 +1,4 @@
-//! The real `recall-shim` against daemons of every temper and stdin of every kind.
+//! The real `recall-shim` against daemons of every behaviour and stdin of every kind.
 
 #![allow(
     clippy::expect_used,

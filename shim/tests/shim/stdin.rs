@@ -1,4 +1,4 @@
-//! The real shim and what agents do to its stdin.
+//! The real shim, and the ways in which agents treat its stdin.
 
 use std::fs;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! A home of its own, the real binary, and a daemon made of one thread that says what a test wants.
+//! A home for each test, the real binary, and a one-thread daemon that answers as the test wants.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -41,8 +41,8 @@ impl Home {
         home
     }
 
-    /// The shim, with nothing in its environment but this home. It starts no daemon unless a test says so, and waits
-    /// longer than it would: the machine may be busy, and this daemon is but a thread.
+    /// The shim with nothing in its environment but this home. It starts no daemon unless a test says so. It waits
+    /// longer than usual, because the machine may be busy and this daemon is only a thread.
     pub(crate) fn shim(&self, arguments: &[&str]) -> Command {
         self.shim_at(Path::new(env!("CARGO_BIN_EXE_recall-shim")), arguments)
     }
@@ -62,8 +62,8 @@ impl Home {
         command
     }
 
-    /// A hundred times a megabyte between a beginning and an end. In a file, of which no part is waited for: through a
-    /// pipe much depends on how soon a busy machine lets its writer go on.
+    /// An input of a hundred times `megabyte` between a beginning and an end. It is a file, so the shim never waits for
+    /// a part of it; a pipe's writer may be slow on a busy machine.
     pub(crate) fn input(&self, beginning: &str, megabyte: &str, end: &str) -> File {
         let path = self.dir.path().join("input");
         let mut file = File::create(&path).expect("creates");
@@ -95,7 +95,7 @@ impl Home {
         events.remove(0)
     }
 
-    /// A daemon for one connection; `answer` gets what was delivered and returns the bytes to answer with.
+    /// A daemon for one connection. `answer` gets what was delivered and returns the bytes of the reply.
     pub(crate) fn daemon(
         &self,
         answer: impl FnOnce(&Deliver) -> Vec<u8> + Send + 'static,
@@ -106,7 +106,7 @@ impl Home {
             let mut client = accept(&listener);
             let deliver = read_deliver(&mut client);
             let bytes = answer(&deliver);
-            // The shim may have gone by then: that is its right.
+            // // The shim may have gone by then, as it is allowed to.
             let _ = client.write_all(&bytes);
             let _ = client.read_to_end(&mut Vec::new());
             deliver
@@ -114,7 +114,7 @@ impl Home {
     }
 }
 
-/// Waits for a client, but not for ever.
+/// Waits for a client, with a time limit.
 pub(crate) fn accept(listener: &UnixListener) -> UnixStream {
     let waited = frame::wait(listener, PollFlags::IN, Duration::from_secs(120)).expect("waits");
     assert_eq!(waited, Waited::Ready, "nobody has connected");

@@ -150,7 +150,7 @@ pub fn check_room(path: &Path) -> Result<(), FolderError> {
     let Ok(disk) = rustix::fs::statvfs(above.unwrap_or(Path::new("/"))) else { return Ok(()) };
     let is_root = rustix::process::geteuid().is_root();
     let (blocks, files) = if is_root { (disk.f_bfree, disk.f_ffree) } else { (disk.f_bavail, disk.f_favail) };
-    // // File systems that create inodes on demand report 0 of 0.
+    // File systems that create inodes on demand report 0 of 0.
     let is_full = blocks.saturating_mul(disk.f_frsize) < ROOM as u64 || (disk.f_files > 0 && files == 0);
     if is_full {
         return Err(FolderError::DiskFull { path: path.to_path_buf() });

@@ -335,7 +335,7 @@ impl Spool {
                     "tmp" if !is_left_behind(&entry) => RemainsState::Unfinished,
                     _ => RemainsState::Damaged,
                 };
-                // // The event was stored and its file removed after the listing.
+                // The event was stored and its file removed after the listing.
                 let Ok(at_ms) = event_time(&entry) else { continue };
                 see(&entry.path(), &Remains { bytes: &bytes, at_ms, state });
             }

@@ -1,6 +1,6 @@
 //! Inputs that the fuzzers found, replayed. `fuzz/README.md` says how the corpus was made.
 
-// // Test code reports a failure by panicking.
+// Test code reports a failure by panicking.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod invariants;

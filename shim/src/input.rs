@@ -68,7 +68,7 @@ pub(crate) fn drain(stdin: BorrowedFd<'_>) {
 fn read_with(stdin: BorrowedFd<'_>, mut timeout: Duration) -> Input {
     let mut behind = Behind::Nothing;
     let mut scanner = Scanner::default();
-    // // Not cleared: an event is far shorter, and untouched pages cost nothing.
+    // Not cleared: an event is far shorter, and untouched pages cost nothing.
     let mut chunk = Vec::with_capacity(CHUNK);
     let mut towards_pace = 0_usize;
     while !timeout.is_zero() {
@@ -153,7 +153,7 @@ mod tests {
                 drain(reader.as_fd());
             }
             drop(reader);
-            // // If the first piece arrived alone, the shim does not look for more.
+            // If the first piece arrived alone, the shim does not look for more.
             assert!(written.join().expect("writer").is_ok() || behind == Behind::Nothing);
         }
     }

@@ -12,9 +12,9 @@ use std::ffi::{c_char, c_int};
 #[allow(unsafe_code)]
 #[unsafe(no_mangle)]
 extern "C" fn main(_count: c_int, _arguments: *const *const c_char) -> c_int {
-    // // SAFETY: nothing else changes signal handlers, and this is the only thread.
+    // SAFETY: nothing else changes signal handlers, and this is the only thread.
     unsafe {
-        // // If the agent has closed its end of the pipe, no signal must kill this process.
+        // If the agent has closed its end of the pipe, no signal must kill this process.
         libc::signal(libc::SIGPIPE, libc::SIG_IGN);
     }
     crate::run();

@@ -50,7 +50,7 @@ impl Invocation {
         }
         let mut names = names.into_iter();
         match (names.next(), unknown) {
-            // // Text that could control a terminal is not printed.
+            // Text that could control a terminal is not printed.
             (None, Some(option)) => Self::UnknownOption(format!(
                 "recall-shim: no such option: {option:?}\nRun `recall-shim --help` for the options.\n"
             )),

@@ -1,4 +1,4 @@
-//! Which commit contains which: asks git, and caches its answers.
+//! Asks git which commit contains which, and caches the answers.
 //!
 //! History does not change, so an answer is kept. Only a question without an answer is asked again later. A context
 //! lookup waits for git as long as it can; a late answer is cached for the next lookup.
@@ -15,9 +15,9 @@ use crate::repository::refs::{Refs, WorkLocation};
 
 /// The most cached answers.
 const MOST_KNOWN: usize = 4_000;
-/// How many git processes run at once.
+/// How many git processes may run at once.
 const MOST_LOOKS: usize = 3;
-/// How long a question without an answer is not asked again.
+/// A question without an answer is asked again after this time.
 const ASK_AGAIN: Duration = Duration::from_secs(600);
 
 /// Cheap to clone.
@@ -44,8 +44,8 @@ struct Question {
 }
 
 impl Ancestry {
-    /// The branch context of an agent that works here. It waits for git for at most `patience` in all. Reads files: for
-    /// threads that may block.
+    /// The branch context of an agent that works at this place. Waits for git for at most `patience` in all. Reads
+    /// files: for threads that may block.
     pub fn branch_context(&self, place: &WorkLocation, patience: Duration) -> BranchContext {
         let refs = place.refs();
         let here = refs.as_ref().map(Refs::here).unwrap_or_default();
@@ -101,7 +101,7 @@ pub struct BranchContext {
 }
 
 impl BranchContext {
-    /// The mark of an observation that was made at these places.
+    /// The mark of an observation that was made on these checkouts.
     pub fn mark(&self, made: &[MadeOn]) -> Option<Elsewhere> {
         elsewhere(made, &self.here, self)
     }

@@ -1,7 +1,8 @@
 //! The event bus. The indexer and the compressors wake on its events; `flush` and tests wait for them.
 //!
-//! Slow listeners miss events and learn how many; publishers never wait. The bus stores nothing. The transaction that
-//! changes a session also stores its lifecycle events. A daemon that is killed after that commit does not publish them.
+//! Slow listeners miss events and learn how many; publishers never wait. The bus stores nothing: the transaction that
+//! changes a session also stores its lifecycle events. A daemon that is killed right after that commit does not publish
+//! them.
 
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ pub enum BusEvent {
     WorkQueued,
     /// A lifecycle event of a session. Published after its commit, in the order of the commits.
     LifecycleEvent(Arc<LifecycleEvent>),
-    /// A tool call of a session that the end of its turn does not tell.
+    /// A tool call that the end of its turn does not cover.
     LooseCall(Arc<(SessionKey, LooseCall)>),
     /// A session was deleted before it had ended.
     LifeExpired(Arc<ExpiredLife>),
@@ -47,8 +48,8 @@ pub enum BusEvent {
 #[derive(Clone)]
 pub struct Bus {
     bus_events: broadcast::Sender<BusEvent>,
-    /// Nearly every commit writes rows. So this is no event: it wakes only those who follow rows, and tells of many
-    /// commits at once.
+    /// Nearly every commit writes rows, so this is not an event. It wakes only those who follow rows, once for many
+    /// commits.
     rows: watch::Sender<()>,
 }
 
@@ -64,7 +65,7 @@ impl Bus {
         self.rows.send_replace(());
     }
 
-    /// Changes when rows were committed.
+    /// Changes whenever rows were committed.
     pub fn follow_rows(&self) -> watch::Receiver<()> {
         self.rows.subscribe()
     }
@@ -82,7 +83,7 @@ impl Bus {
     }
 }
 
-/// One line of the log for each start, end and compaction, so that the log tells when which session was here.
+/// Logs one line for each start, end and compaction of a session.
 fn log(event: &LifecycleEvent) {
     let Some(key) = &event.session else { return };
     let (agent, session) = (key.agent.as_str(), key.id.as_str());

@@ -1,8 +1,9 @@
-//! What may be captured where: the projects that the user excludes, and the projects' own files.
+//! Decides what may be captured where, by the user's excluded projects and the projects' own files.
 //!
-//! Every folder that an event names is checked, both as named and with links resolved. So are the repository around it,
-//! its main work tree, the local repositories that it was cloned from, and all others that its files mention. One
-//! excluded folder is enough. This is checked for each event, so the result for a folder is cached for a moment.
+//! Every folder that an event names is checked, both as named and with links resolved. The repository around it is
+//! checked too, with its main work tree, the local repositories that it was cloned from, and all others that its files
+//! mention. One excluded folder is enough. This is checked for each event, so the result for a folder is cached for a
+//! moment.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -28,16 +29,16 @@ use crate::repository::{self, ProjectFile};
 const BELIEVED_FOR: Duration = Duration::from_secs(1);
 /// The most cached folders.
 const MOST_FOLDERS: usize = 500;
-/// With more folders than this in the patterns, they are looked for less often.
+/// If the patterns contain more folders than this, their spellings are looked up less often.
 const MANY_FOLDERS: usize = 500;
 const MANY_BELIEVED_FOR: Duration = Duration::from_secs(20);
-/// How many folders above a place are looked at.
+/// How many parent folders of a place are checked.
 const MOST_PARENTS: usize = 128;
-/// How many words that may name files are looked up on the disk. The others are only compared with the patterns.
+/// How many words that may be file names are looked up on disk. The others are only compared with the patterns.
 const MOST_NAMES: usize = 1_000;
-/// How often the disk may be looked at for the names of one event, about. A name beyond is only compared with the patterns.
+/// About how many disk lookups the names of one event may cost. Names beyond that are only compared with the patterns.
 const MOST_LOOKS: usize = 8_000;
-/// So many looks a folder's rules take for each folder above it.
+/// How many lookups a folder's rules cost for each folder above it.
 const LOOKS_FOR_RULES: usize = 12;
 
 /// Cheap to clone.
@@ -57,13 +58,13 @@ enum ExcludedSet {
     Everything,
 }
 
-/// The folders that patterns name or begin with, as the disk knows them: one may have many spellings.
+/// The folders that patterns name or begin with, by their identity on disk: one folder may have many spellings.
 struct ExcludedFolders {
     spelled: Vec<String>,
     found: Mutex<Option<(Instant, Arc<Spellings>)>>,
 }
 
-/// The spellings of folders in the patterns, by device and number.
+/// The spellings of folders in the patterns, by device and inode.
 type Spellings = HashMap<(u64, u64), Vec<String>>;
 
 impl ExcludedFolders {
@@ -76,7 +77,7 @@ impl ExcludedFolders {
         Self { spelled, found: Mutex::default() }
     }
 
-    /// They may be made, moved or mounted at any time.
+    /// The current spellings. Folders may be made, moved or mounted at any time.
     fn spellings(&self) -> Arc<Spellings> {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let believed_for = if self.spelled.len() > MANY_FOLDERS { MANY_BELIEVED_FOR } else { BELIEVED_FOR };
@@ -101,8 +102,8 @@ fn id_of(path: &Path) -> Option<(u64, u64)> {
     path.metadata().ok().map(|found| (found.dev(), found.ino()))
 }
 
-/// Whether a path, as far as it exists, goes through a folder that takes no notice of case: the same file has the name in
-/// capitals, or in small letters.
+/// Whether an existing part of the path lies in a folder that ignores case: the same file also answers to the name in
+/// capitals or in small letters.
 fn lies_without_case(path: &Path) -> bool {
     let other_case = |name: &str| {
         let other = name.to_uppercase();
@@ -184,7 +185,7 @@ pub struct FolderRules {
     complaints: usize,
     /// The top of the repository around it.
     top: Option<PathBuf>,
-    /// The folders whose own files count here, with their contents.
+    /// The folders whose own files apply here, with their contents.
     files: Vec<(PathBuf, ProjectRules)>,
 }
 
@@ -193,7 +194,7 @@ impl FolderRules {
     pub fn hides(&self, path: &str) -> bool {
         self.files.iter().any(|(root, rules)| match Path::new(path).strip_prefix(root) {
             Ok(relative) => rules.hides(&relative.to_string_lossy()),
-            // The project's rules do not count for a path outside it.
+            // The project's rules do not apply to a path outside it.
             Err(_) => !Path::new(path).is_absolute() && rules.hides(path),
         })
     }
@@ -206,9 +207,9 @@ impl FolderRules {
 /// The rules for an event.
 #[derive(Clone, Debug, Default)]
 pub struct EventRules {
-    /// The rules of each folder that it names.
+    /// The rules of each folder that the event names.
     pub rules: Vec<Arc<FolderRules>>,
-    /// The names of files of excluded projects.
+    /// Names of files that belong to excluded projects.
     pub elsewhere: HashSet<String>,
 }
 
@@ -251,7 +252,7 @@ impl CaptureRules {
         self.replaced.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How often the patterns were replaced. What was decided under another number was decided by other rules.
+    /// How often the patterns were replaced. A decision under another number used other rules.
     pub fn version(&self) -> u64 {
         self.replaced.load(Ordering::Relaxed)
     }
@@ -289,13 +290,13 @@ impl CaptureRules {
             }
         }
         let looked = match Handle::current().runtime_flavor() {
-            // A lookup takes microseconds and an agent waits, so no other thread is woken for it. The runtime gives
-            // this one's tasks away meanwhile, because a folder may lie on a disk that does not answer.
+            // A lookup takes microseconds and an agent waits, so no other thread is woken for it. The runtime moves
+            // this thread's other tasks away meanwhile, because a folder may be on a disk that does not answer.
             RuntimeFlavor::MultiThread => {
                 let look = || block_in_place(|| self.look_around(&folders, names));
                 catch_unwind(AssertUnwindSafe(look)).ok()
             }
-            // Tests whose clock stands still have one thread.
+            // Tests with a stopped clock have one thread.
             _ => {
                 let this = self.clone();
                 spawn_blocking(move || this.look_around(&folders, names)).await.ok()
@@ -319,7 +320,7 @@ impl CaptureRules {
         let (mut looked_at, effort) = (0, Effort::default());
         let is_elsewhere = |name: &String| {
             looked_at += 1;
-            // Nobody follows such a path, so what it leads to is not known: nothing of it is kept.
+            // Such a path is not resolved, so its target is unknown: nothing of it is stored.
             let is_long = || folders.iter().any(|folder| is_long(&whole(name, folder)));
             match looked_at > MOST_NAMES || effort.is_spent() {
                 true => self.is_named_by_a_pattern(name, folders),
@@ -330,7 +331,7 @@ impl CaptureRules {
         event_rules
     }
 
-    /// Whether the user has excluded anything.
+    /// Whether the user excludes anything.
     pub fn exclude_anything(&self) -> bool {
         !self.excluded().is_empty()
     }
@@ -339,7 +340,7 @@ impl CaptureRules {
         Arc::clone(&self.excluded.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether a project's identity, such as `git:github.com/acme/shop`, is that of an excluded one.
+    /// Whether a project identity, such as `git:github.com/acme/shop`, belongs to an excluded project.
     pub fn excludes_project(&self, key: &str) -> bool {
         let excluded = self.excluded();
         let (_, name) = key.split_once(':').unwrap_or(("", key));
@@ -365,7 +366,7 @@ impl CaptureRules {
         if Path::new(name).is_absolute() {
             return self.is_excluded_place(Path::new(name), own, effort);
         }
-        // A word without a slash is a file of the folder itself, unless it is a folder or a link out of it.
+        // A word without a slash is a file in the folder itself, unless it is a folder or a link that leads out.
         let leads_on = |path: &Path| path.symlink_metadata().is_ok_and(|file| !file.is_file());
         let is_excluded = |path: PathBuf| {
             (name.contains('/') || leads_on(&path)) && self.is_excluded_place(&path, own, effort)
@@ -373,7 +374,7 @@ impl CaptureRules {
         folders.iter().any(|folder| is_excluded(folder.join(name)))
     }
 
-    /// The rules for a file or a folder, which may not exist. `own`: the rules of the event's own folder.
+    /// Whether a file or folder, which may not exist, is excluded. `own` are the rules of the event's own folder.
     fn is_excluded_place(&self, path: &Path, own: &[Arc<FolderRules>], effort: &Effort) -> bool {
         let path = without_dots(path);
         effort.spend(&path);
@@ -383,9 +384,9 @@ impl CaptureRules {
         if excluded.covers(&path.to_string_lossy()) || excluded.covers_place(&resolved) {
             return true;
         }
-        // What does not exist has no file of its own: the last folder that exists decides.
+        // A missing file cannot decide: the last folder that exists does.
         let folder = if there.is_dir() { there.as_path() } else { there.parent().unwrap_or(&there) };
-        // A link leads to a file that the project itself hides.
+        // The link leads to a file that the project itself hides.
         if resolved != path && own.iter().any(|rules| rules.hides(&resolved.to_string_lossy())) {
             return true;
         }
@@ -420,7 +421,7 @@ impl CaptureRules {
         Some(Arc::clone(&found.rules))
     }
 
-    /// `excluded`: the patterns that the rules were made with.
+    /// `excluded` are the patterns that the rules were made with.
     fn remember(&self, folder: &Path, rules: &Arc<FolderRules>, excluded: &Arc<ExcludedSet>) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if !Arc::ptr_eq(excluded, &self.excluded()) {
@@ -442,7 +443,7 @@ impl CaptureRules {
     fn look(&self, folder: &Path, excluded: &ExcludedSet) -> FolderRules {
         let resolved = if is_long(folder) { folder.to_owned() } else { resolved(folder) };
         if is_long(&resolved) {
-            // Nobody follows it, so it may lie in any project.
+            // The path is not resolved, so it may be in any project.
             let captured = if excluded.is_empty() { Captured::Yes } else { Captured::No };
             return FolderRules { captured, ..FolderRules::default() };
         }
@@ -464,7 +465,7 @@ impl CaptureRules {
                 rules.alias.clone_from(&file.alias);
             }
             if file.hides_anything() {
-                // The rules of another work tree of the repository also count for files of the same name here.
+                // The rules of another work tree of the repository also apply to files of the same name here.
                 if !resolved.starts_with(&root) {
                     rules.files.push((PathBuf::from(&facts.folder), file.clone()));
                 }
@@ -487,7 +488,7 @@ fn is_long(path: &Path) -> bool {
     is_too_long(&path.to_string_lossy())
 }
 
-/// How often the disk was looked at for an event.
+/// How many disk lookups an event has cost so far.
 #[derive(Default)]
 struct Effort(Cell<usize>);
 
@@ -496,7 +497,7 @@ impl Effort {
         self.0.set(self.0.get().saturating_add(path.components().count()));
     }
 
-    /// The rules of a folder are read from each folder above it.
+    /// Counts the lookups of a folder's rules, which are read from each folder above it.
     fn spend_on_rules(&self, folder: &Path) {
         self.0.set(self.0.get().saturating_add(folder.components().count().saturating_mul(LOOKS_FOR_RULES)));
     }
@@ -506,7 +507,7 @@ impl Effort {
     }
 }
 
-/// The patterns, and each pattern that begins with a folder again with that folder's links resolved.
+/// The patterns, plus each pattern that begins with a folder again, with that folder's links resolved.
 fn with_resolved(patterns: &[String], home: &Path) -> Vec<String> {
     let mut all = patterns.to_vec();
     for pattern in patterns {
@@ -547,8 +548,8 @@ fn is_plainly_in(folder: &Path, top: &Path) -> bool {
     folder.starts_with(top) && folder.ancestors().take_while(|parent| *parent != top).all(says_nothing)
 }
 
-/// The absolute path for a path that an event names. A relative path lies in `folder`. A path with a drive letter is of
-/// another system and stays as it is.
+/// The absolute path for a path that an event names. A relative path is in `folder`. A path with a drive letter belongs
+/// to another system and stays unchanged.
 pub fn whole(path: &str, folder: &Path) -> PathBuf {
     match path.get(1..2) {
         Some(":") => PathBuf::from(path),
@@ -556,7 +557,7 @@ pub fn whole(path: &str, folder: &Path) -> PathBuf {
     }
 }
 
-/// Resolves links, as far as the path exists.
+/// Resolves links in the existing part of the path.
 fn resolved(path: &Path) -> PathBuf {
     match resolved_parts(path) {
         (there, missing) if missing.as_os_str().is_empty() => there,
@@ -564,16 +565,16 @@ fn resolved(path: &Path) -> PathBuf {
     }
 }
 
-/// What of a path exists, with links resolved, and the rest.
+/// The existing part of a path with links resolved, and the rest.
 fn resolved_parts(path: &Path) -> (PathBuf, PathBuf) {
     let found = path.ancestors().find_map(|there| Some((there, there.canonicalize().ok()?)));
     let parts = found.and_then(|(there, real)| Some((real, path.strip_prefix(there).ok()?.to_owned())));
     parts.unwrap_or_else(|| (path.to_owned(), PathBuf::new()))
 }
 
-/// The project files that count in a folder, each with its folder: from the folder up to the top of the repository, or
-/// without one up to the user's home; then those of the repository's main work tree, and of the repository that it is a
-/// clone of.
+/// The project files that apply to a folder, each with its folder. They are searched from the folder up to the top of
+/// the repository, or without one up to the user's home. Then follow those of the repository's main work tree, and of
+/// the repository that it was cloned from.
 pub fn project_files(folder: &Path, facts: &RepositoryFacts, home: &Path) -> Vec<(PathBuf, ProjectRules)> {
     let top = match facts.common_dir {
         Some(_) => Path::new(&facts.folder),
@@ -600,7 +601,7 @@ fn trees_of(facts: &RepositoryFacts) -> impl Iterator<Item = &Path> {
     [Some(facts.folder.as_str()), main].into_iter().flatten().map(Path::new)
 }
 
-/// The contents of a folder's own file.
+/// The rules in a folder's own file.
 fn rules_in(folder: &Path) -> ProjectRules {
     match repository::project_file(folder) {
         ProjectFile::None => ProjectRules::default(),
@@ -613,12 +614,12 @@ fn rules_in(folder: &Path) -> ProjectRules {
     }
 }
 
-/// What a pattern can match: folders, names that people see, identities.
+/// Names that a pattern can match: folders, display names, identities.
 fn names_of(named: &Path, resolved: &Path, facts: &RepositoryFacts, home: &Path) -> Vec<String> {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let mut names = vec![text(named), text(resolved)];
     if facts.common_dir.is_none() {
-        // A plain folder also matches by its name, and with all that lies beneath it.
+        // A plain folder also matches by its name, with everything below it.
         let parents = resolved.ancestors().skip(1).take_while(|parent| *parent != home);
         names.extend(parents.filter_map(Path::file_name).map(|name| name.to_string_lossy().into_owned()));
     }
@@ -671,7 +672,7 @@ mod tests {
         for name in ["client-a/src", "client-b/src"] {
             std::fs::create_dir_all(root.join(name)).unwrap();
         }
-        // Of this folder both spellings lead to one, as on such a disk.
+        // On such a disk both spellings lead to this one folder.
         std::os::unix::fs::symlink(root.join("client-a"), root.join("CLIENT-A")).unwrap();
         let covers = |pattern: String, name: &str| {
             let set = ExcludedSet::new(&Excluded::Projects(vec![pattern]), Path::new("/home/me"));

@@ -1,8 +1,8 @@
-//! When recording of a session was certainly on.
+//! Knows when recording of a session was certainly on.
 //!
-//! An agent's record also has what was typed while recall was switched off, in a folder that was excluded then, or in a
-//! program that ran without recall. So a record alone proves nothing. But what lies between two hooks of one turn that
-//! this daemon has taken, without one that it let go, was typed while each hook was taken.
+//! An agent's record also contains what was typed while recall was off, in a folder that was excluded then, or in a
+//! program without recall. So a record alone proves nothing. But between two hooks of one turn that this daemon stored,
+//! with none discarded in between, recording was on.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,46 +13,46 @@ use crate::memory::event::{HookEvent, HookEventKind};
 use crate::memory::ids::{SessionKey, Timestamp};
 use crate::memory::order::Order;
 
-/// Sessions that are followed. Of more the ones that rested longest are let go.
+/// How many sessions are followed. Beyond that, the longest idle are dropped.
 const MOST_SESSIONS: usize = 1_000;
-/// Times of one session.
+/// The most times of one session.
 const MOST_SPANS: usize = 1_000;
-/// How far the clock may have been set between two hooks, in milliseconds.
+/// How much the clock may have changed between two hooks, in milliseconds.
 const CLOCKS_APART_MS: i64 = 2_000;
 
 /// Cheap to clone.
 #[derive(Clone, Default)]
 pub struct CertainTimes(Arc<Mutex<HashMap<SessionKey, Course>>>);
 
-/// From a hook to a later one of the same session, in milliseconds since 1970.
+/// The time from a hook to a later one of the same session, in milliseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     pub since_ms: i64,
     pub until_ms: i64,
 }
 
-/// What is known of a session.
+/// What is certain about a session.
 #[derive(Clone, Debug)]
 pub struct Certain {
     pub transcript: String,
     pub context: ShimContext,
-    /// While a turn ran that a hook had begun.
+    /// Times during a turn that a hook had begun.
     pub in_turns: Vec<Span>,
-    /// The others, if no hook has ever reported a prompt. The last prompt in one of them began the turn behind it.
+    /// The other times, if no hook has ever reported a prompt. The last prompt in one of them began the turn after it.
     pub between: Vec<Span>,
 }
 
-/// Which times count.
+/// Which times are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// Those of turns: hooks may be on their way yet.
+    /// Those within turns, because hooks may still be under way.
     Turns,
     All,
 }
 
 #[derive(Default)]
 struct Course {
-    /// The last hook, under these rules of capture. `None`: what follows is no continuation.
+    /// The last hook, and the capture rules at that time. `None` if the next hook continues nothing.
     last: Option<(Order, u64)>,
     is_in_turn: bool,
     has_reported_prompts: bool,
@@ -61,12 +61,12 @@ struct Course {
     in_turns: Vec<Span>,
     between: Vec<Span>,
     touched: Timestamp,
-    /// The silence in which it was looked at.
+    /// The silence in which this session was last examined.
     looked_after: Option<Timestamp>,
 }
 
 impl CertainTimes {
-    /// A hook's event was taken under these rules.
+    /// Notes that a hook's event was stored under these rules.
     pub fn note(&self, key: &SessionKey, event: &HookEvent, at: Order, rules: u64, context: &ShimContext) {
         let mut courses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if courses.len() >= MOST_SESSIONS && !courses.contains_key(key) {
@@ -76,7 +76,7 @@ impl CertainTimes {
         courses.entry(key.clone()).or_default().note(event, at, rules, context);
     }
 
-    /// An event of the session was not kept: what comes next does not go on from what was before.
+    /// Notes that an event of the session was not stored, so the next one continues nothing.
     pub fn break_off(&self, key: &SessionKey) {
         let mut courses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(course) = courses.get_mut(key) {
@@ -84,13 +84,13 @@ impl CertainTimes {
         }
     }
 
-    /// `None`, if nothing is certain or no record is known.
+    /// `None` if nothing is certain or no record is known.
     pub fn of(&self, key: &SessionKey, extent: Extent) -> Option<Certain> {
         let courses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         courses.get(key)?.certain(extent)
     }
 
-    /// The sessions that have been silent for so long, each once in a silence.
+    /// The sessions that have been silent for this long, each once per silence.
     pub fn silent(&self, now: Timestamp, for_ms: i64) -> Vec<SessionKey> {
         let mut courses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut silent = Vec::new();
@@ -107,7 +107,7 @@ impl CertainTimes {
 impl Course {
     fn note(&mut self, event: &HookEvent, at: Order, rules: u64, context: &ShimContext) {
         if self.last.is_some_and(|(last, _)| at.is_before(&last)) {
-            // It comes late, and tells nothing of what has passed since.
+            // The event is late, and says nothing about the time since.
             return;
         }
         let starts = matches!(event.what, HookEventKind::SessionStart { .. });
@@ -152,8 +152,8 @@ impl Span {
     }
 }
 
-/// From one hook to the next. `None`, if they are of two boots, or the clock was set in between: then the times of a
-/// record do not say what lay between them.
+/// The time from one hook to the next. `None` if they belong to two boots, or if the clock was changed in between: then
+/// the times in a record do not say what lay between.
 fn span(from: &Order, to: &Order) -> Option<Span> {
     let passed = i64::try_from(to.boot_ns.checked_sub(from.boot_ns)? / 1_000_000).ok()?;
     let is_steady = (to.wall.0 - from.wall.0 - passed).abs() <= CLOCKS_APART_MS;
@@ -161,7 +161,7 @@ fn span(from: &Order, to: &Order) -> Option<Span> {
         .then_some(Span { since_ms: from.wall.0, until_ms: to.wall.0 })
 }
 
-/// Adds a time. One without a gap to the last is part of that.
+/// Adds a time. It extends the last one if there is no gap.
 fn join(spans: &mut Vec<Span>, span: Span) {
     match spans.last_mut() {
         Some(last) if last.until_ms == span.since_ms => last.until_ms = span.until_ms,
@@ -221,7 +221,7 @@ mod tests {
         times
     }
 
-    /// Begin and end of spans, in milliseconds.
+    /// The begin and end of spans, in milliseconds.
     type Pairs = Vec<(i64, i64)>;
 
     fn spans(times: &CertainTimes, extent: Extent) -> (Pairs, Pairs) {
@@ -239,7 +239,7 @@ mod tests {
             ("PostToolUse", 30),
             ("Stop", 40),
             ("UserPromptSubmit", 60),
-            // The program ended, another one ran without recall, and a third goes on.
+            // The program ended, another one ran without recall, and a third continues.
             ("SessionStart", 90),
             ("UserPromptSubmit", 100),
             ("let go", 0),

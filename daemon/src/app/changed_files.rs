@@ -1,4 +1,4 @@
-//! The files that a call changes, as far as its tool says so.
+//! The files that a call changes, if its tool tells.
 
 use sha2::{Digest, Sha256};
 
@@ -19,8 +19,8 @@ pub fn of_call(spec: &AgentSpec, tool_name: &str, input: &str) -> Vec<String> {
     }
 }
 
-/// The files of the project that a call has changed, as hashes of their paths: they are only counted. None of a call that
-/// failed.
+/// The files of the project that a call has changed, as hashes of their paths, because they are only counted. Empty for
+/// a call that failed.
 pub fn marks(spec: &AgentSpec, event: &HookEvent, root: Option<&str>) -> Vec<[u8; 8]> {
     let HookEventKind::Tool(call) = &event.what else { return Vec::new() };
     if !matches!(call.result, ToolResult::Done(_)) {

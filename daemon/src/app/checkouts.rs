@@ -1,8 +1,8 @@
-//! Records what is checked out where a batch begins and ends. This runs on a thread that may block, after the event is
-//! queued, so no acknowledgement waits for a repository.
+//! Records the checkout at the beginning and end of each batch. This runs on a thread that may block, after the event
+//! is queued, so no acknowledgement waits for a repository.
 //!
-//! Only recent events are recorded. When a late event from the spool happened, something else may have been checked
-//! out; the checkout of its batch is unknown.
+//! Only recent events are recorded. When a late event from the spool happened, another commit may have been checked
+//! out, so the checkout of its batch is unknown.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::store::CheckoutRecord;
 
 /// An event that was captured longer ago is late.
 const FRESH: Duration = Duration::from_secs(10);
-/// A folder that does not answer in this time, perhaps on a network, is skipped.
+/// A folder that does not answer within this time, such as one on a network, is skipped.
 const LOOK_WITHIN: Duration = Duration::from_secs(5);
 
 /// Cheap to clone.
@@ -43,7 +43,7 @@ struct Seen {
 }
 
 impl LastSeen {
-    /// Records a checkout. Returns whether it differs from the last one.
+    /// Notes a checkout. Returns whether it differs from the last one.
     fn take(&self, batches: &[Seq], checkout: &Checkout) -> bool {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = Some(Seen { batches: batches.to_vec(), checkout: checkout.clone() });
@@ -107,7 +107,7 @@ impl<W: Writer> Checkouts<W> {
     }
 }
 
-/// Whether the event is recent. Measured since the boot, because the wall clock may be set.
+/// Whether the event is recent. Measured since the boot, because the wall clock may be changed.
 fn is_fresh(deliver: &Deliver) -> bool {
     let now = BootStamp::now();
     let age = now.boot_ns.saturating_sub(deliver.boot_ns);

@@ -15,7 +15,7 @@ pub fn now() -> Timestamp {
     of(SystemTime::now())
 }
 
-/// A test may pause its runtime's clock and move it on; the wall clock follows it.
+/// The current time. A test may pause and advance its runtime's clock, and the wall clock follows.
 #[cfg(test)]
 pub fn now() -> Timestamp {
     use std::sync::LazyLock;
@@ -37,7 +37,7 @@ fn boot_stamp() -> BootStamp {
     BootStamp::now()
 }
 
-/// The clock of a test is not the machine's.
+/// A test's clock differs from the machine's.
 #[cfg(test)]
 fn boot_stamp() -> BootStamp {
     BootStamp { boot_id: UNKNOWN_BOOT, boot_ns: 0 }

@@ -1,4 +1,4 @@
-//! Watches the wall clock for what is deleted by age, and keeps what it saw in a file from one daemon to the next.
+//! Watches the wall clock for deletions by age, and keeps its observations in a file from one daemon to the next.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,14 +12,14 @@ use crate::memory::wall_clock::{ClockRecord, Jump, Look, Trust};
 use crate::trusted_file::{self, Links};
 
 const MOST_BYTES: u64 = 4096;
-/// How often the file is written while nothing happens.
+/// How often the file is written if nothing happens.
 const WRITE_EVERY: Duration = Duration::from_secs(60 * 60);
 
 /// Cheap to clone.
 #[derive(Clone)]
 pub struct ClockWatch {
     note: Arc<PathBuf>,
-    /// `None` before the first look, which is that of the daemon's start.
+    /// `None` before the first check, at the daemon's start.
     state: Arc<Mutex<Option<State>>>,
 }
 
@@ -34,7 +34,7 @@ impl ClockWatch {
         Self { note: Arc::new(note.to_owned()), state: Arc::default() }
     }
 
-    /// Looks at the clock. Blocks when it reads and writes the file.
+    /// Checks the clock. Blocks while it reads and writes the file.
     pub fn look(&self) -> Trust {
         let mut state = self.locked();
         let (now, moment) = (Instant::now(), clock::moment());
@@ -59,7 +59,7 @@ impl ClockWatch {
         trust
     }
 
-    /// The jump for which nothing is deleted at the moment.
+    /// The clock's jump that stops deletions at the moment.
     pub fn jump(&self) -> Option<Jump> {
         match self.locked().as_ref()?.record.trust() {
             Trust::Believed => None,
@@ -71,7 +71,7 @@ impl ClockWatch {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Best effort: without the file a later start counts as the first one, and less is deleted.
+    /// Writes the file. Best effort: without it a later start counts as the first one, and less is deleted.
     fn write(&self, record: &ClockRecord) {
         if let Err(error) = write_note(&self.note, record) {
             tracing::warn!(%error, "cannot note what the clock shows");
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(watch.look(), Trust::NotYet(None));
         tokio::time::advance(Duration::from_secs(25 * 60 * 60)).await;
         assert_eq!((watch.look(), watch.jump()), (Trust::Believed, None));
-        // Nowhere to note it: each start is the first.
+        // The file cannot be written, so each start counts as the first.
         let nowhere = home.path().join("no/clock.json");
         for _ in 0..3 {
             assert_eq!(ClockWatch::new(&nowhere).look(), Trust::NotYet(None));

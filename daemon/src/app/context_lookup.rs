@@ -1,4 +1,4 @@
-//! Context lookup: reads the store and the index, and lets `memory/` choose. It never waits for a compressor.
+//! Looks up context: reads the store and the index, and lets `memory/` choose. It never waits for a compressor.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -35,15 +35,15 @@ use crate::store::{
 
 /// How many of the newest and of the most important observations are candidates at a start.
 const CANDIDATES: u32 = 60;
-/// What warns of a file.
+/// Types of observations that warn about a file.
 const WARNINGS: [ObservationType; 3] =
     [ObservationType::Gotcha, ObservationType::Security, ObservationType::Correction];
-/// Warnings of one file at a start, the newest.
+/// The most warnings about one file at a start, newest first.
 const WARNINGS_EACH: u32 = 3;
-/// Files of the branch that are looked up at a start.
+/// How many files of the branch are looked up at a start.
 const MOST_FILES: usize = 40;
-/// Where the start's context comes with the first prompt, it leaves this part of the agent's limit to what bears on the
-/// prompt.
+/// If the start's context comes with the first prompt, the part of the agent's limit that is left for passages about
+/// the prompt: one in three.
 const FIRST_PROMPT: u64 = 3;
 /// A session with an event in this time, in milliseconds, is continued. An older one is history.
 const FRESH_MS: i64 = 24 * 3_600_000;
@@ -51,13 +51,13 @@ const FRESH_MS: i64 = 24 * 3_600_000;
 const ANSWER_WITHIN: Duration = Duration::from_millis(45);
 
 /// [`ANSWER_WITHIN`], or nine tenths of `RECALL_ANSWER_MS`, the time that the shim waits (10 to 10,000). On a slow
-/// machine both the shim and the daemon need more time.
+/// machine both need more time.
 pub fn answer_within() -> Duration {
     let shim_waits = std::env::var("RECALL_ANSWER_MS").ok().and_then(|text| text.parse::<u64>().ok());
     shim_waits.map_or(ANSWER_WITHIN, |ms| Duration::from_millis(ms.clamp(10, 10_000) * 9 / 10))
 }
 
-/// If models have failed for longer, the user is told at a session's start.
+/// If models have failed for longer, the user hears of it at a session's start.
 const LASTING_TROUBLE_MS: i64 = 3600 * 1000;
 
 /// Cheap to clone.
@@ -76,7 +76,7 @@ pub struct ContextLookup {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Depth {
     Whole,
-    /// Only what a few reads of the store give: the last summary and the index of titles. Waits for nothing.
+    /// Only what a few reads of the store give: the last summary and the index of titles. It waits for nothing.
     Titles,
 }
 
@@ -86,14 +86,14 @@ pub struct ContextRequest {
     /// The agent's limit.
     pub cap: Cap,
     pub project: ProjectInfo,
-    /// Its own observations are not injected; `None` for a request without a session.
+    /// The session's own observations are not injected. `None` for a request without a session.
     pub session: Option<SessionId>,
     pub injected: InjectedSet,
-    /// The time of its last event, to find what is new since.
+    /// The time of the session's last event, to find what is new since.
     pub last_event: Timestamp,
-    /// Where it works. Observations of another branch are marked.
+    /// Where the session works. Observations of another branch are marked.
     pub place: WorkLocation,
-    /// The name of the project that lay in its folder before, if this one is new there.
+    /// The name of the project that was in this folder before, if a new one is there now.
     pub replaced: Option<String>,
 }
 
@@ -101,13 +101,13 @@ pub struct ContextRequest {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ContextReply {
     pub block: Block,
-    /// `None`: no context was requested.
+    /// `None` if no context was requested.
     pub moment: Option<Moment>,
     /// One line for the user.
     pub notice: Option<String>,
-    /// The file it is about, relative to the project's folder.
+    /// The file that the context is about, relative to the project's folder.
     pub file: Option<String>,
-    /// Whether to speak at a prompt or a task, and why.
+    /// Whether to inject at a prompt or a task, and why.
     pub decision: Option<Decision>,
 }
 
@@ -119,7 +119,7 @@ impl ContextLookup {
         self.in_time(move || this.look_up(&ask, &context_request)).await
     }
 
-    /// Runs a lookup on a thread that may block, for as long as the agent waits.
+    /// Runs a lookup on a thread that may block, as long as the agent waits.
     pub async fn in_time(
         &self,
         work: impl FnOnce() -> Result<ContextReply, StoreError> + Send + 'static,
@@ -142,7 +142,7 @@ impl ContextLookup {
         }
     }
 
-    /// Blocks: for threads that may.
+    /// Blocks: call it on a thread that may.
     pub fn look_up(&self, ask: &Ask, context_request: &ContextRequest) -> Result<ContextReply, StoreError> {
         faults::reach(Point::Recall);
         match ask {
@@ -153,14 +153,14 @@ impl ContextLookup {
         }
     }
 
-    /// The context of a start, and behind it what bears on the first prompt and is not told there. `None`: nothing of the
-    /// prompt may be used.
+    /// The context of a start, then the passages about the first prompt that it does not contain. `None` if the prompt
+    /// may not be used.
     fn look_up_first(
         &self,
         prompt: Option<&String>,
         context_request: &ContextRequest,
     ) -> Result<ContextReply, StoreError> {
-        // Both wait for git, each for half as long as one of them alone may.
+        // Both wait for git, each for half of the usual time.
         let this = Self { answer_within: self.answer_within / 2, ..self.clone() };
         let whole = context_request.cap.utf16_units;
         let cap = Cap { utf16_units: whole - whole / FIRST_PROMPT };
@@ -183,7 +183,7 @@ impl ContextLookup {
         Ok(ContextReply { block, moment: Some(Moment::Prompt), ..answer })
     }
 
-    /// The context of a start without any waiting. Blocks for a few reads of the store.
+    /// The context of a start without waiting. Blocks for a few reads of the store.
     pub fn look_up_titles(
         &self,
         ask: &Ask,
@@ -275,7 +275,7 @@ impl ContextLookup {
         Ok(ContextReply { block, moment: Some(moment), notice, file: None, decision })
     }
 
-    /// What the user has written for such a prompt, or the ambient line of a start. It may fill the budget.
+    /// The user's text for such a prompt, or the ambient line of a start. It may fill the budget.
     fn beside(
         &self,
         (ask, moment, depth): (&Ask, Moment, Depth),
@@ -304,7 +304,7 @@ impl ContextLookup {
         }
     }
 
-    /// The branch context of an agent that works there. It waits for git as long as the rest of the lookup allows.
+    /// The branch context of an agent that works there. Waits for git as long as the rest of the lookup allows.
     pub fn branch_context(&self, place: &WorkLocation) -> BranchContext {
         self.ancestry.branch_context(place, self.answer_within / 2)
     }
@@ -352,7 +352,7 @@ fn project_state(
                 && !context_request.injected.observations.contains(&row.id)
                 && row.created_at > context_request.last_event
         }
-        // The conversation was emptied, and with it what was injected and found out.
+        // The conversation was emptied, and with it everything that was injected and found.
         Moment::Start | Moment::Compact | Moment::Prompt | Moment::File | Moment::Subagent => true,
     });
     let (summary, stands) = match (moment, &context_request.session) {
@@ -380,7 +380,7 @@ fn project_state(
                 let modified = std::mem::take(&mut row.files_modified);
                 let mut note = note(row, branch_context);
                 note.warns_of = warnings.get(&note.id).cloned();
-                // Work on another branch is about other files than those that are here.
+                // Work on another branch is about other files than the ones here.
                 if let Some(tree) = work_tree.as_ref().filter(|_| note.elsewhere.is_none()) {
                     note.changed = written_since(tree, &modified, [&note.title, &note.narrative], note.at);
                 }
@@ -391,8 +391,8 @@ fn project_state(
     })
 }
 
-/// What must be known of the files that the newest work on the reader's branch has changed, each with its file. Recall's own
-/// records say which these are: git would have to be asked, and a start does not wait for it.
+/// The warnings about files that the newest work on the reader's branch has changed, each with its file. Recall's own
+/// records name these files, because a start does not wait for git.
 fn warnings_of_branch(
     db: &Connection,
     project: ProjectRow,
@@ -470,7 +470,7 @@ fn notice(block: &Block, project: &str) -> Option<String> {
     ))
 }
 
-/// The line for the user at the first start of a project where another one lay before.
+/// The line for the user at the first start of a project in a folder that another one had before.
 fn replaced_notice(context_request: &ContextRequest) -> Option<String> {
     let before = visible(context_request.replaced.as_deref()?);
     let name = visible(&context_request.project.name);
@@ -480,7 +480,7 @@ fn replaced_notice(context_request: &ContextRequest) -> Option<String> {
     ))
 }
 
-/// The line for the user when models have failed for long.
+/// The line for the user if models have failed for long.
 fn trouble_notice(trouble: &CompressionTrouble) -> String {
     let since = jiff::Timestamp::from_millisecond(trouble.since.0).unwrap_or_default();
     let since = since.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M");

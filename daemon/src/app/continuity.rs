@@ -1,4 +1,4 @@
-//! The state of a session, read from its rows: what it needs to continue after its conversation was emptied.
+//! The state of a session, read from its rows: the facts it needs to continue after its conversation was emptied.
 
 use rusqlite::Connection;
 
@@ -45,7 +45,7 @@ fn touched_files(
             _ => continue,
         };
         let path = relative(&path, session.root.as_deref());
-        // A file outside the project is of no use to who goes on in it.
+        // A file outside the project does not help whoever continues there.
         if is_absolute(&path) && session.root.is_some() {
             continue;
         }
@@ -58,7 +58,7 @@ fn touched_files(
     Ok(())
 }
 
-/// On any system: the session may be of another machine.
+/// Whether the path is absolute on any system, because the session may come from another machine.
 fn is_absolute(path: &str) -> bool {
     let after_drive =
         path.strip_prefix(|c: char| c.is_ascii_alphabetic()).and_then(|rest| rest.strip_prefix(':'));

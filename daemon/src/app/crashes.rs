@@ -1,4 +1,4 @@
-//! Events that sessions crash on. After its second crash such an event is stored as it came.
+//! Events on which sessions crash. After its second crash such an event is stored unprocessed.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::faults::{Fault, planted};
 use crate::memory::ids::EventId;
 
-/// After this many crashes an event is stored as it came.
+/// After this many crashes an event is stored unprocessed.
 const MAX_CRASHES: u32 = 2;
 /// How many crashes are recorded. If there are more at once, the events are not the cause.
 const MAX_RECORDED: usize = 1000;
 
-/// The events that sessions crashed on, and how often. Cheap to clone.
+/// The events on which sessions crashed, and how often. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Crashes(Arc<Mutex<HashMap<EventId, u32>>>);
 

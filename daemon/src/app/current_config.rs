@@ -1,7 +1,7 @@
-//! The configuration that the daemon works by, and the one that was read last.
+//! The configuration in force, and the one that was read last.
 //!
-//! An actor takes its settings when it starts. Whoever supervises the actors learns of a change here, restarts those that
-//! it concerns, and says so.
+//! An actor takes its settings when it starts. The supervisor of the actors learns of a change here, restarts the
+//! actors that it concerns, and reports that it is applied.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::config::Config;
 
-/// How long a change may take: actors handle what they have queued before they are started again.
+/// How long a change may take: actors finish their queued work before they restart.
 const APPLIED_WITHIN: Duration = Duration::from_secs(30);
 
 /// Cheap to clone.
@@ -35,7 +35,7 @@ impl CurrentConfig {
         Arc::clone(&self.in_force.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The file says something else now.
+    /// Notes the configuration that the file contains now.
     pub(super) fn was_read(&self, config: &Config) {
         self.read.send_if_modified(|known| {
             let is_new = **known != *config;
@@ -46,32 +46,32 @@ impl CurrentConfig {
         });
     }
 
-    /// Each change that was read, for whoever applies it.
+    /// Each configuration that was read, for the supervisor that applies it.
     pub fn changes(&self) -> watch::Receiver<Arc<Config>> {
         self.read.subscribe()
     }
 
-    /// Work that starts from here on uses this configuration.
+    /// From now on, work that starts uses this configuration.
     pub fn set_in_force(&self, config: Arc<Config>) {
         *self.in_force.write().unwrap_or_else(PoisonError::into_inner) = config;
     }
 
-    /// All work by the one in force.
+    /// All work uses the configuration in force.
     pub fn set_applied(&self) {
         self.applied.send_replace(self.get());
     }
 
-    /// Each change that was applied.
+    /// Each configuration that was applied.
     pub fn applied(&self) -> watch::Receiver<Arc<Config>> {
         self.applied.subscribe()
     }
 
-    /// Waits until all work by what was read.
+    /// Waits until all work uses the configuration that was read last.
     pub async fn settle(&self) {
         let wanted = Arc::clone(&self.read.borrow());
         let mut applied = self.applied();
         let is_applied = applied.wait_for(|config| *config == wanted);
-        // Whatever takes longer is told by the log.
+        // The log reports a change that takes longer.
         let _ = tokio::time::timeout(APPLIED_WITHIN, is_applied).await;
     }
 }

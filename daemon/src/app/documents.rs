@@ -11,7 +11,7 @@ use crate::memory::passage::{self, Passage};
 use crate::memory::redaction::own_calls;
 use crate::store::{ActivityRow, DocumentRow, ObservationRow, SessionInfo, SummaryRow};
 
-/// The importance of a document that has none.
+/// The importance of documents that were not rated.
 const UNJUDGED: i64 = 5;
 
 /// The document of a row.
@@ -19,7 +19,7 @@ pub fn document(key: DocumentKey, row: &DocumentRow, agents: Agents) -> Document
     Document { passages: passages(row, agents), ..without_passages(key, row, agents) }
 }
 
-/// What of a row may be told for a prompt, as a document that nothing else is found in.
+/// A document with only the passages of a row that may be injected. Nothing else is found in it.
 pub fn passages_alone(key: DocumentKey, row: &DocumentRow, agents: Agents) -> Option<Document> {
     let passages = passages(row, agents);
     (!passages.is_empty()).then(|| Document { passages, ..without_text(key, row) })
@@ -44,7 +44,7 @@ fn without_passages(key: DocumentKey, row: &DocumentRow, agents: Agents) -> Docu
         DocumentRow::Prompt { text, .. } | DocumentRow::Response { text, .. } => {
             Document { body: text.clone(), ..bare }
         }
-        // Nobody looks for a question to the memory.
+        // Nobody searches for a question to the memory.
         DocumentRow::Activity { row, .. }
             if own_calls::is_own(&row.tool_name, row.input.as_deref().unwrap_or_default()) =>
         {
@@ -85,7 +85,7 @@ fn without_text(key: DocumentKey, row: &DocumentRow) -> Document {
     }
 }
 
-/// What of a row may be injected for a prompt. Equal rows have equal passages, so their numbers stay valid.
+/// The passages of a row that may be injected at a prompt. Equal rows have equal passages, so their numbers stay valid.
 pub fn passages(row: &DocumentRow, agents: Agents) -> Vec<Passage> {
     match row {
         DocumentRow::Observation { row, .. } => of_observation(&row.title, &row.narrative, &row.facts),
@@ -117,7 +117,7 @@ pub fn passages(row: &DocumentRow, agents: Agents) -> Vec<Passage> {
 /// The texts of a row that get a vector each, in the order of its passages.
 pub fn embedded(row: &DocumentRow, agents: Agents) -> Vec<String> {
     let passages = match row {
-        // It is found, but not told: its parts are the session's own rows.
+        // It is found but not injected, because its parts are the session's own rows.
         DocumentRow::Compaction { row, .. } => passage::cut(&row.summary),
         DocumentRow::Activity { row, session } => of_call(row, session, agents),
         _ => passages(row, agents),
@@ -125,10 +125,10 @@ pub fn embedded(row: &DocumentRow, agents: Agents) -> Vec<String> {
     passages.iter().map(Passage::whole).collect()
 }
 
-/// Passages of a call that get a vector, beside those that may be told.
+/// The most passages of a call that get a vector, besides those that may be injected.
 const MOST_OF_CALL: usize = 2;
 
-/// What may be told of a call, in its order, and then the beginning of what the index has of it.
+/// The passages of a call that may be injected, in order, then the beginning of its indexed text.
 fn of_call(row: &ActivityRow, session: &SessionInfo, agents: Agents) -> Vec<Passage> {
     let action = action_of(row, session, agents);
     let mut passages = if row.failed { Vec::new() } else { of_action(&action, row.event) };
@@ -139,7 +139,7 @@ fn of_call(row: &ActivityRow, session: &SessionInfo, agents: Agents) -> Vec<Pass
     passages
 }
 
-/// The passages of an observation: its title and what it says.
+/// The passages of an observation: its title and its text.
 pub fn of_observation(title: &str, narrative: &str, facts: &[String]) -> Vec<Passage> {
     let mut body = narrative.trim().to_owned();
     for fact in facts.iter().filter(|fact| !fact.is_empty()) {
@@ -151,26 +151,27 @@ pub fn of_observation(title: &str, narrative: &str, facts: &[String]) -> Vec<Pas
     passage::titled(title, body.trim())
 }
 
-/// The passages of a summary: each of its fields, under its title.
+/// The passages of a summary: each of its fields under its title.
 pub fn of_summary(title: &str, fields: [(&str, &String); 5]) -> Vec<Passage> {
     let named = |(name, text): (&str, &String)| passage::titled(&format!("{title} ({name})"), text);
     fields.into_iter().filter(|(_, text)| !text.trim().is_empty()).flat_map(named).collect()
 }
 
-/// What is open, without the prompt that nothing answered: that prompt has passages of its own, and to whoever asks the
-/// same again it is no answer.
+/// The open work, without an unanswered prompt: that prompt has its own passages, and it is no answer to the same
+/// question.
 fn stated(next_steps: &str) -> String {
     let lines: Vec<&str> = next_steps.lines().filter(|line| !line.starts_with(UNANSWERED)).collect();
     lines.join("\n")
 }
 
-/// The passages of a prompt that a person wrote. A question is never told, but says what the answer after it is about.
+/// The passages of a prompt that a person wrote. A question is never injected, but it says what the answer after it is
+/// about.
 pub fn of_prompt(text: &str) -> Vec<Passage> {
-    // What begins so was made by the agent's program, or starts a command.
+    // A prompt that begins like this was made by the agent's program, or starts a command.
     if text.trim_start().starts_with(['<', '/']) { Vec::new() } else { passage::cut(text) }
 }
 
-/// The passages of what an action says to other people: a commit, a pull request, a plan, a subagent's report.
+/// The passages of what an action tells other people: a commit, a pull request, a plan, a subagent's report.
 pub fn of_action(action: &Action, event: EventId) -> Vec<Passage> {
     said_by(action, event).iter().flat_map(|said| passage::cut(&said.text)).collect()
 }
@@ -202,7 +203,8 @@ fn activity_digest(row: &ActivityRow, session: &SessionInfo, agents: Agents) -> 
     digest(&row.tool_name, &action_of(row, session, agents), &outcome, session.root.as_deref())
 }
 
-/// What a call did, as its agent's tools are read. The answer of one that failed is an error, and none of the tool.
+/// The action of a call, as its agent's tools are read. A failed call answers with an error instead of its tool's
+/// result.
 fn action_of(row: &ActivityRow, session: &SessionInfo, agents: Agents) -> Action {
     let response = (!row.failed).then(|| row.response.as_deref().unwrap_or_default());
     let input = row.input.as_deref().unwrap_or_default();
@@ -246,7 +248,7 @@ fn summary_body(row: &SummaryRow) -> String {
     parts.join("\n")
 }
 
-/// The first line with a word in it, without the marks of a heading, a list or emphasis around it.
+/// The first line that contains a word, without the marks of a heading, a list or emphasis.
 fn telling_line(text: &str) -> String {
     let has_word = |line: &&str| line.contains(char::is_alphanumeric);
     let line = text.lines().map(str::trim).find(has_word).unwrap_or_default();

@@ -1,7 +1,7 @@
-//! Drains the spool: each event is offered like any other, committed, and removed after that.
+//! Drains the spool: each event is handled like any other, and removed after its commit.
 //!
-//! Events of one session are offered one after the other, those of different sessions at the same time, so that they
-//! share commits. After a long absence of the daemon there may be thousands.
+//! Events of one session are taken one by one, those of different sessions at the same time, so that they share
+//! commits. After a long absence of the daemon there may be thousands.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, SystemTime};

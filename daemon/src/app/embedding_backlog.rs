@@ -1,7 +1,8 @@
-//! In which order texts get their vectors: what may be told soonest first.
+//! Orders the texts that need vectors: those that may be injected soonest come first.
 //!
-//! That is what was found, answered, summed up and asked in the sessions that were active last, session by session; then
-//! the rest. The order decides nothing but when: what is done is in the database, and each run looks there.
+//! These are the observations, answers, summaries and prompts of the sessions that were active last, session by
+//! session; the rest follows. Only the time depends on the order: progress is in the database, and each run reads it
+//! there.
 
 use std::collections::VecDeque;
 
@@ -9,9 +10,9 @@ use crate::embedding::ModelHash;
 use crate::memory::document::DocumentKey;
 use crate::store::{self, Readers, SessionPlace, StoreError};
 
-/// Fewer texts are not put in order.
+/// Fewer texts than this are not ordered.
 const FEW: u32 = 64;
-/// Sessions whose texts are looked up at once.
+/// How many sessions' texts are looked up at once.
 const SESSIONS: u32 = 32;
 
 /// The texts without vectors of one run.
@@ -21,18 +22,18 @@ pub(super) struct Backlog {
     place: Place,
 }
 
-/// How far it has looked.
+/// How far the search for texts has come.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Place {
     #[default]
     Nowhere,
-    /// The sessions after this one in the order were looked at.
+    /// Sessions up to this one in the order are done.
     At(Option<SessionPlace>),
-    /// All of them were.
+    /// All sessions are done.
     Rest,
 }
 
-/// Whether there may be newer texts than those known.
+/// Whether there may be newer texts than the known ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum News {
     Yes,
@@ -40,7 +41,7 @@ pub(super) enum News {
 }
 
 impl Backlog {
-    /// Up to so many texts. None: there are no more.
+    /// Returns up to this many texts. None means that there are no more.
     pub(super) fn next(
         &mut self,
         (readers, model): (&Readers, ModelHash),
@@ -81,7 +82,7 @@ impl Backlog {
         Ok(self.keys.drain(..most.min(self.keys.len())).collect())
     }
 
-    /// Whether only what is left over is looked at, again and again until nothing is.
+    /// Whether only the rest is left, which is searched again and again until nothing is found.
     pub(super) fn is_at_the_rest(&self) -> bool {
         self.place == Place::Rest
     }

@@ -1,12 +1,12 @@
-//! How much of the machine the making of vectors takes: half a core while somebody works, all cores but one when nothing
-//! has happened for a minute and the machine is not on battery.
+//! How much of the machine the making of vectors takes: half a core while somebody works. When nothing has happened for
+//! a minute and the machine is not on battery, all cores but one.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// No event for this long means that nobody works.
+/// After this long without an event, nobody works.
 const QUIET_AFTER: Duration = Duration::from_secs(60);
 /// The folder of power supplies, see sysfs(5).
 const SUPPLIES: &str = "/sys/class/power_supply";
@@ -15,7 +15,7 @@ const SUPPLIES: &str = "/sys/class/power_supply";
 #[derive(Clone)]
 pub struct Pace {
     last: Arc<Mutex<Instant>>,
-    /// Somebody waits for the vectors.
+    /// Whether somebody waits for the vectors.
     hurry: Arc<AtomicBool>,
 }
 
@@ -25,15 +25,15 @@ impl Default for Pace {
     }
 }
 
-/// How texts are taken.
+/// How fast vectors are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Speed {
-    /// Batches at the same time.
+    /// How many batches run at the same time.
     pub lanes: usize,
     pub rest: Rest,
 }
 
-/// The step after a batch.
+/// What follows a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rest {
     None,
@@ -42,12 +42,12 @@ pub(super) enum Rest {
 }
 
 impl Pace {
-    /// Something happened in a session.
+    /// Notes that something happened in a session.
     pub fn happened(&self) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    /// Somebody waits from now on.
+    /// Hurries from now on, because somebody waits.
     pub fn hurry(&self) {
         self.hurry.store(true, Ordering::Relaxed);
     }
@@ -56,7 +56,7 @@ impl Pace {
         self.hurry.load(Ordering::Relaxed)
     }
 
-    /// Tells that nobody waits any more.
+    /// Ends the hurry: nobody waits any more.
     pub fn take_your_time(&self) {
         self.hurry.store(false, Ordering::Relaxed);
     }
@@ -71,7 +71,8 @@ impl Pace {
     }
 }
 
-/// Whether there is a cord and nothing at its other end. A machine that says nothing of it is on mains power.
+/// Whether the machine runs on battery: there is a mains supply, and it is offline. A machine that reports neither
+/// counts as on mains power.
 fn is_on_battery(supplies: &Path) -> bool {
     let entries = std::fs::read_dir(supplies).into_iter().flatten().flatten();
     let cords: Vec<bool> = entries

@@ -1,8 +1,8 @@
-//! Gives stored documents their vectors: reads the model, removes the vectors of any other, and works through what has
-//! none.
+//! Gives stored documents their vectors: reads the model, removes the vectors of other models, and works through the
+//! documents without any.
 //!
-//! What is done is in the database, so work that was cut off goes on where it stopped. A document that changes
-//! meanwhile is done again.
+//! Progress is in the database, so interrupted work continues where it stopped. A document that changes meanwhile is
+//! done again.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -36,17 +36,17 @@ use crate::store::{
     VectorsStored,
 };
 
-/// Documents whose passages a model is given at once.
+/// How many documents the model gets in one batch.
 const AT_ONCE: usize = 8;
-/// Passages of one request to another server.
+/// The most passages in one request to another server.
 const MOST_TEXTS: usize = 64;
-/// Documents after whose vectors the files of vectors are looked at.
+/// After this many documents with new vectors, the files of vectors are checked.
 const LOOK_AFTER: usize = 1_024;
 /// The longest that a person waits for the vector of a question from another server.
 const QUESTION_WITHIN: Duration = Duration::from_millis(500);
-/// Calls that concern several projects: the daily budget pays for them, no project's budget does.
+/// The project of calls that concern several projects. The daily budget pays for them, but no project's budget.
 const NO_PROJECT: ProjectRow = ProjectRow(0);
-/// Vectors are made for no compression job.
+/// The job of these calls: vectors belong to no compression job.
 const NO_JOB: JobId = JobId(0);
 
 /// Services that the work needs. Cheap to clone.
@@ -60,11 +60,11 @@ pub struct EmbeddingWork<W> {
     pub models: InstalledModels,
     pub ledger: Arc<dyn Ledger>,
     pub pace: Pace,
-    /// There may be documents that are newer than those of the run.
+    /// Whether documents may have been added since the run began.
     pub news: Arc<AtomicBool>,
 }
 
-/// Which file a model was read from: if it changes, it is read again.
+/// The file that a model was read from. If it changes, it is read again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     file: PathBuf,
@@ -87,7 +87,7 @@ pub enum EmbeddingError {
     Panicked,
 }
 
-/// Whether the files of vectors were read and found as they were written.
+/// Whether the files of vectors were checked against what was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilesChecked {
     Yes,
@@ -101,7 +101,7 @@ struct Prepared {
     passages: Vec<String>,
 }
 
-/// A batch on its way.
+/// A batch that is being computed.
 type Made = tokio::task::JoinHandle<Result<Vec<StoreVectors>, EmbeddingError>>;
 
 impl<W: Writer> EmbeddingWork<W> {
@@ -109,7 +109,7 @@ impl<W: Writer> EmbeddingWork<W> {
     /// origin of the model in use.
     ///
     /// # Errors
-    /// When the store or the model fails. What was done until then stays.
+    /// When the store or the model fails. Finished work stays.
     pub async fn run(
         self,
         known: Option<Origin>,
@@ -122,7 +122,7 @@ impl<W: Writer> EmbeddingWork<W> {
         };
         let outcome = self.work(checked).await;
         if outcome.is_err() {
-            // Calls taken up just now may have no vectors yet.
+            // Calls that were handled just now may have no vectors yet.
             self.sentences.set_calls_seen(None);
         }
         self.sentences.set_trouble(outcome.as_ref().err().map(ToString::to_string));
@@ -139,12 +139,12 @@ impl<W: Writer> EmbeddingWork<W> {
             }
         }
         let made = self.make_missing_vectors().await;
-        // Also without a model: the files of an earlier one go.
+        // This also runs without a model, because the files of an earlier one must go.
         self.renew_files().await?;
         made
     }
 
-    /// Makes the files anew that lack much or hold much that is gone, and removes those that are no longer used.
+    /// Rewrites files that lack many vectors or contain many removed ones, and removes files that are no longer used.
     async fn renew_files(&self) -> Result<(), EmbeddingError> {
         let _alone = self.sentences.files.alone().await;
         if let Some(model) = self.sentences.embedder().map(|embedder| embedder.model()) {
@@ -162,8 +162,8 @@ impl<W: Writer> EmbeddingWork<W> {
         blocking(move || Ok(this.sentences.files.sweep(&this.readers)?)).await
     }
 
-    /// Returns where the model in use was read from. In the first run, which has not checked the files yet, a model of
-    /// other settings may still be in use.
+    /// Returns where the model in use was read from. In the first run, before the files are checked, a model with other
+    /// settings may still be in use.
     fn read_model(&self, known: Option<Origin>, checked: FilesChecked) -> Option<Origin> {
         match &self.policy {
             EmbeddingPolicy::None => {
@@ -234,7 +234,7 @@ impl<W: Writer> EmbeddingWork<W> {
         loop {
             let begun = Instant::now();
             let speed = self.pace.speed();
-            // Another server is asked one thing after the other.
+            // Requests to another server are made one at a time.
             let lanes = if embedder.reach() == Reach::Here { speed.lanes } else { 1 };
             let news = if self.news.swap(false, Ordering::Relaxed) { News::Yes } else { News::No };
             let (mut keys, known) = {
@@ -243,7 +243,7 @@ impl<W: Writer> EmbeddingWork<W> {
                 blocking(next).await?
             };
             backlog = known;
-            // Another server is paid for each text, and learns it.
+            // Another server costs money for each text, and learns the text.
             if keys.is_empty() && embedder.reach() == Reach::Here {
                 let this = self.clone();
                 keys = blocking(move || this.next_calls(model, AT_ONCE * lanes)).await?;
@@ -260,7 +260,7 @@ impl<W: Writer> EmbeddingWork<W> {
                 since_looked = 0;
                 self.renew_files().await?;
             }
-            // Either nothing is left, or it changes faster than it is read; the next run looks again.
+            // Either nothing is left, or documents change faster than they are read; the next run checks again.
             let is_done = keys.is_empty() || stored == 0 && backlog.is_at_the_rest();
             if is_done || self.sentences.embedder().is_none_or(|now| now.model() != model) {
                 return Ok(());
@@ -272,7 +272,7 @@ impl<W: Writer> EmbeddingWork<W> {
         }
     }
 
-    /// Makes the vectors of documents, several batches at the same time.
+    /// Makes the vectors of documents, several batches at once.
     fn make(&self, embedder: &Arc<dyn Embedder>, keys: &[DocumentKey]) -> Vec<Made> {
         let batches = keys.chunks(AT_ONCE).map(|keys| {
             let (this, embedder, keys) = (self.clone(), Arc::clone(embedder), keys.to_vec());
@@ -299,14 +299,15 @@ impl<W: Writer> EmbeddingWork<W> {
             match embedder.embed(some, Purpose::Passages) {
                 Ok(made) if made.len() == some.len() => vectors.extend(made),
                 Err(error @ EmbedError::Later { .. }) => return Err(error.into()),
-                // Such a text has no vectors, and is not tried again.
+                // A refused text has no vectors and is not tried again.
                 Ok(_) | Err(EmbedError::Refused { .. }) => vectors.extend(some.iter().map(|_| Vec::new())),
             }
         }
         let mut vectors = vectors.into_iter();
         let packed = prepared.into_iter().map(|Prepared { key, row, passages }| {
             let own: Vec<Vec<f32>> = vectors.by_ref().take(passages.len()).collect();
-            // The place of a vector says whose it is, so all passages of a text have one or none.
+            // A vector's position says which passage it belongs to, so all passages of a text have a vector or none
+            // has.
             let is_whole = own.iter().all(|vector| !vector.is_empty());
             let dimensions = if is_whole { own.first().map_or(0, Vec::len) } else { 0 };
             let packed = own.iter().filter(|_| is_whole).flat_map(|vector| pack(vector)).collect();
@@ -318,7 +319,7 @@ impl<W: Writer> EmbeddingWork<W> {
 }
 
 impl<W> EmbeddingWork<W> {
-    /// Calls that have no vectors, of those that have not been looked at.
+    /// Calls without vectors, among those that were not checked yet.
     fn next_calls(&self, model: ModelHash, most: usize) -> Result<Vec<DocumentKey>, EmbeddingError> {
         let seen = self.sentences.calls_seen();
         let (keys, seen) = self.readers.read(|db| {
@@ -336,7 +337,7 @@ async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(work).await.map_err(|_| EmbeddingError::Panicked)?
 }
 
-/// A model on another server. Each call is paid for and guarded like any other.
+/// A model on another server. Each call is paid for and limited like any other model call.
 struct Remote {
     passages: EmbeddingProvider,
     questions: EmbeddingProvider,

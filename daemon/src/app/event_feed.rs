@@ -1,7 +1,7 @@
-//! The feed of lifecycle events for followers, over any connection.
+//! The feed of lifecycle events, for followers over any connection.
 //!
 //! A follower that reads slowly misses events and is told how many; nothing waits for it. Following has no deadline,
-//! because days may pass without an event, so the number of followers is small.
+//! because days may pass without an event. So the number of followers is limited.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub struct EventFeed {
 pub struct EventFilter {
     /// Only events of sessions whose id begins with this.
     pub session: Option<String>,
-    /// Only events of these names; empty: all.
+    /// Only events of these names; empty means all.
     pub kinds: Vec<String>,
 }
 
@@ -81,7 +81,8 @@ impl EventFeed {
 }
 
 impl EventRows {
-    /// The next row: an object with `event`. The first says that following has begun. `None`: the daemon stops.
+    /// The next row: an object with `event`. The first row says that following has begun. `None` means that the daemon
+    /// stops.
     ///
     /// Cancelling a call loses no row.
     pub async fn next(&mut self) -> Option<Value> {

@@ -1,7 +1,7 @@
-//! A subscribed command that stays and reads lifecycle events, one line of JSON each.
+//! Runs a subscribed command that reads lifecycle events, one line of JSON each.
 //!
-//! It starts with its first event and starts again, after a pause that grows, when it has ended. It may read as slowly
-//! as it likes: events wait up to a bound, what does not fit is dropped, and a line says how many.
+//! The command starts at its first event. If it ends, it starts again after a growing pause. It may read slowly: a
+//! limited number of events wait, further ones are dropped, and a line says how many.
 
 use std::io::Write;
 use std::process::{ChildStdin, Command, Stdio};
@@ -20,16 +20,16 @@ use crate::config::Subscription;
 use crate::memory::lifecycle::LifecycleEvent;
 use crate::process_group::{ProcessGroup, until};
 
-/// Events that wait for a command that reads slowly.
+/// How many events wait for a command that reads slowly.
 const MOST_WAITING: usize = 1_024;
-/// Before a command that has ended starts again; doubled each time.
+/// The pause before an ended command starts again. It doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// A command that ran for so long was not at fault from the start.
+/// A command that ran this long did not fail at its start.
 const LASTED: Duration = Duration::from_secs(60);
 /// The time that a command gets for its last line at shutdown.
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
-/// How often the daemon's end is looked for.
+/// How often a write checks whether the daemon stops.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Writes of this size never block on a writable pipe (POSIX: `PIPE_BUF` is at least 512, on Linux 4,096).
 const AT_ONCE: usize = 512;
@@ -45,18 +45,18 @@ pub enum StreamReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queued {
     Yes,
-    /// Too many wait.
+    /// Too many events wait already.
     Dropped,
 }
 
-/// The events that go to one command. Dropping it ends the command.
+/// The events for one command. Dropping it ends the command.
 pub struct EventStream {
     lines: SyncSender<String>,
     missed: u64,
 }
 
 impl EventStream {
-    /// `stopping` ends it at once; `report` is called on a thread of its own.
+    /// `stopping` ends it at once. `report` is called on its own thread.
     pub fn open(
         subscription: Arc<Subscription>,
         stopping: Arc<AtomicBool>,
@@ -81,14 +81,14 @@ impl EventStream {
         }
     }
 
-    /// Events that never came here.
+    /// Counts events that were not queued at all.
     pub fn miss(&mut self, events: u64) -> Queued {
         self.missed += events;
         Queued::Dropped
     }
 }
 
-/// A subscription's command with what it may know: no secret of the daemon's environment.
+/// A subscription's command, with the variables it may have and no secret of the daemon's environment.
 pub fn command_of(subscription: &Subscription) -> Command {
     let mut command = Command::new(subscription.program());
     command
@@ -103,7 +103,7 @@ pub fn command_of(subscription: &Subscription) -> Command {
     command
 }
 
-/// Blocks until there are no more events.
+/// Passes events on until there are no more. Blocks.
 fn serve(
     subscription: &Subscription,
     lines: &Receiver<String>,
@@ -139,7 +139,7 @@ fn serve(
 
 enum Fed {
     NoMore,
-    /// The command has ended before it took this line.
+    /// The command ended before it read this line.
     Ended {
         line: String,
         why: String,
@@ -177,11 +177,11 @@ fn feed(subscription: &Subscription, first: String, lines: &Receiver<String>, st
 enum Written {
     Whole,
     Stopping,
-    /// The reader has gone.
+    /// The reader has closed its end.
     Refused,
 }
 
-/// Writes without being held up by a reader that does not read.
+/// Writes without blocking on a reader that does not read.
 fn write(stdin: &mut ChildStdin, bytes: &[u8], stopping: &AtomicBool) -> Written {
     for piece in bytes.chunks(AT_ONCE) {
         loop {

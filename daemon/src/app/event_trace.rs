@@ -25,11 +25,11 @@ pub struct EventTrace {
 /// A stage of an event's handling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// From its arrival until its session has queued the effects.
+    /// From the event's arrival until its session has queued the effects.
     Queue,
-    /// Until the commit.
+    /// From then until the commit.
     Commit,
-    /// The context lookup, beside the commit or after it.
+    /// The context lookup, which runs beside the commit or after it.
     Context,
 }
 

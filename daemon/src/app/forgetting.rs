@@ -1,11 +1,11 @@
 //! Forgetting: removes rows, and their text from every other place.
 //!
 //! The rows go first, in one commit. From then on they are neither found nor injected, and no write in flight brings
-//! them back. Then come the copies: the spool, the index, the files of vectors, the pages of the database, its backups, and damaged databases
-//! that were set aside. Events in the spool are stored before the preview is shown. Unreadable spool files are counted;
-//! they are removed if they name a matching session or the user asks for it. Backups and damaged files cannot be
-//! cleaned row by row, so they are removed, and a new backup is made. A place that could not be cleaned is reported,
-//! and is tried again within seconds, later by each round of the housekeeper.
+//! them back. Then the copies are cleaned: the spool, the index, the files of vectors, the pages of the database, its
+//! backups, and damaged databases that were set aside. Events in the spool are stored before the preview is shown.
+//! Unreadable spool files are counted; they are removed if they name a matching session or the user asks for it.
+//! Backups and damaged files cannot be cleaned row by row, so they are removed, and a new backup is made. A place that
+//! could not be cleaned is reported. It is tried again within seconds, and after that in each round of the housekeeper.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,11 +30,11 @@ use crate::store::{
 
 /// If draining takes longer, the remaining spool files are examined as they are.
 const DRAINED_WITHIN: Duration = Duration::from_secs(60);
-/// How old a spool file must be to count as one that cannot be stored. A younger one may only be waiting.
+/// How old a spool file must be to count as one that cannot be stored. A newer file may only be waiting.
 const STORED_WITHIN: Duration = Duration::from_secs(2);
 const RETRY_AFTER: Duration = Duration::from_millis(50);
-/// When a cleanup that failed is tried again, after the failure before. What stood in its way often passes soon: a long
-/// reader, a full disk. Afterwards the housekeeper tries in each of its rounds.
+/// The pauses before a failed cleanup is tried again. The obstacle often passes soon: a long reader, a full disk. After
+/// these attempts the housekeeper tries in each of its rounds.
 const FINISH_AFTER: [Duration; 5] = [
     Duration::from_secs(1),
     Duration::from_secs(2),
@@ -42,7 +42,7 @@ const FINISH_AFTER: [Duration; 5] = [
     Duration::from_secs(8),
     Duration::from_secs(16),
 ];
-/// If flushing the index takes longer, the index is in trouble.
+/// If flushing the index takes longer, something is wrong with the index.
 const PURGED_WITHIN: Duration = Duration::from_secs(120);
 
 /// Cheap to clone.
@@ -57,7 +57,7 @@ pub struct Forgetting<P> {
     pub sentences: Sentences,
 }
 
-/// Held while copies of the database are made or removed. A copy that was begun before forgetting must not be finished
+/// Held while copies of the database are made or removed, so that a copy begun before a forgetting is not finished
 /// after it.
 pub type BackingUp = Arc<Mutex<()>>;
 
@@ -74,7 +74,7 @@ pub enum ForgetError {
     TracesLeft(Vec<String>),
 }
 
-/// Why files of vectors may be left.
+/// Why files of vectors may remain.
 #[derive(Debug, thiserror::Error)]
 enum VectorsLeft {
     #[error(transparent)]
@@ -95,12 +95,12 @@ pub struct Request {
 /// Files of the spool, by what happens to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpoolFiles {
-    /// Unreadable, and to be removed.
+    /// Unreadable files that are to be removed.
     pub meant: u64,
-    /// Unreadable, and of an unknown session.
+    /// Unreadable files of unknown sessions.
     pub damaged: u64,
     pub other_version: u64,
-    /// Events that cannot be stored now.
+    /// Files with events that cannot be stored now.
     pub waiting: u64,
 }
 
@@ -161,8 +161,8 @@ impl<P: Ports> Forgetting<P> {
         Ok(forgotten)
     }
 
-    /// Finishes a cleanup that was left unfinished, also by an earlier daemon. Where a place cannot be cleaned, it is tried
-    /// again soon.
+    /// Finishes an incomplete cleanup, also one of an earlier daemon. A place that cannot be cleaned is tried again
+    /// soon.
     pub async fn finish_or_retry(&self) {
         if let Err(error) = self.finish().await {
             tracing::error!(%error, "cannot finish forgetting");
@@ -183,7 +183,7 @@ impl<P: Ports> Forgetting<P> {
         });
     }
 
-    /// Fails if a place cannot be cleaned.
+    /// Finishes an incomplete cleanup. Fails if a place cannot be cleaned.
     async fn finish(&self) -> Result<(), ForgetError> {
         let _alone = self.backing_up.lock().await;
         let readers = self.readers.clone();
@@ -195,7 +195,7 @@ impl<P: Ports> Forgetting<P> {
         self.clean(None, Vec::new()).await
     }
 
-    /// `None`: the selection is not known any more, and the spool stays as it is.
+    /// Cleans every place. Without a request the selection is no longer known, and the spool stays unchanged.
     async fn clean(&self, request: Option<Request>, sessions: Vec<SessionKey>) -> Result<(), ForgetError> {
         let mut left = Vec::new();
         if let Some(request) = request
@@ -226,7 +226,7 @@ impl<P: Ports> Forgetting<P> {
         Ok(())
     }
 
-    /// The rows are gone. So go the files that may hold them; they are made again of what is left.
+    /// Removes the files that may contain vectors of the removed rows. They are made again from the remaining rows.
     async fn clean_vectors(&self) -> Result<(), VectorsLeft> {
         let _alone = self.sentences.files.alone().await;
         self.ports.writer().write(DropVectorFiles::WithGone).await?;
@@ -255,7 +255,7 @@ impl<P: Ports> Forgetting<P> {
         }
     }
 
-    /// The error says which file is in the way.
+    /// Removes the copies of the database. The error says which file is in the way.
     async fn clean_copies(&self) -> Result<(), String> {
         let (readers, backups, database) =
             (self.readers.clone(), self.backups.clone(), self.database.clone());
@@ -277,7 +277,7 @@ fn now() -> Order {
     Order { boot: boot_id, boot_ns, wall: clock::now() }
 }
 
-/// Which files of the spool to remove. They contain the agent's JSON, in a frame or cut off.
+/// Selects the spool files to remove. They contain the agent's JSON, in a whole or cut-off frame.
 struct SpoolSelection {
     /// Session ids as they are written in JSON.
     sessions: Vec<Vec<u8>>,
@@ -295,7 +295,7 @@ impl SpoolSelection {
         self.sessions.iter().any(contains) || self.fits_criteria(remains) || self.is_unwanted(remains)
     }
 
-    /// An unreadable file is removed if the user asks for it. A file that only waits is an event of somebody.
+    /// An unreadable file is removed if the user asks for it. A file that only waits is an event that somebody needs.
     fn is_unwanted(&self, remains: &Remains<'_>) -> bool {
         self.request.unreadable == Unreadable::Goes
             && matches!(remains.state, RemainsState::Damaged | RemainsState::OtherVersion)

@@ -10,12 +10,12 @@ use crate::memory::material::Action;
 /// A guard's verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GuardFinding {
-    /// With the decision as the agent carries it out.
+    /// A refusal, with the decision that the agent carries out.
     Refusal(Verdict),
     Warning(Warning),
 }
 
-/// A guard's verdict, and how the agent is told.
+/// A guard's verdict, and the answer that reports it to the agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuardAnswer {
     pub finding: GuardFinding,
@@ -24,7 +24,7 @@ pub struct GuardAnswer {
 }
 
 impl GuardAnswer {
-    /// The rule that keeps the call from running. `None` if the user is asked, or if it may run.
+    /// The rule that stops the call. `None` if the user is asked, or if the call may run.
     pub fn refused_by(&self) -> Option<Rule> {
         match &self.finding {
             GuardFinding::Refusal(Verdict { rule, decision: Decision::Deny, .. }) => Some(*rule),
@@ -33,7 +33,7 @@ impl GuardAnswer {
     }
 }
 
-/// Judges an event by the guards. `cwd`: where the hook ran. Events of an agent that cannot be told are not judged.
+/// Checks an event against the guards. `cwd` is where the hook ran. Events of an unknown agent are not checked.
 pub fn judge(guards: &Guards, spec: &AgentSpec, event: &HookEvent, cwd: &str) -> Option<GuardAnswer> {
     match &event.what {
         HookEventKind::ToolStart(start) if guards.judge_calls() => {
@@ -67,7 +67,7 @@ fn from_outside(guards: &Guards, spec: &AgentSpec, call: &ToolCall, cwd: &str) -
     match (spec.action)(&call.name, &call.input, Some(response)) {
         Action::Fetch { output, .. } => Some(output),
         Action::Command { command, output, .. } if fetches(&command) => Some(output),
-        // As the agent's JSON has it.
+        // The text as in the agent's JSON.
         Action::Read { path } if guards.is_from_outside(&path, cwd) => Some(response.clone()),
         Action::Other { output, .. } if is_of_server(&call.name) => Some(output),
         _ => None,

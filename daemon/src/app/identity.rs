@@ -1,7 +1,7 @@
 //! The identity of a folder: which project it belongs to, and which of its claims are proven.
 //!
-//! A remote, a first commit and a path only name a project. A folder belongs to it if it is a folder that was known before,
-//! or if it holds a commit of the project that other repositories do not begin with.
+//! A remote, a first commit or a path only claims a project. A folder belongs to it if the folder was known before, or
+//! if it contains a commit of the project that other repositories do not begin with.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use crate::repository::git_folder::GitFolder;
 use crate::repository::refs::Refs;
 use crate::store::{self, ProjectInfo, StoreError};
 
-/// How many of a project's latest commits are looked for.
+/// How many of a project's latest commits are searched for.
 const COMMITS: u32 = 50;
 /// How many folders of a project are examined. Each is a clone.
 const MOST_CLONES: usize = 8;
@@ -27,13 +27,13 @@ pub struct Identity {
     /// Strongest first; at least one.
     pub keys: Vec<ProjectKey>,
     pub name: String,
-    /// A claim that is not proven; `None` if all are.
+    /// A claim without proof; `None` if all are proven.
     pub doubted: Option<UnprovenClaim>,
-    /// The project that was known at this path, if something else lies there now and was never seen before.
+    /// The project that was known at this path, if another one that was never seen before is there now.
     pub replaced: Option<ProjectInfo>,
 }
 
-/// A project that a folder names as its own without having a commit of it.
+/// A project that a folder claims without having a commit of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnprovenClaim {
     pub project: ProjectInfo,
@@ -41,9 +41,9 @@ pub struct UnprovenClaim {
     pub remote: String,
 }
 
-/// The identity of a folder. A folder may name another project's remote, first commit or path, or a local repository.
-/// Without proof it is a project of its own, with a name that tells the two apart. Reads files: for threads that may
-/// block.
+/// Finds the identity of a folder. A folder may claim another project's remote, first commit or path, or a local
+/// repository. Without proof it is a project of its own, with a name that distinguishes the two. Reads files: for
+/// threads that may block.
 pub fn identify(db: &Connection, facts: &RepositoryFacts) -> Result<Identity, StoreError> {
     if let Some(ProjectInfo { key, name, .. }) = project_of_gone(db, facts)? {
         return Ok(Identity { keys: vec![key], name, doubted: None, replaced: None });
@@ -143,7 +143,7 @@ pub fn project_of(db: &Connection, folder: &Path) -> Result<Option<ProjectInfo>,
     store::find_project(db, &identify(db, &repository::facts(folder))?.keys)
 }
 
-/// Whether the folder is the project's.
+/// Whether the folder belongs to the project.
 fn belongs(
     db: &Connection,
     facts: &RepositoryFacts,
@@ -160,7 +160,7 @@ fn belongs(
     shows_a_commit(db, &own, &worked, &folders_of(project))
 }
 
-/// The git folders where a project is known to lie, as far as they are still the same.
+/// The git folders where the project is known to be, if they are still the same.
 fn folders_of(project: &Known) -> Vec<GitFolder> {
     let paths = project.aliases.iter().filter_map(|alias| alias.as_str().strip_prefix("dir:"));
     let folders = paths.take(MOST_CLONES).filter_map(|path| GitFolder::known(Path::new(path)));
@@ -173,12 +173,12 @@ fn git_folder(facts: &RepositoryFacts) -> Option<GitFolder> {
     GitFolder::known(Path::new(facts.common_dir.as_deref()?))
 }
 
-/// Whether a repository holds a commit of a project, of those that were checked out when it was worked on, latest first,
-/// or that one of its folders holds and has a name for. Either repository may make a false claim. A repository that has
-/// only names shows nothing.
+/// Whether a repository contains a commit of a project: one of the latest that were checked out during work on it, or
+/// one that its folders contain and have a name for. Either repository may make a false claim. A repository that has
+/// only names proves nothing.
 ///
-/// Others may have begun with the same commit: the first of all, or the one that was cloned from a template. Such a commit
-/// counts only while the project has nothing later.
+/// Other repositories may have begun with the same commit: the very first, or the one cloned from a template. Such a
+/// commit counts only while the project has nothing later.
 fn shows_a_commit(
     db: &Connection,
     own: &GitFolder,

@@ -1,4 +1,4 @@
-//! The index as its readers see it, and whether it is complete.
+//! The index for its readers, and whether it is complete.
 
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -27,39 +27,39 @@ pub struct IndexHandle {
     pub sentences: Sentences,
 }
 
-/// The store, for what the index has not taken yet.
+/// The store, for documents that the index does not contain yet.
 #[derive(Clone)]
 pub struct StoredDocuments {
     pub readers: Readers,
     pub agents: Agents,
 }
 
-/// The newest entries of the log that a search looks at. While an import is indexed there are many more.
+/// How many of the newest log entries a search reads. While an import is indexed there are many more.
 const NEWEST_ENTRIES: u32 = 512;
-/// The newest documents that one search reads from the store.
+/// The most new documents that one search reads from the store.
 const NEWEST_DOCUMENTS: usize = 64;
-/// Bytes of their texts after which no more are read, because a search has milliseconds.
+/// A search stops reading new documents after this many bytes of text, because it has only milliseconds.
 const NEWEST_BYTES: usize = 262_144;
 
-/// Passages that are looked at for a prompt: by their words, and by their meaning.
+/// The most passages that are considered for a prompt, by words and by meaning.
 const MOST_PASSAGES: usize = 300;
 const MOST_NEAR: usize = 40;
 
 /// The state of the index.
 #[derive(Clone, Default)]
 pub enum IndexState {
-    /// It is damaged, or not opened yet.
+    /// The index is damaged, or not opened yet.
     #[default]
     Absent,
-    /// It is being filled from the store. What it finds is correct, but it may miss documents.
+    /// The index is being filled from the store. Its results are correct, but may be incomplete.
     Filling(Index),
-    /// It was complete when it was closed. Its files are being compared with their checksums.
+    /// The index was complete when it was closed. Its files are being compared with their checksums.
     Unexamined(Index),
     Complete(Index),
 }
 
 impl IndexHandle {
-    /// `on_suspicion` is called when a search has failed.
+    /// `on_suspicion` is called when a search fails.
     pub fn new(
         store: StoredDocuments,
         sentences: Sentences,
@@ -97,8 +97,8 @@ impl IndexHandle {
         }
     }
 
-    /// Searches with all sources of candidates. What was committed before is found, whether the index has taken it or
-    /// not; only the oldest of very many new documents may be missed. `None`: a source has failed, which was reported.
+    /// Searches all sources of candidates. Everything committed before is found, even if the index does not contain it
+    /// yet; only the oldest of very many new documents may be missed. `None` if a source failed, which was reported.
     pub fn search(&self, index: &Index, request: &Request, patience: Patience) -> Option<Hits> {
         let is_wanted = |key: DocumentKey| request.kinds.is_empty() || request.kinds.contains(&key.kind);
         let agents = self.store.agents;
@@ -120,8 +120,8 @@ impl IndexHandle {
             .ok()
     }
 
-    /// Finds the passages of a project that may answer a prompt, by their words and by their meaning. What was committed
-    /// before is found, as in a search. `None`: that failed, which was reported.
+    /// Finds the passages of a project that may answer a prompt, by words and by meaning. Everything committed before
+    /// is found, as in a search. `None` if that failed, which was reported.
     pub fn passages(
         &self,
         index: &Index,
@@ -145,7 +145,7 @@ impl IndexHandle {
         Some(found)
     }
 
-    /// How rare the words of a prompt are in a project. `None`: that failed, which was reported.
+    /// How rare the words of a prompt are in a project. `None` if that failed, which was reported.
     pub fn words_of(&self, index: &Index, prompt: &str, project: &ProjectKey) -> Option<Vec<PassageTerm>> {
         let of_project = |key: DocumentKey, row: &DocumentRow| {
             (row.project().key == *project).then(|| passages_alone(key, row, self.store.agents)).flatten()
@@ -165,7 +165,7 @@ impl IndexHandle {
             .ok()
     }
 
-    /// What the index has not taken yet.
+    /// The documents that the index does not contain yet.
     fn fresh(
         &self,
         index: &Index,
@@ -198,14 +198,14 @@ enum FreshError {
     Index(#[from] IndexError),
 }
 
-/// The bytes of what is searched of a document, roughly.
+/// The approximate size of a document's searched text, in bytes.
 fn length(document: &Document) -> usize {
     let passages = document.passages.iter().map(|passage| passage.text.len()).sum();
     document.body.len().max(passages)
 }
 
 impl StoredDocuments {
-    /// The documents of the log after `seq` that a request may be about. `searched`: what of a row is searched.
+    /// The logged documents after `seq` that a request may be about. `searched` selects what is searched of a row.
     fn after(
         &self,
         seq: i64,

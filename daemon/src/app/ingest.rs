@@ -1,4 +1,4 @@
-//! Ingest: the way of an event from its delivery, or from the spool, to its session.
+//! Ingest takes an event from its delivery, or from the spool, to its session.
 //!
 //! Private text and secrets are removed here, before an event reaches a session or the store. The hook client removes
 //! private text too, but other senders and spool files may contain it.
@@ -37,10 +37,11 @@ use crate::memory::redaction::{Outputs, Redactor, own_calls};
 use crate::project_file::Captured;
 use crate::store::{self, Delivery, MessageApart, Readers, Unparsed, UnparsedOutcome};
 
-/// The shim has given up by then. The event is stored anyway, or offered again.
+/// The shim has given up by then. The event is stored anyway, or will be offered again.
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 
-/// A larger payload, in bytes, is read and redacted on a thread of its own, so that other events do not wait for it.
+/// A payload above this size, in bytes, is read and redacted on its own thread, so that other events do not wait for
+/// it.
 const LARGE: usize = 64 << 10;
 
 /// A hook waits 20 ms before a call. So a guard's answer waits no longer than this for the commit; the hook client then
@@ -68,7 +69,7 @@ pub struct Counters {
     pub accepted: AtomicU64,
     pub duplicates: AtomicU64,
     pub busy: AtomicU64,
-    /// Calls and prompts that came under two event ids, because two hooks reported them.
+    /// Calls and prompts that came under two event ids because two hooks reported them.
     pub told_twice: AtomicU64,
     /// Events that arrived during a pause and were not stored.
     pub paused: AtomicU64,
@@ -76,7 +77,7 @@ pub struct Counters {
     pub excluded: AtomicU64,
     /// Calls that a guard refused or asked about.
     pub guarded: AtomicU64,
-    /// Results that a guard warned of.
+    /// Results that a guard warned about.
     pub warned: AtomicU64,
 }
 
@@ -102,7 +103,7 @@ impl<P: Ports> Ingest<P> {
             None => self.redactor.get().redact_id(&deliver.agent).into_owned(),
         };
         if deliver.captured_at_ms <= 0 {
-            // The clock was not set yet. An event of 1970 would count as silent, and as old, since then.
+            // The clock is not set yet. An event of 1970 would count as old and as silent ever since.
             deliver.captured_at_ms = clock::now().0;
         }
         if self.pauses.covers(&captured(&deliver)) {
@@ -116,7 +117,7 @@ impl<P: Ports> Ingest<P> {
         let Some(mut parsed) = self.parse(deliver, guards).await else {
             return self.counted(Reply::Busy);
         };
-        // The folders that it names are not known.
+        // The folders that it names are unknown.
         if [context, parsed.own_folder].contains(&Folders::Dropped) && self.capture_rules.exclude_anything() {
             self.break_off(&parsed);
             return self.let_go(&parsed.deliver);
@@ -149,7 +150,7 @@ impl<P: Ports> Ingest<P> {
         self.counted(reply)
     }
 
-    /// As [`Self::keep`], with a guard's answer in place of context.
+    /// Like [`Self::keep`], but with a guard's answer instead of context.
     async fn keep_guarded(
         &self,
         parsed: Parsed,
@@ -203,7 +204,7 @@ impl<P: Ports> Ingest<P> {
         self.said_at_start(deliver, format!("recall: {}", pause.in_words()))
     }
 
-    /// At a session's start, a line for the user.
+    /// Renders a line for the user, at a session's start only.
     fn said_at_start(&self, deliver: &Deliver, notice: String) -> Vec<u8> {
         let spec = self.agents.spec(&deliver.agent);
         match spec.event(deliver).map(|event| event.what) {
@@ -214,7 +215,7 @@ impl<P: Ports> Ingest<P> {
         }
     }
 
-    /// The session of an event; none if that cannot be read.
+    /// The session of an event; `None` if the event cannot be read.
     pub fn session_of(&self, deliver: &Deliver) -> Option<SessionKey> {
         let spec = self.agents.real_sender(deliver);
         let name = spec.map_or(deliver.agent.as_str(), |spec| spec.name);
@@ -222,7 +223,7 @@ impl<P: Ports> Ingest<P> {
         Some(SessionKey { agent: AgentName(name.to_owned()), id: event.session })
     }
 
-    /// `None`: the parser panicked.
+    /// `None` if the parser panicked.
     async fn parse(&self, deliver: Deliver, guards: Option<Arc<Guards>>) -> Option<Parsed> {
         faults::reach(Point::Decode);
         if planted(Fault::LogContent) {
@@ -244,7 +245,7 @@ impl<P: Ports> Ingest<P> {
         aside(move || parse(deliver, spec, outputs, guards.as_deref())).await
     }
 
-    /// As [`Self::parse`].
+    /// Like [`Self::parse`].
     async fn cleanse(&self, parsed: Parsed, event_rules: EventRules) -> Option<ParsedDelivery> {
         let redactor = self.redactor.get();
         if parsed.deliver.payload.len() <= LARGE {
@@ -276,7 +277,7 @@ impl<P: Ports> Ingest<P> {
         self.ports.deliver(key, accepted, ANSWER_WITHIN).await.unwrap_or(Reply::Busy)
     }
 
-    /// After an event that was not kept, nothing is certain of its session.
+    /// Ends the session's certain times, because an event was not stored.
     fn break_off(&self, parsed: &Parsed) {
         if let Ok(event) = &parsed.event {
             let agent = AgentName(parsed.deliver.agent.clone());
@@ -284,7 +285,7 @@ impl<P: Ports> Ingest<P> {
         }
     }
 
-    /// At the end of a turn and of a session: takes the prompts that no hook reported.
+    /// Takes the prompts that no hook reported, at the end of a turn and of a session.
     async fn look_for_unreported(&self, key: &SessionKey, event: &HookEvent, deliver: &Deliver) {
         self.certain_times.note(
             key,
@@ -300,7 +301,7 @@ impl<P: Ports> Ingest<P> {
         }
     }
 
-    /// Takes the prompts of sessions that have been silent for so long.
+    /// Takes the unreported prompts of sessions that have been silent for this long.
     pub async fn take_unreported_of_silent(&self, now: Timestamp, for_ms: i64) {
         for key in self.certain_times.silent(now, for_ms) {
             self.take_unreported(&key, Extent::All).await;
@@ -366,7 +367,7 @@ enum ParsedDelivery {
 
 struct ReadableEvent {
     event: HookEvent,
-    /// Without its payload.
+    /// The delivery without its payload.
     deliver: Deliver,
     second: Option<[u8; 16]>,
 }
@@ -379,7 +380,7 @@ enum Folders {
     Dropped,
 }
 
-/// A text that is no path would cause a lookup for each of its parts.
+/// Removes paths that are too long: a text that is no path would cause a lookup for each of its parts.
 fn forget_long_paths(context: &mut ShimContext) -> Folders {
     let is_long = |path: &String| is_too_long(path);
     context.config_dir.take_if(|path| is_long(path));
@@ -410,14 +411,14 @@ struct Parsed {
     /// The event, or why there is none.
     event: Result<HookEvent, String>,
     own_folder: Folders,
-    /// All words of its calls that may name a file.
+    /// All words of the event's calls that may name a file.
     names: Vec<String>,
     guard: Option<GuardAnswer>,
 }
 
 impl Parsed {
-    /// Where the agent works, as its hook and its event say: the project's folder, the hook's working folder, and the
-    /// payload's folder. The first names the project.
+    /// Where the agent works according to its hook and its event: the project's folder, the hook's working folder, and
+    /// the payload's folder. The first one decides the project.
     fn folders(&self, capture_rules: &CaptureRules) -> Vec<PathBuf> {
         let context = &self.deliver.context;
         let here = PathBuf::from(capture_rules.spelled_out(&context.cwd).as_ref());
@@ -446,7 +447,7 @@ impl Parsed {
     }
 }
 
-/// Runs on a thread of its own. `None`: it panicked.
+/// Runs work on its own thread. `None` if it panicked.
 async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     tokio::task::spawn_blocking(work)
         .await
@@ -454,7 +455,7 @@ async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> 
         .ok()
 }
 
-/// Uses the rules of the hook client. Without anything to remove it costs one search for a bracket.
+/// Removes private text by the hook client's rules. If there is none, this costs one search for a bracket.
 fn without_private_text(deliver: Deliver, spec: &AgentSpec) -> Deliver {
     if !has_tags(&deliver.payload) {
         return deliver;
@@ -473,7 +474,7 @@ fn parse(deliver: Deliver, spec: &AgentSpec, outputs: Outputs, guards: Option<&G
     let own_folder = length_of_folder(&deliver, &event);
     let mut event = event.map(HookEvent::without_long_paths);
     let names = event.as_ref().map_or_else(|_| Vec::new(), |event| Redactor::file_names(event, outputs));
-    // Sees the payload before redaction, which may replace a name.
+    // The guard sees the payload before redaction, which may replace a name.
     let guard = match (guards, &event) {
         (Some(guards), Ok(event)) => judge(guards, spec, event, &deliver.context.cwd),
         _ => None,
@@ -494,7 +495,7 @@ fn cleanse(
         Ok(event) => event,
         Err(why) => return ParsedDelivery::Unparsed(Box::new(unparsed(deliver, why, redactor))),
     };
-    // Uses the payload before redaction, because two calls that differ only in a secret are two calls.
+    // The second key uses the payload before redaction, because two calls that differ only in a secret are two calls.
     let second = second_key(&event, &deliver);
     deliver.payload = Vec::new();
     deliver.event_name = redactor.redact_id(&deliver.event_name).into_owned();
@@ -533,7 +534,7 @@ fn apart(deliver: Deliver, event_name: String) -> Delivery {
     }
 }
 
-/// What was wrong and where, without content: the parser's own message may quote the payload.
+/// Says what was wrong and where, without content: the parser's own message may quote the payload.
 fn parse_error(error: &Unreadable) -> String {
     match error {
         Unreadable::NotJson(error) => {
@@ -548,8 +549,8 @@ fn parse_error(error: &Unreadable) -> String {
     }
 }
 
-/// Deliveries under different event ids are one call if the agent's own id of the call is the same or, where there is
-/// none, the turn's id and the whole payload, or a payload with the moment in it. Without any of these both are stored.
+/// The key that identifies one call under different event ids: the agent's own id of the call. Without one: the turn's
+/// id with the whole payload, or a payload that contains the moment. Without any of these every event is stored.
 fn second_key(event: &HookEvent, deliver: &Deliver) -> Option<[u8; 16]> {
     let mut hash = Sha256::new();
     match (&event.what, &event.prompt) {

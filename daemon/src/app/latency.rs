@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// The number of values of each kind.
+/// How many values of each kind are kept.
 const WINDOW: usize = 1_000;
 
 /// The latencies that `status` shows.
@@ -47,7 +47,7 @@ impl LatencyWindow {
         }
     }
 
-    /// `None`: nothing was recorded.
+    /// `None` if nothing was recorded.
     pub fn quantiles(&self) -> Option<Quantiles> {
         let samples = self.recorded.load(Ordering::Relaxed).min(WINDOW);
         let mut micros: Vec<u32> =

@@ -5,11 +5,11 @@ use serde_json::{Map, Value};
 use crate::memory::event::Place;
 use crate::memory::lifecycle::LifecycleEvent;
 
-/// Has `event`, `session_id`, `agent`, `session_key` (the agent's own, else both in one), `workspace`, `at` (RFC 3339), the
-/// ids of the channel that the agent has told, and the event's own fields.
+/// Has `event`, `session_id`, `agent`, `session_key` (the agent's own, else both in one), `workspace`, `at` (RFC 3339),
+/// the ids of the channel if the agent named one, and the event's own fields.
 pub fn to_json(event: &LifecycleEvent) -> Value {
     let (session, agent) = event.session.as_ref().map(|key| (key.id.as_str(), key.agent.as_str())).unzip();
-    // A time outside the calendar means damage. It is shown as 1970.
+    // A time outside the calendar means damage, and is shown as 1970.
     let at = jiff::Timestamp::from_millisecond(event.at.0).unwrap_or_default();
     let both = || session.zip(agent).map(|(session, agent)| format!("{agent}:{session}"));
     let mut object = Map::new();
@@ -46,7 +46,7 @@ mod tests {
     use crate::memory::material::BatchSource;
     use crate::memory::observation::ObservationType;
 
-    /// One of each kind, with all that it can say.
+    /// One event of each kind, with every field set.
     fn examples() -> [LifecycleKind; 11] {
         let (tally, totals, reason) = (Tally::default(), Totals::default(), String::new);
         let origin = MessageOrigin {

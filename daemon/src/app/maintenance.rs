@@ -18,9 +18,9 @@ use crate::store::{self, BackupError, DeleteDoneJobs, Readers, Selection, Unread
 const JOBS_KEPT_MS: i64 = 30 * 24 * 60 * 60 * 1000;
 /// How often old jobs are deleted.
 const FORGET_EVERY: Duration = Duration::from_secs(60 * 60);
-/// How often expired sessions are forgotten. Each time the copies of the database are made again.
+/// How often expired sessions are forgotten. Each time, the copies of the database are made again.
 const EXPIRE_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
-/// A smaller log, in bytes, is left to SQLite's own checkpoints.
+/// A log shorter than this, in bytes, is left to SQLite's own checkpoints.
 const SHORT_LOG: u64 = 1024 * 1024;
 
 #[derive(Clone)]
@@ -29,7 +29,7 @@ pub struct Maintenance<P> {
     pub backups: PathBuf,
     pub readers: Readers,
     pub forgetting: Forgetting<P>,
-    /// Sessions whose last event is older are forgotten; 0: never.
+    /// Sessions whose last event is older are forgotten; 0 means never.
     pub retention_days: u32,
     pub clock: ClockWatch,
 }
@@ -39,7 +39,7 @@ pub struct Maintenance<P> {
 pub struct LastDone {
     jobs: Option<Instant>,
     sessions: Option<Instant>,
-    /// When the log was last written that was moved into the database.
+    /// The modification time of the log that was last moved into the database.
     log: Option<SystemTime>,
 }
 
@@ -121,7 +121,7 @@ impl<P: Ports> Maintenance<P> {
         }
     }
 
-    /// Has a long log moved into the database if it was written since the last time. Returns when it was written.
+    /// Has a long log moved into the database if it was written since the last time. Returns its modification time.
     fn restart_log(&self, last: Option<SystemTime>) -> Option<SystemTime> {
         let mut log = self.database.clone().into_os_string();
         log.push("-wal");

@@ -48,7 +48,8 @@ pub fn session_material(
     Ok(SessionMaterial { batches })
 }
 
-/// The material of a session for a model's notes of these batches. One that goes on has its summary when it ends.
+/// The material of a session for a model's notes on these batches. A session that continues gets its summary when it
+/// ends.
 pub fn notes_material(
     db: &Connection,
     agents: Agents,
@@ -102,7 +103,7 @@ fn read_batch(
         steps.sort_by_key(|step| step.at);
     }
     let said = |event: Option<_>, text: Option<_>| Some(SourcedText { event: event?, text: text? });
-    // The prompt was answered, by nothing.
+    // The prompt got an empty answer.
     let response = batch.response.map(|answer| match spec.conventions.is_empty_answer(answer.trim()) {
         true => String::new(),
         false => answer,
@@ -121,7 +122,7 @@ fn read_batch(
     })
 }
 
-/// The project's files that a batch has read or changed.
+/// The project's files that a batch read or changed.
 fn files_touched(batch: &BatchMaterial) -> Vec<String> {
     let path = |step: &Step| match &step.action {
         Action::Read { path } | Action::Edit { path, .. } | Action::Write { path, .. } => {
@@ -174,7 +175,7 @@ fn step(row: ActivityRow, spec: &AgentSpec) -> Step {
     }
 }
 
-/// The tokens of the batch itself, at four characters each.
+/// The batch's own tokens, at four characters each.
 pub fn source_tokens(batch: &BatchMaterial) -> i64 {
     let said = [&batch.prompt, &batch.response]
         .into_iter()

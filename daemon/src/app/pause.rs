@@ -16,7 +16,7 @@ use crate::memory::order::Order;
 use crate::memory::pause::{Pause, Pauses};
 use crate::trusted_file::{self, Links};
 
-/// A pause takes about 300 bytes.
+/// A bound for the file. A pause takes about 300 bytes.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Cheap to clone.
@@ -44,12 +44,12 @@ impl PauseSwitch {
         self.pauses.read().unwrap_or_else(PoisonError::into_inner).current(now)
     }
 
-    /// Begin and end of each pause, as the clock showed them.
+    /// The begin and end of each pause, by the clock.
     pub fn spans(&self) -> Vec<(Timestamp, Option<Timestamp>)> {
         self.pauses.read().unwrap_or_else(PoisonError::into_inner).spans().collect()
     }
 
-    /// Pauses, and writes the file first. Blocks. If the file cannot be written nothing is changed.
+    /// Pauses, and writes the file first. Blocks. If the file cannot be written, nothing changes.
     pub fn pause(&self, now: &Order, until: Option<Timestamp>) -> io::Result<()> {
         self.change(|pauses| pauses.begin(now, until))
     }

@@ -1,4 +1,4 @@
-//! The ports of the use cases to the actors. The daemon passes its handles; a test may pass its own values.
+//! The use cases' ports to the actors. The daemon implements them with its handles, a test with its own values.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::memory::event::HookEvent;
 use crate::memory::ids::SessionKey;
 use crate::store::{Operation, StoreError};
 
-/// There was no reply in time. Whether the request was carried out is not known.
+/// No reply came in time. The request may or may not have been carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no answer")]
 pub struct NoAnswer;
@@ -45,7 +45,7 @@ pub trait Writer: Clone + Send + Sync + 'static {
     /// Waits until the database is rewritten and its write-ahead log is empty.
     fn rewrite(&self) -> impl Future<Output = Result<(), WriteFailed>> + Send;
 
-    /// Requests that the write-ahead log is moved into the database, without waiting for it.
+    /// Asks for the write-ahead log to be moved into the database, without waiting.
     fn restart_log(&self);
 }
 
@@ -63,27 +63,27 @@ pub trait Ports: Clone + Send + Sync + 'static {
         within: Duration,
     ) -> impl Future<Output = Result<Reply, NoAnswer>> + Send;
 
-    /// Something of these sessions was forgotten: they must read their state again.
+    /// Tells these sessions to read their state again, because part of it was forgotten.
     fn reload(&self, sessions: Vec<SessionKey>);
 
-    /// Waits until the index contains all that was committed.
+    /// Waits until the index contains everything that was committed.
     fn flush_index(&self, within: Duration) -> impl Future<Output = Result<(), NoAnswer>> + Send;
 
-    /// Lets providers be called again whose circuit is open.
+    /// Closes the open circuits of providers, so that they are called again.
     fn reconsider_providers(&self);
 
-    /// Waits until the index contains all that was committed, and no text of a removed document.
+    /// Waits until the index contains everything that was committed, and no text of removed documents.
     fn purge_index(&self, within: Duration) -> impl Future<Output = Result<(), NoAnswer>> + Send;
 
     /// Waits until every file in the spool has been offered once.
     fn drain_spool(&self, within: Duration) -> impl Future<Output = Result<Drained, NoAnswer>> + Send;
 }
 
-/// An event without private text and secrets, to be handled by its session.
+/// An event without private text and secrets, ready for its session.
 #[derive(Debug)]
 pub struct AcceptedEvent {
     pub event: HookEvent,
-    /// Without its payload.
+    /// The delivery without its payload.
     pub deliver: Deliver,
     /// The second key, which recognizes duplicates.
     pub key: Option<[u8; 16]>,
@@ -99,7 +99,7 @@ pub struct Drained {
     pub stored: u64,
     /// Files without a valid frame, which were moved aside.
     pub bad: u64,
-    /// Files that could not be stored now and stay.
+    /// Files that cannot be stored now and stay.
     pub left: u64,
     /// The files among them that a newer version wrote.
     pub other_version: u64,

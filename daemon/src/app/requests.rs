@@ -1,6 +1,6 @@
 //! The answer type of each request: one table for the daemon and the command line.
 //!
-//! A [`ReadRequest`] changes nothing, a [`Command`] may. A new request compiles on neither side until it has its row
+//! A [`ReadRequest`] changes nothing, a [`Command`] may. A new request compiles on neither side before it has its row
 //! here.
 
 use recall_protocol::query::{

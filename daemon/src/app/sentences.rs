@@ -1,8 +1,7 @@
-//! The vectors of texts, as searches use them: the model that is in use, and the vectors of the projects that were
-//! searched last.
+//! The vectors of texts for searches: the model in use, and the vectors of the projects searched last.
 //!
-//! The vectors of a project are those of its file, without what is gone, and the rows that came after it. A search never
-//! waits for a model to be read, and goes on without vectors whenever there are none.
+//! The vectors of a project are those of its file, minus removed rows, plus rows added after the file. A search never
+//! waits for a model to be read. Without vectors it continues without them.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
@@ -18,19 +17,19 @@ use crate::store::{self, CallsSeen, Readers, StoreError, VectorFileRow, VectorSt
 
 /// Projects whose newest rows are kept in memory.
 const MOST_PROJECTS: usize = 8;
-/// Rows of a project that are not in its file yet. There are more only until the first file is made.
+/// The most rows of a project that are not in its file yet. Only before the first file is made there are more.
 const MOST_ROWS: u32 = 8_192;
-/// Bytes of a question that are read.
+/// How many bytes of a question are read.
 const LONGEST_QUESTION: usize = 2_000;
-/// How much the last batch counts in the rate.
+/// The weight of the last batch in the rate.
 const NEWEST_PART: f64 = 0.1;
 
-/// Who waits for a search.
+/// How long the caller of a search can wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
-    /// An agent, for milliseconds: no other server is asked.
+    /// An agent waits, for milliseconds: no other server is asked.
     Hook,
-    /// A person.
+    /// A person waits.
     Person,
 }
 
@@ -40,33 +39,33 @@ pub struct Sentences {
     readers: Readers,
     pub files: VectorFiles,
     state: Arc<RwLock<ModelState>>,
-    /// Why the last attempt to make vectors stopped before its end.
+    /// Why the last attempt to make vectors stopped early.
     trouble: Arc<Mutex<Option<String>>>,
     kept: Arc<Mutex<Vec<Kept>>>,
-    /// Which calls have been looked at for vectors; `None`: no run has.
+    /// Which calls have been checked for vectors; `None` before the first run.
     calls: Arc<Mutex<Option<CallsSeen>>>,
-    /// Documents that got vectors in a second of the last while.
+    /// How many documents got vectors per second lately.
     per_second: Arc<Mutex<Option<f64>>>,
 }
 
 /// The model that turns texts into vectors.
 #[derive(Clone, Default)]
 pub enum ModelState {
-    /// None is configured, or it is not read yet.
+    /// No model is configured, or it is not read yet.
     #[default]
     None,
-    /// The one that is configured is not there, so nothing that it made is of use.
+    /// The configured model is missing, so its vectors are of no use.
     Missing {
         why: String,
     },
-    /// It cannot be used now. What it made stays.
+    /// The model cannot be used now. Its vectors stay.
     Unusable {
         why: String,
     },
     Ready(Arc<dyn Embedder>),
 }
 
-/// Ids of rows whose vectors a file still has.
+/// Ids of removed rows whose vectors a file still contains.
 type Gone = Arc<[i64]>;
 
 /// The vectors of a project.
@@ -78,7 +77,7 @@ struct Kept {
     project: ProjectRow,
     /// The file that the database names, and its mapping.
     file: Option<(VectorFileRow, Option<Arc<VectorFile>>)>,
-    /// The rows after those of the file, up to this id.
+    /// The rows added after the file, up to this id.
     rows: Rows,
     newest: i64,
 }
@@ -96,19 +95,19 @@ impl Sentences {
         }
     }
 
-    /// Notes that so many documents got vectors in this time, pauses included.
+    /// Notes that this many documents got vectors in this time, pauses included.
     pub fn made(&self, documents: usize, took: Duration) {
         let now = documents as f64 / took.as_secs_f64().max(0.001);
         let mut per_second = self.per_second.lock().unwrap_or_else(PoisonError::into_inner);
         *per_second = Some(per_second.map_or(now, |before| before + NEWEST_PART * (now - before)));
     }
 
-    /// How many documents get vectors in a second; `None`: none has got any since the model was read.
+    /// How many documents get vectors per second; `None` if none did since the model was read.
     pub fn per_second(&self) -> Option<f64> {
         *self.per_second.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Uses this model from now on. What is known of another one is dropped.
+    /// Uses this model from now on. Everything known about another one is dropped.
     pub fn set(&self, state: ModelState) {
         *self.per_second.lock().unwrap_or_else(PoisonError::into_inner) = None;
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = state;
@@ -120,12 +119,12 @@ impl Sentences {
         *self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `None`: the next run looks through all of them.
+    /// With `None`, the next run checks all of them.
     pub fn set_calls_seen(&self, seen: Option<CallsSeen>) {
         *self.calls.lock().unwrap_or_else(PoisonError::into_inner) = seen;
     }
 
-    /// Lets go of all files and rows.
+    /// Drops all files and rows.
     pub fn drop_kept(&self) {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -134,7 +133,7 @@ impl Sentences {
         self.state.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// `None`: the last attempt went well.
+    /// `None` means that the last attempt succeeded.
     pub fn set_trouble(&self, trouble: Option<String>) {
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
     }
@@ -150,12 +149,12 @@ impl Sentences {
         }
     }
 
-    /// The question's vector, and those of the searched documents. `None`: search without.
+    /// The question's vector, and those of the searched documents. `None` means to search without vectors.
     pub fn for_request(&self, request: &Request, patience: Patience) -> Option<(Compared, Vectors)> {
         self.for_text(&request.query.wanted_text(), &request.scope, patience)
     }
 
-    /// How close the passages of a project are to a prompt, for an agent that waits. `None`: nothing is known.
+    /// How close the passages of a project are to a prompt, for an agent that waits. `None` if that is unknown.
     pub fn for_prompt(&self, prompt: &str, project: &ProjectKey) -> Option<Cosines> {
         let scope = Scope::Project(project.clone());
         let (question, vectors) = self.for_text(prompt, &scope, Patience::Hook)?;
@@ -210,7 +209,7 @@ impl Sentences {
         Ok(Some((Compared::new(question), all)))
     }
 
-    /// The vectors of a project, and the ids of those that are gone. Only new rows are read.
+    /// The vectors of a project, and the ids of removed ones. Reads only new rows.
     fn of_project(&self, model: ModelHash, project: ProjectRow) -> Result<Option<(Kept, Gone)>, StoreError> {
         let generation = self.readers.generation();
         let known = self.take_kept(model, project).filter(|known| known.generation == generation);
@@ -232,7 +231,7 @@ impl Sentences {
             }
             Ok((kept, state))
         })?;
-        // The newest of all may be gone.
+        // The newest row may have been removed.
         kept.newest = kept.newest.max(state.newest);
         let mut all = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         all.insert(0, kept.clone());
@@ -258,7 +257,7 @@ impl Sentences {
         Kept { generation, model, project, file, rows: Rows::default(), newest }
     }
 
-    /// `None`: the rows are read instead, as many as may be, until the file is made anew.
+    /// `None` means that the rows are read instead, up to the limit, until the file is made again.
     fn map(&self, file: &VectorFileRow, model: ModelHash) -> Option<Arc<VectorFile>> {
         let opened = self.files.open(file, model);
         opened

@@ -1,8 +1,8 @@
-//! Takes up changes of `config.toml` while the daemon runs. What keeps data out, and what sessions are given, is applied
-//! here; [`CurrentConfig`] tells the others.
+//! Applies changes of `config.toml` while the daemon runs. Rules that keep data out, and settings of injected context,
+//! are applied here; [`CurrentConfig`] informs the rest of the daemon.
 //!
-//! The housekeeper watches the folder of the file and checks the file's stamp every ten seconds, never for an event. A
-//! change counts when two checks see the same stamp, because a program may still be writing.
+//! The housekeeper watches the folder of the file and checks the file's stamp every ten seconds, but never during an
+//! event. A change counts when two checks see the same stamp, because a program may still be writing.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -35,18 +35,18 @@ impl CurrentRedactor {
     }
 }
 
-/// Where the configuration is read from.
+/// The files of the configuration.
 #[derive(Clone, Debug)]
 pub struct SettingsFiles {
     pub config: PathBuf,
-    /// Where the last valid configuration is kept.
+    /// The file with the last valid configuration.
     pub last_good: PathBuf,
 }
 
 /// Whether a change must settle before it is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckMode {
-    /// A file that may still be being written is left for the next check.
+    /// Leaves a file that may still be being written for the next check.
     AfterSettling,
     Now,
 }
@@ -54,16 +54,16 @@ pub enum CheckMode {
 /// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckResult {
-    /// The settings in force are those of the file.
+    /// The settings in force match the file.
     Settled,
-    /// The file has changed and may still be being written: check again in a moment.
+    /// The file has changed and may still be being written: check again soon.
     Changing,
 }
 
 /// Cheap to clone.
 #[derive(Clone)]
 pub struct Settings {
-    /// `None`: the configuration is never read again.
+    /// `None` means that the configuration is never read again.
     files: Arc<Option<SettingsFiles>>,
     config: CurrentConfig,
     redactor: CurrentRedactor,
@@ -71,16 +71,16 @@ pub struct Settings {
     seen: Arc<Mutex<Seen>>,
     report: Arc<RwLock<Arc<ConfigReport>>>,
     context: Arc<RwLock<ContextSettings>>,
-    /// `None`: all are off.
+    /// `None` means that all are off.
     guards: Arc<RwLock<Option<Arc<Guards>>>>,
     hints: Arc<RwLock<Arc<Hints>>>,
 }
 
-/// `[context]`: what sessions are given.
+/// `[context]`: the context that sessions get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContextSettings {
     pub budgets: Budgets,
-    /// Whether the user sees what the model was given at a session's start.
+    /// Whether the user sees a line about the context at a session's start.
     pub notice: Notice,
     pub ambient: Ambient,
 }
@@ -127,9 +127,9 @@ impl ConfigReport {
 struct Seen {
     redaction: RedactionPolicy,
     excluded: Excluded,
-    /// `None`: the file was not checked yet.
+    /// `None` if the file was not checked yet.
     taken: Option<Option<Stamp>>,
-    /// A change that the last check has found.
+    /// A change found by the last check.
     changed: Option<Option<Stamp>>,
 }
 
@@ -137,7 +137,7 @@ struct Seen {
 type Stamp = (u64, u64, i64, i64, i64, i64);
 
 impl Settings {
-    /// `loaded`: the configuration at the daemon's start.
+    /// `loaded` is the configuration at the daemon's start.
     pub fn new(
         files: Option<SettingsFiles>,
         loaded: &Loaded,
@@ -148,7 +148,7 @@ impl Settings {
         let seen = Seen {
             redaction: loaded.config.redaction.clone(),
             excluded: loaded.config.excluded.clone(),
-            // The first checks find changes since it was read.
+            // The first checks find changes made since the start.
             taken: None,
             changed: None,
         };
@@ -182,7 +182,7 @@ impl Settings {
         self.guards.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The texts that go with prompts.
+    /// The user's texts that go with prompts.
     pub fn hints(&self) -> Arc<Hints> {
         Arc::clone(&self.hints.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -248,7 +248,7 @@ impl Settings {
     }
 }
 
-/// `None`: all are off.
+/// The guards of a configuration; `None` if all are off.
 pub fn guards_of(config: &Config) -> Option<Arc<Guards>> {
     let home = std::env::var("HOME").unwrap_or_default();
     // Each pattern was compiled when the file was read.
@@ -262,7 +262,7 @@ fn hints_of(config: &Config) -> Arc<Hints> {
     Arc::new(hints.unwrap_or_default())
 }
 
-/// `None`: there is no file.
+/// `None` if there is no file.
 fn stamp(files: &SettingsFiles) -> Option<Stamp> {
     let file = std::fs::metadata(&files.config).ok()?;
     Some((file.ino(), file.size(), file.mtime(), file.mtime_nsec(), file.ctime(), file.ctime_nsec()))

@@ -1,7 +1,7 @@
 //! Reports new files in the spool: inotify on Linux, kqueue on macOS.
 //!
-//! A thousand new files cause one report: there is no other until [`SpoolWatch::rearm`]. Where the system cannot watch
-//! the folder (its limit is reached, or the file system does not support it) the caller polls.
+//! A thousand new files cause one report; the next one needs [`SpoolWatch::rearm`]. If the system cannot watch the
+//! folder (its limit is reached, or the file system does not support it), the caller polls.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 
-/// Watches until it is dropped.
+/// A watch that ends when it is dropped.
 pub struct SpoolWatch {
     folder: PathBuf,
     /// The watched folder. One that was removed and created again has another identity.
@@ -19,13 +19,13 @@ pub struct SpoolWatch {
 }
 
 impl SpoolWatch {
-    /// Calls `on_arrival` on a thread of its own when a file appears in `folder`, and not again before
+    /// Calls `on_arrival` on its own thread when a file appears in `folder`, and not again before
     /// [`SpoolWatch::rearm`]. Fails if the system cannot watch this folder.
     pub fn start(folder: &Path, on_arrival: impl Fn() + Send + 'static) -> notify::Result<Self> {
         let reported = Arc::new(AtomicBool::new(false));
         let is_reported = Arc::clone(&reported);
         let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
-            // A lost event may have been an arrival.
+            // A lost notification may have been an arrival.
             if event.as_ref().map_or(true, is_arrival) && !is_reported.swap(true, Ordering::AcqRel) {
                 on_arrival();
             }
@@ -45,8 +45,8 @@ impl SpoolWatch {
     }
 }
 
-/// A file was created in the folder or renamed into it; kqueue only reports that the folder has changed. Our own
-/// removals are no arrivals.
+/// Whether a file was created in the folder or renamed into it. kqueue only reports that the folder has changed. Files
+/// that we remove are no arrivals.
 fn is_arrival(event: &Event) -> bool {
     event.need_rescan() || !matches!(event.kind, EventKind::Remove(_) | EventKind::Access(_))
 }

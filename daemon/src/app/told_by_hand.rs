@@ -1,4 +1,4 @@
-//! What persons wrote or pinned and what a prompt or a task is about.
+//! Notes that a person wrote or pinned and that a prompt or a task is about.
 
 use rusqlite::Connection;
 
@@ -15,13 +15,13 @@ use crate::repository::work_tree::WorkTree;
 use crate::search::subjects;
 use crate::store::{self, ObservationRow, StoreError};
 
-/// The weightiest are looked at.
+/// How many notes are considered, the most important first.
 const LOOKED_AT: u32 = 200;
-/// A prompt asks one thing.
+/// The most notes for one prompt, because a prompt asks one thing.
 const MOST: usize = 2;
 
 impl ContextLookup {
-    /// The best first. What the session was given in full is left out.
+    /// The best notes, best first, without those that the session already has in full.
     pub(super) fn told_by_hand(
         &self,
         db: &Connection,
@@ -55,7 +55,7 @@ impl ContextLookup {
 }
 
 impl ContextLookup {
-    /// With a word on the branch that it was made on and on the files that were written since.
+    /// Adds remarks about the branch on which the note was made and the files written since.
     fn noted(&self, mut row: ObservationRow, place: &WorkLocation) -> Note {
         let modified = std::mem::take(&mut row.files_modified);
         let mut note = note(row, &self.branch_context(place));

@@ -1,4 +1,4 @@
-//! Reads what the agent wrote to its files and did not report: the end of a turn, the text of an approved plan. It
+//! Reads text that the agent wrote to its files and did not report: the end of a turn, the text of an approved plan. It
 //! reads on a thread that may block, and removes secrets and private text.
 
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::memory::order::Order;
 use crate::memory::session::Seq;
 use crate::store::{self, Readers};
 
-/// Turns of a session without an answer, and where it may stand.
+/// Turns of a session without an answer, and where the answers may be.
 pub struct Unanswered {
     pub transcript: String,
     /// The agent's own folder, if the user moved it.
@@ -29,7 +29,7 @@ pub struct TranscriptReplies {
     redactor: CurrentRedactor,
     readers: Readers,
     pauses: PauseSwitch,
-    /// `None`: the folder of the agent's files is not known.
+    /// `None` if the folder of the agent's files is unknown.
     home: Option<PathBuf>,
 }
 
@@ -44,8 +44,8 @@ impl TranscriptReplies {
         }
     }
 
-    /// The answers to some of a session's turns, as far as the transcript has them and may be read. What was answered in
-    /// a pause is not taken.
+    /// The answers to some of a session's turns, if the transcript has them and may be read. Answers given during a
+    /// pause are not taken.
     pub async fn look_up(&self, session: &SessionKey, asked: Unanswered) -> Vec<(Seq, String)> {
         let Some(home) = self.home.clone() else { return Vec::new() };
         let Unanswered { transcript, config_dir, turns } = asked;
@@ -72,7 +72,7 @@ impl TranscriptReplies {
         found.await
     }
 
-    /// The text of a plan, if its file may be read. `folders`: where plans lie.
+    /// The text of a plan, if its file may be read. `folders` are the places for plans.
     pub async fn plan(
         &self,
         agent: &AgentName,
@@ -113,7 +113,7 @@ impl TranscriptReplies {
     }
 }
 
-/// The answers that stand in the agent's record under the prompts of these turns.
+/// The answers that the agent's record has under the prompts of these turns.
 fn recorded_answers(
     spec: &AgentSpec,
     request: &ReplyRequest,

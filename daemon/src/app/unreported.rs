@@ -1,9 +1,8 @@
-//! Prompts that no hook reported, from the agent's own record.
+//! Takes prompts that no hook reported from the agent's own record.
 //!
-//! Only those count that were typed while recording was certainly on ([`CertainTimes`](super::certain_times)). They go
-//! the way of all events, so private text, secrets, exclusions and what was forgotten are treated as ever. Their
-//! deliveries say that they come from a record. Where records have ids of their own,
-//! an import takes them under the same.
+//! Only those count that were typed while recording was certainly on ([`CertainTimes`](super::certain_times)). They are
+//! handled like all events, so the rules for private text, secrets, exclusions and forgotten items apply. Their
+//! deliveries say that they come from a record. If a record has ids, an import uses the same ids.
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -23,13 +22,13 @@ use crate::memory::ids::{SessionKey, Timestamp};
 use crate::memory::order::Order;
 use crate::store::{self, Readers};
 
-/// The most prompts that one look takes.
+/// The most prompts that are taken at once.
 const MOST: usize = 100;
 
-/// The prompts as events, in their order. Reads files, and blocks.
+/// Returns the prompts as events, in order. Reads files, and blocks.
 ///
 /// # Errors
-/// The record is not trusted, or the store cannot be read.
+/// When the record is not trusted, or the store cannot be read.
 pub(super) fn unreported(
     spec: &AgentSpec,
     key: &SessionKey,
@@ -61,7 +60,7 @@ pub(super) fn unreported(
     Ok(prompts)
 }
 
-/// Takes a prompt as an event. It is an event like any other, so the way of an event leads through itself.
+/// Takes a prompt as an event. It is boxed, because handling an event can lead here again.
 pub(super) fn taken<P: Ports>(
     ingest: &Ingest<P>,
     prompt: Deliver,
@@ -69,7 +68,7 @@ pub(super) fn taken<P: Ports>(
     Box::pin(ingest.take(prompt, Recipient::Nobody))
 }
 
-/// The recorded turns that are not stored, and that lie in certain times.
+/// The recorded turns within certain times that are not stored.
 fn missing<'a>(
     stored: &[StoredTurn],
     recorded: &'a [RecordedTurn],
@@ -128,11 +127,11 @@ mod tests {
         let in_turns = [Span { since_ms: 10, until_ms: 50 }];
         let known = [stored(19, "reported by its hook")];
         assert_eq!(found(&known, &recorded, [&in_turns, &[]]), ["typed while the agent worked"]);
-        // Under another turn's id, and out of order.
+        // Stored under another turn's id, and out of order.
         let mut other = stored(10_000, "typed while the agent worked");
         other.id = Some("t9".to_owned());
         assert_eq!(found(&[other, known[0].clone()], &recorded, [&in_turns, &[]]), [""; 0]);
-        // One that is private or forgotten has no words.
+        // A private or forgotten prompt has no words.
         let blank = StoredTurn { id: None, at_ms: 31, prompt: None };
         assert_eq!(found(&[known[0].clone(), blank], &recorded, [&in_turns, &[]]), [""; 0]);
     }

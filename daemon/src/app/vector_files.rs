@@ -1,8 +1,7 @@
-//! The files of vectors, one for each project: which there are, how one is made of the rows, and how what is no longer
-//! used is removed.
+//! Makes, opens and removes the files of vectors, one for each project.
 //!
-//! The database names the files ([`store::vector_files`]). A file that it does not name is removed, and a file that is
-//! missing is made again of the rows. So a kill at any moment costs a file and no vector.
+//! The database names the files ([`store::vector_files`]). A file that it does not name is removed, and a missing file
+//! is made again from the rows. So a kill at any moment can cost a file, but no vector.
 
 use std::fs;
 use std::io;
@@ -42,8 +41,8 @@ impl VectorFiles {
         Self { folder: folder.into(), alone: Arc::default() }
     }
 
-    /// Held while files are made or removed: one that is whole and not named yet must not be taken for one that is no
-    /// longer used, nor one that was begun before something was forgotten be used after it.
+    /// Held while files are made or removed. A finished file that the database does not name yet must not be removed as
+    /// unused, and a file begun before something was forgotten must not be used afterwards.
     pub async fn alone(&self) -> MutexGuard<'_, ()> {
         self.alone.lock().await
     }
@@ -55,16 +54,16 @@ impl VectorFiles {
     /// Maps a file.
     ///
     /// # Errors
-    /// When it is missing, damaged or of another model.
+    /// When the file is missing, damaged or of another model.
     pub fn open(&self, file: &VectorFileRow, model: ModelHash) -> Result<VectorFile, VectorFileError> {
         VectorFile::open(&self.folder, &Self::name(file), model)
     }
 
-    /// Writes the vectors of a project as a new file. It is used once the operation is carried out.
-    /// For who is [alone](Self::alone).
+    /// Writes the vectors of a project to a new file. The file is used once the returned operation is committed. The
+    /// caller must be [alone](Self::alone).
     ///
     /// # Errors
-    /// When the store cannot be read or the file not be written.
+    /// When the store cannot be read or the file cannot be written.
     pub fn make(
         &self,
         readers: &Readers,
@@ -102,10 +101,10 @@ impl VectorFiles {
         Ok(UseVectorFile { file, model: model.0, rows, gone_until })
     }
 
-    /// Removes every file that the database does not name. For who is [alone](Self::alone).
+    /// Removes every file that the database does not name. The caller must be [alone](Self::alone).
     ///
     /// # Errors
-    /// When the store cannot be read or a file not be removed.
+    /// When the store cannot be read or a file cannot be removed.
     pub fn sweep(&self, readers: &Readers) -> Result<(), MakeError> {
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
@@ -127,7 +126,7 @@ impl VectorFiles {
         Ok(())
     }
 
-    /// The files that are named and are missing or not as they were written. Reads all of them.
+    /// The named files that are missing or differ from what was written. Reads all of them.
     ///
     /// # Errors
     /// When the store cannot be read.

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 const LINE: &str = "recall is on: it remembers your sessions, on this machine only, and gives later ones what helps. \
                     `recall ui` shows what it knows, `recall pause` stops it for a while, `recall uninstall` removes it.";
 
-/// The file that says that nobody was welcomed yet.
+/// A file that exists until somebody was welcomed.
 #[derive(Clone, Debug)]
 pub struct Welcome(PathBuf);
 
 impl Welcome {
-    /// `state`: the folder of recall's state files.
+    /// `state` is the folder of recall's state files.
     pub fn new(state: &Path) -> Self {
         Self(state.join("welcome"))
     }
@@ -23,13 +23,13 @@ impl Welcome {
         std::fs::write(&self.0, "")
     }
 
-    /// Says nothing at the next session, because recall goes again.
+    /// Shows nothing at the next session, because recall is being uninstalled.
     pub fn withdraw(&self) {
-        // There is seldom one, and what cannot be removed does no harm.
+        // The file seldom exists, and one that cannot be removed does no harm.
         let _ = std::fs::remove_file(&self.0);
     }
 
-    /// The line, if nobody has taken it. Two sessions that start together do not both get it.
+    /// The line, if it was not shown yet. Of two sessions that start together only one gets it.
     pub fn take(&self) -> Option<String> {
         std::fs::remove_file(&self.0).ok().map(|()| LINE.to_owned())
     }

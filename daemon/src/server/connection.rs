@@ -1,7 +1,7 @@
-//! One connection: who is it, what does it want, what is it told.
+//! Serves one connection.
 //!
-//! The peer's user is checked before a byte is read, a frame's length before it is given room, and each wait has
-//! its deadline: a client that says nothing, or says it slowly, only loses its own place.
+//! The peer's user is checked before a byte is read, and a frame's length before memory is allocated. Each wait has a
+//! deadline, so a silent or slow client loses only its own place.
 
 use std::io::ErrorKind;
 use std::sync::atomic::Ordering;
@@ -25,9 +25,9 @@ use crate::app::event_trace::{EventTrace, kind, micros};
 use crate::app::injection_receipt::{InjectionReceipt, ReceiptSender, Recipient};
 use crate::faults::{self, Fault, Point, planted};
 
-/// From accept, or from the last answer, to the next frame's header.
+/// The time from accept, or from the last answer, to the next frame's header.
 const HEADER_WITHIN: Duration = Duration::from_secs(10);
-/// For a whole body: 16 MiB over a local socket take far less.
+/// The time for a whole body. 16 MiB over a local socket take far less.
 const BODY_WITHIN: Duration = Duration::from_secs(5);
 const WRITE_WITHIN: Duration = Duration::from_secs(5);
 /// A shim gives up after 60 ms; a permit later than this is of no use to it.
@@ -54,7 +54,7 @@ pub async fn serve(mut stream: Stream, connection: ConnectionContext) {
             }
         };
         let accepted = Instant::now();
-        // Held until there is an answer: what was read is in memory for so long.
+        // The share is held until there is an answer, because the request is in memory that long.
         let (request, _share) = match read_request(&mut stream, header, &connection.room).await {
             Ok(read) => read,
             Err(refusal) => {
@@ -86,7 +86,7 @@ pub async fn serve(mut stream: Stream, connection: ConnectionContext) {
     }
 }
 
-/// Another user's process is nobody we talk to, even if it found the way in.
+/// Whether the peer runs as our user. Others get no answer, even if they can reach the socket.
 fn is_ours(stream: &Stream) -> bool {
     let peer = stream.peer_creds().ok().and_then(|credentials| credentials.euid());
     let ours = rustix::process::geteuid().as_raw();
@@ -100,11 +100,11 @@ fn is_ours(stream: &Stream) -> bool {
 /// The client's next action after its last answer.
 enum Next {
     Frame(Header),
-    /// A frame that is not taken, and what is said to it.
+    /// A refused frame, and the reply to it.
     Refused(Reply),
-    /// It has gone, or is silent for too long.
+    /// The client has gone, or is silent for too long.
     Nothing,
-    /// It has gone and left the answer unread.
+    /// The client has gone and left the answer unread.
     Unread,
 }
 
@@ -124,7 +124,7 @@ async fn read_header(stream: &mut Stream) -> Next {
     }
 }
 
-/// The request of a frame, and its share of the memory for all; or what is said to a client that gets no answer.
+/// Reads and decodes a request, with its share of the memory for all frames. `Err` is the refusal to send.
 async fn read_request(stream: &mut Stream, header: Header, room: &Room) -> Result<(Request, Share), Reply> {
     let invalid = || Reply::Invalid("the frame holds no request".to_owned());
     let body = match timeout(BODY_WITHIN, room.read(stream, header.len)).await {
@@ -144,7 +144,7 @@ async fn read_request(stream: &mut Stream, header: Header, room: &Room) -> Resul
     }
 }
 
-/// The problem, without the content.
+/// The problem, without any content.
 fn problem(error: &FrameError) -> &'static str {
     match error {
         FrameError::Torn => "torn",
@@ -165,7 +165,7 @@ async fn answer(query: Query, connection: &ConnectionContext, accepted: Instant)
     answered.instrument(span).await
 }
 
-/// Hands an event over, once there is a permit.
+/// Passes an event on once there is a permit.
 pub(super) async fn take(
     deliver: Deliver,
     connection: &ConnectionContext,

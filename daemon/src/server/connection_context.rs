@@ -10,7 +10,7 @@ use super::room::Room;
 use crate::actors::services::Services;
 use crate::app::event_feed::EventFeed;
 
-/// Events at the same time between the gate and their acknowledgement: mailboxes are unbounded, this is their bound.
+/// The most events between the gate and their acknowledgement. Mailboxes are unbounded, so this is their bound.
 const PERMITS: usize = 256;
 
 /// State that every connection needs.
@@ -23,7 +23,7 @@ pub struct ConnectionContext {
     pub event_feed: EventFeed,
     pub gateway: Gateway,
     pub closing: Arc<AtomicBool>,
-    /// Queries that the log has numbered.
+    /// How many queries the log has numbered.
     pub queries: Arc<AtomicU64>,
     /// Asks the daemon to stop.
     pub stop: mpsc::Sender<()>,

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::app::event_feed::{EventFeed, EventFilter, FollowError};
 use crate::memory::lifecycle::LifecycleKind;
 
-/// Writes rows until the client goes or the daemon stops.
+/// Writes rows until the client disconnects or the daemon stops.
 pub async fn serve(stream: &mut Stream, filter: EventFilter, event_feed: &EventFeed) {
     let mut rows = match event_feed.follow(filter) {
         Ok(rows) => rows,
@@ -21,7 +21,7 @@ pub async fn serve(stream: &mut Stream, filter: EventFilter, event_feed: &EventF
         let mut byte = [0];
         let row = tokio::select! {
             row = rows.next() => row,
-            // The client has nothing more to say, so it has gone.
+            // The client sends nothing more, so this means it has disconnected.
             _ = stream.read(&mut byte) => return,
         };
         let reply = row.map_or(Reply::ShuttingDown, |row| Reply::Json(row.to_string().into_bytes()));
@@ -41,7 +41,7 @@ fn refusal(error: &FollowError) -> Reply {
     }
 }
 
-/// Takes as long as the client takes to read: only this task waits.
+/// Takes as long as the client's reading takes: only this task waits.
 async fn write(stream: &mut Stream, reply: &Reply) -> Result<(), ()> {
     let frame = encode_frame(reply).map_err(drop)?;
     stream.write_all(&frame).await.map_err(drop)

@@ -1,7 +1,6 @@
-//! The gate: accepts connections, as many as there are places for.
+//! The gate accepts connections, up to a limit.
 //!
-//! Where all places are taken it stops accepting: the kernel's backlog fills, and a shim that waits in it spools
-//! after its deadline.
+//! At the limit it stops accepting. The kernel's backlog fills, and a shim that waits there spools after its deadline.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,12 +14,12 @@ use tokio::task::JoinHandle;
 use super::connection;
 use super::connection_context::ConnectionContext;
 
-/// Connections at the same time.
+/// The most connections at the same time.
 const CONNECTIONS: usize = 512;
-/// After an accept that failed (no descriptors left), before the next.
+/// The pause after a failed accept (no descriptors left).
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Accepts until it is closed.
+/// Accepts connections until it is closed.
 pub struct Gate {
     accepting: JoinHandle<()>,
     connection: ConnectionContext,
@@ -36,13 +35,13 @@ impl Gate {
         Self { accepting, connection, places, closing }
     }
 
-    /// Accepts at another socket from here on. Connections that were accepted go on.
+    /// Accepts at another socket from now on. Accepted connections continue.
     pub fn move_to(&mut self, listener: Listener) {
         let accepting = tokio::spawn(accept(listener, self.connection.clone(), Arc::clone(&self.places)));
         std::mem::replace(&mut self.accepting, accepting).abort();
     }
 
-    /// Accepts nobody any more; events that still come are told so.
+    /// Stops accepting. Events on open connections are refused because the daemon stops.
     pub fn close(self) {
         self.closing.store(true, Ordering::Release);
         self.accepting.abort();

@@ -1,4 +1,4 @@
-//! Where the gateway is kept while it is open. [`super::http`] opens it.
+//! The state of the gateway, open or closed. [`super::http`] opens it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,14 +19,14 @@ pub enum GatewayError {
     Note(PathBuf, #[source] std::io::Error),
 }
 
-/// The gateway of a daemon, open or not. Cheap to clone.
+/// The gateway of a daemon, open or closed. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Gateway(Arc<Mutex<Place>>);
 
 #[derive(Default)]
 struct Place {
     open: Option<OpenGateway>,
-    /// Why it did not open when it was last tried.
+    /// Why the last attempt to open it failed.
     failure: Option<String>,
 }
 
@@ -34,16 +34,15 @@ struct Place {
 pub struct OpenGateway {
     pub url: String,
     pub keys: Arc<Keys>,
-    /// Files that are valid only while the gateway is open: the note for programs, and the page that leads a browser
-    /// here.
+    /// Files that are valid only while the gateway is open: the note for programs, and the page that opens the viewer.
     pub files: [PathBuf; 2],
     pub accepting: JoinHandle<()>,
-    /// Ends those who listen to events.
+    /// Ends the streams of events.
     pub live: AbortHandle,
 }
 
 impl Gateway {
-    /// Starts it unless it is open, and makes a link for one browser.
+    /// Opens the gateway unless it is open, and makes a link for one browser.
     pub(super) async fn open_by(
         &self,
         start: impl Future<Output = Result<OpenGateway, GatewayError>>,
@@ -55,18 +54,19 @@ impl Gateway {
         };
         place.failure = None;
         let open = place.open.insert(open);
-        // Browsers send nothing of what follows the `#`.
+        // Browsers do not send what follows the `#`.
         let link = format!("{}/#/open/{}", open.url, open.keys.new_link());
         Ok(GatewayAnswer { url: open.url.clone(), link })
     }
 
-    /// Whether it is open, and if not, why.
+    /// Whether the gateway is open, and if not, why.
     pub async fn state(&self) -> GatewayState {
         let place = self.0.lock().await;
         GatewayState { url: place.open.as_ref().map(|open| open.url.clone()), failure: place.failure.clone() }
     }
 
-    /// Closes it. Who listens to events gets what has happened until now, and no more. Its port is free afterwards.
+    /// Closes the gateway. Readers of the event stream get what has happened until now, and no more. The port is free
+    /// afterwards.
     pub async fn close(&self) {
         let mut place = self.0.lock().await;
         place.failure = None;
@@ -76,7 +76,7 @@ impl Gateway {
         }
     }
 
-    /// Accepts nobody any more, because the daemon stops. Who listens to events is told of the end by the bus.
+    /// Accepts no more connections, because the daemon stops. The bus tells readers of the event stream.
     pub async fn stop(&self) {
         if let Some(open) = self.0.lock().await.open.take() {
             stop_accepting(open).await;
@@ -98,7 +98,7 @@ async fn stop_accepting(open: OpenGateway) {
     }
 }
 
-/// With its cause.
+/// An error with its cause.
 fn whole(error: &GatewayError) -> String {
     let cause = std::error::Error::source(error);
     cause.map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))

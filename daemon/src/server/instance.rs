@@ -1,7 +1,7 @@
 //! One daemon for each home.
 //!
-//! The lock that is held on the open file is the truth; the process id and the socket written into it are
-//! information. The system drops the lock when the process ends, however it ends.
+//! The lock on the open file decides. The process id and the socket written into the file are only information. The
+//! system drops the lock when the process ends, however it ends.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Seek, Write};
@@ -17,22 +17,22 @@ pub struct Instance {
     last_stop: LastStop,
 }
 
-/// How often, and after how long, a lock is tried again that nobody holds who has left a note and lives.
+/// How often, and after which pause, a lock is tried again if the file names no live holder.
 const PASSERS_BY: usize = 5;
 const PASSING_BY: Duration = Duration::from_millis(20);
 
-/// How the daemon before this one ended.
+/// How the previous daemon ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LastStop {
-    /// It said goodbye, or there was none.
+    /// It shut down, or there was none.
     Clean,
-    /// It was killed, or the machine went down.
+    /// It was killed, or the machine crashed.
     Sudden,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum InstanceError {
-    /// No fault: another daemon serves this home.
+    /// Not a fault: another daemon serves this home.
     #[error("another daemon is running{}", .0.as_ref().map(|note| format!(" (pid {})", note.pid)).unwrap_or_default())]
     Taken(Option<LockNote>),
     #[error("cannot use lock file {}", path.display())]
@@ -44,10 +44,10 @@ pub enum InstanceError {
 }
 
 impl Instance {
-    /// Takes the lock, or says who has it. Never waits.
+    /// Takes the lock, or says who holds it. Never waits.
     ///
     /// # Errors
-    /// When another daemon holds it or the file cannot be used.
+    /// When another daemon holds the lock or the file cannot be used.
     pub fn claim(path: &Path) -> Result<Self, InstanceError> {
         let failed = |source| InstanceError::File { path: path.to_owned(), source };
         let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
@@ -62,7 +62,7 @@ impl Instance {
             .map_err(failed)?;
         match file.try_lock() {
             Ok(()) => {
-                // A note that nobody has retracted.
+                // A note that was not retracted.
                 let note = file.metadata().map_err(failed)?.len();
                 let last_stop = if note == 0 { LastStop::Clean } else { LastStop::Sudden };
                 Ok(Self { file, last_stop })
@@ -72,7 +72,7 @@ impl Instance {
         }
     }
 
-    /// As [`Self::claim`]. A command that asks whether a daemon runs holds the lock for a moment.
+    /// Like [`Self::claim`], but tries again: a command that asks whether a daemon runs holds the lock for a moment.
     ///
     /// # Errors
     /// As [`Self::claim`].
@@ -92,8 +92,8 @@ impl Instance {
         self.last_stop
     }
 
-    /// Writes down where this daemon listens, for clients whose own path finds nothing. Whoever kills this daemon from
-    /// now on leaves the note. For a power failure it is safe once the returned file is synced.
+    /// Writes down where this daemon listens, for clients that find nothing at their own path. If the daemon is killed,
+    /// the note stays. It survives a power failure once the returned file is synced.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -105,7 +105,7 @@ impl Instance {
         self.file.try_clone()
     }
 
-    /// Leaves the file without a note.
+    /// Removes the note from the file.
     pub fn retract(&mut self) {
         if let Err(error) = self.file.set_len(0) {
             tracing::warn!(%error, "the lock file keeps its note");
@@ -113,7 +113,7 @@ impl Instance {
     }
 }
 
-/// Whether the process of a note is there. A daemon that was killed leaves its note.
+/// Whether the process of a note is alive. A killed daemon leaves its note.
 fn lives(note: &LockNote) -> bool {
     let pid = i32::try_from(note.pid).ok().and_then(rustix::process::Pid::from_raw);
     pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
@@ -125,7 +125,7 @@ mod tests {
 
     use super::*;
 
-    /// A child that another test has just forked holds every lock of this process until it becomes its program.
+    /// A child that another test has just forked holds every lock of this process until it runs its program.
     fn claim_again(path: &Path) -> Instance {
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {

@@ -1,10 +1,10 @@
 //! The socket: inherited from the service manager, or made here.
 //!
-//! A socket file that refuses connections was left by a daemon that died; only while the instance lock is held may
-//! it be removed, so a live daemon's socket never is. An inherited socket belongs to who made it and stays.
+//! A socket file that refuses connections was left by a daemon that died. It is removed only while the instance lock is
+//! held, so a live daemon's socket never is. An inherited socket belongs to its maker and stays.
 //!
-//! The file of a socket can vanish while its daemon lives: a logout clears the runtime folder, somebody tidies up or
-//! changes its mode. Nobody finds the daemon then, so it looks after its [`Door`] and opens it again.
+//! A socket's file can vanish while its daemon lives: a logout clears the runtime folder, or somebody deletes the file
+//! or changes its mode. Then nobody finds the daemon, so it checks its [`Door`] and reopens it.
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -41,7 +41,7 @@ pub enum ListenError {
     Inherited(#[source] io::Error),
 }
 
-/// Where connections come in.
+/// A socket that accepts connections.
 pub struct SocketListener {
     pub listener: Listener,
     pub door: Door,
@@ -52,21 +52,21 @@ pub struct SocketListener {
 pub struct Door {
     pub path: PathBuf,
     pub origin: SocketOrigin,
-    /// `None`: it was not there when the socket was inherited.
+    /// `None` if the file did not exist when the socket was inherited.
     identity: Option<FileIdentity>,
 }
 
-/// The fate of a socket.
+/// The state of a socket's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DoorState {
     Open,
-    /// It is not there, or cannot be used.
+    /// The file is missing or cannot be used.
     Gone,
-    /// Somebody else listens in its place.
+    /// Another process listens on it.
     Taken,
 }
 
-/// For the answer of whoever listens in our place.
+/// How long a process at our path may take to accept.
 const ANSWERS_WITHIN: Duration = Duration::from_millis(500);
 
 impl Door {
@@ -75,7 +75,7 @@ impl Door {
         Self { path: path.to_owned(), origin, identity }
     }
 
-    /// Looks at the socket's file, and gives file and folder back the modes that they need. Blocks.
+    /// Checks the socket's file, and restores the modes of file and folder. Blocks.
     pub fn look(&self) -> DoorState {
         if let Some(folder) = self.path.parent() {
             make_usable(folder);
@@ -93,7 +93,7 @@ impl Door {
         if is_ours && is_usable { DoorState::Open } else { DoorState::Gone }
     }
 
-    /// Removes the file, if it is still the one that was made here.
+    /// Removes the file if it is still the one made here.
     pub fn remove(&self) {
         let found = self.path.symlink_metadata().ok().map(|found| FileIdentity::of(&found));
         if self.origin == SocketOrigin::Own && found == self.identity {
@@ -102,7 +102,7 @@ impl Door {
     }
 }
 
-/// Closes a folder that others may read again, and opens one that we may not enter.
+/// Restores a folder's mode: private, and accessible to us.
 fn make_usable(folder: &Path) {
     let _ = folder::secure(folder);
     if let Ok(found) = folder.symlink_metadata()
@@ -114,7 +114,7 @@ fn make_usable(folder: &Path) {
     }
 }
 
-/// Whether somebody listens there. One that does not answer in time does.
+/// Whether a process listens there. One that does not answer in time counts as listening.
 fn is_live(path: &Path) -> bool {
     let is_socket = path.symlink_metadata().is_ok_and(|found| found.file_type().is_socket());
     let connected = || Connection::open_socket(path, Deadline::after(ANSWERS_WITHIN));
@@ -127,7 +127,7 @@ pub enum SocketOrigin {
     Own,
 }
 
-/// Opens the door. Must be called inside the runtime, with the instance lock held.
+/// Opens the socket. Must be called inside the runtime, with the instance lock held.
 ///
 /// # Errors
 /// When the socket can be neither inherited nor made.
@@ -142,7 +142,7 @@ pub fn open(path: &Path) -> Result<SocketListener, ListenError> {
     bind(path)
 }
 
-/// Opens the door anew where its file is gone. Must be called inside the runtime, with the instance lock held.
+/// Makes the socket again after its file vanished. Must be called inside the runtime, with the instance lock held.
 ///
 /// # Errors
 /// When the folder cannot be made or the socket cannot be bound.
@@ -156,34 +156,34 @@ pub fn reopen(path: &Path) -> Result<SocketListener, ListenError> {
 fn bind(path: &Path) -> Result<SocketListener, ListenError> {
     let failed = |source| ListenError::Bind { path: path.to_owned(), source };
     match std::fs::remove_file(path) {
-        // The lock is ours, so whoever made it is gone.
+        // We hold the lock, so the daemon that made it is gone.
         Ok(()) => tracing::info!("removed the socket of a daemon that died"),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(failed(error)),
     }
     let name = path.to_fs_name::<GenericFilePath>().map_err(failed)?;
     let options = ListenerOptions::new().name(name).reclaim_name(false);
-    // macOS knows no mode before bind; there the folder's 0700 and the peer check keep others out.
+    // macOS cannot set the mode before bind; there the folder's 0700 and the peer check keep others out.
     let options = if cfg!(target_os = "macos") { options } else { options.mode(0o600) };
     let listener = options.create_tokio().map_err(failed)?;
     Ok(SocketListener { listener, door: Door::new(path, SocketOrigin::Own) })
 }
 
-/// The socket that systemd passes on (sd_listen_fds(3)), if there is one.
+/// The socket that systemd passes on (sd_listen_fds(3)), if any.
 #[cfg(not(target_os = "macos"))]
 fn inherited() -> io::Result<Option<OwnedFd>> {
     Ok(sd_notify::listen_fds()?.next().map(own))
 }
 
-/// The socket of that name in our launch agent (launch_activate_socket(3)); none where launchd did not start us.
+/// The socket of that name in our launch agent (launch_activate_socket(3)). `None` if launchd did not start us.
 #[cfg(target_os = "macos")]
 fn inherited() -> io::Result<Option<OwnedFd>> {
     use rustix::io::{FdFlags, fcntl_setfd};
     match raunch::activate_socket(LAUNCHD_SOCKET) {
         Ok(sockets) => {
-            // Extra sockets are closed, because nobody would answer there.
+            // Extra sockets are closed, because nobody would answer on them.
             let socket = sockets.into_iter().map(own).next();
-            // launchd leaves it open for every program that we start.
+            // launchd leaves it open for every program that we start, so it is closed on exec.
             socket.iter().try_for_each(|socket| fcntl_setfd(socket, FdFlags::CLOEXEC))?;
             Ok(socket)
         }
@@ -192,7 +192,7 @@ fn inherited() -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// Takes an inherited descriptor over. The only unsafe code of the daemon.
+/// Takes over an inherited descriptor. This is the only unsafe code of the daemon.
 #[allow(unsafe_code)]
 fn own(fd: RawFd) -> OwnedFd {
     // SAFETY: the service manager's protocol says that this descriptor is open and ours alone; `open` is called
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(opened.door.look(), DoorState::Gone);
         let again = reopen(&path).unwrap();
         assert_eq!((again.door.look(), opened.door.look()), (DoorState::Open, DoorState::Taken));
-        // A daemon that leaves removes only what it made.
+        // A daemon that stops removes only what it made.
         opened.door.remove();
         assert!(is_live(&path));
         again.door.remove();

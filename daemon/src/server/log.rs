@@ -1,4 +1,4 @@
-//! The log: to stderr for whoever started the daemon, or to a file of bounded size where nobody reads stderr.
+//! The log goes to stderr if somebody reads it there, else to a file of bounded size.
 //!
 //! Ids and lengths are logged, never content.
 
@@ -17,14 +17,14 @@ use tracing_subscriber::fmt::MakeWriter;
 /// The file is set aside at this size; one older file is kept.
 const MOST_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Starts logging. `RECALL_LOG` holds the filter, e.g. `debug` or `recall::server=trace`.
+/// Starts logging. `RECALL_LOG` contains the filter, e.g. `debug` or `recall::server=trace`.
 pub fn start(paths: &Paths) {
     let filter = EnvFilter::try_from_env("RECALL_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
-    // Where the log cannot be written the command says what is wrong, once.
+    // If the log cannot be written, the command reports it once.
     let builder = builder.log_internal_errors(false);
     let read_by_somebody = io::stderr().is_terminal() || std::env::var_os("JOURNAL_STREAM").is_some();
-    // A second start in one process keeps the first log: only tests do that.
+    // A second start in one process, as in tests, keeps the first log.
     let started = if read_by_somebody {
         builder.with_writer(io::stderr).with_ansi(io::stderr().is_terminal()).try_init()
     } else {
@@ -34,7 +34,7 @@ pub fn start(paths: &Paths) {
     tell_panics();
 }
 
-/// A panic is told by its place alone: what it says may quote the text that it stumbled over.
+/// Logs a panic by its place only, because its message may quote the text that caused it.
 fn tell_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
@@ -42,11 +42,11 @@ fn tell_panics() {
     }));
 }
 
-/// A file that is set aside when it has grown enough.
+/// A file that is set aside when it reaches its limit.
 #[derive(Clone)]
 struct LogFile {
     path: PathBuf,
-    /// Must be ours alone before anything is written, the outermost first.
+    /// Folders that must be ours alone before anything is written, outermost first.
     folders: Vec<PathBuf>,
     open: Arc<Mutex<Option<(File, u64)>>>,
 }
@@ -55,12 +55,12 @@ impl LogFile {
     fn new(paths: &Paths) -> Self {
         let folders = [paths.state_folders(), vec![paths.log_dir()]].concat();
         let log = Self { path: paths.log_file(), folders, open: Arc::default() };
-        // Now, so that folders are closed before anybody can connect; what fails is tried again with each line.
+        // Opened now, so that folders are private before anybody can connect. Each line retries what fails.
         *log.open.lock().unwrap_or_else(PoisonError::into_inner) = log.open().ok();
         log
     }
 
-    /// Opens the file, unless somebody else may have prepared it or its place. A pipe holds nobody up.
+    /// Opens the file, unless somebody else may have prepared it or its folder. A pipe does not block it.
     fn open(&self) -> io::Result<(File, u64)> {
         self.folders.iter().try_for_each(|folder| folder::secure(folder)).map_err(io::Error::other)?;
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
@@ -115,14 +115,14 @@ mod tests {
 
     use super::*;
 
-    /// The home of the program that panics.
+    /// Names the home of the program that panics.
     const HOME: &str = "RECALL_TEST_PANIC_HOME";
 
     fn paths(home: &Path) -> Paths {
         Paths::from_variables(&|name| (name == "RECALL_HOME").then(|| home.into())).unwrap()
     }
 
-    /// The panicking program is this test again: a hook is for the whole process.
+    /// This test starts itself again as the panicking program, because a panic hook is for the whole process.
     #[test]
     fn a_panic_is_told_by_its_place_and_not_in_its_words() {
         if let Some(home) = std::env::var_os(HOME) {
@@ -170,14 +170,14 @@ mod tests {
         let mode = rustix::fs::Mode::from_raw_mode(0o600);
         rustix::fs::mknodat(rustix::fs::CWD, &file, rustix::fs::FileType::Fifo, mode, 0).unwrap();
         assert!(LogFile::new(&paths).write_all(b"line").is_err());
-        // Also where somebody reads from it.
+        // The same with a reader on the pipe.
         let reader = OpenOptions::new().read(true).write(true).open(&file).unwrap();
         assert!(LogFile::new(&paths).write_all(b"line").is_err());
         drop(reader);
         std::fs::remove_file(&file).unwrap();
         std::os::unix::fs::symlink(&elsewhere, &file).unwrap();
         assert!(LogFile::new(&paths).write_all(b"line").is_err());
-        // Nor is a folder that leads elsewhere.
+        // A folder that is a symlink is refused as well.
         std::fs::remove_dir_all(paths.log_dir()).unwrap();
         std::fs::create_dir(&elsewhere).unwrap();
         std::os::unix::fs::symlink(&elsewhere, paths.log_dir()).unwrap();

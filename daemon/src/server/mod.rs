@@ -1,6 +1,6 @@
-//! The daemon as a process: one instance, one socket, and what may come through it.
+//! The daemon as a process: one instance, one socket, and checks of what comes through it.
 //!
-//! **Invariant:** knows nothing of what an event means; it checks who speaks, what a frame may be, and passes on.
+//! **Invariant:** it does not know what an event means. It checks peers and frames, and passes events on.
 
 pub mod instance;
 pub mod listener;

@@ -1,8 +1,8 @@
-//! Where the daemon stands: is its data folder still its own, and can its socket be found?
+//! Watches whether the daemon still owns its data folder and whether its socket can be found.
 //!
-//! Both are looked at every few seconds. A daemon that has lost its folder ends, see [`Holding`]. One whose socket is
-//! gone makes another, at its old path or, if that cannot be made, where a hook of today would look for it; the lock
-//! file says where. A socket at which somebody else listens is left alone.
+//! It checks both every few seconds. A daemon that has lost its folder exits, see [`Holding`]. One whose socket is gone
+//! makes another: at the old path, or if that fails, where a hook would look for it now. The lock file says where. A
+//! socket on which another process listens is left alone.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,9 +16,9 @@ use super::instance::Instance;
 use super::listener::{self, Door, DoorState, ListenError, SocketListener};
 use crate::holding::Holding;
 
-/// How often the daemon looks.
+/// How often the daemon checks.
 pub const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// A file system that does not answer is asked again later.
+/// How long one check may take. A file system that does not answer is checked again later.
 const SEEN_WITHIN: Duration = Duration::from_secs(5);
 
 pub struct Presence {
@@ -26,7 +26,7 @@ pub struct Presence {
     pub instance: Instance,
     pub door: Door,
     pub gate: Gate,
-    /// The last trouble with the socket. It is logged once.
+    /// The last problem with the socket, to log it only once.
     trouble: Option<String>,
 }
 
@@ -35,12 +35,12 @@ impl Presence {
         Self { holding, instance, door, gate, trouble: None }
     }
 
-    /// Looks once.
+    /// Checks once.
     pub async fn look(&mut self) {
         let (holding, door) = (self.holding.clone(), self.door.clone());
         let seen = spawn_blocking(move || match holding.renew() {
             Ok(()) => Some(door.look()),
-            // Whoever waits for the loss is told.
+            // The folder's loss is reported elsewhere.
             Err(_) => None,
         });
         match timeout(SEEN_WITHIN, seen).await {
@@ -85,7 +85,7 @@ fn reopen(path: &Path) -> Result<SocketListener, ListenError> {
     listener::reopen(path)
 }
 
-/// Where a hook with our environment would look for a daemon now. The runtime folder may be gone since the start.
+/// Where a hook with our environment would look for a daemon now. The runtime folder may have gone since the start.
 fn usual_socket() -> Option<PathBuf> {
     Some(Paths::from_env().ok()?.socket().ok()?.to_owned())
 }

@@ -1,9 +1,9 @@
-//! Memory for the frames of all connections together.
+//! Limits the memory for the frames of all connections.
 //!
-//! A frame may be 16 MiB, and there are hundreds of connections. What a frame takes beyond its first piece is therefore
-//! taken out of one budget, piece by piece as its bytes arrive: who only announces much holds nothing. Nearly all events
-//! fit into the first piece and never ask; whoever asks in vain for a moment is told BUSY, and a shim that hears that
-//! keeps its event in the spool.
+//! A frame may be 16 MiB, and there are hundreds of connections. So the memory of a frame beyond its first piece comes
+//! from one budget, piece by piece as its bytes arrive: a client that only announces a large frame holds nothing.
+//! Nearly all events fit into the first piece and need none of the budget. A client that finds the budget used up is
+//! told BUSY, and a shim then keeps its event in the spool.
 
 use std::io;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-/// The buffer of one frame. With all places taken that is 32 MiB.
+/// The first buffer of a frame. With all connections in use that is 32 MiB.
 const FIRST_PIECE: usize = 64 * 1024;
-/// The most of a frame that is asked for at once.
+/// The most that a frame takes from the budget at once.
 const PIECE: usize = 1 << 20;
-/// For all frames together, beyond their first pieces.
+/// The budget of all frames together, beyond their first pieces.
 const BUDGET: usize = 64 << 20;
-/// A shim gives up after 60 ms; room later than this is of no use to it.
+/// A shim gives up after 60 ms; memory that comes later is of no use to it.
 const WITHIN: Duration = Duration::from_millis(40);
 
 /// The budget, shared by all connections.
@@ -37,7 +37,7 @@ pub struct Body {
 /// Why there is no body.
 #[derive(Debug, thiserror::Error)]
 pub enum RoomError {
-    /// Other frames hold the budget.
+    /// Other frames use the whole budget.
     #[error("no memory is left for this frame")]
     Full,
     #[error("the frame does not come whole")]
@@ -55,10 +55,10 @@ impl Room {
         Self { left: Arc::new(Semaphore::new(bytes)) }
     }
 
-    /// Reads a body of this length; its memory grows with what arrives, not with what was announced.
+    /// Reads a body of this length. Its memory grows with the bytes that arrive, not with the announced length.
     ///
     /// # Errors
-    /// When it does not come whole, or there is no room for it.
+    /// When the body is not complete in time, or the budget is used up.
     pub async fn read(
         &self,
         stream: &mut (impl AsyncRead + Unpin),
@@ -100,7 +100,7 @@ impl Body {
         }
     }
 
-    /// Gives the bytes back and keeps the share, for what was made of them.
+    /// Drops the bytes and keeps the share, for the value decoded from them.
     pub fn into_share(self) -> Share {
         Share { _permit: self.share }
     }

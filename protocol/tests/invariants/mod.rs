@@ -30,7 +30,7 @@ pub(crate) fn frame_decode(bytes: &[u8]) {
 
 fn decode_as<M: Message + PartialEq + Debug>(bytes: &[u8]) {
     read_back::<M>(bytes);
-    // // The same bytes as the body of a valid frame, because chance alone seldom makes a valid header.
+    // The same bytes as the body of a valid frame, because chance alone seldom makes a valid header.
     let header = frame::header(bytes.len(), PROTOCOL_VERSION).expect("a fuzzer's input is small");
     read_back::<M>(&[&header, bytes].concat());
 }
@@ -116,7 +116,7 @@ pub(crate) fn tag_strip(bytes: &[u8]) {
     assert_eq!(removed == Removed::Nothing, *visible == *bytes, "removed and the same");
     assert!(strip_bytes(&visible).1 == Removed::Nothing, "stripped again, there is more to strip");
     assert!(is_rest_of(&visible, bytes), "something was added");
-    // // The scanner must do the same in pieces. A leading dash makes its input something other than JSON.
+    // The scanner must do the same in pieces. A leading dash makes its input something other than JSON.
     let raw = [b"- ", bytes].concat();
     let in_pieces = clean_in_chunks(&raw, bytes.first().map_or(1, |byte| usize::from(byte % 16) + 1));
     assert_eq!(in_pieces.payload.strip_prefix(b"- "), Some(&*visible), "pieces change the result");
@@ -134,7 +134,7 @@ fn check_text(text: &str) {
     let quoted = serde_json::to_string(text).expect("text is JSON");
     let cleaned = clean(quoted.as_bytes());
     let inside: String = serde_json::from_slice(&cleaned.payload).expect("a string stays a string");
-    // // If quoting changes nothing in the text, both ways give the same result.
+    // If quoting changes nothing in the text, both ways give the same result.
     if quoted.len() == text.len() + 2 && cleaned.payload.len() < MAX_STRING {
         assert_eq!(inside, stripped, "JSON and text are stripped differently");
     }
@@ -150,7 +150,7 @@ fn clean_in_chunks(bytes: &[u8], size: usize) -> Cleaned {
 
 fn check_bounds(read: usize, cleaned: &Cleaned) {
     assert!(cleaned.payload.len() <= MAX_PAYLOAD, "{} bytes go on", cleaned.payload.len());
-    // // Removing a tag may leave a space.
+    // Removing a tag may leave a space.
     assert!(
         cleaned.payload.len() <= read || cleaned.flags.contains(Flags::SHORTENED),
         "{} bytes go on of {read}",
@@ -182,7 +182,7 @@ fn check_json(input: &[u8], cleaned: &Cleaned) {
 
 /// The reader without a tree finds the same field as a JSON tree.
 fn check_field(payload: &[u8]) {
-    // // The reader does not find keys that are written with escapes.
+    // The reader does not find keys that are written with escapes.
     if memchr::memchr(b'\\', payload).is_some() {
         return;
     }

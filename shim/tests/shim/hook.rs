@@ -282,7 +282,7 @@ fn beside_a_daemon(home: &Home, script: &str) -> PathBuf {
     let source = home.dir.path().join("script");
     fs::write(&source, script).expect("writes");
     fs::set_permissions(&source, fs::Permissions::from_mode(0o755)).expect("chmod");
-    // // Another process does the copying. If this one had a file open for writing while another test forks, the system
+    // Another process does the copying. If this one had a file open for writing while another test forks, the system
     // would refuse to run that file.
     for (from, to) in [(Path::new(env!("CARGO_BIN_EXE_recall-shim")), "recall-shim"), (&source, "recall")] {
         assert!(Command::new("cp").arg(from).arg(bin.join(to)).status().expect("cp").success());
@@ -371,7 +371,7 @@ fn a_daemon_is_started_once_and_not_again_so_soon() {
     assert_eq!(home.spooled().len(), 3);
     let stamp = fs::metadata(home.paths.start_stamp()).expect("a stamp");
     assert_eq!(stamp.len(), 1);
-    // // The one start may not be finished yet; a second one would make two lines.
+    // The one start may not be finished yet; a second one would make two lines.
     let lines = fs::read_to_string(&starts).unwrap_or_default();
     assert!(lines.lines().count() <= 1, "{lines}");
 }
@@ -451,7 +451,7 @@ fn an_option_answers_a_person_and_starts_nothing() {
     ] {
         let home = Home::new();
         let mut child = home.shim(arguments).env_remove("RECALL_NO_DAEMON_START").spawn().expect("starts");
-        // // A person's terminal stays open and sends nothing.
+        // A person's terminal stays open and sends nothing.
         let stdin = child.stdin.take();
         let run = finish(child);
         assert!(run.stdout.contains(said), "{arguments:?}: {}", run.stdout);
@@ -489,7 +489,7 @@ fn an_agent_nobody_knows_is_kept() {
     assert_eq!(home.only_spooled().agent, "from-the-future");
 }
 
-// // Folders that somebody else made.
+// Folders that somebody else made.
 
 #[test]
 fn nothing_is_written_into_a_spool_of_another_user() {

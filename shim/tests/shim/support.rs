@@ -106,7 +106,7 @@ impl Home {
             let mut client = accept(&listener);
             let deliver = read_deliver(&mut client);
             let bytes = answer(&deliver);
-            // // The shim may have gone by then, as it is allowed to.
+            // The shim may have gone by then, as it is allowed to.
             let _ = client.write_all(&bytes);
             let _ = client.read_to_end(&mut Vec::new());
             deliver

@@ -50,7 +50,7 @@ pub async fn remember(context: &CommandContext<impl Ports>, remark: Remember) ->
     Ok(RememberedAnswer { said, project, place_at_start })
 }
 
-/// The project of a note, and its place among the notes that a session there is told when it starts.
+/// The project of a note, and the note's position among those that a session there gets at its start.
 fn told_at_start(lookup: &ContextLookup, id: ObservationId) -> Result<(String, Option<usize>), Refused> {
     let project = read(lookup, |db| {
         let row = store::observation(db, id)?;
@@ -73,7 +73,7 @@ fn told_at_start(lookup: &ContextLookup, id: ObservationId) -> Result<(String, O
     Ok((name, notes.position(|item| item.id == id.0).map(|place| place + 1)))
 }
 
-/// The same of what an agent's model says. It is not the user's word.
+/// Stores what an agent's model says, which does not count as the user's word.
 pub async fn remember_for_agent(
     context: &CommandContext<impl Ports>,
     AgentRemark { remark }: AgentRemark,
@@ -90,7 +90,7 @@ async fn keep(
     let said = tokio::task::spawn_blocking(move || remembered(&asked, remark, author));
     let said = said.await.map_err(|_| unanswered())??;
     let id = context.ports.writer().write(said).await.map_err(not_written)?;
-    // The user may search for it next. An index that takes longer is being rebuilt, and a search reads the store then.
+    // The user may search for it next. If the index takes longer it is being rebuilt, and searches then read the store.
     if context.ports.flush_index(INDEXED_WITHIN).await.is_err() {
         tracing::info!("a remark is stored and not yet in the index");
     }
@@ -159,7 +159,7 @@ fn markable(db: &Connection, id: &str, validity: Validity) -> Result<Observation
     }
 }
 
-/// The observations as they are now.
+/// The observations in their present state.
 pub(super) async fn show(
     context: &CommandContext<impl Ports>,
     ids: Vec<ObservationId>,
@@ -250,7 +250,7 @@ struct RemarkProject {
 }
 
 impl RemarkProject {
-    /// The project of a folder may be unknown yet; one that is named must be known.
+    /// Finds the project. The project of a folder may be new; one that is named must be known.
     fn of(context: &CommandContext<impl Ports>, named: &str) -> Result<Self, Refused> {
         if Path::new(named).is_absolute() {
             let facts = repository::facts(Path::new(named));
@@ -277,7 +277,7 @@ impl RemarkProject {
         }
     }
 
-    /// Paths as observations have them: relative to the project's folder if they lie beneath it.
+    /// Paths as observations contain them: relative to the project's folder if they are inside it.
     fn relative(&self, file: &str) -> String {
         let folder = self.folder.as_deref().unwrap_or_default();
         let beneath = Path::new(file).strip_prefix(folder).ok().filter(|_| !folder.is_empty());
@@ -306,7 +306,7 @@ pub async fn switch_capture(context: &CommandContext<impl Ports>, switch: Switch
     .await
 }
 
-/// Pause or resume.
+/// Whether to pause or to resume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Switch {
     Pause { until: Option<Timestamp> },

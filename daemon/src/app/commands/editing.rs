@@ -20,7 +20,7 @@ use crate::memory::ids::ObservationId;
 use crate::memory::observation::ObservationType;
 use crate::store::{self, EditObservation, EditedText, PinObservations, UndoChange};
 
-/// The longest title. It has to fit into a line of an index.
+/// The longest title. It has to fit on one line of an index.
 const MOST_TITLE_CHARS: usize = 200;
 /// The longest text with its facts. An observation is a note, not a document.
 const MOST_CHARS: usize = 8_000;

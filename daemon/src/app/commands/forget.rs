@@ -30,7 +30,7 @@ pub async fn forget(context: &CommandContext<impl Ports>, request: Forget) -> An
     };
     let now = clock::now();
     let asked = context.clone();
-    // Before any lookup: a session or a project may be known only from waiting events.
+    // This comes before any lookup: waiting events may be the only trace of a session or a project.
     context.forgetting.store_spooled_events().await.map_err(|error| not_done(&error))?;
     let request = blocking(move || {
         let what = read(&asked.context_lookup, |db| selection(db, &what, unreadable))?;
@@ -40,7 +40,7 @@ pub async fn forget(context: &CommandContext<impl Ports>, request: Forget) -> An
     forget_selection(context, request, step, now).await
 }
 
-/// Forgets what a request means, or says what would go.
+/// Forgets the selection of a request, or previews it.
 pub(super) async fn forget_selection(
     context: &CommandContext<impl Ports>,
     request: Request,
@@ -80,7 +80,7 @@ fn not_done(error: &ForgetError) -> Refused {
         }
     };
     let hint = match error {
-        // The same command would find nothing any more.
+        // The same command would find nothing the second time.
         ForgetError::TracesLeft(_) => {
             "The rows are gone. recall tries again within seconds, then every minute, as soon as what is in the way is \
              gone. `recall ctl check` says whether traces are left."
@@ -90,7 +90,7 @@ fn not_done(error: &ForgetError) -> Refused {
     Refused::new(kind, format!("Not done: {error}"), hint)
 }
 
-/// The matching files in the spool. Where whole sessions are forgotten, counted before they are removed.
+/// The matching files in the spool. If whole sessions are forgotten, they are counted before they are removed.
 async fn spool_files(
     context: &CommandContext<impl Ports>,
     request: &Request,
@@ -138,7 +138,7 @@ fn preview(context: &CommandContext<impl Ports>, request: &Request, now: Timesta
             if items.len() == SHOWN {
                 break;
             }
-            // Some stored activities are shown nowhere.
+            // Some stored activities are never shown.
             let Some(row) = load_document(db, key)? else { continue };
             let (title, _) = title_and_text(&row, context.context_lookup.agents);
             let title = crate::memory::text::one_line(&title);
@@ -156,7 +156,7 @@ fn preview(context: &CommandContext<impl Ports>, request: &Request, now: Timesta
     Ok(ForgetAnswer { counts, spool_files, unreadable, items: Some(items) })
 }
 
-/// The user's selection. Ids stand alone, and so does a session; the other filters can be combined.
+/// The user's selection. Ids cannot be combined with other filters, nor can a session; all others can.
 fn selection(db: &Connection, what: &Forgettable, unreadable: Unreadable) -> Result<Selection, Refused> {
     let Forgettable { ids, session, project, since_ms, until_ms, words } = what;
     let criteria = project.is_some() || since_ms.is_some() || until_ms.is_some() || !words.is_empty();

@@ -1,4 +1,4 @@
-//! Stores what was exported elsewhere. Excluded projects, secrets and private text are treated as everywhere.
+//! Stores exported rows. The rules for excluded projects, secrets and private text apply as everywhere.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -21,12 +21,12 @@ use crate::memory::redaction::{Outputs, Redactor};
 use crate::project_file::Captured;
 use crate::store::{self, RestoreRows, Trust, name_fields, text_fields};
 
-/// Lines of an export that anybody may have written.
+/// Stores lines of an export from an unknown author.
 pub async fn restore(context: &CommandContext<impl Ports>, request: Restore) -> Answer<RestoreAnswer> {
     take_in(context, request.lines, Trust::Nothing).await
 }
 
-/// Lines that say more than a stranger's may.
+/// Stores lines from a source that is trusted more than a stranger's.
 pub async fn restore_from(
     context: &CommandContext<impl Ports>,
     request: RestoreFrom,
@@ -91,7 +91,7 @@ async fn take_in(
     })
 }
 
-/// Where the sessions worked that lines name, by `AGENT:ID`.
+/// The folders of the sessions that lines name, by `AGENT:ID`.
 #[derive(Default)]
 struct Folders(HashMap<String, Option<String>>);
 
@@ -105,7 +105,7 @@ impl Folders {
         }
     }
 
-    /// That of the line's session: as another line says, or as it is stored.
+    /// The folder of the line's session, from another line or from the store.
     fn of(&mut self, context: &CommandContext<impl Ports>, line: &Value) -> Option<PathBuf> {
         let session = line["session"].as_str()?;
         if !self.0.contains_key(session) {
@@ -117,7 +117,7 @@ impl Folders {
     }
 }
 
-/// A call of a line as the event that would have reported it: what it names is hidden and removed alike.
+/// A line's call as the event that would have reported it, so that the same text is hidden and removed.
 struct Call(HookEvent);
 
 impl Call {
@@ -156,7 +156,7 @@ impl Call {
     }
 }
 
-/// Also where JSON spells a tag's letters as escapes.
+/// Removes tags, also those whose letters are escaped in JSON.
 fn without_tags(text: &str) -> String {
     match serde_json::from_str::<serde::de::IgnoredAny>(text) {
         Ok(_) => String::from_utf8_lossy(&clean(text.as_bytes()).payload).into_owned(),
@@ -174,8 +174,8 @@ async fn rules_of(context: &CommandContext<impl Ports>, call: &Call, folder: Opt
     capture_rules.event_rules(folder.into_iter().collect(), names).await
 }
 
-/// Whether a line is about an excluded project: its own folder or repository, that of its project, or a file that it names.
-/// Rows of a session that is not stored are left out with it.
+/// Whether a line belongs to an excluded project: by its own folder or repository, by its project, or by a file that it
+/// names. Rows of a session that is not stored are left out with it.
 async fn is_excluded(context: &CommandContext<impl Ports>, line: &Value) -> bool {
     let capture_rules = &context.ingest.capture_rules;
     let text = |key: &str| line[key].as_str();
@@ -193,7 +193,7 @@ async fn is_excluded(context: &CommandContext<impl Ports>, line: &Value) -> bool
         .map(PathBuf::from)
         .collect();
     if !capture_rules.exclude_anything() {
-        // A project's own file may say that nothing of it is kept.
+        // A project's own file may forbid storing anything of it.
         let says_no = |rules: EventRules| rules.captured() == Captured::No;
         return !folders.is_empty() && says_no(capture_rules.event_rules(folders, Vec::new()).await);
     }

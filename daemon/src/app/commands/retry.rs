@@ -10,7 +10,7 @@ use crate::memory::ids::JobId;
 use crate::store::RetryJobs;
 
 pub async fn retry(context: &CommandContext<impl Ports>, only: Option<JobId>) -> Answer<RetryAnswer> {
-    // Providers first: a job that runs while their circuit is open is delayed again.
+    // Providers come first: a job that runs while their circuit is open is delayed again.
     context.ports.reconsider_providers();
     match context.ports.writer().write(RetryJobs { only }).await {
         Ok(0) if only.is_some() => Err(Refused::new(

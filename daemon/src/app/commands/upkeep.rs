@@ -18,7 +18,7 @@ use crate::app::queries::{Answer, Refused, blocking};
 use crate::memory::ids::Timestamp;
 use crate::store::{self, BackupError, Reindex, Selection, Unreadable};
 
-/// The database is replaced within this time, or not.
+/// Replacing the database either succeeds within this time or fails.
 const RESTORED_WITHIN: Duration = Duration::from_secs(240);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 const REINDEXED_WITHIN: Duration = Duration::from_secs(300);
@@ -80,7 +80,7 @@ pub async fn restore_backup(
         }
     })
     .await?;
-    // Drops an earlier replacement that nobody waits for.
+    // This drops an earlier replacement that nobody waits for.
     let _ = readers.replaced();
     readers.replace_by(path.clone());
     let deadline = Instant::now() + RESTORED_WITHIN;
@@ -99,14 +99,14 @@ pub async fn restore_backup(
             None => tokio::time::sleep(LOOK_AGAIN).await,
         }
     };
-    // Answers once the new database can be written.
+    // The write succeeds once the new database is in use.
     while context.ports.writer().write(store::ExpireLeases { now: clock::now() }).await.is_err() {
         if Instant::now() >= deadline {
             return Err(not_replaced(": it cannot be written"));
         }
         tokio::time::sleep(LOOK_AGAIN).await;
     }
-    // Nothing else may wake the indexer; if it does not finish, `recall ctl check` says so.
+    // Nothing else may wake the indexer. If it does not finish, `recall ctl check` reports it.
     let _ = context.ports.flush_index(REINDEXED_WITHIN).await;
     Ok(RestoreBackupAnswer {
         restored: path.to_string_lossy().into_owned(),

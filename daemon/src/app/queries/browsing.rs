@@ -1,4 +1,4 @@
-//! Looking through everything: by day, by project, by what was said before.
+//! Browsing: by day, by project, and by thread.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What is stored of sessions that somebody wants to import.
+//! Tells an import which parts of its sessions are stored already.
 
 use recall_protocol::query::Captured;
 use recall_protocol::wire::ErrorKind;
@@ -11,7 +11,7 @@ use crate::app::pause::PauseSwitch;
 use crate::memory::ids::{AgentName, SessionId, SessionKey};
 use crate::store::{self, AnswerState, StoreError, StoredPrompt};
 
-/// The most sessions of one question.
+/// The most sessions in one request.
 const MOST: usize = 1_000;
 
 pub fn captured(lookup: &ContextLookup, pauses: &PauseSwitch, request: Captured) -> Answer<CapturedAnswer> {

@@ -1,4 +1,4 @@
-//! `recall context`: the context that an agent would be given.
+//! `recall context`: the context that an agent would get.
 
 use std::path::Path;
 
@@ -43,7 +43,7 @@ pub async fn context<P>(
     blocking(move || context_in(&lookup, &cwd, prompt)).await
 }
 
-/// A folder as it is; of a project's name the folder in which it was worked last.
+/// A folder as given. For a project's name, the folder where it was last worked on.
 async fn folder(lookup: &ContextLookup, given: String) -> Answer<String> {
     if Path::new(&given).is_absolute() {
         return Ok(given);
@@ -72,7 +72,7 @@ fn context_in(lookup: &ContextLookup, cwd: &str, prompt: Option<String>) -> Answ
         let known = store::find_project(db, &identity.keys)?;
         Ok((identity, known))
     })?;
-    // A project without sessions has an empty context. That is an answer, not an error.
+    // A project without sessions has an empty context, which is an answer and not an error.
     let project = known.unwrap_or_else(|| ProjectInfo {
         row: ProjectRow(0),
         key: identity.keys.into_iter().next().unwrap_or_else(|| ProjectKey(String::new())),
@@ -80,7 +80,7 @@ fn context_in(lookup: &ContextLookup, cwd: &str, prompt: Option<String>) -> Answ
     });
     let place = WorkLocation::at(Path::new(cwd));
     let context_request = ContextRequest {
-        // The limit that suits every agent.
+        // A limit that suits every agent.
         cap: lookup.agents.cap(),
         project,
         session: None,

@@ -1,4 +1,4 @@
-//! The memory as lines that another memory can import.
+//! Exports the memory as lines that another memory can import.
 
 use recall_protocol::query::{Export, ExportFrom};
 
@@ -8,7 +8,7 @@ use crate::app::context_lookup::ContextLookup;
 use crate::memory::ids::Timestamp;
 use crate::store::{self, PageStart, Portion};
 
-/// About how large a part is. A frame has room for many times as much.
+/// The approximate size of a part. A frame has room for many times as much.
 const BYTES: usize = 1 << 20;
 
 pub fn export(lookup: &ContextLookup, request: Export) -> Answer<ExportAnswer> {

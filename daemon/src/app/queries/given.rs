@@ -32,8 +32,8 @@ struct RecordedItem {
     reason: String,
 }
 
-/// The items of a block, stored by kind and row. The state of a session is made of its prompts and what followed, so
-/// its id is that of the last prompt at that moment.
+/// The items of a block, stored by kind and row. A session's state is made of its prompts and what followed, so its id
+/// is that of the last prompt at that time.
 pub fn public_items(db: &Connection, items: &str, at: Timestamp) -> Result<Vec<InjectedItem>, StoreError> {
     let items: Vec<RecordedItem> = serde_json::from_str(items)?;
     let public = |RecordedItem { kind, id, extent, title, reason }: RecordedItem| {

@@ -16,7 +16,7 @@ use crate::memory::ids::ProjectRow;
 use crate::repository::refs::WorkLocation;
 use crate::store::{self, StoreError};
 
-/// A user at a terminal waits a little longer for git than an agent does.
+/// How long a request waits for git. A user at a terminal waits a little longer than an agent.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The checkout where something was first made.
@@ -29,7 +29,7 @@ pub fn checkout(made: &[MadeOn]) -> MadeOnAnswer {
     }
 }
 
-/// The marks of one answer. For the current project the checkout of the folder counts; for any other project, the
+/// The marks of one answer. The current project is compared with the folder's checkout; any other project with the
 /// checkout where it was last worked on.
 pub struct Marks<'a> {
     lookup: &'a ContextLookup,
@@ -39,7 +39,7 @@ pub struct Marks<'a> {
 }
 
 impl<'a> Marks<'a> {
-    /// `folder`: where the request comes from, if known. Reads files: for threads that may block.
+    /// `folder` is where the request comes from, if known. Reads files: for threads that may block.
     pub fn new(
         lookup: &'a ContextLookup,
         db: &'a Connection,

@@ -1,14 +1,14 @@
-//! The known name that an unknown name most likely means.
+//! Guesses which known name a mistyped name means.
 
 use rusqlite::Connection;
 
 use crate::search::edit_distance::{edits, nearest_name};
 use crate::store::{self, Named, StoreError};
 
-/// From so many characters on, the beginning of a name means the name.
+/// A beginning of a name counts from this many characters on.
 const BEGINNING: usize = 2;
 
-/// The known name that is nearest; `None` if none is near.
+/// The nearest known name; `None` if none is near.
 pub(in crate::app) fn meant(db: &Connection, of: Named, typed: &str) -> Result<Option<String>, StoreError> {
     let known = store::names(db, of)?;
     Ok(match of {
@@ -18,7 +18,7 @@ pub(in crate::app) fn meant(db: &Connection, of: Named, typed: &str) -> Result<O
     })
 }
 
-/// A question with the name, or nothing.
+/// Asks whether the user meant this name; empty without one.
 pub(in crate::app) fn did_you_mean(meant: Option<String>) -> String {
     meant.map(|name| format!("Did you mean {name:?}? ")).unwrap_or_default()
 }
@@ -42,7 +42,7 @@ fn session(typed: &str, known: &[String]) -> Option<String> {
     (edits <= 2.min(length / 4)).then(|| id.clone())
 }
 
-/// A file by its name, or by its path if one is typed. `None` also if what is typed is part of a known path.
+/// A file by its name, or by its path if one was typed. Also `None` if the typed text is part of a known path.
 fn file(typed: &str, known: &[String]) -> Option<String> {
     if known.iter().any(|path| path.contains(typed)) {
         return None;

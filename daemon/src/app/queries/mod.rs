@@ -1,5 +1,5 @@
-//! Queries: they change nothing, and read the store, the index and the checkout. A function that is not `async` blocks:
-//! for threads that may.
+//! Queries change nothing. They read the store, the index and the checkout. A function that is not `async` blocks: call
+//! it on a thread that may.
 
 pub mod browsing;
 pub mod captured;
@@ -39,7 +39,7 @@ pub struct Refused {
     pub kind: ErrorKind,
     pub what: String,
     pub hint: String,
-    /// The error of the database, if it was one.
+    /// The database's error, if there was one.
     pub cause: Option<StoreError>,
 }
 
@@ -70,7 +70,7 @@ pub fn limit(filter: &Filter) -> u32 {
     filter.limit.unwrap_or(LIMIT).min(MOST_ROWS)
 }
 
-/// The projects that a filter matches; `None`: all of them.
+/// The projects that a filter matches; `None` means all of them.
 pub fn projects(db: &Connection, filter: &Filter) -> Result<Option<Vec<ProjectInfo>>, Refused> {
     let Some(name) = &filter.project else { return Ok(None) };
     let found = if Path::new(name).is_absolute() {

@@ -29,9 +29,9 @@ use crate::search::snippet::{matches, snippet};
 use crate::store::{self, DocumentRow, Named, PlainSearch, ProjectInfo, StoreError};
 
 const SNIPPET_CHARS: usize = 240;
-/// How long the texts in the store are read, because an answer is promised within a second.
+/// How long the texts in the store are searched, because an answer is promised within a second.
 const PLAIN_WITHIN: Duration = Duration::from_millis(600);
-/// The same where an index that is most likely sound found nothing.
+/// The same, after a search of an index that is probably sound found nothing.
 const DOUBTED_WITHIN: Duration = Duration::from_millis(100);
 
 /// A result before it is rendered.
@@ -60,12 +60,12 @@ pub fn search(lookup: &ContextLookup, request: Search) -> Answer<SearchAnswer> {
     let state = lookup.index.state();
     let by_index = match &state {
         IndexState::Complete(index) => ask_index(lookup, index, &query, scope.as_deref(), &filter, explain),
-        // In damaged files the words may be missing.
+        // Damaged files may lack the words.
         IndexState::Unexamined(index) => ask_index(lookup, index, &query, scope.as_deref(), &filter, explain)
             .filter(|findings| !findings.found.is_empty()),
         IndexState::Absent | IndexState::Filling(_) => None,
     };
-    // An empty store has nothing that could be missed.
+    // An empty store has nothing to miss.
     let degraded = by_index.is_none() && read(lookup, |db| Ok(!store::is_empty(db)?))?;
     let findings = match by_index {
         Some(findings) => findings,
@@ -78,14 +78,14 @@ pub fn search(lookup: &ContextLookup, request: Search) -> Answer<SearchAnswer> {
         }
     };
     let Findings { found, total, mut read_as } = findings;
-    // A word that was read as another one is found by that.
+    // A replaced word is highlighted as its replacement.
     let mut sought = query.clone();
     sought.words.extend(read_as.iter().map(|word| word.read.clone()));
     let results = read(lookup, |db| {
         let mut results = Vec::new();
         let mut marks = Marks::new(lookup, db, folder.as_deref())?;
         for found in found {
-            // It was removed after it was indexed.
+            // The document was removed after it was indexed.
             let Some(row) = store::load_document(db, found.key)? else { continue };
             let (title, body) = title_and_text(&row, lookup.agents);
             let place = DocumentContext::of(db, &row)?;
@@ -132,7 +132,7 @@ fn voice_of(row: &DocumentRow) -> Option<Voice> {
     }
 }
 
-/// A term of the index as a result writes it: a stem is no word.
+/// A term of the index as a result spells it, because a stem is not a word.
 fn as_written(term: &str, results: &[SearchResult]) -> Option<String> {
     let query = Query::plain(term);
     let mut texts = results.iter().flat_map(|result| [&result.title, &result.snippet]);
@@ -165,7 +165,7 @@ fn unknown(db: &Connection, query: &Query) -> Result<Vec<Unknown>, StoreError> {
     Ok(unknown)
 }
 
-/// The files of the filters that are like a file of an observation.
+/// File filters that resemble a file of an observation.
 fn mistyped_files(db: &Connection, query: &Query) -> Result<Vec<Unknown>, StoreError> {
     let mut mistyped = Vec::new();
     for filter in &query.filters {
@@ -185,7 +185,7 @@ fn projects_called(db: &Connection, name: &str) -> Result<Vec<ProjectInfo>, Stor
     }
 }
 
-/// `None`: the search failed, and the indexer was told.
+/// `None` if the search failed, which was reported to the indexer.
 fn ask_index(
     lookup: &ContextLookup,
     index: &Index,

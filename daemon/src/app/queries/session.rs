@@ -66,7 +66,7 @@ pub fn one_session(db: &Connection, id: &str) -> Result<SessionInfo, Refused> {
     }
 }
 
-/// The store's number of the session of this very id, and how many prompts it has.
+/// The store's number of the session with exactly this id, and how many prompts it has.
 pub fn session_number(lookup: &ContextLookup, id: &str) -> Answer<(i64, u32)> {
     read(lookup, |db| {
         let found = store::find_sessions(db, id)?.into_iter().find(|info| info.id.as_str() == id);

@@ -1,4 +1,4 @@
-//! `recall show`: one document, and where it belongs.
+//! `recall show`: one document and its surroundings.
 
 use recall_protocol::query::Show;
 use recall_protocol::wire::ErrorKind;
@@ -23,7 +23,7 @@ use crate::store::{self, DocumentRow, ObservationRow, SessionInfo, StoreError};
 const MOST_EVIDENCE: usize = 20;
 const EVIDENCE_CHARS: usize = 160;
 
-/// Where a document belongs, for display.
+/// The surroundings of a document, for display.
 pub struct DocumentContext {
     pub project: String,
     pub agent: String,
@@ -101,7 +101,7 @@ pub fn load(db: &Connection, key: DocumentKey) -> Result<DocumentRow, Refused> {
     ))
 }
 
-/// The author of an observation: the author of the first prompt that it rests on, if any.
+/// The author of an observation: the author of the first prompt in its evidence, if any.
 fn said_by(
     voice: Voice,
     row: &ObservationRow,
@@ -116,7 +116,7 @@ fn said_by(
     }
 }
 
-/// The evidence of an observation, a line each, and the time of each prompt.
+/// The evidence of an observation, one line each, and the time of each prompt.
 fn evidence(
     lookup: &ContextLookup,
     db: &Connection,

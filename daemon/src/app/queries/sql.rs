@@ -14,11 +14,11 @@ use crate::app::context_lookup::ContextLookup;
 use crate::app::index_handle::IndexState;
 use crate::store::{self, DamagedRow, QueryError, StoreError, Thoroughness};
 
-/// The queries that run at a time. One may take a whole core and all the memory that is allowed.
+/// How many queries run at a time. One may take a whole core and all the allowed memory.
 static TURNS: Semaphore = Semaphore::const_new(1);
 /// How long a query waits for its turn.
 const TURN_WITHIN: Duration = Duration::from_secs(12);
-/// How many rows that cannot be read are looked for.
+/// How many unreadable rows are looked for.
 const MOST_UNREADABLE: usize = 21;
 const HINT: &str = "The tables and views are in docs/sql.md; `recall sql \"SELECT name, sql FROM sqlite_schema\"` lists the tables.";
 
@@ -68,7 +68,7 @@ fn unreadable(why: &str) -> Refused {
     Refused::new(ErrorKind::Internal, format!("The database refused: {why}"), hint)
 }
 
-/// Names the rows that cannot be read, and how each can be deleted.
+/// Names the unreadable rows, and how to delete each.
 fn damaged_rows(rows: &[DamagedRow]) -> Vec<String> {
     let named = rows.iter().take(MOST_UNREADABLE - 1).map(|row| {
         let DamagedRow { kind, document, session, column } = row;
@@ -126,7 +126,7 @@ pub fn check(lookup: &ContextLookup, _: Check) -> Answer<CheckAnswer> {
     Ok(CheckAnswer { healthy: problems.is_empty(), problems, sessions: sessions.sessions, documents })
 }
 
-/// `newest`: the end of the log, read before.
+/// `newest` is the end of the log, read earlier.
 fn index_problem(lookup: &ContextLookup, newest: i64) -> Answer<Option<String>> {
     let index = match lookup.index.state() {
         IndexState::Absent => return Ok(Some("the search index is missing".to_owned())),
@@ -140,7 +140,7 @@ fn index_problem(lookup: &ContextLookup, newest: i64) -> Answer<Option<String>> 
     }
     let indexed = index.documents();
     let (stored, end) = read(lookup, |db| Ok((store::count_documents(db)?, store::highest_log_entry(db)?)))?;
-    // While work goes on, they differ by what was stored just now.
+    // During work they differ by what was stored just now.
     let is_caught_up = end == newest && upto == newest && index.high_water() == upto;
     Ok((is_caught_up && indexed != stored).then(|| {
         format!(

@@ -1,5 +1,5 @@
-//! A query of the user's runs in a process of its own, `recall sql-reader`: SQLite's memory can only be bounded for a whole
-//! process, and a step of a query that takes long can only be ended with its process.
+//! Runs a user's query in its own process, `recall sql-reader`. SQLite's memory can only be limited for a whole
+//! process, and a step that takes too long can only be ended with its process.
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -15,19 +15,19 @@ use serde::{Deserialize, Serialize};
 use crate::process_group::{ProcessGroup, until};
 use crate::store::{self, Found, QueryError, QueryLimits, Readers};
 
-/// The command that is the reader.
+/// The command that runs the reader.
 pub const COMMAND: &str = "sql-reader";
 const MOST_ROWS: u32 = 10_000;
-/// An answer fits into a frame, escaped as JSON.
+/// The most bytes of an answer, so that it fits into a frame, escaped as JSON.
 pub const MOST_BYTES: usize = 4 * 1024 * 1024;
 const WITHIN: Duration = Duration::from_secs(10);
-/// The reader ends by itself when its time is over, unless one step takes longer.
+/// The reader stops by itself after this time, unless one step takes longer.
 const ENDS_WITHIN: Duration = Duration::from_secs(11);
 /// SQLite's memory limit, temporary tables included.
 const SQLITE_BYTES: u32 = 128 * 1024 * 1024;
 /// The reader's address space: SQLite's memory, the answer, the program and its libraries.
 const PROCESS_BYTES: u64 = 1024 * 1024 * 1024;
-/// A character takes at most six bytes in JSON.
+/// The most bytes that are read of the reader's output. A character takes at most six bytes in JSON.
 const MOST_ANSWERED: u64 = 8 * MOST_BYTES as u64;
 /// How long the end of the output may take once the reader has ended.
 const OUTPUT_WITHIN: Duration = Duration::from_secs(2);
@@ -40,7 +40,7 @@ struct Task {
     limits: QueryLimits,
 }
 
-/// Runs a query in a reader. Blocks until it has ended, or its time is over.
+/// Runs a query in a reader. Blocks until it has ended, or its time is up.
 ///
 /// # Errors
 /// When the reader cannot be started, or the query has no answer.
@@ -51,7 +51,7 @@ pub fn read_apart(readers: &Readers, request: &Sql) -> Result<Found, QueryError>
     let task = serde_json::to_vec(&task).map_err(|error| failed(error.to_string()))?;
     let mut group = start().map_err(|error| failed(error.to_string()))?;
     if let Some(mut stdin) = group.take_stdin() {
-        // It may end before it has read everything, which is seen from its answer.
+        // The reader may end before it has read everything. Its answer then shows it.
         std::thread::spawn(move || drop(stdin.write_all(&task)));
     }
     let (sender, output) = mpsc::channel();
@@ -68,7 +68,7 @@ pub fn read_apart(readers: &Readers, request: &Sql) -> Result<Found, QueryError>
         return Err(QueryError::TooLong(WITHIN.as_secs()));
     }
     let answer = output.recv_timeout(OUTPUT_WITHIN).unwrap_or_default();
-    // Without an answer it was ended: by its memory, which also ends a program that asks for more.
+    // No answer means that the reader was killed by its memory limit.
     serde_json::from_slice::<Result<Found, QueryError>>(&answer).map_err(|_| QueryError::TooMuchMemory)?
 }
 
@@ -78,20 +78,21 @@ fn start() -> std::io::Result<ProcessGroup> {
     ProcessGroup::spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()))
 }
 
-/// On Linux also the program that an update has replaced since: both sides have to be of one version.
+/// The running program. On Linux this works after an update replaced its file, because both sides must have the same
+/// version.
 fn own_program() -> std::io::Result<PathBuf> {
     let running = PathBuf::from("/proc/self/exe");
     if running.exists() { Ok(running) } else { std::env::current_exe() }
 }
 
-/// The reader: answers one task of the daemon's.
+/// Runs the reader: answers one task of the daemon.
 ///
 /// # Errors
 /// When stdin or stdout fail.
 pub fn serve(stdin: impl Read, stdout: &mut dyn Write) -> anyhow::Result<()> {
     core_dump::disable();
     let limit = |most| Rlimit { current: Some(most), maximum: Some(most) };
-    // Where the system has no such limit, SQLite's own remains, and the daemon ends the process in time.
+    // If the system has no such limit, SQLite's own remains, and the daemon ends the process in time.
     let _ = setrlimit(Resource::As, limit(PROCESS_BYTES));
     let _ = setrlimit(Resource::Cpu, limit(ENDS_WITHIN.as_secs() + 1));
     let task: Task = serde_json::from_reader(stdin)?;

@@ -1,4 +1,4 @@
-//! `recall timeline`: the items around a moment.
+//! `recall timeline`: the events around a moment.
 
 use recall_protocol::query::Timeline;
 
@@ -13,7 +13,7 @@ use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::tokens::estimate;
 use crate::store::{self, TimelineRow};
 
-/// Around a document, or in a session.
+/// The events around a document, or of a session.
 pub fn timeline(lookup: &ContextLookup, request: Timeline) -> Answer<TextAnswer<TimelineItem>> {
     let Timeline { id, before, after, folder } = request;
     let items = read(lookup, |db| {

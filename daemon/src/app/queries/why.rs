@@ -1,4 +1,4 @@
-//! `recall why`: what a session was given, or which sessions were given an item.
+//! `recall why`: which items a session got, or which sessions got an item.
 
 use recall_protocol::query::Why;
 
@@ -13,13 +13,13 @@ use crate::app::documents::title_and_text;
 use crate::memory::document::DocumentKey;
 use crate::store;
 
-/// The injections of a session, or those of an item.
+/// The injections of a session, or of an item.
 pub fn why(lookup: &ContextLookup, Why { id }: Why) -> Answer<session::Why> {
     let id = id.as_str();
     let key = read(lookup, |db| {
         let sessions = store::find_sessions(db, id)?;
         let is_session = sessions.iter().any(|session| session.id.as_str() == id);
-        // What looks like an id may also be the beginning of a session's id. Anything else is not an item.
+        // An id of an item may also be the beginning of a session's id. Anything else is not an item.
         Ok(match DocumentKey::parse(id).filter(|_| !is_session) {
             Some(key) if sessions.is_empty() || id.starts_with('#') => Some(key),
             Some(key) if store::load_document(db, key)?.is_some() => Some(key),

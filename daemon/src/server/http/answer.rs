@@ -27,7 +27,7 @@ const HEADERS: [(HeaderName, &str); 6] = [
 
 pub(super) const JSON: &str = "application/json";
 
-/// A body: whole, or events as they come.
+/// A body: complete, or a stream of events.
 pub(super) enum Content {
     Whole(Option<Bytes>),
     Live(mpsc::Receiver<Bytes>),
@@ -63,7 +63,7 @@ impl Body for Content {
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub status: StatusCode,
-    /// A word for programs.
+    /// The kind of refusal, for programs.
     pub kind: &'static str,
     pub what: String,
     pub hint: String,
@@ -101,7 +101,7 @@ impl Refusal {
     }
 }
 
-/// The answer to a query, or why there is none.
+/// The answer to a query, or the reason for its refusal.
 pub(super) fn of_reply(reply: Reply) -> Result<Bytes, Refusal> {
     match reply {
         Reply::Json(bytes) => Ok(bytes.into()),
@@ -110,7 +110,7 @@ pub(super) fn of_reply(reply: Reply) -> Result<Bytes, Refusal> {
     }
 }
 
-/// For a reply that says that nothing was done.
+/// The refusal for a reply that did nothing.
 pub(super) fn unanswered(reply: &Reply) -> Refusal {
     match reply {
         Reply::TooBig => Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "too_big", "The call is too large"),
@@ -120,7 +120,7 @@ pub(super) fn unanswered(reply: &Reply) -> Refusal {
     }
 }
 
-/// An answer of a type of its own.
+/// An answer of its own type.
 pub(super) fn typed<T: Serialize>(value: &T) -> Result<Response<Content>, Refusal> {
     let body = serde_json::to_vec(value)
         .map_err(|error| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", error.to_string()))?;
@@ -138,7 +138,7 @@ pub(super) fn whole(status: StatusCode, kind: &'static str, body: impl Into<Byte
     response
 }
 
-/// Answers the request that a browser makes before a call from a page that the user has allowed.
+/// Answers a browser's preflight request for a page that the user has allowed.
 pub(super) fn preflight() -> Response<Content> {
     let mut response = Response::new(Content::Whole(None));
     *response.status_mut() = StatusCode::NO_CONTENT;
@@ -150,7 +150,7 @@ pub(super) fn preflight() -> Response<Content> {
     response
 }
 
-/// A page that the user has named may read it. Without cookies: such a page has the token.
+/// Lets a page that the user has named read the response. Without cookies: such a page has the token.
 pub(super) fn allowing(mut response: Response<Content>, named: Option<&str>) -> Response<Content> {
     if let Some(origin) = named.and_then(|origin| HeaderValue::from_str(origin).ok()) {
         response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
@@ -159,7 +159,7 @@ pub(super) fn allowing(mut response: Response<Content>, named: Option<&str>) -> 
     response
 }
 
-/// With the headers that every answer has.
+/// Adds the headers that every answer has.
 pub(super) fn sealed(mut response: Response<Content>) -> Response<Content> {
     for (name, value) in HEADERS {
         response.headers_mut().insert(name, HeaderValue::from_static(value));

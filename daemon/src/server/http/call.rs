@@ -1,4 +1,4 @@
-//! Reads a request: the variable part of its address, its query, and its body.
+//! The parts of a request: the variable part of its address, its query, and its body.
 
 use hyper::http::request::Parts;
 use serde_json::{Map, Value};
@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 use super::answer::Refusal;
 
 pub(super) struct Call {
-    /// The part of the path that the route leaves open.
+    /// The variable part of the path.
     pub id: Option<String>,
     parameters: Vec<(String, String)>,
-    /// The fields of the body; empty without one.
+    /// The fields of the body; empty if there is no body.
     pub body: Map<String, Value>,
     pub last_event_id: Option<String>,
 }
@@ -32,7 +32,7 @@ impl Call {
         Ok(())
     }
 
-    /// A text of the query or the body under the first of these names.
+    /// The text in the query or the body under the first of these names that exists.
     pub(super) fn text(&self, names: &[&str]) -> Option<String> {
         names.iter().find_map(|name| {
             let given = self.parameters.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
@@ -52,7 +52,7 @@ impl Call {
         text.parse().map(Some).map_err(wrong)
     }
 
-    /// The same, where it must be there.
+    /// Like [`Self::text`], but the text must exist.
     pub(super) fn needed(&self, names: &[&str]) -> Result<String, Refusal> {
         let missing = || Refusal::invalid(format!("{} is missing", names.first().unwrap_or(&"something")));
         self.text(names).ok_or_else(missing)

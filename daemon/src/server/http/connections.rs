@@ -1,8 +1,7 @@
-//! Connections, and the bounds of each: how many, how long, how much.
+//! Accepts connections, and limits their number, time and size.
 //!
-//! Everybody on this machine can connect. So a connection first has a place among those that have not said who they are,
-//! where a new one ends the oldest: whoever is slow or says nothing keeps nobody waiting. A call with a right to call
-//! then gets a place of its own.
+//! Every user of this machine can connect. So a connection starts as a stranger, and a new stranger replaces the
+//! oldest: one that is slow or silent keeps nobody waiting. An authorised call then gets a place of its own.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -26,24 +25,24 @@ use super::answer::{Content, Refusal, allowing, preflight, sealed, unanswered};
 use super::keys::Caller;
 use super::{GatewayContext, guard, routes};
 
-/// Calls with a right to call at the same time, those that listen to events included.
+/// The most authorised calls at the same time, including readers of the event stream.
 const CALLERS: usize = 128;
-/// How long such a call waits for its place.
+/// How long an authorised call waits for its place.
 const PLACE_WITHIN: Duration = Duration::from_secs(2);
-/// Connections that have not said who they are, or have no right to call.
+/// The most strangers: connections that have not identified themselves or may not call.
 const STRANGERS: usize = 64;
-/// How long one of them may take as a whole.
+/// How long a stranger's connection may take in all.
 const STRANGER_FOR: Duration = Duration::from_secs(5);
-/// After an accept that failed (no descriptors left), before the next.
+/// The pause after a failed accept (no descriptors left).
 const PAUSE: Duration = Duration::from_millis(50);
 const HEADER_WITHIN: Duration = Duration::from_secs(2);
 const BODY_WITHIN: Duration = Duration::from_secs(5);
 const MOST_HEADER: usize = 16 << 10;
-/// A tool's output can be long; what the socket takes at once is 16 MiB.
+/// The largest body of an authorised call. A tool's output can be long; the socket takes 16 MiB at once.
 const MOST_BODY: usize = 8 << 20;
-/// The longest body of a caller without a token, which only needs the key of a link.
+/// The largest body of a stranger, who only needs to send the key of a link.
 const MOST_OF_STRANGER: usize = 1 << 10;
-/// Bodies at the same time: they are in memory.
+/// The most bodies at the same time, because they are in memory.
 const BODIES: usize = 16;
 
 static READING: Semaphore = Semaphore::const_new(BODIES);
@@ -62,7 +61,7 @@ pub(super) async fn accept(listener: TcpListener, gateway: Arc<GatewayContext>) 
                     callers: Arc::clone(&callers),
                     place: OnceLock::new(),
                 };
-                // It begins once it stands among the strangers, from where it is removed at its end.
+                // It begins only after it was added to the strangers, because it removes itself at its end.
                 let (begin, begun) = tokio::sync::oneshot::channel();
                 let serving = tokio::spawn(async move {
                     if begun.await.is_ok() {
@@ -80,12 +79,12 @@ pub(super) async fn accept(listener: TcpListener, gateway: Arc<GatewayContext>) 
     }
 }
 
-/// Connections that have not said who they are, the oldest first.
+/// Connections of strangers, oldest first.
 #[derive(Clone, Default)]
 struct Strangers(Arc<Mutex<VecDeque<(u64, AbortHandle)>>>);
 
 impl Strangers {
-    /// Ends the oldest if there are too many.
+    /// Adds a connection, and ends the oldest if there are too many.
     fn add(&self, number: u64, connection: AbortHandle) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.push_back((number, connection));
@@ -101,17 +100,17 @@ impl Strangers {
     }
 }
 
-/// Whether a connection's place is that of a stranger, until it ends.
+/// Whether a connection counts as a stranger's, until it ends.
 struct Standing {
     number: u64,
     strangers: Strangers,
     callers: Arc<Semaphore>,
-    /// The place of a call with a right to call.
+    /// The place of an authorised call.
     place: OnceLock<OwnedSemaphorePermit>,
 }
 
 impl Standing {
-    /// Gives the place among the strangers back for one among the callers.
+    /// Exchanges the stranger's place for a caller's.
     async fn promote(&self) -> Result<(), Refusal> {
         self.strangers.remove(self.number);
         match timeout(PLACE_WITHIN, Arc::clone(&self.callers).acquire_owned()).await {
@@ -130,7 +129,7 @@ impl Drop for Standing {
     }
 }
 
-/// One request a connection: a new connection costs little on one machine, and each has one deadline.
+/// Serves one request for each connection. A new local connection costs little, and each has one deadline.
 async fn serve(stream: TcpStream, gateway: &GatewayContext, standing: &Standing) {
     let service = service_fn(|request| async move {
         Ok::<_, Infallible>(sealed(respond(request, gateway, standing).await))
@@ -245,7 +244,7 @@ mod tests {
             connections.push(waiting());
             strangers.add((STRANGERS + number) as u64, connections.last().unwrap().abort_handle());
         }
-        // The first is a caller now; of the others the newest are left.
+        // The first is a caller now; the newest strangers are left.
         let mut ended = Vec::new();
         for (number, connection) in connections.iter_mut().enumerate() {
             if (1..STRANGERS).contains(&number) {

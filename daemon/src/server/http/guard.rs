@@ -1,9 +1,8 @@
-//! Who may call: a program with the token of the note, or a page that a one-time link has given a token of its own.
-//! A browser sends neither by itself: cookies would go to every port of this machine, and so to servers of other users.
+//! Decides who may call: a program with the token of the note, or a page with a token that it got by a one-time link. A
+//! browser sends neither by itself. Cookies would go to every port of this machine, and so to other users' servers.
 //!
-//! Any page in the user's browser can send requests to this machine, and a name of its own can lead here (DNS
-//! rebinding). So `Host` must be this machine, and `Origin`, where there is one, the gateway itself or a page that the user
-//! has named.
+//! Any page in the user's browser can send requests to this machine, and its host name can point here (DNS rebinding).
+//! So `Host` must be this machine. `Origin`, if present, must be the gateway itself or a page that the user has named.
 
 use hyper::StatusCode;
 use hyper::header;
@@ -12,7 +11,7 @@ use hyper::http::request::Parts;
 use super::GatewayContext;
 use super::answer::Refusal;
 
-/// Checks every call: its host and its origin. Returns the allowed origin, if it comes from such a page.
+/// Checks the host and the origin of every call. Returns the origin if it is an allowed page.
 pub(super) fn check(head: &Parts, gateway: &GatewayContext) -> Result<Option<String>, Refusal> {
     let forbidden = |what| Refusal::new(StatusCode::FORBIDDEN, "forbidden", what);
     let mut hosts = head.headers.get_all(header::HOST).iter();

@@ -1,5 +1,5 @@
-//! Calls that report what an agent does. Each becomes the hook event that says the same, and takes the way of every
-//! hook event: private text is removed, and the answer comes after the commit.
+//! Calls that report what an agent does. Each becomes the equivalent hook event and is treated like one: private text
+//! is removed, and the answer comes after the commit.
 
 use std::time::Instant;
 
@@ -30,12 +30,12 @@ pub(super) enum HookCall {
     ToolUse,
     Answer,
     End,
-    /// In the agent's own words.
+    /// The agent's own payload.
     Raw,
 }
 
-/// Declares the body of a call, for the document: with the session in it, and without where the address has it. A call is
-/// read by [`HookCall::fields`], because other workers have several names for the same field.
+/// Declares the body of a call for the OpenAPI document: with the session in the body, and without it where the address
+/// names it. [`HookCall::fields`] reads the calls, because other workers have several names for the same field.
 macro_rules! bodies {
     ($($name:ident $known:ident { $($(#[$meta:meta])* $field:ident: $type:ty,)* })+) => {$(
         #[derive(JsonSchema)]
@@ -146,7 +146,7 @@ pub(super) struct ProcessingAnswer {
     pub(super) queue_depth: i64,
 }
 
-/// The agent that these calls speak for: editor extensions were written for a worker of this agent.
+/// The agent that these calls speak for. Editor extensions were written for a worker of this agent.
 const AGENT: &str = "claude-code";
 const SESSION: &[&str] = &["session_id", "claudeSessionId", "contentSessionId", "sessionId"];
 
@@ -162,7 +162,7 @@ impl HookCall {
         }
     }
 
-    /// The hook's own fields, and under which names a call has them.
+    /// The hook's own fields, and the names that a call may use for each.
     fn fields(self) -> &'static [(&'static str, &'static [&'static str])] {
         match self {
             Self::Start => &[("source", &["source"]), ("model", &["model"])],
@@ -188,7 +188,7 @@ impl HookCall {
     }
 }
 
-/// Answers at once: nothing waits for compression.
+/// Answers at once, without waiting for compression.
 pub(super) async fn taken(
     hook: HookCall,
     call: &Call,
@@ -196,7 +196,7 @@ pub(super) async fn taken(
 ) -> Result<Response<Content>, Refusal> {
     let session = session(call, gateway).await?;
     let cwd = call.text(&["cwd"]);
-    // The session's first call names its folder; a later one need not.
+    // The session's first call names its folder; later ones need not.
     if cwd.is_none() {
         let (lookup, asked) = (gateway.context.services.context_lookup.clone(), session.clone());
         let is_known = blocking(move || session_number(&lookup, &asked)).await.is_ok();
@@ -244,7 +244,7 @@ pub(super) async fn taken(
             let (session_db_id, prompt_number) = match blocking(move || session_number(&lookup, &asked)).await
             {
                 Ok((number, prompts)) => (Some(number), prompts),
-                // An excluded project, or a pause: nothing is stored.
+                // The project is excluded or recall is paused: nothing is stored.
                 Err(_) => (None, 0),
             };
             let reason = is_private.then_some("private");
@@ -255,7 +255,7 @@ pub(super) async fn taken(
     }
 }
 
-/// A hook's payload as it is; the answer is what the agent would read from the hook.
+/// Handles a hook's unchanged payload. The answer is what the agent would read from the hook.
 pub(super) async fn raw(
     call: &Call,
     body: &Bytes,
@@ -270,7 +270,7 @@ pub(super) async fn raw(
     Ok(whole(StatusCode::OK, JSON, stdout))
 }
 
-/// The session that a call names: by its own id, or by the number that `init` answered.
+/// The session that a call names, by its own id or by the number that `init` returned.
 async fn session(call: &Call, gateway: &GatewayContext) -> Result<String, Refusal> {
     let Some(number) = call.id.as_deref().and_then(|id| id.parse().ok()) else {
         return call.id.clone().map_or_else(|| call.needed(SESSION), Ok);

@@ -1,4 +1,4 @@
-//! The secrets that let somebody in, kept as hashes, and how many calls there may be.
+//! The gateway's secrets, kept as hashes, and its limits on calls.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -7,35 +7,35 @@ use std::time::{Duration, Instant};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-/// How long a link can be opened.
+/// How long a link is valid.
 const LINK_FOR: Duration = Duration::from_secs(300);
-/// Links and pages of browsers at the same time; the oldest makes room.
+/// The most links, and the most pages of browsers, at the same time. A new one replaces the oldest.
 const MOST: usize = 16;
-/// Calls in a row of those who were let in, and each second.
+/// How many calls authorised callers may make at once, and per second.
 const BURST: f64 = 400.0;
 const EACH_SECOND: f64 = 200.0;
-/// The same of everybody else. Any page in the browser can send calls, and must not take the places of the others.
+/// The same for all other callers. Any page in the browser can send calls, and must not use up the callers' share.
 const STRANGERS_BURST: f64 = 100.0;
 const STRANGERS_EACH_SECOND: f64 = 50.0;
 
-/// A hash of a secret: comparing hashes takes as long whatever is right about a guess.
+/// A hash of a secret. Comparing hashes takes equally long however much of a guess is right.
 type Digested = [u8; 32];
 
 fn digest(secret: &str) -> Digested {
     Sha256::digest(secret.as_bytes()).into()
 }
 
-/// 244 random bits.
+/// A secret of 244 random bits.
 fn new_secret() -> String {
     format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple())
 }
 
 /// The gateway's credentials: token, one-time links, cookies.
 pub struct Keys {
-    /// Also proves that this gateway is the one of the note.
+    /// The token also proves that this gateway is the one in the note.
     token: String,
     links: Mutex<VecDeque<Link>>,
-    /// The tokens of pages that a link has let in.
+    /// The tokens of pages that came in by a link.
     pages: Mutex<VecDeque<Digested>>,
     callers: Rate,
     strangers: Rate,
@@ -53,16 +53,16 @@ enum LinkState {
     Used,
 }
 
-/// Why a link does not let somebody in.
+/// Why a link does not work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Locked {
-    /// It was opened before.
+    /// The link was used before.
     Used,
-    /// It is too old, or of another daemon.
+    /// The link has expired, or belongs to another daemon.
     Unknown,
 }
 
-/// The group whose places a connection takes.
+/// The group of callers to which a connection counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caller {
     Known,
@@ -72,7 +72,7 @@ pub enum Caller {
 struct Rate {
     burst: f64,
     each_second: f64,
-    /// How many places are left, and since when.
+    /// How many calls are left, and as of when.
     left: Mutex<(f64, Instant)>,
 }
 
@@ -94,7 +94,7 @@ impl Rate {
 }
 
 impl Keys {
-    /// The keys, and the token in words.
+    /// Makes the keys, and returns the token as text.
     pub fn new() -> (Self, String) {
         let token = new_secret();
         let keys = Self {
@@ -113,10 +113,10 @@ impl Keys {
         key
     }
 
-    /// The token for the page that opens this link.
+    /// Exchanges the key of a link for the token of its page.
     ///
     /// # Errors
-    /// When it was opened before, or is too old.
+    /// When the link was used before, or has expired.
     pub fn open(&self, key: &str) -> Result<String, Locked> {
         let key = digest(key);
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
@@ -133,14 +133,14 @@ impl Keys {
         Ok(token)
     }
 
-    /// Whether it is the token of the note, or of a page.
+    /// Whether this is the token of the note, or of a page.
     pub fn is_token(&self, given: &str) -> bool {
         let given = digest(given);
         given == digest(&self.token)
             || self.pages.lock().unwrap_or_else(PoisonError::into_inner).contains(&given)
     }
 
-    /// A proof that its author knows the token of the note: HMAC-SHA256, in hexadecimal digits.
+    /// Proves knowledge of the note's token: HMAC-SHA256 in hexadecimal digits.
     pub fn proof(&self, challenge: &str) -> String {
         let key = self.token.as_bytes();
         let pad = |with: u8| {
@@ -155,7 +155,7 @@ impl Keys {
         outer.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Takes a place of this second; false if there is none.
+    /// Uses up one call of this second. Returns false if none is left.
     pub fn take_place(&self, caller: Caller, now: Instant) -> bool {
         match caller {
             Caller::Known => self.callers.take(now),

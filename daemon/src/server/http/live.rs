@@ -1,5 +1,6 @@
-//! Events as they happen, as server-sent events. The last thousand are kept, so that a reader that was away goes on where
-//! it stopped; a reader that is further behind is told how many it has missed. Nothing waits for a reader.
+//! Sends events as they happen, as server-sent events. The last thousand are kept, so a reader that reconnects
+//! continues where it stopped. A reader that is further behind is told how many it has missed. Nothing waits for a
+//! reader.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,32 +22,32 @@ use recall_protocol::wire::Reply;
 
 const KEPT: usize = 1024;
 const READERS: usize = 64;
-/// A comment for a reader that hears nothing: it tells both sides that the other is there.
+/// The interval of comments in a quiet stream. They show both sides that the other is alive.
 const BEAT: Duration = Duration::from_secs(15);
-/// A prompt can be long, and a thousand are kept.
+/// The longest text in an event. A prompt can be long, and a thousand are kept.
 const MOST_CONTENT: usize = 2_000;
-/// Changes of the memory are told once in this time.
+/// Changes of the memory are reported once in this time.
 const CHANGES_TOGETHER: Duration = Duration::from_millis(500);
-/// Jobs that wait are counted up to this: after an import there are many.
+/// The most waiting jobs that are counted: after an import there are many.
 const MOST_COUNTED: u32 = 1_000;
-/// How long events are collected for one write. Nobody sees the difference.
+/// How long events are collected for one write. The delay is not visible.
 const TOGETHER: Duration = Duration::from_millis(25);
-/// Bytes of one write, and so what a reader that has stopped can hold.
+/// The most bytes of one write, and so the most that a stalled reader holds.
 const MOST_TOGETHER: usize = 64 * 1024;
 
-/// The last events of a daemon. Cheap to clone.
+/// The latest events of a daemon. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct LiveEvents {
-    /// Tells the events of this gateway from those of an earlier one.
+    /// Distinguishes the events of this gateway from those of an earlier one.
     epoch: i64,
     kept: Arc<Mutex<VecDeque<(u64, Bytes)>>>,
-    /// The number of the last event; closed when the daemon stops.
+    /// The number of the last event. Closed when the daemon stops.
     last: watch::Receiver<u64>,
     places: Arc<Semaphore>,
 }
 
 impl LiveEvents {
-    /// With what ends it: readers then get what has happened until now, and no more.
+    /// Starts following the bus. The handle ends it: readers then get what has happened until now, and no more.
     pub(super) fn of(bus: &Bus, readers: Readers) -> (Self, AbortHandle) {
         let kept = Arc::<Mutex<VecDeque<(u64, Bytes)>>>::default();
         let (tell, last) = watch::channel(0);
@@ -78,7 +79,7 @@ impl LiveEvents {
                     Some(at) => timeout_at(at, next).await,
                     None => Ok(next.await),
                 };
-                // Notes and imports say nothing else.
+                // Notes and imports send no other event.
                 if event.is_err() || changed.is_some_and(|at| at <= Instant::now()) {
                     changed = None;
                     push("memory_changed", json!({}));
@@ -136,7 +137,7 @@ impl LiveEvents {
         loop {
             while let Some(events) = self.next(&mut from) {
                 to.send(events).await.ok()?;
-                // What comes meanwhile goes together: many readers of many events cost a write each otherwise.
+                // Later events are collected meanwhile; otherwise many readers of many events cost a write each.
                 sleep(TOGETHER).await;
             }
             tokio::select! {
@@ -149,7 +150,7 @@ impl LiveEvents {
         }
     }
 
-    /// The events after `from`, as many as go together, and moves it behind them.
+    /// The events after `from`, as many as fit into one write. Moves `from` behind them.
     fn next(&self, from: &mut u64) -> Option<Bytes> {
         let mut together = Vec::new();
         for (number, event) in self.after(*from) {
@@ -168,21 +169,21 @@ impl LiveEvents {
 
     fn after(&self, from: u64) -> Vec<(u64, Bytes)> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        // Numbered one after the other: many readers look at each event.
+        // Numbers are consecutive, so the position can be computed: many readers look at each event.
         let first = kept.front().map_or(0, |(number, _)| *number);
         let known = usize::try_from((from + 1).saturating_sub(first)).unwrap_or(usize::MAX);
         kept.range(known.min(kept.len())..).cloned().collect()
     }
 }
 
-/// How many compression jobs wait or run. `None`: the store does not say.
+/// How many compression jobs wait or run. `None` if the store cannot tell.
 async fn jobs_waiting(readers: &Readers) -> Option<i64> {
     let readers = readers.clone();
     let count = move || readers.read(|db| jobs_under_way(db, MOST_COUNTED));
     tokio::task::spawn_blocking(count).await.ok()?.ok()
 }
 
-/// Under the names that readers of such streams know.
+/// The event under the name that readers of such streams know.
 fn named(mut event: Value) -> (&'static str, Value) {
     if let Some(Value::String(content)) = event.get_mut("content")
         && let Some((at, _)) = content.char_indices().nth(MOST_CONTENT)

@@ -1,7 +1,7 @@
-//! The gateway: the memory over HTTP, for a browser and for extensions of editors, on this machine alone.
+//! The gateway serves the memory over HTTP to browsers and editor extensions, on this machine alone.
 //!
-//! Closed until it is asked for. Every call is checked by [`guard`] and becomes a typed request or a hook event, so that
-//! the gateway can do nothing that the socket cannot. It serves no files.
+//! It is closed until somebody asks for it. [`guard`] checks every call, which becomes a typed request or a hook event.
+//! So the gateway can do nothing that the socket cannot. It serves no files from disk.
 
 mod answer;
 mod connections;
@@ -31,7 +31,7 @@ use crate::app::answers::status::GatewayAnswer;
 use keys::Keys;
 use live::LiveEvents;
 
-/// Boxed, because the gateway answers queries, and one of them opens it.
+/// Boxed, because the gateway answers queries, and one of the queries opens the gateway.
 pub type Opening<'a> = Pin<Box<dyn Future<Output = Result<GatewayAnswer, GatewayError>> + Send + 'a>>;
 
 /// State that every call needs.
@@ -42,7 +42,7 @@ struct GatewayContext {
     live: LiveEvents,
 }
 
-/// Opens the gateway unless it is open, and makes a link for one browser. Fails if the port is taken, or the note for
+/// Opens the gateway unless it is open, and makes a link for one browser. Fails if the port is taken or the note for
 /// other programs cannot be written.
 pub fn open(context: &ConnectionContext) -> Opening<'_> {
     Box::pin(context.gateway.open_by(start(context)))
@@ -72,15 +72,15 @@ async fn start(context: &ConnectionContext) -> Result<OpenGateway, GatewayError>
     })
 }
 
-/// When this process started, in the words of `/proc/PID/stat`: another process of the same id has started at another
-/// time. `None` where there is no such file.
+/// When this process started, as in `/proc/PID/stat`. It distinguishes processes that had the same id. `None` if there
+/// is no such file.
 fn started() -> Option<u64> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The second field is the program's name in parentheses, and may hold any letters.
+    // The second field is the program's name in parentheses, and may contain any characters.
     stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()
 }
 
-/// Replaces the note as a whole. Only the user may read it, for it holds the token.
+/// Replaces the whole note. Only the user may read it, because it contains the token.
 fn write_note(path: &Path, text: &str) -> std::io::Result<()> {
     let folder = path.parent().unwrap_or(path);
     let mut file = tempfile::NamedTempFile::new_in(folder)?;

@@ -1,4 +1,4 @@
-//! The OpenAPI document, made of the table of routes and of the types of the answers.
+//! Makes the OpenAPI document from the table of routes and the types of the answers.
 
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;

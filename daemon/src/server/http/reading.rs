@@ -1,4 +1,4 @@
-//! Typed requests of calls. Names of fields are those of the workers that other memories have, and recall's own.
+//! Typed requests made from calls. Field names are recall's own and those of other memories' workers.
 
 use recall_protocol::query::{
     Changes, Context, Days, Edit, Entries, EntryFilter, Explain, Filter, Forget, ForgetStep, Forgettable,
@@ -19,7 +19,7 @@ type Reading = Result<Query, Refusal>;
 /// A file, the documented name first.
 const FILE: &[&str] = &["filePath", "file", "path"];
 
-/// Results of a listing at the most.
+/// The most results of a listing.
 const MOST: u32 = 1_000;
 
 pub(super) fn status(_: &Call) -> Reading {
@@ -68,7 +68,7 @@ pub(super) fn by_type(call: &Call) -> Reading {
     search_with(call, " kind:observation")
 }
 
-/// Concepts are words of an observation.
+/// Concepts are searched as words of an observation.
 pub(super) fn by_concept(call: &Call) -> Reading {
     call.needed(&["concept"])?;
     search_with(call, " kind:observation")
@@ -136,7 +136,7 @@ pub(super) fn threads(call: &Call) -> Reading {
     })
 }
 
-/// How many of the first are left out.
+/// How many of the first results are skipped.
 fn skip(call: &Call) -> Result<u32, Refusal> {
     Ok(call.number(&["skip", "offset"])?.unwrap_or(0))
 }
@@ -177,7 +177,7 @@ pub(super) fn remember(call: &Call) -> Reading {
     Ok(Remember { text, title, kind, project, files, importance }.into())
 }
 
-/// An id as programs write it.
+/// An id as programs write it: a number or a text.
 #[derive(Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum Id {

@@ -1,4 +1,4 @@
-//! The table's entries: an address, its input, and its answer.
+//! The entries of the table of routes: an address, its input, and its answer.
 
 use hyper::Method;
 use recall_protocol::query::Query;
@@ -9,17 +9,17 @@ use super::call::Call;
 use super::hooks::HookCall;
 use crate::app::requests::Request;
 
-/// Makes a request of a call.
+/// Makes a request from a call.
 pub(super) type Reading = fn(&Call) -> Result<Query, Refusal>;
 
 #[derive(Clone, Copy)]
 pub(super) enum Endpoint {
-    /// Anybody on this machine may know that the gateway is there.
+    /// Anybody on this machine may know that the gateway exists.
     Health,
-    /// Gives the page that knows the key of a link its token.
+    /// Gives the token to the page that knows a link's key.
     Open,
     Ask(Reading, AnswerSchema),
-    /// The same, and the answer is the text of the block for an agent.
+    /// Like `Ask`, but the answer is the text of the agent's block.
     AskText(Reading),
     Hook(HookCall),
     Processing,
@@ -33,7 +33,7 @@ pub(super) struct Route {
     pub(super) path: &'static str,
     pub(super) what: &'static str,
     pub(super) parameters: &'static [Parameter],
-    /// The schema of the body, where there is one.
+    /// The schema of the body, if there is one.
     pub(super) body: Option<AnswerSchema>,
     pub(super) endpoint: Endpoint,
 }
@@ -82,7 +82,7 @@ pub(super) const fn post(
     Route { method: Method::POST, path, what, parameters: &[], body, endpoint }
 }
 
-/// A call that becomes a hook's event.
+/// A call that becomes a hook event.
 pub(super) const fn hook(
     path: &'static str,
     what: &'static str,
@@ -95,7 +95,7 @@ pub(super) const fn hook(
 /// Makes the schema of an answer or a body.
 pub(super) type AnswerSchema = fn(&mut SchemaGenerator) -> Schema;
 
-/// The schema of what answers a request.
+/// The schema of the answer to a request.
 pub(super) fn of<R: Request<Response: JsonSchema>>(schemas: &mut SchemaGenerator) -> Schema {
     schemas.subschema_for::<R::Response>()
 }

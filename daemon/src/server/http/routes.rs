@@ -1,4 +1,4 @@
-//! The table of what can be called. The router and the OpenAPI document are made of it.
+//! The table of all calls. The router and the OpenAPI document are made from it.
 
 use hyper::body::Bytes;
 use hyper::header::{self, HeaderValue};
@@ -298,7 +298,7 @@ impl Routed {
         Ok(Self { target, call: Call::new(head, id) })
     }
 
-    /// The rights of a call. The page itself, and the fact that there is a gateway, are public.
+    /// The caller's group. The page itself, and the fact that there is a gateway, are public.
     pub(super) fn caller(&self) -> Caller {
         match self.target {
             Target::Endpoint(Endpoint::Health | Endpoint::Open) | Target::Page(_) => Caller::Stranger,
@@ -306,7 +306,7 @@ impl Routed {
         }
     }
 
-    /// Whether it brings the key of a link.
+    /// Whether the call brings the key of a link.
     pub(super) fn is_of_link(&self) -> bool {
         matches!(self.target, Target::Endpoint(Endpoint::Open))
     }
@@ -333,7 +333,7 @@ fn target(method: &Method, path: &str) -> Result<(Target, Option<String>), Refus
     })
 }
 
-/// `Some` if the path is the route's, with its open part, decoded.
+/// Returns the decoded variable part if the path matches the route.
 fn matched(route: &str, path: &str) -> Option<Option<String>> {
     let Some((before, after)) = route.split_once("{id}") else { return (route == path).then_some(None) };
     let id = path.strip_prefix(before)?.strip_suffix(after)?;
@@ -371,7 +371,7 @@ pub(super) async fn answer(
             let reply = queries::answer(reading(&call)?, &gateway.context).await;
             let answer: Value = match of_reply(reply) {
                 Ok(answer) => serde_json::from_slice(&answer).unwrap_or_default(),
-                // Callers inject what is answered: of a project that is new, nothing.
+                // Callers inject the answer, so an unknown project gets nothing rather than an error.
                 Err(refusal) if refusal.status == StatusCode::NOT_FOUND => Value::Null,
                 Err(refusal) => return Err(refusal),
             };

@@ -1,5 +1,5 @@
-//! `recall ctl flush`: returns when all that was accepted before it is stored, compressed once and
-//! searchable, by its words and, with a sentence model, by its meaning.
+//! `recall ctl flush`: returns when everything accepted before it is stored, compressed once and searchable by words
+//! and, with a sentence model, by meaning.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -19,21 +19,21 @@ use crate::app::settings::CheckMode;
 use crate::holding;
 use crate::store;
 
-/// A machine that is asleep or a model that hangs must not hold a script for ever.
+/// The limit of the whole flush. A sleeping machine or a hanging model must not block a script for ever.
 const WITHIN: Duration = Duration::from_secs(300);
-/// A writer that fails is back by then, even if a database has to be repaired first.
+/// A failing writer is back within this time, even if a database has to be repaired first.
 const RESTARTED_WITHIN: Duration = Duration::from_secs(30);
-/// A spool file that nobody can take just then is taken soon after, or nobody can take it at all.
+/// A spool file that cannot be read at first is readable soon after, or never.
 const SPOOL_WITHIN: Duration = Duration::from_secs(2);
-/// The bus tells when a job is done; this is for the event that nobody heard.
+/// The bus reports finished jobs; this interval covers events that were missed.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
-/// How often and how long a lock of the index is looked at that another process holds.
+/// How often the index's lock of another process is checked, and the pause between two checks.
 const LOOK_AT_LOCKS: Duration = Duration::from_secs(1);
 const LOOKS: u32 = 5;
 const INDEX_LOCKS: [&str; 2] = [".tantivy-meta.lock", ".tantivy-writer.lock"];
 
-/// Why it did not return in time.
+/// Why a flush did not return in time.
 #[derive(Debug, thiserror::Error)]
 pub enum FlushError {
     #[error("part of the daemon does not answer")]
@@ -48,7 +48,7 @@ pub enum FlushError {
     Store(#[from] store::StoreError),
 }
 
-/// The holder of a lock, as far as the system tells.
+/// The holder of a lock, if the system tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockHolder(Option<u32>);
 
@@ -93,7 +93,7 @@ impl From<FlushError> for Refused {
 /// When part of the daemon does not answer, or work is not done within five minutes.
 pub async fn flush(services: &Services) -> Result<FlushAnswer, FlushError> {
     let started = Instant::now();
-    // A client that changed the configuration and waits may rely on it.
+    // A client that changed the configuration may rely on it after a flush.
     let settings = services.ingest.settings.clone();
     let _ = tokio::task::spawn_blocking(move || settings.check(CheckMode::Now)).await;
     services.config.settle().await;
@@ -103,7 +103,7 @@ pub async fn flush(services: &Services) -> Result<FlushAnswer, FlushError> {
     services.answers.settle().await;
     wait_for_jobs(services, started + WITHIN).await?;
     wait_for_index(services, started + WITHIN).await?;
-    // A model that fails must not hold up a script; an embedder that is being restarted owes nothing.
+    // A failing model must not block a script. A restarting embedder is not waited for.
     let left = (started + WITHIN).saturating_duration_since(Instant::now());
     let _ = services.embedder.ask(EmbedderMessage::Flush, left).await;
     let readers = services.readers.clone();
@@ -116,8 +116,8 @@ pub async fn flush(services: &Services) -> Result<FlushAnswer, FlushError> {
     })
 }
 
-/// Empties the spool and waits for the commits; again where the writer was replaced in between, for what it had not
-/// committed was spooled, and for a while where a spool file could not be taken.
+/// Empties the spool and waits for the commits. Repeats if the writer was replaced, because its uncommitted events were
+/// spooled, and for a while if a spool file could not be read.
 async fn store_everything(services: &Services, deadline: Instant) -> Result<Drained, FlushError> {
     let spool_deadline = Instant::now() + SPOOL_WITHIN;
     let mut all = Drained::default();
@@ -135,7 +135,7 @@ async fn store_everything(services: &Services, deadline: Instant) -> Result<Drai
     }
 }
 
-/// Until the index holds everything, however often it has to be made anew meanwhile.
+/// Waits until the index contains everything, however often it is rebuilt meanwhile.
 async fn wait_for_index(services: &Services, deadline: Instant) -> Result<(), FlushError> {
     tokio::select! {
         flushed = flush_index(services, deadline) => Ok(flushed?),
@@ -157,8 +157,7 @@ async fn flush_index(services: &Services, deadline: Instant) -> Result<(), NoAns
     }
 }
 
-/// Returns when another process has held one of the index's locks at each of several looks: nobody knows whether it will
-/// ever let go.
+/// Returns when another process has held a lock of the index at several checks in a row: it may never let go.
 async fn index_stays_locked(folder: &Path) -> FlushError {
     let mut looks = 0;
     loop {
@@ -175,7 +174,7 @@ async fn index_stays_locked(folder: &Path) -> FlushError {
     }
 }
 
-/// Until no job owes its first result. A job that failed is retried without anybody waiting for it.
+/// Waits until every job has its first result. Nothing waits for the retry of a failed job.
 async fn wait_for_jobs(services: &Services, deadline: Instant) -> Result<(), FlushError> {
     let mut bus_events = services.bus.listen();
     loop {
@@ -188,7 +187,7 @@ async fn wait_for_jobs(services: &Services, deadline: Instant) -> Result<(), Flu
         if Instant::now() >= deadline {
             return Err(FlushError::StillWorking(unfinished));
         }
-        // Whatever is heard, or nothing for a while: look again.
+        // Any event, or a while without one, leads to the next check.
         let _ = timeout(LOOK_AGAIN, bus_events.recv()).await;
     }
 }

@@ -1,5 +1,5 @@
-//! Answers what is asked over the socket, by [`crate::app::queries`] and [`crate::app::commands`]. What asks actors how
-//! they are, or waits for them, is here.
+//! Answers queries from the socket, by [`crate::app::queries`] and [`crate::app::commands`]. Queries that ask or wait
+//! for actors are here.
 
 use recall_protocol::query::{
     AgentRemark, Backup, Captured, Context, Edit, Flush, Forget, Glance, Mark, OpenGateway, Pause, PinUp,
@@ -81,7 +81,7 @@ pub async fn answer(query: Query, connection: &ConnectionContext) -> Reply {
         Query::RestoreFrom(request) => command_reply::<RestoreFrom>(restore_from(&commands(), request).await),
         Query::Flush(Flush) => command_reply::<Flush>(flush(services).await.map_err(Refused::from)),
         Query::Stop(Stop) => {
-            // Somebody has asked already if it is full.
+            // If the channel is full, somebody has asked already.
             let _ = connection.stop.try_send(());
             command_reply::<Stop>(Ok(StopAnswer { stopping: true }))
         }
@@ -121,7 +121,7 @@ pub async fn answer(query: Query, connection: &ConnectionContext) -> Reply {
             };
             command_reply::<OpenGateway>(opened.map_err(refused))
         }
-        // It has many answers; a connection sees to it by itself.
+        // A connection handles this one itself, because it has many answers.
         Query::Follow(_) => {
             let what = "Events are followed on a connection of their own";
             refusal(Refused::new(ErrorKind::Invalid, what, ""))

@@ -1,4 +1,4 @@
-//! `recall ctl status`: how the daemon is.
+//! `recall ctl status`: the state of the daemon.
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -55,7 +55,7 @@ pub(in crate::server) async fn status(connection: &ConnectionContext) -> Answer<
     blocking(move || put_together(&connection, observed, gateway)).await
 }
 
-/// Figures that actors report; empty while one is being restarted.
+/// Figures reported by actors; empty while one restarts.
 struct Observed {
     compression: CompressionCounters,
     index: IndexCounters,
@@ -138,7 +138,7 @@ fn put_together(
     })
 }
 
-/// Where nothing is deleted for its age, nobody needs to know.
+/// A jump of the clock. It matters only if something is deleted by age.
 fn clock_jump(services: &Services) -> Option<ClockJump> {
     (services.config.get().retention_days > 0).then(|| services.clock.jump())?.map(ClockJump::from)
 }
@@ -225,7 +225,7 @@ fn embedding_state(services: &Services) -> Answer<EmbeddingState> {
     }
 }
 
-/// With the files that SQLite keeps beside it.
+/// The size of the database with SQLite's files beside it.
 fn database_bytes(database: &Path) -> u64 {
     let file = |suffix: &str| {
         let mut path = database.as_os_str().to_owned();
@@ -256,7 +256,7 @@ struct ProcessMemory {
 }
 
 impl ProcessMemory {
-    /// As proc(5) tells it; 0 where there is no such file.
+    /// Reads proc(5); 0 if there is no such file.
     fn now() -> Self {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let of = |name: &str| {

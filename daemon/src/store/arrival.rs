@@ -1,6 +1,6 @@
-//! The same events in whatever order they arrive: what is stored at the end is the same.
+//! Tests that the order in which events arrive does not change what is stored in the end.
 //!
-//! Scripts are what agents really do; their events arrive late as they do behind a daemon that was away or busy.
+//! The scripts do what agents really do. Their events arrive late, as after a daemon that was away or busy.
 
 use std::fmt::Write as _;
 
@@ -21,40 +21,40 @@ type TestEvent = (HookEventKind, Option<String>);
 /// One turn of a session.
 #[derive(Clone, Debug)]
 enum Turn {
-    /// A prompt, so many calls, an answer.
+    /// A prompt, this many calls, an answer.
     Whole {
         calls: usize,
         privately: bool,
     },
-    /// Interrupted: nobody tells that it ended.
+    /// Interrupted: no event reports its end.
     CutOff {
         calls: usize,
     },
-    /// Another prompt is typed while it runs, and answered with it.
+    /// Another prompt is typed while the turn runs, and answered with it.
     Joined {
         before: usize,
         after: usize,
     },
-    /// Another prompt is typed, and the turn is interrupted for it.
+    /// Another prompt is typed, and interrupts the turn.
     Overtaken {
         before: usize,
         after: usize,
     },
-    /// A subagent works, and still does when the next turn is over.
+    /// A subagent works, and still does after the next turn.
     InBackground {
         calls: usize,
     },
     Planned,
-    /// Makes two tasks, and deletes or does one of them.
+    /// Creates two tasks, and deletes or finishes one of them.
     Listed(TaskState),
     Compacted,
-    /// A background agent has ended: the prompt is made by a machine.
+    /// A background agent has ended, and a program makes the prompt.
     Notified {
         calls: usize,
     },
-    /// A command of the user's, which the model answers: no prompt is told of.
+    /// A command of the user that the model answers. No event reports a prompt.
     Shell,
-    /// Calls whose prompt is never told of, and perhaps an answer.
+    /// Calls whose prompt is never reported, and perhaps an answer.
     Unasked {
         calls: usize,
         answered: bool,
@@ -76,7 +76,7 @@ fn any_turn() -> impl Strategy<Value = Turn> {
     ]
 }
 
-/// A session that is heard of in the middle: what came first has no prompt.
+/// A session that is first reported in the middle: its earliest events have no prompt.
 fn any_beginning() -> impl Strategy<Value = Vec<Turn>> {
     let unasked = (1usize..3, prop::bool::weighted(0.3))
         .prop_map(|(calls, answered)| vec![Turn::Unasked { calls, answered }]);
@@ -90,7 +90,7 @@ enum TurnIds {
     Untold,
 }
 
-/// Writes a session down, event by event.
+/// Writes a session as a list of events.
 struct Script {
     bus_events: Vec<TestEvent>,
     /// Later events of a subagent.
@@ -232,13 +232,14 @@ impl Script {
     }
 }
 
-/// Plays a script in this order, the store being all that is known where `forgets` says so, and tells what is stored.
+/// Plays a script in this order and returns what is stored. Where `forgets` says so, the session is read from the store
+/// again.
 fn stored(script: &[TestEvent], order: &[usize], forgets: &[bool]) -> String {
     let mut daemon = Daemon::new();
     for (step, nth) in order.iter().enumerate() {
         let (what, turn) = script[*nth].clone();
         let nth = *nth as u64 + 1;
-        // As far apart as random ones.
+        // As far apart as random ids.
         let id = EventId((u128::from(nth) << 64).to_be_bytes());
         daemon.happen(what, turn.as_deref(), (id, nth * 10, Timestamp(nth.cast_signed())));
         if forgets.get(step).is_some_and(|forget| *forget) {
@@ -248,7 +249,7 @@ fn stored(script: &[TestEvent], order: &[usize], forgets: &[bool]) -> String {
     told(&daemon.db)
 }
 
-/// The rows, a line each; events by their place in the script.
+/// The rows, one line each. Events appear by their position in the script.
 fn told(db: &Connection) -> String {
     let mut text = String::new();
     for (name, sql) in [
@@ -300,7 +301,7 @@ fn told(db: &Connection) -> String {
     text
 }
 
-/// The places of a script's events in the order of their arrival: each may be late by so many others.
+/// The arrival order of a script's events: each may be late by this many others.
 fn arrivals(delays: &[usize], events: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..events).collect();
     order.sort_by_key(|nth| (nth + delays.get(*nth).copied().unwrap_or_default(), *nth));
@@ -326,32 +327,31 @@ fn is_the_same(
     Ok(())
 }
 
-/// Orders in which something was once remembered otherwise than in the right one.
+/// Orders that once led to a different result.
 #[test]
 fn orders_that_made_a_difference_make_none() {
     let whole = |calls, privately| Turn::Whole { calls, privately };
     for (turns, ids, order) in [
-        // The turn of a call without a prompt is first heard of with that call, not with what its batch held before.
+        // The turn of a call without a prompt is first known by that call, not by earlier contents of its batch.
         (vec![Turn::Overtaken { before: 1, after: 1 }], TurnIds::Told, vec![0, 4, 2, 3, 5, 6, 1]),
-        // The end of the second compaction is told of before that of the first.
+        // The end of the second compaction arrives before that of the first.
         (
             vec![Turn::Shell, Turn::Compacted, Turn::Compacted],
             TurnIds::Untold,
             vec![0, 1, 2, 3, 4, 6, 7, 8, 10, 5, 9, 11, 12],
         ),
-        // The agent's summary tells nothing of a private prompt that came after it, and all of one that came before.
+        // The agent's summary covers nothing of a private prompt after it, and everything of one before it.
         (vec![Turn::Compacted, whole(0, true)], TurnIds::Told, vec![0, 1, 2, 3, 5, 6, 4, 7, 8]),
         (vec![whole(0, true), Turn::Compacted], TurnIds::Told, vec![0, 2, 3, 4, 5, 6, 7, 1, 8]),
-        // The same of a plan.
+        // The same with a plan.
         (vec![whole(0, true), Turn::Shell, Turn::Planned], TurnIds::Told, vec![0, 2, 3, 5, 1, 4, 6, 7]),
-        // A prompt typed meanwhile first counts for the turn after the one that it ran in.
+        // A prompt typed during a turn first counts for the turn after it.
         (
             vec![Turn::Overtaken { before: 0, after: 1 }, Turn::Shell],
             TurnIds::Told,
             vec![0, 1, 2, 5, 3, 4, 6],
         ),
-        // Work before the first prompt belongs to that prompt, unless it was answered before, or the prompt is
-        // private.
+        // Work before the first prompt belongs to that prompt, unless it was answered before or the prompt is private.
         (
             vec![Turn::Unasked { calls: 1, answered: false }, Turn::Shell, whole(0, false)],
             TurnIds::Told,
@@ -367,7 +367,7 @@ fn orders_that_made_a_difference_make_none() {
             TurnIds::Told,
             vec![0, 1, 5, 6, 2, 3, 4, 7, 8],
         ),
-        // The answer to what was done before the first prompt is told of before it.
+        // The answer to the work before the first prompt arrives before that work.
         (
             vec![Turn::Unasked { calls: 1, answered: true }, Turn::CutOff { calls: 1 }],
             TurnIds::Untold,
@@ -383,7 +383,7 @@ fn orders_that_made_a_difference_make_none() {
             TurnIds::Told,
             vec![0, 2, 3, 4, 5, 6, 1, 7, 8, 9],
         ),
-        // Work before a machine's prompt is first known by a call of that prompt's turn, and so is its answer.
+        // Work before a program's prompt is first known by a call of that prompt's turn, and so is its answer.
         (
             vec![Turn::Unasked { calls: 2, answered: true }, Turn::Notified { calls: 1 }],
             TurnIds::Told,
@@ -394,7 +394,7 @@ fn orders_that_made_a_difference_make_none() {
             TurnIds::Told,
             vec![0, 5, 6, 2, 3, 1, 4, 7],
         ),
-        // A plan is taken for the work of the turn before its own, which made one, too.
+        // A plan counts as the work of the turn before its own, which made one, too.
         (vec![Turn::Planned, Turn::Planned], TurnIds::Untold, vec![0, 1, 3, 5, 4, 6, 7, 2]),
     ] {
         let script = Script::of(&turns, ids);
@@ -417,8 +417,8 @@ proptest! {
         is_the_same(&turns, TurnIds::Told, &delays, &forgets)?;
     }
 
-    /// For agents without turn ids, a prompt typed during work is like any other, and events after a private prompt
-    /// are hidden at once, whoever caused them.
+    /// For agents without turn ids, a prompt typed during work is like any other, and events after a private prompt are
+    /// hidden at once, whatever caused them.
     #[test]
     fn the_order_of_arrival_changes_nothing_where_turns_have_none(
         beginning in any_beginning(),
@@ -431,7 +431,7 @@ proptest! {
             .chain(turns)
             .map(|turn| match turn {
                 Turn::Whole { calls, .. } => Turn::Whole { calls, privately: false },
-                // Its calls belong to whatever runs.
+                // Its calls belong to the running turn.
                 Turn::InBackground { calls } => Turn::CutOff { calls },
                 other => other,
             })

@@ -75,8 +75,8 @@ pub fn back_up_daily(db: &Connection, folder: &Path, now: Timestamp) -> Result<O
     Ok(Some(made))
 }
 
-/// Makes a new backup and deletes every other file in the folder, because they contain what is to be forgotten.
-/// Backups made before a migration are deleted too. The old files are deleted even if the new backup fails.
+/// Makes a new backup and deletes every other file in the folder, because they contain what is being forgotten. Backups
+/// made before a migration are deleted too. The old files are deleted even if the new backup fails.
 pub fn renew_backups(db: &Connection, folder: &Path, now: Timestamp) -> Result<(), BackupError> {
     let made = back_up_daily(db, folder, now);
     let newest = made.as_ref().ok().and_then(Option::as_ref);
@@ -113,7 +113,7 @@ pub(super) fn copy_into(db: &Connection, target: &Path) -> Result<(), BackupErro
     sync_folder_of(target).map_err(failed)
 }
 
-/// As a daily backup, to any file that does not exist yet.
+/// Makes a backup like the daily one, to any file that does not exist yet.
 ///
 /// # Errors
 /// When the file exists, or cannot be written.
@@ -128,19 +128,19 @@ pub fn back_up_to(db: &Connection, target: &Path) -> Result<(), BackupError> {
     copied
 }
 
-/// Whether this file is an undamaged database of recall's, of this version's tables or older ones.
+/// Whether this file is an undamaged database of recall, with this version's tables or older ones.
 ///
 /// # Errors
-/// When it cannot be read or is damaged.
+/// When the file cannot be read or is damaged.
 pub fn is_usable(path: &Path) -> Result<bool, StoreError> {
-    // A pipe would be waited for.
+    // Opening a pipe would wait for a writer.
     if !std::fs::metadata(path)?.is_file() {
         return Err(io::Error::other("it is no regular file").into());
     }
     check_file(path)
 }
 
-/// The name of a backup that the user wants now, in the folder of backups.
+/// The file name of a backup that the user asks for, in the folder of backups.
 pub fn backup_by_hand(folder: &Path, now: Timestamp) -> PathBuf {
     folder.join(format!("by-hand-{}.db", time_in_name(now)))
 }

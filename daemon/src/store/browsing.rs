@@ -1,7 +1,7 @@
-//! Looking through everything by its time: how much there is of each moment, and what it is.
+//! Lists and counts everything by time.
 //!
-//! Days are not known here, because they depend on where a person is. Counts are given by quarters of an hour: no zone
-//! begins its days elsewhere.
+//! Days depend on the user's time zone, which is not known here. So counts are by quarters of an hour, because in every
+//! zone days begin at one.
 
 use rusqlite::{Connection, params};
 
@@ -14,13 +14,13 @@ use crate::memory::observation::ObservationType;
 /// The length of a [`Quarter`], in milliseconds.
 pub const QUARTER_MS: i64 = 15 * 60 * 1_000;
 
-/// The kinds that are looked through.
+/// The kinds of documents that can be listed.
 pub const BROWSED: [DocumentKind; 3] =
     [DocumentKind::Observation, DocumentKind::Prompt, DocumentKind::Summary];
 
-/// Which entries are meant.
+/// Which entries to list.
 pub struct Browsed {
-    /// `None`: all.
+    /// `None` means all.
     pub projects: Option<Vec<ProjectRow>>,
     /// Some of [`BROWSED`].
     pub kinds: Vec<DocumentKind>,
@@ -29,10 +29,10 @@ pub struct Browsed {
 }
 
 record! {
-/// How much there is of a quarter of an hour.
+/// Counts of a quarter of an hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quarter from "quarters GROUP BY at / 900000 ORDER BY at DESC" {
-    /// Counted from 1970.
+    /// Its number, counted from 1970.
     pub number: i64 = "at / 900000",
     pub count: u32 = "count(*)",
     /// The calls of sessions.
@@ -41,7 +41,7 @@ pub struct Quarter from "quarters GROUP BY at / 900000 ORDER BY at DESC" {
 }
 
 record! {
-/// An entry as it is listed.
+/// An entry of a listing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EntryRow from "entry" {
     pub title: String = "title",
@@ -55,7 +55,7 @@ pub struct EntryRow from "entry" {
 }
 
 record! {
-/// A project and how much there is of it.
+/// A project with its counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProjectLine from "projects p" {
     pub name: String = "p.name",
@@ -69,7 +69,8 @@ pub struct ProjectLine from "projects p" {
 }
 
 impl Browsed {
-    /// A condition on the column of the project, and for observations on the type. Numbers and words of our own only.
+    /// An SQL condition on the project's column, and for observations on the type. It contains only our own numbers and
+    /// words.
     fn condition(&self, kind: DocumentKind, project: &str) -> String {
         let mut condition = String::new();
         if let Some(projects) = &self.projects {
@@ -83,7 +84,7 @@ impl Browsed {
         condition
     }
 
-    /// Row and time of each entry of a kind: `row`, `at`.
+    /// SQL for the row and time of each entry of a kind: `row`, `at`.
     fn source(&self, kind: DocumentKind) -> String {
         let (columns, table, project) = match kind {
             DocumentKind::Observation => ("o.id AS row, o.created_at AS at", "observations o", "o.project"),
@@ -98,13 +99,13 @@ impl Browsed {
     }
 }
 
-/// How many entries of a kind there are, by the time of each.
+/// How many entries of a kind there are, by time.
 pub fn quarters(db: &Connection, browsed: &Browsed, kind: DocumentKind) -> Result<Vec<Quarter>, StoreError> {
     let source = browsed.source(kind);
     db.all(&format!("WITH quarters AS (SELECT at, 0 AS calls FROM ({source})) {}", Quarter::SELECT), [])
 }
 
-/// How many sessions have started, and how many calls they have.
+/// How many sessions started, and how many calls they have.
 pub fn quarters_of_sessions(db: &Connection, browsed: &Browsed) -> Result<Vec<Quarter>, StoreError> {
     let condition = browsed.condition(DocumentKind::Prompt, "s.project");
     let source =
@@ -112,7 +113,7 @@ pub fn quarters_of_sessions(db: &Connection, browsed: &Browsed) -> Result<Vec<Qu
     db.all(&format!("WITH quarters AS ({source}) {}", Quarter::SELECT), [])
 }
 
-/// The entries of a time, newest first, after the first `skip` of them.
+/// The entries of a time range, newest first, without the first `skip`.
 pub fn entries(
     db: &Connection,
     browsed: &Browsed,
@@ -138,7 +139,7 @@ pub fn entries(
     db.all(&sql, params![from, until, most, skip])
 }
 
-/// An entry as it is listed. `None`: it is gone.
+/// An entry of a listing; `None` if it no longer exists.
 pub fn entry(db: &Connection, key: DocumentKey) -> Result<Option<EntryRow>, StoreError> {
     let source = match key.kind {
         DocumentKind::Observation => {
@@ -160,7 +161,7 @@ pub fn entry(db: &Connection, key: DocumentKey) -> Result<Option<EntryRow>, Stor
     db.first(&format!("WITH entry AS ({source}) {}", EntryRow::SELECT), [key.row])
 }
 
-/// All projects, the latest first.
+/// All projects, latest first.
 pub fn project_lines(db: &Connection) -> Result<Vec<ProjectLine>, StoreError> {
     let mut lines: Vec<ProjectLine> = db.all(ProjectLine::SELECT, [])?;
     lines.sort_by_key(|line| std::cmp::Reverse(line.last_at));

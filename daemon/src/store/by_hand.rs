@@ -29,7 +29,7 @@ impl RemarkAuthor {
     }
 }
 
-/// An observation that the user writes, or an agent. It has no evidence and no session.
+/// An observation written by the user or an agent. It has no evidence and no session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Remembered {
     /// The identities of the project, strongest first; at least one.
@@ -40,14 +40,14 @@ pub struct Remembered {
     pub at: Timestamp,
 }
 
-/// Whether an observation holds, as the user says.
+/// Whether the user says that an observation holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Validity {
     Holds,
     Resolved,
 }
 
-/// Storing the same text again reopens the observation.
+/// Stores the text. Storing the same text again reopens the observation.
 impl Operation for Remembered {
     type Output = ObservationId;
 

@@ -1,9 +1,9 @@
-//! `recall sql`: a query of the user's, on a connection of its own that can only read.
+//! `recall sql`: runs a user's query on its own read-only connection.
 //!
-//! The file is opened for reading, an authorizer allows nothing but reading, and a query that runs too long is
-//! interrupted. Temporary tables stay in memory, which [`bound_memory`] bounds for a process that does nothing else: one
-//! step of a query can take any time and, by its columns and tables, any memory. The views of `views.sql` are of this
-//! connection alone, so they need no migration.
+//! The file is opened for reading, an authorizer allows only reading, and a query that runs too long is interrupted.
+//! Temporary tables stay in memory. One step of a query can take any time and, by its columns and tables, any memory,
+//! so [`bound_memory`] limits the memory of a process that does nothing else. The views of `views.sql` exist only on
+//! this connection, so they need no migration.
 
 use std::time::{Duration, Instant};
 
@@ -15,11 +15,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{Readers, StoreError, text};
 
-/// The virtual machine's steps between two looks at the clock: well below a millisecond.
+/// Steps of the virtual machine between two checks of the clock: well below a millisecond.
 const STEPS: i32 = 10_000;
-/// The longest value in bytes.
+/// The longest value, in bytes.
 const LONGEST: i32 = 16 * 1024 * 1024;
-/// Pragmas that only tell of the tables.
+/// Pragmas that only describe the tables.
 const TELLING: [&str; 12] = [
     "table_info",
     "table_xinfo",
@@ -35,11 +35,11 @@ const TELLING: [&str; 12] = [
     "page_size",
 ];
 
-/// How much a query may take.
+/// The limits of a query.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct QueryLimits {
     pub rows: usize,
-    /// The size of all values. Each counts a few bytes more than its text.
+    /// The total size of all values. Each counts a few bytes more than its text.
     pub bytes: usize,
     pub time: Duration,
 }
@@ -61,7 +61,7 @@ pub enum QueryError {
     Unreadable(String),
     #[error("{0}")]
     Damaged(String),
-    /// SQLite's message about the user's text.
+    /// SQLite's message about the user's SQL.
     #[error("{0}")]
     Wrong(String),
     #[error("only reading is allowed")]
@@ -80,19 +80,19 @@ impl From<StoreError> for QueryError {
     }
 }
 
-/// Bounds the memory that SQLite may take in this process, over all connections.
+/// Limits the memory that SQLite may use in this process, over all connections.
 ///
 /// # Errors
-/// The database cannot be opened.
+/// When the database cannot be opened.
 pub fn bound_memory(bytes: u32) -> Result<(), StoreError> {
     let db = Connection::open_in_memory()?;
     Ok(db.query_row(&format!("PRAGMA hard_heap_limit = {bytes}"), [], |_| Ok(()))?)
 }
 
-/// Runs one statement. Looks at the clock between two steps of it, and a step can take long.
+/// Runs one statement. Checks the clock between its steps, and a step can take long.
 ///
 /// # Errors
-/// When the text is not one reading statement, or it takes too much of what `limits` allow.
+/// When the text is not one reading statement, or exceeds `limits`.
 pub fn query(readers: &Readers, sql: &str, limits: QueryLimits) -> Result<Found, QueryError> {
     let mut db = prepared(readers)?;
     let deadline = Instant::now().checked_add(limits.time);
@@ -130,11 +130,11 @@ pub fn query(readers: &Readers, sql: &str, limits: QueryLimits) -> Result<Found,
     Ok(found)
 }
 
-/// How many bytes may still be answered.
+/// How many bytes the answer may still take.
 struct Budget(usize);
 
 impl Budget {
-    /// The size of a value beside its text.
+    /// The size of a value in addition to its text.
     const VALUE: usize = 8;
 
     fn take(&mut self, bytes: usize) -> bool {
@@ -144,7 +144,7 @@ impl Budget {
     }
 }
 
-/// The values of a row; `None` if they exceed what is left. What exceeds it is not copied.
+/// The values of a row; `None` if they exceed the budget. Values beyond it are not copied.
 fn values(
     row: &rusqlite::Row<'_>,
     columns: usize,
@@ -166,7 +166,7 @@ fn values(
     Ok(Some(values))
 }
 
-/// A connection with the views, which nobody else gets.
+/// A connection with the views, for this use only.
 fn prepared(readers: &Readers) -> Result<Connection, StoreError> {
     let db = readers.open()?;
     db.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST)?;
@@ -194,7 +194,7 @@ fn has_value(action: &AuthAction<'_>) -> bool {
     matches!(action, AuthAction::Pragma { pragma_value: Some(_), .. })
 }
 
-/// A blob is written as SQL writes it.
+/// The value as JSON. A blob is written as in SQL.
 fn json(value: ValueRef<'_>) -> serde_json::Value {
     match value {
         ValueRef::Null => serde_json::Value::Null,

@@ -18,13 +18,13 @@ pub struct CheckoutRecord {
     pub checkout: Checkout,
 }
 
-/// The end counts; the beginning only until there is one, for looks may overtake each other. A private batch keeps
-/// nothing.
+/// The end is what counts. The beginning is only stored if there is no end yet, because lookups may overtake each
+/// other. A private batch stores nothing.
 impl Operation for CheckoutRecord {
     type Output = ();
 
     fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
-        // Forgotten while somebody looked.
+        // The session was forgotten during the lookup.
         let Some(stored) = session_row(db, &self.session)? else { return Ok(()) };
         let Checkout { branch, commit } = &self.checkout;
         let (branch, commit) =

@@ -91,8 +91,8 @@ pub fn due_choice(
     Ok(chosen.iter().any(|chosen| (*chosen as usize) < among).then_some(DueChoice { among, batches }))
 }
 
-/// The batches that a model's notes are due for, as indices: those with a built-in result. Of a live session only those
-/// that a compaction has ended: the others are noted when it ends.
+/// The batches that need a model's notes, as indices: those with a built-in result. For a live session, only those
+/// before a compaction; the others are noted when the session ends.
 pub fn due_notes(db: &Connection, session: SessionRow, lives: Lives) -> Result<Vec<DueBatch>, StoreError> {
     let all = match due_batches(db, session)? {
         batches if lives == Lives::NoLonger => return Ok(batches),
@@ -129,7 +129,7 @@ fn due_batches(db: &Connection, session: SessionRow) -> Result<Vec<DueBatch>, St
     Ok(due)
 }
 
-/// Whether a model has noted all that there is of a session: then its summary is better than a built-in one.
+/// Whether a model's notes cover the whole session. Then the summary made from them is better than a built-in one.
 pub fn is_noted(db: &Connection, session: SessionRow) -> Result<bool, StoreError> {
     let mut find = db.prepare_cached(
         "SELECT EXISTS (SELECT 1 FROM session_summaries WHERE session = ?1 AND origin <> ?2)
@@ -138,7 +138,7 @@ pub fn is_noted(db: &Connection, session: SessionRow) -> Result<bool, StoreError
     Ok(find.query_row(params![session.0, BUILT_IN], |row| row.cell(0))?)
 }
 
-/// Titles of what a model has noted of a session, in order.
+/// The titles of a model's notes on a session, in order.
 pub fn noted_titles(db: &Connection, session: SessionRow) -> Result<Vec<String>, StoreError> {
     let mut find = db.prepare_cached(
         "SELECT title FROM observations WHERE session = ?1 AND status = 'active' AND origin NOT IN (?2, 'user')

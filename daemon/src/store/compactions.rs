@@ -23,7 +23,7 @@ pub struct CompactionRow from "compactions c" {
     /// The trigger, in the agent's word: `auto`, `manual`.
     pub trigger: String = "c.trigger",
     pub summary: String = "c.summary",
-    /// The prompt in whose batch it was.
+    /// The prompt whose batch contained the compaction.
     pub prompt_number: Option<u32> = "(SELECT prompt_number FROM prompt_batches b WHERE b.id = c.batch)",
     pub at: Timestamp = "c.ended_at",
 }
@@ -31,7 +31,7 @@ pub struct CompactionRow from "compactions c" {
 
 const HAS_SUMMARY: &str = "c.summary IS NOT NULL AND c.ended_at IS NOT NULL";
 
-/// The agent's own summaries of a session, in their order.
+/// The agent's own summaries of a session, in order.
 pub fn compaction_summaries(db: &Connection, session: SessionRow) -> Result<Vec<CompactionRow>, StoreError> {
     let select = CompactionRow::SELECT;
     let sql = format!("{select} WHERE {HAS_SUMMARY} AND c.session = ?1 ORDER BY c.ended_at, c.id");
@@ -51,7 +51,7 @@ pub(super) fn begins(
 ) -> Result<(), StoreError> {
     let batch = scene.batch_row(seq)?;
     let (event, turn) = (scene.event.map(|event| event.0), prompt.map(PromptId::as_str));
-    // Its end may have arrived first.
+    // The end may have arrived first.
     let end: Option<(i64, bool)> = scene.db.first(
         "SELECT id, started_at IS NULL FROM compactions
          WHERE session = ?1 AND ended_at >= ?2 AND (started_at IS NULL OR started_at <= ?2)

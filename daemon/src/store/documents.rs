@@ -1,4 +1,4 @@
-//! Rows as the indexer reads them: by the number under which they were written, or all of them for a rebuild.
+//! Reads rows for the indexer: by log number, or all of them for a rebuild.
 
 use rusqlite::{Connection, params};
 
@@ -17,12 +17,12 @@ pub struct LogEntry from "index_log" {
 }
 }
 
-/// The entries of the log after `seq`, in order.
+/// The log's entries after `seq`, in order.
 pub fn documents_after(db: &Connection, seq: i64, limit: u32) -> Result<Vec<LogEntry>, StoreError> {
     db.all(&format!("{} WHERE seq > ?1 ORDER BY seq LIMIT ?2", LogEntry::SELECT), params![seq, limit])
 }
 
-/// The newest entries of the log after `seq`, the newest first.
+/// The newest log entries after `seq`, newest first.
 pub fn newest_documents_after(db: &Connection, seq: i64, limit: u32) -> Result<Vec<LogEntry>, StoreError> {
     db.all(&format!("{} WHERE seq > ?1 ORDER BY seq DESC LIMIT ?2", LogEntry::SELECT), params![seq, limit])
 }
@@ -35,14 +35,14 @@ pub fn highest_log_entry(db: &Connection) -> Result<i64, StoreError> {
 /// Whether the log is complete after `seq`.
 pub fn log_goes_on_after(db: &Connection, seq: i64) -> Result<bool, StoreError> {
     let first: Option<i64> = db.one("SELECT min(seq) FROM index_log", [])?;
-    // Numbers have no gaps.
+    // Log numbers have no gaps.
     Ok(match first {
         Some(first) => first <= seq.saturating_add(1),
         None => highest_log_entry(db)? == seq,
     })
 }
 
-/// A row with what its document needs.
+/// A row with the facts that its document needs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DocumentRow {
     Observation { row: Box<ObservationRow>, session: Option<Box<SessionInfo>>, project: super::ProjectInfo },
@@ -54,7 +54,7 @@ pub enum DocumentRow {
     Compaction { row: Box<CompactionRow>, session: Box<SessionInfo> },
 }
 
-/// `None`: the row is gone, or what it belongs to is, as in a damaged database.
+/// `None` if the row is gone, or if its parent is gone, as in a damaged database.
 pub fn load_document(db: &Connection, key: DocumentKey) -> Result<Option<DocumentRow>, StoreError> {
     match load(db, key) {
         Err(StoreError::Sqlite(rusqlite::Error::QueryReturnedNoRows)) => Ok(None),
@@ -167,7 +167,7 @@ pub fn scan_documents(
 }
 
 impl DocumentRow {
-    /// The number of its session; what was made by hand has none.
+    /// The row number of its session; `None` for a note written by hand.
     pub fn session_row(&self) -> Option<SessionRow> {
         match self {
             Self::Observation { session, .. } => session.as_ref().map(|session| session.row),
@@ -180,7 +180,7 @@ impl DocumentRow {
         }
     }
 
-    /// The session it belongs to; an observation made by hand has none.
+    /// Its session; `None` for an observation written by hand.
     pub fn session_id(&self) -> Option<&SessionId> {
         match self {
             Self::Observation { session, .. } => session.as_ref().map(|session| &session.id),

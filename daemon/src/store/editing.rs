@@ -1,7 +1,7 @@
-//! Observations that a person writes anew, pins, resolves or reopens, and the way back from each.
+//! Lets a person rewrite, pin, resolve or reopen observations, and undo each of these.
 //!
-//! An edited observation is the user's from then on: no compression changes or retracts it, and what compression makes again
-//! under its old title is taken for it.
+//! From then on an edited observation is the user's. No compression changes or retracts it, and an observation that a
+//! compression makes again under the old title counts as this one.
 
 use rusqlite::{Connection, params};
 use serde_json::{Value, json};
@@ -16,14 +16,14 @@ use super::threads::{self, thread_words_of};
 use crate::memory::ids::{ObservationId, ProjectRow, Timestamp};
 use crate::memory::observation::ObservationType;
 
-/// What a person has written.
+/// Text written by a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EditedText {
     pub kind: ObservationType,
     pub title: String,
     pub narrative: String,
     pub facts: Vec<String>,
-    /// Relative to the project's folder.
+    /// Paths relative to the project's folder.
     pub files: Vec<String>,
 }
 
@@ -34,7 +34,7 @@ pub struct EditObservation {
     pub at: Timestamp,
 }
 
-/// Whether an observation stands first at a session's start.
+/// Whether an observation is pinned to the start of sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pin {
     On,
@@ -48,7 +48,7 @@ pub struct PinObservations {
     pub at: Timestamp,
 }
 
-/// Marks observations. The user's mark overrides what was found so far.
+/// Marks observations. The user's mark overrides earlier results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MarkObservations {
     pub ids: Vec<ObservationId>,
@@ -56,7 +56,7 @@ pub struct MarkObservations {
     pub at: Timestamp,
 }
 
-/// Takes back the newest change by hand that was not taken back.
+/// Undoes the newest change by hand that is not undone yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UndoChange;
 
@@ -73,12 +73,12 @@ pub struct HandChange from "hand_changes c JOIN observations o ON o.id = c.obser
 }
 }
 
-/// The newest changes that can be taken back, newest first.
+/// The newest changes that can be undone, newest first.
 pub fn hand_changes(db: &Connection, most: u32) -> Result<Vec<HandChange>, StoreError> {
     db.all(&format!("{} WHERE NOT c.undone ORDER BY c.id DESC LIMIT ?1", HandChange::SELECT), [most])
 }
 
-/// When a person last wrote an observation anew; `None`: never, or it was taken back.
+/// When a person last rewrote an observation; `None` if never, or if that was undone.
 pub fn edited_at(db: &Connection, id: ObservationId) -> Result<Option<Timestamp>, StoreError> {
     let found = "SELECT max(at) FROM hand_changes WHERE observation = ?1 AND what = 'edit' AND NOT undone";
     let at: Option<i64> = db.query_row(found, [id.0], |row| row.cell(0))?;
@@ -92,7 +92,7 @@ impl Operation for EditObservation {
         let Self { id, text, at } = self;
         let before = written(db, id)?;
         remember(db, id, "edit", &before, at)?;
-        // Files that it changed stay such; the others are named.
+        // Changed files stay marked as changed; the others are only mentioned.
         let modified: Vec<String> = texts(&before["files_modified"]).collect();
         let (modified, read): (Vec<_>, Vec<_>) =
             text.files.into_iter().partition(|file| modified.contains(file));
@@ -150,14 +150,14 @@ impl Operation for MarkObservations {
 }
 
 impl Operation for UndoChange {
-    /// What was taken back; `None` if there is nothing to take back.
+    /// The undone change; `None` if there is nothing to undo.
     type Output = Option<HandChange>;
 
     fn execute(self, db: &WriteContext<'_>) -> Result<Option<HandChange>, StoreError> {
         let Some(change) = hand_changes(db, 1)?.pop() else { return Ok(None) };
         let id = change.observation;
         let before: String = db.one("SELECT before FROM hand_changes WHERE id = ?1", [change.number])?;
-        // What cannot be read cannot be put back.
+        // An unreadable record cannot be restored.
         let Ok(before) = serde_json::from_str::<Value>(&before) else { return Ok(None) };
         match change.what.as_str() {
             "edit" => write(db, id, &before)?,
@@ -171,7 +171,7 @@ impl Operation for UndoChange {
     }
 }
 
-/// Logged, because a search ranks by it.
+/// Sets or removes a pin. Logs it for the index, because a search ranks by it.
 fn pin_at(db: &WriteContext<'_>, id: ObservationId, at: Option<i64>) -> Result<(), StoreError> {
     db.run("UPDATE observations SET pinned_at = ?2 WHERE id = ?1", params![id, at])?;
     log(db, "observation", id.0)
@@ -190,7 +190,7 @@ fn remember(
     )
 }
 
-/// What a person may change of an observation, as it is now.
+/// The parts of an observation that a person may change, as they are now.
 fn written(db: &Connection, id: ObservationId) -> Result<Value, StoreError> {
     let written: String = db.one(
         "SELECT json_object('type', type, 'title', title, 'subtitle', subtitle, 'narrative', narrative,

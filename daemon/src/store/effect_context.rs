@@ -23,7 +23,7 @@ pub(super) struct EffectContext<'a> {
     pub(super) db: &'a WriteContext<'a>,
     pub(super) stored: StoredEvent,
     pub(super) key: &'a SessionKey,
-    /// `None` where time alone did it.
+    /// `None` if inactivity caused the effect.
     pub(super) event: Option<EventId>,
     pub(super) at: Timestamp,
     pub(super) capture: Capture,
@@ -44,7 +44,7 @@ impl EffectContext<'_> {
         self.db.publish(self.key.clone(), self.at, what);
     }
 
-    /// Tells traces of a call that the end of its turn does not tell.
+    /// Publishes a call for traces if the end of its turn does not cover it.
     pub(super) fn tell_call(&self, call: LooseCall) {
         if self.capture != Capture::Imported {
             self.db.publish_call(self.key.clone(), call);

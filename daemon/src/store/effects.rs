@@ -1,4 +1,4 @@
-//! Effects of an event, as rows.
+//! Turns the effects of an event into rows.
 
 use std::collections::HashSet;
 
@@ -19,7 +19,7 @@ use crate::memory::session::{
     ActivityContent, BatchState, CloseReason, Effect, LooseCall, NewActivity, NewPrompt, RunningCall, Seq,
 };
 
-/// A new effect does not compile until it is handled here.
+/// Applies an effect. A new effect does not compile until it is handled here.
 #[deny(clippy::wildcard_enum_match_arm)]
 pub(super) fn apply(scene: &EffectContext<'_>, effect: &Effect) -> Result<(), StoreError> {
     let (db, session, at) = (scene.db, scene.session(), scene.at);
@@ -134,7 +134,7 @@ fn set_state(db: &Connection, batch: BatchId, state: BatchState) -> Result<(), S
     )
 }
 
-/// `event` reported the answer in this turn.
+/// Stores the answer that `event` reported in this turn.
 fn set_response(
     db: &WriteContext<'_>,
     batch: BatchId,
@@ -160,7 +160,7 @@ fn set_source(db: &Connection, batch: BatchId, source: BatchSource) -> Result<()
     db.run("UPDATE prompt_batches SET source = ?2 WHERE id = ?1", params![batch.0, source.as_str()])
 }
 
-/// What the batch has so far is compressed now.
+/// Compresses what the batch contains so far.
 fn flush_chunk(scene: &EffectContext<'_>, batch: BatchId) -> Result<(), StoreError> {
     scene.db.run(
         "UPDATE prompt_batches SET flushed_upto =
@@ -258,7 +258,7 @@ fn add_aside(
 ) -> Result<(), StoreError> {
     let batch = scene.batch(seq)?;
     let (ToolResult::Done(response) | ToolResult::Failed(response)) = &call.result;
-    // Of most such calls only the fact is kept.
+    // Most such calls leave only the fact that they happened.
     let kept = |text| Some(text).filter(|text: &&str| !text.is_empty()).map(Packed);
     scene.db.run(
         "INSERT INTO asides (batch, event_id, tool_name, input, response, at, prompt_id)
@@ -336,7 +336,7 @@ fn insert_batch(
     Ok(batch)
 }
 
-/// An activity's columns that depend on what it is.
+/// The columns that depend on the kind of activity.
 struct Columns<'a> {
     kind: &'a str,
     tool: &'a str,
@@ -345,7 +345,7 @@ struct Columns<'a> {
     duration_ms: Option<i64>,
     input: Option<&'a str>,
     response: Option<&'a str>,
-    /// The file that it wrote as a whole.
+    /// The file that the activity wrote completely.
     rewrote: Option<&'a str>,
 }
 
@@ -459,7 +459,7 @@ fn add_refused(
     Ok(())
 }
 
-/// Deletes the row of a call that was taken for rejected and whose result has arrived late.
+/// Deletes the row of a call that seemed rejected and whose result has arrived late.
 fn forget_refused(scene: &EffectContext<'_>, call: &str) -> Result<(), StoreError> {
     let gone = scene.db.all::<i64>(
         "SELECT id FROM activities WHERE session = ?1 AND tool_use_id = ?2 AND part_of IS NOT NULL",

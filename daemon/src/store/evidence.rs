@@ -28,7 +28,7 @@ pub(super) fn keep_files(db: &Connection, id: i64, draft: &ObservationDraft) -> 
     Ok(())
 }
 
-/// The prompts, answers and calls that an observation rests on, in its own order, as far as they are stored.
+/// The stored prompts, answers and calls that an observation rests on, in its own order.
 pub fn evidence(
     db: &Connection,
     id: ObservationId,
@@ -60,7 +60,7 @@ pub(super) fn merge(
     (session, batch): (i64, i64),
     draft: &ObservationDraft,
 ) -> Result<i64, StoreError> {
-    // Older rows do not say which evidence came from which batch.
+    // Older rows do not record which batch the evidence came from.
     db.run(
         "UPDATE observations SET own_evidence = evidence, own_importance = importance
          WHERE id = ?1 AND own_evidence IS NULL",
@@ -80,7 +80,7 @@ pub(super) fn merge(
     Ok(id)
 }
 
-/// Sets an observation's evidence from its own batch and from the shares of others, in their order.
+/// Sets an observation's evidence from its own batch and from the shares of other batches, in order.
 pub(super) fn rest_anew(db: &Connection, id: i64) -> Result<(), StoreError> {
     let mut own = db.prepare_cached("SELECT own_evidence FROM observations WHERE id = ?1")?;
     let own: Option<Vec<String>> = own.query_row([id], |row| row.cell(0)).optional()?.flatten();
@@ -97,8 +97,8 @@ pub(super) fn rest_anew(db: &Connection, id: i64) -> Result<(), StoreError> {
             (SELECT ifnull(max(importance), 0) FROM observation_batches WHERE observation = ?1)) WHERE id = ?1", params![id, serde_json::to_string(&evidence)?])
 }
 
-/// Lets go of the observations that a batch has made before and makes no longer: all but `kept`. Returns those that
-/// another batch has taken over.
+/// Releases the earlier observations of a batch that it no longer makes: all except `kept`. Returns those that another
+/// batch took over.
 pub(super) fn retract_missing(
     db: &WriteContext<'_>,
     (session, batch): (i64, i64),
@@ -129,8 +129,8 @@ pub(super) fn retract_missing(
     Ok(taken_over)
 }
 
-/// An observation that its batch makes no longer: the next batch that has made it too takes it over. It goes where
-/// nobody else has said it. Returns it if it was taken over.
+/// Releases an observation that its batch no longer makes. The next batch that also made it takes it over; if there is
+/// none, it is removed. Returns it if it was taken over.
 fn leave(db: &Connection, id: i64, (session, batch): (i64, i64)) -> Result<Option<i64>, StoreError> {
     let mut heir = db.prepare_cached(
         "SELECT m.batch, b.session FROM observation_batches m JOIN prompt_batches b ON b.id = m.batch
@@ -150,7 +150,7 @@ fn leave(db: &Connection, id: i64, (session, batch): (i64, i64)) -> Result<Optio
         rest_anew(db, id)?;
         return Ok(Some(id));
     }
-    // Whether another session said it, too, is all that older rows tell.
+    // Older rows only tell whether another session said it, too.
     db.run(
         "DELETE FROM observations WHERE id = ?1 AND NOT EXISTS (
             SELECT 1 FROM observation_sessions s WHERE s.observation = ?1 AND s.session <> ?2)",

@@ -12,24 +12,24 @@ use crate::memory::observation::ObservationType;
 use crate::memory::subject;
 
 record! {
-/// An observation about a file, as far as it takes to decide whether it is shown.
+/// The fields of an observation about a file that decide whether it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileNoteRow from "observation_files f CROSS JOIN observations o ON o.id = f.observation
          LEFT JOIN sessions s ON s.id = o.session" {
     pub id: ObservationId = "o.id",
     pub session: Option<SessionId> = "s.session_id",
     pub created_at: Timestamp = "o.created_at",
-    /// When another batch than the observation's own last wrote the whole file. An observation has the time at which
-    /// its batch ended or, while the batch is open, began, which says nothing about the order within it.
+    /// When another batch last wrote the whole file. An observation's time is when its batch ended, or while the batch
+    /// is open when it began. That says nothing about the order within the batch.
     pub rewritten: Option<Timestamp> = "(SELECT max(a.at) FROM file_rewrites r
         CROSS JOIN activities a ON a.id = r.activity CROSS JOIN sessions w ON w.id = a.session
         WHERE r.path = ?2 AND w.project = ?1 AND a.batch IS NOT o.batch)",
 }
 }
 
-/// The newest `most` active observations of a project about a file, of these sorts and of at least this importance.
-/// `path` is relative to the project's folder. Reads along the index of paths, so a file of which nothing is known
-/// costs one look into it.
+/// The newest `most` active observations of a project about a file, of these types and of at least this importance.
+/// `path` is relative to the project's folder. Reads the index of paths, so a file without observations costs one
+/// lookup.
 pub fn notes_about(
     db: &Connection,
     (project, path): (ProjectRow, &str),
@@ -48,16 +48,17 @@ pub fn notes_about(
     db.all(&sql, params![project, path, least, most])
 }
 
-/// Statements from before a batch about files that it touches, the newest first: those that hold, and those whose place
-/// the batch itself has taken. `paths` are relative to the project's folder.
+/// Statements from before a batch about files that it touches, newest first: those that hold, and those that the batch
+/// itself replaced. `paths` are relative to the project's folder.
 pub fn earlier_statements(
     db: &Connection,
     batch: BatchId,
     paths: &[String],
 ) -> Result<Vec<Earlier>, StoreError> {
-    /// Most of them state no value.
+    /// How many are read. Most of them state no value.
     const LATEST: u32 = 40;
-    /// A key is kept as a hash; one of the statements about the same says it in the form from which it was read.
+    /// How many wordings of a subject are read. Its key is stored as a hash; one of its statements contains the words
+    /// that the key came from.
     const WORDINGS: u32 = 8;
     let settled: Vec<_> = SETTLED.iter().map(|kind| format!("'{}'", kind.as_str())).collect();
     let mut find = db.prepare_cached(&format!(

@@ -1,4 +1,4 @@
-//! The results of jobs on their way into the store.
+//! Stores the results of jobs.
 
 use rusqlite::params;
 
@@ -17,9 +17,9 @@ use crate::memory::observation::SummaryDraft;
 pub struct FinishedJob {
     pub job: JobId,
     pub result: JobResult,
-    /// Who made it, e.g. `extractive`.
+    /// Who made the result, e.g. `extractive`.
     pub origin: String,
-    /// What a model was not shown, a JSON object.
+    /// The parts that a model was not shown, a JSON object.
     pub cuts: Option<String>,
     pub now: Timestamp,
 }
@@ -31,26 +31,26 @@ pub enum JobResult {
     Session(SessionResult),
 }
 
-/// What was made of a session.
+/// The result for a session.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionResult {
     pub summary: Option<SummaryDraft>,
-    /// Set if the observations of its batches were chosen anew.
+    /// Set if the observations of its batches were selected again.
     pub choice: Option<Choice>,
     pub next: Next,
 }
 
-/// What is due once a session's result is stored.
+/// The next step after a session's result is stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Next {
     #[default]
     Nothing,
-    /// A model is asked for notes: for the first time, or for those of the turns that are left.
+    /// A model is asked for notes: for the first time, or for the remaining turns.
     Notes,
 }
 
-/// Stores a result and marks its job done. A job that is no longer running was given to somebody else meanwhile:
-/// this result comes too late and is dropped.
+/// Stores a result and marks its job done. If the job is no longer running, it was given to another worker meanwhile,
+/// and this late result is dropped.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FinishJob(pub FinishedJob);
 
@@ -71,7 +71,7 @@ impl Operation for FinishJob {
     }
 }
 
-/// Stores a result that stands in for the one that is owed. The job stays with its worker, whose failure follows.
+/// Stores a stand-in for a model's result. The job stays with its worker, whose failure is reported next.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoreStandIn(pub FinishedJob);
 
@@ -83,7 +83,7 @@ impl Operation for StoreStandIn {
         if !keep(db, &finished, DuplicateScope::Batch)? {
             return Ok(());
         }
-        // If it was queued again meanwhile, a result is due again.
+        // If the job was queued again meanwhile, a result is still due.
         db.run(
             "UPDATE jobs SET stood_in = NOT again, origin = ?2, cuts = NULL WHERE id = ?1",
             params![finished.job.0, finished.origin],

@@ -1,4 +1,4 @@
-//! Threads of statements: what holds now, and what was said before it.
+//! Threads of statements: what holds now, and what was said earlier.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -27,8 +27,8 @@ pub struct StatementRow from "observations o JOIN projects p ON p.id = o.project
 }
 }
 
-/// The ids of threads, the latest thread first, and of each the newest statement first. Statements of one are those that
-/// replaced each other; a resolved one may stand alone.
+/// The ids of threads, latest thread first, and in each the newest statement first. The statements of a thread replaced
+/// each other; a resolved one may stand alone.
 pub fn histories(
     db: &Connection,
     projects: Option<&[ProjectRow]>,
@@ -63,7 +63,7 @@ pub fn histories(
     Ok(threads)
 }
 
-/// The last of those that replaced it. Damage may have made a circle.
+/// The newest statement of its thread. Damage may have made a circle.
 fn newest(successors: &HashMap<i64, i64>, id: i64) -> i64 {
     let mut last = id;
     for _ in 0..successors.len() {
@@ -75,7 +75,7 @@ fn newest(successors: &HashMap<i64, i64>, id: i64) -> i64 {
     last
 }
 
-/// The statements of these ids that are still there, in their order.
+/// The existing statements with these ids, in order.
 pub fn statements(db: &Connection, ids: &[ObservationId]) -> Result<Vec<StatementRow>, StoreError> {
     let sql = format!("{} WHERE o.id = ?1", StatementRow::SELECT);
     let found = ids.iter().map(|id| db.first(&sql, [id.0]));

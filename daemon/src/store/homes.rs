@@ -1,4 +1,4 @@
-//! Moving a session to another project, when an event arrives late that was captured before the one that decided.
+//! Moves a session to another project when a late event was captured before the one that decided the project.
 //!
 //! The session's rows move along. Observations were made for the other project, with paths relative to its folder, so
 //! they are deleted and made again.
@@ -49,7 +49,7 @@ pub(super) fn move_to(
     Ok(StoredEvent { project, ..stored })
 }
 
-/// Batches that were compressed or are to be.
+/// Batches that were compressed or are queued.
 fn made_batches(db: &Connection, session: i64) -> Result<Vec<BatchId>, StoreError> {
     db.all::<BatchId>(
         "SELECT id FROM prompt_batches WHERE session = ?1 AND source <> 'private'

@@ -1,4 +1,4 @@
-//! Sessions that were read from an agent's own record instead of reported by its hooks.
+//! Sessions that were read from an agent's own record instead of being reported by its hooks.
 
 use recall_protocol::wire::Flags;
 use rusqlite::{Connection, Row, params};
@@ -9,16 +9,16 @@ use crate::agents::turns::StoredTurn;
 use crate::memory::ids::{SessionKey, Timestamp};
 use crate::memory::session::Seq;
 
-/// How the events of a session came.
+/// How the events of a session were captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capture {
-    /// At least one was reported by a hook.
+    /// A hook reported at least one event.
     Hooks,
-    /// All were imported. No model is asked about them, and nobody is told of them.
+    /// All events were imported. Models are not asked about them, and nobody is notified.
     Imported,
 }
 
-// Conditions of SQL name it by its number, also that of a leased job.
+// SQL conditions use this flag as a number, also the one of leased jobs.
 const _: () = assert!(Flags::IMPORTED.0 == 32);
 
 impl FromRow for Capture {
@@ -36,7 +36,7 @@ pub(super) fn capture_of(db: &Connection, session: i64) -> Result<Capture, Store
     )?)
 }
 
-/// A prompt that is stored, with what tells its turn.
+/// A stored prompt with the fields that identify its turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredPrompt {
     pub seq: Seq,
@@ -47,12 +47,12 @@ pub struct StoredPrompt {
 /// Whether a prompt's answer may still be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerState {
-    /// It is there, or the prompt is private or forgotten.
+    /// The answer is stored, or the prompt is private or forgotten.
     Settled,
     Missing,
 }
 
-/// The prompts of a session, in their order.
+/// The prompts of a session, in order.
 pub fn stored_prompts(db: &Connection, key: &SessionKey) -> Result<Vec<StoredPrompt>, StoreError> {
     let mut find = db.prepare_cached(
         "SELECT seq, ifnull(asked_in, prompt_id), prompt, opened_at, prompt IS NULL OR response IS NOT NULL
@@ -68,7 +68,7 @@ pub fn stored_prompts(db: &Connection, key: &SessionKey) -> Result<Vec<StoredPro
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// How many events of a session were imported, and when the first and the last of its hooks fired.
+/// How many events of a session were imported, and when its first and last hooks fired.
 pub fn captured(
     db: &Connection,
     key: &SessionKey,

@@ -1,8 +1,8 @@
 //! The queue of compression work.
 //!
-//! A job is leased, not taken: its row stays until the result is committed (`finished_jobs`) in the same transaction
-//! that marks it done, so a worker that dies costs an attempt and nothing else. A job whose model has failed has a
-//! result of the built-in compressor (`stood_in`) and waits, retrying, for its better one.
+//! A job is leased, not removed. Its row stays until the transaction that stores the result (`finished_jobs`) also
+//! marks it done, so a worker that dies only costs an attempt. If a model fails, the job gets a result of the built-in
+//! compressor (`stood_in`) and is retried until it gets the model's.
 
 use rusqlite::{Connection, Row, params};
 
@@ -14,15 +14,15 @@ use crate::faults::{Fault, planted};
 use crate::memory::ids::{BatchId, JobId, ProjectRow, SessionId, SessionKey, SessionRow, Timestamp};
 use crate::memory::lifecycle::LifecycleKind;
 
-/// What a job makes.
+/// The product of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobKind {
     /// The observations of one batch.
     Batch,
     /// The summary of one session.
     Summary,
-    /// A model's notes of one session: observations of several of its batches, and its summary. What the built-in
-    /// compressor has made of them is stored already.
+    /// A model's notes on one session: observations of several of its batches, and its summary. The built-in
+    /// compressor's results for them are stored already.
     Notes,
 }
 
@@ -39,7 +39,7 @@ impl JobKind {
 /// Whether a session is still live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lives {
-    /// Its summary is renewed after each answer, without a model.
+    /// The session is live. Its summary is renewed after each answer, without a model.
     On,
     NoLonger,
 }
@@ -53,14 +53,14 @@ pub enum Duty {
     Models,
     /// Summaries of live sessions. They must not wait for slow models, because a session may continue after a crash.
     LiveSessions,
-    /// Notes, where models are asked for nothing else.
+    /// Notes, if models are used for nothing else.
     Notes,
-    /// All but notes.
+    /// All jobs except notes.
     BuiltIn,
 }
 
 impl Duty {
-    /// Which jobs these are, as SQL.
+    /// The SQL condition for these jobs.
     fn condition(self) -> &'static str {
         match self {
             Self::All => "1",
@@ -81,11 +81,11 @@ pub struct LeasedJob from "jobs j INDEXED BY jobs_waiting JOIN sessions s ON s.i
     pub session: SessionKey = "s.agent, s.session_id",
     pub session_row: SessionRow = "j.session",
     pub project: ProjectRow = "s.project",
-    /// Whether the session was live when the job was leased. One that ends later queues another summary.
+    /// Whether the session was live when the job was leased. A session that ends later queues another summary.
     pub lives: Lives = "s.status = 'completed'",
-    /// Set for a batch's job.
+    /// The batch of a batch's job.
     pub batch: Option<BatchId> = "j.batch",
-    /// Including this one.
+    /// Attempts, including this one.
     pub attempts: u32 = "j.attempts + 1",
     pub first_result: FirstResult = "j.stood_in",
     pub capture: Capture = "NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.session = j.session AND d.flags & 32 = 0)
@@ -93,11 +93,11 @@ pub struct LeasedJob from "jobs j INDEXED BY jobs_waiting JOIN sessions s ON s.i
 }
 }
 
-/// Whether a job has had a result.
+/// Whether a job has a result already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstResult {
     Owed,
-    /// The built-in compressor's result is stored until the model's is.
+    /// The built-in compressor's result is stored until the model's arrives.
     Given,
 }
 
@@ -109,7 +109,7 @@ impl FromRow for JobKind {
     }
 }
 
-/// By whether the session is completed.
+/// Reads whether the session is completed.
 impl FromRow for Lives {
     fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
         Ok(if row.cell(first)? { Self::NoLonger } else { Self::On })
@@ -135,9 +135,9 @@ pub struct JobFailure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextTry {
     At(Timestamp),
-    /// Nothing was tried, so this attempt does not count.
+    /// Nothing was attempted, so this attempt does not count.
     UncountedAt(Timestamp),
-    /// It is parked as dead.
+    /// Never: the job is parked as dead.
     Never,
 }
 
@@ -164,7 +164,7 @@ pub enum Jobs {
     Dead,
 }
 
-/// Since when and why model calls fail.
+/// Since when model calls fail, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompressionTrouble {
     /// When the oldest job that failed since the last success was queued.
@@ -188,7 +188,7 @@ pub(super) fn enqueue(
     Ok(())
 }
 
-/// As [`enqueue`], without waking a compressor.
+/// Like [`enqueue`], but wakes no compressor.
 pub(super) fn enqueue_for_later(
     db: &Connection,
     kind: JobKind,
@@ -230,11 +230,11 @@ impl Operation for LeaseJob {
     }
 }
 
-/// The job that a worker with this duty takes next.
+/// The next job for a worker with this duty.
 fn next_job(db: &Connection, duty: Duty, now: Timestamp) -> Result<Option<LeasedJob>, StoreError> {
-    // A summary waits for the first observations of its session's batches, so that it is made once and not for each; a
-    // batch waits for those of the batch before it, so that the same things get the same numbers. Notes wait for all of them.
-    // What has no result at all comes before what has one that stands in.
+    // A summary waits for the first observations of its session's batches, so that it is made once. A batch waits for
+    // those of the batch before it, so that the same findings keep their numbers. Notes wait for all of them. Jobs
+    // without any result come before jobs with a stand-in.
     let is_duty = duty.condition();
     let sql = format!(
         "{}
@@ -368,16 +368,16 @@ impl Operation for ExpireLeases {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReleaseLeases;
 
-/// What an earlier daemon, or compressors that were stopped, had left.
+/// Work left behind by an earlier daemon, or by stopped compressors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Released {
     pub jobs: usize,
-    /// Calls of models whose cost nobody knows.
+    /// Model calls whose cost is unknown.
     pub calls: usize,
 }
 
 impl Released {
-    /// Writes a line into the log if there is something to tell.
+    /// Logs what was released, if anything.
     pub fn tell(self) {
         let Self { jobs, calls } = self;
         if jobs > 0 {
@@ -402,7 +402,7 @@ impl Operation for ReleaseLeases {
     }
 }
 
-/// Returns how many.
+/// Returns how many jobs were released.
 fn release(db: &Connection) -> Result<usize, StoreError> {
     Ok(db.execute(
         "UPDATE jobs SET status = iif(stood_in, 'retrying', 'pending'), worker = NULL, lease_until = NULL
@@ -411,7 +411,7 @@ fn release(db: &Connection) -> Result<usize, StoreError> {
     )?)
 }
 
-/// Retries dead and waiting jobs at once: this one, or all.
+/// Retries dead and waiting jobs at once: one, or all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryJobs {
     pub only: Option<JobId>,
@@ -422,7 +422,7 @@ impl Operation for RetryJobs {
     type Output = u64;
 
     fn execute(self, db: &WriteContext<'_>) -> Result<u64, StoreError> {
-        // One whose work was asked for anew meanwhile has a successor that does it.
+        // If the job's work was queued again meanwhile, a later job does it.
         let changed = db.update(
             "UPDATE OR IGNORE jobs SET status = iif(stood_in, 'retrying', 'pending'), attempts = 0,
                  not_before = 0,
@@ -436,7 +436,7 @@ impl Operation for RetryJobs {
     }
 }
 
-/// Makes every job due that waits for the next try of a model: another model is asked now.
+/// Makes every job due that waits for a model's retry, because another model is in use now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WakeRetries;
 
@@ -451,7 +451,7 @@ impl Operation for WakeRetries {
     }
 }
 
-/// When the first of the jobs that wait may be tried; a moment that has passed where one may be now. `None`: none waits.
+/// When the first waiting job may be tried; a moment in the past if one is due. `None` if none waits.
 pub fn next_try(db: &Connection) -> Result<Option<Timestamp>, StoreError> {
     Ok(db
         .one::<Option<i64>>("SELECT min(not_before) FROM jobs WHERE status IN ('pending', 'retrying')", [])?
@@ -464,9 +464,9 @@ record! {
 pub struct OpenJobs from "jobs WHERE status <> 'done'" {
     pub running: u64 = "count(*) FILTER (WHERE status = 'running')",
     pub waiting: u64 = "count(*) FILTER (WHERE status IN ('pending', 'retrying'))",
-    /// They were given up.
+    /// Jobs that were given up.
     pub dead: u64 = "count(*) FILTER (WHERE status = 'dead')",
-    /// When the first of those that wait is tried again.
+    /// When the first waiting job is tried again.
     pub next_try: Option<Timestamp> = "min(not_before) FILTER (WHERE status IN ('pending', 'retrying'))",
 }
 }
@@ -475,7 +475,7 @@ pub fn open_jobs(db: &Connection) -> Result<OpenJobs, StoreError> {
     db.one(OpenJobs::SELECT, [])
 }
 
-/// Whether a job was leased for too long.
+/// Whether the lease of a job has expired.
 pub fn has_expired_leases(db: &Connection, now: Timestamp) -> Result<bool, StoreError> {
     db.one("SELECT EXISTS (SELECT 1 FROM jobs WHERE status = 'running' AND lease_until < ?1)", [now.0])
 }
@@ -485,7 +485,7 @@ pub fn has_done_jobs(db: &Connection, before: Timestamp) -> Result<bool, StoreEr
     db.one("SELECT EXISTS (SELECT 1 FROM jobs WHERE status = 'done' AND finished_at < ?1)", [before.0])
 }
 
-/// Deletes jobs that were done before a moment. Dead ones stay: somebody may want to see or retry them.
+/// Deletes jobs that were done before a moment. Dead ones stay, because the user may want to see or retry them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeleteDoneJobs {
     pub before: Timestamp,
@@ -499,7 +499,7 @@ impl Operation for DeleteDoneJobs {
     }
 }
 
-/// The newest jobs first.
+/// Jobs, newest first.
 pub fn jobs(
     db: &Connection,
     which: Jobs,
@@ -528,7 +528,7 @@ pub fn jobs_under_way(db: &Connection, most: u32) -> Result<i64, StoreError> {
     db.one(sql, [most])
 }
 
-/// The failures of models since their last success. `None` if there are none.
+/// The failures of models since their last success; `None` if there are none.
 pub fn compression_trouble(db: &Connection) -> Result<Option<CompressionTrouble>, StoreError> {
     let trouble: (Option<Timestamp>, i64, Option<String>) = db.one(
         "WITH failing AS (

@@ -1,4 +1,4 @@
-//! Reading the state of sessions for their actors.
+//! Reads the state of sessions for their actors.
 
 use rusqlite::{Connection, Row, params};
 
@@ -25,9 +25,9 @@ pub struct KnownSession {
     pub transcript_path: Option<String>,
     /// The folder of its project.
     pub root: Option<String>,
-    /// When the event was taken that decided where it runs; `None` where that is not known.
+    /// The time of the event that decided where the session runs; `None` if that is unknown.
     pub home: Option<Order>,
-    /// Items told since its context was last emptied.
+    /// Items injected since its context was last emptied.
     pub injected: InjectedSet,
 }
 
@@ -107,7 +107,7 @@ pub(super) fn running_calls(db: &Connection, session: SessionRow) -> Result<Vec<
     Ok(calls.collect())
 }
 
-/// How many activities, and their bytes.
+/// Reads how many activities there are, and their bytes.
 impl FromRow for Load {
     const WIDTH: usize = 2;
 
@@ -117,7 +117,7 @@ impl FromRow for Load {
 }
 
 record! {
-/// A batch that still waits for its prompt was opened by the first of its calls.
+/// Columns of a batch. A batch that still waits for its prompt was opened by the first of its calls.
 struct BatchColumns from "prompt_batches b
          LEFT JOIN deliveries o ON o.event_id = ifnull(b.prompt_event,
             (SELECT e.event_id FROM activities a JOIN deliveries e ON e.event_id = ifnull(a.part_of,
@@ -180,7 +180,7 @@ impl BatchColumns {
 fn session_batches(db: &Connection, session: SessionRow) -> Result<Vec<Batch>, StoreError> {
     let sql = format!("{} WHERE b.session = ?1 ORDER BY b.seq", BatchColumns::SELECT);
     let rows = db.all::<BatchColumns>(&sql, [session])?.into_iter().map(BatchColumns::into_batch);
-    // As the live session puts them: each in its place among those that it knows.
+    // In the order of the live session: each at its position among those that it knows.
     let mut batches: Vec<Batch> = Vec::new();
     for batch in rows {
         let place = batches.iter().take_while(|known| !batch.opened.is_before(&known.opened)).count();
@@ -189,7 +189,7 @@ fn session_batches(db: &Connection, session: SessionRow) -> Result<Vec<Batch>, S
     Ok(batches)
 }
 
-/// The calls from before the first prompt, of each turn the first.
+/// The calls from before the first prompt: the first one of each turn.
 fn early_calls(db: &Connection, session: SessionRow, known: &Session) -> Result<Vec<EarlyCall>, StoreError> {
     let (Some(first), Some(holder)) = (known.batches.first(), known.batch_of_early()) else {
         return Ok(Vec::new());
@@ -258,7 +258,7 @@ fn turns_seen(db: &Connection, session: SessionRow) -> Result<Vec<TurnSeen>, Sto
     Ok(first)
 }
 
-/// When the session's latest event was captured: the latest of the latest boot.
+/// When the session's latest event was captured: the latest event of the latest boot.
 fn latest_order(db: &Connection, session: SessionRow) -> Result<Option<Order>, StoreError> {
     db.first(
         "SELECT boot_id, boot_ns, captured_at FROM deliveries WHERE session = ?1
@@ -274,9 +274,9 @@ pub(super) fn order_of(db: &Connection, event: EventId) -> Result<Option<Order>,
     db.first("SELECT boot_id, boot_ns, captured_at FROM deliveries WHERE event_id = ?1", [event.0])
 }
 
-/// Items that a session was told since its last compaction.
+/// Items that were injected into a session since its last compaction.
 fn injected(db: &Connection, session: SessionRow) -> Result<InjectedSet, StoreError> {
-    // The caller of a subagent has not read what the subagent was given.
+    // The caller of a subagent has not read the subagent's context.
     const SINCE: &str = "i.session = ?1 AND i.moment <> 'subagent'
         AND i.id >= ifnull((SELECT max(id) FROM injections WHERE session = ?1 AND moment = 'compact'), 0)
         AND i.at >= ifnull((SELECT max(started_at) FROM compactions WHERE session = ?1 AND ended_at IS NOT NULL), 0)";
@@ -300,8 +300,8 @@ fn injected(db: &Connection, session: SessionRow) -> Result<InjectedSet, StoreEr
     Ok(InjectedSet { files: files.into_iter().collect(), ..given })
 }
 
-/// Sessions that were silent since `before` and have something left open; suspended ones only if somebody has been
-/// listening since `heard_since`, which is before that.
+/// Sessions that have been silent since `before` and have something open. Suspended ones count only if they have been
+/// silent since `heard_since`, a time before that.
 pub fn quiet_sessions(
     db: &Connection,
     before: Timestamp,

@@ -1,4 +1,4 @@
-//! Rearranging batches when a prompt arrives late, and keeping what a late prompt may need.
+//! Rearranges batches when a prompt arrives late, and keeps what a late prompt may need.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -16,8 +16,8 @@ use crate::memory::order::Order;
 use crate::memory::plan;
 use crate::memory::session::{NewPrompt, Period, Seq};
 
-/// Tables whose rows belong to a batch by their time, the event that tells the time, and whether it is a call with a
-/// row of its own.
+/// Tables whose rows belong to a batch by time: the event that gives the time, and whether it is a call with its own
+/// row.
 const MOVABLE: [(&str, &str, &str); 5] = [
     ("activities", "ifnull(t.part_of, t.event_id)", "t.kind = 'tool' AND t.part_of IS NULL"),
     ("asides", "t.event_id", "FALSE"),
@@ -31,7 +31,7 @@ const MOVABLE: [(&str, &str, &str); 5] = [
     ),
 ];
 
-/// Seats everything in the batches of these periods anew, and has closed batches that lost or gained something
+/// Assigns everything in the batches of these periods again. Closed batches that lost or gained something are
 /// compressed again.
 pub(super) fn rearrange(
     scene: &EffectContext<'_>,
@@ -95,7 +95,7 @@ fn misplaced(
     Ok(misplaced.into_iter().map(|(row, seat)| Ok((row?, seat))).collect::<rusqlite::Result<_>>()?)
 }
 
-/// Whether a batch works on a plan depends on what lies in it.
+/// Links or unlinks a batch's plan, because its contents decide whether it works on one.
 fn follow_plans(scene: &EffectContext<'_>, batch: i64) -> Result<(), StoreError> {
     let db = scene.db;
     db.prepare_cached(
@@ -110,7 +110,7 @@ fn follow_plans(scene: &EffectContext<'_>, batch: i64) -> Result<(), StoreError>
     )?;
     let found = find.query_row([batch], |row| Ok((row.cell::<Option<String>>(0)?, row.cell::<bool>(1)?)));
     let Some((prompt, is_tied)) = found.optional()? else { return Ok(()) };
-    // One that asks for the plan does so whether or not the plan is known.
+    // A prompt that asks for the plan counts whether or not the plan is known.
     let beginnings = scene.conventions.plan_prompts;
     let asks = || prompt.is_some_and(|text| plan::reference(&text, &[], beginnings).is_some());
     let source = if is_tied || asks() { BatchSource::Plan } else { BatchSource::User };
@@ -128,7 +128,7 @@ fn compress_again(scene: &EffectContext<'_>, batch: BatchId) -> Result<(), Store
     }
 }
 
-/// Keeps the answer that another turn's is about to replace: its prompt may still be on its way.
+/// Keeps the answer that another turn's answer is about to replace, because its prompt may still arrive.
 pub(super) fn keep_replaced_answer(
     db: &Connection,
     batch: BatchId,
@@ -145,13 +145,13 @@ pub(super) fn keep_replaced_answer(
     )
 }
 
-/// Gives a batch the number of its prompt among the session's prompts.
+/// Sets the number of a batch's prompt among the session's prompts.
 pub(super) fn renumber(db: &Connection, session: i64, batch: BatchId, number: u32) -> Result<(), StoreError> {
     db.run("UPDATE prompt_batches SET prompt_number = ?2 WHERE id = ?1", params![batch.0, number])?;
     db.run("UPDATE sessions SET prompts = max(prompts, ?2) WHERE id = ?1", params![session, number])
 }
 
-/// Moves the batch's answer to an activity, because it belongs to another turn.
+/// Turns the batch's answer into an activity, because it belongs to another turn.
 pub(super) fn set_aside(db: &WriteContext<'_>, batch: BatchId) -> Result<(), StoreError> {
     keep_replaced_answer(db, batch, None)?;
     db.run(
@@ -162,7 +162,7 @@ pub(super) fn set_aside(db: &WriteContext<'_>, batch: BatchId) -> Result<(), Sto
     log(db, "response", batch.0)
 }
 
-/// Gives a batch an answer that was kept as an activity, unless it was forgotten meanwhile.
+/// Gives a batch an answer that was kept as an activity, unless it has been forgotten.
 pub(super) fn take_answer(db: &WriteContext<'_>, batch: BatchId, event: EventId) -> Result<(), StoreError> {
     let mut find =
         db.prepare_cached("SELECT input, prompt_id FROM activities WHERE event_id = ?1 AND kind = 'other'")?;
@@ -191,7 +191,7 @@ pub(super) fn share_answer(db: &WriteContext<'_>, from: BatchId, to: BatchId) ->
     log(db, "response", to.0)
 }
 
-/// Makes the recovery batch the batch of the prompt that has arrived after what it asked for.
+/// Turns the recovery batch into the batch of a prompt that arrived after its calls.
 pub(super) fn adopt_recovery(
     db: &WriteContext<'_>,
     session: i64,
@@ -221,7 +221,7 @@ pub(super) fn adopt_recovery(
     }
 }
 
-/// Deletes the contents of a private batch, but not what belongs to another turn.
+/// Deletes the contents of a private batch, but not those of another turn.
 fn hide(scene: &EffectContext<'_>, batch: BatchId) -> Result<(), StoreError> {
     let db = scene.db;
     forgetting::withdraw(db, (scene.session(), batch), scene.at)?;

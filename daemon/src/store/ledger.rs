@@ -1,4 +1,4 @@
-//! The cost ledger: what models cost per day, project and backend, with reservations for running calls.
+//! The cost ledger: the cost of models per day, project and backend, with reservations for running calls.
 
 use rusqlite::{Connection, Row, params};
 
@@ -115,7 +115,7 @@ impl Operation for SettleCost {
 /// Records the reservations of an ended daemon in full, because the real cost is unknown.
 /// Returns how many.
 pub(super) fn book_abandoned(db: &Connection) -> Result<usize, StoreError> {
-    // An empty table that is emptied counts as a change, and the start would wait for the disk.
+    // Deleting from an empty table counts as a change, and the start would wait for the disk.
     if db.query_row("SELECT EXISTS (SELECT 1 FROM reservations)", [], |row| row.cell(0))? {
         book(db, "?1", params![true, 1])?;
         return Ok(db.execute("DELETE FROM reservations", [])?);
@@ -169,7 +169,7 @@ pub fn spending(db: &Connection, since: &Day) -> Result<Vec<SpendingRow>, StoreE
     db.all(&sql, [&since.0])
 }
 
-/// SQLite has no unsigned integers. Larger values are capped, far above any cost limit, so that sums do not
+/// Converts to SQLite's signed integers. Values beyond them are capped, far above any cost limit, so that sums do not
 /// overflow.
 fn number(value: u64) -> i64 {
     const MOST: i64 = 1 << 50;

@@ -57,7 +57,7 @@ pub enum Relation {
 }
 
 record! {
-/// `?1` is the observation.
+/// Columns of a lineage row; `?1` is the observation.
 struct LineageColumns from "lineage l LEFT JOIN observations o ON o.id = iif(l.older = ?1, l.newer, l.older)
          LEFT JOIN prompt_batches b ON b.id = ifnull(l.batch,
             (SELECT batch FROM observations WHERE id = l.newer)) LEFT JOIN sessions s ON s.id = b.session" {
@@ -88,7 +88,7 @@ impl LineageColumns {
     }
 }
 
-/// The lineage of an observation: what ended it first, then what it ended. Undone lineage is left out.
+/// The lineage of an observation: first what ended it, then what it ended. Undone lineage is left out.
 pub fn lineage(db: &Connection, id: ObservationId) -> Result<Vec<LineageRow>, StoreError> {
     let rows: Vec<LineageColumns> = db.all(
         &format!(
@@ -149,8 +149,8 @@ pub(super) fn settle(
     Ok(())
 }
 
-/// Which settlements must be read to decide whether a claim is settled. Earlier results still hold where they rest
-/// on unchanged rows. This matters because a project has thousands of passed checks and few open problems.
+/// Which settlements must be read to decide whether a claim is settled. Earlier results still hold if they rest on
+/// unchanged rows. This matters because a project has thousands of passed checks and few open problems.
 enum Search {
     /// The claim was settled by work before `since`.
     Needless,
@@ -246,13 +246,13 @@ pub(super) fn resolve_by_hand(db: &WriteContext<'_>, id: ObservationId) -> Resul
     restate(db, id)
 }
 
-/// Takes back `resolve_by_hand` alone: what else has ended the observation ends it still.
+/// Reverts only `resolve_by_hand`: other causes of the observation's end stay.
 pub(super) fn unresolve(db: &WriteContext<'_>, id: ObservationId) -> Result<(), StoreError> {
     db.run("DELETE FROM lineage WHERE older = ?1 AND reason = ?2", params![id, BY_HAND])?;
     restate(db, id)
 }
 
-/// The causes of an observation's end, or those that would hold again after an undo, as `end_again` takes them.
+/// The causes of an observation's end, or those that would apply again after an undo. `end_again` takes them.
 pub(super) fn enders(db: &Connection, id: ObservationId) -> Result<Value, StoreError> {
     let rows: String = db.one(
         "SELECT json_group_array(json_object('newer', newer, 'batch', batch, 'reason', reason,
@@ -262,7 +262,7 @@ pub(super) fn enders(db: &Connection, id: ObservationId) -> Result<Value, StoreE
     Ok(serde_json::from_str(&rows)?)
 }
 
-/// Takes back `uphold`. What has ended the observation since then stays; what was forgotten since then ends nothing.
+/// Reverts `uphold`. Causes that were added since then stay; causes that were forgotten since then have no effect.
 pub(super) fn end_again(db: &WriteContext<'_>, id: ObservationId, enders: &Value) -> Result<(), StoreError> {
     db.run("DELETE FROM lineage WHERE older = ?1 AND undone", [id])?;
     db.run(
@@ -277,7 +277,7 @@ pub(super) fn end_again(db: &WriteContext<'_>, id: ObservationId, enders: &Value
     restate(db, id)
 }
 
-/// Reopens an observation at the user's request, whatever has ended it.
+/// Reopens an observation at the user's request, whatever ended it.
 pub(super) fn uphold(db: &WriteContext<'_>, id: ObservationId) -> Result<(), StoreError> {
     db.run("DELETE FROM lineage WHERE older = ?1 AND reason = ?2", params![id, BY_HAND])?;
     db.run("UPDATE lineage SET undone = 1 WHERE older = ?1", [id])?;
@@ -331,8 +331,8 @@ fn claims(db: &Connection, project: ProjectRow, subject: SubjectHash) -> Result<
     Ok(db.all(&sql, params![project, subject.0])?.into_iter().map(claim).collect())
 }
 
-/// The settlements of a subject since a time, earliest first. A settlement has the time at which its batch ended
-/// or, for an open batch, began.
+/// The settlements of a subject since a time, earliest first. A settlement's time is when its batch ended, or for an
+/// open batch when it began.
 fn settlements(
     db: &Connection,
     project: ProjectRow,

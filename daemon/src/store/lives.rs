@@ -1,4 +1,4 @@
-//! The lives of sessions: how they begin, pause and end, and the record of it.
+//! The lives of sessions: how they begin, pause and end, and their record.
 //!
 //! Each change of a life is recorded in the transaction that makes it. Each life has at most one recorded start and end.
 
@@ -66,12 +66,12 @@ pub(super) fn begin(scene: &EffectContext<'_>, life: u32, source: StartSource) -
     say(scene, LifecycleKind::SessionStart { life, source, resumed_from, totals })
 }
 
-/// Its life has begun already, with something that happened later.
+/// Handles an event of a life that has already begun with a later event.
 pub(super) fn follow_cleared(scene: &EffectContext<'_>) -> Result<(), StoreError> {
     link_predecessor(scene).map(|_| ())
 }
 
-/// The session before this one, and the counts, as the agent's program tells them.
+/// Stores the preceding session and the counts that the agent's program reports.
 pub(super) fn keep_host_facts(scene: &EffectContext<'_>, facts: &HostFacts) -> Result<(), StoreError> {
     scene.db.run(
         "UPDATE sessions SET resumed_from = ifnull(?2, resumed_from), host_messages = ifnull(?3, host_messages),
@@ -89,7 +89,7 @@ fn told_predecessor(scene: &EffectContext<'_>) -> Result<Option<SessionId>, Stor
     scene.db.one("SELECT resumed_from FROM sessions WHERE id = ?1", [scene.session()])
 }
 
-/// Remembers when the session began in another's place, for that one's end may be told later, and which one it was.
+/// Records which session this one replaced and when, because the end of that session may arrive later.
 fn link_predecessor(scene: &EffectContext<'_>) -> Result<Option<SessionId>, StoreError> {
     let before = told_predecessor(scene)?.map_or_else(|| predecessor(scene), |told| Ok(Some(told)))?;
     scene.db.run(
@@ -99,8 +99,8 @@ fn link_predecessor(scene: &EffectContext<'_>) -> Result<Option<SessionId>, Stor
     Ok(before)
 }
 
-/// The session that was cleared away just before this one began: the agent names it nowhere. One that was cleared
-/// away in the same folder goes before others of the project, and none is claimed twice.
+/// The session that was cleared just before this one began; the agent does not name it. A session cleared in the same
+/// folder is preferred to others of the project, and none is used twice.
 fn predecessor(scene: &EffectContext<'_>) -> Result<Option<SessionId>, StoreError> {
     scene.db.first(
         "SELECT o.session_id FROM sessions o JOIN sessions s ON s.id = ?1
@@ -137,7 +137,7 @@ pub(super) fn suspend(scene: &EffectContext<'_>, reason: &str, tally: Tally) -> 
     say(scene, LifecycleKind::SessionSuspend { tally, totals, duration_ms, reason: reason.to_owned() })
 }
 
-/// The totals of a session so far. Reads the counters of its row and looks once at an index.
+/// The totals of a session so far. Reads the counters in its row, and an index once.
 pub(super) fn totals(db: &Connection, session: i64) -> Result<Totals, StoreError> {
     let (prompt_count, tool_call_count, observation_count) = db.one(
         "SELECT prompts, activities, (SELECT count(*) FROM observations WHERE session = ?1)
@@ -147,7 +147,7 @@ pub(super) fn totals(db: &Connection, session: i64) -> Result<Totals, StoreError
     Ok(Totals { prompt_count, tool_call_count, observation_count })
 }
 
-/// How long the session has lasted, all its lives and the time between them.
+/// How long the session has lasted, with all its lives and the time between them.
 fn since_first_start(scene: &EffectContext<'_>) -> Result<i64, StoreError> {
     Ok(scene
         .at
@@ -168,7 +168,7 @@ pub(super) fn complete(scene: &EffectContext<'_>, reason: &str, tally: Tally) ->
     if reason == StartSource::Clear.as_str() { claim_successor(scene) } else { Ok(()) }
 }
 
-/// The session that a `clear` made room for may have been heard of first.
+/// Links the session that replaced a cleared one, if its events arrived first.
 fn claim_successor(scene: &EffectContext<'_>) -> Result<(), StoreError> {
     scene.db.run(
         "UPDATE sessions SET resumed_from = ?4 WHERE id = (
@@ -182,7 +182,7 @@ fn claim_successor(scene: &EffectContext<'_>) -> Result<(), StoreError> {
     )
 }
 
-/// Ends what is still open of sessions that are about to go, because they were silent for too long.
+/// Ends the open parts of sessions that are about to be deleted, because they were silent for too long.
 pub(super) fn end_expired(
     db: &WriteContext<'_>,
     sessions: &BTreeSet<i64>,
@@ -206,7 +206,7 @@ pub(super) fn end_expired(
 }
 
 record! {
-/// A session whose life goes on.
+/// A session whose life continues.
 struct OpenLife from "sessions s" {
     session: i64 = "s.id",
     key: SessionKey = "s.agent, s.session_id",
@@ -217,14 +217,14 @@ struct OpenLife from "sessions s" {
     message_count: u32 = "(SELECT ifnull(sum((b.source <> 'recovery') + (b.response IS NOT NULL OR
              b.response_event IS NOT NULL)), 0)
         FROM prompt_batches b WHERE b.session = s.id)",
-    /// It is in the middle of a turn that is not private.
+    /// Whether the session is in the middle of a turn that is not private.
     in_turn: bool = "EXISTS (SELECT 1 FROM prompt_batches b
         WHERE b.session = s.id AND b.status <> 'closed' AND b.source <> 'private')",
 }
 }
 
 impl OpenLife {
-    /// With how long the session has lasted, all its lives and the time between them.
+    /// The counts, and how long the session has lasted with all its lives and the time between them.
     fn amounts_to(&self, at: Timestamp) -> (Tally, i64) {
         let tally = Tally { message_count: self.message_count, life_ms: at.since(self.begun) };
         (tally, at.since(self.started))
@@ -234,14 +234,14 @@ impl OpenLife {
 /// Why sessions are suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Suspension {
-    /// The daemon stops in order.
+    /// The daemon stops normally.
     Stop,
-    /// It was killed: what was last heard of a session is all that is known.
+    /// The daemon was killed. Only each session's last event is known.
     Crash,
 }
 
-/// The daemon stops, or did so without a word: every live session is stamped, and those that are in the middle of a
-/// turn get a summary.
+/// The daemon stops, or was killed: every live session is marked as suspended, and those in the middle of a turn get a
+/// summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SuspendAll {
     pub at: Timestamp,
@@ -268,7 +268,7 @@ impl Operation for SuspendAll {
                 LifecycleKind::SessionSuspend { tally, totals, duration_ms, reason: reason.to_owned() };
             stamp.execute(params![session, at.0])?;
             if in_turn {
-                // Its turn may never continue, so the next daemon sums up what there is.
+                // The turn may never continue, so the next daemon summarises what there is.
                 jobs::enqueue_for_later(db, JobKind::Summary, session, None, now)?;
             }
             record(db, session, at, &what)?;

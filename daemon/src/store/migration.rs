@@ -1,11 +1,11 @@
-//! The tables, and how an older database gets them.
+//! Creates the tables, and upgrades older databases.
 //!
-//! One step per schema version, each in a transaction of its own that also raises `user_version`: a process that is
-//! killed in between leaves the version before. Before the first step of an existing database a copy of it is written
+//! There is one step per schema version. Each runs in its own transaction, which also raises `user_version`, so a
+//! killed process leaves the version before. Before the first step of an existing database a copy of it is written
 //! beside it. A newer schema is refused and not touched.
 //!
-//! Each step leaves a fingerprint of all steps so far in `meta`. A database whose fingerprint is another one was made by a
-//! program that was never released: its tables may look alike and differ. It is refused, too.
+//! Each step leaves a fingerprint of all steps so far in `meta`. A database with another fingerprint was made by a
+//! program that was never released. Its tables may look alike and still differ, so it is refused, too.
 
 use std::path::Path;
 
@@ -44,7 +44,7 @@ fn migrate_by(
     }
     if found < known {
         let copy = backups.join(format!("before-schema-{}.db", found + 1));
-        // One from an earlier try is whole, too, and the older and truer one.
+        // A copy from an earlier attempt is complete, and older, so it is kept.
         if !copy.exists() {
             copy_into(connection, &copy)
                 .map_err(|source| OpenStoreError::Backup { path: path.to_owned(), source })?;
@@ -56,7 +56,7 @@ fn migrate_by(
     Ok(())
 }
 
-/// Takes some steps in one transaction. A new database takes all at once: the first session waits for it.
+/// Runs some steps in one transaction. A new database runs all at once, because the first session waits for it.
 fn raise(
     connection: &mut Connection,
     path: &Path,
@@ -216,7 +216,7 @@ mod tests {
                 [("shop", "red"), ("b", "red")].map(|(name, red)| (name.to_owned(), red.to_owned()));
             assert_eq!(tags, expected, "killed after {done} statements");
             assert_eq!(version(&connection).unwrap(), VERSION + 1);
-            // Opened once more, nothing happens to it.
+            // Opening it once more changes nothing.
             drop(connection);
             migrated(after_kill.path(), &NEXT_STEP.join(";")).unwrap();
         }

@@ -1,11 +1,11 @@
-//! The names that are known, for whoever has mistyped one.
+//! Known names, to suggest one for a mistyped name.
 
 use rusqlite::Connection;
 
 use super::StoreError;
 use super::row::Sql;
 
-/// The most of one kind, newest first. Who mistypes an older name has to look it up.
+/// The most names of one kind, newest first. Older names get no suggestion.
 const MOST: u32 = 5_000;
 
 /// The kinds of things that have names.
@@ -15,7 +15,7 @@ pub enum Named {
     Agent,
     /// By the agent's id.
     Session,
-    /// As observations have them, most of them relative to the project's folder.
+    /// As in observations, mostly relative to the project's folder.
     File,
 }
 
@@ -33,7 +33,7 @@ pub fn names(db: &Connection, of: Named) -> Result<Vec<String>, StoreError> {
     db.all(sql, [MOST])
 }
 
-/// The newest observation's number; `None`: there is none.
+/// The newest observation's number; `None` if there is none.
 ///
 /// # Errors
 /// When the database refuses.

@@ -1,9 +1,9 @@
-//! What the writer carries out: operations, each with an output of its own type, and what they change.
+//! Operations are what the writer carries out. Each has its own output type and records what it changes.
 //!
-//! Each operation runs in a savepoint of its own inside the writer's group commit: one that fails takes only itself
-//! back. Nothing here is acknowledged; that is the writer's, after the commit.
+//! Each operation runs in a savepoint of its own inside the writer's group commit, so one that fails is rolled back
+//! alone. The writer acknowledges operations, after the commit.
 //!
-//! **Invariant:** whoever changes something that others follow says so where it is changed, to the [`WriteContext`].
+//! **Invariant:** code that changes something that others follow reports it to the [`WriteContext`] right there.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
@@ -24,24 +24,24 @@ pub trait Operation: Send + 'static {
     type Output: Send + 'static;
 
     /// # Errors
-    /// When the database refuses; everything is taken back then.
+    /// When the database refuses; everything is rolled back then.
     fn execute(self, db: &WriteContext<'_>) -> Result<Self::Output, StoreError>;
 }
 
-/// The changes of operations that others follow.
+/// Changes by operations that others follow.
 #[derive(Debug, Default, PartialEq)]
 pub struct Changes {
     /// An event was accepted.
     pub accepted: bool,
-    /// Documents were written or removed: the index has something to follow.
+    /// Documents were written or removed, so the index must follow.
     pub documents: bool,
-    /// There is compression work, or what stood in its way is gone.
+    /// There is compression work, or an obstacle to it is gone.
     pub jobs: bool,
     /// To be published after the commit, in this order.
     pub events: Vec<LifecycleEvent>,
-    /// To be published before them.
+    /// To be published before the events.
     pub calls: Vec<(SessionKey, LooseCall)>,
-    /// Sessions that went before they had ended. To be published with the calls.
+    /// Sessions that were deleted before they ended. To be published with the calls.
     pub expired: Vec<ExpiredLife>,
 }
 
@@ -88,7 +88,7 @@ impl<'a> WriteContext<'a> {
     /// Publishes an event of a session once the operation is committed.
     pub(super) fn publish(&self, key: SessionKey, at: Timestamp, what: LifecycleKind) {
         let sql = "SELECT root, place FROM sessions WHERE session_id = ?1 AND agent = ?2";
-        // Information alone is no reason to refuse a write.
+        // An event for information must not make a write fail.
         let found = self.prepare_cached(sql).and_then(|mut find| {
             find.query_row(params![key.id.as_str(), key.agent.as_str()], |row| {
                 Ok((row.cell(0)?, row.cell(1)?))
@@ -100,7 +100,7 @@ impl<'a> WriteContext<'a> {
         self.changes.borrow_mut().events.push(event);
     }
 
-    /// Publishes a happening that belongs to no session once the operation is committed.
+    /// Publishes an event that belongs to no session once the operation is committed.
     pub(super) fn publish_apart(&self, place: Place, at: Timestamp, what: LifecycleKind) {
         let event = LifecycleEvent { session: None, workspace: None, place: Box::new(place), at, what };
         self.changes.borrow_mut().events.push(event);
@@ -111,18 +111,19 @@ impl<'a> WriteContext<'a> {
         self.changes.borrow_mut().calls.push((key, call));
     }
 
-    /// Publishes what is left to tell of a session once the operation is committed.
+    /// Publishes the open state of an expired session once the operation is committed.
     pub(super) fn publish_expired(&self, life: ExpiredLife) {
         self.changes.borrow_mut().expired.push(life);
     }
 
-    /// Takes back what the operation does, though it succeeds: it was done before.
+    /// Rolls the operation back although it succeeds, because it was done before.
     pub(super) fn take_back(&self) {
         self.is_taken_back.set(true);
     }
 }
 
-/// Says that a row was written or is gone, so that the index follows. Its vectors are of another text from here on.
+/// Logs that a row was written or removed, so that the index follows. Removes its vectors, because they belong to
+/// another text now.
 pub(super) fn log(db: &WriteContext<'_>, kind: &str, row: i64) -> Result<(), StoreError> {
     db.prepare_cached("INSERT INTO index_log (kind, row) VALUES (?1, ?2)")?.execute(params![kind, row])?;
     remove_vectors(db, kind, row)?;
@@ -130,12 +131,12 @@ pub(super) fn log(db: &WriteContext<'_>, kind: &str, row: i64) -> Result<(), Sto
     Ok(())
 }
 
-/// Removes the vectors of a document, and keeps their id in mind for the file that may hold them.
+/// Removes the vectors of a document, and records their id for the file that may contain them.
 pub(super) fn remove_vectors(db: &WriteContext<'_>, kind: &str, row: i64) -> Result<(), StoreError> {
     let mut delete =
         db.prepare_cached("DELETE FROM vectors WHERE kind = ?1 AND row = ?2 RETURNING project, id")?;
     let mut removed = delete.query(params![kind, row])?;
-    // There is one row at most, and the statement must run to its end.
+    // There is at most one row, and the statement must run to its end.
     while let Some(row) = removed.next()? {
         let gone: (i64, i64) = (row.cell(0)?, row.cell(1)?);
         db.prepare_cached("INSERT INTO gone_vectors (project, id) VALUES (?1, ?2)")?.execute(gone)?;
@@ -143,10 +144,10 @@ pub(super) fn remove_vectors(db: &WriteContext<'_>, kind: &str, row: i64) -> Res
     Ok(())
 }
 
-/// Carries one operation out, and adds what it has changed to `changes`. The caller has opened a transaction.
+/// Carries out one operation and adds its changes to `changes`. The caller has opened a transaction.
 ///
 /// # Errors
-/// When the database refuses; the operation is taken back and has changed nothing.
+/// When the database refuses; the operation is rolled back and has changed nothing.
 pub fn execute<O: Operation>(
     connection: &Connection,
     operation: O,
@@ -160,7 +161,7 @@ pub fn execute<O: Operation>(
     let db = WriteContext::new(connection);
     let result = operation.execute(&db);
     if result.is_err() || db.is_taken_back.get() {
-        // Some errors have ended the whole transaction already; the caller must learn what went wrong first.
+        // Some errors have already ended the whole transaction. The caller must learn of the original error first.
         let taken_back = run("ROLLBACK TO one_write").and_then(|()| run("RELEASE one_write"));
         return result.and_then(|output| taken_back.map(|()| output));
     }
@@ -177,7 +178,7 @@ mod tests {
     use crate::memory::session::{Effect, Period, Seq};
     use crate::store::{Durability, ExpireLeases, IdleEffects, open_writer};
 
-    /// How an operation ends that has changed everything.
+    /// How an operation ends after it has changed everything.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     enum End {
         Kept,
@@ -250,7 +251,7 @@ mod tests {
         assert_eq!(changed_by(Effect::FollowCleared), (false, false));
         assert_eq!(changed_by(Effect::Summarize), (false, true));
         assert_eq!(changed_by(Effect::CompressBatch { seq: Seq(1) }), (false, true));
-        // A batch that turns out to be private has its session summarized anew.
+        // A batch that turns out to be private causes a new summary of its session.
         let periods = vec![Period {
             seq: Seq(1),
             turn: None,

@@ -1,6 +1,6 @@
 //! Repairs activities without a batch, and closed batches without a job.
 //!
-//! A restored backup may contain some. Activities of a session without any batch wait for its first prompt.
+//! A restored backup may contain some. If a session has no batch at all, its activities wait for the first prompt.
 
 use rusqlite::Connection;
 
@@ -27,7 +27,7 @@ pub fn has_orphans(db: &Connection) -> Result<bool, StoreError> {
     )
 }
 
-/// How many rows refer to rows that are not there.
+/// How many rows refer to missing rows.
 pub fn loose_rows(db: &Connection) -> Result<u64, StoreError> {
     db.one("SELECT count(*) FROM pragma_foreign_key_check", [])
 }
@@ -41,9 +41,9 @@ pub struct RepairOrphans {
 /// The counts of repairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RepairedOrphans {
-    /// Calls that have got a prompt.
+    /// Calls that were given a prompt.
     pub calls: usize,
-    /// Prompts that have got a job.
+    /// Prompts that were given a job.
     pub prompts: usize,
 }
 
@@ -57,7 +57,7 @@ impl Operation for RepairOrphans {
     }
 }
 
-/// Calls of a session without any batch get a recovery batch, which is closed: nobody works in it.
+/// Gives the calls of a session without any batch a recovery batch. It is closed, because nobody works in it.
 fn open_recovery_batches(db: &Connection) -> Result<(), StoreError> {
     db.execute(
         "INSERT INTO prompt_batches (session, seq, prompt_number, source, status, close_reason,
@@ -88,7 +88,7 @@ fn attach_to_nearest(db: &Connection) -> Result<usize, StoreError> {
     )?;
     let calls = touched.len();
     for batch in touched {
-        // It contains more than when it was compressed.
+        // The batch now contains more than when it was compressed.
         forget.execute([batch])?;
     }
     Ok(calls)

@@ -24,7 +24,7 @@ const KINDS: [DocumentKind; 5] = [
     DocumentKind::Response,
 ];
 
-/// So many texts of each kind are compared however slow the machine is.
+/// At least this many texts of each kind are compared, however slow the machine is.
 const LEAST_TEXTS: usize = 500;
 
 /// The conditions of a search. An empty query matches everything, newest first.

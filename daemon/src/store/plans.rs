@@ -37,7 +37,7 @@ pub struct PlanRow from "plans" {
 }
 }
 
-/// The plans and the task list of a session, the last changed first.
+/// The plans and the task list of a session, last changed first.
 pub fn plans_of_session(db: &Connection, session: SessionRow) -> Result<Vec<PlanRow>, StoreError> {
     let sql = format!("{} WHERE session = ?1 ORDER BY updated_at DESC, id DESC", PlanRow::SELECT);
     db.all(&sql, [session])
@@ -47,7 +47,7 @@ pub fn plan(db: &Connection, id: PlanId) -> Result<Option<PlanRow>, StoreError> 
     db.first(&format!("{} WHERE id = ?1", PlanRow::SELECT), [id])
 }
 
-/// Stores what a file or an approval contains. If it is older than the stored plan, only the state changes.
+/// Stores the content of a file or an approval. If it is older than the stored plan, only the state changes.
 pub(super) fn keep(
     scene: &EffectContext<'_>,
     (seq, prompt): (Option<Seq>, Option<&PromptId>),

@@ -8,7 +8,7 @@ use crate::memory::ids::{CommitId, ProjectKey, ProjectRow, SessionKey, Timestamp
 use crate::memory::project::{Kind, Known, choose};
 
 record! {
-/// A project as people see it.
+/// A project, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProjectInfo from "projects p" {
     pub row: ProjectRow = "p.id",
@@ -17,7 +17,7 @@ pub struct ProjectInfo from "projects p" {
 }
 }
 
-/// Finds the project of these identities, or makes it; remembers the identities that are new.
+/// Finds or creates the project of these identities, and records new identities.
 pub(super) fn resolve(
     db: &Connection,
     identities: &[ProjectKey],
@@ -44,8 +44,8 @@ pub(super) fn resolve(
     Ok(project)
 }
 
-/// As [`resolve`], for a folder that was looked at. What lies at a path is one project's, and what was there before keeps
-/// none of it.
+/// Like [`resolve`], for a folder that was examined. A path belongs to the project that is there now; the one that was
+/// there before loses it.
 pub(super) fn resolve_folder(
     db: &Connection,
     identities: &[ProjectKey],
@@ -75,8 +75,8 @@ pub(super) fn resolve_folder(
     Ok(project)
 }
 
-/// The strongest identity that is no other project's key, for a project that is to have it as its key. A path says more to
-/// people than the mark of a folder.
+/// The strongest of these identities that no other project has as its key. A path is preferred to the mark of a folder,
+/// because it tells people more.
 fn free_key(db: &Connection, identities: &[ProjectKey]) -> Result<ProjectKey, StoreError> {
     let is_mark = |key: &&ProjectKey| matches!(key.kind(), Kind::Folder);
     let named = identities.iter().filter(|key| !matches!(key.kind(), Kind::Folder | Kind::Source));
@@ -88,7 +88,7 @@ fn free_key(db: &Connection, identities: &[ProjectKey]) -> Result<ProjectKey, St
     Ok(ProjectKey(format!("unknown-{}", db.one::<i64>("SELECT ifnull(max(id), 0) + 1 FROM projects", [])?)))
 }
 
-/// This name, or with a number that no other project has.
+/// This name, with a number if another project has it.
 pub fn free_project_name(db: &Connection, name: &str) -> Result<String, StoreError> {
     let numbered = (2..).map(|number| format!("{name} ({number})"));
     for name in std::iter::once(name.to_owned()).chain(numbered) {
@@ -106,7 +106,8 @@ pub fn is_source(db: &Connection, commit: &CommitId) -> Result<bool, StoreError>
     db.one("SELECT EXISTS (SELECT 1 FROM project_aliases WHERE alias = ?1)", [alias])
 }
 
-/// Shows a project under another name, unless another one has it: asking for that one must not bring this.
+/// Displays a project under another name, unless another project has that name: a request for that project must not
+/// find this one.
 pub(super) fn rename(db: &Connection, project: ProjectRow, name: &str) -> Result<(), StoreError> {
     db.run(
         "UPDATE projects SET name = ?2 WHERE id = ?1
@@ -132,8 +133,8 @@ pub fn known_project(db: &Connection, identity: &ProjectKey) -> Result<Option<Kn
     project.map(|project| Ok(Known { project, aliases: aliases(project)? })).transpose()
 }
 
-/// Commits that were checked out where a project was worked on: those of its latest batches, `most` at most. An imported session
-/// has no folder here and proves nothing.
+/// Commits that were checked out during work on a project: those of its latest batches, at most `most`. An imported
+/// session has no folder here and proves nothing.
 pub fn commits_of_project(
     db: &Connection,
     project: ProjectRow,
@@ -166,7 +167,7 @@ pub fn project_of(db: &Connection, session: &SessionKey) -> Result<Option<Projec
     db.first(&sql, params![session.agent, session.id])
 }
 
-/// The projects that people mean by a name: those of that identity or display name.
+/// The projects with this identity or display name.
 pub fn projects_named(db: &Connection, name: &str) -> Result<Vec<ProjectInfo>, StoreError> {
     let sql = format!(
         "{} WHERE p.name = ?1 OR p.id IN (SELECT project FROM project_aliases WHERE alias = ?1) ORDER
@@ -176,7 +177,7 @@ pub fn projects_named(db: &Connection, name: &str) -> Result<Vec<ProjectInfo>, S
     db.all(&sql, [name])
 }
 
-/// The folder where a project was last worked on, as far as sessions told.
+/// The folder where a project was last worked on, if a session reported it.
 pub fn latest_root(db: &Connection, project: ProjectRow) -> Result<Option<String>, StoreError> {
     db.first(
         "SELECT root FROM sessions WHERE project = ?1 AND root IS NOT NULL
@@ -185,7 +186,7 @@ pub fn latest_root(db: &Connection, project: ProjectRow) -> Result<Option<String
     )
 }
 
-/// The project that the latest session in this very folder was of, as far as sessions told.
+/// The project of the latest session in exactly this folder, if a session reported it.
 pub fn project_worked_in(db: &Connection, folder: &str) -> Result<Option<ProjectInfo>, StoreError> {
     let found = db.first::<ProjectRow>(
         "SELECT project FROM sessions WHERE root = ?1 ORDER BY id DESC LIMIT 1",

@@ -1,4 +1,4 @@
-//! Reading what is remembered: observations, summaries, and what lay around them in time.
+//! Reads observations and summaries, and the events around them.
 
 use rusqlite::{Connection, Row, params};
 
@@ -13,7 +13,7 @@ use crate::memory::ids::{
 use crate::memory::observation::{Importance, Maker, ObservationType};
 
 record! {
-/// An observation with everything there is to show of it.
+/// An observation with everything that can be shown of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObservationRow from "observations o LEFT JOIN sessions s ON s.id = o.session
     LEFT JOIN prompt_batches b ON b.id = o.batch" {
@@ -37,7 +37,8 @@ pub struct ObservationRow from "observations o LEFT JOIN sessions s ON s.id = o.
     pub prompt_number: Option<u32> = "b.prompt_number",
     pub project: ProjectRow = "o.project",
     pub created_at: Timestamp = "o.created_at",
-    /// The checkout of its own batch, then those of the batches that made it again. Empty for one written by hand.
+    /// The checkout of the observation's own batch, then those of batches that made it again. Empty if a person wrote
+    /// it.
     pub made_on: Vec<MadeOn> = "iif(o.batch IS NULL, NULL, json_array(b.branch, b.head_commit, b.base_commit)),
         (SELECT json_group_array(json_array(m.branch, m.head_commit, m.base_commit)) FROM
         observation_batches l
@@ -51,7 +52,7 @@ impl ObservationRow {
     }
 }
 
-/// Branch, commit, and the commit at the beginning.
+/// The branch, the commit, and the commit at the beginning.
 type CheckoutColumns = (Option<String>, Option<String>, Option<String>);
 
 fn made_on((branch, commit, base): CheckoutColumns, touched: Touched) -> MadeOn {
@@ -63,7 +64,7 @@ fn touched(changed_files: bool) -> Touched {
     if changed_files { Touched::Files } else { Touched::Nothing }
 }
 
-/// A JSON array of checkout columns, or NULL; whether files were changed there.
+/// Reads a JSON array of checkout columns, or NULL, and whether files were changed there.
 impl FromRow for MadeOn {
     const WIDTH: usize = 2;
 
@@ -74,7 +75,7 @@ impl FromRow for MadeOn {
     }
 }
 
-/// As one [`MadeOn`], with an array of further checkouts as the second column.
+/// Reads one [`MadeOn`], with an array of further checkouts as the second column.
 impl FromRow for Vec<MadeOn> {
     const WIDTH: usize = 3;
 
@@ -86,7 +87,7 @@ impl FromRow for Vec<MadeOn> {
     }
 }
 
-/// Where a document was made: what was checked out where its batch worked, and for an observation where it was made
+/// Where a document was made: the checkout of its batch, and for an observation also the checkouts where it was made
 /// again.
 pub fn made_where(db: &Connection, key: DocumentKey) -> Result<Vec<MadeOn>, StoreError> {
     let batch = match key.kind {
@@ -116,13 +117,13 @@ pub fn observation(db: &Connection, id: ObservationId) -> Result<Option<Observat
     db.first(&format!("{} WHERE o.id = ?1", ObservationRow::SELECT), [id])
 }
 
-/// The observations of these numbers that exist, in the same order.
+/// The existing observations with these numbers, in the same order.
 pub fn observations_by_id(db: &Connection, ids: &[ObservationId]) -> Result<Vec<ObservationRow>, StoreError> {
     ids.iter().filter_map(|id| observation(db, *id).transpose()).collect()
 }
 
-/// What a session that starts may be told: the newest and the weightiest active observations of a project and of what a
-/// person wrote, up to `each` of them, and those that the user has pinned.
+/// The candidates for a session's start: of a project's active observations the newest and the most important, and the
+/// notes by hand, up to `each` of them; and all that the user has pinned.
 pub fn candidates(
     db: &Connection,
     project: ProjectRow,
@@ -145,7 +146,7 @@ pub fn candidates(
     db.all(&sql, params![project, each])
 }
 
-/// The weightiest of what persons wrote or pinned of a project and what still holds, `most` at most.
+/// The most important notes of a project that a person wrote or pinned and that still hold, at most `most`.
 pub fn kept_by_hand(
     db: &Connection,
     project: ProjectRow,
@@ -186,8 +187,8 @@ pub struct SummaryRow from "session_summaries m JOIN sessions s ON s.id = m.sess
 }
 }
 
-/// The summary of the project's last session with work in it but `except`: one of which something was observed, or in
-/// which a tool was called. A session that holds only a stray prompt does not count.
+/// The summary of the project's last session with work in it, except `except`. A session counts if something was
+/// observed or a tool was called; one with only a stray prompt does not.
 pub fn latest_summary(
     db: &Connection,
     project: ProjectRow,
@@ -219,14 +220,14 @@ pub struct TimelineRow from "entries" {
 }
 
 impl TimelineRow {
-    /// `None`: a kind that nobody knows.
+    /// `None` for an unknown kind.
     pub fn key(&self) -> Option<DocumentKey> {
         DocumentKind::parse(&self.kind).map(|kind| DocumentKey { kind, row: self.row })
     }
 }
 
-/// What happened in a project around a moment: `before` entries up to it and `after` entries following, in order. Of one
-/// moment a prompt comes first and a summary last.
+/// The events of a project around a moment, in order: `before` entries up to it and `after` entries after it. At the
+/// same time a prompt comes first and a summary last.
 pub fn timeline(
     db: &Connection,
     project: ProjectRow,
@@ -297,7 +298,7 @@ mod tests {
         db.execute_batch("INSERT INTO projects VALUES (1, 'path:/shop', 'shop', 0)").unwrap();
         summarized(&db, 1, "Rounded the total once.");
         call(&db, 1);
-        // A question that was answered, and a greeting.
+        // A question with an answer, and a greeting.
         summarized(&db, 2, "It is Tuesday.");
         summarized(&db, 3, "");
         assert_eq!(last(&db, None).as_deref(), Some("title 1"));

@@ -1,5 +1,5 @@
-//! Sessions that are taken up again from the store, at any moment and by any daemon: nothing is forgotten, and what is
-//! said of their lives is said once.
+//! Tests that sessions can be restored from the store at any moment by any daemon: nothing is lost, and each event of
+//! their lives is published once.
 
 use proptest::prelude::*;
 use rusqlite::Connection;
@@ -26,15 +26,15 @@ const IDLE: IdlePolicy = IdlePolicy { batch_ms: 300_000, session_ms: 3_600_000 }
 
 #[derive(Clone, Debug)]
 enum Move {
-    /// An event: what, and of which turn.
+    /// An event and its turn.
     Event(HookEventKind, Option<&'static str>),
-    /// An event that was taken so many moves ago.
+    /// An event that was captured this many moves ago.
     Late(HookEventKind, Option<&'static str>, u64),
-    /// The last event once more.
+    /// The last event is delivered again.
     Again,
     /// Seconds pass.
     Wait(i64),
-    /// The session's actor has lost its state.
+    /// The session's actor loses its state.
     Forget,
     Stop,
     Kill,
@@ -99,7 +99,7 @@ impl Daemon {
     }
 
     fn take(&mut self, what: HookEventKind, prompt: Option<&str>, boot_ns: u64) {
-        // As far apart as random ones.
+        // As far apart as random ids.
         let id = EventId((u128::from(self.moves) << 64).to_be_bytes());
         self.happen(what, prompt, (id, boot_ns, Timestamp(self.now)));
     }
@@ -164,7 +164,7 @@ impl Daemon {
         known_session(&self.db, &self.key).unwrap().map(|known| known.session).unwrap_or_default()
     }
 
-    /// Each life: a start, pauses in pairs, an end; an end may come in a pause.
+    /// Checks each life: a start, pauses in pairs, an end. An end may come during a pause.
     fn check_lives(&self) {
         let Some(known) = known_session(&self.db, &self.key).unwrap() else { return };
         let record = life_events(&self.db, known.row).unwrap();
@@ -233,7 +233,7 @@ fn any_event() -> impl Strategy<Value = (HookEventKind, Option<&'static str>)> {
             refused_by: (!gives).then_some(Rule::Secrets),
         })),
         use_id.clone().prop_map(|id| HookEventKind::Tool(call(id))),
-        // One of them ran, perhaps; the other was refused, and no two are.
+        // One call may run while others are refused, and no two ids are equal.
         (use_id, any::<u32>()).prop_map(|(id, refused)| HookEventKind::ToolBatch(vec![
             call(id),
             call(&format!("refused {refused}"))
@@ -275,8 +275,8 @@ fn any_move_in_order() -> impl Strategy<Value = Move> {
     ]
 }
 
-/// Without what differs and does not matter: an activity that came before any batch opens a recovery batch earlier,
-/// and nobody counts what is in a closed one.
+/// Removes differences that do not matter: an activity before any batch may open a recovery batch earlier, and the
+/// contents of a closed one are not counted.
 fn comparable(mut session: Session) -> Session {
     for batch in session.batches.iter_mut().filter(|batch| batch.state == BatchState::Closed) {
         batch.growth = Growth::default();
@@ -286,14 +286,14 @@ fn comparable(mut session: Session) -> Session {
     }
     session.early.sort_by(|a, b| a.turn.cmp(&b.turn));
     session.calls.sort_by(|a, b| a.id.cmp(&b.id));
-    // Only a turn that something waited for matters, and of a private one nothing is stored.
+    // A turn only matters if something waited for it, and nothing of a private one is stored.
     let waited = session.batches.iter().filter(|batch| {
         batch.asked_in.is_some() && batch.asked_in != batch.prompt && batch.source != BatchSource::Private
     });
     let turns: Vec<_> = waited.map(|batch| batch.prompt.clone()).collect();
     session.turns_seen.retain(|seen| turns.contains(&Some(seen.turn.clone())));
     session.turns_seen.sort_by(|a, b| a.turn.cmp(&b.turn));
-    // Of a turn that ended more than once the last end is stored, and it is heard of at the latest then.
+    // If a turn ended more than once, the last end is stored.
     let held = session.batches.iter().filter_map(|batch| match &batch.response {
         Response::Known(answer) => Some(answer),
         _ => None,
@@ -319,7 +319,7 @@ proptest! {
             daemon.play(step);
             daemon.check_lives();
         }
-        // Prompts are numbered by their place.
+        // Prompts are numbered by position.
         daemon.rehydrate();
         let prompts = daemon.session.batches.iter().filter(|batch| batch.source != BatchSource::Recovery);
         let numbers: Vec<u32> = prompts.map(|batch| batch.number).collect();

@@ -1,4 +1,4 @@
-//! Has the index built again.
+//! Starts a rebuild of the index.
 
 use rusqlite::Connection;
 
@@ -6,7 +6,7 @@ use super::StoreError;
 use super::operation::{Operation, WriteContext, log};
 use crate::memory::ids::Timestamp;
 
-/// Has the index built again: it finds that the log does not go on where it stands.
+/// Starts a rebuild of the index: the index sees that the log does not continue where it stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reindex {
     pub at: Timestamp,
@@ -17,13 +17,13 @@ impl Operation for Reindex {
 
     fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
         make_the_index_start_over(db, self.at)?;
-        // An entry of no document: it wakes the indexer.
+        // An entry without a document, to wake the indexer.
         log(db, "observation", 0)
     }
 }
 
-/// Continues the change log far above every number in use, without earlier entries. An index that followed the
-/// damaged database then finds a gap and rebuilds.
+/// Continues the change log far above every used number, without earlier entries. An index that followed the damaged
+/// database then finds a gap and rebuilds.
 pub(super) fn make_the_index_start_over(db: &Connection, at: Timestamp) -> rusqlite::Result<()> {
     db.execute("DELETE FROM index_log", [])?;
     let known: Option<i64> =

@@ -1,14 +1,14 @@
 //! Replaces a damaged database.
 //!
-//! The damaged file and its side files are moved aside under a name with the time, and never deleted. The newest
-//! good backup takes their place, or an empty database if there is none. The new database lacks what was stored
-//! after that backup. Nothing is recovered from the damaged file. Users can try that themselves, e.g. with
-//! `.recover` of the sqlite3 shell. Events that arrive during a repair wait in the spool.
+//! The damaged file and its side files are moved aside under a name with the time, and never deleted. The newest good
+//! backup takes their place, or an empty database if there is none. The new database lacks what was stored after that
+//! backup. Nothing is recovered from the damaged file; users can try that themselves, e.g. with `.recover` of the
+//! sqlite3 shell. Events that arrive during a repair wait in the spool.
 //!
 //! The replacement is complete on disk before the damaged file is touched. A process killed at any point leaves
 //! either the damaged database or everything that [`finish_repair`] needs.
 //!
-//! A backup whose tables are not as this program makes them is not taken over: its rows are copied into tables of ours.
+//! A backup whose tables differ from this program's is not used as it is: its rows are copied into our own tables.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -31,19 +31,19 @@ use crate::memory::ids::Timestamp;
 use crate::memory::order::Order;
 use crate::trusted_file::{self, Links};
 
-/// In the names of databases that were set aside, before the time.
+/// Part of the names of databases that were set aside, before the time.
 const DAMAGED: &str = ".damaged-";
 const REPLACED: &str = ".replaced-";
-/// In the name of the database that takes the place of another one.
+/// Part of the name of a database that is about to replace another one.
 const RESTORING: &str = ".restoring";
-/// The same while it is made, and the backup from which its rows are taken.
+/// The same while it is being made, and the backup from which its rows come.
 const DRAFT: &str = ".restoring.part";
 const FOREIGN: &str = ".restoring.foreign";
 /// How long a repair is reported.
 const TOLD_FOR_MS: i64 = 7 * 24 * 60 * 60 * 1000;
-/// Limits the note if a disk keeps damaging files.
+/// The most repairs in the note, if a disk keeps damaging files.
 const MOST_TOLD: usize = 10;
-/// How much of the note is read.
+/// How many bytes of the note are read.
 const MOST_NOTE: u64 = 1 << 20;
 
 /// The files that a repair uses.
@@ -62,7 +62,7 @@ pub enum Evidence {
     Reported,
     /// A check found damage.
     Proven,
-    /// There is none. The user wants to go on with this database.
+    /// There is no damage. The user wants to use another database.
     Unwanted { instead: PathBuf },
 }
 
@@ -94,9 +94,9 @@ pub struct Repair {
 /// The counts of a backup's items that are not restored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
-    /// It was forgotten after the backup was made.
+    /// Items that were forgotten after the backup was made.
     pub forgotten: ForgottenCounts,
-    /// Parts that this program did not make or cannot read, in words.
+    /// Parts that this program did not make or cannot read, described for people.
     pub foreign: Vec<String>,
 }
 
@@ -166,8 +166,8 @@ fn look_and_replace(
         Evidence::Unwanted { instead } => (Some(instead), REPLACED),
         Evidence::Reported | Evidence::Proven => (newest_good_backup(&site.backups), DAMAGED),
     };
-    // Forgotten items stay forgotten. A damaged database is left as it is; its backups were made anew when something
-    // was forgotten.
+    // Forgotten items stay forgotten. A damaged database is not cleaned, but its backups were renewed at each
+    // forgetting.
     let forgotten = match suffix {
         REPLACED => Connection::open_with_flags(&site.database, OpenFlags::SQLITE_OPEN_READ_ONLY)
             .map_err(StoreError::from)
@@ -220,7 +220,7 @@ pub(super) fn finish_repair(database: &Path) -> io::Result<()> {
     sync_folder_of(database)
 }
 
-/// The repairs of the last week, the latest last; empty if the note cannot be read.
+/// The repairs of the last week, latest last; empty if the note cannot be read.
 pub fn recent_repairs(note: &Path, now: Timestamp) -> Vec<Repair> {
     let Ok(bytes) = trusted_file::read(note, Links::Refused, MOST_NOTE) else { return Vec::new() };
     let mut repairs: Vec<Repair> = serde_json::from_slice(&bytes).unwrap_or_default();
@@ -230,11 +230,11 @@ pub fn recent_repairs(note: &Path, now: Timestamp) -> Vec<Repair> {
 
 /// Deletes the databases that were set aside, damaged or replaced, because single rows cannot be removed from them.
 pub fn remove_damaged(database: &Path) -> io::Result<()> {
-    // A restore that was killed leaves its copy.
+    // A killed restore leaves its copy behind.
     remove_beside(database, &[DAMAGED, REPLACED, RESTORING])
 }
 
-/// Removes the files whose names are the database's and one of these endings, and maybe more.
+/// Removes the files whose names begin with the database's name and one of these endings.
 fn remove_beside(database: &Path, endings: &[&str]) -> io::Result<()> {
     let (Some(folder), Some(name)) = (database.parent(), database.file_name()) else { return Ok(()) };
     let aside: Vec<PathBuf> = endings.iter().map(|ending| with_suffix(Path::new(name), ending)).collect();
@@ -300,7 +300,7 @@ fn prepare(
     Ok(LeftOut { forgotten, foreign: foreign.told() })
 }
 
-/// Makes a new database in place of a copied one, of the rows of that.
+/// Replaces a copied database by a new one with the same rows.
 fn copy_rows(site: &RepairSite, draft: &Path, misfits: &mut Misfits) -> Result<(), RepairError> {
     let foreign = with_suffix(&site.database, FOREIGN);
     let failed = |source| RepairError::File { path: foreign.clone(), source };
@@ -315,7 +315,7 @@ fn copy_rows(site: &RepairSite, draft: &Path, misfits: &mut Misfits) -> Result<(
     remove_beside(&site.database, &[FOREIGN]).map_err(failed)
 }
 
-/// Removes from a copy of an older database what was forgotten since then, and every byte of it.
+/// Removes what was forgotten since then from a copy of an older database, down to the last byte.
 fn forget_again(
     db: &Connection,
     forgotten: forgetting::Memory,
@@ -496,7 +496,7 @@ mod tests {
         }
     }
 
-    /// Every state that a kill between two steps can leave.
+    /// Covers every state that a kill between two steps can leave.
     #[test]
     fn an_interrupted_repair_is_finished() {
         for steps in 0..=3 {

@@ -1,4 +1,4 @@
-//! The rows that the results of compression become.
+//! Turns the results of compression into rows.
 
 use std::collections::BTreeSet;
 
@@ -22,9 +22,10 @@ use crate::memory::observation::{ObservationDraft, SummaryDraft};
 use crate::memory::sameness::{Statement, is_duplicate};
 use crate::memory::tokens::estimate;
 
-/// Makes the batch's observations be just these. One that was there under the same title keeps its number, for
-/// somebody may have cited it; one that another session of the project already made gets this evidence too. What this
-/// means for older ones, and newer ones for these, is worked out at the end. Returns what is new.
+/// Sets the observations of a batch to exactly these. One that existed under the same title keeps its number, because
+/// somebody may have cited it. One that another session of the project already made gets this batch as further
+/// evidence. At the end, the effect on older observations, and of newer ones on these, is recomputed. Returns what is
+/// new.
 pub(super) fn replace_observations(
     db: &WriteContext<'_>,
     origin: &str,
@@ -44,7 +45,7 @@ pub(super) fn replace_observations(
     pass.end(db, ProjectRow(project))
 }
 
-/// Where the observations of a batch belong, and when it began.
+/// The place of a batch's observations, and when the batch began.
 pub(super) fn batch_scope(
     db: &Connection,
     (session, batch): (i64, i64),
@@ -60,14 +61,14 @@ pub(super) fn batch_scope(
 /// One replacement of the observations of a batch, or of several batches of a session.
 pub(super) struct Pass<'a> {
     origin: &'a str,
-    /// Observations of the batches that no draft has said yet. The first batch that says one takes it over.
+    /// Observations of the batches that no draft has repeated yet. The first batch that repeats one takes it over.
     pub(super) unclaimed: BTreeSet<i64>,
     /// The subjects of the observations before and after.
     pub(super) concerned: BTreeSet<SubjectHash>,
     created: Vec<LifecycleKind>,
-    /// The observations that say the drafts now, and those that other batches took over.
+    /// The observations that match the drafts now, and those that other batches took over.
     pub(super) changed: BTreeSet<i64>,
-    /// Nothing before this moment changes.
+    /// Nothing before this time changes.
     since: i64,
 }
 
@@ -77,7 +78,7 @@ impl<'a> Pass<'a> {
         Self { origin, unclaimed, concerned, created, changed: BTreeSet::new(), since: opened_at }
     }
 
-    /// Stores the drafts of a batch. Returns the observations that say them.
+    /// Stores the drafts of a batch. Returns the matching observations.
     pub(super) fn keep(
         &mut self,
         db: &WriteContext<'_>,
@@ -98,7 +99,7 @@ impl<'a> Pass<'a> {
             let saved = (share - tokens_of(draft)).max(0);
             let is_unclaimed = known.is_some_and(|(id, _)| self.unclaimed.remove(&id));
             let id = match known {
-                // It may have come from another batch to this one before, so its time is set anew.
+                // It may have moved here from another batch, so its time is set again.
                 Some((id, _)) if is_unclaimed => {
                     move_to_batch(db, id, place)?;
                     rewrite(db, id, draft, self.origin, saved)?
@@ -121,7 +122,7 @@ impl<'a> Pass<'a> {
             kept.push(id);
             log(db, "observation", id)?;
         }
-        // One that was made before may be about something else now.
+        // An existing observation may have another subject now.
         self.since = db.one(
             "SELECT min(created_at, ?2) FROM observations WHERE id IN (SELECT value FROM json_each(?1))
              UNION ALL SELECT ?2 ORDER BY 1 LIMIT 1",
@@ -131,7 +132,7 @@ impl<'a> Pass<'a> {
         Ok(kept)
     }
 
-    /// Works out what the change means for other observations. Returns what is new.
+    /// Recomputes the effect of the change on other observations. Returns what is new.
     pub(super) fn end(
         self,
         db: &WriteContext<'_>,
@@ -143,7 +144,7 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// Makes an observation of a batch of the session this batch's own.
+/// Moves an observation from another batch of the session to this batch.
 fn move_to_batch(db: &Connection, id: i64, place: &ObservationScope) -> Result<(), StoreError> {
     db.run(
         "UPDATE observations SET batch = ?2, created_at = ?3 WHERE id = ?1",
@@ -152,7 +153,7 @@ fn move_to_batch(db: &Connection, id: i64, place: &ObservationScope) -> Result<(
     db.run("DELETE FROM observation_batches WHERE observation = ?1 AND batch = ?2", params![id, place.batch])
 }
 
-/// Takes back all that was made of a batch.
+/// Removes everything that was made of a batch.
 pub(super) fn take_back(db: &WriteContext<'_>, (session, batch): (i64, i64)) -> Result<(), StoreError> {
     let (project, opened_at): (i64, i64) = db.one(
         "SELECT s.project, b.opened_at FROM sessions s, prompt_batches b WHERE s.id = ?1 AND b.id = ?2",
@@ -171,32 +172,33 @@ pub(super) fn take_back(db: &WriteContext<'_>, (session, batch): (i64, i64)) -> 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BatchResult {
     pub drafts: Vec<ObservationDraft>,
-    /// Items that its work has settled, whoever compressed it.
+    /// Items that the batch's work has settled, whichever compressor made the result.
     pub settled: Vec<Settled>,
-    /// Traces that later work can go on from, whoever compressed it.
+    /// Traces that later work may build on, whichever compressor made the result.
     pub traces: Traces,
     /// The cost of reading the batch itself.
     pub source_tokens: i64,
 }
 
-/// Where an observation that says the same is looked for.
+/// Where to look for an observation that says the same.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum DuplicateScope {
     Project,
-    /// A stand-in is replaced as a whole by the true result, so it is mixed with nothing else.
+    /// Only in the batch. The true result replaces a stand-in as a whole, so a stand-in is not mixed with anything
+    /// else.
     Batch,
 }
 
-/// Whether an observation was made of the batch at hand.
+/// Whether an observation was made from the current batch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum MadeHere {
     Yes,
     No,
-    /// The user has written it anew.
+    /// The user has rewritten it.
     ByHand,
 }
 
-/// By whether it is of the batch; NULL if a person wrote it.
+/// Reads whether it belongs to the batch; NULL if a person wrote it.
 impl FromRow for MadeHere {
     fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
         Ok(match row.cell::<Option<bool>>(first)? {
@@ -208,7 +210,7 @@ impl FromRow for MadeHere {
 }
 
 record! {
-/// `?2` is the batch at hand.
+/// Columns of a known observation; `?2` is the current batch.
 struct KnownColumns from "observations" {
     id: i64 = "id",
     made: MadeHere = "batch IS ?2",
@@ -218,15 +220,15 @@ struct KnownColumns from "observations" {
 }
 }
 
-/// The project's observation that says the same: under the same title in this session, or among the latest in nearly
-/// the same words.
+/// The project's observation that says the same: one with the same title in this session, or one of the latest with
+/// nearly the same words.
 fn known_as(
     db: &Connection,
     place: &ObservationScope,
     draft: &ObservationDraft,
     reach: DuplicateScope,
 ) -> Result<Option<(i64, MadeHere)>, StoreError> {
-    /// Further back the same words may have become another finding.
+    /// How many are compared. Further back, the same words may be another finding.
     const LATEST: u32 = 200;
     let within_reach = |made: MadeHere| reach == DuplicateScope::Project || made != MadeHere::No;
     let same: Option<(i64, MadeHere)> = db.first(
@@ -262,7 +264,7 @@ fn known_as(
     Ok(known.map(|known| (known.id, known.made)))
 }
 
-/// Where an observation belongs.
+/// The place of an observation.
 pub(super) struct ObservationScope {
     pub(super) session: Option<i64>,
     pub(super) batch: Option<i64>,
@@ -270,7 +272,7 @@ pub(super) struct ObservationScope {
     pub(super) at: i64,
 }
 
-/// The cost of an observation to its reader.
+/// The tokens that an observation costs its reader.
 fn tokens_of(draft: &ObservationDraft) -> i64 {
     let texts = [&draft.title, &draft.narrative].into_iter().chain(&draft.facts);
     texts.map(|text| i64::from(estimate(text))).sum()
@@ -349,7 +351,7 @@ fn rewrite(
     Ok(id)
 }
 
-/// Keeps a session's summary. `None`: it says what the one before says, which is news to nobody.
+/// Stores a session's summary. `None` if it equals the one before, which is no news.
 pub(super) fn keep_summary(
     db: &WriteContext<'_>,
     origin: &str,
@@ -535,7 +537,7 @@ mod tests {
         finish(&db, 1, vec![draft("Login sends the token in the address of the page", 1)]);
         let titles = || titles_and_evidence(&db).into_iter().map(|(_, title, _)| title).collect::<Vec<_>>();
         assert!(titles().contains(&title.to_owned()) && titles().len() == 2, "{:?}", titles());
-        // It is the second's now, and goes when that one changes its mind, too.
+        // The observation belongs to the second batch now, and goes when that batch no longer makes it.
         let batch: i64 = db
             .query_row("SELECT batch FROM observations WHERE title = ?1", [title], |row| row.get(0))
             .unwrap();

@@ -1,10 +1,10 @@
-//! Rows as values. A [`record!`] names the column of each field, so that the list of columns and the reading of a row
+//! Reads rows as values. A [`record!`] names the column of each field, so the list of columns and the reading code
 //! cannot differ. [`Sql`] runs a statement and reads its rows.
 //!
 //! Values are read by position: looking up a column by its name costs more than reading it.
 //!
-//! A value of another type or size than its column has, as a foreign database may hold it, is read as the nearest that fits, or
-//! as nothing: one such row must not keep the others from being read. `portable/damaged.rs` names these rows.
+//! A foreign database may contain values of the wrong type or size. Such a value is read as the nearest valid one, or
+//! as missing, so that one bad row does not block the others. `portable/damaged.rs` lists these rows.
 
 use rusqlite::types::{FromSql, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Params, Row};
@@ -20,7 +20,7 @@ use crate::memory::material::BatchSource;
 use crate::memory::observation::{Importance, ObservationType};
 use crate::memory::order::Order;
 
-/// A value that is read from one or several columns.
+/// A value that is read from one or more columns.
 pub(super) trait FromRow: Sized {
     const WIDTH: usize = 1;
 
@@ -32,7 +32,7 @@ pub(super) trait FromRow: Sized {
     }
 }
 
-/// Reading one value of a row that was not read as a [`record!`].
+/// Reads single values of a row that is not a [`record!`].
 pub(super) trait Cells {
     fn cell<T: FromRow>(&self, at: usize) -> rusqlite::Result<T>;
 }
@@ -43,15 +43,15 @@ impl Cells for Row<'_> {
     }
 }
 
-/// Running statements. Each is prepared once for a connection.
+/// Runs statements. Each is prepared once per connection.
 pub(super) trait Sql {
     fn run(&self, sql: &str, given: impl Params) -> Result<(), StoreError>;
-    /// As [`Sql::run`], and returns how many rows it changed.
+    /// Like [`Sql::run`], and returns how many rows changed.
     fn update(&self, sql: &str, given: impl Params) -> Result<usize, StoreError>;
     fn all<T: FromRow>(&self, sql: &str, given: impl Params) -> Result<Vec<T>, StoreError>;
-    /// The first row, if there is one.
+    /// The first row, if any.
     fn first<T: FromRow>(&self, sql: &str, given: impl Params) -> Result<Option<T>, StoreError>;
-    /// The first row. None is an error.
+    /// The first row. No row is an error.
     fn one<T: FromRow>(&self, sql: &str, given: impl Params) -> Result<T, StoreError>;
 }
 
@@ -78,8 +78,8 @@ impl Sql for Connection {
     }
 }
 
-/// Defines a struct with its `SELECT`: `struct Name from "tables" { field: Type = "column", ... }`. A field whose type
-/// is read from several columns names them all.
+/// Defines a struct with its `SELECT`: `struct Name from "tables" { field: Type = "column", ... }`. A field that is
+/// read from several columns names them all.
 macro_rules! record {
     ($(#[$meta:meta])* $vis:vis struct $name:ident from $source:literal {
         $(#[$first_doc:meta])* $first_vis:vis $first:ident: $first_type:ty = $first_column:literal
@@ -112,14 +112,14 @@ macro_rules! record {
 }
 pub(super) use record;
 
-/// Reads the value at this position, and moves behind it.
+/// Reads the value at this position, and advances the position.
 pub(super) fn next<T: FromRow>(row: &Row<'_>, at: &mut usize) -> rusqlite::Result<T> {
     let value = T::from_row(row, *at)?;
     *at += T::WIDTH;
     Ok(value)
 }
 
-/// More than this is no count of anything: what goes on from there must not overflow.
+/// A larger number is not a real count, and would overflow later sums.
 pub(super) const MOST: u32 = i32::MAX as u32;
 /// The last millisecond of the year 9999, and as far back from 1970.
 pub(super) const LATEST_MS: i64 = 253_402_300_799_999;
@@ -168,7 +168,7 @@ impl FromRow for bool {
     }
 }
 
-/// An id or a hash. Other bytes are none.
+/// An id or a hash. Bytes of another length are none.
 impl FromRow for [u8; 16] {
     fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
         let bytes = row.get_ref(first)?.as_blob().unwrap_or_default();
@@ -186,7 +186,7 @@ impl FromRow for Vec<u8> {
     }
 }
 
-/// Newtypes, in both directions.
+/// Reads and writes newtypes.
 macro_rules! newtypes {
     ($($name:ident: $inner:ty),+ $(,)?) => {$(
         impl FromRow for $name {
@@ -254,14 +254,14 @@ impl FromRow for String {
     }
 }
 
-/// SQLite has no unsigned numbers.
+/// SQLite has no unsigned integers.
 impl FromRow for u64 {
     fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
         Ok(Self::try_from(row.get_ref(first).map(number)?).unwrap_or(0))
     }
 }
 
-/// `None` where the first column has no value.
+/// `None` if the first column has no value.
 impl<T: FromRow> FromRow for Option<T> {
     const WIDTH: usize = T::WIDTH;
 
@@ -271,7 +271,7 @@ impl<T: FromRow> FromRow for Option<T> {
     }
 }
 
-/// JSON arrays. What is no element of the wanted type is left out.
+/// Reads JSON arrays. Elements of another type are left out.
 macro_rules! lists {
     ($($item:ty),+) => {$(
         impl FromRow for Vec<$item> {
@@ -306,7 +306,7 @@ tuple!(A B);
 tuple!(A B C);
 tuple!(A B C D);
 
-/// The agent's name and the session's id.
+/// Reads the agent's name and the session's id.
 impl FromRow for SessionKey {
     const WIDTH: usize = 2;
 
@@ -315,7 +315,7 @@ impl FromRow for SessionKey {
     }
 }
 
-/// The kind of a document and its row.
+/// Reads the kind of a document and its row.
 impl FromRow for DocumentKey {
     const WIDTH: usize = 2;
 
@@ -324,7 +324,7 @@ impl FromRow for DocumentKey {
     }
 }
 
-/// When an event was taken: `boot_id`, `boot_ns`, `captured_at` of its delivery.
+/// Reads when an event was captured: `boot_id`, `boot_ns`, `captured_at` of its delivery.
 impl FromRow for Order {
     const WIDTH: usize = 3;
 
@@ -333,7 +333,7 @@ impl FromRow for Order {
     }
 }
 
-/// Enums by their stored names; one that is not known becomes the most harmless.
+/// Reads enums by their stored names. An unknown name becomes the most harmless value.
 macro_rules! named {
     ($($name:ident else $unknown:expr),+ $(,)?) => {$(
         impl FromRow for $name {

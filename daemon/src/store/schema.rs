@@ -1,16 +1,16 @@
-//! The tables of this version, and the fingerprint by which a database of other tables is recognized.
+//! The tables of this version, and the fingerprint that recognises databases with other tables.
 
 use rusqlite::{Connection, OptionalExtension};
 use sha2::{Digest, Sha256};
 
-/// Step N brings a database from version N to N + 1. Never change one that was released.
+/// Step N upgrades a database from version N to N + 1. Never change a released step.
 pub(super) const STEPS: &[&str] = &[include_str!("schema_1.sql"), include_str!("schema_2.sql")];
 
 pub(super) const VERSION: u32 = STEPS.len() as u32;
 
 pub(super) const FINGERPRINT: &str = "schema_fingerprint";
 
-/// Whether this program can open a database: it made the tables, or one before it did.
+/// Whether this program can open a database: its tables were made by this version or an earlier one.
 pub(super) fn is_known(db: &Connection) -> rusqlite::Result<bool> {
     let found = version(db)?;
     Ok((1..=VERSION).contains(&found) && fingerprint_in(db)? == Some(fingerprint(&STEPS[..found as usize])))
@@ -20,7 +20,7 @@ pub(super) fn version(db: &Connection) -> rusqlite::Result<u32> {
     db.query_row("PRAGMA user_version", [], |row| row.get(0))
 }
 
-/// A hash of what the steps say, without their comments and white space.
+/// A hash of the steps, without their comments and white space.
 pub(super) fn fingerprint(steps: &[&str]) -> String {
     let mut hash = Sha256::new();
     for step in steps {
@@ -45,7 +45,7 @@ pub(super) fn fingerprint_in(db: &Connection) -> rusqlite::Result<Option<String>
 mod tests {
     use super::*;
 
-    /// Deleting a row looks for the rows that refer to it; without an index it reads their whole table.
+    /// Deleting a row looks for rows that refer to it. Without an index that reads their whole table.
     #[test]
     fn what_refers_to_a_row_is_found_by_an_index() {
         let db = Connection::open_in_memory().unwrap();

@@ -1,4 +1,4 @@
-//! Reading sessions for compressors and for people.
+//! Reads sessions for compressors and for people.
 
 use rusqlite::{Connection, params};
 
@@ -30,7 +30,7 @@ pub struct SessionInfo from "sessions s JOIN projects p ON p.id = s.project" {
     pub started_at: Timestamp = "s.started_at",
     pub last_event_at: Timestamp = "s.last_event_at",
     pub ended_at: Option<Timestamp> = "s.ended_at",
-    /// Since when the daemon was away, until the next event of the session.
+    /// Since when the daemon has been away; cleared by the session's next event.
     pub suspended_at: Option<Timestamp> = "s.suspended_at",
     /// The session that was cleared for this one.
     pub resumed_from: Option<SessionId> = "s.resumed_from",
@@ -40,8 +40,8 @@ pub struct SessionInfo from "sessions s JOIN projects p ON p.id = s.project" {
 }
 }
 
-/// The session that goes on where a message has reached an agent's program: in the named conversation, else in that place
-/// of a channel.
+/// The session that continues when a message reaches an agent's program: the one of the named conversation, else of
+/// that place in a channel.
 ///
 /// # Errors
 /// When the database refuses.
@@ -63,7 +63,7 @@ pub fn session_in_place(
         return find(is_key, [Some(key), None, None]);
     }
     let Some(conversation) = place.conversation_id.as_deref() else { return Ok(None) };
-    // What either side does not name contradicts nothing.
+    // A field that one side does not name is no contradiction.
     let is_there = "place IS NOT NULL AND json_extract(place, '$.conversation_id') = ?2
                     AND ifnull(json_extract(place, '$.channel_id') = ?3, 1)
                     AND ifnull(json_extract(place, '$.account_id') = ?4, 1)";
@@ -76,7 +76,7 @@ pub fn session_info(db: &Connection, session: SessionRow) -> Result<SessionInfo,
     db.one(&format!("{} WHERE s.id = ?1", SessionInfo::SELECT), [session])
 }
 
-/// The sessions whose id is `id`, or begins with it where none is; the latest first, three at most.
+/// The sessions with the id `id`, or else those whose id begins with it; latest first, at most three.
 pub fn find_sessions(db: &Connection, id: &str) -> Result<Vec<SessionInfo>, StoreError> {
     let find = |condition: &str| {
         let sql = format!(
@@ -101,11 +101,11 @@ pub fn has_agent(db: &Connection, name: &str) -> Result<bool, StoreError> {
     Ok(find.query_row([name], |row| row.cell(0))?)
 }
 
-/// The sessions of some projects, heard of since a time.
+/// The sessions of some projects with an event since a time.
 const LISTED: &str =
     "(?1 IS NULL OR s.project IN (SELECT value FROM json_each(?1))) AND s.last_event_at >= ?2";
 
-/// The latest sessions first, of some projects or of all.
+/// The sessions of some projects or of all, latest first.
 pub fn session_list(
     db: &Connection,
     project: Option<&[ProjectRow]>,
@@ -120,7 +120,7 @@ pub fn session_list(
     db.all(&sql, params![project, since.map_or(i64::MIN, |since| since.0), limit, skip])
 }
 
-/// How many of them there are.
+/// How many such sessions there are.
 pub fn session_count(
     db: &Connection,
     project: Option<&[ProjectRow]>,
@@ -131,7 +131,7 @@ pub fn session_count(
     db.one(&sql, params![project, since.map_or(i64::MIN, |since| since.0)])
 }
 
-/// Whether an active session only waits for its first summary: its last turn has ended, and one of its jobs has no result.
+/// Whether an active session only waits for its first summary: its last turn has ended, and a job has no result yet.
 pub fn is_summarizing(db: &Connection, session: SessionRow) -> Result<bool, StoreError> {
     let found: Option<Option<bool>> = db.first(
         "SELECT s.status = 'active'
@@ -165,7 +165,7 @@ pub struct BatchRow from "prompt_batches" {
 }
 }
 
-/// A batch with the session it belongs to and the answer before it.
+/// A batch with its session and the answer before it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredBatch {
     pub batch: BatchRow,
@@ -192,7 +192,7 @@ pub fn batches(db: &Connection, session: SessionRow) -> Result<Vec<BatchRow>, St
 }
 
 record! {
-/// An activity's row with its texts; also the form of an aside.
+/// An activity's row with its texts. An aside has the same form.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ActivityRow from "activities" {
     pub id: ActivityId = "id",
@@ -208,7 +208,7 @@ pub struct ActivityRow from "activities" {
     pub input: Option<String> = "input",
     pub response: Option<String> = "response",
     pub at: Timestamp = "at",
-    /// The rule of a guard that has refused the call.
+    /// The guard's rule that refused the call.
     pub refused_by: Option<String> = "refused_by",
 }
 }
@@ -220,7 +220,8 @@ pub fn session_activities(
     batch: Option<BatchId>,
 ) -> Result<Vec<ActivityRow>, StoreError> {
     let (column, id) = batch.map_or(("session", session.0), |batch| ("batch", batch.0));
-    // Events of one boot by the time since then, whatever the wall clock did; boots by their earliest wall time.
+    // Events of one boot are ordered by the time since boot, whatever the wall clock did; boots by their earliest wall
+    // time.
     let sql = format!(
         "{} LEFT JOIN
             (SELECT event_id AS delivered, boot_id, boot_ns, captured_at FROM deliveries)
@@ -231,7 +232,7 @@ pub fn session_activities(
     db.all(&sql, [id])
 }
 
-/// The tools of a session's latest calls with their inputs, the latest first.
+/// The tools of a session's latest calls with their inputs, latest first.
 pub fn latest_calls(
     db: &Connection,
     session: SessionRow,
@@ -245,7 +246,7 @@ pub fn latest_calls(
     )
 }
 
-/// What the user asked first and last in a session.
+/// The user's first and last prompt in a session.
 pub fn first_and_last_prompt(
     db: &Connection,
     session: SessionRow,
@@ -261,7 +262,7 @@ pub fn first_and_last_prompt(
     Ok((ask("ASC")?, ask("DESC")?))
 }
 
-/// Calls of skipped tools that tell something.
+/// Calls of skipped tools whose content is kept.
 pub fn asides_of_batch(db: &Connection, batch: BatchId) -> Result<Vec<ActivityRow>, StoreError> {
     db.all(
         "SELECT id, batch, event_id, 'aside', tool_name, NULL, NULL, 0, NULL, input, response, at, NULL FROM asides
@@ -271,7 +272,7 @@ pub fn asides_of_batch(db: &Connection, batch: BatchId) -> Result<Vec<ActivityRo
     )
 }
 
-/// The observations made of a session, and those of others that rest on it too, in order of their number.
+/// The observations of a session, and those of others that also rest on it, ordered by number.
 pub fn observations_of_session(
     db: &Connection,
     session: SessionRow,
@@ -289,7 +290,7 @@ pub fn summary_of_session(db: &Connection, session: SessionRow) -> Result<Option
 }
 
 record! {
-/// When a session was given something, and why.
+/// An injection into a session: when, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GivenRow from "injections i JOIN sessions s ON s.id = i.session, json_each(iif(json_valid(i.items), i.items, '[]')) e" {
     pub session: SessionKey = "s.agent, s.session_id",
@@ -299,7 +300,7 @@ pub struct GivenRow from "injections i JOIN sessions s ON s.id = i.session, json
 }
 }
 
-/// The title and the narrative of each observation of a session that was replaced or resolved.
+/// The title and the text of each observation of a session that was replaced or resolved.
 pub fn outdated_observations(
     db: &Connection,
     session: SessionRow,
@@ -310,20 +311,20 @@ pub fn outdated_observations(
     )
 }
 
-/// What came before a prompt in its session.
+/// The turns before a prompt in its session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Turns {
-    /// The prompts before it.
+    /// How many prompts came before it.
     pub prompts: u32,
     /// The last answer before it.
     pub answer: Option<String>,
-    /// What the last turns before it said, prompts and answers, the newest first, each shortened.
+    /// The texts of the last turns before it, prompts and answers, newest first, each shortened.
     pub said: Vec<String>,
 }
 
-/// Turns whose texts are read: what was said earlier hardly matters to a prompt.
+/// How many turns are read; older ones hardly matter to a prompt.
 const TURNS_READ: u32 = 30;
-/// Characters of each of their texts.
+/// How many characters are read of each text.
 const LONGEST_SAID: u32 = 8_000;
 
 /// The turns of a session before a prompt. The prompt itself may be stored already, or not yet.
@@ -362,8 +363,8 @@ pub fn turns_before(db: &Connection, session: &SessionId, prompt: &str) -> Resul
     })
 }
 
-/// The last thousand times that something was given to a session, the latest first. The state of a session counts as
-/// its last prompt at that moment, see [`last_prompt`].
+/// The last thousand injections of a document, latest first. The state of a session counts as its last prompt at that
+/// time, see [`last_prompt`].
 pub fn given(db: &Connection, key: DocumentKey) -> Result<Vec<GivenRow>, StoreError> {
     let sql = format!(
         "{} WHERE json_extract(e.value, '$.kind') = ?1 AND json_extract(e.value, '$.id') = ?2
@@ -377,7 +378,7 @@ pub fn given(db: &Connection, key: DocumentKey) -> Result<Vec<GivenRow>, StoreEr
     db.all(&sql, params![key.kind.as_str(), key.row])
 }
 
-/// The last prompt of a session up to a moment that has a text.
+/// The last prompt with a text in a session, up to a moment.
 pub fn last_prompt(
     db: &Connection,
     session: SessionRow,
@@ -392,7 +393,7 @@ pub fn last_prompt(
 }
 
 record! {
-/// What a session was given.
+/// An injection into a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InjectionRow from "injections" {
     pub at: Timestamp = "at",
@@ -400,7 +401,7 @@ pub struct InjectionRow from "injections" {
     pub tokens: u32 = "tokens",
     /// A JSON array.
     pub items: String = "items",
-    /// The file it was about.
+    /// The file that the injection was about.
     pub file: Option<String> = "file",
 }
 }

@@ -1,4 +1,4 @@
-//! When sessions, turns, calls and jobs began and ended, for traces. Names, ids, times and counts, and no text.
+//! When sessions, turns, calls and jobs began and ended, for traces. Only names, ids, times and counts, no text.
 
 use rusqlite::{Connection, params};
 
@@ -49,20 +49,20 @@ pub struct CallTimes from "activities a" {
     pub id: Option<CallId> = "a.tool_use_id",
     pub subagent: Option<String> = "a.subagent_type",
     pub failed: bool = "a.failed",
-    /// It never ran: the user or a rule refused it.
+    /// The call never ran: the user or a rule refused it.
     pub refused: bool = "a.failed AND a.part_of IS NOT NULL",
     /// The rule of the guard that refused it.
     pub refused_by: Option<String> = "a.refused_by",
-    /// `None` where that was not reported.
+    /// `None` if the agent did not report it.
     pub began: Option<Timestamp> = "a.began_at",
     pub ended: Timestamp = "a.at",
-    /// How long it ran, without the time it waited for permission. `None` where the agent does not tell.
+    /// How long the call ran, without the wait for permission. `None` if the agent does not report it.
     pub duration_ms: Option<i64> = "a.duration_ms",
 }
 }
 
 record! {
-/// A compression job that is over.
+/// A finished compression job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobTimes from "jobs j" {
     pub id: JobId = "j.id",
@@ -71,25 +71,25 @@ pub struct JobTimes from "jobs j" {
     pub kind: String = "j.kind",
     pub status: String = "j.status",
     pub attempts: u32 = "j.attempts",
-    /// The maker of the result.
+    /// Who made the result.
     pub origin: Option<String> = "j.origin",
     pub queued: Timestamp = "j.created_at",
     pub ended: Option<Timestamp> = "j.finished_at",
-    /// A summary of a session that goes on: it is made again at the session's end.
+    /// A summary of a session that continues: it is made again at the session's end.
     pub is_early: bool = "j.kind = 'summary' AND EXISTS (SELECT 1 FROM sessions s WHERE s.id = j.session AND s.ended_at IS NULL)",
 }
 }
 
-/// The open state of a session that is deleted because it was silent for too long. The store has none of it any more.
+/// The open state of a session that is deleted because it was silent for too long. The store no longer contains it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpiredLife {
     pub session: SessionTimes,
-    /// The turns that were open, by their prompts' numbers.
+    /// The turns that were open, with the numbers of their prompts.
     pub turns: Vec<(u32, TurnTimes, Vec<CallTimes>)>,
     /// The calls that were running, each with its turn.
     pub calls: Vec<(Option<BatchId>, RunningCall)>,
     pub tally: Tally,
-    /// When it was last heard of.
+    /// The time of the session's last event.
     pub ended: Timestamp,
     pub reason: String,
 }
@@ -101,14 +101,14 @@ impl SessionTimes {
     }
 }
 
-/// A session. `None`: it is forgotten.
+/// A session; `None` if it was forgotten.
 pub fn session_times(db: &Connection, key: &SessionKey) -> Result<Option<SessionTimes>, StoreError> {
     let sql = format!("{} WHERE s.agent = ?1 AND s.session_id = ?2", SessionTimes::SELECT);
     db.first(&sql, params![key.agent, key.id])
 }
 
-/// The closed turns of this prompt, each with its calls. A prompt has several if one was taken up again. Private ones
-/// are left out.
+/// The closed turns of this prompt, each with its calls. A prompt has several if it was resumed. Private ones are left
+/// out.
 pub fn turn_times(
     db: &Connection,
     session: &SessionTimes,
@@ -120,7 +120,7 @@ pub fn turn_times(
     );
     let turns: Vec<TurnTimes> =
         db.all(&sql, params![session.row, prompt_number, BatchSource::Private.as_str()])?;
-    // Events after the turn's end are told by themselves.
+    // Events after the turn's end get their own spans.
     let sql = format!(
         "{} WHERE a.batch = ?1 AND a.kind = 'tool' AND a.at <= ?2 ORDER BY a.at, a.id",
         CallTimes::SELECT
@@ -129,7 +129,7 @@ pub fn turn_times(
     turns.into_iter().map(|turn| calls(&turn).map(|calls| (turn, calls))).collect()
 }
 
-/// A call that ended after its turn, with the turn. `None`: it ended within it, is private or forgotten.
+/// A call that ended after its turn, with the turn. `None` if it ended within the turn, is private or was forgotten.
 pub fn late_call(db: &Connection, event: EventId) -> Result<Option<(BatchId, CallTimes)>, StoreError> {
     let call = format!("{} WHERE a.event_id = ?1 AND a.kind = 'tool'", CallTimes::SELECT);
     let Some(call) = db.first::<CallTimes>(&call, [event.0])? else { return Ok(None) };
@@ -141,7 +141,7 @@ pub fn late_call(db: &Connection, event: EventId) -> Result<Option<(BatchId, Cal
     Ok(turn.map(|turn| (turn, call)))
 }
 
-/// The turn in which something began, private or not. `None`: it began before the first.
+/// The turn in which something began, private or not. `None` if it began before the first turn.
 pub fn turn_at(
     db: &Connection,
     session: &SessionTimes,
@@ -154,7 +154,7 @@ pub fn turn_at(
     )
 }
 
-/// Closes what is open of a session, and returns it. `None`: there is no such session.
+/// Closes the open parts of a session and returns them. `None` if there is no such session.
 pub(super) fn expire(
     db: &Connection,
     key: &SessionKey,
@@ -198,7 +198,7 @@ pub fn turn_of(
     )
 }
 
-/// A job with its session. `None`: it is forgotten.
+/// A job with its session; `None` if it was forgotten.
 pub fn job_times(db: &Connection, job: JobId) -> Result<Option<(JobTimes, SessionTimes)>, StoreError> {
     let job: Option<JobTimes> = db.first(&format!("{} WHERE j.id = ?1", JobTimes::SELECT), [job])?;
     let Some(job) = job else { return Ok(None) };

@@ -7,7 +7,7 @@ use super::row::{Sql, record};
 use crate::memory::ids::{ProjectRow, Timestamp};
 
 record! {
-/// How much of everything there is.
+/// Counts of everything stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics from "(SELECT 1)" {
     pub sessions_live: i64 = "(SELECT count(*) FROM sessions WHERE status IN ('initialized', 'active'))",

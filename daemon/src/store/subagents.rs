@@ -14,10 +14,10 @@ record! {
 /// A stored subagent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubagentRow from "subagents" {
-    /// The agent's own id of it.
+    /// The agent's own id of the subagent.
     pub id: String = "agent_id",
     pub kind: Option<String> = "agent_type",
-    /// The batch it was started in.
+    /// The batch in which it was started.
     pub batch: Option<BatchId> = "batch",
     /// The call that started it.
     pub parent_call: Option<String> = "parent_call",
@@ -28,10 +28,10 @@ pub struct SubagentRow from "subagents" {
 }
 }
 
-/// By when their first event was captured.
+/// Orders subagents by the capture time of their first event.
 const IN_ORDER: &str = "ORDER BY ifnull(started_at, ended_at), agent_id";
 
-/// A session's subagents in the order in which they were first heard of.
+/// A session's subagents, in the order of their first events.
 pub fn subagents_of_session(db: &Connection, session: SessionRow) -> Result<Vec<SubagentRow>, StoreError> {
     db.all(&format!("{} WHERE session = ?1 {IN_ORDER}", SubagentRow::SELECT), [session])
 }
@@ -45,7 +45,7 @@ pub(super) fn begin(
     (seq, prompt): (Option<Seq>, Option<&PromptId>),
     subagent: &Subagent,
 ) -> Result<(), StoreError> {
-    /// It belongs where it was first heard of; one that is told of twice has worked on.
+    /// A subagent belongs where it was first reported. One that is reported twice has continued its work.
     const FIRST: &str =
         "ifnull(excluded.started_at < min(ifnull(started_at, ended_at), ifnull(ended_at, started_at)), TRUE)";
     let batch = scene.batch_row(seq)?;

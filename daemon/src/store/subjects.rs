@@ -1,4 +1,4 @@
-//! Subjects of observations are stored as hashes, so that forgetting has no further copy of a text to find.
+//! Subjects of observations are stored as hashes, so that forgetting need not find another copy of a text.
 
 use std::collections::BTreeSet;
 
@@ -43,13 +43,13 @@ pub(super) fn subjects(
     Ok(found.into_iter().flatten().map(SubjectHash).collect())
 }
 
-/// A draft with what it is about.
+/// A draft with its subject.
 pub(super) struct Aimed<'a> {
     pub(super) draft: &'a ObservationDraft,
     pub(super) subject: Option<SubjectHash>,
 }
 
-/// The drafts with their subjects: their own, or that of an observation which one of them goes on with in other words.
+/// The drafts with their subjects: their own, or the subject of an observation that a draft continues in other words.
 pub(super) fn with_heirs<'a>(
     db: &Connection,
     batch: i64,
@@ -78,7 +78,7 @@ pub(super) fn with_heirs<'a>(
     Ok(aimed)
 }
 
-/// Sets the subject of an observation, if it is known now. An observation made elsewhere keeps its subject.
+/// Sets the subject of an observation if it is known now. An observation from another batch keeps its subject.
 pub(super) fn aim(db: &Connection, id: i64, subject: Option<SubjectHash>) -> Result<(), StoreError> {
     if let Some(subject) = subject {
         db.run("UPDATE observations SET subject = ?2 WHERE id = ?1", params![id, subject.0])?;

@@ -1,4 +1,4 @@
-//! Long texts are stored compressed. Short ones stay plain, so that they can be read in the database.
+//! Stores long texts compressed. Short ones stay plain, so that they can be read in the database.
 //!
 //! The column's type tells which: TEXT is plain, BLOB is zstd.
 
@@ -11,17 +11,17 @@ use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, 
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::get_frame_content_size;
 
-/// Below this compressing saves less than the readable form is worth.
+/// Below this size, compressing saves less than the readable form is worth.
 const PLAIN_BYTES: usize = 4096;
-/// Stored texts barely exceed the largest payload; a larger size means damage.
+/// Stored texts barely exceed the largest payload, so a larger size means damage.
 const MOST_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The default of zstd.
 const LEVEL: i32 = 3;
 
 thread_local! {
-    /// Kept, because making the tables takes four times as long as compressing a text of 20 KB with them. One thread
-    /// writes.
+    /// Kept, because building its tables takes four times as long as compressing a text of 20 KB with them. Only one
+    /// thread writes.
     static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
 }
 
@@ -36,14 +36,14 @@ fn compress(text: &str) -> io::Result<Vec<u8>> {
 }
 
 fn decompress(packed: &[u8]) -> io::Result<String> {
-    // Every text has its length in front, so that it is written into one block of memory.
+    // Every compressed text begins with its length, so it is decompressed into one block of memory.
     let length = get_frame_content_size(packed).ok().flatten().filter(|length| *length <= MOST_BYTES);
     let length = length.and_then(|length| usize::try_from(length).ok()).ok_or(io::ErrorKind::InvalidData)?;
     let text = zstd::bulk::decompress(packed, length)?;
     String::from_utf8(text).map_err(io::Error::other)
 }
 
-/// A text on its way into the store.
+/// A text to be stored.
 pub(super) struct Packed<'a>(pub(super) &'a str);
 
 impl ToSql for Packed<'_> {
@@ -56,13 +56,13 @@ impl ToSql for Packed<'_> {
     }
 }
 
-/// Adds the SQL function `plain(X)`: the text of a compressed value, and anything else as it is.
+/// Adds the SQL function `plain(X)`, which decompresses a text and returns anything else unchanged.
 pub(super) fn add_function(db: &Connection) -> rusqlite::Result<()> {
     let flags =
         FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_INNOCUOUS;
     db.create_scalar_function("plain", 1, flags, |context| {
         let value = context.get_raw(0);
-        // Another blob is no compressed text.
+        // Any other blob is no compressed text.
         let text = matches!(value, ValueRef::Blob(_)).then(|| Unpacked::column_result(value));
         Ok(match text {
             Some(Ok(text)) => Value::Text(text.0),
@@ -71,7 +71,7 @@ pub(super) fn add_function(db: &Connection) -> rusqlite::Result<()> {
     })
 }
 
-/// A text on its way out.
+/// A text that was read.
 pub(super) struct Unpacked(pub(super) String);
 
 impl FromSql for Unpacked {

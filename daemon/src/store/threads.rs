@@ -26,7 +26,7 @@ pub(super) fn thread_words(draft: &ObservationDraft) -> Vec<u8> {
     thread_words_of(texts.map(String::as_str))
 }
 
-/// The same of an observation's title, narrative and facts.
+/// Like [`thread_words`], from an observation's title, narrative and facts.
 pub(super) fn thread_words_of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
     ThreadWords::of(texts).to_bytes()
 }

@@ -1,4 +1,4 @@
-//! Titles of sessions: the agent's, else the summary's.
+//! Titles of sessions: from the agent, else from the summary.
 
 use rusqlite::{Connection, params};
 
@@ -9,7 +9,7 @@ use super::operation::log;
 use super::row::Sql;
 use crate::memory::ids::EventId;
 
-/// The agent, or the user in it, names the session. A name that was given later stays.
+/// Names a session as the agent, or the user in the agent, named it. A name that was given later stays.
 pub(super) fn set(scene: &EffectContext<'_>, title: &str) -> Result<(), StoreError> {
     let (db, session) = (scene.db, scene.session());
     let Some(event) = scene.event else { return Ok(()) };

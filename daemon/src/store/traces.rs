@@ -18,7 +18,7 @@ pub(super) struct Beginning {
     pub(super) opened_at: i64,
 }
 
-/// Replaces the traces of a batch. Returns the subjects concerned, before or now.
+/// Replaces the traces of a batch. Returns the affected subjects, old and new.
 pub(super) fn keep_traces(
     db: &Connection,
     begun: Beginning,
@@ -26,7 +26,7 @@ pub(super) fn keep_traces(
 ) -> Result<BTreeSet<SubjectHash>, StoreError> {
     let mut concerned = keep_failings(db, begun.batch, &traces.failing)?;
     if keep_changes(db, begun, traces)? == RowChange::Differently {
-        // Whether a later pass is explained may rest on it.
+        // A later pass may be explained by this change.
         concerned.extend(subjects(
             db,
             "SELECT DISTINCT t.subject FROM sessions s JOIN prompt_batches b ON b.session = s.id
@@ -101,7 +101,7 @@ pub(super) fn changes_before(
     project: ProjectRow,
     pass: &Span,
 ) -> Result<Vec<Change>, StoreError> {
-    /// Older changes hardly matter.
+    /// How many are read; older changes hardly matter.
     const LATEST: u32 = 200;
     let latest = db.all(
         "SELECT b.id, b.session, b.seq, b.opened_at, b.closed_at, c.step, c.file, c.event
@@ -114,7 +114,7 @@ pub(super) fn changes_before(
     Ok(changes.map(|(by, step, file, event)| Change { by, step, file, event }).collect())
 }
 
-/// A batch's id, session, place, beginning and end.
+/// Reads a batch's id, session, place, beginning and end.
 impl FromRow for Span {
     const WIDTH: usize = 5;
 

@@ -1,8 +1,8 @@
-//! Vectors of documents, each as one row beside the document. They are made of texts, so they go with them: whatever
-//! writes or removes a document says so to the index's log, and that removes its vectors ([`super::operation::log`]).
+//! Vectors of documents, one row for each document. They are made from texts and removed with them: writing or removing
+//! a document adds an entry to the index's log, and that removes its vectors ([`super::operation::log`]).
 //!
-//! The vectors of a project are also in a file of its own, which searches read. The database says which file it is, and
-//! what has been added and removed since it was made. So a file is never wrong: it is complete with what stands here.
+//! Searches read a project's vectors from a file. The database names the file, and records the vectors added and
+//! removed since the file was made. So the file and the rows together are always complete.
 
 use rusqlite::{Connection, params};
 
@@ -13,8 +13,8 @@ use super::{ProjectInfo, StoreError};
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::ids::ProjectRow;
 
-/// The kinds of documents that get their vectors first: what people and models say, and of that first what may be told
-/// soonest. Then come the calls of tools, of which there are far more ([`calls_without_vectors`]).
+/// The kinds of documents that get their vectors first: texts of people and models, and among them those that may be
+/// injected soonest. Calls of tools follow, because there are far more ([`calls_without_vectors`]).
 const EMBEDDED: [DocumentKind; 6] = [
     DocumentKind::Observation,
     DocumentKind::Response,
@@ -23,14 +23,14 @@ const EMBEDDED: [DocumentKind; 6] = [
     DocumentKind::Plan,
     DocumentKind::Compaction,
 ];
-/// How many of them are told soonest.
+/// How many of them may be injected soonest.
 const SOONEST: usize = 4;
 
-/// Vectors that are removed in one transaction, so that no event waits long behind it.
+/// How many vectors are removed in one transaction, so that no event waits long for it.
 const STEP: u32 = 500;
 
 record! {
-/// The vectors of a document's passages, one after the other.
+/// The vectors of a document's passages, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VectorRow from "vectors" {
     /// Grows with each row ever written.
@@ -48,16 +48,16 @@ pub struct VectorFileRow from "vector_files" {
     pub project: ProjectRow = "project",
     /// Names the file, together with the project.
     pub made: String = "made",
-    /// It holds the rows up to this id; 0: there is no file.
+    /// The file contains the rows up to this id; 0 means that there is no file.
     pub newest: i64 = "newest",
 }
 }
 
-/// The parts of a project's vectors.
+/// The state of a project's vectors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VectorState {
     pub file: Option<VectorFileRow>,
-    /// The ids of removed vectors that the file may hold, or that were read before, ascending.
+    /// The ids of removed vectors that the file may contain, or that were read before, ascending.
     pub gone: Vec<i64>,
     /// The highest id; 0 without vectors.
     pub newest: i64,
@@ -68,7 +68,7 @@ pub fn count_vectors(db: &Connection, model: &[u8; 32]) -> Result<i64, StoreErro
     db.one("SELECT count(*) FROM vectors WHERE model = ?1", [model])
 }
 
-/// The state of a project's vectors. What is read together with it must be read in the same transaction.
+/// The state of a project's vectors. Read it in the same transaction as the vectors themselves.
 pub fn vector_state(
     db: &Connection,
     model: &[u8; 32],
@@ -84,7 +84,7 @@ pub fn vector_state(
     })
 }
 
-/// The newest rows after the id `after`, `limit` at most, in order.
+/// The newest rows after the id `after`, at most `limit`, in order.
 pub fn newest_vectors(
     db: &Connection,
     model: &[u8; 32],
@@ -98,7 +98,7 @@ pub fn newest_vectors(
     Ok(rows)
 }
 
-/// The first rows after the id `after` and up to `newest`, `limit` at most.
+/// The first rows after the id `after` and up to `newest`, at most `limit`.
 pub fn vectors_after(
     db: &Connection,
     model: &[u8; 32],
@@ -119,12 +119,12 @@ pub fn projects_with_vectors(db: &Connection, model: &[u8; 32]) -> Result<Vec<Pr
     )
 }
 
-/// All files of vectors that there should be.
+/// All files of vectors that should exist.
 pub fn vector_files(db: &Connection) -> Result<Vec<VectorFileRow>, StoreError> {
     db.all(&format!("{} WHERE newest > 0", VectorFileRow::SELECT), [])
 }
 
-/// The projects whose files lack so much, or hold so much that is gone, that they are made anew.
+/// The projects whose files lack so many vectors, or contain so many removed ones, that they are rewritten.
 pub fn outdated_vector_files(db: &Connection, model: &[u8; 32]) -> Result<Vec<ProjectRow>, StoreError> {
     db.all(
         "SELECT p.id FROM projects p LEFT JOIN vector_files f ON f.project = p.id AND f.model = ?1
@@ -136,18 +136,18 @@ pub fn outdated_vector_files(db: &Connection, model: &[u8; 32]) -> Result<Vec<Pr
     )
 }
 
-/// The last removal so far.
+/// The id of the last removal.
 pub fn last_gone_vector(db: &Connection) -> Result<i64, StoreError> {
     db.one("SELECT ifnull(max(seq), 0) FROM gone_vectors", [])
 }
 
-/// Takes a new file of a project's vectors into use.
+/// Puts a new file of a project's vectors into use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UseVectorFile {
     pub file: VectorFileRow,
     pub model: [u8; 32],
     pub rows: i64,
-    /// Deletions up to here are not in the file.
+    /// Removals up to here are already left out of the file.
     pub gone_until: i64,
 }
 
@@ -169,9 +169,9 @@ impl Operation for UseVectorFile {
 /// Which files of vectors are no longer used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DropVectorFiles {
-    /// All that may hold a removed vector.
+    /// All files that may contain a removed vector.
     WithGone,
-    /// One that is missing or damaged.
+    /// A missing or damaged file.
     Of(VectorFileRow),
 }
 
@@ -194,7 +194,7 @@ impl Operation for DropVectorFiles {
     }
 }
 
-/// Up to `limit` documents without vectors of this model, the newest first.
+/// Up to `limit` documents without vectors of this model, newest first.
 pub fn documents_without_vectors(
     db: &Connection,
     model: &[u8; 32],
@@ -213,15 +213,16 @@ pub fn documents_without_vectors(
     Ok(found)
 }
 
-/// The place of a session in the order of their last events.
+/// The position of a session in the order of last events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionPlace {
     last_event_at: i64,
     session: i64,
 }
 
-/// What was found, answered, summed up and asked in some sessions and has no vectors of this model, session by session,
-/// those that were active last first. The sessions are those before this place; the last of them is returned, unless there was none.
+/// Observations, answers, summaries and prompts of some sessions that have no vectors of this model. They come session
+/// by session, the last active session first. The sessions are those after this position; the last of them is returned,
+/// unless there was none.
 pub fn newest_without_vectors(
     db: &Connection,
     model: &[u8; 32],
@@ -248,8 +249,8 @@ pub fn newest_without_vectors(
     Ok((found, last))
 }
 
-/// The calls that have been looked at for vectors: those with an id from `oldest` to `newest`. They are so many that they
-/// are not looked through each time.
+/// The calls that were checked for vectors: those with an id from `oldest` to `newest`. There are so many calls that
+/// each run checks only new ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallsSeen {
     pub newest: i64,
@@ -257,13 +258,13 @@ pub struct CallsSeen {
 }
 
 impl CallsSeen {
-    /// None yet; what is there counts as older.
+    /// No calls were checked yet. Existing ones count as older.
     pub fn none(db: &Connection) -> Result<Self, StoreError> {
         let newest: i64 = db.one("SELECT ifnull(max(id), 0) FROM activities", [])?;
         Ok(Self { newest, oldest: newest.saturating_add(1) })
     }
 
-    /// How many are left, about.
+    /// About how many are left.
     pub fn count_left(self, db: &Connection) -> Result<i64, StoreError> {
         // The table's rows are large, those of the index small.
         db.one(
@@ -273,8 +274,8 @@ impl CallsSeen {
     }
 }
 
-/// Up to `limit` calls without vectors of this model that have not been looked at: first what came since, then back in
-/// time. None are left if there are none. Also returns what has been looked at then.
+/// Up to `limit` unchecked calls without vectors of this model: first the new ones, then older ones. An empty result
+/// means that none are left. Also returns which calls are checked afterwards.
 pub fn calls_without_vectors(
     db: &Connection,
     model: &[u8; 32],
@@ -297,7 +298,7 @@ pub fn calls_without_vectors(
     Ok((rows.into_iter().map(|row| DocumentKey { kind: DocumentKind::Activity, row }).collect(), seen))
 }
 
-/// How many documents have no vectors of this model yet, without calls.
+/// How many documents have no vectors of this model yet, not counting calls.
 pub fn count_without_vectors(db: &Connection, model: &[u8; 32]) -> Result<i64, StoreError> {
     let mut count = 0;
     for kind in EMBEDDED {
@@ -327,11 +328,11 @@ fn without_vectors(kind: DocumentKind) -> String {
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoreVectors {
     pub key: DocumentKey,
-    /// The documents that they were made of.
+    /// The documents that the vectors were made from.
     pub seen: DocumentRow,
     pub model: [u8; 32],
     pub dimensions: u32,
-    /// Empty for a text that says nothing.
+    /// Empty for a text without words.
     pub packed: Vec<u8>,
 }
 
@@ -339,7 +340,7 @@ pub struct StoreVectors {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VectorsStored {
     Yes,
-    /// The document is gone or is another one now.
+    /// The document is gone or has changed.
     Changed,
 }
 
@@ -361,7 +362,7 @@ impl Operation for StoreVectors {
     }
 }
 
-/// A document's session facts change with each event and are in no vector.
+/// Compares only texts. A document's session facts change with each event, and vectors do not contain them.
 fn has_same_text(a: &DocumentRow, b: &DocumentRow) -> bool {
     use DocumentRow::{Activity, Compaction, Observation, Plan, Prompt, Response, Summary};
     a.project().row == b.project().row
@@ -396,7 +397,7 @@ pub fn has_other_vectors(db: &Connection, model: Option<&[u8; 32]>) -> Result<bo
     db.one("SELECT EXISTS (SELECT 1 FROM vectors WHERE ?1 IS NULL OR model <> ?1)", [model])
 }
 
-/// Removes some vectors of other models, and what is known of their files; `None`: of all. The output says how many.
+/// Removes some vectors of other models and the records of their files; `None` means of all models. Returns how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoveOtherVectors {
     pub model: Option<[u8; 32]>,
@@ -454,7 +455,7 @@ mod tests {
         let waiting = || documents_without_vectors(&db, &MODEL, 9).unwrap();
         let prompt = DocumentKey { kind: DocumentKind::Prompt, row: 1 };
         assert_eq!((waiting(), count_without_vectors(&db, &MODEL).unwrap()), (vec![KEY, prompt], 2));
-        // Session facts are in no vector.
+        // Vectors contain no session facts.
         let before = seen(&db);
         db.execute("UPDATE sessions SET last_event_at = 9", []).unwrap();
         assert_eq!(store(&db, before), VectorsStored::Yes);
@@ -573,7 +574,7 @@ mod tests {
         assert_eq!(count_vectors(&db, &MODEL).unwrap(), 0);
     }
 
-    /// Writes or removes the answer, as far as the index knows.
+    /// Writes or removes the answer, in the view of the index.
     struct Rewrite;
 
     impl Operation for Rewrite {

@@ -1,4 +1,4 @@
-//! Storing events: their acceptance, their effects, and what was injected for them.
+//! Stores events: their acceptance, their effects, and what was injected for them.
 
 use recall_protocol::wire::Flags;
 use rusqlite::ffi::SQLITE_CONSTRAINT_PRIMARYKEY;
@@ -18,11 +18,11 @@ use crate::memory::ids::{EventId, ProjectRow, SessionKey, SessionRow, Timestamp}
 use crate::memory::lifecycle::LifecycleKind;
 use crate::memory::session::Effect;
 
-/// An event with all that follows from it, stored or not stored as a whole.
+/// An event with everything that follows from it, stored completely or not at all.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transaction {
     pub session: SessionKey,
-    /// Those of the session's agent.
+    /// The conventions of the session's agent.
     pub conventions: Conventions,
     pub origin: SessionOrigin,
     pub delivery: Delivery,
@@ -43,23 +43,23 @@ pub struct Unparsed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnparsedOutcome {
     Stored,
-    /// It was stored before; nothing was changed.
+    /// It was stored before, so nothing changed.
     Duplicate,
 }
 
-/// What a session was given.
+/// An injection into a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Injection {
     pub session: SessionKey,
-    /// The event that asked.
+    /// The event that caused it.
     pub event: EventId,
     pub at: Timestamp,
     /// `start`, `prompt` and so on.
     pub moment: String,
     pub tokens: u32,
-    /// What was given and why, a JSON array.
+    /// The injected items and the reasons, a JSON array.
     pub items: String,
-    /// The file it was about, relative to the project's folder.
+    /// The file that it was about, relative to the project's folder.
     pub file: Option<String>,
 }
 
@@ -67,7 +67,7 @@ pub struct Injection {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventOutcome {
     Stored(StoredEvent),
-    /// It was stored before; nothing was changed.
+    /// It was stored before, so nothing changed.
     Duplicate,
     /// It was captured before its session was forgotten, so only its id is stored.
     Dropped,
@@ -96,7 +96,7 @@ fn store_event(db: &WriteContext<'_>, transaction: &Transaction) -> Result<Event
     let is_new = known.is_none();
     let mut stored = match known {
         Some(stored) => stored,
-        // It was stored when this was decided, and has been forgotten since.
+        // The session was stored when this was decided, and has been forgotten since.
         None if transaction.origin.project.is_empty() => return Err(StoreError::NoSuchSession),
         None => create_session(db, transaction)?,
     };
@@ -135,7 +135,7 @@ fn store_event(db: &WriteContext<'_>, transaction: &Transaction) -> Result<Event
     Ok(EventOutcome::Stored(stored))
 }
 
-/// Keeps where the session is talked to. Another channel replaces what is known of the last one.
+/// Stores where the session's conversation takes place. Another channel replaces the fields of the last one.
 fn keep_place(db: &Connection, session: SessionRow, place: &Place) -> Result<(), StoreError> {
     db.run(
         "UPDATE sessions SET place = json_patch(CASE
@@ -161,7 +161,7 @@ impl Operation for IdleEffects {
         let Self { session, effects, at } = self;
         // The session was forgotten meanwhile.
         let Some(stored) = session_row(db, &session)? else { return Ok(()) };
-        // Time brings no prompt and no path.
+        // Inactivity involves no prompt and no path.
         let conventions = Conventions::default();
         let capture = capture_of(db, stored.session.0)?;
         let (key, event, changed_files) = (&session, None, &[][..]);
@@ -221,7 +221,7 @@ fn deliver(
             delivery.event_name,
             delivery.captured_at.0,
             delivery.boot_id,
-            // SQLite has no unsigned numbers; a boot lasts less than 292 years.
+            // SQLite has no unsigned integers; a boot lasts less than 292 years.
             i64::try_from(delivery.boot_ns).unwrap_or(i64::MAX),
             delivery.flags,
             delivery.stored_at.0,
@@ -285,7 +285,7 @@ impl Operation for Injection {
 
     fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
         let Some(stored) = session_row(db, &self.session)? else { return Ok(()) };
-        // It may have been forgotten while it was given.
+        // An item may have been forgotten while it was being injected.
         let cleaned = forgetting::without_lost_titles(db, &self.items, &[])?;
         db.run(
             "INSERT INTO injections (session, at, moment, tokens, items, file, event_id)

@@ -92,7 +92,7 @@ fn choose(db: &Connection, due: DueChoice, titles: &[&[&str]]) {
     finish(db, JOB, JobResult::Session(SessionResult { choice, ..SessionResult::default() }), BUILT_IN, 99);
 }
 
-/// Id, batch and title of the observations, and the end of their batch.
+/// Each observation's id, batch and title, and the end of its batch.
 fn stored(db: &Connection) -> Vec<(i64, i64, String, i64)> {
     let mut rows = db.prepare("SELECT id, batch, title, created_at FROM observations ORDER BY id").unwrap();
     let rows = rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))).unwrap();
@@ -220,7 +220,7 @@ fn a_session_that_goes_on_is_chosen_anew_when_it_has_grown_by_a_quarter() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// The result does not depend on what the batches produced before, on the order, or on repeated selections.
+    /// The result does not depend on earlier results of the batches, on the order, or on repeated selections.
     #[test]
     fn a_choice_depends_on_nothing_that_was_there_before(
         before in prop::collection::vec((1i64..=3, prop::collection::btree_set(0usize..5, 0..4), any::<bool>()), 0..8),

@@ -1,4 +1,5 @@
-//! By what names forgotten things are recognised in copies of them: in exports, in databases of other tools, in older backups.
+//! The names by which copies of forgotten items are recognised: in exports, in other tools' databases, in older
+//! backups.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +11,7 @@ use super::finding::{RowsToForget, numbers, set};
 use super::tombstones::{Hash, hash, session_hash};
 use crate::memory::ids::{SessionKey, Timestamp};
 
-/// The common part of a copy and its original.
+/// A name that a copy shares with its original.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum CopyOf<'a> {
     /// Lower-case hexadecimal digits.
@@ -49,7 +50,7 @@ impl CopyOf<'_> {
     }
 }
 
-/// When something was forgotten of which this is a copy.
+/// When the original of this copy was forgotten.
 pub(in super::super) fn forgotten_at(
     db: &Connection,
     copy: CopyOf<'_>,
@@ -57,7 +58,7 @@ pub(in super::super) fn forgotten_at(
     db.first("SELECT at FROM forgotten WHERE name = ?1", [copy.name()])
 }
 
-/// A row of a table of which something may be forgotten, with the names of a copy.
+/// A row that may be forgotten, with the names of its copies.
 struct Named {
     row: i64,
     at: Timestamp,
@@ -122,7 +123,8 @@ fn named(db: &Connection, sql: &str, rows: Rows<'_>) -> Result<Vec<Named>, Store
     Ok(all)
 }
 
-/// Remembers what is removed, before it is. Of whole sessions the session's own name is enough, except for what outlives it.
+/// Records the names of rows before they are removed. For a whole session its own name is enough, except for rows that
+/// outlive it.
 pub(super) fn remember(db: &Connection, to_forget: &RowsToForget, at: Timestamp) -> Result<(), StoreError> {
     let mut keep = db.prepare_cached(
         "INSERT INTO forgotten (name, at) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET at = excluded.at",
@@ -149,7 +151,7 @@ pub(super) fn remember(db: &Connection, to_forget: &RowsToForget, at: Timestamp)
     Ok(())
 }
 
-/// The rows that belong to none of the sessions.
+/// The rows outside these sessions.
 fn outside(
     db: &Connection,
     table: &str,
@@ -163,7 +165,7 @@ fn outside(
     Ok(numbers(db, &sql, params![set(rows)?, set(sessions)?])?.into_iter().collect())
 }
 
-/// All that a database remembers of what was forgotten.
+/// Everything that a database remembers of forgotten items.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct Memory {
     names: BTreeMap<Hash, Timestamp>,
@@ -182,7 +184,7 @@ impl Memory {
         self.names.is_empty() && self.sessions.is_empty()
     }
 
-    /// Takes it over into another database.
+    /// Stores these memories in another database.
     pub(in super::super) fn keep_in(&self, db: &Connection) -> Result<(), StoreError> {
         for (name, at) in &self.names {
             db.run(
@@ -202,7 +204,7 @@ impl Memory {
         Ok(())
     }
 
-    /// The rows of a database that were forgotten elsewhere after they were stored there.
+    /// The rows of a database that were stored there before they were forgotten elsewhere.
     pub(in super::super) fn rows_in(&self, db: &Connection) -> Result<RowsToForget, StoreError> {
         let mut found = RowsToForget::default();
         if self.is_empty() {

@@ -14,7 +14,7 @@ use crate::memory::ids::{SessionKey, Timestamp};
 /// The ids of the rows to remove.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RowsToForget {
-    /// Complete sessions; their rows are in the other sets too.
+    /// Whole sessions; their rows are in the other sets too.
     pub(super) sessions: BTreeSet<i64>,
     /// Batches that lose the text of their prompt.
     pub(super) prompts: BTreeSet<i64>,
@@ -32,14 +32,14 @@ pub struct RowsToForget {
     pub(super) compactions: BTreeSet<i64>,
     /// Sessions that lose their title.
     pub(super) titles: BTreeSet<i64>,
-    /// Observations that stay and lose what they said before a person wrote them anew.
+    /// Observations that stay and lose the text from before a person rewrote them.
     pub(super) former_texts: BTreeSet<i64>,
     pub(super) unparsed: BTreeSet<Vec<u8>>,
     /// The removed texts, to find copies of them.
     pub(super) words: Vec<String>,
 }
 
-/// A pinned item keeps its session.
+/// Selects old sessions. A pinned item keeps its session.
 const OLD: &str = "SELECT id FROM sessions s WHERE last_event_at < ?1 AND NOT EXISTS (
     SELECT 1 FROM observations o WHERE o.session = s.id AND o.pinned_at IS NOT NULL)";
 

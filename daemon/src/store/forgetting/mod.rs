@@ -1,9 +1,9 @@
 //! Forgetting: finds the rows that a selection matches, and removes them so that they do not come back.
 //!
-//! A row is removed with everything that was made from it. What stays contains no text: event ids detect repeated
-//! deliveries, session hashes reject late events, and title hashes stop a compressor from making a forgotten
-//! observation again. A partly forgotten session keeps its sequence numbers without their texts, because later
-//! events are ordered by them.
+//! A row is removed with everything that was made from it. The traces that stay contain no text: event ids detect
+//! repeated deliveries, session hashes reject late events, and title hashes stop a compressor from making a forgotten
+//! observation again. A partly forgotten session keeps its sequence numbers without their texts, because later events
+//! are ordered by them.
 //!
 //! Freed pages are overwritten (`secure_delete`), but SQLite leaves copies behind when it moves rows between pages.
 //! Only [`rewrite`] removes them all. `app::forgetting` cleans the index, the spool and the backups.
@@ -37,8 +37,7 @@ pub enum Selection {
     SilentSince(Timestamp),
 }
 
-/// Conditions that rows must meet; an absent one does not filter. Without words and times, whole projects are
-/// selected.
+/// Conditions that rows must meet; an absent one does not filter. Without words or times, whole projects are selected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Criteria {
     pub projects: Option<Vec<ProjectRow>>,
@@ -81,7 +80,7 @@ pub struct ForgottenCounts {
     pub responses: usize,
     pub plans: usize,
     pub activities: usize,
-    /// Complete sessions.
+    /// Whole sessions.
     pub sessions: usize,
     /// Unreadable events.
     pub unparsed: usize,
@@ -94,7 +93,7 @@ pub struct ForgottenCounts {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Forgotten {
     pub counts: ForgottenCounts,
-    /// Sessions that lost something and whose running actor may still hold it.
+    /// Sessions that lost something and whose running actor may still have it.
     pub touched: Vec<SessionKey>,
     /// Sessions that were removed.
     pub sessions: Vec<SessionKey>,

@@ -1,4 +1,4 @@
-//! Removes rows, and every copy of their texts in the rows that stay.
+//! Removes rows, and every copy of their texts in the remaining rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -72,7 +72,7 @@ impl Operation for ForgetAgain {
             true => Forgotten::default(),
             false => remove(db, &to_forget, self.at)?,
         };
-        // After the removal, which remembers it as of now.
+        // After the removal, which would record the present time.
         self.memory.keep_in(db)?;
         Ok(forgotten)
     }
@@ -96,7 +96,7 @@ fn remove(db: &WriteContext<'_>, to_forget: &RowsToForget, at: Order) -> Result<
     stop_work(db, to_forget, at)?;
     remove_rows(db, to_forget)?;
     for session in &touched {
-        // A running call also loses its task, because its texts are not searched.
+        // A running call also loses its task, because tasks are not searched.
         db.prepare_cached("UPDATE running_calls SET task_kind = NULL, task = NULL WHERE session = ?1")?
             .execute([session])?;
     }
@@ -334,7 +334,7 @@ fn remove_rows(db: &Connection, to_forget: &RowsToForget) -> Result<(), StoreErr
     remove("DELETE FROM asides WHERE id", &to_forget.asides)?;
     remove("DELETE FROM observations WHERE id", &to_forget.observations)?;
     remove("DELETE FROM hand_changes WHERE observation", &to_forget.former_texts)?;
-    // An empty title still says that a person wrote the text.
+    // An empty title still shows that a person wrote the text.
     remove("UPDATE observations SET made_as = '' WHERE made_as <> '' AND id", &to_forget.former_texts)?;
     remove("DELETE FROM session_summaries WHERE id", &to_forget.summaries)?;
     remove("DELETE FROM plans WHERE id", &to_forget.plans)?;
@@ -352,7 +352,7 @@ fn remove_rows(db: &Connection, to_forget: &RowsToForget) -> Result<(), StoreErr
     Ok(())
 }
 
-/// The sessions whose summary is being made right now, from texts that may be removed.
+/// Sessions whose summary is being made now, from texts that may be removed.
 fn being_summarised(db: &Connection, sessions: &BTreeSet<i64>) -> Result<BTreeSet<i64>, StoreError> {
     let running = "SELECT session FROM jobs WHERE kind = 'summary' AND status = 'running'
         AND session IN (SELECT value FROM json_each(?1))";

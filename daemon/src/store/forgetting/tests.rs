@@ -225,7 +225,7 @@ fn work_in_hand_is_begun_anew() {
     assert_eq!(jobs, ["2 batch 2 running no stork", "3 batch 1 pending"]);
 }
 
-/// A summary that is being made has no words yet by which it could be found.
+/// A summary that is being made has no text yet by which it could be found.
 #[test]
 fn a_summary_in_hand_is_begun_anew() {
     let (_home, db) = memory();

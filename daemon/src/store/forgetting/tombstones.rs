@@ -70,7 +70,7 @@ pub(in super::super) fn belongs_to_forgotten_session(
     Ok(forgotten.is_some_and(|forgotten| !forgotten.is_before(&taken)))
 }
 
-/// True if anything was captured of this session and forgotten.
+/// True if anything of this session was captured and forgotten.
 pub(in super::super) fn is_forgotten(db: &Connection, key: &SessionKey) -> Result<bool, StoreError> {
     let mut find = db.prepare_cached("SELECT EXISTS (SELECT 1 FROM forgotten_sessions WHERE name = ?1)")?;
     Ok(find.query_row([session_hash(key)], |row| row.cell(0))?)
@@ -99,7 +99,7 @@ pub(super) fn bury_observations(db: &Connection, to_forget: &RowsToForget) -> Re
     Ok(())
 }
 
-/// True if an observation was forgotten before: one of its session had this title, or one of its batch had all of
+/// True if an observation was forgotten before: its session had one with this title, or its batch had one with all of
 /// this evidence.
 pub(in super::super) fn was_forgotten(
     db: &Connection,

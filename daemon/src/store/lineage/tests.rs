@@ -201,7 +201,7 @@ fn a_check_that_passes_resolves_its_failing_whichever_is_stored_first() {
             (told[0].work.clone(), told[0].evidence.len()),
             (Some((SessionId("s2".to_owned()), 1)), 1)
         );
-        // It fails again, which is a new observation.
+        // The check fails again, which is a new observation.
         fails(&db, 3);
         check(&db, &["1: superseded by 3", "3: active"]);
         // The work that settled it turns out not to count.
@@ -440,7 +440,7 @@ fn a_mark_that_is_taken_back_leaves_what_was_there_before() {
     mark(&db, 2, Validity::Resolved);
     assert_eq!(undo(), "resolve");
     check(&db, &superseded);
-    // Work that says the same again ends it as if nobody had marked it.
+    // Work that says the same again ends the observation as if nobody had marked it.
     says(&db, 3, "`max_retries` is 5");
     check(&db, &["1: superseded by 2", "2: superseded by 3", "3: active"]);
 }

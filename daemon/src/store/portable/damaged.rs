@@ -1,5 +1,5 @@
-//! Rows of which a value cannot be read: a damaged or foreign database may hold them. They are read as far as they can be
-//! (`row.rs`), so that nothing else fails with them; here they are named, so that they can be deleted.
+//! Finds rows with unreadable values, as in a damaged or foreign database. Reading such a row gives what can be read
+//! (`row.rs`), so nothing else fails. Here the rows are named, so that they can be deleted.
 
 use rusqlite::Connection;
 
@@ -10,18 +10,18 @@ use crate::memory::ids::SessionId;
 use crate::store::StoreError;
 use crate::store::row::Cells;
 
-/// A row and the first of its values that cannot be read.
+/// A row and its first unreadable value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedRow {
-    /// As in a line of an export.
+    /// The kind, as in a line of an export.
     pub kind: &'static str,
-    /// By what it can be forgotten; `None`: with its session.
+    /// The document to forget; `None` means that the row goes with its session.
     pub document: Option<DocumentKey>,
     pub session: Option<SessionId>,
     pub column: &'static str,
 }
 
-/// The rows that cannot be read as a whole, `limit` at most. Reads everything.
+/// Rows that cannot be read completely, at most `limit`. Reads everything.
 pub fn damaged_rows(db: &Connection, limit: usize) -> Result<Vec<DamagedRow>, StoreError> {
     let mut found = Vec::new();
     for table in TABLES {
@@ -46,7 +46,7 @@ pub fn damaged_rows(db: &Connection, limit: usize) -> Result<Vec<DamagedRow>, St
     Ok(found)
 }
 
-/// The item that a person can forget by a row's id.
+/// The kind of item by which a person can forget a row.
 fn document_of(table: &Table) -> Option<DocumentKind> {
     table.documents.first().map(|(kind, _)| *kind)
 }

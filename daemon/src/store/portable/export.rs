@@ -1,4 +1,4 @@
-//! Rows become lines, a page at a time.
+//! Turns rows into lines, a page at a time.
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
@@ -19,12 +19,12 @@ pub struct PageStart {
 /// The part of the memory to export.
 #[derive(Clone, Debug, Default)]
 pub struct Portion {
-    /// `None`: all.
+    /// `None` means all.
     pub projects: Option<Vec<ProjectRow>>,
     pub since: Option<Timestamp>,
 }
 
-/// The next lines, about so many bytes of them, and where the page after them begins; `None` at the end.
+/// The next lines, about this many bytes, and where the next page begins; `None` at the end.
 pub fn export_page(
     db: &Connection,
     portion: &Portion,
@@ -127,7 +127,7 @@ fn project_lines(db: &Connection, portion: &Portion, lines: &mut Vec<String>) ->
     Ok(())
 }
 
-/// Last, because both observations must be there.
+/// These lines come last, because both observations must exist.
 fn superseded_lines(db: &Connection, portion: &Portion, lines: &mut Vec<String>) -> Result<(), StoreError> {
     let mut find = db.prepare(
         "SELECT o.uuid, n.uuid, o.project FROM observations o JOIN observations n ON n.id = o.superseded_by ORDER BY o.id",

@@ -1,7 +1,7 @@
-//! Takes the rows out of a database whose tables are not as this program makes them: out of a backup that somebody has changed.
+//! Copies the rows of a database whose tables differ from this program's, such as a backup that somebody has changed.
 //!
-//! Triggers, views in place of tables and tables of its own would stay beside ours, act at each write, and keep what is
-//! forgotten. So of such a file only the rows of known tables are taken, each value looked at, into tables that we have made.
+//! Its triggers, views and extra tables would act at each write and keep what is forgotten. So only the rows of known
+//! tables are copied, into tables that we make, and each value is checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,9 +16,9 @@ use crate::store::row::Sql;
 use crate::store::schema::{self, STEPS};
 use crate::store::text::Unpacked;
 
-/// Tables that are made again from others, or that concern one file alone.
+/// Tables that are made again from others, or that belong to one file alone.
 const NOT_TAKEN: [&str; 6] = ["meta", "index_log", "vectors", "vector_files", "gone_vectors", "reservations"];
-/// JSON in columns that no export has.
+/// Columns with JSON that no export contains.
 const JSON: [(&str, &str); 11] = [
     ("observations", "own_evidence"),
     ("observation_batches", "evidence"),
@@ -32,9 +32,9 @@ const JSON: [(&str, &str); 11] = [
     ("jobs", "cuts"),
     ("sessions", "place"),
 ];
-/// No database has more rows. The highest number that SQLite has would leave none for the next row.
+/// No database has more rows. Row numbers near SQLite's maximum would leave none for the next row.
 const MOST_ROWS: i64 = 1 << 48;
-/// Names of things that are told of.
+/// The most names in a report.
 const MOST_NAMES: usize = 20;
 const NAME_CHARS: usize = 60;
 
@@ -42,9 +42,9 @@ const NAME_CHARS: usize = 60;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct Misfits {
     things: Vec<String>,
-    /// By `TABLE.COLUMN`.
+    /// Counts by `TABLE.COLUMN`.
     values: BTreeMap<String, u64>,
-    /// By table.
+    /// Counts by table.
     rows: BTreeMap<String, u64>,
 }
 
@@ -53,7 +53,7 @@ impl Misfits {
         self.things.is_empty() && self.values.is_empty() && self.rows.is_empty()
     }
 
-    /// For people. Names are those of the file.
+    /// A description for people, with the names in the file.
     pub(in super::super) fn told(&self) -> Vec<String> {
         let short = |name: &String| name.chars().take(NAME_CHARS).collect::<String>();
         let mut told: Vec<String> = self.things.iter().take(MOST_NAMES).map(short).collect();
@@ -68,7 +68,7 @@ impl Misfits {
     }
 }
 
-/// Compares tables, indexes, triggers, views and every value with what this program would have made. Reads everything.
+/// Compares tables, indexes, triggers, views and every value with what this program would make. Reads everything.
 pub(in super::super) fn misfits(db: &Connection) -> Result<Misfits, StoreError> {
     let steps = STEPS.get(..schema::version(db)? as usize).unwrap_or(STEPS);
     let ours = Connection::open_in_memory()?;
@@ -82,18 +82,18 @@ pub(in super::super) fn misfits(db: &Connection) -> Result<Misfits, StoreError> 
     Ok(misfits)
 }
 
-/// Copies all rows that this program can read into a database of its own tables, and adds what it leaves behind.
+/// Copies all rows that this program can read into its own tables, and reports what is left behind.
 pub(in super::super) fn take_rows(
     from: &Connection,
     into: &Connection,
     misfits: &mut Misfits,
 ) -> Result<(), StoreError> {
-    // Each table is looked through anew.
+    // Each table is examined again.
     (misfits.values, misfits.rows) = (BTreeMap::new(), BTreeMap::new());
     into.execute_batch("PRAGMA foreign_keys = OFF; BEGIN")?;
     each_table(from, into, misfits, Take::Rows)?;
     remove_loose_rows(into, misfits)?;
-    // Numbers of rows that were removed stay used.
+    // Numbers of removed rows stay used.
     let used: Vec<(String, i64)> =
         from.all("SELECT name, seq FROM sqlite_sequence WHERE typeof(seq) = 'integer'", [])?;
     for (table, seq) in used.into_iter().filter(|(_, seq)| (0..=MOST_ROWS).contains(seq)) {
@@ -103,8 +103,8 @@ pub(in super::super) fn take_rows(
     Ok(into.execute_batch("COMMIT; PRAGMA foreign_keys = ON")?)
 }
 
-/// Tables, indexes, triggers and views that are not ours, are missing, or are made otherwise; other rows in SQLite's own
-/// tables and in `meta`.
+/// Tables, indexes, triggers and views that are extra, missing or different, and other rows in SQLite's own tables and
+/// in `meta`.
 fn foreign_things(db: &Connection, ours: &Connection) -> Result<Vec<String>, StoreError> {
     let things = |db: &Connection| -> Result<BTreeMap<(String, String), String>, StoreError> {
         // Indexes without a text follow from their tables. Statistics are removed with a restore.
@@ -182,7 +182,7 @@ fn columns(ours: &Connection, table: &str) -> Result<Vec<Column>, StoreError> {
     Ok(all.into_iter().map(column).collect())
 }
 
-/// The columns that are stored in a table of the file; none where it has no such table.
+/// The stored columns of a table in the file; none if it has no such table.
 fn stored_columns(db: &Connection, table: &str) -> Result<Vec<String>, StoreError> {
     // A virtual table has no page.
     let is_table: bool = db.one(
@@ -210,7 +210,7 @@ fn each_table(
         }
         let names: Vec<String> = columns.iter().map(|column| format!("\"{}\"", column.name)).collect();
         let names = names.join(", ");
-        // An index of the file may say something else than its table.
+        // An index of the file may contradict its table.
         let mut find = from.prepare(&format!("SELECT {names} FROM main.\"{table}\" NOT INDEXED"))?;
         let places: Vec<String> = (1..=columns.len()).map(|number| format!("?{number}")).collect();
         let mut put = match take {
@@ -248,7 +248,7 @@ fn each_table(
 fn is_fit(column: &Column, value: ValueRef<'_>) -> bool {
     match (value, column.form) {
         (ValueRef::Null, _) => column.may_be_null,
-        // Longer ones than an import takes were always stored.
+        // The store accepts longer ones than an import does.
         (_, Some(Form::Name)) => is_readable(Form::Text, value),
         (_, Some(Form::Paths)) => is_readable(Form::Texts, value),
         (_, Some(form)) => is_readable(form, value),
@@ -268,7 +268,7 @@ fn is_fit(column: &Column, value: ValueRef<'_>) -> bool {
     }
 }
 
-/// The replacement for a value that cannot be read; `None` if the row cannot do without it.
+/// The replacement for an unreadable value; `None` if the row cannot do without it.
 fn instead(column: &Column) -> Option<ToSqlOutput<'static>> {
     match column.form {
         Some(Form::Texts | Form::Paths | Form::Events) => {
@@ -278,7 +278,7 @@ fn instead(column: &Column) -> Option<ToSqlOutput<'static>> {
     }
 }
 
-/// Removes rows that refer to rows that are not there. Tables come after those that they refer to.
+/// Removes rows that refer to missing rows. Each table comes after those that it refers to.
 fn remove_loose_rows(db: &Connection, misfits: &mut Misfits) -> Result<(), StoreError> {
     for table in our_tables(db)? {
         let references: Vec<(String, String, Option<String>, String)> = db.all(

@@ -1,7 +1,8 @@
-//! Lines become rows.
+//! Turns lines into rows.
 //!
-//! A file says nothing about this machine: what comes of it is said by nobody here, is pinned nowhere, joins no projects, and is no
-//! proof of where a project lies, unless the user says that it is his own. Each value is checked before it is stored.
+//! A file is not evidence about this machine. So its notes have no author here and no pin, it cannot join projects, and
+//! it does not prove where a project is. The exception is a file that the user declares as their own. Each value is
+//! checked before it is stored.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +21,7 @@ use crate::store::row::Sql;
 use crate::store::threads::{self, thread_words_of};
 use crate::store::{StoreError, projects};
 
-/// Stores lines of an export. What is here already stays as it is.
+/// Stores lines of an export. Existing rows stay unchanged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RestoreRows {
     pub lines: Vec<Value>,
@@ -33,30 +34,30 @@ pub struct RestoreRows {
 pub enum Trust {
     /// Anybody may have written them.
     Nothing,
-    /// They know projects by name, and the project of that name is meant.
+    /// They know projects by name, and mean the project with that name.
     ProjectNames,
-    /// They are the user's own: pins, other identities of projects, folders, and who has written a note.
+    /// They are the user's own. Pins, other identities of projects, folders, and authors of notes are believed.
     All,
 }
 
-/// The fate of lines.
+/// What happened to the lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Restored {
-    /// By the kind of line.
+    /// Counts by kind of line.
     pub added: BTreeMap<String, u64>,
-    /// They were here before.
+    /// Lines that were stored before.
     pub known: u64,
-    /// Lines of an unknown kind, or lines that refer to something that was left out.
+    /// Lines of an unknown kind, or lines that refer to an omitted row.
     pub skipped: u64,
-    /// They were forgotten here.
+    /// Lines that were forgotten here.
     pub forgotten: u64,
-    /// Lines with a value that its field cannot have, by `KIND.FIELD`.
+    /// Lines with a value that is invalid for its field, by `KIND.FIELD`.
     pub unfit: BTreeMap<String, u64>,
-    /// Notes that were pinned where they come from.
+    /// Notes that were pinned at their source.
     pub unpinned: u64,
     /// Other identities of projects.
     pub aliases: u64,
-    /// Notes that a person wrote where they come from.
+    /// Notes that a person wrote at their source.
     pub unsigned: u64,
 }
 
@@ -145,7 +146,7 @@ fn restore_project(
     Ok(if count(db)? > before { Outcome::Added } else { Outcome::Known })
 }
 
-/// Identities that a file gives to a project and that the project does not have here. A file can claim any of them.
+/// Counts identities that a file gives to a project and that the project does not have here. A file can claim anything.
 fn unknown_aliases(db: &Connection, line: &Value) -> Result<u64, StoreError> {
     let mut unknown = 0;
     for alias in line["aliases"].as_array().into_iter().flatten().filter_map(Value::as_str) {
@@ -189,12 +190,12 @@ fn restore(
         let given = match (form, value) {
             (Form::Session, Value::String(name)) => {
                 session = session_row(db, name)?;
-                // It was forgotten, or nobody wanted it.
+                // The session was forgotten, or excluded.
                 let Some(row) = session else { return Ok(Outcome::Skipped) };
                 Given::Number(row)
             }
             (Form::Project, Value::String(key)) => {
-                // A session's items belong to its project, whatever the line calls it.
+                // A session's items belong to its project, whatever project the line names.
                 let row = match session {
                     Some(session) => db.one("SELECT project FROM sessions WHERE id = ?1", [session])?,
                     None => projects::resolve(db, &[ProjectKey::from(key.as_str())], key, Timestamp(0))?,
@@ -215,7 +216,7 @@ fn restore(
                 }
             }
         };
-        // A missing field has the default of its column.
+        // A missing field gets the default of its column.
         if !matches!(given, Given::Null) {
             columns.push(*column);
             values.push(given);
@@ -226,7 +227,7 @@ fn restore(
     {
         return Ok(Outcome::Skipped);
     }
-    // A compaction has no name of its own that the table could compare.
+    // A compaction has no name of its own to compare.
     if table.kind == "compaction" && is_known_compaction(db, session, line)? {
         return Ok(Outcome::Known);
     }
@@ -257,7 +258,7 @@ fn restore(
     Ok(Outcome::Added)
 }
 
-/// Gives a note back its pin and its author, which an import before did not believe.
+/// Restores the pin and the author of a note, which an earlier import did not believe.
 fn claim(db: &WriteContext<'_>, line: &Value) -> Result<Outcome, StoreError> {
     let pinned_at = line["pinned_at"].as_i64();
     db.run(
@@ -282,7 +283,7 @@ fn is_known_compaction(db: &Connection, session: Option<i64>, line: &Value) -> R
     )
 }
 
-/// Whether what a line tells of was forgotten here.
+/// Whether the item of a line was forgotten here.
 fn was_forgotten(db: &Connection, table: &Table, line: &Value) -> Result<bool, StoreError> {
     let session = match table.kind {
         "session" => session_key_of(line),
@@ -313,11 +314,11 @@ fn was_forgotten(db: &Connection, table: &Table, line: &Value) -> Result<bool, S
         }
         _ => Vec::new(),
     };
-    // An event without text keeps only its id here.
+    // An event without text only leaves its id here.
     if table.kind != "event" {
         copies.extend(events.iter().filter(|event| !event.is_empty()).map(|event| CopyOf::Event(event)));
     }
-    // A summary and a plan are made again, and may be stored elsewhere after that.
+    // A summary and a plan are made again, so they may be stored elsewhere later.
     let made =
         line["updated_at"].as_i64().or(line["created_at"].as_i64()).filter(|_| table.kind != "observation");
     for copy in copies {
@@ -338,7 +339,7 @@ fn stated<'a>(
 ) -> Cow<'a, Value> {
     let owned = |value: Value| Cow::Owned(value);
     match (table.kind, column, value) {
-        // A session of another machine does not run here, and its prompts are compressed already or never.
+        // A session of another machine does not run here, and its prompts are compressed already or never will be.
         ("session", "status", _) => owned(json!("completed")),
         ("session", "root", _) | ("observation", "pinned_at", _) if trust != Trust::All => owned(Value::Null),
         ("session", "ended_at", Value::Null) => Cow::Borrowed(&line["last_event_at"]),
@@ -386,7 +387,7 @@ fn session_key_of(line: &Value) -> Option<SessionKey> {
     Some(SessionKey { agent: agent.into(), id: SessionId(id.to_owned()) })
 }
 
-/// Where a session worked that a line names, as far as it is known.
+/// The folder of a session that a line names, if it is known.
 pub fn folder_of(db: &Connection, session: &str) -> Result<Option<String>, StoreError> {
     let Some((agent, id)) = session.split_once(':') else { return Ok(None) };
     let folder: Option<Option<String>> =

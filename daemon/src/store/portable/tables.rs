@@ -1,4 +1,4 @@
-//! Which tables and columns are exported, and how a column stands in a line.
+//! Lists the exported tables and columns, and each column's form in a line.
 
 use crate::memory::document::DocumentKind;
 
@@ -7,7 +7,7 @@ use crate::memory::document::DocumentKind;
 pub(super) enum Form {
     /// An id, a name, a path.
     Name,
-    /// The known words for where a prompt came from, what an observation is, and whether it holds.
+    /// A known word: the source of a prompt, the type of an observation, or whether it holds.
     Source,
     Type,
     Status,
@@ -18,7 +18,7 @@ pub(super) enum Form {
     Time,
     /// Words of a person or an agent.
     Text,
-    /// The same, compressed where it is long.
+    /// Like [`Self::Text`], compressed if it is long.
     LongText,
     /// 16 bytes, as hexadecimal digits.
     Id,
@@ -32,7 +32,7 @@ pub(super) enum Form {
     Tasks,
     /// `AGENT:ID`.
     Session,
-    /// The place of a prompt in its session.
+    /// The position of a prompt in its session.
     Batch,
     /// The identity of a project.
     Project,
@@ -45,17 +45,17 @@ pub(super) struct Table {
     pub(super) columns: &'static [(&'static str, Form)],
     /// Pages end where this changes.
     pub(super) page: &'static str,
-    /// SQL: the project and the time by which a filter chooses.
+    /// SQL for the project and the time that a filter compares.
     pub(super) project: &'static str,
     pub(super) time: &'static str,
-    /// The documents of a row, and the column that each needs.
+    /// The kinds of documents in a row, and the column that each needs.
     pub(super) documents: &'static [(DocumentKind, &'static str)],
 }
 
 const OF_SESSION: &str = "(SELECT s.project FROM sessions s WHERE s.id = t.session)";
 const HEARD: &str = "(SELECT s.last_event_at FROM sessions s WHERE s.id = t.session)";
 
-/// In this order, because a row may name rows of the tables before it.
+/// In this order, because a row may refer to rows of earlier tables.
 pub(super) const TABLES: &[Table] = &[
     Table {
         kind: "session",
@@ -84,7 +84,7 @@ pub(super) const TABLES: &[Table] = &[
         documents: &[],
     },
     Table {
-        // The events that made a session, so that none of them is stored again.
+        // The events of a session, so that none of them is stored again.
         kind: "event",
         name: "deliveries",
         columns: &[
@@ -271,7 +271,7 @@ pub(super) const TABLES: &[Table] = &[
 pub(super) fn key_of(table: &Table, column: &'static str) -> &'static str {
     match (table.kind, column) {
         (_, "batch") => "prompt",
-        // `kind` is the line's own.
+        // The line has a `kind` of its own.
         ("plan", "kind") => "plan_kind",
         ("call", "kind") => "call_kind",
         _ => column,

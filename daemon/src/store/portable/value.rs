@@ -1,4 +1,4 @@
-//! Whether a value is what its column holds: one of a line, before it is stored, and one that is stored.
+//! Checks values against their columns: a line's value before it is stored, or a stored one.
 
 use rusqlite::ToSql;
 use rusqlite::types::{FromSql, ToSqlOutput, ValueRef};
@@ -12,7 +12,7 @@ use crate::memory::task_list::TaskList;
 use crate::store::row::{LATEST_MS, MOST};
 use crate::store::text::{Packed, Unpacked};
 
-/// A longer id, name or path is none.
+/// A longer id, name or path is refused.
 const MOST_NAME: usize = 4096;
 
 /// A value for a column.
@@ -63,7 +63,7 @@ pub(super) fn given(form: Form, value: &Value) -> Option<Given> {
     }
 }
 
-/// Whether a stored value can be read as what its column holds. What is not there can.
+/// Whether a stored value can be read as its column's type. A missing one can.
 pub(super) fn is_readable(form: Form, value: ValueRef<'_>) -> bool {
     let number = value.as_i64();
     match (form, value) {

@@ -1,13 +1,12 @@
-//! Supervises the compressors: a pool of fixed size that replaces crashed members. Where compression uses models, one
-//! more member works without them, on what must not wait for a model: the summaries of live sessions, and all but notes
-//! where models are asked once a session.
+//! Supervises the compressors: a pool of fixed size that replaces crashed members. If compression uses models, one more
+//! member works without them, on jobs that must not wait for a model: the summaries of live sessions, and, if models
+//! are asked once a session, all jobs except notes.
 //!
 //! Five crashes within a minute open the circuit: jobs wait, and no member is replaced for a minute. A member whose
-//! thread hangs abandons the thread and goes on. More than four abandoned threads within an hour stop the member for an
-//! hour, because they may still hold memory and a processor. Capturing is not affected.
+//! thread hangs abandons the thread and continues. More than four abandoned threads within an hour stop the member for
+//! an hour, because they may still hold memory and a processor. Capturing is not affected.
 //!
-//! The bus announces queued jobs. A timer waits for the first job that is due later. Without such a job there is no
-//! timer.
+//! The bus announces queued jobs. If a job is due later, a timer waits for it.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -34,13 +33,13 @@ const LOST_WINDOW: Duration = Duration::from_secs(3600);
 const MOST_LOST: usize = 4;
 /// How often waiting jobs are offered to the compressors.
 const OFFER_EVERY: Duration = Duration::from_secs(1);
-/// The longest timer. The clock may be set, and the machine may sleep.
+/// The longest timer. The clock may be changed, and the machine may sleep.
 const LONGEST_TIMER: Duration = Duration::from_secs(60);
 
 pub enum CompressionMessage {
     /// There may be a job.
     Wake,
-    /// When the first waiting job is due; `None`: no job waits.
+    /// When the first waiting job is due; `None` if no job waits.
     Due(Option<Timestamp>),
     /// Start the missing member of this slot.
     Refill {
@@ -52,7 +51,7 @@ pub enum CompressionMessage {
     ThreadLost {
         worker: String,
     },
-    /// Ask again the providers whose circuit is open, because the user has asked for it.
+    /// Call providers again whose circuit is open, because the user asked for it.
     Reconsider,
     Observe(RpcReplyPort<CompressionCounters>),
 }
@@ -107,7 +106,7 @@ pub struct CompressionState {
 enum DueLookup {
     Idle,
     Running,
-    /// Jobs were queued since it began, so another lookup must follow.
+    /// Jobs were queued during the lookup, so another one must follow.
     RunAgain,
 }
 
@@ -130,7 +129,7 @@ impl Actor for Compression {
         for slot in 0..slots(&template.policy) {
             me.send_message(CompressionMessage::Refill { slot })?;
         }
-        // For jobs of the previous daemon.
+        // Jobs of the previous daemon may be waiting.
         me.send_message(CompressionMessage::Wake)?;
         wake_on_work(&me, &template);
         Ok(CompressionState {
@@ -186,7 +185,7 @@ impl Actor for Compression {
     }
 }
 
-/// The number of members: those that may work at the same time, and one without models where the others use models.
+/// The number of members: those that may work at the same time, plus one without models if the others use models.
 fn slots(policy: &CompressionPolicy) -> usize {
     policy.concurrency + usize::from(!policy.backends.is_empty())
 }
@@ -243,7 +242,7 @@ impl CompressionState {
         tokio::spawn(async move {
             let due = match tokio::task::spawn_blocking(move || readers.read(store::next_try)).await {
                 Ok(Ok(due)) => due,
-                // It is not known when, so look again soon.
+                // The time is unknown, so it is looked up again soon.
                 Ok(Err(_)) | Err(_) => Some(clock::now()),
             };
             let _ = me.send_message(CompressionMessage::Due(due));
@@ -261,7 +260,7 @@ impl CompressionState {
         }
         let Some(due) = due else { return };
         let delay = match due.since(clock::now()).unsigned_abs() {
-            // The job is due already: it waits for another job or for a compressor.
+            // The job is due already, and waits for another job or for a compressor.
             0 => OFFER_EVERY,
             ms => Duration::from_millis(ms).min(LONGEST_TIMER),
         };

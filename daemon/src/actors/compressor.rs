@@ -1,9 +1,9 @@
-//! One compressor: leases a job, runs it on a thread of its own, commits the result.
+//! One compressor. It leases a job, runs it on its own thread, and commits the result.
 //!
 //! The job runs on a thread outside the runtime, because an actor cannot be stopped inside blocking code. After the
-//! deadline the result is discarded and the thread counts as lost. A panic in the thread ends this actor; the
-//! supervisor returns the job to the queue and starts another compressor. The result of the built-in compressor is
-//! stored first, so that no reader waits for a model.
+//! deadline its result is discarded and the thread counts as lost. A panic in the thread ends this actor; the
+//! supervisor returns the job to the queue and starts another compressor. The built-in compressor's result is stored
+//! first, so that no reader waits for a model.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -31,11 +31,12 @@ use crate::store::{
     StoreStandIn,
 };
 
-/// A lease outlives the deadline by this much, so that no job is leased again while its thread may still finish.
+/// A lease lasts longer than the deadline by this much, so that no job is leased again while its thread may still
+/// finish.
 const LEASE_MARGIN: Duration = Duration::from_secs(60);
-/// The built-in compressor needs milliseconds.
+/// The deadline of the built-in compressor, which needs milliseconds.
 const STAND_IN_WITHIN: Duration = Duration::from_secs(30);
-/// Between two tries to store a result, e.g. while the disk is full.
+/// The pause before a result is stored again, e.g. while the disk is full.
 const STORE_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// Jitter for jobs that waited for a provider, so that they do not all return at once.
 const HELD_JITTER_MS: i64 = 1_000;
@@ -43,7 +44,7 @@ const HELD_JITTER_MS: i64 = 1_000;
 pub enum CompressorMessage {
     /// There may be a job.
     Wake,
-    /// The lease was granted; `None`: there was nothing to lease.
+    /// The lease was granted; `None` if there was nothing to lease.
     Leased(Option<LeasedJob>),
     /// The thread has finished the job, or the deadline has passed.
     Finished(Box<(LeasedJob, Ended)>),
@@ -54,7 +55,7 @@ type BoxedWrite = Pin<Box<dyn Future<Output = Result<(), WriteFailed>> + Send>>;
 /// How a thread ended.
 pub enum Ended {
     With(JobOutcome),
-    /// It has not ended. The stand-in was computed on another thread.
+    /// The thread has not ended. The stand-in was computed on another thread.
     Never {
         stand_in: Option<JobResult>,
     },
@@ -64,7 +65,7 @@ pub enum Ended {
 #[derive(Clone)]
 pub struct CompressorArguments {
     pub agents: Agents,
-    /// Unique for each incarnation, so that a lease shows its holder.
+    /// Unique for each start of the actor, so that a lease identifies its holder.
     pub worker: String,
     pub duty: Duty,
     pub writer: WriterHandle,
@@ -72,7 +73,7 @@ pub struct CompressorArguments {
     pub bus: Bus,
     pub compressor: Arc<dyn Compressor>,
     pub policy: CompressionPolicy,
-    /// Called with the worker's name when its thread does not end.
+    /// Called with the worker's name if its thread does not end.
     pub on_lost_thread: Arc<dyn Fn(String) + Send + Sync>,
 }
 
@@ -87,7 +88,7 @@ pub struct CompressorState {
 enum Activity {
     Idle,
     Busy,
-    /// Woken while busy: there may be another job.
+    /// Busy, and woken meanwhile: there may be another job.
     BusyAndWoken,
 }
 
@@ -236,8 +237,8 @@ impl CompressorState {
         self.store(me, failure, BusEvent::JobFailed { job: Some(job.id) }, job.id);
     }
 
-    /// Queues the result of a job, announces it once it is committed, and requests the next job. A result that finds no
-    /// room on the disk is kept until it does: the lease would last for minutes, and a model may have been paid.
+    /// Queues the result of a job, announces it once it is committed, and requests the next job. While the disk has no
+    /// room the result is kept, because the lease would last for minutes, and a model may have been paid.
     fn store<O: Operation<Output = ()> + Clone>(
         &self,
         me: &ActorRef<CompressorMessage>,
@@ -279,7 +280,7 @@ impl CompressorState {
         FinishedJob { job: job.id, result, origin, cuts, now: clock::now() }
     }
 
-    /// Queues the stand-in before anything else is queued.
+    /// Queues the stand-in before any other write.
     fn stand_in(&self, job: &LeasedJob, stand_in: Option<JobResult>) {
         let Some(result) = stand_in else { return };
         let origin = EXTRACTIVE.to_owned();
@@ -310,7 +311,7 @@ impl CompressorState {
                 NextTry::UncountedAt(after(asked(*wait_ms).saturating_add(full_jitter(HELD_JITTER_MS))))
             }
             CompressionError::Refused(_) => NextTry::Never,
-            // The next day has a budget of its own.
+            // The next day has a new budget.
             CompressionError::Spent(_) => NextTry::UncountedAt(clock::midnight_after(now)),
             CompressionError::Failed(_) | CompressionError::Wait { .. } if is_last => NextTry::Never,
             CompressionError::Failed(_) => NextTry::At(after(back_off)),
@@ -328,7 +329,7 @@ enum OnThread<T> {
     Lost,
 }
 
-/// Runs a function on a thread of its own. After the deadline the thread is abandoned.
+/// Runs a function on its own thread. After the deadline the thread is abandoned.
 async fn on_thread<T: Send + 'static>(
     within: Duration,
     work: impl FnOnce() -> T + Send + 'static,

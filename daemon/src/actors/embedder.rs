@@ -1,6 +1,6 @@
-//! Makes vectors in the background. It wakes when the index has followed, and now and then to see whether the model's
-//! folder has changed. It is an actor of its own because its work takes minutes and may fail without harm: nothing
-//! waits for it, and it is restarted without limit.
+//! Makes vectors in the background. It wakes after the index was updated, and now and then to check the model's folder.
+//! It is an actor of its own because its work takes minutes and may fail without harm: nothing waits for it, and it is
+//! restarted without limit.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::embedding::EmbedError;
 const COLLECT_FOR: Duration = Duration::from_secs(1);
 /// How long after the start the model is read.
 const FIRST_LOOK_AFTER: Duration = Duration::from_millis(250);
-/// How often the model's folder is looked at, and work that failed is tried again.
+/// How often the model's folder is checked and failed work is tried again.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 
 pub enum EmbedderMessage {
@@ -28,9 +28,9 @@ pub enum EmbedderMessage {
     Wake,
     /// New documents were collected long enough.
     Collected,
-    /// Look at the model's folder.
+    /// Check the model's folder.
     Look,
-    /// Replies when a run that began afterwards has ended, whatever came of it.
+    /// Replies when a run that began after the request has ended, whatever its result.
     Flush(RpcReplyPort<()>),
     Done {
         origin: Option<Origin>,
@@ -53,7 +53,7 @@ pub struct EmbedderState {
     run: Run,
     origin: Option<Origin>,
     collecting: Collecting,
-    /// Files are read once for each start of the actor: it takes a while, and nobody else writes them.
+    /// Files are checked once for each start of the actor, because it takes a while and nobody else writes them.
     checked: FilesChecked,
     waiting: Vec<RpcReplyPort<()>>,
     served_by_run: Vec<RpcReplyPort<()>>,
@@ -63,7 +63,7 @@ pub struct EmbedderState {
 enum Run {
     Idle,
     Going,
-    /// Asked for again meanwhile.
+    /// Another run was requested meanwhile.
     GoAgain,
 }
 
@@ -87,8 +87,8 @@ impl Actor for EmbedderActor {
             follow(&me, &arguments.bus, arguments.work.pace.clone());
             me.send_interval(LOOK_EVERY, || EmbedderMessage::Look);
         }
-        // Also without a model: vectors of an earlier configuration go. Reading a model takes a processor and the disk from a
-        // session that waits for the daemon's start.
+        // Also without a model, because vectors of an earlier configuration must go. It starts later, because reading a
+        // model takes processor and disk from a session that waits for the daemon's start.
         me.send_after(FIRST_LOOK_AFTER, || EmbedderMessage::Look);
         Ok(EmbedderState {
             arguments,

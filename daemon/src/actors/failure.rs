@@ -1,13 +1,13 @@
 //! Why an actor failed, without content.
 //!
-//! The message of a panic may quote stored text. A supervisor gets a failure either as such a message or as one of our
-//! errors. Only our errors go into the log and to the user. The location of a panic is logged where it happens.
+//! The message of a panic may quote stored text. A supervisor gets such a message or one of our errors. Only our errors
+//! are logged and shown to the user. The location of a panic is logged when it happens.
 
 use ractor::ActorProcessingErr;
 
 use crate::store::{OpenStoreError, StoreError};
 
-/// An actor ends itself. The message has no content.
+/// An actor ended itself. The message has no content.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct GaveUp(pub String);

@@ -1,7 +1,7 @@
 //! A handle to an actor that survives the actor's restarts.
 //!
-//! A restarted actor has a new reference and an empty mailbox. A handle looks up the current reference for each
-//! message; the supervisor sets it.
+//! A restarted actor has a new reference and an empty mailbox. A handle uses the current reference for each message;
+//! the supervisor sets it.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use ractor::{ActorRef, Message, RpcReplyPort};
 
 use crate::app::ports::NoAnswer;
 
-/// Cheap to clone. Empty until the actor has started for the first time.
+/// Cheap to clone. Empty before the actor's first start.
 pub struct ActorHandle<M: Message> {
     current: Arc<RwLock<Option<ActorRef<M>>>>,
 }

@@ -24,7 +24,7 @@ use crate::memory::ids::Timestamp;
 use crate::memory::session::IdlePolicy;
 use crate::store::{self, ExpireLeases, Readers, RepairOrphans, RepairedOrphans};
 
-/// How often the spool is polled where it cannot be watched, and where files could not be taken.
+/// How often the spool is polled if it cannot be watched, or if files could not be stored.
 const POLL_SPOOL_EVERY: Duration = Duration::from_secs(1);
 /// How often the configuration is polled. The watch on its folder does not see changes behind a symlink.
 const CHECK_CONFIG_EVERY: Duration = Duration::from_secs(10);
@@ -50,9 +50,9 @@ pub struct HousekeeperState {
     arguments: HousekeeperArguments,
     drain: Drain,
     waiting: Vec<RpcReplyPort<Drained>>,
-    /// `None`: the system cannot watch the spool, so it is polled every second.
+    /// `None` if the system cannot watch the spool; then it is polled every second.
     watch: Option<SpoolWatch>,
-    /// `None`: there is no such folder, or the system cannot watch it. It is polled in any case.
+    /// `None` if there is no such folder, or the system cannot watch it. It is polled in any case.
     config_watch: Option<SpoolWatch>,
     /// The timer of the next poll.
     poll_timer: Option<JoinHandle<Result<(), MessagingErr<HousekeeperMessage>>>>,
@@ -70,7 +70,7 @@ enum MaintenanceState {
 enum Drain {
     Idle,
     Running,
-    /// Requested again while it runs: files may have appeared after its listing.
+    /// Requested again while it runs, because files may have appeared after its listing.
     RunAgain,
 }
 
@@ -111,7 +111,7 @@ impl Actor for Housekeeper {
         state: &mut HousekeeperState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            // The daemon is about to end, and what is there now belongs to somebody else.
+            // The daemon is about to end, and these files belong to another one.
             _ if state.arguments.holding.check().is_err() => {}
             HousekeeperMessage::Round => {
                 state.watch_spool(&me);
@@ -161,7 +161,7 @@ impl HousekeeperState {
         self.config_watch = folder.and_then(|folder| SpoolWatch::start(&folder, on_change).ok());
     }
 
-    /// Handles idle sessions, expired leases and orphans. Writes nothing where there are none.
+    /// Handles idle sessions, expired leases and orphans. Writes nothing if there are none.
     fn round(&self) {
         let HousekeeperArguments { ingest, readers, idle, started_at, .. } = self.arguments.clone();
         tokio::spawn(async move {

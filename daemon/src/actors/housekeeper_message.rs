@@ -9,11 +9,11 @@ use crate::app::ports::Drained;
 pub enum HousekeeperMessage {
     /// Do all periodic work.
     Round,
-    /// The spool may have files to drain.
+    /// The spool may contain files to drain.
     DrainSpool,
     /// The configuration may have changed.
     CheckConfig,
-    /// Replies when each file in the spool has been offered once.
+    /// Replies when each file in the spool was tried once.
     Drain(RpcReplyPort<Drained>),
     /// A drain has ended.
     Drained(Drained),

@@ -1,12 +1,12 @@
 //! The only tantivy writer: follows the store's log from its own high-water mark.
 //!
-//! A commit costs milliseconds whatever its size, so changes are collected for a moment; `flush` does not wait for
-//! that. A damaged or outdated index is rebuilt from the store. Until it is complete the [`IndexHandle`] says so, and
-//! searches by users read the store instead.
+//! A commit costs milliseconds whatever its size, so changes are collected for a moment; `flush` skips that wait. A
+//! damaged or outdated index is rebuilt from the store. Until it is complete, the [`IndexHandle`] says so and users'
+//! searches read the store instead.
 //!
-//! An index that was opened is searched at once. The first run compares its files with their checksums, which takes
-//! longer than the rest of the daemon's start, and writes nothing before that. It comes a moment after the start. A new
-//! index is created then, too.
+//! An opened index can be searched at once. The first run, a moment after the start, compares its files with their
+//! checksums, which takes longer than the rest of the daemon's start. Nothing is written before that. A new index is
+//! also created in the first run.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,7 +35,7 @@ const COLLECT_FOR: Duration = Duration::from_millis(250);
 /// After a run the indexer pauses three times as long as the run took, so that it takes at most a quarter of a core.
 /// The pause is never longer than this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// Documents of one commit. More at once is hardly faster and takes more memory.
+/// Documents per commit. More at once is hardly faster and takes more memory.
 const STEP: u32 = 500;
 
 pub enum IndexerMessage {
@@ -43,13 +43,13 @@ pub enum IndexerMessage {
     Follow,
     /// Changes were collected long enough.
     Collected,
-    /// Replies when the index contains all that was committed before.
+    /// Replies when the index contains everything committed before.
     Flush(RpcReplyPort<()>),
-    /// Like [`Self::Flush`], and no text of a removed document is left on the disk.
+    /// Like [`Self::Flush`], and no text of removed documents is left on disk.
     Purge(RpcReplyPort<()>),
     /// The run has ended and the writer is back.
     Followed(Box<Progress>),
-    /// A search failed, which means damaged files. The next run compares them with their checksums.
+    /// A search failed, which means damaged files. The next run compares the files with their checksums.
     Suspect,
     Observe(RpcReplyPort<IndexCounters>),
 }
@@ -140,16 +140,16 @@ enum Files {
     Opened,
 }
 
-/// What the next run does.
+/// How much the next run does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Extent {
     #[default]
     Follow,
-    /// Also rewrite the files that contain removed documents.
+    /// Also rewrites files that contain removed documents.
     Purge,
 }
 
-/// Whether the files of an examined index are believed.
+/// Whether the files of an examined index are trusted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Trust {
     #[default]
@@ -188,8 +188,8 @@ impl Actor for Indexer {
             counters: IndexCounters::default(),
         };
         follow_the_log(&me, &state.arguments);
-        // A session may wait for the daemon. Creating files, or comparing them with their checksums, takes the processor
-        // and the disk from it, so the first run comes later.
+        // A session may be waiting for the daemon. Creating files, or comparing them with their checksums, takes
+        // processor and disk from it, so the first run comes later.
         if Index::exists(&state.arguments.folder) {
             state.open().await?;
         }
@@ -249,7 +249,7 @@ enum Origin {
     Recreated,
 }
 
-/// Opens the index, or creates an empty one where it is missing or cannot be opened.
+/// Opens the index. Creates an empty one if it is missing or cannot be opened.
 fn open(folder: &Path) -> Result<(Held, Origin), OpenIndexError> {
     match Index::open_unexamined(folder) {
         Ok(unexamined) => Ok((Held::Unexamined(Box::new(unexamined)), Origin::Kept)),
@@ -261,7 +261,7 @@ fn open(folder: &Path) -> Result<(Held, Origin), OpenIndexError> {
     }
 }
 
-/// The index whose files agree with their checksums: this one, or an empty one in its place.
+/// An index whose files match their checksums: this one, or an empty one in its place.
 fn examined(
     held: Held,
     folder: &Path,
@@ -289,7 +289,7 @@ fn examined(
     }
 }
 
-/// The first run over the log shows whether an empty index is complete.
+/// The state after examination. The first run over the log shows whether an empty index is complete.
 fn state_of(examined: &Index) -> IndexState {
     match examined.high_water() {
         0 => IndexState::Filling(examined.clone()),
@@ -297,19 +297,20 @@ fn state_of(examined: &Index) -> IndexState {
     }
 }
 
-/// As [`examined`], on a thread that mostly leaves the processor to others.
+/// Like [`examined`], on a thread with low priority.
 fn examined_aside(
     held: Held,
     folder: &Path,
     handle: &IndexHandle,
 ) -> Result<(Box<Opened>, Origin), CatchUpError> {
-    // An empty index is examined in no time.
+    // Examining an empty index takes no time.
     if !matches!(&held, Held::Unexamined(unexamined) if unexamined.high_water() > 0) {
         return Ok(examined(held, folder, handle)?);
     }
     thread::scope(|scope| {
         let work = move || {
-            // On Linux this is about the calling thread alone. Not the lowest priority: a flush may wait for it.
+            // On Linux this affects only the calling thread. It is not the lowest priority, because a flush may wait
+            // for it.
             #[cfg(target_os = "linux")]
             let _ = rustix::process::setpriority_process(None, 10);
             examined(held, folder, handle)
@@ -332,7 +333,7 @@ fn follow_the_log(me: &ActorRef<IndexerMessage>, arguments: &IndexerArguments) {
 }
 
 impl IndexerState {
-    /// Opens the index, or creates it, if that was not done yet.
+    /// Opens or creates the index, unless that is done.
     async fn open(&mut self) -> Result<(), ActorProcessingErr> {
         if self.files == Files::Opened {
             return Ok(());
@@ -416,7 +417,7 @@ impl IndexerState {
     }
 }
 
-/// One run: the index is examined if it has to be, and takes what the log has more.
+/// One run: examines the index if necessary, and adds the new log entries.
 fn follow(held: Held, arguments: &IndexerArguments, extent: Extent) -> Progress {
     let IndexerArguments { agents, folder, readers, handle, holding, .. } = arguments;
     if let Err(lost) = holding.check() {
@@ -490,7 +491,7 @@ fn catch_up(
     Ok(writer.settle()?)
 }
 
-/// Whether the log was begun anew while it was followed: what it had before is in none of its entries.
+/// Whether the log was restarted while it was followed. Its entries then lack earlier documents.
 fn has_started_over(after: i64, entries: &[LogEntry]) -> bool {
     entries.first().is_some_and(|first| first.seq > after.saturating_add(1))
 }

@@ -12,10 +12,11 @@
 //! ├── subscriber             runs the user's commands on lifecycle events
 //! └── telemetry              sends spans and metrics to a collector
 //! ```
-//! `app/` decides what follows from an event, a query or a job.
+//! `app/` decides how to handle an event, a query or a job.
 //!
-//! **Invariant:** no domain rules here. An actor asks `memory/` for decisions and sends messages to other actors. Other
-//! rooms use handles ([`handle::ActorHandle`]), never references, because a restarted actor has a new reference.
+//! **Invariant:** there are no domain rules here. An actor asks `memory/` for decisions and sends messages to other
+//! actors. Other rooms use handles ([`handle::ActorHandle`]), never references, because a restarted actor has a new
+//! reference.
 
 pub mod handle;
 pub mod failure;

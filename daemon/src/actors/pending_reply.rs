@@ -1,12 +1,12 @@
-//! What remains for an event once it is queued: wait for the commit, look up the context beside the commit or after it,
-//! and answer the agent. The session handles other events meanwhile.
+//! Finishes an event once it is queued: waits for the commit, looks up the context during the commit or after it, and
+//! answers the agent. The session handles other events meanwhile.
 //!
-//! A start gets the state of the project once its event is committed. If that is not ready in time, because the disk,
-//! git or the machine is slow, it gets the index of titles, which needs only a few reads of the store.
+//! A start gets the project's state once its event is committed. If that is not ready in time because the disk, git or
+//! the machine is slow, the start gets the index of titles, which needs only a few reads of the store.
 //!
-//! About one disk flush in a hundred takes longer than an agent should wait. The context of its prompt is ready by
-//! then, so the reply contains it and says that the event is not stored yet. The shim then keeps the event in the
-//! spool. Its second delivery changes nothing.
+//! About one disk flush in a hundred takes longer than an agent should wait. The context is ready by then, so the reply
+//! contains it and says that the event is not stored yet. The shim then keeps the event in the spool, and its second
+//! delivery changes nothing.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -36,17 +36,16 @@ use crate::memory::session::Ask;
 use crate::repository::refs::WorkLocation;
 use crate::store::{self, EventOutcome, Injection, ProjectInfo, RetractInjection};
 
-/// The work that remains for an event once it is queued: wait for the commit, look up the context, answer, and report
-/// to the session.
+/// The remaining work of a queued event: wait for the commit, look up the context, answer, and report to the session.
 pub(super) struct PendingReply {
     pub(super) me: ActorRef<SessionMessage>,
     pub(super) key: SessionKey,
     pub(super) context: SessionContext,
-    /// Locked during a lookup, so that two calls at once do not inject the same.
+    /// Locked during a lookup, so that two concurrent calls do not inject the same items.
     pub(super) injected: Arc<Mutex<InjectedSet>>,
     /// The identities of the session's project, if the session is not stored yet; else empty.
     pub(super) project: Vec<ProjectKey>,
-    /// The name of the project that lay in its folder before, if this one is new there.
+    /// The name of the project that was in this folder before, if this one is new there.
     pub(super) replaced: Option<String>,
     pub(super) start: StartDelivery,
     /// Where the agent works.
@@ -56,8 +55,8 @@ pub(super) struct PendingReply {
     pub(super) trace: EventTrace,
 }
 
-/// Whether an event is a start that came before, and nothing else since. Two hooks report one start twice, each with an
-/// event of its own.
+/// Whether an event repeats a start with no other event in between. Two hooks may report one start, each with its own
+/// event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StartDelivery {
     First,
@@ -81,12 +80,13 @@ pub(super) struct PendingRequest {
 pub(super) enum LookupTime {
     /// While the event is being committed. The context cannot contain the event itself.
     DuringCommit,
-    /// A start also gets what it has ended, and the store may not know yet where the session works.
+    /// After the commit. A start also gets items that were just completed, and the store may not know yet where the
+    /// session works.
     AfterCommit,
 }
 
 impl PendingRequest {
-    /// `None` if no client waits for the answer: nothing is looked up then, and nothing counts as injected.
+    /// `None` if no client waits for the answer. Then nothing is looked up, and nothing counts as injected.
     pub(super) fn of(
         ask: Option<Ask>,
         recipient: Recipient,
@@ -114,18 +114,18 @@ impl PendingRequest {
     }
 }
 
-/// When the reply to a start falls back on the index of titles.
+/// When the reply to a start uses the index of titles instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct AnswerTimes {
-    /// From here on the titles are looked up beside the whole context.
+    /// From here on, the titles are looked up beside the whole context.
     titles: Instant,
-    /// From here on the reply contains the titles if they are ready.
+    /// From here on, the reply contains the titles if they are ready.
     until: Instant,
 }
 
 impl AnswerTimes {
-    /// `within`: the time for an answer; `waited`: how long the hook has waited already. Reading the titles and sending
-    /// the answer also take time. So once half of the time is over, the answer waits neither for the commit nor for the
+    /// `within` is the time for an answer, `waited` how long the hook has waited already. Reading the titles and
+    /// sending the answer also take time. So after half of the time the answer waits neither for the commit nor for the
     /// whole context. A hook that has waited longer than the time for an answer has started the daemon, and waits
     /// longer.
     fn of(within: Duration, waited: Duration) -> Self {
@@ -142,8 +142,8 @@ impl AnswerTimes {
     }
 }
 
-/// How long a hook has waited since it captured its event; `None` if that was before a restart of the machine. On a
-/// busy machine much of its time has passed before a lookup starts.
+/// How long a hook has waited since it captured its event; `None` if the machine has restarted since. On a busy machine
+/// much of the time has passed before a lookup starts.
 pub(super) fn waited(deliver: &Deliver) -> Option<Duration> {
     let now = BootStamp::now();
     let is_same_boot = now.boot_id == deliver.boot_id;
@@ -159,7 +159,7 @@ const TITLES_AFTER: u32 = 9;
 /// steps waits for a processor.
 const RESERVE: u32 = 3;
 
-/// The result of a lookup. The lock stops other lookups of the session until the result is recorded.
+/// The result of a lookup. Its lock blocks other lookups of the session until the result is recorded.
 struct LookedUp {
     injected: OwnedMutexGuard<InjectedSet>,
     context_reply: ContextReply,
@@ -178,7 +178,7 @@ impl<E> From<Result<(), E>> for Sent {
     }
 }
 
-/// Runs a lookup beside a commit. Returns the result of the commit if it is known when the lookup has ended and `until`
+/// Runs a lookup during a commit. Returns the result of the commit if it is known when the lookup has ended and `until`
 /// has passed.
 async fn beside<T, R>(
     look: impl Future<Output = T>,
@@ -199,8 +199,8 @@ async fn beside<T, R>(
     (found, committed)
 }
 
-/// Waits for the whole context. From `begins` on the stand-in is looked up too. From `until` on the first that is ready
-/// is returned.
+/// Waits for the whole context. From `begins` on, the substitute is looked up too. From `until` on, whichever is ready
+/// first is returned.
 async fn whole_or<T, F: Future<Output = Option<T>>>(
     whole: impl Future<Output = T>,
     stand_in: impl FnOnce() -> F,
@@ -241,7 +241,7 @@ struct RecordedInjection {
 }
 
 impl PendingReply {
-    /// Does all that remains. `stored`: the result of the event's write.
+    /// Does the remaining work. `stored` is the result of the event's write.
     pub(super) async fn run(
         self,
         reply: RpcReplyPort<Reply>,
@@ -294,7 +294,7 @@ impl PendingReply {
                 Reply::Ack { stdout }
             }
             Ok(EventOutcome::Duplicate) => Reply::Duplicate { stdout: Vec::new() },
-            // Its session was forgotten after the event was accepted. Nothing remains to do.
+            // The session was forgotten after the event was accepted, so nothing remains to do.
             Ok(EventOutcome::Dropped) => Reply::Ack { stdout: Vec::new() },
             Err(_) => Reply::Busy,
         };
@@ -369,7 +369,7 @@ impl PendingReply {
         self.start == StartDelivery::Again && *injected != InjectedSet::default()
     }
 
-    /// The index of titles. The session may not be stored yet. `None`: its project is not known.
+    /// The index of titles. The session may not be stored yet. `None` if its project is unknown.
     async fn titles(&self, asked: &PendingRequest, injected: InjectedSet) -> Option<Option<ContextReply>> {
         if self.was_given(&injected) {
             return Some(Some(ContextReply::default()));
@@ -410,7 +410,7 @@ impl PendingReply {
             Some(_) if self.was_given(injected) => ContextReply::default(),
             Some(project) => match asked.ask.clone() {
                 Ask::File(path) => self.file_context(&path, project.row, injected).await,
-                // A subagent does not know what its caller was given. What its caller has found out stands in the task.
+                // A subagent does not know its caller's context. What the caller has found out is in the task.
                 ask @ Ask::Task(_) => {
                     self.project_context(ask, project, Some(self.key.id.clone()), InjectedSet::default())
                         .await
@@ -574,7 +574,7 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(ms)).await;
             found
         };
-        // The stand-in's time counts from 15 ms on; the time is over after 45 ms.
+        // The substitute's time counts from 15 ms on; all time is used up after 45 ms.
         let check = async |whole_ms: u64, stand_in_ms: u64, expected: &str, took_ms: u64| {
             let begun = Instant::now();
             let times = (begun + Duration::from_millis(15), begun + Duration::from_millis(45));

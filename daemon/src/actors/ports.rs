@@ -1,4 +1,4 @@
-//! The actors as the use cases see them.
+//! Implements the use cases' ports with the actors.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ impl Ports for ActorPorts {
     }
 
     fn reload(&self, sessions: Vec<SessionKey>) {
-        // A supervisor that is being restarted has no session actors with outdated state.
+        // A restarting supervisor has no session actors with outdated state.
         let _ = self.sessions.send(SessionsMessage::Reload(sessions));
     }
 
@@ -52,7 +52,7 @@ impl Ports for ActorPorts {
     }
 
     fn reconsider_providers(&self) {
-        // A supervisor that is being restarted has no open circuits.
+        // A restarting supervisor has no open circuits.
         let _ = self.compression.send(CompressionMessage::Reconsider);
     }
 

@@ -1,5 +1,5 @@
-//! Tests of time in the work of models, with the whole actor tree and a paused clock: delays before retries, delays
-//! that a provider asks for, the circuit, and the budget of a day.
+//! Tests the timing of model calls, with the whole actor tree and a paused clock: delays before retries, delays that a
+//! provider asks for, the circuit, and the daily budget.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -23,8 +23,8 @@ const GOOD: &str =
     r#"{"observations": [{"type": "gotcha", "title": "Round once", "narrative": "Per line loses cents."}]}"#;
 const SECOND: i64 = 1_000;
 const HOUR: i64 = 3_600 * SECOND;
-/// A timer waits for due jobs, and jobs that are not taken then are offered every second. Starting a job takes no time
-/// on a paused clock.
+/// A timer waits for due jobs. Jobs that are not taken then are offered every second. Starting a job takes no time on a
+/// paused clock.
 const SLACK: i64 = 2 * SECOND;
 
 /// Gives the scripted answers, then good ones, and records when it was called.
@@ -60,8 +60,7 @@ impl Scripted {
         self.asked.lock().unwrap().len()
     }
 
-    /// A tree that uses this provider for one job at a time. Sessions do not end by themselves, so that a turn is one
-    /// call.
+    /// A tree that uses this provider for one job at a time. Sessions do not end by themselves, so a turn is one call.
     async fn tree(&self, mut config: Config) -> Tree {
         config.compression.concurrency = 1;
         config.compression.unit = Unit::Turn;
@@ -86,7 +85,7 @@ impl Tree {
         self.hook_of(session, "Stop", json!({"last_assistant_message": answer})).await;
     }
 
-    /// Moves the clock on until the condition holds.
+    /// Advances the clock until the condition holds.
     async fn until(&mut self, holds: impl Fn(&Self) -> bool) {
         while !holds(self) {
             // After missed events the condition is checked again.
@@ -114,7 +113,7 @@ async fn retries_are_delayed_ever_longer_and_end() {
     config.compression.max_attempts = 4;
     let mut tree = provider.tree(config).await;
     tree.turn("s").await;
-    // The built-in compressor's observation is there meanwhile.
+    // The built-in compressor's observation exists meanwhile.
     assert_eq!(tree.until_job("s", "retrying").await, "extractive");
     assert_eq!(tree.until_job("s", "dead").await, "extractive");
     let pauses = provider.pauses();
@@ -183,7 +182,7 @@ async fn a_spent_budget_starts_again_at_midnight() {
     tree.stop().await;
 }
 
-/// Moves the clock on in steps of an hour until the next day.
+/// Advances the clock by hours until the next day.
 async fn next_day() {
     let today = clock::day_of(clock::now());
     while clock::day_of(clock::now()) == today {
@@ -191,7 +190,7 @@ async fn next_day() {
     }
 }
 
-/// Moves the clock on in one step.
+/// Advances the clock in one step.
 async fn skip(ms: i64) {
     tokio::time::advance(Duration::from_millis(ms.unsigned_abs())).await;
 }

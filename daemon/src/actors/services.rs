@@ -1,6 +1,6 @@
-//! The services of the daemon: the setup, the handles, and the arguments of each actor.
+//! The services of the daemon: its setup, the handles, and the arguments of each actor.
 //!
-//! The root supervises. This file wires the actors to each other.
+//! The root supervises the actors; this file connects them to each other.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -55,22 +55,22 @@ use crate::memory::ids::Timestamp;
 use crate::memory::redaction::Redactor;
 use crate::store::{Duty, Readers};
 
-/// What the daemon is started with.
+/// The arguments of the daemon's start.
 #[derive(Clone)]
 pub struct DaemonSetup {
     /// The known agents.
     pub agents: Agents,
     pub database: PathBuf,
     pub backups: PathBuf,
-    /// Where repairs of the database are recorded.
+    /// The file where repairs of the database are recorded.
     pub repair_note: PathBuf,
-    /// Where pauses are recorded.
+    /// The file where pauses are recorded.
     pub pause_note: PathBuf,
-    /// Where it is recorded what the clock showed.
+    /// The file where the clock's readings are recorded.
     pub clock_note: PathBuf,
     pub welcome: Welcome,
     pub index_folder: PathBuf,
-    /// Where sentence models are installed.
+    /// The folder of installed sentence models.
     pub models_folder: PathBuf,
     pub vectors_folder: PathBuf,
     /// Empty if the start did not open the database.
@@ -78,7 +78,7 @@ pub struct DaemonSetup {
     pub first_index: FirstIndex,
     pub spool: Spool,
     pub config: Loaded,
-    /// Where the configuration is read again from; `None`: it is never read again.
+    /// The files to read the configuration from again; `None` means that it is never read again.
     pub settings: Option<SettingsFiles>,
     /// Built by the caller, because the configured patterns may be invalid.
     pub redactor: Arc<Redactor>,
@@ -86,7 +86,7 @@ pub struct DaemonSetup {
     pub holding: Holding,
 }
 
-/// The handles of the actors, and what the rooms above need of them. Cheap to clone.
+/// The handles of the actors, and shared state for the rooms above. Cheap to clone.
 #[derive(Clone)]
 pub struct Services {
     pub agents: Agents,
@@ -196,7 +196,7 @@ impl Services {
         }
     }
 
-    /// What commands use.
+    /// The services that commands use.
     pub fn commands(&self) -> CommandContext<ActorPorts> {
         CommandContext {
             ports: self.ingest.ports.clone(),
@@ -296,7 +296,7 @@ impl Services {
     pub(super) fn compressor_template(&self, setup: &DaemonSetup) -> CompressorArguments {
         let supervisor = self.compression.clone();
         let on_lost_thread = move |worker| {
-            // A stopped supervisor counts nothing.
+            // A stopped supervisor does not count.
             let _ = supervisor.send(CompressionMessage::ThreadLost { worker });
         };
         CompressorArguments {

@@ -1,9 +1,9 @@
 //! One live session: owns its batches, its mailbox and its injected set.
 //!
-//! It decides with `memory::session` on its state and queues the effects at the writer without waiting. So events of
-//! one session are committed in the order of their arrival and can share a commit. Its state is ahead of the store
-//! until then. When a write fails, or the event turns out to be stored already, the state is dropped and read again
-//! before the next event.
+//! It applies `memory::session` to its state and queues the effects at the writer without waiting. So events of one
+//! session are committed in the order of arrival and can share a commit. Until then its state is ahead of the store. If
+//! a write fails, or the event is found to be stored already, the state is dropped and read again before the next
+//! event.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -42,20 +42,20 @@ use crate::store::{
     self, Delivery, IdleEffects, Precedence, ProjectInfo, SessionOrigin, StoreError, Transaction,
 };
 
-/// An approval that was captured longer ago is late: it waited in the spool.
+/// An approval captured longer ago is late: it waited in the spool.
 const RECENT_APPROVAL: Duration = Duration::from_secs(5);
 
-/// How long a session that is over keeps its actor. Hooks of its end may still be on their way; a later one is answered
-/// from the store.
+/// How long an ended session keeps its actor. Hooks of its end may still be under way; later ones are answered from the
+/// store.
 const RESTS_AFTER: Duration = Duration::from_secs(10);
 
-/// A transcript may be written only after the hook of a turn's end has run, so it is read again so much later, each time
-/// after the one before. Then the session's next events, its end and housekeeping do it.
+/// The delays after which a transcript is read again, because it may be written only after the hook of a turn's end.
+/// After these, the session's next events, its end and housekeeping read it.
 const LOOKS_AGAIN: [Duration; 4] =
     [Duration::from_millis(60), Duration::from_millis(300), Duration::from_secs(2), Duration::from_secs(6)];
-/// How many folders of a session are looked at for links.
+/// How many folders of a session are checked for links.
 const MOST_FOLDERS: usize = 16;
-/// The most turns that are looked for at once. Older ones wait for an import.
+/// How many turns are searched for at once. Older ones wait for an import.
 const MOST_AWAITED: usize = 8;
 
 pub(super) struct SessionActor;
@@ -102,22 +102,22 @@ struct LoadedSession {
     injected: Arc<tokio::sync::Mutex<InjectedSet>>,
     /// The folder of its project.
     root: Option<String>,
-    /// The folders that its events have named, and which of them are links.
+    /// The folders that the session's events have named, and which of them are links.
     links: Vec<(String, Option<LinkedFolder>)>,
     last_seen: LastSeen,
     transcript: Transcript,
-    /// The source of the last event, if that was a start.
+    /// The source of the last event, if it was a start.
     last_start: Option<StartSource>,
-    /// Batches that ended without an answer, which may be written to the transcript yet.
+    /// Batches that ended without an answer. The transcript may still get it.
     awaited: Vec<Seq>,
-    /// The last event before the silence in which they were looked for.
+    /// The last event before the silence in which answers were searched for.
     looked_after: Option<Timestamp>,
     /// The events that this actor has accepted. The store knows older ones.
     accepted: HashSet<EventId>,
     keys: HashSet<[u8; 16]>,
 }
 
-/// Where the agent writes its transcript.
+/// The agent's transcript.
 #[derive(Default)]
 struct Transcript {
     path: Option<String>,
@@ -126,10 +126,10 @@ struct Transcript {
 }
 
 impl LoadedSession {
-    /// Whether an event is the start that was the last event, reported again. Records the start.
+    /// Whether an event repeats the last event, a start. Records the start.
     fn start(&mut self, what: &HookEventKind) -> StartDelivery {
         let start = match what {
-            // A resume is told news only, each time.
+            // A resume only gets news, each time.
             HookEventKind::SessionStart { source, .. } if *source != StartSource::Resume => Some(*source),
             _ => None,
         };
@@ -225,7 +225,7 @@ impl SessionState {
         let known = tokio::task::spawn_blocking(move || readers.read(|db| store::known_session(db, &key)))
             .await
             .map_err(|error| StoreError::Unavailable(error.to_string()))??;
-        // An earlier daemon may have waited for them.
+        // An earlier daemon may have been waiting for these answers.
         let mut awaited = known.as_ref().map_or_else(Vec::new, |known| known.session.ended_unanswered());
         awaited.drain(..awaited.len().saturating_sub(MOST_AWAITED));
         self.loaded = Some(match known {
@@ -278,7 +278,7 @@ impl SessionState {
         }
     }
 
-    /// The event, if it can be decided on now. Otherwise it is parked or answered.
+    /// Returns the event if it can be decided now. Otherwise parks or answers it.
     async fn admit(&mut self, incoming: IncomingEvent) -> Option<IncomingEvent> {
         if self.loaded.is_none() {
             // The writes in flight were decided on the dropped state. Only the store knows their result.
@@ -293,7 +293,7 @@ impl SessionState {
         }
         if self.loaded.as_ref().is_some_and(|loaded| loaded.has_accepted(&incoming.accepted)) {
             if self.in_flight > 0 {
-                // It may not be committed yet. A duplicate may only be answered after the commit.
+                // The first delivery may not be committed yet, and a duplicate may only be answered after the commit.
                 self.parked.push(incoming);
             } else {
                 self.count_second_hook(&incoming);
@@ -339,8 +339,8 @@ impl SessionState {
         if start == StartDelivery::First
             && matches!(ask, Some(Ask::Start(StartSource::Compact, _) | Ask::First(_)))
         {
-            // The conversation was emptied, and the injected context with it; or the agent has dropped what was injected
-            // before the conversation began. Injections in flight belong to the old one.
+            // The conversation was emptied, and the injected context with it; or the agent dropped everything injected
+            // before the conversation began. Injections in flight belong to the old conversation.
             loaded.injected = Arc::default();
         }
         let place = WorkLocation { cwd: event.cwd.clone(), root: loaded.root.clone() };
@@ -379,8 +379,8 @@ impl SessionState {
         tokio::spawn(pending_reply.run(reply, asked, stored).instrument(span));
     }
 
-    /// An agent reports a call or a prompt once, so another event for the same one is from a second hook. Ends of turns
-    /// may come again.
+    /// Counts a second hook: an agent reports a call or a prompt once, so another event for it comes from a second
+    /// hook. Ends of turns may repeat.
     fn count_second_hook(&self, incoming: &IncomingEvent) {
         let is_another_event = self
             .loaded
@@ -395,8 +395,8 @@ impl SessionState {
         }
     }
 
-    /// The answers of turns that this event leaves without one, or that ended without one before. A Stop without a
-    /// message gets its turn's as its own.
+    /// The missing answers of turns that this event leaves without one, or that ended without one before. A Stop
+    /// without a message gets its own turn's answer.
     async fn missing_replies(
         &mut self,
         me: &ActorRef<SessionMessage>,
@@ -412,7 +412,7 @@ impl SessionState {
         let left = loaded.session.unanswered_batch_before(event);
         let own = left.filter(|batch| !batch.is_of_other_turn(event.prompt.as_ref())).map(|batch| batch.seq);
         let left = left.map(|batch| batch.seq);
-        // Others wait for a moment at which no hook waits.
+        // The other events are handled when no hook waits.
         let is_end = matches!(event.what, HookEventKind::SessionEnd { .. });
         let earlier = if is_end { loaded.awaited.clone() } else { Vec::new() };
         let is_awaiting = !loaded.awaited.is_empty() || left.is_some();
@@ -433,7 +433,7 @@ impl SessionState {
         found
     }
 
-    /// Reads the transcript for the answers that it did not have before.
+    /// Reads the transcript again for missing answers.
     async fn look_again(&mut self, me: &ActorRef<SessionMessage>) -> Awaited {
         let awaited = match &self.loaded {
             // Whether they are still missing depends on the events in flight.
@@ -458,8 +458,8 @@ impl SessionState {
         left
     }
 
-    /// An approval that names only the plan's file gets its text from there. If the approval was captured some time
-    /// ago, the file may have changed, and counts only if no write to it is known.
+    /// Adds the text to an approval that only names the plan's file. If the approval was captured some time ago, the
+    /// file may have changed; then its text counts only if no write to it is known.
     async fn read_plan(&self, event: &mut HookEvent, deliver: &Deliver) {
         let HookEventKind::Tool(call) = &mut event.what else { return };
         let Some(PlanChange::Approved { path: Some(path), text: None }) = &call.plan else { return };
@@ -480,7 +480,7 @@ impl SessionState {
         let Transcript { path: Some(path), config_dir } = &loaded.transcript else { return Vec::new() };
         let last = loaded.session.batches.last().map(|batch| batch.seq);
         let missing = wanted.into_iter().filter_map(|seq| loaded.session.unanswered_batch(seq));
-        // Without a turn's id a transcript may tell only the last one's answer.
+        // Without turn ids, a transcript may only show the last turn's answer.
         let history = self.context.agents.spec(self.key.agent.as_str()).history;
         let tells_turns = history.is_some_and(|history| history.tail.is_some());
         let missing =
@@ -493,8 +493,8 @@ impl SessionState {
         self.context.transcript_replies.look_up(&self.key, asked).await
     }
 
-    /// Where the session runs. Looked up once, and again for an event that was captured before the one that decided.
-    /// The order of arrival must not matter.
+    /// Where the session runs. Looked up once, and again for an event captured before the one that decided, so that the
+    /// order of arrival does not matter.
     async fn origin(
         &mut self,
         event: &HookEvent,
@@ -534,7 +534,7 @@ impl SessionState {
         });
         let (Identity { keys, name, replaced, .. }, root) =
             look_up.await.map_err(|error| StoreError::Unavailable(error.to_string()))??;
-        // The store gets the redacted path. The lookup uses the path itself.
+        // The store gets the redacted path; the lookup uses the real one.
         let redactor = self.context.redactor.get();
         let redact = |text: &str| redactor.redact_id(text).into_owned();
         origin.project = keys.iter().map(|key| ProjectKey(redact(key.as_str()))).collect();
@@ -550,8 +550,7 @@ impl SessionState {
         Ok(origin)
     }
 
-    /// The event with the real paths of files that lie in a folder which the session names by a link. Each folder is
-    /// looked at once.
+    /// The event with the real paths of files whose folder the session names by a link. Each folder is checked once.
     async fn with_real_paths(&mut self, mut event: HookEvent, deliver: &Deliver) -> HookEvent {
         let Some(loaded) = &mut self.loaded else { return event };
         let Some(root) = &loaded.root else { return event };
@@ -565,7 +564,7 @@ impl SessionState {
             let real = tokio::task::spawn_blocking(move || path.canonicalize()).await;
             let redactor = self.context.redactor.get();
             let link = real.ok().and_then(Result::ok).and_then(|real| {
-                // An event has redacted paths.
+                // Paths in events are redacted.
                 let [named, real] =
                     [folder, &*real.to_string_lossy()].map(|path| redactor.redact_id(path).into_owned());
                 LinkedFolder::new(&named, &real, root)
@@ -580,7 +579,7 @@ impl SessionState {
         event
     }
 
-    /// Whether the session is over, and all of it is stored.
+    /// Whether the session has ended and is completely stored.
     fn is_at_rest(&self) -> bool {
         let is_over = self.loaded.as_ref().is_some_and(|loaded| loaded.session.is_at_rest());
         is_over && self.in_flight == 0 && self.parked.is_empty()
@@ -592,7 +591,7 @@ impl SessionState {
         match settled.outcome {
             StoreOutcome::NotStored => self.loaded = None,
             StoreOutcome::Stored => {
-                // With other writes in flight this may not be the one that decided.
+                // If other writes are in flight, another event may have decided.
                 if self.in_flight == 0
                     && let Some(loaded) = &mut self.loaded
                     && let OriginState::Found(_, decided) = loaded.origin
@@ -612,7 +611,7 @@ impl SessionState {
         let wanted = self.loaded.as_mut().map_or_else(Vec::new, |loaded| {
             let running = loaded.session.unanswered_batch_on_idle(watch, self.context.idle);
             let running = running.map(|batch| batch.seq);
-            // The others once in each silence.
+            // Sessions without open batches are checked once in each silence.
             let is_silent = now.since(loaded.session.last_event) >= self.context.idle.batch_ms;
             let looks = is_silent && loaded.looked_after != Some(loaded.session.last_event);
             if !looks && running.is_none() {
@@ -637,7 +636,7 @@ impl SessionState {
         false
     }
 
-    /// Stores what follows from no event.
+    /// Stores effects that follow from no event.
     fn store_quietly(&mut self, me: &ActorRef<SessionMessage>, effects: Vec<Effect>, at: Timestamp) {
         let write = IdleEffects { session: self.key.clone(), effects, at };
         let stored = self.context.writer.queue(write);
@@ -656,14 +655,14 @@ impl SessionState {
     }
 }
 
-/// Whether answers are missing that a transcript may have yet.
+/// Whether answers are missing that a transcript may still get.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Awaited {
     Nothing,
     Some,
 }
 
-/// Has the transcript read again after a while, if it was not done often enough.
+/// Has the transcript read again after a delay, unless that was done often enough.
 fn look_later(me: &ActorRef<SessionMessage>, times: usize) {
     if let Some(after) = LOOKS_AGAIN.get(times) {
         me.send_after(*after, move || SessionMessage::LookAgain(times));

@@ -28,7 +28,7 @@ pub struct SessionContext {
     pub crashes: Crashes,
     pub capture: CapturePolicy,
     pub idle: IdlePolicy,
-    /// When the daemon began to receive events. The silence of a suspended session counts from here.
+    /// When the daemon began to receive events. A suspended session's silence counts from here.
     pub started_at: Timestamp,
     pub transcript_replies: TranscriptReplies,
     pub redactor: CurrentRedactor,
@@ -38,8 +38,8 @@ pub struct SessionContext {
 /// change its folder later.
 pub(super) enum OriginState {
     Unknown,
-    /// Looked up, and not known to be stored yet.
+    /// Found out, but perhaps not stored yet.
     Found(SessionOrigin, Order),
-    /// `None`: the event that decided is not known any more.
+    /// Stored. `None` if the event that decided is no longer known.
     Stored(Option<Order>),
 }

@@ -6,7 +6,7 @@ use recall_protocol::wire::Reply;
 use crate::app::ports::AcceptedEvent;
 use crate::memory::ids::Timestamp;
 
-/// An event that waits to be stored.
+/// An event that is to be stored.
 pub struct IncomingEvent {
     pub accepted: AcceptedEvent,
     pub reply: RpcReplyPort<Reply>,
@@ -14,18 +14,18 @@ pub struct IncomingEvent {
 
 pub enum SessionMessage {
     Deliver(Box<IncomingEvent>),
-    /// Checks whether the session has been silent for too long. Replies whether it is at rest and may be retired.
+    /// Checks whether the session has been silent for too long. Replies whether it is at rest and can be retired.
     CheckIdle {
         now: Timestamp,
         at_rest: RpcReplyPort<bool>,
     },
-    /// Something of the session was forgotten: its state must be read again.
+    /// Part of the session was forgotten, so its state must be read again.
     Reload,
     /// The result of a queued write.
     WriteResult(WriteResult),
-    /// The session was over a while ago.
+    /// The session ended a while ago.
     Rest,
-    /// Reads the transcript again for answers that it did not have yet. How often that was done since the last event.
+    /// Reads the transcript again for answers that it lacked. The number counts such readings since the last event.
     LookAgain(usize),
     /// There are many sessions, and this one was not used lately.
     GiveWay,
@@ -39,6 +39,6 @@ pub struct WriteResult {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum StoreOutcome {
     Stored,
-    /// The state is ahead of the store, and must be read again.
+    /// The state differs from the store and must be read again.
     NotStored,
 }

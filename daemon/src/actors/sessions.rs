@@ -1,11 +1,11 @@
 //! Supervises the sessions: finds or starts the actor of an event, and retires actors that are at rest.
 //!
 //! A session actor that crashes affects only itself. The callers of its unanswered events get no reply, so their shims
-//! spool. The next event restarts it from the store. An event that crashed its session twice is stored as it came and
+//! spool. The next event restarts it from the store. An event that crashed its session twice is stored unprocessed and
 //! not tried again.
 //!
-//! The writes of an actor that has ended may still be queued. Until they are committed, an actor that follows it waits
-//! for the writer before it reads the store. Every other actor reads at once: a slow disk must not hold up a session.
+//! The writes of an actor that has ended may still be queued. Until they are committed, its successor waits for the
+//! writer before it reads the store. All other actors read at once, so that a slow disk does not delay them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
@@ -29,11 +29,11 @@ pub enum SessionsMessage {
         now: Timestamp,
         others: Vec<SessionKey>,
     },
-    /// Something of these sessions was forgotten: their actors must read their state again.
+    /// Part of these sessions was forgotten, so their actors must read their state again.
     Reload(Vec<SessionKey>),
-    /// A session is at rest: its actor may end.
+    /// A session is at rest, so its actor may end.
     Retire(SessionKey),
-    /// All writes of an actor that has ended are committed. `None`: of all actors of the supervisor before this one.
+    /// All writes of an ended actor are committed. `None` means all actors of the previous supervisor.
     Committed(Option<ActorId>),
     /// Replies with the number of actors.
     Count(RpcReplyPort<usize>),
@@ -56,7 +56,7 @@ pub struct SessionsState {
 
 struct Live {
     actor: ActorRef<SessionMessage>,
-    /// When it last got a message, counted by the supervisor's messages.
+    /// When the actor last got a message, counted in messages of the supervisor.
     used: u64,
     current_event: CurrentEvent,
 }
@@ -109,7 +109,7 @@ impl Actor for Sessions {
         state: &mut SessionsState,
     ) -> Result<(), ActorProcessingErr> {
         match event {
-            // Only a panic ends it, and the message of a panic may quote the event.
+            // An actor only ends by a panic, whose message may quote the event.
             SupervisionEvent::ActorFailed(who, _) => {
                 state.record_crash(who.get_id());
                 let key = state.ended(&me, who.get_id());
@@ -124,9 +124,9 @@ impl Actor for Sessions {
     }
 }
 
-/// Beyond this many actors those that were used least lately are asked to give way. Each holds some 30 KiB.
+/// Above this many actors, the least recently used are asked to give way. Each takes some 30 KiB.
 const MOST_LIVE: usize = if cfg!(test) { 60 } else { 1_500 };
-/// They are asked again each time that so many more have started.
+/// They are asked again whenever this many more have started.
 const LOOK_EVERY: usize = if cfg!(test) { 5 } else { 50 };
 
 /// How long a session may take to check its idle times.
@@ -135,7 +135,7 @@ const IDLE_CHECK_WITHIN: Duration = Duration::from_secs(10);
 impl SessionsState {
     fn deliver(&mut self, me: &ActorRef<SessionsMessage>, key: SessionKey, incoming: Box<IncomingEvent>) {
         if let Some(session) = self.session(me, key) {
-            // If this fails the reply port is dropped with the message, and the caller replies BUSY.
+            // If this fails, the reply port is dropped with the message, and the caller replies BUSY.
             let _ = session.send_message(SessionMessage::Deliver(incoming));
         }
     }
@@ -172,7 +172,8 @@ impl SessionsState {
             earlier_writes: self.writes_before(&key),
             retire: Box::new(move || drop(supervisor.send_message(SessionsMessage::Retire(over.clone())))),
         };
-        // Messages queue while it reads the store. If its start fails they are dropped, and their callers reply BUSY.
+        // Messages wait while the actor reads the store. If its start fails they are dropped, and their callers reply
+        // BUSY.
         match ractor::ActorRuntime::spawn_linked_instant(None, SessionActor, arguments, me.get_cell()) {
             Ok((session, _)) => {
                 self.keys.insert(session.get_id(), key.clone());
@@ -207,14 +208,14 @@ impl SessionsState {
         }
     }
 
-    /// Asks the actors that were used least lately to make room. One with a write in flight stays. What a session knows
-    /// is in the store, and its next event starts another actor.
+    /// Asks the least recently used actors to give way. One with a write in flight stays. A session's state is in the
+    /// store, and its next event starts another actor.
     fn ask_to_give_way(&self) {
         let mut oldest: Vec<(u64, &ActorRef<SessionMessage>)> =
             self.live.values().map(|live| (live.used, &live.actor)).collect();
         oldest.sort_unstable_by_key(|(used, _)| *used);
         for (_, actor) in oldest.iter().take(MOST_LIVE / 3) {
-            // An actor that is ending makes room.
+            // An actor that is ending gives way anyway.
             let _ = actor.send_message(SessionMessage::GiveWay);
         }
     }
@@ -228,7 +229,7 @@ impl SessionsState {
 
     fn retire(&mut self, key: &SessionKey) {
         if let Some(Live { actor: session, .. }) = self.live.remove(key) {
-            // It still handles its queued messages. A later event starts another actor.
+            // The actor still handles its queued messages. A later event starts another actor.
             let _ = session.drain();
         }
     }
@@ -242,7 +243,7 @@ impl SessionsState {
         Some(key)
     }
 
-    /// The writes of the actors that this session had before.
+    /// The writes of this session's earlier actors.
     fn writes_before(&self, session: &SessionKey) -> EarlierWrites {
         if self.keys.values().any(|key| key == session) {
             EarlierWrites::Pending
@@ -251,7 +252,7 @@ impl SessionsState {
         }
     }
 
-    /// Tells the supervisor when all that is queued now is committed.
+    /// Informs the supervisor when everything queued so far is committed.
     fn wait_for_writes(&self, me: &ActorRef<SessionsMessage>, ended: Option<ActorId>) {
         let (me, writer) = (me.clone(), self.context.writer.clone());
         tokio::spawn(async move {

@@ -1,10 +1,9 @@
 //! Runs the commands that the user's config has subscribed to lifecycle events.
 //!
-//! A command gets the event as JSON on its stdin, runs in its own process group, and has five seconds. It ends with the
-//! daemon, however that ends. Commands of one
-//! subscription run one after the other. The queue is bounded; what does not fit is counted and dropped, and a failed
-//! command is not repeated. A command of mode `stream` stays, see [`EventStream`]. No agent waits for a command: events
-//! come from the bus, after their commit.
+//! A command gets the event as JSON on stdin, runs in its own process group, and has five seconds. It ends with the
+//! daemon, however the daemon ends. Commands of one subscription run one after the other. The queue is limited: further
+//! events are counted and dropped, and a failed command is not repeated. A command of mode `stream` keeps running, see
+//! [`EventStream`]. No agent waits for a command: events come from the bus, after their commit.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -24,9 +23,9 @@ use crate::config::{Subscription, SubscriptionMode};
 use crate::memory::lifecycle::LifecycleEvent;
 use crate::process_group::{ProcessGroup, until};
 
-/// From a command's start to its group's end.
+/// The time from a command's start to the end of its group.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
-/// Events that wait for one subscription's command.
+/// How many events wait for one subscription's command.
 const MOST_WAITING: usize = 64;
 
 pub type SubscriberHandle = ActorHandle<SubscriberMessage>;
@@ -223,7 +222,7 @@ impl SubscriberState {
     }
 }
 
-/// Opens the stream of a command that stays.
+/// Opens the stream of a command that keeps running.
 fn stream(
     me: &ActorRef<SubscriberMessage>,
     number: usize,

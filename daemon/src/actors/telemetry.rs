@@ -1,7 +1,7 @@
 //! Sends spans and metrics to the collector that the user's config names. See [`crate::telemetry`].
 //!
-//! It hears of what has ended from the bus, after the commit, and reads the rest from the store. No agent waits for it.
-//! Spans that wait for a collector are bounded; what does not fit is counted and dropped.
+//! The bus reports operations that ended, after their commit, and the store has the rest. No agent waits for it. The
+//! number of waiting spans is limited; further ones are counted and dropped.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -27,11 +27,11 @@ use crate::telemetry::{Collector, Metric, NotSent, Sent, Span, spans};
 
 /// How long spans are collected before they are sent.
 const COLLECT_FOR: Duration = Duration::from_secs(2);
-/// Before a collector that could not be reached is tried again.
+/// The pause before an unreachable collector is tried again.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
-/// Spans that wait.
+/// The most waiting spans.
 const MOST_WAITING: usize = 4_096;
-/// Spans of one request.
+/// The most spans of one request.
 const AT_ONCE: usize = 512;
 /// The flush timeout for spans at shutdown.
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
@@ -66,7 +66,7 @@ pub enum Ended {
 
 #[derive(Clone)]
 pub struct TelemetryArguments {
-    /// `None`: nothing is sent.
+    /// `None` means that nothing is sent.
     pub endpoint: Option<String>,
     pub readers: Readers,
     pub bus: Bus,
@@ -82,18 +82,18 @@ pub struct TelemetryState {
     collector: Option<Collector>,
     waiting: VecDeque<Span>,
     sending: Sending,
-    /// The spans of jobs that were told. A summary is made again when something comes late.
+    /// The spans of jobs that were sent. A summary is made again if something arrives late.
     told_jobs: HashSet<Vec<u8>>,
-    /// Why the last call failed, if it did. The log has each trouble once.
+    /// Why the last call failed, if it did. Each problem is logged once.
     trouble: Option<String>,
     counters: TelemetryCounters,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sending {
-    /// No job waits.
+    /// Nothing waits.
     No,
-    /// A message is on its way that will send what waits.
+    /// A message is under way that will send the waiting spans.
     Soon,
     Yes,
 }
@@ -195,11 +195,11 @@ fn forward(me: &ActorRef<TelemetryMessage>, bus: &Bus) {
 }
 
 fn has_span(event: &LifecycleEvent) -> bool {
-    // A suspended session goes on, or ends.
+    // A suspended session continues, or ends later.
     matches!(event.what, LifecycleKind::SessionEnd { .. } | LifecycleKind::BatchClosed(_))
 }
 
-/// The spans of what has ended. Blocks. None if it is forgotten meanwhile.
+/// The spans of an operation that ended. Blocks. None if it has been forgotten.
 fn spans_of(readers: &Readers, ended: &Ended) -> Result<Vec<Span>, StoreError> {
     readers.read(|db| match ended {
         Ended::OfSession(event) => {
@@ -254,7 +254,7 @@ fn spans_of(readers: &Readers, ended: &Ended) -> Result<Vec<Span>, StoreError> {
     })
 }
 
-/// The spans of a session that is deleted already.
+/// The spans of a session that is already deleted.
 fn expired_spans(life: &ExpiredLife) -> Vec<Span> {
     let ExpiredLife { session, turns, calls, tally, ended, reason } = life;
     let turns =
@@ -266,7 +266,7 @@ fn expired_spans(life: &ExpiredLife) -> Vec<Span> {
 }
 
 impl TelemetryState {
-    /// Whether a job's span was not told yet.
+    /// Whether a job's span was not sent yet.
     fn is_news(&mut self, span: &Span) -> bool {
         if self.told_jobs.len() >= MOST_WAITING {
             self.told_jobs.clear();

@@ -29,7 +29,7 @@ use crate::memory::lifecycle::LifecycleKind;
 use crate::memory::redaction::Redactor;
 use crate::store::{self, Durability};
 
-/// The whole actor tree in a home of its own.
+/// The whole actor tree in its own home.
 pub(crate) struct Tree {
     pub(crate) services: Services,
     root: ActorRef<RootMessage>,
@@ -38,7 +38,7 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// Without compressors.
+    /// Starts the tree without compressors.
     pub(crate) async fn start(mut config: Config) -> Self {
         config.compression.concurrency = 0;
         Self::compressing(config, Arc::new(Extractive)).await
@@ -98,7 +98,7 @@ impl Tree {
         assert!(matches!(reply, Reply::Ack { .. }), "{reply:?}");
     }
 
-    /// An event as its hook sends it.
+    /// An event as a hook sends it.
     pub(crate) fn delivery(&self, payload: String) -> Deliver {
         let at = clock::now();
         Deliver {
@@ -122,7 +122,7 @@ impl Tree {
         reply
     }
 
-    /// Moves the clock on until a lifecycle event of this name is published for the session. Returns how long that
+    /// Advances the clock until a lifecycle event of this name is published for the session. Returns how long that
     /// took.
     pub(crate) async fn wait_for(&mut self, session: &str, name: &str) -> (Duration, LifecycleKind) {
         let begun = Instant::now();

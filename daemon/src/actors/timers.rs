@@ -1,4 +1,4 @@
-//! Tests of the idle times of sessions, with the whole actor tree and a paused clock.
+//! Tests the idle times of sessions, with the whole actor tree and a paused clock.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ async fn a_silent_batch_is_closed_and_later_its_session() {
     tree.hook("SessionStart", json!({"source": "startup"})).await;
     tree.hook("UserPromptSubmit", json!({"prompt": "go"})).await;
     tokio::time::sleep(Duration::from_secs(200)).await;
-    // Counted from the last event.
+    // The silence counts from the last event.
     tree.hook("PostToolUse", json!({"tool_name": "Bash", "tool_input": {}, "tool_response": {}})).await;
     let (took, _) = tree.wait_for("s", "batch_closed").await;
     seconds(300..=361, took);
@@ -69,7 +69,7 @@ async fn a_session_that_is_over_is_let_go_and_comes_back() {
     tree.hook_of("other", "UserPromptSubmit", json!({"prompt": "go"})).await;
     tree.hook("SessionEnd", json!({"reason": "other"})).await;
     assert_eq!(tree.sessions().await, 2);
-    // It goes on meanwhile, and ends again.
+    // The session continues meanwhile, and ends again.
     tokio::time::sleep(Duration::from_secs(8)).await;
     tree.hook("UserPromptSubmit", json!({"prompt": "wait"})).await;
     tree.hook("SessionEnd", json!({"reason": "logout"})).await;
@@ -95,7 +95,7 @@ async fn of_many_live_sessions_those_of_lately_have_an_actor_and_the_others_go_o
     }
     let live = tree.sessions().await;
     assert!((20..=80).contains(&live), "{live}");
-    // One that has no actor knows its turn.
+    // A call without an actor still finds its turn.
     let call = json!({"tool_name": "Read", "tool_input": {"file_path": "/a"}, "tool_response": {}});
     tree.hook_of(&sessions[0], "PostToolUse", call).await;
     let batches = tree.services.readers.read(|db| {
@@ -120,7 +120,7 @@ async fn orphans_are_found_within_a_round() {
         json!({"last_assistant_message": "The parser drops the last line, because it looks for a newline."}),
     )
     .await;
-    // An older version or a restored backup may leave these.
+    // An older version or a restored backup may leave such rows.
     let other = rusqlite::Connection::open(tree.home.path().join("data/recall.db")).unwrap();
     other
         .execute_batch(

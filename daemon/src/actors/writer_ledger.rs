@@ -1,4 +1,4 @@
-//! The compressors' ledger: the cost of a call is reserved in a commit before the call is made.
+//! The compressors' ledger. It reserves the cost of a call in a commit before the call is made.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,17 +14,17 @@ use crate::memory::ids::Timestamp;
 use crate::providers::ledger::{Ledger, NotReserved};
 use crate::store::{ReserveCost, SettleCost};
 
-/// For threads outside the runtime.
+/// Usable from threads outside the runtime.
 pub(super) struct WriterLedger {
     pub(super) writer: WriterHandle,
     pub(super) caps: Caps,
     pub(super) runtime: Handle,
-    /// Where each call is told when it is over.
+    /// Gets an event when a call is over.
     pub(super) bus: Bus,
     pub(super) under_way: CallsUnderWay,
 }
 
-/// Calls that are being made, each with its beginning.
+/// Calls under way, each with its beginning.
 #[derive(Default)]
 pub(super) struct CallsUnderWay(Mutex<HashMap<i64, (Charge, Timestamp)>>);
 
@@ -56,7 +56,7 @@ impl Ledger for WriterLedger {
         }
     }
 
-    /// Waits for the commit, so that a daemon that dies while it stores the answer has the true cost in its ledger.
+    /// Waits for the commit, so that the ledger has the true cost even if the daemon dies while it stores the answer.
     fn settle(&self, reservation: ReservationId, cost: Cost) {
         faults::reach(Point::Answered);
         if let Some(call) = self.under_way.end(reservation, cost) {

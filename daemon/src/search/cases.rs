@@ -1,4 +1,4 @@
-//! What people type, and what they find: fifty cases over one small memory.
+//! Fifty queries that people type, and what they should find, over one small memory.
 
 use crate::memory::document::{Document, DocumentKey, DocumentKind, Status};
 use crate::memory::ids::{AgentName, ProjectKey, SessionId, Timestamp};
@@ -50,7 +50,7 @@ fn memory() -> Vec<Document> {
         observation(20, "Session tokens of the blog", "The blog keeps session tokens in a cookie.");
     (other.project, other.project_name) = (ProjectKey::from(BLOG), "Blog".to_owned());
     documents.push(other);
-    // A thread: the same subject told three times, the oldest first.
+    // A thread: three statements on one subject, oldest first.
     for (row, days, status) in
         [(30, 60, Status::Superseded), (31, 30, Status::Resolved), (32, 1, Status::Active)]
     {
@@ -122,7 +122,7 @@ impl Memory {
     }
 }
 
-/// The query, and the ids that come first, in order. `!` before an id: it must not be found at all.
+/// The query, and the ids that come first, in order. `!` before an id means that it must not be found.
 const CASES: [(&str, &str); 54] = [
     // Parts of identifiers, in any spelling.
     ("refresh_token", "1"),
@@ -143,7 +143,7 @@ const CASES: [(&str, &str); 54] = [
     ("file:total.rs", "50"),
     ("file:cart", "50"),
     ("expr.rs", "11"),
-    // Texts of errors, and their codes.
+    // Texts and codes of errors.
     ("use of moved value", "3"),
     ("E0382", "3"),
     ("error[E0382]", "3"),
@@ -166,7 +166,7 @@ const CASES: [(&str, &str); 54] = [
     ("kind:activity token", "a60 !1"),
     ("session tokens project:blog", "20 !1"),
     ("since:5d webhook", "32 !31 !30"),
-    // The newest first; what is resolved or replaced last.
+    // The newest first; resolved or replaced ones last.
     ("webhook signature", "32 31 30"),
     ("invoice numbering", "41 40"),
     // Typos.
@@ -174,7 +174,7 @@ const CASES: [(&str, &str); 54] = [
     ("attrbution of comits", "8"),
     ("databse migratoins", "10"),
     ("gatway", "2"),
-    // Other words of near meaning.
+    // Words of near meaning.
     ("hue", "9"),
     ("purchase", "2"),
     ("which hue does the page have at night?", "9"),
@@ -234,7 +234,7 @@ fn a_word_that_was_read_as_another_is_named() {
     assert_eq!(read, [("atribution", "attribut")]);
     let hits = memory.search("hue", Scope::Everything);
     assert!(hits.read_as.iter().any(|word| word.typed == "hue" && word.read.starts_with("colo")), "{hits:?}");
-    // A word that somebody has is never read as another, and neither is one of another project's only.
+    // A word that occurs is never replaced, and no word of another project is a replacement.
     assert!(memory.search("tokens", Scope::Everything).read_as.is_empty());
     let request = Request::new(parse("atribution"), NOW);
     assert_eq!(search(&[&memory.index], &request).unwrap(), Hits::default());

@@ -5,7 +5,7 @@ use tantivy::columnar::{Column, StrColumn};
 
 use super::schema;
 
-/// The columns of a segment. To open one takes longer the more documents the segment has.
+/// The columns of a segment. Opening one takes longer the more documents the segment has.
 pub(crate) struct Columns {
     pub traits: Column<u64>,
     pub at: Column<i64>,

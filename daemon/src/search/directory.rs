@@ -1,8 +1,8 @@
 //! The folder of the index.
 //!
-//! Posting lists and positions, which are most of an index, are read when a search needs them. The engine would map them
-//! into memory: what was read of them would count as the daemon's until the system needs it, and a file that is cut off
-//! meanwhile would end the process. All else is small or used by each search, and is mapped.
+//! Posting lists and positions are most of an index. They are read when a search needs them. If they were mapped
+//! instead, the pages read would count as the daemon's memory until the system needs them, and a file that is cut off
+//! would end the process. The other files are small or used by each search, so they are mapped.
 
 use std::fs::File;
 use std::io;
@@ -18,7 +18,7 @@ use tantivy::directory::{
     WritePtr,
 };
 
-/// The files that are read and not mapped.
+/// The extensions of files that are read and not mapped.
 const READ: [&str; 2] = ["idx", "pos"];
 
 /// A folder whose large files are read.

@@ -1,4 +1,4 @@
-//! Why the index fails.
+//! Errors of the index.
 
 use tantivy::TantivyError;
 
@@ -7,7 +7,7 @@ use tantivy::TantivyError;
 pub enum IndexError {
     #[error("index: {0}")]
     Engine(#[from] TantivyError),
-    /// The engine panicked, which only damaged files cause. Opening the index again finds the damage.
+    /// The engine panicked, which only damaged files cause. Opening the index again detects the damage.
     #[error("index is damaged")]
     Damaged,
 }

@@ -1,7 +1,7 @@
-//! Finds candidates by their words: one pass over the posting lists, then a second look at the best.
+//! Finds candidates by their words: one pass over the posting lists, then a closer comparison of the best.
 //!
-//! First each term's frequency inside the scope is counted, which says what the term is worth. Then the terms of every
-//! document that can be among the best are summed, see [`super::sums`]. Both are linear in the length of the posting
+//! First it counts each term's frequency inside the scope, which determines the term's weight. Then it sums the terms
+//! of every document that can be among the best, see [`super::sums`]. Both are linear in the length of the posting
 //! lists, and yield exact scores and the total. Positions are read only for the best candidates.
 
 use std::cmp::{Ordering, Reverse};
@@ -28,7 +28,7 @@ use super::sums::{Ranking, Sum, Summand, Texts, Told};
 use super::terms::{self, QueryTerm};
 use super::weights::{WEIGHING, factors, text_factors};
 
-/// Candidates that get the second look, unless more hits are asked for.
+/// How many candidates are compared closely, unless more hits are requested.
 const CANDIDATES: usize = 200;
 
 pub(super) fn evaluate(
@@ -55,7 +55,7 @@ pub(super) fn evaluate(
     Ok(Candidates { candidates, total, terms, read_as })
 }
 
-/// The text of each segment, as this query weighs it.
+/// The text of each segment, weighted for this query.
 fn open_texts(fields: &Fields, segments: &[Segment<'_>]) -> tantivy::Result<Vec<Texts>> {
     let (mut tokens, mut texts) = (0, 0);
     for segment in segments {
@@ -135,8 +135,8 @@ impl<'a> Terms<'a> {
         summands.collect()
     }
 
-    /// The share that the terms of a document have of the query's, 0 to 1. Where only conditions were asked for, every
-    /// document that fulfils them matches fully.
+    /// The share of the query's information that a document's terms have, 0 to 1. If the query has only conditions,
+    /// every document that fulfils them matches fully.
     fn share(&self, strength: f32) -> f32 {
         if self.all.is_empty() { 1.0 } else { (strength / self.whole.max(f32::MIN_POSITIVE)).min(1.0) }
     }
@@ -144,7 +144,7 @@ impl<'a> Terms<'a> {
     /// The text match without its evidence, see [`Self::with_evidence`].
     fn text_match(&self, sum: Sum, proximity: f32) -> TextMatch {
         if self.all.is_empty() {
-            // It is evidence of nothing.
+            // Without terms it is evidence of nothing.
             return TextMatch { strength: self.share(0.0), coverage: 1.0, ..TextMatch::default() };
         }
         let found = self.all.iter().enumerate().filter(|(place, _)| sum.found >> place & 1 == 1);
@@ -186,7 +186,7 @@ impl<'a> Terms<'a> {
 /// A document that may become a candidate.
 #[derive(Clone, Copy)]
 struct Ranked {
-    /// What its score would be if its terms were nowhere adjacent.
+    /// The score it would have if no terms were adjacent.
     score: f32,
     segment: usize,
     doc: DocId,
@@ -194,7 +194,7 @@ struct Ranked {
 }
 
 impl Ord for Ranked {
-    /// By score. Of equal ones the later document is less, so that the order is deterministic.
+    /// Compares by score. Of equal ones the later document is less, so that the order is deterministic.
     fn cmp(&self, other: &Self) -> Ordering {
         self.score
             .total_cmp(&other.score)
@@ -216,14 +216,14 @@ impl PartialEq for Ranked {
 
 impl Eq for Ranked {}
 
-/// The best documents that fulfil all conditions, and the number of all that do.
+/// The best documents that fulfil all conditions, and the number of all such documents.
 fn best_documents(
     (segments, texts): (&[Segment<'_>], &[Texts]),
     terms: &Terms<'_>,
     request: &Request,
 ) -> tantivy::Result<(Vec<Ranked>, usize)> {
     let most = request.limit.clamp(CANDIDATES, Request::MOST_HITS);
-    // A phrase may consist of function words, which are not looked up. Its documents are known from the conditions.
+    // A phrase may consist of function words, which are not looked up. The conditions give its documents.
     let any_text = terms.all.is_empty() || !request.query.phrases.is_empty();
     let told = if any_text { Told::All } else { Told::WithATerm };
     let summands = terms.summands();
@@ -240,7 +240,7 @@ fn best_documents(
     Ok((best.heap.into_iter().map(|Reverse(ranked)| ranked).collect(), best.total))
 }
 
-/// Adds what persons wrote or pinned and has a term. There is little of it, and it ranks above what the bounds allow, by
+/// Adds documents with a term that a person wrote or pinned. There are few of them, and they rank above the bounds by
 /// which others are skipped.
 fn add_by_hand(
     (place, segment, text): (usize, &Segment<'_>, &Texts),
@@ -264,9 +264,9 @@ fn add_by_hand(
 struct Best {
     most: usize,
     heap: BinaryHeap<Reverse<Ranked>>,
-    /// The score of the worst once there are enough.
+    /// The lowest score once there are enough.
     floor: Option<f32>,
-    /// All that were counted.
+    /// How many documents were counted.
     total: usize,
 }
 
@@ -302,13 +302,13 @@ impl Ranking for SegmentRanking<'_, '_> {
             return;
         }
         self.best.total += 1;
-        // It is among the best already, or has no term.
+        // The document is among the best already, or has no term.
         let is_known = !self.terms.all.is_empty() && self.segment.by_hand.binary_search(&doc).is_ok();
         if is_known && sum.found != 0 {
             return;
         }
         let floor = self.best.floor.unwrap_or(f32::NEG_INFINITY);
-        // The cheapest bound first: most documents end here.
+        // The cheapest bound comes first, because it excludes most documents.
         if self.terms.share(sum.strength) * HIGHEST_TRAIT_FACTOR <= floor {
             return;
         }
@@ -329,7 +329,7 @@ impl Ranking for SegmentRanking<'_, '_> {
     }
 }
 
-/// Looks at the candidates' positions, and says what each one's words come to.
+/// Reads the candidates' positions, and rates their words.
 fn judged(
     fields: &Fields,
     segments: &[Segment<'_>],

@@ -196,7 +196,7 @@ pub(crate) fn documents(
 ) -> tantivy::Result<Option<BitSet>> {
     let condition = match scope {
         Scope::Everything if !segment.has_deletes() && columns.passages() == 0 => return Ok(None),
-        // Passages have no project there.
+        // Passages have no project in this column.
         Scope::Everything => Some(has(segment, schema::PROJECT)?),
         Scope::Project(key) => Some(equals(segment, schema::PROJECT, &[key.as_str()])?),
     };
@@ -209,7 +209,7 @@ pub(crate) fn documents(
     Ok(Some(docs))
 }
 
-/// What persons wrote or pinned, in ascending order, whether it is deleted or not.
+/// Documents that a person wrote or pinned, in ascending order, including deleted ones.
 pub(crate) fn by_hand(segment: &SegmentReader, columns: &Columns) -> Vec<DocId> {
     let maker = |doc| PackedTraits(columns.traits.first(doc).unwrap_or_default()).maker();
     (0..segment.max_doc()).filter(|doc| maker(*doc) == Maker::Person).collect()
@@ -234,7 +234,7 @@ pub(crate) fn passages(
     Ok(docs)
 }
 
-/// Whether a document is of a session. `None` if none of the segment is.
+/// Whether a document belongs to a session. `None` if none in the segment does.
 pub(crate) fn of_session(columns: &Columns, session: &SessionId) -> tantivy::Result<Option<Condition>> {
     let Some(column) = &columns.session else { return Ok(None) };
     let number = column.dictionary().term_ord(session.as_str().as_bytes())?;

@@ -1,6 +1,6 @@
-//! Documents that the store has and the index has not taken yet.
+//! Documents that are stored but not indexed yet.
 //!
-//! They are indexed in memory for one search, so that the same code finds, filters and weighs them.
+//! They are indexed in memory for one search, so the same code finds, filters and weights them.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -15,16 +15,16 @@ use super::passages::{self, PassagePart, PassageRequest};
 use super::request::{Request, Spelling};
 use super::source::{Candidate, CandidateSource, Candidates};
 
-/// What was written after the index's high-water mark.
+/// The documents written after the index's high-water mark.
 #[derive(Default)]
 pub struct Fresh {
-    /// What the index has of these is out of date.
+    /// The index's entries of these documents are outdated.
     pub(super) keys: HashSet<DocumentKey>,
     pub(super) index: Option<Index>,
 }
 
 impl Fresh {
-    /// `keys` are those of all changed documents; one without a document was removed.
+    /// `keys` are all changed documents. One without a document was removed.
     ///
     /// # Errors
     /// When the documents cannot be indexed.
@@ -34,14 +34,14 @@ impl Fresh {
     }
 }
 
-/// The index together with what it has not taken yet.
+/// The index together with the documents that it does not contain yet.
 pub struct Current<'a> {
     pub index: &'a Index,
     pub fresh: &'a Fresh,
 }
 
 impl Current<'_> {
-    /// Finds the passages of a project that may answer a prompt, here and in what the index has not taken yet.
+    /// Finds the passages of a project that may answer a prompt, in the index and in the new documents.
     ///
     /// # Errors
     /// When the index cannot be read.
@@ -84,8 +84,7 @@ impl CandidateSource for Current<'_> {
 }
 
 impl Current<'_> {
-    /// Whether a word that the index does not have, so that it read it as another one, stands in what it has not taken
-    /// yet.
+    /// Whether the new documents contain a word that the index lacks and therefore replaced by another.
     fn has_what_was_corrected(&self, found: &Candidates, request: &Request) -> Result<bool, IndexError> {
         let Some(index) = &self.fresh.index else { return Ok(false) };
         let fresh = index.candidates(&Request { spelling: Spelling::AsWritten, ..request.clone() })?;
@@ -96,7 +95,7 @@ impl Current<'_> {
 }
 
 impl Candidates {
-    /// Adds other documents, whose terms may be in another order.
+    /// Adds other results, whose terms may be in another order.
     fn append(&mut self, other: Self) {
         let mut places = Vec::with_capacity(other.terms.len());
         for term in &other.terms {

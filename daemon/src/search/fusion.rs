@@ -1,8 +1,8 @@
-//! Makes one result of what the sources found.
+//! Combines the candidates of all sources into one result.
 //!
-//! A document that several sources found is one candidate. Its fit is the sum of theirs: what has the words and the
-//! meaning is better than what has one of them. Its relevance is that of the source that is surest. Then the document's
-//! own traits count, and what was found close by in time.
+//! A document found by several sources is one candidate. Its fit is the sum of their fits: a match of both words and
+//! meaning is better than one of either. Its relevance is the highest of any source. Then the document's own traits
+//! count, and matches close by in time.
 
 use std::collections::HashMap;
 
@@ -31,7 +31,7 @@ pub fn search(sources: &[&dyn CandidateSource], request: &Request) -> Result<Hit
     }
     let mut scored: Vec<(f32, Fused)> = fused.into_iter().map(|one| (one.factors.score(), one)).collect();
     scored.sort_by(|(a_score, a), (b_score, b)| {
-        // Ties go to the newer, and then to the lower key: where a document lies in the index says nothing.
+        // Ties go to the newer, and then to the lower key, because the position in the index means nothing.
         b_score
             .total_cmp(a_score)
             .then_with(|| b.candidate.at.cmp(&a.candidate.at))
@@ -44,15 +44,15 @@ pub fn search(sources: &[&dyn CandidateSource], request: &Request) -> Result<Hit
     Ok(Hits { hits, total, read_as })
 }
 
-/// A candidate with all that was said about it.
+/// A candidate with all its parts.
 struct Fused {
     candidate: Candidate,
-    /// What each source says, with its number.
+    /// The part of each source, with the source's number.
     parts: Vec<(usize, Part)>,
     factors: Factors,
 }
 
-/// Every document once, in the order in which the sources name them.
+/// Lists every document once, in the order in which the sources name them.
 fn fuse(found: &[Candidates]) -> Vec<Fused> {
     let mut fused: Vec<Fused> = Vec::with_capacity(found.first().map_or(0, |first| first.candidates.len()));
     for (source, candidates) in found.iter().enumerate() {
@@ -74,7 +74,7 @@ fn fuse(found: &[Candidates]) -> Vec<Fused> {
 }
 
 impl Fused {
-    /// Adds what one more source says.
+    /// Adds the part of one more source.
     fn blend(&mut self, source: usize, part: Part) {
         self.parts.push((source, part));
         let fit = self.parts.iter().map(|(_, part)| part.fit).sum();
@@ -95,7 +95,7 @@ impl Fused {
         };
         let matched = parts().filter_map(|(source, part)| Some(found.get(source)?.matched(part))).flatten();
         let matched: Vec<String> = matched.cloned().collect();
-        // A source that has nothing to do with it says nothing of its words.
+        // A source that did not find the document contributes no terms.
         let terms = parts().filter_map(|(source, _)| found.get(source)).flat_map(|each| &each.terms);
         let missing = terms.filter(|term| !matched.contains(term)).cloned().collect();
         Hit {
@@ -133,7 +133,7 @@ mod tests {
 
     const NOW: Timestamp = Timestamp(1_795_262_400_000);
 
-    /// Finds what it is told to: rows, fits and relevances.
+    /// A source that finds given rows, fits and relevances.
     struct Made(&'static str, Vec<(i64, f32, f32)>);
 
     impl CandidateSource for Made {
@@ -176,7 +176,7 @@ mod tests {
         let rows: Vec<i64> = hits.hits.iter().map(|hit| hit.key.row).collect();
         assert_eq!((rows, hits.total), (vec![2, 1, 3], 3));
         let both = &hits.hits[0];
-        // The fits add up, the surest says the relevance, and each source is named with its own part.
+        // The fits add up, the highest relevance counts, and each source is named with its own part.
         assert_eq!((both.factors.fit, both.relevance), (0.4 + 0.9, 0.4));
         let parts: Vec<_> = both.sources.iter().map(|part| (part.source, part.fit, part.relevance)).collect();
         assert_eq!(parts, [("words", 0.4, 0.4), ("meaning", 0.9, 0.3)]);

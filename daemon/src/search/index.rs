@@ -6,8 +6,8 @@
 //! - All damage is reported as [`OpenIndexError::Unusable`]. The caller then creates a fresh index with
 //!   [`Index::recreate`] and fills it from the store.
 //! - Checksums of all files are compared, because a flipped bit in a posting list would otherwise stay a wrong answer.
-//!   That reads every file, so [`Index::open_unexamined`] leaves it for later: such an index can be searched and not
-//!   written. A merge would take damage over into files whose checksums are right.
+//!   That reads every file, so [`Index::open_unexamined`] leaves it for later. Such an index can be searched but not
+//!   written, because a merge would copy damage into files with correct checksums.
 
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -35,9 +35,9 @@ use super::segment_cache::{Population, SegmentCache};
 use super::source::{Candidate, CandidateSource, Candidates, Part};
 use super::tokenizer;
 
-/// The minimum that tantivy accepts. It suffices, since documents come one by one.
+/// The minimum that tantivy accepts. It suffices, because documents are added one by one.
 const WRITER_MEMORY: usize = 15_000_000;
-/// From this follows the size of the empty tables, which are cleared and walked for each index in memory. They grow.
+/// Sets the initial size of the tables that each index in memory clears and walks. They grow as needed.
 const MEMORY_FOR_A_FEW: usize = 200_000;
 
 /// Reads the index. Clones are cheap, share one reader, and see each commit at once.
@@ -68,7 +68,7 @@ pub struct Opened {
     pub writer: Writer,
 }
 
-/// An index that was opened, or has failed since. Nobody has compared its files with their checksums.
+/// An index whose files were not compared with their checksums: it was just opened, or a search in it failed.
 pub struct Unexamined {
     pub index: Index,
     folder: PathBuf,
@@ -81,16 +81,16 @@ impl Unexamined {
         self.writer.high_water
     }
 
-    /// Compares all files with their checksums. Reads all of them. Removes the files that belong to no commit.
+    /// Compares all files with their checksums, which reads all of them. Removes files that belong to no commit.
     ///
     /// # Errors
     /// When a file is damaged or missing. The index is closed then.
     pub fn examine(self) -> Result<Opened, OpenIndexError> {
         let Self { index, folder, mut writer } = self;
-        // It replaces files meanwhile.
+        // A merge replaces files.
         writer.merges.finish();
-        // A process that was killed in a commit leaves files whose names the next commit would take. The engine
-        // overwrites none.
+        // A process killed during a commit leaves files whose names the next commit would use, and the engine never
+        // overwrites a file.
         let examined = match writer.writer.garbage_collect_files().wait() {
             Ok(done) => {
                 let removed = done.deleted_files.len();
@@ -112,7 +112,7 @@ impl Unexamined {
 }
 
 impl Opened {
-    /// A search in it has failed: its files may be damaged.
+    /// Marks the index as unexamined, because a search in it failed: its files may be damaged.
     pub fn doubted(self, folder: &Path) -> Unexamined {
         Unexamined { index: self.index, folder: folder.to_owned(), writer: self.writer }
     }
@@ -170,9 +170,9 @@ impl Index {
         Self::open_unexamined(folder)?.examine()
     }
 
-    /// As [`Self::open`], for reading at once. Only incomplete files are noticed.
+    /// Like [`Self::open`], for searching at once. Only detects incomplete files.
     pub fn open_unexamined(folder: &Path) -> Result<Unexamined, OpenIndexError> {
-        // What is written there has to stay in recall's own folder. Making the index anew removes the link.
+        // Index files must stay in recall's own folder. Recreating the index removes the link.
         if folder.is_symlink() {
             let why = Unusable::Damaged(vec![folder.to_owned()]);
             return Err(OpenIndexError::Unusable { path: folder.to_owned(), why });
@@ -187,7 +187,7 @@ impl Index {
 
     /// Removes the content of `folder` and opens an empty index there, with a high-water mark of 0.
     ///
-    /// Nobody may be using the old one. After [`OpenIndexError::Unusable`] nobody is.
+    /// Nobody may be using the old index. After [`OpenIndexError::Unusable`] nobody is.
     pub fn recreate(folder: &Path) -> Result<Opened, OpenIndexError> {
         let failed = |source| OpenIndexError::Folder { path: folder.to_owned(), source };
         match std::fs::remove_dir_all(folder) {
@@ -197,12 +197,12 @@ impl Index {
         Self::open(folder)
     }
 
-    /// An index of a few documents that is nowhere but in memory.
+    /// An index of a few documents, only in memory.
     pub(super) fn in_memory(documents: &[Document]) -> Result<Self, IndexError> {
         let (schema, fields) = schema::build();
         let tokenizers = TokenizerManager::default();
         tokenizers.register(tokenizer::NAME, schema::analyzer());
-        // A thread for a few texts costs more than it saves.
+        // For a few texts a thread costs more than it saves.
         let settings =
             IndexSettings { docstore_compress_dedicated_thread: false, ..IndexSettings::default() };
         let builder = tantivy::Index::builder().schema(schema).tokenizers(tokenizers).settings(settings);
@@ -218,13 +218,12 @@ impl Index {
         Ok(Self { reader, fields, cache: SegmentCache::default(), high_water: Arc::default() })
     }
 
-    /// The high-water mark of the commit that is searched, or of an earlier one: what was logged after it may be
-    /// missing.
+    /// The high-water mark of the searched commit, or of an earlier one: later log entries may be missing.
     pub fn high_water(&self) -> i64 {
         self.high_water.load(Ordering::Acquire)
     }
 
-    /// Of documents that were found elsewhere, the first `most` that fulfil the request's conditions.
+    /// Filters documents that another source found: the first `most` that fulfil the request's conditions.
     ///
     /// # Errors
     /// When the index cannot be read.
@@ -286,9 +285,10 @@ impl CandidateSource for Index {
     }
 }
 
-/// The files that do not agree with their checksums.
+/// The files that do not match their checksums.
 fn damaged_files(folder: &Path) -> tantivy::Result<Vec<PathBuf>> {
-    // Mapped apart from what is searched, and one after the other: what was read does not stay in memory.
+    // Mapped separately from the searched files, and one after the other, so that the data read does not stay in
+    // memory.
     let mut damaged: Vec<PathBuf> =
         tantivy::Index::open_in_dir(folder)?.validate_checksum()?.into_iter().collect();
     damaged.sort();
@@ -316,7 +316,7 @@ fn open_unguarded(folder: &Path) -> Result<Unexamined, OpenIndexError> {
     };
     let note = match &index.load_metas().map_err(engine)?.payload {
         Some(payload) => serde_json::from_str::<CommitNote>(payload).ok(),
-        // Created but never committed to, so it is empty, whatever version created it.
+        // The index was created but never committed to, so it is empty, whatever version created it.
         None if index.schema() == schema => Some(CommitNote { schema: SCHEMA_VERSION, high_water: 0 }),
         None => None,
     };
@@ -347,7 +347,7 @@ fn open_unguarded(folder: &Path) -> Result<Unexamined, OpenIndexError> {
     })
 }
 
-/// Whether the folder has more than the engine's locks. Without a list of segments that is an incomplete index.
+/// Whether the folder contains more than the engine's locks. Without a list of segments that is an incomplete index.
 fn holds_segments(folder: &Path) -> bool {
     std::fs::read_dir(folder).is_ok_and(|entries| {
         entries.flatten().any(|entry| {
@@ -406,7 +406,7 @@ impl Writer {
         self.settle()
     }
 
-    /// Waits for the running merge and releases the files that it replaced. For idle times: until the next commit
+    /// Waits for the running merge and releases the files that it replaced. For idle times: until the next commit,
     /// searches keep the old files open.
     pub fn settle(&mut self) -> Result<(), IndexError> {
         self.merges.finish();
@@ -529,7 +529,7 @@ mod tests {
         let total =
             |fixture: &Fixture| searched(&fixture.opened.index, &Request::new(parse("ledger"), NOW)).total;
         assert_eq!(total(&by_hand), total(&by_machine), "it is counted once");
-        // Conditions hold for it, too, and what no longer holds is as good as the rest.
+        // Conditions apply to notes by hand, too, and outdated ones rank like the rest.
         assert_ne!(first(&by_hand, "ledger since:2d"), "700");
         rule.status = Status::Resolved;
         memory.push(rule);
@@ -659,7 +659,7 @@ mod tests {
         sent::<Writer>();
     }
 
-    /// What is at least so relevant is about the question.
+    /// A relevance of at least this means that the document is about the question.
     const RELEVANT: f32 = 0.45;
 
     #[track_caller]
@@ -732,10 +732,10 @@ mod tests {
         let whole = tempfile::tempdir().expect("a temporary folder");
         copy_files(folder.path(), whole.path());
         let Opened { mut writer, .. } = changed(whole.path());
-        // Without the merge that follows.
+        // Commits without the merge that usually follows.
         writer.writer.commit().expect("commits");
         drop(writer);
-        // All that the commit writes, but for the list of segments with which it ends.
+        // The commit ends by writing the list of segments. This is everything before that.
         let list = fs::read(folder.path().join(META)).expect("reads");
         copy_files(whole.path(), folder.path());
         fs::write(folder.path().join(META), list).expect("writes");
@@ -799,7 +799,7 @@ mod tests {
     fn purge_takes_forgotten_words_off_the_disk() {
         let Fixture { folder, mut opened } =
             filled(&[observation(1, "zanzibar", ""), observation(2, "other", "")]);
-        // Counted in the dictionary on disk, which ignores deletions.
+        // Counts in the dictionary on disk, which ignores deletions.
         let on_disk = |opened: &Opened| {
             let term = tantivy::Term::from_field_text(opened.index.fields.text, "zanzibar");
             opened.index.reader.searcher().doc_freq(&term).expect("the dictionary is readable")
@@ -941,10 +941,10 @@ mod tests {
                 let at = (bytes.len() - 1) * share / 11;
                 bytes[at] ^= 0x41;
                 fs::write(file, bytes).expect("writes");
-                // The end of a file is read on opening.
+                // Opening reads the end of each file.
                 let Ok(unexamined) = Index::open_unexamined(folder.path()) else { continue };
                 for text in ["login page", "src/payment/gateway.rs", "type:decision gateway", "logn"] {
-                    // Anything may be found.
+                    // Any result is allowed.
                     let _ = search(&[&unexamined.index], &Request::new(parse(text), NOW));
                 }
                 let examined = unexamined.examine();
@@ -953,7 +953,7 @@ mod tests {
         }
     }
 
-    /// What is read, and not mapped: a mapped file that is cut off ends the process.
+    /// Posting lists are read and not mapped, because a mapped file that is cut off ends the process.
     #[test]
     fn posting_lists_that_are_cut_off_while_they_are_open_fail_the_search() {
         for kind in ["idx", "pos"] {

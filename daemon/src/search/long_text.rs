@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// The text or, if it is longer, its beginning and end.
+/// The text, or if it is too long, its beginning and end.
 pub(super) fn both_ends(text: &str, head: usize, tail: usize) -> Cow<'_, str> {
     if text.len() <= head + tail {
         return Cow::Borrowed(text);

@@ -1,7 +1,7 @@
-//! Finds candidates by their meaning: the passages whose vectors are close to the question's.
+//! Finds candidates by meaning: passages whose vectors are close to the question's.
 //!
-//! All vectors of the searched projects are compared, because that takes milliseconds, and nothing is missed. The
-//! conditions of a request are the index's: it says which of the closest fulfil them.
+//! All vectors of the searched projects are compared, which takes milliseconds and misses nothing. The index then
+//! decides which of the closest fulfil the request's conditions.
 
 use std::collections::HashMap;
 
@@ -18,16 +18,16 @@ use super::source::{CandidateSource, Candidates, Part};
 pub use super::vectors::Vectors;
 pub use crate::embedding::Compared as Question;
 
-/// Candidates of one search, unless more hits are asked for.
+/// The most candidates of one search, unless more hits are requested.
 const CANDIDATES: usize = 200;
-/// Documents whose conditions are looked at.
+/// How many documents are checked against the conditions.
 const LOOKED_AT: usize = 2_000;
-/// Row numbers are told apart by so many of their lowest values before they are looked up.
+/// Row numbers are first compared by their lowest bits, this many values, before they are looked up.
 const ROWS: usize = 1 << 16;
 
 impl Vectors {
-    /// How close each passage is to a prompt; nothing if they are of different models. Calls are left out: they are found
-    /// by a search, and the models that decide what to tell were learned without them.
+    /// How close each passage is to a prompt; empty if they come from different models. Calls are left out: a search
+    /// finds them, but the models that decide what to inject were trained without them.
     pub fn cosines(&self, question: &Compared) -> Cosines {
         let mut values = self.values(question);
         for (value, key) in values.iter_mut().zip(self.keys()) {
@@ -39,9 +39,9 @@ impl Vectors {
         Cosines { vectors: self.clone(), values, background }
     }
 
-    /// The documents that are closer than by chance, the closest first, `most` at most.
+    /// The documents that are closer than by chance, closest first, at most `most`.
     fn closest(&self, question: &Compared, most: usize) -> Vec<(DocumentKey, Closeness)> {
-        // The number of a record, which says the document, and the closest of the document's passages.
+        // The record's number, which identifies the document, and the value of the document's closest passage.
         let mut documents: Vec<(usize, f32)> = Vec::new();
         let mut last = None;
         let cosines = self.values(question);
@@ -49,7 +49,7 @@ impl Vectors {
             if cosine.is_nan() {
                 continue;
             }
-            // The passages of a document follow each other.
+            // The passages of a document are adjacent.
             match documents.last_mut() {
                 Some((_, best)) if last == Some(key.document) => *best = best.max(cosine),
                 _ => documents.push((number, cosine)),
@@ -71,7 +71,7 @@ impl Vectors {
     }
 }
 
-/// The `most` highest values with their numbers, in no order.
+/// The `most` highest values with their numbers, unordered.
 fn highest(values: impl Iterator<Item = (usize, f32)>, most: usize) -> Vec<(usize, f32)> {
     let order = |a: &(usize, f32), b: &(usize, f32)| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0));
     let mut best: Vec<(usize, f32)> = Vec::new();
@@ -86,7 +86,7 @@ fn highest(values: impl Iterator<Item = (usize, f32)>, most: usize) -> Vec<(usiz
         if value >= floor {
             best.push((number, value));
         }
-        // Now and then, so that a value costs little.
+        // Sorting only now and then keeps the cost per value low.
         if best.len() >= 4 * most + 1_024 {
             cut(&mut best);
             floor = best.iter().fold(f32::INFINITY, |floor, (_, value)| floor.min(*value));
@@ -105,7 +105,7 @@ pub struct Cosines {
 }
 
 impl Cosines {
-    /// The closest passages, the closest first.
+    /// The closest passages, closest first.
     pub fn closest(&self, most: usize) -> Vec<PassageKey> {
         let values = self.values.iter().copied().enumerate().filter(|(_, cosine)| !cosine.is_nan());
         let mut closest: Vec<_> = highest(values, most)
@@ -116,7 +116,7 @@ impl Cosines {
         closest.into_iter().map(|(key, _)| key).collect()
     }
 
-    /// Says of each match how close it is.
+    /// Notes in each match how close it is.
     pub fn note(&self, matches: &mut PassageMatches) {
         matches.background = Some(self.background);
         let place = |row: i64| row.rem_euclid(ROWS as i64) as usize;
@@ -168,7 +168,7 @@ impl CandidateSource for Meaning<'_> {
         });
         let most = request.limit.clamp(CANDIDATES, Request::MOST_HITS);
         let candidates = self.index.admitted(request, parts, most)?;
-        // How many documents mean the same is a matter of degree: the total stays the number of those with the words.
+        // Similarity of meaning is a matter of degree, so the total counts only documents with the words.
         Ok(Candidates { total: 0, candidates, terms: Vec::new(), read_as: Vec::new() })
     }
 }
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(cosines.closest(2), [part(1, 1), part(2, 0)]);
         assert_eq!((cosines.closest(9).len(), cosines.closest(0)), (3, vec![]));
         assert_eq!(vectors.cosines(&Question::new(&[1.0])).closest(9), []);
-        // A call is found, and not told.
+        // A call is found by a search, but not injected.
         let call = DocumentKey { kind: DocumentKind::Activity, row: 3 };
         vectors.add(call, &pack(&[1.0, 0.0]));
         assert_eq!(vectors.cosines(&Question::new(&[1.0, 0.0])).closest(2), [part(1, 1), part(2, 0)]);

@@ -13,7 +13,7 @@ use std::thread::{self, Thread};
 use tantivy::indexer::{LogMergePolicy, MergePolicy};
 use tantivy::{FutureResult, IndexWriter, SegmentMeta};
 
-/// The number of segments of one size that are merged. Fewer segments mean fewer dictionaries to open per search.
+/// How many segments of one size are merged. Fewer segments mean fewer dictionaries to open per search.
 const SEGMENTS_BEFORE_MERGE: usize = 4;
 /// Segments with fewer documents count as one size.
 const SMALLEST_SIZE: u32 = 2_000;

@@ -1,10 +1,9 @@
-//! Search: the tantivy index over everything in the store, and the fusion of all that finds candidates.
+//! Search: the tantivy index over everything in the store, and the fusion of all sources of candidates.
 //!
-//! [`source::CandidateSource`] is what finds candidates: the index by words, [`meaning`] by vectors. [`fusion`] scores what
-//! they found.
+//! A [`source::CandidateSource`] finds candidates: the index by words, [`meaning`] by vectors. [`fusion`] scores them.
 //!
-//! The index is derived. It can be deleted at any time and rebuilt from the store. Damage on disk leads to a rebuild,
-//! never to a crash. The index stores no text: a hit is a key, and its text is read from the store.
+//! The index contains nothing of its own: it can be deleted at any time and rebuilt from the store. Damage on disk
+//! leads to a rebuild, never to a crash. The index stores no text: a hit is a key, and its text is read from the store.
 //!
 //! tantivy provides the files, the dictionaries and the posting lists. Scores are computed here and in
 //! [`crate::memory::ranking`], because they have to mean the same in a project of fifty documents and of fifty

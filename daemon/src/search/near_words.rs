@@ -1,7 +1,7 @@
-//! Words of near meaning, for a word of a question that no searched document has.
+//! Words of near meaning, for a word that no searched document has.
 //!
-//! People ask weeks later in other words than they used. `examples/near_words.rs` made the list, once, from a sentence
-//! model; nothing of the model is needed to use it. The list is English, and a word that it lacks has no near words.
+//! People ask weeks later in other words. `examples/near_words.rs` made the list once, from a sentence model; using it
+//! needs no model. The list is English, and a word that is not in it has no near words.
 
 use std::sync::LazyLock;
 
@@ -9,16 +9,16 @@ use super::tokenizer::CodeTokenizer;
 
 const LIST: &str = include_str!("near_words.txt");
 
-/// The lines, in the order of their stems.
+/// The lines, ordered by stem.
 static LINES: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
     let lines = LIST.lines().filter(|line| !line.starts_with('#'));
     lines.filter_map(|line| line.split_once(' ')).collect()
 });
 
-/// The weight of a word of near meaning beside the word itself.
+/// The weight of a word of near meaning, compared to the word itself.
 pub(super) const SHARE: f32 = 0.6;
 
-/// The words of near meaning of a stem, the nearest first, each with its stem.
+/// The words of near meaning for a stem, nearest first, each with its own stem.
 pub(super) fn of(stem: &str) -> impl Iterator<Item = (String, &'static str)> {
     let place = LINES.binary_search_by(|(known, _)| (*known).cmp(stem)).ok();
     let words = place.and_then(|place| LINES.get(place)).map_or("", |(_, words)| words);

@@ -1,7 +1,7 @@
 //! Finds the passages of a project that may answer a prompt.
 //!
-//! Passages are documents of the index with fields of their own. Only the posting lists of the prompt's terms and the
-//! list of the project's passages are read.
+//! Passages are documents of the index with fields of their own. A search reads only the posting lists of the prompt's
+//! terms and the list of the project's passages.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, HashSet};
@@ -24,27 +24,27 @@ use super::sums::{Ranking, Sum, Summand, Texts, Told};
 use super::terms::{self, QueryTerm};
 use super::weights::WEIGHING_OF_PASSAGES;
 
-/// What is searched for.
+/// A search for passages.
 #[derive(Clone, Copy, Debug)]
 pub struct PassageRequest<'a> {
     pub prompt: &'a str,
     pub project: &'a ProjectKey,
-    /// Its passages are not found.
+    /// The session whose passages are left out.
     pub except: Option<&'a SessionId>,
-    /// So many are found by their words.
+    /// How many are found by their words.
     pub limit: usize,
-    /// These are found, too, whatever words they have.
+    /// Passages that are returned too, whatever words they have.
     pub near: &'a [PassageKey],
 }
 
-/// An index, without some of its documents.
+/// An index without some of its documents.
 pub(crate) struct PassagePart<'a> {
     pub searcher: &'a Searcher,
     pub cache: &'a SegmentCache,
     pub without: &'a HashSet<DocumentKey>,
 }
 
-/// Searches the parts as one index. The first says which words of a long prompt are rare.
+/// Searches the parts as one index. The first part decides which words of a long prompt are rare.
 pub(crate) fn find(
     parts: &[PassagePart<'_>],
     fields: &Fields,
@@ -178,7 +178,7 @@ fn near(
     Ok(near)
 }
 
-/// The strongest passages, and those that are near.
+/// The strongest passages, and the near ones.
 fn best(
     segments: &[Segment<'_>],
     terms: &[PassageTerm],
@@ -214,7 +214,7 @@ fn best(
 struct Strongest {
     limit: usize,
     heap: BinaryHeap<Reverse<Found>>,
-    /// The strength of the weakest once there are enough.
+    /// The lowest strength once there are enough.
     floor: Option<f32>,
 }
 
@@ -243,7 +243,7 @@ impl Ranking for SegmentRanking<'_> {
     fn pass(&mut self, _doc: DocId) {}
 }
 
-/// A passage that was found: its segment and document, and what the terms come to.
+/// A found passage: its segment and document, and the sum of its terms.
 #[derive(Clone, Copy)]
 struct Found {
     place: (usize, DocId),
@@ -251,7 +251,7 @@ struct Found {
 }
 
 impl Found {
-    /// `None` for one that was replaced or resolved: it can be searched for, and is never told.
+    /// `None` for one that was replaced or resolved: it can be searched for, but is never injected.
     fn passage(
         self,
         fields: &Fields,
@@ -285,7 +285,7 @@ impl Found {
 }
 
 impl Ord for Found {
-    /// By strength. Of equal ones the later document is less, so that the order is certain.
+    /// Compares by strength. Of equal ones the later document is less, so that the order is deterministic.
     fn cmp(&self, other: &Self) -> Ordering {
         self.sum.strength.total_cmp(&other.sum.strength).then_with(|| other.place.cmp(&self.place))
     }

@@ -1,6 +1,6 @@
 //! Parses search queries: words, `"exact phrases"`, `-word` and `key:value` for known keys.
 //!
-//! There are no syntax errors. An unclosed quote, an unknown key or an invalid value is searched for as text.
+//! There are no syntax errors: an unclosed quote, an unknown key or an invalid value is searched for as text.
 //! [`mistake`] finds values that look like a typo, for callers that can ask the user. Text that was not typed as a
 //! query, such as a prompt, goes through [`Query::plain`], where a dash is a dash.
 
@@ -84,7 +84,7 @@ impl Since {
 }
 
 impl Query {
-    /// Takes the text as words only, without operators.
+    /// Reads the text as words only, without operators.
     pub fn plain(text: &str) -> Self {
         Self { words: text.split_whitespace().map(str::to_owned).collect(), ..Self::default() }
     }
@@ -95,7 +95,7 @@ impl Query {
         texts.join(" ")
     }
 
-    /// Whether the query names no word and no condition.
+    /// Whether the query has neither words nor conditions.
     pub fn asks_for_nothing(&self) -> bool {
         let conditions = !self.filters.is_empty() || self.without != Without::default();
         !conditions && !self.wanted_text().contains(char::is_alphanumeric)
@@ -114,12 +114,12 @@ pub fn parse(text: &str) -> Query {
     query
 }
 
-/// A filter with a typo or without a value. [`parse`] searches for the whole as text.
+/// A filter with a typo or without a value. [`parse`] searches for all of it as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
     /// As typed, for example `type:bugfx`.
     pub typed: String,
-    /// The key that is meant.
+    /// The intended key.
     pub key: &'static str,
     pub value: String,
     pub slip: Slip,
@@ -128,20 +128,20 @@ pub struct Mistake {
 /// The fault of a filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Slip {
-    /// The key is nearly one.
+    /// The key is misspelt.
     Key,
-    /// The value is none of the key's.
+    /// The value is not valid for the key.
     Value(Values),
 }
 
-/// The values of a key.
+/// The valid values of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Values {
     Names(Vec<&'static str>),
     Times,
 }
 
-/// The times that are words.
+/// Times that are words.
 const TIMES: [&str; 2] = ["today", "yesterday"];
 
 impl Mistake {
@@ -158,7 +158,7 @@ impl Mistake {
         (edits <= MOST_EDITS.min(known.len() / 2)).then(|| format!("{}:{known}", self.key))
     }
 
-    /// The fault, for the user.
+    /// Says what is wrong, for the user.
     pub fn what(&self) -> String {
         let Self { key, value, .. } = self;
         match (&self.slip, value.is_empty()) {
@@ -176,7 +176,7 @@ impl Mistake {
         }
     }
 
-    /// The next step for the user.
+    /// Says what the user can do.
     pub fn hint(&self) -> String {
         let instead = match (self.nearest(), &self.slip) {
             (Some(nearest), _) => format!("Did you mean {nearest}? "),
@@ -190,7 +190,7 @@ impl Mistake {
 /// The most edits between a typo and the intended word.
 const MOST_EDITS: usize = 3;
 
-/// The first filter of a query that is nearly one.
+/// The first mistyped filter of a query.
 pub fn mistake(text: &str) -> Option<Mistake> {
     let mut rest = text.trim_start();
     while !rest.is_empty() {
@@ -218,13 +218,13 @@ fn mistake_in(word: &str) -> Option<Mistake> {
     Some(Mistake { typed: word.to_owned(), key: key.name(), value: value.to_owned(), slip })
 }
 
-/// `foo:bar` is text. `typ:bugfix` is a filter with a typo: the key is nearly one, and the value would be right.
+/// `foo:bar` is text. `typ:bugfix` is a filter with a typo: the key is almost right, and the value would be valid.
 fn mistyped_key(word: &str, name: &str, value: &str) -> Option<Mistake> {
     let name = name.to_ascii_lowercase();
     let key = Key::ALL.into_iter().find(|key| edits(&name, key.name()) == 1)?;
     let is_meant = match key {
         Key::Type | Key::Kind | Key::Since => key.filter(value).is_some(),
-        // Any value is right, so only a longer key is surely meant.
+        // Any value is valid for these keys, so only a longer key is certainly meant.
         Key::Project | Key::Agent | Key::Session => !value.is_empty(),
         Key::File => false,
     };
@@ -358,7 +358,7 @@ impl Key {
         })
     }
 
-    /// `None` if the value is invalid for this key, so that the whole is text.
+    /// `None` if the value is invalid for this key; then all of it is text.
     fn filter(self, value: &str) -> Option<Filter> {
         if value.is_empty() {
             return None;
@@ -367,7 +367,7 @@ impl Key {
         match self {
             Self::Type => ObservationType::parse(&lower.replace('-', "_")).map(Filter::Type),
             Self::Kind => {
-                // Everyday names.
+                // Everyday names of types.
                 let name = match lower.as_str() {
                     "answer" => "response",
                     "call" => "activity",
@@ -517,7 +517,7 @@ mod tests {
         #[test]
         fn nothing_is_a_syntax_error(text in "\\PC{0,60}|[-a-z:\" 0-9]{0,60}") {
             let query = parse(&text);
-            // Every word of the input is kept somewhere, unless it is a filter.
+            // Every word of the input appears somewhere, unless it is a filter.
             let kept = render(&query);
             for word in text.split_whitespace().filter(|word| word.chars().all(char::is_alphanumeric)) {
                 prop_assert!(kept.contains(word), "{word:?} of {text:?} got lost in {kept:?}");

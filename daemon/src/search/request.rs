@@ -8,20 +8,20 @@ use crate::memory::ranking::{Factors, TextFactors};
 
 use super::query::Query;
 
-/// Whether words without a hit are read as others.
+/// Whether words without a match are replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Spelling {
-    /// Texts that were not typed as a query.
+    /// For texts that were not typed as a query.
     #[default]
     AsWritten,
     Forgiving,
 }
 
-/// A word of the query that was read as another.
+/// A word of the query that was replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadAs {
     pub typed: String,
-    /// A word of near meaning, or a stem as it is indexed.
+    /// The replacement: a word of near meaning, or a stem from the index.
     pub read: String,
 }
 
@@ -61,8 +61,8 @@ impl Request {
     }
 }
 
-/// The projects that are searched. Word statistics are taken inside the scope, because a word that is rare in one
-/// project may be frequent in another.
+/// The projects to search. Word statistics are taken inside the scope, because a word that is rare in one project may
+/// be frequent in another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
     Everything,
@@ -74,9 +74,9 @@ pub enum Scope {
 pub struct Hits {
     /// Best first.
     pub hits: Vec<Hit>,
-    /// The number of matching documents, returned or not.
+    /// The number of matching documents, whether returned or not.
     pub total: usize,
-    /// Words that no document has, and what was searched for instead.
+    /// Words that no document has, and their replacements.
     pub read_as: Vec<ReadAs>,
 }
 
@@ -86,20 +86,20 @@ pub struct Hit {
     pub key: DocumentKey,
     pub at: Timestamp,
     pub score: f32,
-    /// How likely it is about the question, 0 to 1. Comparable between searches, see
+    /// How likely the document is about the question, 0 to 1. Comparable between searches, see
     /// [`crate::memory::ranking::relevance`].
     pub relevance: f32,
     /// The factors of the score.
     pub factors: Factors,
-    /// The sources that found it. The fit is the sum of their parts.
+    /// The sources that found the document. The fit is the sum of their parts.
     pub sources: Vec<SourcePart>,
-    /// The query's terms that it has, as indexed.
+    /// The query's terms that the document has, as indexed.
     pub matched: Vec<String>,
-    /// The query's terms that it lacks.
+    /// The query's terms that the document lacks.
     pub missing: Vec<String>,
 }
 
-/// The part of one source in a score.
+/// One source's part of a score.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SourcePart {
     pub source: &'static str,
@@ -114,7 +114,7 @@ pub struct SourcePart {
 impl Hit {
     /// Every factor of the score with its name in `--explain`.
     pub fn named_factors(&self) -> Vec<(&'static str, f32)> {
-        // The fits of several sources add up; that of words alone is a product.
+        // The fits of several sources are added; the fit of words alone is a product.
         let words = match self.sources.as_slice() {
             [only] => only.words,
             _ => None,

@@ -13,12 +13,12 @@ use crate::memory::observation::{Importance, Maker, ObservationType};
 use super::long_text::both_ends;
 use super::tokenizer::{self, CodeTokenizer};
 
-/// Must be increased whenever documents would be indexed differently: fields, tokenizer, meaning of a field. An index
-/// with another version is rebuilt.
+/// Increase this whenever documents would be indexed differently: fields, tokenizer, meaning of a field. An index with
+/// another version is rebuilt.
 pub const SCHEMA_VERSION: u32 = 7;
 
-/// Bytes of a body that are indexed: its beginning and its end. Longer bodies are program output, whose middle would
-/// only dilute the statistics.
+/// How many bytes of a body are indexed, at its beginning and at its end. Longer bodies are program output, whose
+/// middle would only dilute the statistics.
 pub(super) const LONGEST_HEAD: usize = 49_152;
 pub(super) const LONGEST_TAIL: usize = 16_384;
 
@@ -41,7 +41,7 @@ pub(crate) struct Fields {
     agent: Field,
     session: Field,
     conversation: Field,
-    /// The text of a passage with its heading. Documents have none, so that a search for documents finds no passages.
+    /// The text of a passage with its heading. Other documents lack it, so a search for documents finds no passages.
     pub passage: Field,
     /// The project of a passage, as a term: its posting list is the project's passages.
     pub passage_project: Field,
@@ -56,7 +56,7 @@ pub(crate) const PROJECT_NAME: &str = "project_name";
 pub(crate) const AGENT: &str = "agent";
 pub(crate) const SESSION: &str = "session";
 pub(crate) const CONVERSATION: &str = "conversation";
-/// Only passages have it.
+/// The column that only passages have.
 pub(crate) const PART: &str = "part";
 
 pub(crate) fn build() -> (Schema, Fields) {
@@ -109,7 +109,7 @@ impl Fields {
         row
     }
 
-    /// The document's passages. They have its key, so they are replaced and removed together with it.
+    /// The document's passages. They share its key, so they are replaced and removed together with it.
     pub(crate) fn passages(&self, document: &Document) -> impl Iterator<Item = TantivyDocument> {
         document.passages.iter().zip(0..).map(|(passage, part)| {
             let mut row = self.head(document);
@@ -120,7 +120,7 @@ impl Fields {
         })
     }
 
-    /// What documents and passages have in common.
+    /// The fields that documents and passages share.
     fn head(&self, document: &Document) -> TantivyDocument {
         let mut row = TantivyDocument::new();
         row.add_text(self.key, format!("{}{}", document.key.kind.letter(), document.key.row));
@@ -145,7 +145,7 @@ fn conversation(document: &Document) -> u64 {
 /// Kind, status, importance, type and maker packed into one column, because ranking needs them together for every match.
 ///
 /// Four bits each, from the lowest: kind, status, importance, type (0 for none, else its index in
-/// [`ObservationType::ALL`] plus one). Then a bit that is set for what a person wrote or pinned.
+/// [`ObservationType::ALL`] plus one). Then a bit for documents that a person wrote or pinned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PackedTraits(pub(crate) u64);
 

@@ -1,4 +1,4 @@
-//! One segment of the index, as a request sees it.
+//! One segment of the index, prepared for a request.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(super) struct Segment<'a> {
     /// The documents in scope. `None` means all.
     pub(super) population: Option<Arc<BitSet>>,
     pub(super) conditions: Conditions,
-    /// What persons wrote or pinned, wherever it is in scope.
+    /// The documents in scope that a person wrote or pinned.
     pub(super) by_hand: Arc<[DocId]>,
     columns: Arc<Columns>,
 }
@@ -70,7 +70,7 @@ impl<'a> Segment<'a> {
         }
     }
 
-    /// `None`: a column has no value, which no document of ours lacks.
+    /// `None` if a column has no value, which never happens for our documents.
     pub(super) fn candidate(&self, doc: DocId, now: Timestamp, part: Part) -> Option<Candidate> {
         let traits = self.traits(doc, now);
         Some(Candidate {

@@ -1,5 +1,5 @@
-//! What was found out about the segments of an index. A segment never changes, so this is found out once and kept: a
-//! search would otherwise look at every document of the memory before it looks at its words.
+//! Caches facts about the segments of an index. A segment never changes, so each fact is computed once. Without the
+//! cache a search would look at every document before it looks at words.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,14 +13,15 @@ use super::request::Scope;
 use super::schema::Fields;
 use crate::memory::ids::{ProjectKey, SessionId};
 
-/// The sets that are kept, the last used last. One bit a document: 64 of a million documents are 8 MB.
+/// How many sets are kept; the least recently used is dropped. A set takes one bit for each document: 64 sets of a
+/// million documents are 8 MB.
 const KEPT: usize = 64;
 
-/// Documents of the index that count together.
+/// A set of documents that is counted together.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Population {
     Documents(Scope),
-    /// The passages of a project, without those of a session.
+    /// The passages of a project, except those of a session.
     Passages(ProjectKey, Option<SessionId>),
 }
 
@@ -37,14 +38,14 @@ struct Kept {
 
 struct Entry {
     segment: SegmentId,
-    /// Deletions make another set of the same segment.
+    /// Deletions change the set of the same segment.
     deletions: Option<Opstamp>,
     population: Population,
     documents: Option<Arc<BitSet>>,
 }
 
 impl SegmentCache {
-    /// Lets go of the segments that are searched no more.
+    /// Drops segments that are no longer searched.
     pub(super) fn keep(&self, searched: &Searcher) {
         let is_searched =
             |id: SegmentId| searched.segment_readers().iter().any(|segment| segment.segment_id() == id);
@@ -64,7 +65,7 @@ impl SegmentCache {
         Ok(columns)
     }
 
-    /// What persons wrote or pinned, in ascending order: deleted ones and passages too.
+    /// Documents that a person wrote or pinned, in ascending order, including deleted ones and passages.
     pub(super) fn by_hand(&self, segment: &SegmentReader) -> tantivy::Result<Arc<[DocId]>> {
         let id = segment.segment_id();
         if let Some((_, known)) = self.lock().by_hand.iter().find(|(known, _)| *known == id) {
@@ -76,7 +77,7 @@ impl SegmentCache {
         Ok(found)
     }
 
-    /// Those documents of the segment that are not deleted. `None` means all.
+    /// The documents of the set that are not deleted. `None` means all.
     pub(super) fn population(
         &self,
         segment: &SegmentReader,
@@ -94,7 +95,7 @@ impl SegmentCache {
             Population::Passages(project, Some(session)) => {
                 let project = Population::Passages(project.clone(), None);
                 let all = self.population(segment, fields, &project)?;
-                // Most segments have nothing of a session, and one set for all of those is enough.
+                // Most segments contain nothing of the session, and share one set.
                 let Some(own) = of_session(&columns, session)? else { return Ok(all) };
                 let mut others = all;
                 if let Some(others) = &mut others {

@@ -14,7 +14,7 @@ use super::tokenizer::{CodeTokenizer, Token};
 
 const ELISION: char = '…';
 
-/// The window of `text` with the most informative words of the query, as plain text on one line of at most `max_chars`
+/// The part of `text` with the most informative words of the query, as plain text on one line of at most `max_chars`
 /// characters. It is cut at word boundaries. An ellipsis marks omissions and counts as a character.
 pub fn snippet(text: &str, query: &Query, max_chars: usize) -> String {
     // Only the indexed parts can have matched.
@@ -39,7 +39,7 @@ pub fn snippet(text: &str, query: &Query, max_chars: usize) -> String {
     shown
 }
 
-/// Where words of the query stand in a text, from front to back and without overlaps.
+/// The places of the query's words in a text, from front to back and without overlaps.
 pub fn matches(text: &str, query: &Query) -> Vec<Range<usize>> {
     let sought: HashSet<String> = terms::query_terms(query).into_iter().map(|term| term.text).collect();
     let mut spans: Vec<Range<usize>> = CodeTokenizer::default()

@@ -1,7 +1,7 @@
-//! Where candidates come from.
+//! Sources of candidates.
 //!
 //! A source finds the documents that may answer a request, each with a calibrated part of its score: a fit and a
-//! relevance that mean the same whichever source they come from. [`super::fusion`] makes one result of all parts.
+//! relevance that mean the same whichever source they come from. [`super::fusion`] combines the parts into one result.
 
 use crate::memory::document::DocumentKey;
 use crate::memory::ids::Timestamp;
@@ -11,12 +11,12 @@ use super::error::IndexError;
 use super::request::ReadAs;
 use super::request::Request;
 
-/// Finds candidates in one way.
+/// One way to find candidates.
 pub trait CandidateSource {
-    /// Its name in `--explain`.
+    /// The source's name in `--explain`.
     fn name(&self) -> &'static str;
 
-    /// The best candidates that fulfil the request's conditions, in an order that does not change between searches.
+    /// The best candidates that fulfil the request's conditions, in an order that is the same in each search.
     ///
     /// # Errors
     /// When the source cannot be read.
@@ -27,7 +27,7 @@ pub trait CandidateSource {
 #[derive(Clone, Debug, Default)]
 pub struct Candidates {
     pub candidates: Vec<Candidate>,
-    /// The number of matching documents, among the candidates or not.
+    /// The number of matching documents, whether they are candidates or not.
     pub total: usize,
     /// The terms that [`Part::matched`] refers to.
     pub terms: Vec<String>,
@@ -46,18 +46,18 @@ pub struct Candidate {
     pub part: Part,
 }
 
-/// The verdict of one source on a document.
+/// One source's rating of a document.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Part {
     /// How well the document matches, 0 for not at all.
     pub fit: f32,
-    /// How likely it is about the question, 0 to 1.
+    /// How likely the document is about the question, 0 to 1.
     pub relevance: f32,
     /// The factors of the fit, if it comes from words.
     pub words: Option<TextFactors>,
     /// The cosine of the closest passage, if the fit comes from vectors.
     pub cosine: Option<f32>,
-    /// The terms that the document has: one bit for each of [`Candidates::terms`].
+    /// The terms that the document contains: one bit for each of [`Candidates::terms`].
     pub matched: u32,
 }
 

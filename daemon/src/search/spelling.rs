@@ -1,7 +1,8 @@
-//! Reads a word that no searched document has as one that some have: a word of near meaning, or else the nearest in
-//! writing.
+//! Replaces a word that no searched document has by one that some have: a word of near meaning, else the nearest
+//! spelling.
 //!
-//! Only words that people type are read so, and only without a hit: a pasted text or an error code means what it says.
+//! Only words that people type are replaced, and only if they have no match: a pasted text or an error code is meant
+//! literally.
 
 use tantivy::schema::Field;
 use tantivy::{DocSet, TERMINATED, Term};
@@ -14,15 +15,15 @@ use super::request::ReadAs;
 use super::segment::Segment;
 use super::terms::QueryTerm;
 
-/// Shorter words have too many neighbours in writing.
+/// Shorter words have too many similar words.
 const SHORTEST: usize = 4;
-/// From this length on two edits are one typo.
+/// From this length on, two edits count as one typo.
 const LONG: usize = 8;
-/// Words of one query that may be read as others.
+/// How many words of one query may be replaced.
 const MOST_CORRECTED: usize = 4;
-/// Words of the vocabulary that one search compares.
+/// How many words of the vocabulary one search compares.
 const MOST_COMPARED: usize = 200_000;
-/// The nearest words that are looked up in the searched documents.
+/// How many of the nearest words are looked up in the searched documents.
 const MOST_TRIED: usize = 8;
 
 /// Replaces terms that no document in scope has. Linear in the number of words with the same first letter.
@@ -41,7 +42,7 @@ pub(super) fn correct(
         if corrected.len() == MOST_CORRECTED || !is_word(term) || occurs(segments, text, &term.text)? {
             continue;
         }
-        // A word of the language was hardly mistyped.
+        // A word of the language is hardly a typo.
         let meant = near_words::of(&term.text).map(|(stem, word)| (stem, word.to_owned()));
         let mut share = near_words::SHARE;
         let mut read = first(meant, may_be)?;
@@ -59,7 +60,7 @@ pub(super) fn correct(
     Ok(corrected)
 }
 
-/// The first of these stems and words that may be what was asked for.
+/// The first of these stems and words that occurs in scope.
 fn first(
     words: impl Iterator<Item = (String, String)>,
     may_be: impl Fn(&str) -> tantivy::Result<bool>,
@@ -95,7 +96,7 @@ fn occurs(segments: &[Segment<'_>], text: Field, term: &str) -> tantivy::Result<
     Ok(false)
 }
 
-/// The nearest words of the vocabulary, of equally near ones the most frequent first.
+/// The nearest words of the vocabulary. Ties go to the more frequent.
 fn nearest(
     segments: &[Segment<'_>],
     text: Field,

@@ -1,10 +1,11 @@
-//! Sums the terms of a query for each document of a segment, one window of documents after the other.
+//! Sums the terms of a query for each document of a segment, window by window.
 //!
-//! Posting lists are read in the blocks in which they are stored, and summed in an array that stays in a core's cache.
-//! An array for the whole index would be written all over for each term, and made anew for each search.
+//! Posting lists are read in their stored blocks, and summed in an array that fits a core's cache. An array for the
+//! whole index would be rewritten for each term, and allocated for each search.
 //!
-//! Once enough documents are known, common terms alone cannot make a better one. Their lists, the longest, are then only
-//! looked at for the documents that have a rarer term (MaxScore: Turtle and Flood, 1995). Sums and counts stay exact.
+//! Once enough good documents are known, common terms alone cannot make a better one. Their lists, which are the
+//! longest, are then only read for documents that have a rarer term (MaxScore: Turtle and Flood, 1995). Sums and counts
+//! stay exact.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,67 +16,68 @@ use tantivy::postings::BlockSegmentPostings;
 use tantivy::schema::{Field, IndexRecordOption};
 use tantivy::{BitSet, DocId, SegmentReader, TERMINATED, Term};
 
-/// Documents of a window.
+/// The number of documents in a window.
 const WINDOW: u32 = 8_192;
-/// A set of documents is kept in words of so many bits.
+/// The number of bits in a word of a document set.
 const WORD: u32 = u64::BITS;
 
 /// How BM25 weighs a text, which depends on the field.
 #[derive(Clone, Copy)]
 pub(super) struct Weighing {
-    /// The occurrences at which a term reaches half of its weight, in a text of this length and the average length.
+    /// The number of occurrences at which a term reaches half of its weight, for a text of this length and the average
+    /// length.
     pub saturation: fn(u32, f32) -> f32,
-    /// Occurrences that a term in the title counts for.
+    /// How many extra occurrences a term in the title counts for.
     pub title_repeats: f32,
 }
 
-/// The texts of a segment in which a query's terms are looked up.
+/// The texts of a segment, to look up a query's terms.
 pub(super) struct Texts {
     field: Field,
     index: Arc<InvertedIndexReader>,
     titles: Option<(Field, Arc<InvertedIndexReader>)>,
     lengths: FieldNormReader,
-    /// For each length that the index can tell apart.
+    /// The saturation for each length that the index can distinguish.
     saturation: Vec<f32>,
     title_repeats: f32,
     /// The documents that count. `None` means all.
     documents: Option<Arc<BitSet>>,
-    /// The same for those that have a term. `None` also if only documents without this field do not count.
+    /// The same for documents that have a term. Also `None` if the only excluded documents lack this field.
     with_a_term: Option<Arc<BitSet>>,
     population: usize,
     max_doc: DocId,
 }
 
-/// The documents that a ranking is told of.
+/// Which documents are passed to the ranking.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Told {
-    /// Those that it may want.
+    /// Documents that it may want.
     Wanted,
-    /// Also those that have a term and that it does not want, without their sums.
+    /// Also documents with a term that it does not want, without their sums.
     WithATerm,
-    /// All, with their sums.
+    /// All documents, with their sums.
     All,
 }
 
-/// What documents are summed for.
+/// Receives the summed documents.
 pub(super) trait Ranking {
-    /// Whether a document is wanted whose terms come to less than this.
+    /// Whether a document is wanted if its terms sum up to less than this.
     fn wants(&self, strength: f32) -> bool;
     fn visit(&mut self, doc: DocId, sum: Sum);
     /// A document that has a term and is not wanted.
     fn pass(&mut self, doc: DocId);
 }
 
-/// What the terms of a query come to in one document.
+/// The sum of a query's terms in one document.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Sum {
-    /// The presence of each term times its information.
+    /// The presence of each term, times its information.
     pub strength: f32,
     /// One bit for each term that the document has.
     pub found: u32,
 }
 
-/// A term to be summed.
+/// A term to sum.
 pub(super) struct Summand<'a> {
     pub text: &'a str,
     pub information: f32,
@@ -128,7 +130,7 @@ impl Texts {
         Ok(frequency)
     }
 
-    /// Tells the ranking of the documents of a range in ascending order.
+    /// Passes the documents of a range to the ranking, in ascending order.
     pub(super) fn sum(
         &self,
         terms: &[Summand<'_>],
@@ -174,7 +176,7 @@ impl Texts {
         }
     }
 
-    /// What the terms come to in each of these documents, which are in ascending order.
+    /// The sums of the terms in each of these documents, which are in ascending order.
     pub(super) fn sums_of(&self, docs: &[DocId], terms: &[Summand<'_>]) -> tantivy::Result<Vec<Sum>> {
         let mut lists = self.open_lists(terms, docs.first().copied().unwrap_or_default())?;
         let sum_of = |doc: &DocId| {
@@ -209,7 +211,7 @@ impl Texts {
     }
 }
 
-/// The number of lists without which no document is wanted any more.
+/// How many of the lists, from the rarest, a wanted document must be in.
 fn enough(lists: &[List], ranking: &impl Ranking) -> usize {
     let mut most = 0.0;
     let mut enough = lists.len();
@@ -223,7 +225,7 @@ fn enough(lists: &[List], ranking: &impl Ranking) -> usize {
     enough
 }
 
-/// The first document that any of the lists has.
+/// The first document in any of the lists.
 fn first(lists: &[List]) -> DocId {
     lists.iter().map(|list| list.postings.doc).min().unwrap_or(TERMINATED)
 }
@@ -256,7 +258,7 @@ impl List {
         }))
     }
 
-    /// Adds the term to the documents of the window.
+    /// Adds the term to its documents in the window.
     fn add(&mut self, texts: &Texts, range: Range<DocId>, window: &mut Window) {
         let Self { postings, titles, information, bit } = self;
         let filter = texts.with_a_term.as_deref();
@@ -268,7 +270,7 @@ impl List {
         });
     }
 
-    /// Adds the term to those documents of the window that have another, and notes the rest.
+    /// Adds the term to documents of the window that have another term, and notes the rest.
     fn add_to_touched_and_note(&mut self, texts: &Texts, range: Range<DocId>, window: &mut Window) {
         let Self { postings, titles, information, bit } = self;
         let filter = texts.with_a_term.as_deref();
@@ -282,12 +284,12 @@ impl List {
         });
     }
 
-    /// Adds the term to those documents of the window that have another.
+    /// Adds the term to documents of the window that have another term.
     fn add_to_touched(&mut self, texts: &Texts, from: DocId, window: &mut Window) {
         window.each_touched(|place, sum| self.add_to(texts, from + place, sum));
     }
 
-    /// Adds the term to a document, if it has it. Documents are asked for in ascending order.
+    /// Adds the term to a document if the document has it. Documents come in ascending order.
     fn add_to(&mut self, texts: &Texts, doc: DocId, sum: &mut Sum) {
         if self.postings.reaches(doc) {
             let presence = presence(texts, &mut self.titles, doc, self.postings.frequency());
@@ -296,7 +298,7 @@ impl List {
     }
 }
 
-/// How much of a term's information a document has: BM25's factor, 0 to 1. Documents are asked for in ascending order.
+/// How much of a term's information a document has: BM25's factor, 0 to 1. Documents come in ascending order.
 fn presence(texts: &Texts, titles: &mut Option<Position>, doc: DocId, frequency: u32) -> f32 {
     let mut frequency = frequency as f32;
     if titles.as_mut().is_some_and(|titles| titles.reaches(doc)) {
@@ -309,14 +311,14 @@ fn presence(texts: &Texts, titles: &mut Option<Position>, doc: DocId, frequency:
 /// A place in a posting list.
 struct Position {
     postings: BlockSegmentPostings,
-    /// The place in the block.
+    /// The index within the block.
     next: usize,
-    /// The document there.
+    /// The document at this position.
     doc: DocId,
 }
 
 impl Position {
-    /// At the first document that is not before `from`.
+    /// Positions at the first document that is not before `from`.
     fn at(postings: BlockSegmentPostings, from: DocId) -> Self {
         let mut position = Self { postings, next: 0, doc: 0 };
         position.settle(0);
@@ -343,7 +345,7 @@ impl Position {
         }
     }
 
-    /// Goes on to `doc`, and says whether the list has it. Documents are asked for in ascending order.
+    /// Advances to `doc`, and returns whether the list contains it. Documents come in ascending order.
     fn reaches(&mut self, doc: DocId) -> bool {
         if self.doc < doc {
             let docs = self.postings.docs();
@@ -356,7 +358,7 @@ impl Position {
         self.doc == doc
     }
 
-    /// Of the term in the document.
+    /// The frequency of the term in the current document.
     fn frequency(&self) -> u32 {
         self.postings.freqs().get(self.next).copied().unwrap_or_default()
     }
@@ -374,7 +376,7 @@ impl Sum {
     }
 }
 
-/// The sums of the documents of a window, by their place in it.
+/// The sums of a window's documents, by position.
 struct Window {
     sums: Vec<Sum>,
     /// One bit for each document to visit.
@@ -412,7 +414,7 @@ impl Window {
         }
     }
 
-    /// Tells the ranking of all documents in order, and clears the window.
+    /// Passes all documents to the ranking in order, and clears the window.
     fn drain(&mut self, from: DocId, ranking: &mut impl Ranking) {
         let words = self.touched.iter_mut().zip(&mut self.noted);
         for (first, (touched, noted)) in (0..).step_by(WORD as usize).zip(words) {
@@ -446,7 +448,7 @@ mod tests {
     use crate::search::index::Index;
     use crate::search::weights::WEIGHING;
 
-    /// Keeps the strongest few, as rankings do.
+    /// Keeps the strongest few, as real rankings do.
     #[derive(Default)]
     struct Strongest {
         /// `None` wants all.
@@ -484,7 +486,7 @@ mod tests {
         }
     }
 
-    /// Documents whose words are the frequent ones more often.
+    /// Documents in which frequent words occur more often.
     fn documents(texts: &[Vec<u8>]) -> Vec<Document> {
         let spelled = |words: &[u8]| {
             let words = words.iter().map(|word| format!("w{}x", word.leading_zeros()));

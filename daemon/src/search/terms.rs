@@ -1,4 +1,4 @@
-//! Selects the terms of a query, and weights them.
+//! Selects the terms of a query and weights them.
 
 use std::collections::HashMap;
 
@@ -12,20 +12,20 @@ use super::schema::Fields;
 use super::tokenizer::{CodeTokenizer, Form, Token};
 use super::vocabulary::{commonness, is_ruling};
 
-/// Terms of a search. Each has a bit in a `u32`, and more than two dozen of a long prompt add time rather than
-/// precision.
+/// The most terms of a search. Each has a bit in a `u32`, and more than two dozen terms of a long prompt take time
+/// without improving the result.
 pub(crate) const MOST_TERMS: usize = 24;
 
-/// Distinct terms of a long text that are considered: from its beginning and its end, where people say what they want.
-/// The middle of a long prompt is mostly pasted.
+/// How many distinct terms of a long text are considered. They come from its beginning and its end, where people say
+/// what they want; the middle of a long prompt is mostly pasted.
 const MOST_FIRST: usize = 128;
 const MOST_LAST: usize = 48;
 
-/// Bytes of a long text that are read, from its beginning and from its end, for the same reason.
+/// How many bytes of a long text are read, at its beginning and its end, for the same reason.
 const LONGEST_HEAD: usize = 16_384;
 const LONGEST_TAIL: usize = 8_192;
 
-/// The weight of a part of a compound. The compound is a term, too.
+/// The weight of a compound's part. The compound is a term, too.
 const PART_SHARE: f32 = 0.5;
 
 /// A term to search for.
@@ -90,14 +90,14 @@ pub(crate) fn query_terms(query: &Query) -> Vec<QueryTerm> {
     terms
 }
 
-/// What a short text is about: its terms without grammar, instructions and the words of a rule, each with its share.
+/// The subjects of a short text: its terms without grammar, instructions and words of a rule, each with its share.
 pub fn subjects(text: &str) -> Vec<(String, f32)> {
     let terms = query_terms(&Query::plain(text)).into_iter();
     let is_subject = |term: &QueryTerm| term.commonness == Commonness::Content && !is_ruling(&term.text);
     terms.filter(is_subject).map(|term| (term.text, term.share)).collect()
 }
 
-/// `pairs` are in ascending order.
+/// Whether the position belongs to a pair. `pairs` are in ascending order.
 fn is_paired(position: usize, pairs: &[usize]) -> bool {
     let starts = |at: usize| pairs.binary_search(&at).is_ok();
     starts(position) || position.checked_sub(1).is_some_and(starts)

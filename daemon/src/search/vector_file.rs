@@ -1,9 +1,9 @@
-//! A file of vectors, which is mapped into memory: a search reads what it compares from the system's page cache, and the
-//! program's own memory does not grow with it.
+//! A file of vectors, mapped into memory. A search reads vectors from the system's page cache, so the program's own
+//! memory does not grow.
 //!
-//! A file is written under another name, and renamed once it is whole. After that nobody writes it: a new one has
-//! another name. What is mapped therefore does not change, which is what mapping asks for. It is done by tantivy, which
-//! maps the files of the index in the same way.
+//! A file is written under another name, and renamed once it is complete. After that nobody writes to it, and a new
+//! version has a new name. So mapped data never changes, as mapping requires. tantivy does the mapping, as for the
+//! files of the index.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
@@ -20,10 +20,10 @@ use super::vector_record::{record_bytes, records_of};
 const MAGIC: [u8; 8] = *b"rcvecs01";
 /// The magic bytes, the model and the dimensions.
 const HEADER: usize = 8 + 32 + 4;
-/// The checksum of all before it.
+/// The checksum of everything before it.
 const TRAILER: usize = 4;
 
-/// Why there is no such file.
+/// Why a file of vectors cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum VectorFileError {
     #[error("a file of vectors cannot be read: {0}")]
@@ -41,13 +41,13 @@ pub struct VectorFile {
 }
 
 impl VectorFile {
-    /// Maps a file. Its checksum is not looked at, which would read all of it.
+    /// Maps a file. Does not verify its checksum, which would read all of it.
     ///
     /// # Errors
-    /// When it is not there, cannot be mapped, or does not begin and end as it should.
+    /// When the file is missing, cannot be mapped, or has an invalid header or end.
     pub fn open(folder: &Path, name: &str, model: ModelHash) -> Result<Self, VectorFileError> {
         let failed = |error: &dyn std::fmt::Display| VectorFileError::Map(error.to_string());
-        // One for each file: a directory gives out again what it has mapped under a name.
+        // Each file gets its own directory, because a directory returns the earlier mapping of the same name.
         let directory = MmapDirectory::open(folder).map_err(|error| failed(&error))?;
         let bytes = directory.open_read(Path::new(name)).map_err(|error| failed(&error))?.read_bytes()?;
         let dimensions = dimensions(&bytes, model).ok_or(VectorFileError::Damaged)?;
@@ -71,10 +71,10 @@ fn dimensions(bytes: &[u8], model: ModelHash) -> Option<usize> {
     (dimensions > 0 && records.is_multiple_of(record_bytes(dimensions))).then_some(dimensions)
 }
 
-/// Whether a file is as it was written. Reads all of it.
+/// Whether a file is unchanged since it was written. Reads all of it.
 ///
 /// # Errors
-/// When it cannot be read.
+/// When the file cannot be read.
 pub fn is_whole(path: &Path) -> io::Result<bool> {
     let mut file = File::open(path)?;
     let Some(mut left) = file.metadata()?.len().checked_sub(TRAILER as u64) else { return Ok(false) };
@@ -92,7 +92,7 @@ pub fn is_whole(path: &Path) -> io::Result<bool> {
     Ok(u32::from_le_bytes(trailer) == checksum.finalize())
 }
 
-/// Writes a file of vectors, which only its owner may read.
+/// Writes a file of vectors that only its owner may read.
 pub struct VectorFileWriter {
     file: BufWriter<tempfile::NamedTempFile>,
     checksum: crc32fast::Hasher,
@@ -112,7 +112,7 @@ impl VectorFileWriter {
         Ok(this)
     }
 
-    /// Adds a row behind those with lower ids. One of other dimensions is left out.
+    /// Adds a row after those with lower ids. A row with other dimensions is left out.
     ///
     /// # Errors
     /// When the disk refuses.
@@ -130,10 +130,10 @@ impl VectorFileWriter {
         Ok(())
     }
 
-    /// Syncs the file and gives it its name.
+    /// Syncs the file and renames it.
     ///
     /// # Errors
-    /// When the disk refuses; nothing is left of the file then.
+    /// When the disk refuses; the file is removed then.
     pub fn finish(mut self, folder: &Path, name: &str) -> io::Result<()> {
         let checksum = std::mem::take(&mut self.checksum).finalize();
         self.file.write_all(&checksum.to_le_bytes())?;

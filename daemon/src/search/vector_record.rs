@@ -1,18 +1,19 @@
-//! How the vector of a passage stands among others: records of one length, in files and in memory.
+//! The binary form of a passage's vector: records of equal length, in files and in memory.
 
 use crate::embedding::packed_bytes;
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::passage::PassageKey;
 
-/// Bytes before a record's packed vector: the id of the stored row, the document's row, its kind, and which passage.
+/// Bytes before a record's packed vector: the id of the stored row, the document's row, its kind, and the passage's
+/// number.
 pub(super) const HEAD: usize = 20;
 
-/// The bytes of a record.
+/// The size of a record in bytes.
 pub(super) const fn record_bytes(dimensions: usize) -> usize {
     HEAD + packed_bytes(dimensions)
 }
 
-/// The records of a document's passages, as they were stored under `id`.
+/// The records of a document's passages, stored under `id`.
 pub(super) fn records_of(
     id: i64,
     first: PassageKey,
@@ -27,7 +28,7 @@ pub(super) fn records_of(
     })
 }
 
-/// The passage that a record is of.
+/// The passage of a record.
 pub(super) fn key_of(record: &[u8]) -> Option<PassageKey> {
     let (row, rest) = record.get(8..)?.split_first_chunk()?;
     let ([letter, low, middle, high], _) = rest.split_first_chunk()?;

@@ -1,5 +1,5 @@
-//! The vectors of passages as searches compare them: records of one length, one after the other, in memory or in a mapped
-//! file. All are compared, because that takes milliseconds and nothing is missed.
+//! The vectors of passages for comparison: records of equal length in memory or in a mapped file. A search compares all
+//! of them, which takes milliseconds and misses nothing.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use crate::memory::passage::PassageKey;
 use super::vector_file::VectorFile;
 use super::vector_record::{HEAD, key_of, record_bytes, records_of};
 
-/// The vectors of the documents of a project, or of several. Cheap to clone.
+/// The vectors of one or more projects. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Vectors {
     dimensions: usize,
     blocks: Vec<Block>,
 }
 
-/// Records in the order of their ids.
+/// Records ordered by id.
 #[derive(Clone)]
 struct Block {
     records: Records,
-    /// The ids of those that are not there any more, ascending.
+    /// The ids of removed records, ascending.
     gone: Arc<[i64]>,
 }
 
@@ -36,7 +36,7 @@ impl Vectors {
         Self { dimensions, blocks: Vec::new() }
     }
 
-    /// Adds the vectors of a document's passages, as they are packed. Those of one document may come one by one.
+    /// Adds the packed vectors of a document's passages. They may come one by one.
     pub fn add(&mut self, document: DocumentKey, packed: &[u8]) {
         let mut records = match self.blocks.pop() {
             Some(Block { records: Records::Own(records), .. }) => records,
@@ -54,14 +54,14 @@ impl Vectors {
         self.blocks.push(Block { records: Records::Own(records), gone: Arc::default() });
     }
 
-    /// Adds what a file holds, apart from what is gone.
+    /// Adds the vectors of a file, except removed ones.
     pub(crate) fn add_file(&mut self, file: Arc<VectorFile>, gone: Arc<[i64]>) {
         if file.dimensions() == self.dimensions {
             self.blocks.push(Block { records: Records::Mapped(file), gone });
         }
     }
 
-    /// Adds rows that were read, apart from what is gone.
+    /// Adds rows from the store, except removed ones.
     pub(crate) fn add_rows(&mut self, rows: &Rows, gone: Arc<[i64]>) {
         if rows.dimensions == self.dimensions {
             self.blocks.push(Block { records: Records::Own(Arc::clone(&rows.records)), gone });
@@ -76,8 +76,8 @@ impl Vectors {
         self.len() == 0
     }
 
-    /// The cosine of each record and the question, in their order; none if they are of different models. It is not a
-    /// number for what is gone.
+    /// The cosine of each record and the question, in order. Empty if they come from different models. NaN for removed
+    /// records.
     pub(super) fn values(&self, question: &Compared) -> Vec<f32> {
         if self.dimensions == 0 || question.dimensions() != self.dimensions {
             return Vec::new();
@@ -91,7 +91,7 @@ impl Vectors {
         all
     }
 
-    /// The passage of each record, in their order.
+    /// The passage of each record, in order.
     pub(super) fn keys(&self) -> impl Iterator<Item = PassageKey> {
         let length = record_bytes(self.dimensions);
         let records = self.blocks.iter().flat_map(move |block| block.bytes().chunks_exact(length));
@@ -112,7 +112,7 @@ impl Vectors {
     }
 }
 
-/// Stands for a record that cannot be read.
+/// The key of an unreadable record.
 const NO_PASSAGE: PassageKey =
     PassageKey { document: DocumentKey { kind: DocumentKind::Observation, row: 0 }, part: 0 };
 
@@ -141,7 +141,7 @@ impl Block {
     }
 }
 
-/// Rows that were read from the store, as records. Cheap to clone.
+/// Rows from the store, as records. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct Rows {
     pub(crate) dimensions: usize,
@@ -149,7 +149,7 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// Adds a row behind those with lower ids. Those of other dimensions are left out.
+    /// Adds a row after those with lower ids. A row with other dimensions is left out.
     pub(crate) fn add(&mut self, id: i64, document: DocumentKey, (dimensions, packed): (usize, &[u8])) {
         if self.records.is_empty() {
             self.dimensions = dimensions;

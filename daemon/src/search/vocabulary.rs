@@ -1,8 +1,8 @@
 //! How informative a word is before any document is counted.
 //!
-//! In a young project every word is rare, so counts alone would take "run the tests" for a topic. These lists give
-//! each word its expected share of documents, which [`crate::memory::ranking`] combines with the counts. No word is
-//! ever dropped: a query of only function words still finds something.
+//! In a young project every word is rare, so counts alone would take "run the tests" for a topic. These lists give each
+//! word an expected share of documents, which [`crate::memory::ranking`] combines with the counts. No word is ever
+//! dropped: even a query of only function words finds something.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -50,12 +50,12 @@ fn stems(words: &str) -> HashSet<String> {
 /// Numbers with at most this many digits are counts or choices; longer ones are names.
 const SMALL_NUMBER_DIGITS: usize = 2;
 
-/// Whether a term, as the tokenizer returns it, says that a text is a rule.
+/// Whether a term from the tokenizer marks a text as a rule.
 pub fn is_ruling(term: &str) -> bool {
     STEMMED_RULING_WORDS.contains(term)
 }
 
-/// Classifies a term as the tokenizer returns it.
+/// Classifies a term from the tokenizer.
 pub fn commonness(term: &str) -> Commonness {
     if term.len() <= SMALL_NUMBER_DIGITS && term.bytes().all(|byte| byte.is_ascii_digit()) {
         Commonness::Command

@@ -1,5 +1,5 @@
-//! How much each part of a match counts in a search, where measuring asked for more or less than
-//! [`crate::memory::ranking`] says. `docs/search.md` has the figures.
+//! The weights of a search, where measurements asked for other values than [`crate::memory::ranking`] has.
+//! `docs/search.md` has the figures.
 
 use crate::memory::document::DocumentKind;
 use crate::memory::ranking::{DocumentTraits, Factors, TextFactors, TextMatch};
@@ -8,15 +8,15 @@ use super::sums::Weighing;
 
 /// BM25's saturation of repeated words, at its usual value.
 const K1: f32 = 1.2;
-/// BM25's length normalisation. Less than usual: a long answer is long because it explains.
+/// BM25's length normalisation. Less than usual, because a long answer explains much.
 const B: f32 = 0.3;
-/// At its usual value: a passage that has more words than others for the same fact is further from it.
+/// The same for passages, at its usual value: a passage that needs more words for the same fact is less about it.
 const B_OF_PASSAGES: f32 = 0.75;
-/// Extra occurrences that a word in the title counts for.
+/// How many extra occurrences a word in the title counts for.
 const TITLE_REPEATS: f32 = 2.0;
 /// The bonus when all words of the query are adjacent as in the query.
 const PROXIMITY_WEIGHT: f32 = 1.0;
-/// Prompts count as much as answers: they say what the user wanted, often in the words of the question.
+/// Prompts count as much as answers, because they contain what the user wanted, often in the question's own words.
 const PROMPT: f32 = 2.2;
 
 /// How the terms of a document are weighed.
@@ -30,9 +30,9 @@ pub(super) const WEIGHING_OF_PASSAGES: Weighing = Weighing {
     title_repeats: 0.0,
 };
 
-/// The occurrences at which a term reaches half of its weight in a text of this length, as in BM25.
+/// The number of occurrences at which a term reaches half of its weight in a text of this length, as in BM25.
 ///
-/// `length` and `average_length` are counted in terms. An average of 0 stands for an empty index.
+/// `length` and `average_length` are counted in terms. An average of 0 means an empty index.
 fn saturation(length: u32, average_length: f32, normalisation: f32) -> f32 {
     let relative_length = if average_length > 0.0 { length as f32 / average_length } else { 1.0 };
     K1 * (1.0 - normalisation + normalisation * relative_length)

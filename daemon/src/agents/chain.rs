@@ -1,13 +1,13 @@
-//! Which records of a damaged file belong together, where each names the one before it.
+//! Decides which records of a damaged file belong together, if each record names the one before it.
 
 use std::collections::HashMap;
 
-/// Where a record comes from.
+/// Whether a record connects to its prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Link {
-    /// From the prompt that was read last on its line, or from the beginning.
+    /// It connects to the last prompt read in its chain, or to the beginning.
     Whole,
-    /// A record between it and its prompt is lost, perhaps the prompt itself.
+    /// A record between it and its prompt is missing, perhaps the prompt itself.
     Broken,
 }
 
@@ -16,12 +16,13 @@ pub(super) enum Link {
 pub(super) struct Chain(HashMap<String, Link>);
 
 impl Chain {
-    /// A prompt begins anew, whatever is lost before it.
+    /// Begins a new chain with a prompt, whatever is missing before it.
     pub(super) fn begin(&mut self, id: &str) {
         self.0.insert(id.to_owned(), Link::Whole);
     }
 
-    /// The first record of all may follow one that is not there: a copy, or the end of a file, begins in the middle.
+    /// Adds a record. The very first may follow a missing one, because a copy or the end of a file begins in the
+    /// middle.
     pub(super) fn follow(&mut self, id: &str, parent: Option<&str>) -> Link {
         let link = match parent {
             Some(parent) if !self.0.is_empty() => self.0.get(parent).copied().unwrap_or(Link::Broken),

@@ -30,6 +30,6 @@ pub struct DemoHook {
     pub payload: Value,
     /// The event's name, and the tool's if there is one.
     pub label: String,
-    /// Whether the conversation goes on after it was shortened.
+    /// Whether the event comes after the conversation was shortened.
     pub is_after_compaction: bool,
 }

@@ -1,8 +1,9 @@
 //! Whether a call failed, as the agent reports it.
 //!
 //! Agents report failure in different places: a separate event, a flag or an exit code in the result, an error beside
-//! it. All code that depends on it asks [`FailureRules::error_text`], so the answer is the same everywhere. A command's output
-//! does not tell for sure how it ended. So only the last lines are searched, for the one that the agent's program adds.
+//! it. All code that depends on it uses [`FailureRules::error_text`], so the answer is the same everywhere. A command's
+//! output does not say for certain how the command ended. So only its last lines are searched, for the line that the
+//! agent's program adds.
 
 use super::json::{self, Fields, objects};
 
@@ -58,8 +59,8 @@ impl Source {
 impl FailureRules {
     pub const COMMON: Self = Self { exit_code_note: None, inner_exit_code: None, exit_code_line: None };
 
-    /// The agent's words about a failure. `None` if no failure is reported. `payload` is the hook's JSON, `response`
-    /// that of the call's result.
+    /// The agent's text about a failure. `None` if no failure is reported. `payload` is the hook's JSON, `response` the
+    /// JSON of the call's result.
     pub fn error_text(&self, source: Source, payload: &Fields, response: Option<&str>) -> Option<String> {
         let result = response.map(|response| Reading::from(source, response)).unwrap_or_default();
         let in_result = match source {
@@ -146,14 +147,14 @@ enum Status {
     Succeeded,
 }
 
-/// The parts of a result that tell how the call ended: one object, or the flagged blocks of a message.
+/// The parts of a result that say how the call ended: one object, or the flagged blocks of a message.
 #[derive(Default)]
 struct Reading {
     objects: Vec<Fields>,
 }
 
 impl Reading {
-    /// Some hosts hand a server's result on as a string with its JSON inside.
+    /// Parses a result. Some hosts pass on a server's result as a string with JSON inside.
     fn from(source: Source, response: &str) -> Self {
         let inner = (source == Source::Server).then(|| json::string(response)).flatten();
         match inner.filter(|inner| inner.trim_start().starts_with('{')) {
@@ -191,7 +192,7 @@ fn is_flagged(object: &Fields) -> bool {
     FAILED.iter().any(|flag| says(object, flag, "true"))
 }
 
-/// Whether a flag has this value. Some hosts write theirs in quotes.
+/// Whether a flag has this value. Some hosts put the value in quotes.
 fn says(object: &Fields, flag: &str, value: &str) -> bool {
     object.raw(flag).is_some_and(|raw| unquoted(raw).eq_ignore_ascii_case(value))
 }

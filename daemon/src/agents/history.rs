@@ -1,7 +1,7 @@
-//! The sessions that an agent has recorded itself, as the hook events that would have reported them.
+//! Reads the sessions that an agent has recorded, as the hook events that would have reported them.
 //!
-//! So an imported session takes the same way as any other, with the same readers and the same rules. The id of an event
-//! is made of the record's own id: whatever was imported once is recognized, also in the copy that a forked session has.
+//! So an imported session is handled like any other, by the same readers and rules. An event's id is made from the
+//! record's own id, so an event that was imported before is recognised, even in the copy of a forked session.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -21,60 +21,61 @@ use crate::trusted_file::FILE;
 
 /// A longer line is skipped, in bytes. Only request snapshots and pictures are that long.
 const LONGEST_LINE: u64 = 64 << 20;
-/// So much of a file's beginning is looked at to know whose copy it is: bytes, and lines.
+/// How much of a file's beginning is read to find whose copy it is: bytes, and lines.
 const HEAD: u64 = 1 << 20;
 const FIRST_LINES: usize = 40;
-/// Where a record may begin in a damaged line: so many places are tried.
+/// How many places in a damaged line are tried as the beginning of a record.
 const MOST_STARTS: usize = 4_096;
-/// The session of a file whose beginning is missing. It is never sent.
+/// The session of a file without a beginning. It is never sent.
 const NAMELESS: &str = "tail";
-/// Of longer records, in bytes, only an outline is kept: what calls report is read again when it is sent.
+/// Of a record longer than this many bytes only an outline is kept. The contents of calls are read again when they are
+/// sent.
 const OUTLINE_FROM: u64 = 16 << 20;
-/// Payloads of so many bytes are packed.
+/// Payloads from this size in bytes are compressed.
 const PACKED_FROM: usize = 4_096;
-/// Instead of a boot's id: imported events are ordered by their own times.
+/// Replaces a boot's id: imported events are ordered by their own times.
 const IMPORT_BOOT: [u8; 16] = *b"recall import   ";
 
-/// Where an agent keeps its sessions, and how one is read.
+/// Where an agent keeps its sessions, and how to read them.
 #[derive(Clone, Copy, Debug)]
 pub struct History {
     pub place: Place,
-    /// Other folders beside that one.
+    /// Other folders besides that one.
     pub also: &'static [&'static str],
-    /// Whether a file below that folder holds sessions.
+    /// Whether a file in that folder contains sessions.
     pub is_session: fn(&Path) -> bool,
-    /// The ids of the sessions in a file of several. Blocks.
+    /// The ids of the sessions in a file with several. Blocks.
     pub inside: Option<ListSessions>,
-    /// Reads the session of a file; of a file of several the named one. Blocks.
+    /// Reads the session of a file; in a file with several, the named one. Blocks.
     pub read: fn(&Path, Option<&str>) -> io::Result<RecordedSession>,
-    /// Reads it again and hands over one event after the other, for a session of which `read` keeps an outline. Blocks.
+    /// Reads a session again and passes on its events one by one, if `read` kept only an outline. Blocks.
     pub each: Option<ReadEach>,
-    /// Reads the main conversation from the end of a file, whose beginning may be missing. `None`: a turn's answer is
+    /// Reads the main conversation from the end of a file, whose beginning may be missing. `None` if a turn's answer is
     /// read in another way, or not at all.
     pub tail: Option<ReadTail>,
     /// Reads the prompts from there, if answers are read in another way.
     pub prompts: Option<ReadTail>,
-    /// What a file has in common with the copies of its session: ids. Blocks.
+    /// The ids that a file shares with copies of its session. Blocks.
     pub kin: Option<fn(&Path) -> Vec<String>>,
-    /// The agent's name of a session's end, if it has one.
+    /// The agent's name for a session's end, if it has one.
     pub end: Option<&'static str>,
 }
 
 /// Lists the ids of the sessions in a file.
 pub type ListSessions = fn(&Path) -> io::Result<Vec<String>>;
 
-/// Hands over the events of a file's session.
+/// Passes on the events of a file's session.
 pub type ReadEach = fn(&Path, &mut dyn FnMut(RecordedEvent)) -> io::Result<()>;
 
-/// Reads what is left of a file with this extension.
+/// Reads the rest of a file with this extension.
 pub type ReadTail = fn(&mut dyn BufRead, &str) -> io::Result<RecordedSession>;
 
 /// The folder with the files.
 #[derive(Clone, Copy, Debug)]
 pub enum Place {
-    /// Below each of the agent's own folders.
+    /// In each of the agent's own folders.
     Agent(&'static str),
-    /// Below the folder of the user's data, by default `~/.local/share`.
+    /// In the folder of the user's data, by default `~/.local/share`.
     UserData(&'static str),
 }
 
@@ -82,26 +83,26 @@ pub enum Place {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RecordedSession {
     pub id: String,
-    /// Where it began.
+    /// The folder where it began.
     pub cwd: String,
-    /// In the order of their times.
+    /// Ordered by time.
     pub events: Vec<RecordedEvent>,
     /// Lines that could not be read.
     pub unreadable: usize,
     pub(super) keep: Keep,
 }
 
-/// What of a session is kept in memory.
+/// How much of a session is kept in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Keep {
     #[default]
     All,
-    /// What calls report is left out.
+    /// Everything except the contents of calls.
     Outline,
 }
 
 impl Keep {
-    /// For a session whose files have so many bytes.
+    /// The choice for a session whose files have this many bytes.
     pub(super) fn of(length: u64) -> Self {
         if length < OUTLINE_FROM { Self::All } else { Self::Outline }
     }
@@ -111,17 +112,17 @@ impl Keep {
 pub struct RecordedEvent {
     /// Milliseconds since 1970.
     pub at_ms: i64,
-    /// When it really happened: a prompt may wait, and events keep the order of their records.
+    /// When it really happened. A prompt may wait, while events keep the order of their records.
     pub said_ms: i64,
     /// The record's own id, unique for this agent.
     pub id: String,
-    /// What a hook client would send of what the agent's hook would have been given.
+    /// The payload that the agent's hook would have sent.
     payload: Payload,
     flags: Flags,
     what: Reported,
 }
 
-/// A payload that waits to be sent. Long texts are shortened and packed, so that a long session takes little memory.
+/// A payload to be sent. Long texts are shortened and compressed, so a long session takes little memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Payload {
     Plain(Vec<u8>),
@@ -147,14 +148,14 @@ impl Payload {
     }
 }
 
-/// Whether the ids of an agent's records are known without the record's beginning.
+/// Whether an agent's record ids are known without the beginning of the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordIds {
     Own,
     OfSession,
 }
 
-/// What an event reports, as far as it matters before it is read.
+/// The kind of an event, as far as it matters before the event is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Reported {
     Call,
@@ -163,15 +164,15 @@ enum Reported {
 }
 
 impl RecordedSession {
-    /// Adds an event. No event is older than the one before it: records are written in the order of what happened, and
-    /// some carry the time at which they began.
+    /// Adds an event. No event gets an earlier time than the one before it, because records are written in the order of
+    /// what happened, and some have the time at which they began.
     pub(super) fn push(&mut self, at_ms: i64, id: impl Into<String>, name: &str, fields: Value) {
         if let (Keep::Outline, Some(last)) = (self.keep, self.events.last_mut())
             && last.is_of_call()
         {
             last.payload = Payload::Left;
         }
-        // A time before 1970 is a clock that was not set.
+        // A time before 1970 means that the clock was not set.
         let said_ms = at_ms;
         let at_ms = self.events.last().map_or(at_ms.max(0), |last| last.at_ms.max(at_ms));
         let mut payload = Map::new();
@@ -189,13 +190,13 @@ impl RecordedSession {
         self.events.push(RecordedEvent { at_ms, said_ms, id: id.into(), payload, flags, what });
     }
 
-    /// Hands over the events that nothing changes any more: all but the last.
+    /// Passes on the events that can no longer change: all except the last.
     pub(super) fn hand_over(&mut self, take: &mut dyn FnMut(RecordedEvent)) {
         let settled = self.events.len().saturating_sub(1);
         self.events.drain(..settled).for_each(take);
     }
 
-    /// Adds a field to the last event that is kept.
+    /// Adds a field to the last event, if it is kept.
     pub(super) fn add_to_last(&mut self, field: &str, value: Value) {
         let kept = self.events.iter_mut().rfind(|event| event.payload != Payload::Left);
         let Some(last) = kept else { return };
@@ -215,15 +216,15 @@ impl RecordedSession {
         }
     }
 
-    /// When it was last worked in.
+    /// The time of its last event.
     pub fn last_ms(&self) -> Option<i64> {
         self.events.last().map(|event| event.at_ms)
     }
 }
 
 impl RecordedEvent {
-    /// The event as a hook client would send it. `place`: its place among the session's events, which orders those of one
-    /// moment.
+    /// The event as a hook client would send it. `place` is its position among the session's events, which orders
+    /// events of the same time.
     pub fn deliver(&self, spec: &AgentSpec, cwd: &str, place: usize) -> Deliver {
         let cleaned = Cleaned { payload: self.payload.bytes(), flags: self.flags };
         let mut flags = Flags::IMPORTED.with(self.flags);
@@ -245,7 +246,7 @@ impl RecordedEvent {
         }
     }
 
-    /// Makes it an event of this session: the end of a record may not say which one it is, nor may its ids.
+    /// Assigns the event to this session, because the end of a record may lack the session and the ids.
     pub fn belong_to(&mut self, session: &str, ids: RecordIds) {
         if ids == RecordIds::OfSession {
             self.id = format!("{session} {}", self.id);
@@ -285,7 +286,7 @@ impl RecordedEvent {
     }
 }
 
-/// Opens a file of sessions, which the user or root has written. A FIFO or a device is never waited for.
+/// Opens a file of sessions that belongs to the user or root. Never waits for a FIFO or a device.
 pub fn open(path: &Path) -> io::Result<File> {
     let file = File::from(rustix::fs::open(path, FILE, rustix::fs::Mode::empty())?);
     let known = file.metadata()?;
@@ -300,7 +301,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// What the first record that has it says; nothing if none of the first lines has it.
+/// The value from the first record that has it; nothing if none of the first lines does.
 pub(super) fn first_of<T: DeserializeOwned>(path: &Path, of: impl Fn(&T) -> Option<String>) -> Vec<String> {
     let Ok(file) = open(path) else { return Vec::new() };
     let lines = BufReader::new(file.take(HEAD)).split(b'\n').take(FIRST_LINES).map_while(Result::ok);
@@ -308,11 +309,10 @@ pub(super) fn first_of<T: DeserializeOwned>(path: &Path, of: impl Fn(&T) -> Opti
     records.filter_map(|record| of(&record)).find(|id| !id.is_empty()).into_iter().collect()
 }
 
-/// Hands each record to `take`, in the order of the lines, and `None` for a line that has a part that is no record.
-/// Empty lines have none.
+/// Passes each record to `take`, in line order, and `None` for a line with an unreadable part. Empty lines have none.
 ///
-/// A file may be damaged: after a crash a record is cut off and the next one glued to it, or zeros lie between; an editor
-/// put a mark in front; a byte is wrong. Each whole record is read all the same.
+/// A file may be damaged. After a crash a record may be cut off and the next one attached to it, or zeros may lie
+/// between them; an editor may add a byte order mark; a byte may be wrong. Each complete record is still read.
 pub(super) fn each_record<T: DeserializeOwned>(
     reader: impl BufRead,
     mut take: impl FnMut(Option<T>),
@@ -342,7 +342,7 @@ fn take_damaged<T: DeserializeOwned>(line: &[u8], take: &mut impl FnMut(Option<T
             continue;
         }
         is_whole = false;
-        // A record that was cut off: one that reaches the line's end may follow it.
+        // A record was cut off. Another one that reaches the line's end may follow it.
         let starts = rest.match_indices("{\"").filter(|(at, _)| *at > 0).take(MOST_STARTS);
         let whole = starts.map(|(at, _)| rest.get(at..).unwrap_or_default());
         if let Some(record) = whole.into_iter().find_map(|part| serde_json::from_str(part).ok()) {
@@ -355,7 +355,7 @@ fn take_damaged<T: DeserializeOwned>(line: &[u8], take: &mut impl FnMut(Option<T
     }
 }
 
-/// Hands each line to `take`, without its end. Lines that are too long are handed over as one that is no record.
+/// Passes each line to `take`, without its end. A line that is too long is passed on as an unreadable one.
 pub fn each_line(mut reader: impl BufRead, mut take: impl FnMut(&[u8])) -> io::Result<()> {
     let mut line = Vec::new();
     loop {
@@ -372,7 +372,7 @@ pub fn each_line(mut reader: impl BufRead, mut take: impl FnMut(&[u8])) -> io::R
     }
 }
 
-/// Reads on to the end of the line, and keeps nothing.
+/// Reads to the end of the line and keeps nothing.
 fn skip_line(reader: &mut impl BufRead) -> io::Result<()> {
     loop {
         let part = reader.fill_buf()?;
@@ -387,7 +387,7 @@ fn skip_line(reader: &mut impl BufRead) -> io::Result<()> {
     }
 }
 
-/// The folders in which the record may lie that an event names.
+/// The folders that may contain the record that an event names.
 pub(super) fn tail_folders(spec: &AgentSpec, place: &Place, request: &ReplyRequest) -> Vec<PathBuf> {
     let Place::Agent(folder) = place else { return Vec::new() };
     let own = spec.host.folders(&request.home, request.config_dir.as_deref());

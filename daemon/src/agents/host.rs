@@ -2,8 +2,8 @@
 //! in any spelling.
 //!
 //! Long-lived hosts (chat gateways) name their events `session_start`, `session:compact:before`, `command:new` or
-//! `message:received`. [`SPELLINGS`] maps them. Events that are neither listed nor of the copied format are stored as
-//! they came.
+//! `message:received`. [`SPELLINGS`] maps them. Events that are neither listed nor in the copied format are stored
+//! unprocessed.
 
 use recall_protocol::wire::Deliver;
 
@@ -68,7 +68,7 @@ pub(super) fn of_gateway(mut event: HookEvent, payload: &Payload, delivery: &Del
     match &mut event.what {
         HookEventKind::SessionStart { audience, .. } => *audience = Audience::Nobody,
         HookEventKind::SessionEnd { reason } => match reason.as_str() {
-            // The host exits, and its sessions continue when it is back.
+            // The host exits, and its sessions continue when it returns.
             "shutdown" | "restart" => {
                 event.what = HookEventKind::SessionSuspend { reason: std::mem::take(reason) };
             }

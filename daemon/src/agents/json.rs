@@ -1,5 +1,5 @@
-//! Lenient reading of foreign JSON: only the outermost object is parsed, the last of equal keys wins, and unexpected
-//! types are accepted.
+//! Reads foreign JSON leniently: only the outermost object is parsed, the last of equal keys wins, and unexpected types
+//! are accepted.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +53,7 @@ impl Fields {
     }
 }
 
-/// The JSON text of an object without some fields of one of its objects. `None` if none of them is there.
+/// The JSON text of an object without some fields of one of its inner objects. `None` if it has none of them.
 pub fn without_inner(raw: &str, object: &str, fields: &[&str]) -> Option<String> {
     if !fields.iter().any(|field| raw.contains(field)) {
         return None;

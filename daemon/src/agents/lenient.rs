@@ -1,29 +1,28 @@
-//! Payloads that are nearly JSON, made readable.
+//! Repairs payloads that are almost JSON.
 //!
-//! Shells, wrappers and programs in other languages write what strict parsers refuse: text before the object, raw line
-//! breaks inside strings, half a character, `NaN`, an end that is missing. What was meant is plain in each case, and a
-//! prompt that is lost over it is gone for good. Half of a surrogate pair, which strict parsers of escapes refuse as
-//! well, becomes U+FFFD.
+//! Shells, wrappers and programs in other languages write JSON that strict parsers refuse: text before the object, raw
+//! line breaks inside strings, half a character, `NaN`, a missing end. The meaning is clear in each case, and a prompt
+//! that is lost is gone for good. Half of a surrogate pair, which strict parsers also refuse, becomes U+FFFD.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
 use serde::de::IgnoredAny;
 
-/// Objects that are tried in a payload with text before it.
+/// How many objects are tried in a payload with text before it.
 const MOST_BEGINNINGS: usize = 16;
 
-/// The longest object in a payload, as strict JSON. `None`: there is none.
+/// The longest object in a payload, as strict JSON; `None` if there is none.
 pub(super) fn legible(payload: &[u8]) -> Option<Vec<u8>> {
     let text = String::from_utf8_lossy(payload);
-    // An array is fine. A log line may also begin with a bracket.
+    // A payload may be an array; but a log line may also begin with a bracket.
     if text.starts_with('[') && serde_json::from_str::<IgnoredAny>(&text).is_ok() {
         return None;
     }
     let mut longest: Option<String> = None;
     for (at, _) in text.match_indices('{').take(MOST_BEGINNINGS) {
         let rest = text.get(at..).unwrap_or_default();
-        // One that is longer than what is left is the one.
+        // If this one is longer than all remaining text, it is the longest.
         if longest.as_ref().is_some_and(|known| known.len() >= rest.len()) {
             break;
         }
@@ -34,13 +33,13 @@ pub(super) fn legible(payload: &[u8]) -> Option<Vec<u8>> {
     longest.map(String::into_bytes)
 }
 
-/// Copies an object, and mends what is wrong with it.
+/// Copies an object and repairs it.
 struct Repair<'a> {
     rest: &'a str,
     out: String,
-    /// The closing brackets of what is open.
+    /// The closing brackets of open objects and arrays.
     open: Vec<char>,
-    /// The length of the output, and of what is open, after the last thing that is whole.
+    /// The length of the output, and of `open`, after the last complete part.
     whole: (usize, usize),
     place: Place,
 }
@@ -54,7 +53,7 @@ enum Place {
 }
 
 impl<'a> Repair<'a> {
-    /// `None`: this is no object.
+    /// `None` if this is no object.
     fn of(text: &'a str) -> Option<String> {
         let out = String::with_capacity(text.len() + 16);
         let mut repair = Self { rest: text, out, open: Vec::new(), whole: (0, 0), place: Place::Value };
@@ -73,7 +72,7 @@ impl<'a> Repair<'a> {
                 (Place::Value, '{' | '[') => self.open(next),
                 (Place::Value, '"') if self.string() => self.value_ended(),
                 (Place::Key, '"') if self.string() => self.place = Place::Colon,
-                // It was cut off inside of a string: a text stays as far as it goes.
+                // The text ends inside a string, which is kept as far as it goes.
                 (Place::Value, '"') => {
                     self.out.push('"');
                     self.value_ended();
@@ -85,7 +84,7 @@ impl<'a> Repair<'a> {
                     self.step(next, place);
                 }
                 (Place::After, close) if self.open.last() == Some(&close) => self.close(close),
-                // An empty one, or a comma before the end.
+                // An empty object or array, or a comma before the end.
                 (Place::Key | Place::Value, close)
                     if self.open.last() == Some(&close) && close == self.expected()? =>
                 {
@@ -98,13 +97,13 @@ impl<'a> Repair<'a> {
                 _ => return None,
             }
             if self.open.is_empty() {
-                // The rest belongs to something else.
+                // The rest is not part of the object.
                 return Some(());
             }
         }
     }
 
-    /// The bracket that may close what is open here: not an object that waits for a member's value.
+    /// The bracket that may close the innermost object or array; none while a member's value is missing.
     fn expected(&self) -> Option<char> {
         match self.place {
             Place::Key => Some('}'),
@@ -136,7 +135,7 @@ impl<'a> Repair<'a> {
         self.whole = (self.out.len(), self.open.len());
     }
 
-    /// Copies a string. `false`: the text ends inside of it.
+    /// Copies a string. Returns `false` if the text ends inside it.
     fn string(&mut self) -> bool {
         self.out.push('"');
         self.rest = self.rest.get(1..).unwrap_or_default();
@@ -169,7 +168,7 @@ impl<'a> Repair<'a> {
         }
     }
 
-    /// A number or a word. Other words than JSON's are none: `NaN`, `None`, `undefined`.
+    /// Copies a number or a word. Words that JSON lacks become null: `NaN`, `None`, `undefined`.
     fn scalar(&mut self) {
         let ends = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '+' | '.' | '_'));
         let (word, rest) = self.rest.split_at(self.rest.find(ends).unwrap_or(self.rest.len()));
@@ -181,7 +180,7 @@ impl<'a> Repair<'a> {
             _ => "null",
         });
         self.rest = rest;
-        // A number at the end of the text may lack digits.
+        // A number at the end of the text may be cut off.
         if rest.is_empty() {
             self.place = Place::After;
         } else {
@@ -189,7 +188,7 @@ impl<'a> Repair<'a> {
         }
     }
 
-    /// The text has ended: what is whole stays.
+    /// The text has ended: keeps the complete parts and closes them.
     fn end(&mut self) {
         self.out.truncate(self.whole.0);
         self.open.truncate(self.whole.1);
@@ -199,7 +198,7 @@ impl<'a> Repair<'a> {
     }
 }
 
-/// The escape at the front as it may stand in JSON, and its length. `None`: the text ends in it.
+/// The escape at the front in valid JSON, and its length. `None` if the text ends inside it.
 fn escape(text: &str) -> Option<(Cow<'_, str>, usize)> {
     let unit = |at: usize| {
         let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
@@ -212,7 +211,7 @@ fn escape(text: &str) -> Option<(Cow<'_, str>, usize)> {
         ('u', Some(_), _) => (text.get(..6)?.into(), 6),
         ('u', None, _) if text.len() < 6 => return None,
         ('"' | '\\' | '/' | 'b' | 'f' | 'n' | 'r' | 't', _, _) => (text.get(..2)?.into(), 2),
-        // A path of Windows: the backslash is meant.
+        // In a Windows path the backslash is meant literally.
         _ => ("\\\\".into(), 1),
     })
 }

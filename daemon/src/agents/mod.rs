@@ -1,10 +1,10 @@
-//! The agents: a folder each, described by one [`AgentSpec`], and the list of them.
+//! The agents. Each has a folder and one [`AgentSpec`]; this file lists them.
 //!
-//! An agent's reader turns its raw JSON into a [`HookEvent`]. Its envelope renders context as exactly the bytes that the
-//! agent expects on a hook's stdout. The installer, the doctor and the defaults of the settings derive from its spec.
+//! An agent's reader turns its raw JSON into a [`HookEvent`]. Its envelope renders context as exactly the bytes that
+//! the agent expects on a hook's stdout. The installer, the doctor and the default settings use its spec.
 //!
 //! If an agent does not report how a turn ended, its transcript is read; if it reports only the path of an approved
-//! plan, that file is read. Both go through [`named_file`]. There is no other input beside the delivery itself.
+//! plan, that file is read. Both go through [`named_file`]. Apart from the delivery itself there is no other input.
 //!
 //! **Invariant:** nothing here stores, searches or decides what an event means. An agent's name and spellings are in its
 //! folder, and its module in this file. Only the hook client's table repeats some ([`recall_protocol::agents`]).
@@ -82,7 +82,7 @@ pub const AGENTS: Agents = Agents::new(&[
     &cline::SPEC,
 ]);
 
-/// What recall must know of an agent.
+/// The facts about an agent that recall needs.
 #[derive(Debug)]
 pub struct AgentSpec {
     /// The first word of the shim's command line.
@@ -94,9 +94,9 @@ pub struct AgentSpec {
     pub events: &'static [EventSpec],
     /// The payload's field with the prompt.
     pub prompt_field: &'static str,
-    /// Reads one delivery; called by [`Self::event`].
+    /// Reads one delivery. [`Self::event`] calls it.
     pub read: fn(&Deliver) -> Result<HookEvent, Unreadable>,
-    /// Renders the answer to an event, in the agent's spelling. At least one of context and notice is there.
+    /// Renders the answer to an event in the agent's format. There is context, a notice, or both.
     pub envelope: fn(event: &str, &HookOutput) -> Vec<u8>,
     /// Parses a stored call, from the tool's name and the agent's JSON of input and response.
     pub action: fn(tool_name: &str, input: &str, response: Option<&str>) -> Action,
@@ -107,37 +107,37 @@ pub struct AgentSpec {
     /// Reads a plan's file if a call named only its path. Blocks.
     pub plan_file: fn(&PlanRequest) -> Result<Option<String>, Refused>,
     pub failures: FailureRules,
-    /// What opens and closes a block that the program adds to an answer for the model.
+    /// The texts that open and close a block that the program adds to an answer for the model.
     pub injected_block: Option<(&'static str, &'static str)>,
     pub conventions: Conventions,
-    /// Where its plans lie: the default of `capture.plan_folders`.
+    /// The folders of its plans: the default of `capture.plan_folders`.
     pub plan_folders: &'static [&'static str],
-    /// Tools whose calls are of no use to anybody: the default of `capture.skip_tools`.
+    /// Tools whose calls are useless in a memory: the default of `capture.skip_tools`.
     pub skipped_tools: &'static [&'static str],
     pub guards: GuardAnswers,
     pub install: Install,
-    /// Where its earlier sessions are. `None`: they cannot be imported.
+    /// Where its earlier sessions are. `None` if they cannot be imported.
     pub history: Option<History>,
-    /// How its own program writes notes of sessions. `None`: nobody is asked whether it may.
+    /// How its own program writes notes about sessions. `None` if it is not used for that.
     pub notes: Option<NotesProgram>,
 }
 
 /// An agent's program as a model that writes notes.
 #[derive(Clone, Copy, Debug)]
 pub struct NotesProgram {
-    /// `compression.backend`.
+    /// The value of `compression.backend`.
     pub backend: &'static str,
-    /// The model that it asks, as people call it.
+    /// The model that it calls, as people name it.
     pub model: &'static str,
 }
 
-/// How the agent is told of a guard, see [`crate::memory::guard`].
+/// How guards answer this agent, see [`crate::memory::guard`].
 #[derive(Clone, Copy, Debug)]
 pub struct GuardAnswers {
-    /// The event before a call, which is registered only for guards. `None`: it is among the agent's events, or calls
+    /// The event before a call, registered only for guards. `None` if it is among the agent's events, or if calls
     /// cannot be refused.
     pub before: Option<EventSpec>,
-    /// The answer that refuses a call, or has the user asked.
+    /// The answer that refuses a call, or asks the user.
     pub refusal: Option<fn(Decision, &str) -> Vec<u8>>,
     pub asking: Asking,
     /// The answer that adds a warning to a call's result.
@@ -148,49 +148,49 @@ impl GuardAnswers {
     pub const NONE: Self = Self { before: None, refusal: None, asking: Asking::Asks, warning: None };
 }
 
-/// What an agent does when a guard wants the user asked.
+/// What an agent does if a guard wants to ask the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asking {
     Asks,
-    /// A hook cannot have the user asked, so that the call is refused.
+    /// A hook cannot ask the user, so the call is refused.
     Refuses,
 }
 
-/// How it is recognized that an agent is in use here.
+/// How recall recognises that an agent is used here.
 #[derive(Clone, Copy, Debug)]
 pub struct Host {
-    /// Its program, asked for the version.
+    /// Its program, which is asked for its version.
     pub program: &'static str,
-    /// Where its own installers put the program, below the home folder, for when it is not on the `PATH`.
+    /// Where its own installers put the program, relative to the home folder, for when it is not on the `PATH`.
     pub other_places: &'static [&'static str],
-    /// Its folder, below the home folder.
+    /// Its folder, relative to the home folder.
     pub folder: &'static str,
     /// The variable that replaces the whole folder.
     pub folder_variable: Option<&'static str>,
-    /// The version of a program that does not tell its own: old enough to be met, new enough to be useful.
+    /// The version assumed for a program that does not tell its own: old enough to be common, new enough to be useful.
     pub assumed_version: AgentVersion,
-    /// What only this agent's payloads contain. Some agents also run the hooks of others, under their names.
+    /// Parts that only this agent's payloads contain. Some agents also run other agents' hooks, under their names.
     pub marks: &'static [Mark],
 }
 
-/// A text field that tells whose payload it is.
+/// A text field that identifies the agent of a payload.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
     pub field: &'static str,
-    /// A part of its value; empty if the field alone tells.
+    /// A part of its value; empty if the field alone is enough.
     pub part: &'static str,
 }
 
 impl Mark {
     fn is_in(self, payload: &[u8]) -> bool {
-        // Nearly always it is not there, which a search for its name tells sooner than reading all names.
+        // The field is nearly always absent, which a search for its name shows faster than reading all names.
         memchr::memmem::find(payload, self.field.as_bytes()).is_some()
             && json_field::field(payload, self.field).is_some_and(|value| value.contains(self.part))
     }
 }
 
 impl Host {
-    /// The folders in which the agent keeps its files. `moved`: where the user moved them to.
+    /// The folders in which the agent keeps its files. `moved` is where the user moved them.
     pub fn folders(&self, home: &Path, moved: Option<&str>) -> Vec<PathBuf> {
         moved.map(PathBuf::from).into_iter().chain([home.join(self.folder)]).collect()
     }
@@ -199,15 +199,15 @@ impl Host {
 /// One event of an agent.
 #[derive(Clone, Copy, Debug)]
 pub struct EventSpec {
-    /// The agent's name of it.
+    /// The agent's name for it.
     pub name: &'static str,
-    /// What it is to recall.
+    /// The event that it is for recall.
     pub is: EventName,
-    /// The first version that may be told to report it.
+    /// The first version that may be configured to report it.
     pub since: AgentVersion,
     /// How long the hook client waits.
     pub wait: Wait,
-    /// The most context that the answer may have. `None`: the event is not answered.
+    /// The most context that the answer may contain. `None` if the event is not answered.
     pub answer: Option<Cap>,
 }
 
@@ -222,7 +222,7 @@ impl EventSpec {
     }
 }
 
-/// A limit to the length of an answer's context.
+/// A limit on the length of an answer's context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cap {
     pub utf16_units: u64,
@@ -237,7 +237,7 @@ impl Cap {
 }
 
 impl AgentSpec {
-    /// What an agent's folder need not say.
+    /// Defaults for an agent's spec.
     const PLAIN: Self = Self {
         name: "",
         title: "",
@@ -274,9 +274,9 @@ impl AgentSpec {
         notes: None,
     };
 
-    /// Reads one delivery, with what goes for every agent: a session without an id of its own is one of its folder, and
-    /// programs put messages and notices into prompts, each in forms of its own; those of the copied format may be met
-    /// anywhere.
+    /// Reads one delivery and applies the rules for all agents. A session without an id of its own belongs to its
+    /// folder. Programs put messages and notices into prompts, each in its own form; the forms of the copied format may
+    /// occur anywhere.
     ///
     /// # Errors
     /// As for [`Self::read`].
@@ -292,7 +292,7 @@ impl AgentSpec {
         Ok(event)
     }
 
-    /// Also reads what is only nearly JSON.
+    /// Also reads payloads that are almost JSON.
     fn read_leniently(&self, delivery: &Deliver) -> Result<HookEvent, Unreadable> {
         let legible = || {
             let payload = lenient::legible(&delivery.payload)?;
@@ -311,7 +311,7 @@ impl AgentSpec {
         }
     }
 
-    /// Where a prompt comes from that no person typed, as far as its text tells.
+    /// The source of a prompt that no person typed, if its text shows it.
     fn machine_source(&self, prompt: &str) -> Option<BatchSource> {
         let copied = &copied_format::SPEC;
         let own = copied.without_injected_blocks(prompt);
@@ -334,12 +334,12 @@ impl AgentSpec {
         (self.envelope)(event.name, &output)
     }
 
-    /// Whether the agent takes context at an event.
+    /// Whether the agent accepts context at an event.
     pub fn takes_context_at(&self, event: EventName) -> bool {
         self.events.iter().any(|known| known.is == event && known.answer.is_some())
     }
 
-    /// When the agent can be given context, as a phrase that goes on "it ...".
+    /// When the agent can get context, as a phrase that continues "it ...".
     pub fn given(&self) -> String {
         const MOMENTS: [(EventName, &str); 4] = [
             (EventName::SessionStart, "at a session's start"),
@@ -375,13 +375,13 @@ impl AgentSpec {
         caps.min_by_key(|cap| cap.utf16_units).unwrap_or(Cap::NONE)
     }
 
-    /// The events that a version can be told to report. `None` stands for a version that did not answer.
+    /// The events that a version can report. `None` means that the program did not tell its version.
     pub fn events_of(&self, version: Option<AgentVersion>) -> impl Iterator<Item = &EventSpec> {
         let version = version.unwrap_or(self.host.assumed_version);
         self.events.iter().filter(move |event| event.since <= version)
     }
 
-    /// As [`Self::events_of`], with the event that only guards need.
+    /// Like [`Self::events_of`], with the event that only guards need.
     pub fn events_with_guards(
         &'static self,
         version: Option<AgentVersion>,
@@ -392,7 +392,7 @@ impl AgentSpec {
     }
 }
 
-/// Whether calls are to be looked at before they run.
+/// Whether calls are checked before they run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Guarding {
     #[default]
@@ -417,20 +417,20 @@ impl Agents {
         self.iter().find(|spec| spec.name == name)
     }
 
-    /// The agent of that name. An unknown one is read in the format that many agents copied, with its events in any
-    /// spelling ([`host`]). It gets no answers, since its answer format is unknown.
+    /// The agent of that name. An unknown agent is read in the format that many agents copied, with its events in any
+    /// spelling ([`host`]). It gets no answers, because its answer format is unknown.
     pub fn spec(self, name: &str) -> &'static AgentSpec {
         self.named(name).unwrap_or(&host::SPEC)
     }
 
-    /// The agent that sent a delivery under another one's name, because it also runs the other's hooks.
+    /// The real agent of a delivery that came under another's name. Some agents also run another agent's hooks.
     pub fn real_sender(self, delivery: &Deliver) -> Option<&'static AgentSpec> {
         self.iter()
             .filter(|spec| spec.name != delivery.agent)
             .find(|spec| spec.host.marks.iter().any(|mark| mark.is_in(&delivery.payload)))
     }
 
-    /// Each folder once.
+    /// The plan folders of all agents, without repetitions.
     pub fn plan_folders(self) -> Vec<String> {
         let mut folders: Vec<String> = Vec::new();
         for folder in self.iter().chain([&host::SPEC]).flat_map(|spec| spec.plan_folders) {
@@ -445,7 +445,7 @@ impl Agents {
         self.iter().flat_map(|spec| spec.skipped_tools).map(|&tool| tool.to_owned()).collect()
     }
 
-    /// The cap that suits every agent.
+    /// A cap that suits every agent.
     pub fn cap(self) -> Cap {
         self.iter().map(AgentSpec::cap).min_by_key(|cap| cap.utf16_units).unwrap_or(Cap::NONE)
     }
@@ -478,7 +478,7 @@ pub struct RecordedReply {
     pub at_ms: Option<i64>,
 }
 
-/// The plan file to read, and where it may lie.
+/// The plan file to read, and the folders where it may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanRequest {
     /// The path in the agent's JSON.

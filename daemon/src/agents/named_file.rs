@@ -1,8 +1,8 @@
 //! Opens files that an agent's JSON names. The JSON is not trusted, so a path is checked:
 //!
 //! - it must lie beneath a folder known to be the agent's, without `..`, with the expected extension;
-//! - the folder itself may be a symlink (people move their settings), nothing beneath it may: every step is
-//!   opened relative to the one before without following links, so nothing can be exchanged in between;
+//! - the folder itself may be a symlink (people move their settings), but nothing beneath it: every step is opened
+//!   relative to the one before, without following links, so nobody can swap a part in between;
 //! - only regular files of our own user are opened. Opening does not block on a FIFO;
 //! - reading is bounded, whatever the file's length.
 

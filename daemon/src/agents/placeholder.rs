@@ -1,7 +1,7 @@
-//! Ids of sessions that are none.
+//! Placeholders that some programs send instead of a session's id.
 //!
-//! A program that does not know its session yet writes a word in place of the id, the same for all its sessions. Taken as
-//! an id it would join the work of strangers. So such a session is one of its folder.
+//! A program that does not know its session yet sends a word instead of the id, the same for all its sessions. As an id
+//! it would merge unrelated sessions. So such a session gets an id made from its folder.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ use super::format::letters;
 use crate::memory::event::HookEvent;
 use crate::memory::ids::SessionId;
 
-/// In [`letters`].
+/// Known placeholders, in [`letters`].
 const WORDS: &[&str] = &[
     "unknown",
     "undefined",
@@ -39,7 +39,7 @@ fn is_placeholder(id: &str) -> bool {
     letters.bytes().all(|byte| byte == b'0') || WORDS.contains(&letters.as_str())
 }
 
-/// Gives a session without an id of its own one of its folder.
+/// Gives a session without an id one made from its folder.
 pub(super) fn told_apart(event: &mut HookEvent, delivery: &Deliver) {
     if !event.session.is_told() || !is_placeholder(event.session.as_str()) {
         return;

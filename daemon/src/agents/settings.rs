@@ -1,4 +1,4 @@
-//! How recall gets into an agent's settings. `cli/install` reads and writes the files.
+//! Recall's entries in agents' settings. `cli/install` reads and writes the files.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use super::EventSpec;
 pub struct Install {
     /// The parts that make the agent run the hook client.
     pub hooks: &'static [Part],
-    /// The parts that let its model ask the memory: an MCP server's entry, a skill.
+    /// The parts that let its model query the memory: an MCP server's entry, a skill.
     pub server: &'static [Part],
     /// A step that the user must do once, beyond starting a new session.
     pub then: Option<&'static str>,
@@ -21,32 +21,32 @@ impl Install {
     pub const NOTHING: Self = Self { hooks: &[], server: &[], then: None };
 }
 
-/// One file, and what is recall's in it.
+/// One file, and recall's part of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
     pub place: Place,
     pub content: Content,
 }
 
-/// Where a file lies.
+/// Where a file is.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     pub base: Base,
-    /// The user's file; empty if there is only one of a project. `*.json` stands for each such file of a folder that exists.
+    /// The user's file; empty if only projects have one. `*.json` means each such file in an existing folder.
     pub user: &'static str,
-    /// A project's files, relative to its folder. Their hooks are run besides the user's. The first is the one to
-    /// install into.
+    /// A project's files, relative to its folder. Their hooks run in addition to the user's. Recall installs into the
+    /// first.
     pub project: &'static [&'static str],
 }
 
-/// The folder that a path is relative to.
+/// The base of a relative path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Base {
     /// The agent's folder.
     Folder,
     /// The home folder.
     Home,
-    /// The home folder or, if the user moved it, the agent's folder.
+    /// The home folder, or the agent's folder if the user moved it.
     HomeUnlessMoved,
 }
 
@@ -62,14 +62,14 @@ impl Place {
     }
 }
 
-/// recall's part of a file, with a variant for each kind of settings that an agent uses.
+/// Recall's part of a file, with a variant for each kind of settings that an agent uses.
 #[derive(Clone, Copy, Debug)]
 pub enum Content {
     /// Entries in the `hooks` of a JSON file, beside the user's other settings.
     JsonHooks(JsonHooks),
-    /// Values in a JSON file, each at a path of keys.
+    /// Values in a JSON file, each with its path of keys.
     JsonValues(JsonValues),
-    /// A table of a TOML file, at a path of keys.
+    /// A table in a TOML file, with its path of keys.
     TomlTable(TomlTable),
     /// A whole file.
     OwnFile(OwnFile),
@@ -80,23 +80,23 @@ pub enum Content {
 pub struct JsonHooks {
     pub syntax: Syntax,
     pub groups: Groups,
-    /// A setting at the top without which the agent refuses the file.
+    /// A setting at the top that the agent requires in the file.
     pub frame: Option<(&'static str, u32)>,
-    /// Keys inside `hooks` that are no events.
+    /// Keys inside `hooks` that are not events.
     pub other_keys: &'static [&'static str],
-    /// A TOML file in which the user may have hooks of the same shape. Then recall's stand there, too, because the agent
+    /// A TOML file in which the user may have hooks of the same shape. If so, recall's go there too, because the agent
     /// warns about two files.
     pub or_toml: Option<TomlHooks>,
     /// The entry that calls the hook client.
     pub entry: fn(&HookCall<'_>) -> Map<String, Value>,
     /// The setting that turns all hooks off, if these settings do.
     pub switched_off: fn(&Value) -> Option<&'static str>,
-    /// An enabled plugin that brings recall's hooks, too.
+    /// An enabled plugin that also contains recall's hooks.
     pub plugin: fn(&Value) -> Option<String>,
 }
 
 impl JsonHooks {
-    /// Groups of entries in strict JSON. The entry has to be told.
+    /// Groups of entries in strict JSON. The entry itself has to be given.
     pub const GROUPED: Self = Self {
         syntax: Syntax::Json,
         groups: Groups::Nested,
@@ -126,7 +126,7 @@ pub enum Syntax {
     Json5,
 }
 
-/// How an event's entries are written.
+/// The layout of an event's entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Groups {
     /// `[{"matcher", "hooks": [entry]}]`.
@@ -138,15 +138,15 @@ pub enum Groups {
 #[derive(Clone, Copy, Debug)]
 pub struct JsonValues {
     pub syntax: Syntax,
-    /// The keys on the way to each value, and the value. A value that is an object is merged: keys of the user's stay.
+    /// The values with their paths of keys. A value that is an object is merged, so the user's keys stay.
     pub values: fn(&Programs<'_>) -> Vec<PlacedValue>,
     /// A reason why the agent would ignore the values.
     pub refused: fn(&Value) -> Option<&'static str>,
-    /// A list that has to contain recall's name if it exists.
+    /// A list that must contain recall's name if it exists.
     pub allowed: Option<&'static [&'static str]>,
 }
 
-/// A value and the keys on the way to it.
+/// A value and its path of keys.
 pub type PlacedValue = (&'static [&'static str], Value);
 
 impl JsonValues {
@@ -164,7 +164,7 @@ pub struct TomlTable {
 /// A file that only recall writes.
 #[derive(Clone, Copy, Debug)]
 pub struct OwnFile {
-    /// Its text, with [`OwnFile::SHIM`] or [`OwnFile::SHIM_IN_SHELL`], and [`OwnFile::MARK`] in it.
+    /// Its text, which contains [`OwnFile::SHIM`] or [`OwnFile::SHIM_IN_SHELL`], and [`OwnFile::MARK`].
     pub text: &'static str,
     pub kind: OwnKind,
 }
@@ -173,16 +173,17 @@ pub struct OwnFile {
 pub enum OwnKind {
     /// The agent reads it.
     Text,
-    /// The agent runs it, because of its name. A program of the user's with that name stays, and the event is left out.
+    /// The agent runs it because of its name. If the user has a program of that name, it stays and the event is left
+    /// out.
     Program,
 }
 
 impl OwnFile {
-    /// Stands for the path of the hook client, as a string of JSON.
+    /// Placeholder for the hook client's path, as a JSON string.
     pub const SHIM: &'static str = "\"@recall-shim@\"";
-    /// Stands for it as a word of a shell.
+    /// Placeholder for the same path as a word of a shell.
     pub const SHIM_IN_SHELL: &'static str = "'@recall-shim@'";
-    /// The mark that identifies a file of recall's.
+    /// The mark that identifies recall's files.
     pub const MARK: &'static str = "written by `recall install`";
 
     pub const fn text(text: &'static str) -> Self {
@@ -199,8 +200,7 @@ impl OwnFile {
     }
 }
 
-/// The text that tells the model about the memory and when to read it. `$more` adds what the agent needs in such a
-/// file.
+/// Tells the model about the memory and when to read it. `$more` adds text that the agent needs in such a file.
 macro_rules! about_the_memory {
     ($more:literal) => {
         concat!(
@@ -217,26 +217,26 @@ pub(super) use about_the_memory;
 
 pub const SKILL: OwnFile = OwnFile::text(about_the_memory!("name: recall\n"));
 
-/// The paths of recall's programs, as they are written into settings.
+/// The paths of recall's programs as written into settings.
 #[derive(Clone, Copy, Debug)]
 pub struct Programs<'a> {
     pub recall: &'a str,
     pub shim: &'a str,
 }
 
-/// A hook to be registered.
+/// A hook to register.
 #[derive(Clone, Copy, Debug)]
 pub struct HookCall<'a> {
     pub event: &'a EventSpec,
-    /// The agent's version, or the one that is assumed.
+    /// The agent's version, or the assumed one.
     pub version: AgentVersion,
     /// The path of the hook client.
     pub shim: &'a str,
 }
 
-/// A shell line that starts `program` with `args`, quoted where a shell would read more into it.
+/// A shell line that starts `program` with `args`, quoted where necessary.
 ///
-/// Only a NUL byte cannot be quoted, and neither a path nor an argument can hold one; such a word is left out.
+/// Only a NUL byte cannot be quoted, and no path or argument can contain one; such a word is left out.
 pub fn shell_line(program: &str, args: &[&str]) -> String {
     let words = std::iter::once(program).chain(args.iter().copied());
     words.filter_map(|word| shlex::try_quote(word).ok()).collect::<Vec<_>>().join(" ")

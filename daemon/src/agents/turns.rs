@@ -1,8 +1,8 @@
-//! The turns of a session as its agent has recorded them, and which prompts of a memory they belong to.
+//! Matches the turns that an agent has recorded with the prompts in the memory.
 //!
 //! Hooks and records describe the same turns, but neither has all of them: a hook may report no end, and a record may
-//! be written after the hook ran. So both are laid side by side, in their order. An answer belongs to a prompt only if
-//! the turn's id or the prompt's words say so.
+//! be written after the hook ran. So both lists are compared in order. An answer belongs to a prompt only if the turn's
+//! id or the prompt's words match.
 
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
@@ -15,45 +15,45 @@ use super::{AgentSpec, RecordedReply, ReplyRequest};
 use crate::memory::event::{HookEventKind, PromptText};
 use crate::memory::redaction::MARK;
 
-/// Bytes read from the end of a record. A turn's last message is followed by little else.
+/// How many bytes are read from the end of a record. Little else follows a turn's last message.
 const TAIL: u64 = 4 << 20;
-/// Read if that holds no whole turn.
+/// How many are read if that contains no whole turn.
 const LONGER_TAIL: u64 = 64 << 20;
 /// The most turns that are compared, from the end.
 const MOST: usize = 400;
-/// Prompts of other words are the same if one holds the other, and that one is so long, in bytes.
+/// Different prompts count as the same if one contains the other, and the shorter has at least this many bytes.
 const TELLING: usize = 12;
-/// A prompt whose words are not known is the turn that began so close to it, in milliseconds.
+/// A prompt without known words matches the turn that began within this time, in milliseconds.
 const CLOSE_MS: i64 = 5_000;
-/// A hook runs at most so long before or after its prompt was recorded, in milliseconds. Prompts of the same words
-/// that lie further apart are two.
+/// A hook runs at most this long before or after its prompt is recorded, in milliseconds. Prompts with the same words
+/// that are further apart are two.
 const APART_MS: i64 = 600_000;
 
-/// A prompt of a record, and what the agent answered.
+/// A recorded prompt and its answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordedTurn {
     pub id: Option<String>,
     pub at_ms: i64,
     /// When it was typed.
     pub said_ms: i64,
-    /// `None`: it is private.
+    /// `None` if it is private.
     pub prompt: Option<String>,
     pub answer: Option<RecordedReply>,
-    /// The places of its prompt and of its answer among the session's events.
+    /// The positions of its prompt and its answer among the session's events.
     pub places: (usize, Option<usize>),
 }
 
-/// A prompt that is stored.
+/// A stored prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoredTurn {
     pub id: Option<String>,
     pub at_ms: i64,
-    /// `None`: it is private, or was forgotten.
+    /// `None` if it is private or was forgotten.
     pub prompt: Option<String>,
 }
 
 impl RecordedSession {
-    /// The prompts of people in this session, each with its answer.
+    /// The prompts of persons in this session, each with its answer.
     pub fn turns(&self, spec: &AgentSpec) -> Vec<RecordedTurn> {
         let mut turns: Vec<RecordedTurn> = Vec::new();
         for (place, event) in self.events.iter().enumerate() {
@@ -96,7 +96,7 @@ impl RecordedSession {
     }
 }
 
-/// The turns at the end of the record that an event named. None, if the agent's record cannot be read from its end.
+/// The turns at the end of the record that an event named. None if the agent's record cannot be read from its end.
 ///
 /// # Errors
 /// The file is not trusted.
@@ -105,8 +105,7 @@ pub fn recorded_turns(spec: &AgentSpec, request: &ReplyRequest) -> Result<Vec<Re
     Ok(read_end(spec, request, read)?.map(|session| session.turns(spec)).unwrap_or_default())
 }
 
-/// As much of the session as the end of the record that an event named tells. None, if the agent's record cannot be read
-/// from its end.
+/// The part of the session that the end of its record contains. None if the agent's record cannot be read from its end.
 ///
 /// # Errors
 /// The file is not trusted.
@@ -137,7 +136,7 @@ fn read_end(
     Ok(None)
 }
 
-/// Whether a prompt of these words is stored for about this time, under whatever turn and in whatever order.
+/// Whether a prompt with these words is stored at about this time, whatever its turn and order.
 pub fn is_stored_elsewhere(stored: &[StoredTurn], recorded: &RecordedTurn) -> bool {
     let told = recorded.prompt.as_deref().map(|text| words(&strip_text(text).text));
     stored.iter().any(|known| {
@@ -147,10 +146,10 @@ pub fn is_stored_elsewhere(stored: &[StoredTurn], recorded: &RecordedTurn) -> bo
     })
 }
 
-/// For each stored turn the recorded one that it is. Both are in the order of their prompts.
+/// The recorded turn for each stored one. Both lists are in the order of their prompts.
 ///
-/// A longest common subsequence: as many as can be the same without changing the order, and of equal choices the one
-/// whose times are closest.
+/// This is a longest common subsequence: it matches as many turns as possible without changing the order. Ties go to
+/// the closest times.
 pub fn matches(stored: &[StoredTurn], recorded: &[RecordedTurn]) -> Vec<Option<usize>> {
     let skipped = (stored.len().saturating_sub(MOST), recorded.len().saturating_sub(MOST));
     let stored_words: Vec<_> =
@@ -161,7 +160,7 @@ pub fn matches(stored: &[StoredTurn], recorded: &[RecordedTurn]) -> Vec<Option<u
         .map(|turn| turn.prompt.as_deref().map(|text| words(&strip_text(text).text)))
         .collect();
     let (rows, columns) = (stored_words.len(), recorded_words.len());
-    // The best of what is left from each place on: how many, and how far apart in all.
+    // The best result from each position on: how many matches, and their total distance in time.
     let mut best = vec![vec![(0_u32, 0_i64); columns + 1]; rows + 1];
     let apart = |row: usize, column: usize| {
         let (kept, told) = (stored.get(skipped.0 + row)?, recorded.get(skipped.1 + column)?);
@@ -229,7 +228,7 @@ fn is_same(
     }
 }
 
-/// `kept` has no secrets any more, and no private text.
+/// Whether two prompts have the same words. `kept` is without secrets and private text.
 fn have_same_words(kept: Option<&str>, told: Option<&str>) -> bool {
     let (Some(kept), Some(told)) = (kept, told) else { return false };
     if kept == told {
@@ -242,7 +241,7 @@ fn have_same_words(kept: Option<&str>, told: Option<&str>) -> bool {
     short.len() >= TELLING && long.contains(short)
 }
 
-/// Without what a renderer or an editor may change.
+/// Removes what a renderer or an editor may change.
 fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,10 +1,9 @@
-//! The forward pass of a BERT encoder, for several texts at once. Their pieces stand one after the other, without
-//! padding, so that a product is as large as the texts and its weights are read once for all of them.
+//! The forward pass of a BERT encoder, for several texts at once. Their pieces follow each other without padding, so a
+//! product is no larger than the texts, and its weights are read once for all of them.
 //!
-//! A weight is one signed byte, with a scale for each output. What it is multiplied with is one unsigned byte, with a
-//! scale and a zero for each piece. So a product is one of whole numbers ([`super::product`]): the same on every
-//! processor, in whatever order it adds up. The rest is `f32`, added up in an order that is written here. A text has the
-//! same vector whatever stands beside it.
+//! A weight is a signed byte, with a scale for each output. An input is an unsigned byte, with a scale and a zero for
+//! each piece. So a product is one of integers ([`super::product`]): the same on every processor, in any order of
+//! summation. The rest is `f32`, summed in a fixed order. A text's vector does not depend on the texts beside it.
 
 use fearless_simd::{Level, Simd, SimdBase, dispatch};
 use serde::{Deserialize, Serialize};
@@ -23,11 +22,11 @@ pub(super) struct Shape {
     pub positions: usize,
 }
 
-/// How the vectors of a text's pieces become one.
+/// How the vectors of a text's pieces are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Pooling {
     Mean,
-    /// The vector of the piece that begins every text.
+    /// The vector of a text's first piece.
     First,
 }
 
@@ -38,19 +37,19 @@ pub(super) struct Rows {
     pub scales: Vec<f32>,
 }
 
-/// A product with weights, and what is added.
+/// Weights of a product, and the biases.
 pub(super) struct Linear {
-    /// As `product::panels` lays them out.
+    /// In the layout of `product::panels`.
     pub panels: OwnedBytes,
     pub inputs: usize,
-    /// A number for each output, here and in the two lists that follow.
+    /// One number for each output, here and in the two following lists.
     pub scales: Vec<f32>,
     pub biases: Vec<f32>,
-    /// The sum of its weights as whole numbers.
+    /// The sum of the output's weights as integers.
     pub sums: Vec<i32>,
 }
 
-/// Numbers of 32 bits as bytes: each is `scale * (byte - zero)`.
+/// 32-bit numbers as bytes: each is `scale * (byte - zero)`.
 #[derive(Clone, Copy, Debug)]
 struct Scaled {
     scale: f32,
@@ -63,7 +62,7 @@ pub(super) struct Norm {
 }
 
 pub(super) struct Layer {
-    /// Query, key and value, one after the other: their products are one.
+    /// Query, key and value, one after the other, computed as one product.
     pub attention: Linear,
     pub attention_out: Linear,
     pub attention_norm: Norm,
@@ -75,7 +74,7 @@ pub(super) struct Layer {
 pub(super) struct Encoder {
     pub shape: Shape,
     pub pieces: Rows,
-    /// With the type of a first sentence added. One row after the other, as all numbers of a text are here.
+    /// Includes the type of a first sentence. Row after row, as all numbers of a text here.
     pub positions: Vec<f32>,
     pub norm: Norm,
     pub layers: Vec<Layer>,
@@ -83,11 +82,12 @@ pub(super) struct Encoder {
     pub pooling: Pooling,
 }
 
-/// Pieces that are computed at once. More make no product faster, and take more memory.
+/// How many pieces are computed at once. More make no product faster, and take more memory.
 const MOST_AT_ONCE: usize = 512;
 
 impl Encoder {
-    /// The vectors of texts of pieces, each of length 1. Unknown numbers and those beyond the positions are left out.
+    /// The vectors of texts, given as pieces, each of length 1. Unknown numbers and those beyond the last position are
+    /// left out.
     pub(super) fn encode(&self, texts: &[Vec<u32>]) -> Vec<Vec<f32>> {
         self.encode_by(Kernel::widest(), texts)
     }
@@ -133,7 +133,7 @@ impl Encoder {
             Pooling::Mean => usize::MAX,
             Pooling::First => 1,
         });
-        // The vector gets the length 1, so the sum is as good as the mean.
+        // The vector is scaled to length 1, so the sum is as good as the mean.
         let mut pooled = vec![0.0; self.shape.dimensions];
         for row in rows {
             add(&mut pooled, row);
@@ -162,7 +162,7 @@ impl Encoder {
         }
     }
 
-    /// `all`: query, key and value of each piece of the texts. A piece attends to those of its own text.
+    /// `all` contains the query, key and value of each piece. A piece attends to the pieces of its own text.
     #[inline(always)]
     fn attend<S: Simd>(&self, simd: S, all: &[f32], lengths: &[usize]) -> Vec<f32> {
         let Shape { dimensions, heads, .. } = self.shape;
@@ -183,10 +183,10 @@ impl Encoder {
     }
 }
 
-/// Queries that are computed at once.
+/// How many queries are computed at once.
 const QUERIES: usize = 4;
 
-/// Adds one head's share to the pieces of a text. `width`: its dimensions.
+/// Adds one head's share to the pieces of a text. `width` is the head's dimensions.
 #[inline(always)]
 fn attend_by<S: Simd>(
     simd: S,
@@ -198,7 +198,7 @@ fn attend_by<S: Simd>(
     let count = all.len() / (3 * dimensions);
     let block = 2 * S::f32s::LEN;
     // Blocks of keys, with a row for each dimension, and blocks of dimensions, with a row for each piece's value. The
-    // last ones end with zeros.
+    // last blocks end with zeros.
     let mut keys = vec![0.0_f32; width * count.next_multiple_of(block)];
     let mut values = vec![0.0_f32; count * width.next_multiple_of(block)];
     for (piece, row) in all.chunks_exact(3 * dimensions).enumerate() {
@@ -242,8 +242,8 @@ fn attend_by<S: Simd>(
     }
 }
 
-/// Each block's rows, times the factors of each query, added up. A block has a row for each of the factors, of twice
-/// the numbers that the processor takes at once: so many sums are under way that none waits for the one before.
+/// Sums each block's rows, multiplied by the factors of each query. A block has a row for each factor, twice as wide as
+/// the processor's vectors. So enough sums are under way that none waits for the previous one.
 #[inline(always)]
 fn products<S: Simd>(
     simd: S,
@@ -272,7 +272,7 @@ fn products<S: Simd>(
     }
 }
 
-/// Turns numbers into shares that add up to 1, the larger ones by far the largest.
+/// Turns numbers into shares that add up to 1 (softmax).
 #[inline(always)]
 fn soften(weights: &mut [f32]) {
     let mut lanes = [f32::NEG_INFINITY; LANES];
@@ -340,7 +340,7 @@ fn to_bytes(row: &[f32], bytes: &mut [u8]) -> Scaled {
     let row = row.get(..bytes.len()).unwrap_or_default();
     let (least, most) = extremes(row);
     let scale = (most - least) / 255.0;
-    // Such a product shows a number that is none, which no comparison does.
+    // The product becomes NaN if any number is NaN or infinite, which a comparison does not detect.
     let strange = 0.0 * sum(row, |value| value);
     if scale <= 0.0 {
         bytes.fill(0);
@@ -362,7 +362,7 @@ pub(super) fn to_signed_bytes(values: &[f32], width: usize) -> (Vec<i8>, Vec<f32
         let scale = most / 127.0;
         let whole = |value: &f32| if scale > 0.0 { rounded(*value / scale) as i8 } else { 0 };
         bytes.extend(row.iter().map(whole));
-        // A NaN or an infinity must not become a number.
+        // NaN or infinity must not become a number.
         scales.push(if row.iter().all(|value| value.is_finite()) { scale } else { f32::NAN });
     }
     (bytes, scales)
@@ -391,7 +391,7 @@ impl Norm {
     }
 }
 
-/// Sums and maxima of so many numbers are computed at once.
+/// How many sums and maxima are computed at once.
 const LANES: usize = 16;
 
 #[inline(always)]
@@ -406,7 +406,7 @@ fn sum(values: &[f32], of: impl Fn(f32) -> f32) -> f32 {
     lanes.iter().sum::<f32>() + rest.iter().map(|value| of(*value)).sum::<f32>()
 }
 
-/// The smallest and the largest number, with zero among them.
+/// The smallest and the largest number, including zero.
 #[inline(always)]
 fn extremes(values: &[f32]) -> (f32, f32) {
     let smaller = |a: f32, b: f32| if b < a { b } else { a };
@@ -430,17 +430,17 @@ fn add(to: &mut [f32], other: &[f32]) {
     }
 }
 
-/// Added to a number below 2^22, it rounds it to a whole one, which stands in the lowest bits.
+/// Added to a number below 2^22, this rounds it to an integer, which is then in the lowest bits.
 const ROUNDS: f32 = 12_582_912.0;
 
-/// The nearest whole number, for values within 2^22.
+/// The nearest integer, for values within 2^22.
 #[inline(always)]
 fn rounded(value: f32) -> i32 {
     (value + ROUNDS).to_bits().cast_signed() - ROUNDS.to_bits().cast_signed()
 }
 
-/// `x` times the share of a normal distribution below it, by the error function of Abramowitz and Stegun (7.1.26).
-/// It is within 2e-7, and without a branch, so that several are computed at once.
+/// `x` times the share of a normal distribution below it, by the error function of Abramowitz and Stegun (7.1.26). The
+/// error is below 2e-7. It has no branch, so several are computed at once.
 #[inline(always)]
 fn gelu(x: f32) -> f32 {
     let z = x.abs() * std::f32::consts::FRAC_1_SQRT_2;
@@ -451,12 +451,12 @@ fn gelu(x: f32) -> f32 {
     0.5 * x * (1.0 + error.copysign(x))
 }
 
-/// `e` to a power, within 3e-7 of its value. The library's function is exact and takes one number at a time.
+/// `e` to the power of `x`, within 3e-7 of its value. The library's function is exact but takes one number at a time.
 #[inline(always)]
 fn exp(x: f32) -> f32 {
     let x = x.clamp(-87.0, 88.0);
     let whole = (x * std::f32::consts::LOG2_E + ROUNDS) - ROUNDS;
-    // ln 2 in two parts, so that nothing is lost.
+    // ln 2 in two parts, for precision.
     let rest = (x - whole * 0.693_359_4) + whole * 2.121_944_4e-4;
     let series = 1.0
         + rest
@@ -490,7 +490,7 @@ mod tests {
         assert_eq!([0.4, 0.6, -0.6, -127.0, 16_383.0].map(rounded), [0, 1, -1, -127, 16_383]);
     }
 
-    /// Numbers between -1 and 1, the same at each run.
+    /// Numbers between -1 and 1, the same in each run.
     fn numbers(count: usize) -> Vec<f32> {
         let mut state = 7_u32;
         let mut next = || {

@@ -1,7 +1,7 @@
-//! Models that were installed into recall's data folder: one file each, made of the folder in which a model is published.
+//! Models that are installed in recall's data folder: one file each, made from a published model's folder.
 //!
-//! Whoever adds or removes one holds the lock of the folder, which ends with the process. So the daemon, which clears away
-//! what a killed program has left, leaves alone what another is at work on.
+//! Adding or removing a model takes the folder's lock, which ends with the process. So the daemon, which cleans up
+//! after killed programs, does not touch the files of a running one.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use super::model_folder::{ModelError, packed};
 use super::{Model, ModelFacts, model_file};
 
-/// How the file of a model ends.
+/// The ending of a model file's name.
 const ENDS: &str = ".model";
-/// How a file or folder begins that is being made or removed.
+/// The first character of a file or folder that is being made or removed.
 const UNFINISHED: char = '.';
-/// Bytes of a file that hold its header.
+/// The most bytes of a header.
 const MOST_HEADER: u64 = 64 * 1024;
 
 /// The installed models.
@@ -27,9 +27,9 @@ pub struct InstalledModels {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstalledModel {
     pub name: String,
-    /// The hash that names its vectors, in hexadecimal digits; empty if the file cannot be read.
+    /// The hash that identifies its vectors, in hexadecimal digits; empty if the file cannot be read.
     pub hash: String,
-    /// SHA-256 of the published weights that it was made of.
+    /// SHA-256 of the published weights that it was made from.
     pub weights_sha256: String,
     pub bytes: u64,
 }
@@ -53,7 +53,7 @@ pub enum InstallError {
     },
 }
 
-/// Whether a model may have this name: it is a folder's name and no path.
+/// Whether a model may have this name: a folder's name and not a path.
 pub fn is_model_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || ['.', '_', '-'].contains(&c);
     name.len() <= 100 && name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(fits)
@@ -65,7 +65,7 @@ impl InstalledModels {
         Self { folder }
     }
 
-    /// The file in which a model's weights are: its own, or that of a folder which is named by its absolute path.
+    /// The file with a model's weights: its own, or one in a folder that is given by an absolute path.
     pub fn weights_of(&self, model: &str) -> PathBuf {
         if is_model_name(model) { self.file_of(model) } else { Path::new(model).join("model.safetensors") }
     }
@@ -74,10 +74,10 @@ impl InstalledModels {
         self.folder.join(format!("{name}{ENDS}"))
     }
 
-    /// Opens an installed model by its name, or any by the absolute path of its folder.
+    /// Opens an installed model by name, or any model by its folder's absolute path.
     ///
     /// # Errors
-    /// When there is none, it is no model, or the file is not as it was written.
+    /// When there is none, it is not a model, or the file was changed after it was written.
     pub fn open(&self, model: &str) -> Result<Model, ModelError> {
         if !is_model_name(model) {
             let folder = Path::new(model);
@@ -91,10 +91,10 @@ impl InstalledModels {
         Model::map(&self.folder, &format!("{model}{ENDS}"))
     }
 
-    /// Makes the file of a model. Nothing is left of one that does not fit, or if the program is killed meanwhile.
+    /// Makes the file of a model. A failure or a killed program leaves nothing behind.
     ///
     /// # Errors
-    /// When it is no model, the name is taken, or the file cannot be written.
+    /// When it is not a model, the name is taken, or the file cannot be written.
     pub fn add(&self, from: &Path, name: &str) -> Result<ModelFacts, InstallError> {
         if !is_model_name(name) {
             return Err(InstallError::Name(name.to_owned()));
@@ -150,7 +150,7 @@ impl InstalledModels {
         models
     }
 
-    /// Removes a model. A daemon that has mapped it goes on with what it has until it looks again.
+    /// Removes a model. A daemon that has mapped it continues to use it until its next check.
     ///
     /// # Errors
     /// When there is none, or its file cannot be removed.
@@ -164,7 +164,7 @@ impl InstalledModels {
         fs::remove_file(&place).map_err(|source| InstallError::Write { path: place, source })
     }
 
-    /// Removes what a killed program has left, unless a model is being added or removed.
+    /// Removes what a killed program left behind, unless a model is being added or removed.
     pub fn clean(&self) {
         if let Ok(folder) = fs::File::open(&self.folder)
             && folder.try_lock().is_ok()
@@ -183,7 +183,7 @@ impl InstalledModels {
         lock().map_err(|source| InstallError::Write { path: self.folder.clone(), source })
     }
 
-    /// For whoever holds the lock.
+    /// Removes unfinished files. The caller must hold the lock.
     fn clear(&self) {
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(models.open("tiny").unwrap().facts(), facts);
         assert_eq!(models.open(tiny().to_str().unwrap()).unwrap().facts(), facts);
 
-        // Not as it was written.
+        // The file was changed after it was written.
         let file = home.path().join("models/tiny.model");
         let mut bytes = fs::read(&file).unwrap();
         let middle = bytes.len() / 2;

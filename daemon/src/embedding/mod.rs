@@ -1,9 +1,9 @@
-//! Sentence embeddings: a text becomes a vector, and texts of similar meaning become similar vectors.
+//! Sentence embeddings turn a text into a vector; texts of similar meaning get similar vectors.
 //!
-//! [`Model`] is a small encoder that runs here, mapped from one file that was made of its folder. [`Embedder`] is what the rest of the program knows
-//! of it, and of a model that runs somewhere else. A stored vector is a packed one ([`pack`]).
+//! [`Model`] is a small encoder that runs on this machine, mapped from one file. The rest of the program uses it
+//! through [`Embedder`], as it does a model on another server. Stored vectors are packed ([`pack`]).
 //!
-//! **Invariant:** nothing here touches the store or a clock, and the same text always has the same vector.
+//! **Invariant:** nothing here uses the store or a clock, and the same text always has the same vector.
 
 mod encoder;
 mod installed;
@@ -25,7 +25,7 @@ pub use model_folder::ModelError;
 pub use published::{Package, Published, PublishedFile};
 pub use vector::{Compared, pack, packed_bytes};
 
-/// Names a model by the content of its files, or by its address if it runs somewhere else. Vectors of different models
+/// Identifies a model by the content of its files, or by its address if it runs elsewhere. Vectors of different models
 /// cannot be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ModelHash(pub [u8; 32]);
@@ -61,14 +61,14 @@ pub trait Embedder: Send + Sync + 'static {
     /// When there are no vectors.
     fn embed(&self, texts: &[String], purpose: Purpose) -> Result<Vec<Vec<f32>>, EmbedError>;
 
-    /// Whether a question takes milliseconds, whatever others do.
+    /// Whether a question always takes only milliseconds.
     fn reach(&self) -> Reach;
 }
 
 /// The use of a vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// To be stored. Nobody waits for them.
+    /// To store. Nobody waits for them.
     Passages,
     /// To search with. Somebody waits, so only the beginning of a long text is read.
     Question,
@@ -84,10 +84,10 @@ pub enum Reach {
 /// Why there are no vectors.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EmbedError {
-    /// A later try may succeed, after so many milliseconds if that is known.
+    /// A later attempt may succeed, after this many milliseconds if known.
     #[error("{why}")]
     Later { why: String, wait_ms: Option<u64> },
-    /// These texts have no vectors.
+    /// These texts get no vectors.
     #[error("{why}")]
     Refused { why: String },
 }

@@ -1,4 +1,4 @@
-//! A sentence encoder that runs here.
+//! A sentence encoder that runs on this machine.
 
 use std::path::Path;
 
@@ -10,10 +10,10 @@ use super::model_folder::{ModelError, packed, unfit};
 use super::tokenizer::Tokenizer;
 use super::{EmbedError, Embedder, ModelHash, Purpose, Reach};
 
-/// Pieces of a question that are read. Its time grows with them, and an agent waits.
+/// How many pieces of a question are read. Its time grows with them, and an agent waits.
 const QUESTION_PIECES: usize = 48;
 
-/// A sentence encoder that runs here.
+/// A sentence encoder that runs on this machine.
 pub struct Model {
     encoder: Encoder,
     tokenizer: Tokenizer,
@@ -32,20 +32,20 @@ pub struct ModelFacts {
 }
 
 impl Model {
-    /// Reads a model from a folder in the form in which it was published.
+    /// Reads a model from a folder in its published form.
     ///
     /// # Errors
-    /// When something is missing, cannot be read, or is of another kind of model.
+    /// When something is missing, cannot be read, or belongs to another kind of model.
     pub fn open(folder: &Path) -> Result<Self, ModelError> {
         Self::try_from_packed(packed(folder)?)
     }
 
-    /// Checks the bytes of a file that was just made.
+    /// Checks the bytes of a new file.
     pub(super) fn try_from_packed(bytes: Vec<u8>) -> Result<Self, ModelError> {
         let bytes = OwnedBytes::new(bytes);
         let parts = model_file::parts(&bytes).map_err(|error| unfit("model.safetensors", error))?;
         let model = Self::new(parts).ok_or_else(|| unfit("model.safetensors", "its name is damaged"))?;
-        // Weights that are not numbers are found here and not in a search.
+        // Weights that are not numbers are detected here, and not in a search.
         let length: f32 = model.vector("a test of the model").iter().map(|value| value * value).sum();
         if !(0.99..1.01).contains(&length) {
             return Err(unfit("model.safetensors", "its vectors are not numbers"));
@@ -56,7 +56,7 @@ impl Model {
     /// Maps a model's file.
     ///
     /// # Errors
-    /// When it cannot be mapped, or is not as it was written.
+    /// When it cannot be mapped, or was changed after it was written.
     pub(super) fn map(folder: &Path, name: &str) -> Result<Self, ModelError> {
         let altered = |_| ModelError::Altered { file: folder.join(name) };
         let bytes = model_file::map(folder, name).map_err(altered)?;

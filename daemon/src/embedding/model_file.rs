@@ -1,9 +1,8 @@
-//! A model as one file: what the encoder computes with, as it computes with it, so that the file is mapped into memory
-//! and is ready at once.
+//! A model as one file, in the form in which the encoder uses it, so a mapped file is ready at once.
 //!
-//! The file begins with [`MAGIC`], the length of the header, and the header as JSON. The sections follow in the order in
-//! which [`parts`] reads them, each on a multiple of 64 bytes. A checksum of all before it ends the file. Numbers are in
-//! little endian. Once it has its name, nobody writes it: what is mapped does not change.
+//! The file begins with [`MAGIC`], the length of the header, and the header as JSON. The sections follow in the order
+//! in which [`parts`] reads them, each on a multiple of 64 bytes. The file ends with a checksum of everything before
+//! it. Numbers are little endian. Once the file has its name nobody writes to it, so mapped data never changes.
 
 use std::path::Path;
 
@@ -25,7 +24,7 @@ const ALIGNMENT: usize = 64;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Header {
-    /// Names the model, in hexadecimal digits.
+    /// Identifies the model, in hexadecimal digits.
     pub model: String,
     /// SHA-256 of the published weights.
     pub weights_sha256: String,
@@ -36,7 +35,7 @@ pub(super) struct Header {
     /// Whether the vocabulary is Unigram; otherwise it is WordPiece.
     #[serde(default)]
     pub unigram: Option<UnigramHeader>,
-    /// Before each question, and before each passage.
+    /// The texts before each question and before each passage.
     #[serde(default)]
     pub prefixes: Prefixes,
     pub most_pieces: usize,
@@ -47,7 +46,7 @@ pub(super) struct Header {
 pub(super) struct UnigramHeader {
     pub marks: UnigramMarks,
     pub pieces: usize,
-    /// Pieces that are looked up.
+    /// The number of pieces that are looked up.
     pub ordered: usize,
 }
 
@@ -58,7 +57,7 @@ pub(super) struct Prefixes {
     pub passage: String,
 }
 
-/// Why a file is not used.
+/// Why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FileError {
     #[error("it cannot be mapped: {0}")]
@@ -77,19 +76,19 @@ pub(super) struct Parts {
 /// Maps a file.
 pub(super) fn map(folder: &Path, name: &str) -> Result<OwnedBytes, FileError> {
     let failed = |error: &dyn std::fmt::Display| FileError::Map(error.to_string());
-    // One for each file: a directory gives out again what it has mapped under a name.
+    // Each file gets its own directory, because a directory returns the earlier mapping of the same name.
     let directory = MmapDirectory::open(folder).map_err(|error| failed(&error))?;
     let file = directory.open_read(Path::new(name)).map_err(|error| failed(&error))?;
     file.read_bytes().map_err(|error| failed(&error))
 }
 
-/// The header of a file, whose checksum is not looked at.
+/// The header of a file. Does not verify the checksum.
 pub(super) fn header(bytes: &[u8]) -> Option<Header> {
     let (length, rest) = bytes.strip_prefix(&MAGIC)?.split_first_chunk()?;
     serde_json::from_slice(rest.get(..u32::from_le_bytes(*length) as usize)?).ok()
 }
 
-/// Reads a file, and checks that it is as it was written.
+/// Reads a file, and verifies its checksum.
 pub(super) fn parts(bytes: &OwnedBytes) -> Result<Parts, FileError> {
     let (all, trailer) = bytes.split_last_chunk::<TRAILER>().ok_or(FileError::Damaged)?;
     if crc32fast::hash(all) != u32::from_le_bytes(*trailer) {
@@ -180,7 +179,7 @@ impl Reader<'_> {
     }
 }
 
-/// Writes a file's bytes, section by section in the order in which they are read.
+/// Writes a file's bytes, section by section in reading order.
 pub(super) struct Writer {
     bytes: Vec<u8>,
 }
@@ -211,7 +210,7 @@ impl Writer {
         self.section(&bytes);
     }
 
-    /// Rows of weights that are looked up.
+    /// Writes rows of weights for lookups.
     pub(super) fn rows(&mut self, values: &[f32], width: usize) {
         let (bytes, scales) = to_signed_bytes(values, width);
         let bytes: Vec<u8> = bytes.into_iter().map(i8::cast_unsigned).collect();
@@ -219,7 +218,7 @@ impl Writer {
         self.numbers(&scales);
     }
 
-    /// Rows of weights that are multiplied with, one for each output, and what is added.
+    /// Writes rows of weights for products, one row for each output, and the biases.
     pub(super) fn linear(&mut self, weights: &[f32], bias: &[f32], inputs: usize) {
         let (bytes, scales) = to_signed_bytes(weights, inputs);
         self.section(&panels(&bytes, inputs));
@@ -237,7 +236,8 @@ impl Writer {
     }
 }
 
-/// Names a model by its files and by how its vectors are computed: vectors of another computation cannot be compared.
+/// Identifies a model by its files and by how its vectors are computed, because vectors of another computation cannot
+/// be compared.
 pub(super) fn model_hash(files: [u8; 32]) -> ModelHash {
     use sha2::{Digest, Sha256};
     let mut hash = Sha256::new();

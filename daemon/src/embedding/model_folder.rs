@@ -1,5 +1,5 @@
-//! A model as a folder, in the form in which sentence encoders are published: `config.json`, `model.safetensors`, and
-//! `vocab.txt` or `tokenizer.json`. Everything is checked before it becomes a file of recall ([`packed`]).
+//! A model as a folder in the usual published form: `config.json`, `model.safetensors`, and `vocab.txt` or
+//! `tokenizer.json`. Everything is checked before it becomes a file of recall ([`packed`]).
 
 use std::collections::HashMap;
 use std::io;
@@ -15,7 +15,7 @@ use super::model_file::{Header, Prefixes, UnigramHeader, Writer, model_hash};
 use super::unigram::{Unigram, UnigramMarks};
 use super::wordpiece::{self, Case};
 
-/// The files that make a model. Those that decide what a vector is are all part of its hash.
+/// The files of a model. Those that affect its vectors are part of its hash.
 pub(super) const FILES: [&str; 7] = [
     "config.json",
     WEIGHTS,
@@ -26,20 +26,20 @@ pub(super) const FILES: [&str; 7] = [
     "1_Pooling/config.json",
 ];
 pub(super) const WEIGHTS: &str = "model.safetensors";
-/// Only its prefixes count, so the file is not part of the hash.
+/// Only its prefixes matter, so the file itself is not part of the hash.
 const PROMPTS: &str = "config_sentence_transformers.json";
 /// A longer prefix would leave no room for the text.
 const MOST_PREFIX: usize = 300;
-/// The content of a large file in a clone without Git LFS.
+/// The beginning of a large file in a clone without Git LFS.
 const LFS_POINTER: &[u8] = b"version https://git-lfs";
-/// Larger weights are not of a small encoder: reading them would take the memory of the daemon.
+/// Larger weights do not belong to a small encoder, and reading them would use up the daemon's memory.
 const MOST_WEIGHTS: u64 = 600 << 20;
 const MOST_OTHER: u64 = 64 << 20;
-/// Larger vocabularies are not of a small encoder.
+/// Larger vocabularies do not belong to a small encoder.
 const MOST_VOCABULARY: usize = 2_000_000;
-/// Pieces of a text that are read, unless the model says less.
+/// How many pieces of a text are read, unless the model says less.
 const MOST_PIECES: usize = 256;
-/// Why a folder is no model.
+/// Why a folder is not a model.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
     #[error("{} is not a folder", path.display())]
@@ -61,7 +61,7 @@ pub enum ModelError {
 }
 
 impl ModelError {
-    /// The next step for the user.
+    /// Says what the user can do.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::NoFolder { .. } | Self::Missing { .. } => {
@@ -160,7 +160,7 @@ impl Files {
         Ok(Self { folder: folder.to_owned(), contents, hash })
     }
 
-    /// Names all that decides what a vector is.
+    /// Hashes everything that affects the vectors.
     fn hash(&self, prefixes: &Prefixes) -> [u8; 32] {
         let mut hash = self.hash.clone();
         if *prefixes != Prefixes::default() {
@@ -181,10 +181,10 @@ impl Files {
     }
 }
 
-/// Reads a model, checks that all its parts fit together, and returns the bytes of its file.
+/// Reads a model, checks that its parts fit together, and returns the bytes of its file.
 ///
 /// # Errors
-/// When something is missing, cannot be read, or is of another kind of model.
+/// When something is missing, cannot be read, or belongs to another kind of model.
 pub(super) fn packed(folder: &Path) -> Result<Vec<u8>, ModelError> {
     let files = Files::read(folder)?;
     let config: WrittenConfig =
@@ -268,7 +268,7 @@ fn pooling(config: Option<&Value>) -> Result<Pooling, ModelError> {
     }
 }
 
-/// Prefixes before a question and before a passage, as the model's file states them.
+/// The prefixes before a question and before a passage, from the model's file.
 fn prefixes(files: &Files) -> Result<Prefixes, ModelError> {
     let Some(json) = files.json(PROMPTS)? else { return Ok(Prefixes::default()) };
     let named = |name: &str| json.get("prompts")?.get(name)?.as_str().map(str::to_owned);
@@ -281,7 +281,7 @@ fn prefixes(files: &Files) -> Result<Prefixes, ModelError> {
     Ok(found)
 }
 
-/// How a model cuts a text into pieces, which are in the order of their numbers.
+/// How a model splits a text into pieces, which are ordered by number.
 pub(super) enum Vocabulary {
     WordPiece { pieces: Vec<String>, case: Case },
     Unigram { pieces: Vec<String>, scores: Vec<f32>, marks: UnigramMarks },
@@ -320,7 +320,7 @@ impl Vocabulary {
         }
     }
 
-    /// Reads a `tokenizer.json` with likely pieces, and refuses what prepares its texts in a way that is not known here.
+    /// Reads a `tokenizer.json` of the Unigram kind. Refuses unknown ways of preparing texts.
     pub(super) fn of_unigram(json: &Value) -> Result<Self, ModelError> {
         let refuse = |why: &str| Err(unfit("tokenizer.json", why));
         let known = |key: &str, known: &[&str]| {
@@ -361,7 +361,7 @@ impl Vocabulary {
         let (Some(begin), Some(end), Some(unknown)) = (number("<s>"), number("</s>"), unknown) else {
             return refuse("the vocabulary has no <s>, no </s> or no piece for what is unknown");
         };
-        // A piece with a line feed is never found: a text has none where pieces are looked up.
+        // A piece with a line feed is never found, because texts contain none when pieces are looked up.
         let pieces = listed.iter().map(|(piece, _)| piece.replace('\n', ""));
         let pieces = pieces.collect();
         let scores = listed.iter().map(|(_, score)| *score).collect();
@@ -369,7 +369,7 @@ impl Vocabulary {
     }
 }
 
-/// The pieces of a vocabulary of words and parts of words, and whether capitals make a difference.
+/// The pieces of a vocabulary of words and parts of words, and whether case matters.
 fn word_pieces(files: &Files, json: Option<&Value>) -> Result<Vocabulary, ModelError> {
     let settings = files.json("tokenizer_config.json")?;
     let pieces: Vec<String> = match (files.contents.get("vocab.txt"), json) {
@@ -406,7 +406,7 @@ fn word_pieces(files: &Files, json: Option<&Value>) -> Result<Vocabulary, ModelE
     Ok(Vocabulary::WordPiece { pieces, case })
 }
 
-/// The pieces in the order of their numbers. A number that none has is an empty piece.
+/// The pieces ordered by number. A missing number becomes an empty piece.
 fn numbered(known: HashMap<String, u32>) -> Result<Vec<String>, ModelError> {
     let mut pieces = Vec::new();
     for (piece, number) in known {
@@ -427,7 +427,7 @@ fn numbered(known: HashMap<String, u32>) -> Result<Vec<String>, ModelError> {
 /// Reads tensors by name and checks their sizes.
 struct Tensors<'a> {
     tensors: SafeTensors<'a>,
-    /// Before all names: some models are stored as a part of a larger one.
+    /// Put before all names: some models are stored as a part of a larger one.
     prefix: &'static str,
 }
 
@@ -483,7 +483,7 @@ impl Tensors<'_> {
     }
 }
 
-/// Writes the weights in the order in which a file has them.
+/// Writes the weights in the order of a file.
 fn write(bytes: &[u8], shape: Shape, mut writer: Writer) -> Result<Vec<u8>, ModelError> {
     let tensors = SafeTensors::deserialize(bytes).map_err(|error| unfit(WEIGHTS, error))?;
     let is_part = tensors.names().iter().any(|name| name.starts_with("bert."));

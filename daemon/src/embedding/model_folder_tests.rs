@@ -3,7 +3,7 @@ use std::fs;
 use super::*;
 use crate::embedding::{Embedder, Model};
 
-/// Made by `make.py`, which is beside it.
+/// The folder of test models, made by `make.py` in it.
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/tiny-model")
 }
@@ -16,7 +16,7 @@ struct Golden {
     vector: String,
 }
 
-/// Holds a model against what the reference implementation says of it.
+/// Compares a model with the values of the reference implementation.
 fn check(model: &Model, golden: &str) {
     let golden: Vec<Golden> = serde_json::from_slice(&fs::read(fixtures().join(golden)).unwrap()).unwrap();
     assert_eq!(golden.len(), 20);
@@ -46,7 +46,7 @@ fn minilm_says_what_the_reference_says() {
     check(&Model::open(Path::new(&folder)).unwrap(), "minilm-golden.json");
 }
 
-/// A copy of the tiny model with one file changed, and what is said of it.
+/// A copy of the tiny model with one file changed, and the expected refusal.
 #[track_caller]
 fn refused(name: &str, change: impl FnOnce(Vec<u8>) -> Option<Vec<u8>>, expected: &str) {
     let folder = tempfile::tempdir().unwrap();
@@ -115,7 +115,7 @@ fn a_model_is_named_by_all_that_decides_its_vectors() {
     assert_eq!(Model::open(folder.path()).unwrap().model(), second.model());
 }
 
-/// A copy of the tiny model with another file.
+/// A copy of the tiny model with an additional file.
 fn with(name: &str, text: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for file in ["config.json", "model.safetensors", "vocab.txt"] {

@@ -1,15 +1,15 @@
-//! Products of matrices of whole numbers, in which nearly all time of an encoder goes.
+//! Products of integer matrices, which take nearly all of an encoder's time.
 //!
-//! A weight is a signed byte, an input an unsigned one, and a sum has 32 bits: so the result is exact, and the same on
-//! every processor. [`Kernel::widest`] chooses the instructions when the program runs.
+//! A weight is a signed byte, an input is an unsigned byte, and a sum has 32 bits. So the result is exact, and the same
+//! on every processor. [`Kernel::widest`] chooses the instructions when the program runs.
 //!
-//! Weights are stored in panels of [`OUTPUTS`] outputs. A panel has a step for every four inputs, and a step the four
-//! weights of each output, one output after the other. Inputs are laid out in tiles of a few rows, step by step, in the
-//! same way. So every kind of processor reads both in order, and one file serves all of them.
+//! Weights are stored in panels of [`OUTPUTS`] outputs. A panel has a step for every four inputs; a step contains the
+//! four weights of each output, output by output. Inputs are arranged in the same way, in tiles of a few rows. So every
+//! kind of processor reads both in order, and one file serves all of them.
 //!
 //! **Unsafe code:** the functions below use instructions that not every processor has, and load them through pointers.
-//! [`Kernel`] has private variants that are made only after the processor was asked, and every pointer comes from a
-//! reference to an array of the length that is loaded. No safe crate offers these instructions.
+//! [`Kernel`] has private variants that are made only after the processor's features were checked, and every pointer
+//! comes from a reference to an array of the length that is loaded. No safe crate offers these instructions.
 
 #![allow(unsafe_code)]
 
@@ -18,24 +18,24 @@ use std::arch::x86_64::*;
 
 use fearless_simd::{Level, dispatch};
 
-/// Outputs of a panel.
+/// The number of outputs in a panel.
 pub(super) const OUTPUTS: usize = 64;
-/// Inputs of a step.
+/// The number of inputs in a step.
 pub(super) const STEP: usize = 4;
-/// Bytes of a panel's step.
+/// The bytes of one step of a panel.
 const STEP_BYTES: usize = OUTPUTS * STEP;
-/// Rows of the highest tile.
+/// The most rows of a tile.
 const MOST_ROWS: usize = 6;
-/// Sums of a tile, row by row.
+/// The sums of a tile, row by row.
 type Sums = [[i32; OUTPUTS]; MOST_ROWS];
 
-/// The instructions that are used.
+/// The instructions in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kernel(Instructions);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Instructions {
-    /// Whatever the compiler makes of plain loops.
+    /// Plain loops, as the compiler translates them.
     Plain,
     #[cfg(target_arch = "x86_64")]
     Avx2,
@@ -64,7 +64,7 @@ impl Kernel {
         all
     }
 
-    /// Rows of a tile, for so many rows: as even as can be, so that hardly any is empty.
+    /// The rows of each tile, for this many rows: as equal as possible, so that hardly any row is empty.
     fn tile_rows(self, rows: usize) -> usize {
         let most = match self.0 {
             Instructions::Plain => 1,
@@ -76,7 +76,7 @@ impl Kernel {
         rows.div_ceil(rows.div_ceil(most).max(1)).max(1)
     }
 
-    /// Bytes of an input: AVX2 multiplies numbers of 16 bits.
+    /// The bytes of an input: AVX2 multiplies 16-bit numbers.
     fn input_bytes(self) -> usize {
         match self.0 {
             Instructions::Plain => 1,
@@ -88,7 +88,7 @@ impl Kernel {
     }
 
     /// Calls `finish` with the number of an input's row, the number of the first output, and the sums of a panel's
-    /// outputs. `weights` has whole panels.
+    /// outputs. `weights` contains whole panels.
     #[inline(always)]
     pub(super) fn multiply(
         self,
@@ -110,10 +110,10 @@ impl Kernel {
                     Instructions::Plain => {
                         dispatch!(Level::new(), _simd => plain(&unpacked, steps * STEP, values, &mut sums));
                     }
-                    // SAFETY: the variant is made only where the processor has AVX2.
+                    // SAFETY: this variant is made only if the processor has AVX2.
                     #[cfg(target_arch = "x86_64")]
                     Instructions::Avx2 => unsafe { tile_of_avx2(*tile_rows, panel, values, &mut sums) },
-                    // SAFETY: the variant is made only where the processor has AVX-512 with these extensions.
+                    // SAFETY: this variant is made only if the processor has AVX-512 with these extensions.
                     #[cfg(target_arch = "x86_64")]
                     Instructions::Avx512Vnni => unsafe {
                         tile_of_avx512(*tile_rows, panel, values, &mut sums)
@@ -128,7 +128,7 @@ impl Kernel {
     }
 }
 
-/// Rows of inputs as a kernel reads them.
+/// Rows of inputs in the layout of a kernel.
 pub(super) struct Inputs {
     rows: usize,
     steps: usize,
@@ -137,7 +137,7 @@ pub(super) struct Inputs {
 }
 
 impl Inputs {
-    /// `write` fills in a row by its number; each has `width` bytes.
+    /// `write` fills in one row by its number; each has `width` bytes.
     #[inline(always)]
     pub(super) fn new(
         kernel: Kernel,
@@ -164,7 +164,7 @@ impl Inputs {
     }
 }
 
-/// Lays out rows of weights, one for each output, in panels. What a last panel lacks is zero.
+/// Arranges rows of weights, one for each output, in panels. Missing outputs of the last panel are zero.
 pub(super) fn panels(weights: &[i8], width: usize) -> Vec<u8> {
     let (outputs, steps) = (weights.len() / width.max(1), width.div_ceil(STEP));
     let mut panels = vec![0; outputs.div_ceil(OUTPUTS) * steps * STEP_BYTES];
@@ -179,7 +179,7 @@ pub(super) fn panels(weights: &[i8], width: usize) -> Vec<u8> {
     panels
 }
 
-/// Sums of one row. `rows` has the weights of a panel, output by output.
+/// The sums of one row. `rows` contains the weights of a panel, output by output.
 #[inline(always)]
 fn plain(rows: &[i16], width: usize, values: &[u8], sums: &mut Sums) {
     let Some(sums) = sums.first_mut() else { return };
@@ -188,7 +188,7 @@ fn plain(rows: &[i16], width: usize, values: &[u8], sums: &mut Sums) {
     }
 }
 
-/// Writes the weights of a panel output by output, each in 16 bits.
+/// Unpacks a panel's weights output by output, to 16 bits each.
 fn unpack(panel: &[[u8; STEP_BYTES]], rows: &mut Vec<i16>) {
     let width = panel.len() * STEP;
     rows.resize(width * OUTPUTS, 0);
@@ -215,7 +215,7 @@ fn tile_of_avx2(rows: usize, panel: &[[u8; STEP_BYTES]], values: &[u8], sums: &m
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 fn avx2<const ROWS: usize>(panel: &[[u8; STEP_BYTES]], values: &[[u8; STEP * 2]], sums: &mut Sums) {
-    /// Outputs that are summed at once: more would not fit into the registers.
+    /// How many outputs are summed at once; more would not fit into the registers.
     const SOME: usize = 16;
     for part in 0..OUTPUTS / SOME {
         // Two sums for each output.
@@ -223,7 +223,7 @@ fn avx2<const ROWS: usize>(panel: &[[u8; STEP_BYTES]], values: &[[u8; STEP * 2]]
         for (step, values) in panel.iter().zip(values.as_chunks::<ROWS>().0) {
             let Some(weights) = step.as_chunks::<{ SOME * STEP }>().0.get(part) else { return };
             for (at, weights) in weights.as_chunks::<16>().0.iter().enumerate() {
-                // SAFETY: the pointer is that of 16 bytes.
+                // SAFETY: the pointer refers to 16 bytes.
                 let weights = _mm256_cvtepi8_epi16(unsafe { _mm_loadu_si128(weights.as_ptr().cast()) });
                 for (pairs, four) in pairs.iter_mut().zip(values) {
                     let four = _mm256_set1_epi64x(i64::from_le_bytes(*four));
@@ -235,7 +235,7 @@ fn avx2<const ROWS: usize>(panel: &[[u8; STEP_BYTES]], values: &[[u8; STEP * 2]]
             let Some(sums) = sums.as_chunks_mut::<SOME>().0.get_mut(part) else { return };
             for (pairs, sums) in pairs.iter().zip(sums.as_chunks_mut::<4>().0) {
                 let mut eight = [0_i32; 8];
-                // SAFETY: the pointer is that of 32 bytes.
+                // SAFETY: the pointer refers to 32 bytes.
                 unsafe { _mm256_storeu_si256(eight.as_mut_ptr().cast(), *pairs) };
                 for (sum, pair) in sums.iter_mut().zip(eight.as_chunks::<2>().0) {
                     *sum = pair[0] + pair[1];
@@ -265,7 +265,7 @@ fn avx512<const ROWS: usize>(panel: &[[u8; STEP_BYTES]], values: &[[u8; STEP]], 
     let mut all = [[_mm512_setzero_si512(); OUTPUTS / 16]; ROWS];
     for (step, values) in panel.iter().zip(values.as_chunks::<ROWS>().0) {
         let (weights, _) = step.as_chunks::<64>();
-        // SAFETY: each pointer is that of 64 bytes.
+        // SAFETY: each pointer refers to 64 bytes.
         let weights: [__m512i; OUTPUTS / 16] =
             std::array::from_fn(|at| unsafe { _mm512_loadu_si512(weights[at].as_ptr().cast()) });
         for (sums, four) in all.iter_mut().zip(values) {
@@ -277,7 +277,7 @@ fn avx512<const ROWS: usize>(panel: &[[u8; STEP_BYTES]], values: &[[u8; STEP]], 
     }
     for (all, sums) in all.iter().zip(sums.iter_mut()) {
         for (all, sums) in all.iter().zip(sums.as_chunks_mut::<16>().0) {
-            // SAFETY: the pointer is that of 64 bytes.
+            // SAFETY: the pointer refers to 64 bytes.
             unsafe { _mm512_storeu_si512(sums.as_mut_ptr().cast(), *all) };
         }
     }
@@ -287,7 +287,7 @@ fn avx512<const ROWS: usize>(panel: &[[u8; STEP_BYTES]], values: &[[u8; STEP]], 
 mod tests {
     use super::*;
 
-    /// The extreme numbers are among them.
+    /// Test bytes that include the extreme values.
     fn bytes(count: usize, factor: usize) -> Vec<u8> {
         (0..count).map(|at| if at % 7 == 0 { 255 } else { (at * factor % 256) as u8 }).collect()
     }

@@ -1,13 +1,13 @@
-//! The models that `recall model get` knows, as a table: where each is published, and what each of its files must be.
+//! The table of models that `recall model get` knows: where each is published, and the size and hash of each file.
 //!
-//! **Invariant:** nothing is opened here. A file is what the table says, by its size and SHA-256, or it is not taken.
+//! **Invariant:** this module opens nothing. A file whose size or SHA-256 differs from the table is refused.
 
 use serde::Deserialize;
 
 /// The table of this program.
 const TABLE: &str = include_str!("published.toml");
 
-/// A model that somebody publishes.
+/// A published model.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
@@ -17,12 +17,12 @@ pub struct Published {
     pub title: String,
     pub language: String,
     pub licence: String,
-    /// For people.
+    /// A web page for people.
     pub page: String,
     pub revision: String,
-    /// Beneath it are the files of that revision.
+    /// The address under which the files of that revision are.
     pub address: String,
-    /// Where a download may be redirected to.
+    /// Hosts to which a download may be redirected.
     pub hosts: Vec<String>,
     pub package: Option<Package>,
     pub installed_bytes: u64,
@@ -64,12 +64,12 @@ impl Published {
         Self::all().into_iter().find(|model| model.name == name)
     }
 
-    /// All that is downloaded.
+    /// The size of the whole download.
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.size).sum()
     }
 
-    /// Names the published weights.
+    /// The hash of the published weights.
     pub fn weights_sha256(&self) -> &str {
         let weights = self.files.iter().find(|file| file.name == super::model_folder::WEIGHTS);
         weights.map_or("", |file| file.sha256.as_str())
@@ -84,7 +84,8 @@ impl Published {
     }
 }
 
-/// In a build for tests a file may hold another table, whose models are small and published on this machine.
+/// The table. In a build for tests a file may contain another one, with small models that are published on this
+/// machine.
 #[cfg(feature = "faults")]
 fn table() -> String {
     let other = std::env::var_os("RECALL_PUBLISHED").and_then(|path| std::fs::read_to_string(path).ok());

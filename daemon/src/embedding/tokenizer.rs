@@ -1,4 +1,4 @@
-//! The two ways in which models cut a text into pieces.
+//! The two ways in which models split a text into pieces.
 
 use super::unigram::Unigram;
 use super::wordpiece::WordPiece;
@@ -9,7 +9,7 @@ pub(super) enum Tokenizer {
 }
 
 impl Tokenizer {
-    /// The numbers of a text's pieces between those of its begin and its end, `most` at most. The rest is cut off.
+    /// The numbers of a text's pieces, between the marks of begin and end, at most `most`. The rest is cut off.
     pub(super) fn ids(&self, text: &str, most: usize) -> Vec<u32> {
         match self {
             Self::WordPiece(tokenizer) => tokenizer.ids(text, most),

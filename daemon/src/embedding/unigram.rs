@@ -1,31 +1,31 @@
-//! Cuts a text into the most likely pieces of a Unigram vocabulary, as multilingual models have them: words begin with ▁,
-//! and what is unknown is cut into characters.
+//! Splits a text into the most likely pieces of a Unigram vocabulary, as multilingual models use. Words begin with ▁,
+//! and unknown parts are split into characters.
 //!
-//! The pieces are not copied. They are found in the vocabulary's text by their order.
+//! The pieces are not copied, but found in the vocabulary's sorted text.
 
 use icu_normalizer::ComposingNormalizerBorrowed;
 use tantivy::directory::OwnedBytes;
 
-/// Stands for the white space before a word.
+/// Replaces the white space before a word.
 const SPACE: char = '\u{2581}';
 /// How much less likely an unknown character is than the least likely piece.
 const UNKNOWN: f32 = 10.0;
-/// Characters of a word that are cut at once: the time of a word grows with its length.
+/// The most characters of a word that are split at once, because the time grows with the length.
 const LONGEST_WORD: usize = 200;
 
 pub(super) struct Unigram {
-    /// All pieces in the order of their numbers, each with a line feed behind it.
+    /// All pieces ordered by number, each followed by a line feed.
     text: OwnedBytes,
-    /// Where each piece begins; one more for the end.
+    /// Where each piece begins, and one more entry for the end.
     starts: Vec<u32>,
-    /// The numbers of the pieces in the order of their bytes.
+    /// The numbers of the pieces, sorted by their bytes.
     order: Vec<u32>,
     scores: Vec<f32>,
     marks: UnigramMarks,
     least: f32,
 }
 
-/// The numbers of the pieces for a text's begin and end, and for what is unknown.
+/// The numbers of the pieces for a text's begin and end, and for unknown text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(super) struct UnigramMarks {
     pub begin: u32,
@@ -33,7 +33,7 @@ pub(super) struct UnigramMarks {
     pub unknown: u32,
 }
 
-/// The best way to the end of a part of a word.
+/// The best split of a beginning of a word.
 #[derive(Clone, Copy)]
 struct Way {
     score: f32,
@@ -43,7 +43,7 @@ struct Way {
 }
 
 impl Unigram {
-    /// `None`: the parts do not fit together.
+    /// `None` if the parts do not fit together.
     pub(super) fn new(
         text: OwnedBytes,
         order: Vec<u32>,
@@ -72,7 +72,7 @@ impl Unigram {
         })
     }
 
-    /// The numbers of the pieces in the order in which they are looked up. A mark is no piece of a text.
+    /// The numbers of the pieces in lookup order. A mark is not a piece of a text.
     pub(super) fn order_of(pieces: &[String], marks: UnigramMarks) -> Vec<u32> {
         let of_text = pieces
             .iter()
@@ -92,7 +92,7 @@ impl Unigram {
         self.text.get(*start as usize..(*end as usize).saturating_sub(1)).unwrap_or_default()
     }
 
-    /// The numbers of a text's pieces between those of its begin and its end, `most` at most. The rest is cut off.
+    /// The numbers of a text's pieces, between the marks of begin and end, at most `most`. The rest is cut off.
     pub(super) fn ids(&self, text: &str, most: usize) -> Vec<u32> {
         let most = most.saturating_sub(1);
         let mut ids = vec![self.marks.begin];
@@ -141,7 +141,7 @@ impl Unigram {
         let (start, mut end) = (ids.len(), word.len());
         while end > 0 {
             let Some(Some(way)) = ways.get(end) else { break };
-            // Unknown characters side by side are one.
+            // Adjacent unknown characters become one.
             if way.piece != self.marks.unknown || ids.len() == start || ids.last() != Some(&way.piece) {
                 ids.push(way.piece);
             }
@@ -150,7 +150,7 @@ impl Unigram {
         ids.get_mut(start..).unwrap_or_default().reverse();
     }
 
-    /// The pieces with which a text begins, the shortest first.
+    /// The pieces that a text begins with, shortest first.
     fn each_piece(&self, text: &str, mut found: impl FnMut(usize, u32)) {
         let mut range = self.order.as_slice();
         for (at, c) in text.char_indices() {

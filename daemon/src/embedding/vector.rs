@@ -1,8 +1,8 @@
-//! Vectors as they are stored: one signed byte for each dimension, and a scale. The error of a cosine is below 0.01.
+//! Stored vectors: one signed byte for each dimension, and a scale. The error of a cosine is below 0.01.
 
 use fearless_simd::{Level, dispatch};
 
-/// Bytes of the scale, before those of the dimensions.
+/// The size of the scale in bytes, before the dimensions.
 const SCALE: usize = 4;
 
 /// How many bytes a packed vector has.
@@ -23,7 +23,7 @@ pub fn pack(vector: &[f32]) -> Vec<u8> {
     bytes
 }
 
-/// A vector with which many others are compared.
+/// A vector to compare with many others.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Compared {
     scale: f32,
@@ -46,8 +46,8 @@ impl Compared {
         self.values.len()
     }
 
-    /// The cosine of the angle between this vector and each of `records`, all of length 1. A record is `head` bytes and
-    /// then a packed vector of as many dimensions; what is left over is ignored.
+    /// The cosine of the angle between this vector and each of `records`, all of length 1. A record is `head` bytes,
+    /// then a packed vector of the same dimensions; a remainder is ignored.
     pub fn cosines(&self, records: &[u8], head: usize) -> Vec<f32> {
         let mut cosines = Vec::with_capacity(records.len() / (head + packed_bytes(self.dimensions())));
         dispatch!(Level::new(), _simd => self.compare(records, head, &mut cosines));

@@ -1,5 +1,5 @@
-//! Cuts a text into the pieces that a BERT model knows: words without accents, in lower case, and where a word is
-//! unknown its longest known parts.
+//! Splits a text into the pieces that a BERT model knows: words without accents in lower case. An unknown word is split
+//! into its longest known parts.
 
 use std::collections::HashMap;
 
@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 
 /// A longer word is unknown as a whole.
 const LONGEST_WORD: usize = 100;
-/// Marks a piece that goes on with a word.
+/// Marks a piece that continues a word.
 const CONTINUES: &str = "##";
 
-/// The pieces that every vocabulary has: a text's begin and end, and what is unknown.
+/// The pieces that every vocabulary has: a text's begin and end, and the unknown piece.
 pub(super) const MARKS: [&str; 3] = ["[CLS]", "[SEP]", "[UNK]"];
 
 /// Whether capitals and accents make a difference.
@@ -31,7 +31,7 @@ pub(super) struct WordPiece {
     unknown: u32,
 }
 
-/// A piece that every vocabulary has, and this one lacks.
+/// A required piece that this vocabulary lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the vocabulary has no {0}")]
 pub(super) struct MissingPiece(&'static str);
@@ -44,7 +44,7 @@ impl WordPiece {
         Ok(Self { pieces, case, begin, end, unknown })
     }
 
-    /// The numbers of a text's pieces between those of its begin and its end, `most` at most. The rest is cut off.
+    /// The numbers of a text's pieces, between the marks of begin and end, at most `most`. The rest is cut off.
     pub(super) fn ids(&self, text: &str, most: usize) -> Vec<u32> {
         let most = most.saturating_sub(1);
         let mut ids = vec![self.begin];
@@ -129,7 +129,7 @@ impl WordPiece {
     }
 }
 
-/// A character that is a word by itself: the blocks of Chinese characters that BERT names.
+/// Whether a character is a word by itself: the blocks of Chinese characters that BERT names.
 fn is_ideograph(c: char) -> bool {
     matches!(u32::from(c),
         0x4E00..=0x9FFF | 0x3400..=0x4DBF | 0x20000..=0x2A6DF | 0x2A700..=0x2B73F | 0x2B740..=0x2B81F

@@ -1,4 +1,4 @@
-//! Which model is called, where, and with which key. Read from the settings.
+//! Which model is called, where, and with which key, from the settings.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,9 +11,9 @@ use crate::memory::budget::Prices;
 pub struct Backend {
     pub kind: BackendKind,
     pub model: String,
-    /// Without a slash at its end. Unused by programs.
+    /// Without a slash at the end. Unused by programs.
     pub base_url: String,
-    /// What runs, with its arguments. Of [`BackendKind::Command`].
+    /// The command with its arguments, for [`BackendKind::Command`].
     pub command: Vec<String>,
     pub key: KeySource,
     pub prices: Prices,
@@ -26,22 +26,22 @@ impl Backend {
     }
 }
 
-/// The sorts of models that can be asked.
+/// The kinds of models that can be called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BackendKind {
     /// The Messages API.
     Anthropic,
-    /// Chat Completions, wherever they are served.
+    /// Chat Completions, from any server.
     OpenAi,
     /// The user's own `claude` program, as a child process.
     ClaudeCli,
-    /// The other agents' programs.
+    /// Another agent's program.
     CodexCli,
     GeminiCli,
     QwenCli,
     CopilotCli,
     OpenCodeCli,
-    /// Any command: the text goes in at its standard input, the answer comes out at its standard output.
+    /// Any command: the text goes to its standard input, the answer comes from its standard output.
     Command,
 }
 
@@ -60,21 +60,21 @@ impl BackendKind {
         }
     }
 
-    /// Whether it runs on this machine and sends what it is given to a provider of its own.
+    /// Whether the backend is a program on this machine, which sends its input to a provider of its own.
     pub fn is_program(self) -> bool {
         !matches!(self, Self::Anthropic | Self::OpenAi)
     }
 
-    /// What is asked unless the user names another; `None`: there is no sensible one.
+    /// The model to call unless the user names one; `None` if there is no sensible default.
     pub fn default_model(self) -> Option<&'static str> {
         match self {
             Self::Anthropic => Some("claude-haiku-4-5"),
             Self::ClaudeCli => Some("haiku"),
             Self::CodexCli => Some("gpt-5.4-mini"),
             Self::GeminiCli => Some("gemini-2.5-flash-lite"),
-            // Which models there are depends on the account.
+            // The available models depend on the account.
             Self::OpenAi | Self::QwenCli | Self::CopilotCli | Self::OpenCodeCli => None,
-            // The command chooses.
+            // The command chooses the model.
             Self::Command => Some("own"),
         }
     }
@@ -94,21 +94,22 @@ impl fmt::Display for BackendKind {
     }
 }
 
-/// Where a key is found when it is needed. Never the key itself: settings may be logged.
+/// Where to find a key when it is needed. Never the key itself, because settings may be logged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum KeySource {
-    /// For servers on this machine.
+    /// No key, for servers on this machine.
     #[default]
     None,
-    /// The daemon's environment: there under a service manager or by hand, not in a daemon that a hook has started.
+    /// A variable of the daemon's environment. It exists if a service manager or the user starts the daemon, but not if
+    /// a hook does.
     Environment(String),
     /// A file that only its owner may read.
     File(PathBuf),
-    /// An entry of the system's keyring, by its account name under the service `recall`.
+    /// An entry in the system's keyring, by its account name under the service `recall`.
     Keyring(String),
 }
 
-/// What holds for the calls to every backend.
+/// Settings for the calls to every backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallSettings {
     /// The longest that one call may take.

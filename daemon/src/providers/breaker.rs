@@ -1,26 +1,26 @@
-//! Does not ask a provider for a while that is in trouble, or that has said no.
+//! Pauses calls to a provider that fails or refuses.
 //!
-//! Several failures in a row, or one that names a time, close the way for a while; then one call goes first, and only
-//! its success lets the others follow. A refusal that a person has to settle (a wrong key, an empty account) closes it
+//! Several failures in a row, or one that names a time, stop calls for a while. Then one call is tried, and only its
+//! success lets the others follow. A refusal that a person has to resolve (a wrong key, an empty account) stops calls
 //! until somebody asks for a retry.
 
 use crate::memory::ids::Timestamp;
 
-/// Failures in a row that are taken for more than bad luck.
+/// This many failures in a row are more than bad luck.
 const FAILURES_TO_OPEN: u32 = 5;
 const FIRST_PAUSE_MS: u64 = 60_000;
 /// The longest pause, whatever a provider asks for.
 pub(super) const LONGEST_PAUSE_MS: u64 = 3_600_000;
 
-/// One provider's state. Cheap; nothing in it is kept over a restart.
+/// One provider's state. Nothing in it is kept over a restart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Breaker {
     way: Way,
-    /// Since the last success.
+    /// How many calls failed since the last success.
     failures: u32,
     /// Why the last call failed.
     why: String,
-    /// Pauses since the last success, each twice as long as the one before.
+    /// How many pauses there were since the last success. Each is twice as long as the one before.
     pauses: u32,
 }
 
@@ -30,9 +30,9 @@ enum Way {
     Open,
     /// No call is made before this moment.
     ClosedUntil(Timestamp),
-    /// One has gone ahead at this moment; the others wait for what it brings back.
+    /// A trial call was made at this moment; the others wait for its result.
     Trying(Timestamp),
-    /// Until a person has seen to it.
+    /// Closed until a person has acted.
     Barred(String),
 }
 
@@ -43,11 +43,11 @@ pub(super) enum BackedOff {
     Barred { why: String },
 }
 
-/// Whether calls go through: `Closed` lets them through, as electricians say it.
+/// Whether calls are made. As in an electric circuit, `Closed` lets them through.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Circuit {
     Closed,
-    /// No call is made. `until`: before this moment; `None`: a first call is being tried again.
+    /// No call is made before `until`, or with `None` while a trial call runs.
     Open {
         until: Option<Timestamp>,
         why: String,
@@ -81,7 +81,7 @@ impl Breaker {
         }
     }
 
-    /// Gives back a permit whose call was not made.
+    /// Returns a permit whose call was not made.
     pub(super) fn stood_back(&mut self) {
         if let Way::Trying(since) = self.way {
             self.way = Way::ClosedUntil(since);
@@ -92,7 +92,7 @@ impl Breaker {
         *self = Self::default();
     }
 
-    /// `asked_ms`: how long the provider asked not to be called.
+    /// `asked_ms` is how long the provider asked not to be called.
     pub(super) fn failed(&mut self, now: Timestamp, asked_ms: Option<u64>, why: &str) {
         self.failures = self.failures.saturating_add(1);
         why.clone_into(&mut self.why);
@@ -106,7 +106,7 @@ impl Breaker {
             None => return,
         };
         let until = Timestamp(now.0.saturating_add(i64::try_from(pause).unwrap_or(i64::MAX)));
-        // Calls that were under way together fail one after the other; the longest pause counts.
+        // Calls that ran at the same time fail one after the other; the longest pause counts.
         match &self.way {
             Way::Barred(_) => {}
             Way::ClosedUntil(already) if *already > until => {}
@@ -114,7 +114,7 @@ impl Breaker {
         }
     }
 
-    /// A person has to see to it.
+    /// Stops calls until a person has acted.
     pub(super) fn bar(&mut self, why: &str) {
         self.way = Way::Barred(why.to_owned());
     }
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(breaker.admit(at(0), CALL), Ok(()));
         breaker.failed(at(0), None, WHY);
         assert_eq!(breaker.admit(at(1), CALL), waits(59_000));
-        // One goes ahead; the second waits for it.
+        // One call is tried; the second waits for it.
         assert_eq!(breaker.admit(at(60), CALL), Ok(()));
         assert_eq!(breaker.admit(at(61), CALL), waits(59_000));
         breaker.succeeded();
@@ -193,7 +193,7 @@ mod tests {
         let mut breaker = Breaker::default();
         breaker.failed(at(0), Some(7_000), WHY);
         assert_eq!(breaker.admit(at(0), CALL), waits(7_000));
-        // One that was under way and asks for less does not shorten it.
+        // A call that was under way and asks for less does not shorten the pause.
         breaker.failed(at(0), Some(1_000), WHY);
         assert_eq!(breaker.admit(at(0), CALL), waits(7_000));
         breaker.failed(at(0), Some(u64::MAX), WHY);

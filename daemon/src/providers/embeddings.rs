@@ -1,4 +1,4 @@
-//! Embeddings, as many servers speak them: several texts in one request, one vector for each.
+//! Embeddings, as many servers implement them: several texts in one request, one vector for each.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::memory::budget::{Prices, Usage};
 use crate::memory::ids::Timestamp;
 use crate::memory::tokens;
 
-/// A vector has a few thousand numbers at most, and a request a few dozen texts.
+/// The most bytes of an answer. A vector has at most a few thousand numbers, and a request a few dozen texts.
 const MOST_BYTES: usize = 16 * 1024 * 1024;
 
-/// A model somewhere else that turns texts into vectors.
+/// A model on a server that turns texts into vectors.
 pub struct EmbeddingProvider {
     http: Http,
     url: String,
@@ -27,17 +27,17 @@ pub struct EmbeddingProvider {
 /// The response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EmbeddingReply {
-    /// One for each text, in their order, of the same length.
+    /// One vector for each text, in order, all of the same length.
     pub vectors: Vec<Vec<f32>>,
     /// The token count that the provider reports for the call.
     pub tokens: Option<u64>,
 }
 
 impl EmbeddingProvider {
-    /// `within`: the longest that one call may take. Sends nothing and reads no key before the first call.
+    /// `within` is the longest time for one call. Before the first call it sends nothing and reads no key.
     ///
     /// # Errors
-    /// When the settings make no client.
+    /// When the settings are not valid for a client.
     pub fn new(
         backend: &Backend,
         settings: &CallSettings,
@@ -57,7 +57,7 @@ impl EmbeddingProvider {
         })
     }
 
-    /// Makes one call. Blocks; not for threads of the runtime.
+    /// Makes one call. Blocks, so it must not run on the runtime's threads.
     ///
     /// # Errors
     /// When there are no vectors. The error says what that means for the next call.
@@ -74,13 +74,13 @@ impl EmbeddingProvider {
     }
 }
 
-/// The most that a call can cost: a token is at least two bytes of text.
+/// The highest possible cost of a call: a token is at least two bytes of text.
 pub fn most(texts: &[String], prices: Prices) -> Usage {
     let bytes: usize = texts.iter().map(String::len).sum();
     prices.of((bytes as u64).div_ceil(2) + texts.len() as u64, 0)
 }
 
-/// The cost of a call; estimated where the provider does not report it.
+/// The cost of a call; estimated if the provider does not report it.
 pub fn cost(texts: &[String], reply: &EmbeddingReply, prices: Prices) -> Usage {
     let estimated = || texts.iter().map(|text| u64::from(tokens::estimate(text))).sum();
     Tokens { into: reply.tokens.unwrap_or_else(estimated), out: 0 }.usage(prices)

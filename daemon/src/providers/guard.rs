@@ -1,6 +1,6 @@
-//! Decides whether a call is made, and books what it costs.
+//! Decides whether a call is made, and records its cost.
 //!
-//! A backend in trouble is not asked for a while ([`super::breaker`]). What a call can cost is reserved before it is made
+//! A failing backend is not called for a while ([`super::breaker`]). A call's highest cost is reserved before the call
 //! ([`super::ledger`]), and settled after it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -32,13 +32,13 @@ pub struct Payer<'a> {
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// No call was made, and none is for so many milliseconds.
+    /// No call was made, and none will be for this many milliseconds.
     #[error("{name} is not asked for a while: {why}")]
     BackedOff { name: String, wait_ms: u64, why: String },
     /// No call was made: it could not be paid for.
     #[error(transparent)]
     NotReserved(#[from] NotReserved),
-    /// The call brought nothing, or a person has to act before one is made.
+    /// The call failed, or a person has to act before one is made.
     #[error(transparent)]
     Provider(#[from] ProviderError),
 }
@@ -48,8 +48,8 @@ impl CallGuard {
         Self { name, breaker: Mutex::default(), longest_call }
     }
 
-    /// Makes one call, unless the provider is not to be asked now or the budget forbids it. `most` is the most it can cost,
-    /// `cost` what it has cost.
+    /// Makes one call, unless the provider is paused or the budget forbids it. `most` is its highest possible cost,
+    /// `cost` its true cost.
     ///
     /// # Errors
     /// When there is no answer.
@@ -74,7 +74,7 @@ impl CallGuard {
         Ok(answered?)
     }
 
-    /// Lets calls through again, because a person has acted.
+    /// Allows calls again, because a person has acted.
     pub fn reset(&self) {
         *self.breaker() = Breaker::default();
     }
@@ -100,7 +100,7 @@ impl CallGuard {
     }
 }
 
-/// The amount booked for a call. A call that may have been answered costs all that was reserved.
+/// The cost to record for a call. If it may have been answered, all that was reserved.
 fn booked<T>(answered: &Result<T, ProviderError>, cost: impl FnOnce(&T) -> Usage) -> Cost {
     match answered {
         Ok(answer) => Cost::Known(cost(answer)),
@@ -111,7 +111,7 @@ fn booked<T>(answered: &Result<T, ProviderError>, cost: impl FnOnce(&T) -> Usage
     }
 }
 
-/// No provider is waited for longer, whatever it asks for.
+/// Limits a provider's requested wait to an hour.
 fn within_an_hour(error: ProviderError) -> ProviderError {
     match error {
         ProviderError::Trouble { why, wait_ms, paid } => {
@@ -127,11 +127,11 @@ mod tests {
     use super::*;
     use crate::memory::budget::{OverCap, ReservationId};
 
-    /// Answers that are no text, as embeddings are.
+    /// Answers without text, like embeddings.
     #[derive(Clone, Debug, PartialEq)]
     struct Vectors(Vec<f32>);
 
-    /// Settles nothing but what it is told, and may be empty.
+    /// A ledger that only does what a test says, and may be empty.
     #[derive(Default)]
     struct Purse {
         is_empty: bool,

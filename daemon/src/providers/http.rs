@@ -1,5 +1,5 @@
-//! One POST of JSON, within bounds: no redirect is followed, no proxy is taken from the environment, no body is read
-//! beyond its cap, and the whole ends at its deadline however slowly bytes drip.
+//! Sends one POST of JSON, within limits: no redirect is followed, no proxy is taken from the environment, no body is
+//! read beyond its cap, and everything ends at the deadline however slowly bytes arrive.
 
 use std::sync::{Once, OnceLock};
 use std::time::Duration;
@@ -15,11 +15,11 @@ use crate::faults::{Fault, planted};
 use crate::memory::ids::Timestamp;
 use crate::memory::plain::visible;
 
-/// How long a call may take and how much it may bring.
+/// The limits of a call's time and size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limits {
     pub connect: Duration,
-    /// From the first byte sent to the last byte read.
+    /// From the first sent byte to the last received byte.
     pub total: Duration,
     pub body_bytes: usize,
 }
@@ -29,7 +29,7 @@ impl Limits {
         Self { connect: Duration::from_secs(5), total: Duration::from_secs(60), body_bytes: 1024 * 1024 };
 }
 
-/// A client of one server that is made at its first call: whoever uses no provider pays nothing for it.
+/// A client of one server. It is made at the first call, so it costs nothing without one.
 pub(super) struct Http {
     client: OnceLock<reqwest::Client>,
     proxy: Option<reqwest::Proxy>,
@@ -37,7 +37,7 @@ pub(super) struct Http {
     runtime: Handle,
 }
 
-/// Why a call brought nothing.
+/// Why a call failed.
 pub(super) struct HttpError {
     /// The status of a provider that answered.
     pub(super) status: Option<u16>,
@@ -61,7 +61,7 @@ impl Http {
         Ok(Self { client: OnceLock::new(), proxy, limits, runtime })
     }
 
-    /// Sends a body and reads the answer's. Blocks; not for threads of the runtime.
+    /// Sends a body and reads the answer's. Blocks, so it must not run on the runtime's threads.
     pub(super) fn post(
         &self,
         url: &str,
@@ -116,7 +116,7 @@ pub fn client(
 ) -> Result<reqwest::Client, ProviderSetupError> {
     static TLS: Once = Once::new();
     TLS.call_once(|| {
-        // An error means that one is installed, which is what is wanted.
+        // An error means that a provider is installed already, which is enough.
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
     let builder = reqwest::Client::builder()
@@ -140,10 +140,10 @@ fn redirects() -> Policy {
     if planted(Fault::FollowRedirects) { Policy::limited(1) } else { Policy::none() }
 }
 
-/// An answer as it came.
+/// An answer before it is judged.
 struct HttpAnswer {
     status: u16,
-    /// `retry-after-ms`, or else `retry-after`.
+    /// The value of `retry-after-ms`, or else of `retry-after`.
     retry_after_ms: Option<String>,
     retry_after: Option<String>,
     body: Vec<u8>,
@@ -209,7 +209,7 @@ fn judged(answer: HttpAnswer, now: Timestamp) -> Result<Value, HttpError> {
     Err(HttpError { status: Some(status), error })
 }
 
-/// How providers say that an account is empty, under statuses that usually mean something that passes.
+/// How providers say that an account is empty, under statuses that usually mean a passing problem.
 const OUT_OF_MONEY: [&str; 4] =
     ["insufficient_quota", "billing_hard_limit", "credit balance is too low", "billing_error"];
 
@@ -220,7 +220,7 @@ fn says(body: Option<&Value>, known: &str) -> bool {
     texts.into_iter().flatten().any(|text| text.contains(known))
 }
 
-/// The message of an error that came where an answer was expected, in one line and not at length.
+/// The message of an error that came instead of an answer, shortened to one line.
 fn said_error(body: &Value) -> Option<String> {
     const LONGEST: usize = 120;
     let error = body.get("error").filter(|error| !error.is_null())?;
@@ -231,7 +231,7 @@ fn said_error(body: &Value) -> Option<String> {
     Some(visible(message.unwrap_or("it does not say which")).chars().take(LONGEST).collect())
 }
 
-/// The error's own short name. Its message is left out: it may quote the request.
+/// The error's own short name. Its message is left out, because it may quote the request.
 fn code(body: &Value) -> String {
     const LONGEST: usize = 60;
     let error = body.get("error").unwrap_or(&Value::Null);
@@ -249,14 +249,14 @@ fn header_map(headers: &[(&'static str, &str)]) -> Result<HeaderMap, ProviderErr
     for (name, value) in headers {
         let mut value = HeaderValue::from_str(value)
             .map_err(|_| unacceptable(format!("the header {name} cannot hold its value")))?;
-        // Not in any debug output, whatever prints it.
+        // Keeps it out of all debug output.
         value.set_sensitive(true);
         map.insert(HeaderName::from_static(name), value);
     }
     Ok(map)
 }
 
-/// A call that did not come to its end. The address is left out, for it may hold a user's name.
+/// A call that failed on the way. The address is left out, because it may contain a user's name.
 fn broken(error: &reqwest::Error) -> ProviderError {
     if error.is_connect() {
         let why = if error.is_timeout() { "in time" } else { "at all" };

@@ -1,4 +1,4 @@
-//! The key to a provider: read when it is needed, shown to nobody.
+//! The key of a provider: read when it is needed, and never shown.
 
 use std::fmt;
 use std::io::Read;
@@ -8,10 +8,10 @@ use std::process::{Command, Stdio};
 
 use super::KeySource;
 
-/// The service under which keys lie in the system's keyring.
+/// The service name of keys in the system's keyring.
 const SERVICE: &str = "recall";
 
-/// A secret. Its `Debug` is a mark.
+/// A secret. Its `Debug` output hides it.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct ApiKey(String);
 
@@ -27,10 +27,10 @@ impl ApiKey {
     }
 }
 
-/// Reads the key. `None`: none is configured. A key that is replaced is found at the next call.
+/// Reads the key. `None` if none is configured. A replaced key is used from the next call on.
 ///
 /// # Errors
-/// When there is none where it should be, in words for the user.
+/// When the configured place has no key, as a message for the user.
 pub(super) fn read(source: &KeySource) -> Result<Option<ApiKey>, String> {
     let text = match source {
         KeySource::None => return Ok(None),
@@ -43,7 +43,7 @@ pub(super) fn read(source: &KeySource) -> Result<Option<ApiKey>, String> {
         KeySource::Keyring(account) => read_keyring(account)?,
     };
     let key = text.trim();
-    // A text that cannot stand in a header is not a key, and must not be quoted in an error.
+    // A text that is invalid in a header is not a key, and must not be quoted in an error.
     if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err("the key is empty or holds characters that no key has".to_owned());
     }
@@ -54,7 +54,7 @@ fn read_file(path: &Path) -> Result<String, String> {
     const MOST: u64 = 64 * 1024;
     let shown = path.display();
     let unreadable = |error: std::io::Error| format!("the key file {shown} cannot be read: {error}");
-    // A pipe must not hold a job.
+    // A pipe must not block a job.
     let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let opened = std::fs::OpenOptions::new().read(true).custom_flags(nonblock).open(path);
     let file = opened.map_err(unreadable)?;
@@ -72,7 +72,8 @@ fn read_file(path: &Path) -> Result<String, String> {
     Ok(text)
 }
 
-/// Asks the system's own program: the keyring's libraries would be a large part of the daemon for a few users.
+/// Asks the system's own program, because the keyring's libraries would make up a large part of the daemon for a few
+/// users.
 fn read_keyring(account: &str) -> Result<String, String> {
     let mut command = if cfg!(target_os = "macos") {
         let mut command = Command::new("security");

@@ -1,8 +1,8 @@
-//! Who keeps the accounts of what models cost.
+//! Keeps the accounts of what models cost.
 //!
-//! A call is paid for before it is made: the most it can cost is reserved, and the reservation becomes the true cost
-//! when the answer is there. Whoever dies in between leaves the reservation, which counts as spent. So the sum of a day
-//! never exceeds its cap, whatever is killed when.
+//! A call is paid for before it is made: its highest possible cost is reserved, and replaced by the true cost when the
+//! answer arrives. If the process dies in between, the reservation stays and counts as spent. So a day's sum never
+//! exceeds its cap.
 
 use crate::memory::budget::{Charge, Cost, OverCap, ReservationId};
 
@@ -17,12 +17,12 @@ pub enum NotReserved {
 
 /// Keeps the accounts. Called on threads that may block.
 pub trait Ledger: Send + Sync {
-    /// Reserves what a call can cost at most.
+    /// Reserves the highest possible cost of a call.
     ///
     /// # Errors
-    /// When a cap would be exceeded, or the accounts cannot be written: then the call is not made.
+    /// When a cap would be exceeded, or the accounts cannot be written. Then the call must not be made.
     fn reserve(&self, charge: &Charge) -> Result<ReservationId, NotReserved>;
 
-    /// Books what the call has cost, before its answer is used. What cannot be booked stays reserved.
+    /// Records the cost of a call, before its answer is used. If that fails, the reservation stays.
     fn settle(&self, reservation: ReservationId, cost: Cost);
 }

@@ -1,9 +1,10 @@
-//! Calls to models somewhere else: the HTTP client, keys, `Retry-After`, the circuit breaker, and the rules of the cost
-//! ledger.
+//! Calls to models outside the daemon: the HTTP client, keys, `Retry-After`, the circuit breaker, and the rules of the
+//! cost ledger.
 //!
-//! [`chat`] sends a text and gets a text; [`embeddings`] sends texts and gets vectors. [`CallGuard`] decides whether a call is made, whatever it asks for.
+//! [`chat`] sends a text and gets a text; [`embeddings`] sends texts and gets vectors. [`CallGuard`] decides whether
+//! any call is made.
 //!
-//! **Invariant:** nothing here knows what a model is asked for, or what its answer means.
+//! **Invariant:** nothing here knows what a model is used for, or what its answer means.
 
 mod backend;
 mod key;
@@ -24,7 +25,7 @@ pub use http::client;
 
 use crate::memory::budget::{Prices, Usage};
 
-/// A call's tokens, as its provider counts them.
+/// A call's tokens, as the provider counts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tokens {
     pub into: u64,
@@ -37,16 +38,16 @@ impl Tokens {
     }
 }
 
-/// Why a call brought nothing. It contains no key and nothing of the request.
+/// Why a call failed. It contains no key and no part of the request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProviderError {
-    /// A later call may succeed; `wait_ms`: the provider asks to wait so long.
+    /// A later call may succeed. `wait_ms` is how long the provider asks to wait.
     #[error("{why}")]
     Trouble { why: String, wait_ms: Option<u64>, paid: Paid },
     /// The provider refuses this request. It may accept others.
     #[error("{why}")]
     Unacceptable { why: String },
-    /// The provider answered, and the answer cannot be read. It may cost something.
+    /// The provider's answer cannot be read. The call may have cost something.
     #[error("{why}")]
     Unreadable { why: String },
     /// The provider refuses every request until a person has acted.
@@ -54,16 +55,16 @@ pub enum ProviderError {
     Barred { why: String },
 }
 
-/// Whether a call that brought nothing may have cost something.
+/// Whether a failed call may have cost something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paid {
     /// The provider refused the call, or never received it.
     No,
-    /// The call was on its way. Only the provider knows.
+    /// The call was under way, so only the provider knows.
     Perhaps,
 }
 
-/// Why settings make no client.
+/// Why settings are not valid for a client.
 #[derive(Debug, thiserror::Error)]
 pub enum ProviderSetupError {
     #[error("the HTTP client cannot be made: {0}")]
@@ -72,7 +73,7 @@ pub enum ProviderSetupError {
     Proxy(String),
 }
 
-/// Whether a provider is asked.
+/// Whether a provider is being called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProviderState {
     /// `provider:model`.
@@ -84,7 +85,7 @@ fn barred(why: String) -> ProviderError {
     ProviderError::Barred { why }
 }
 
-/// A count in a provider's answer. Anything but a count is `None`.
+/// A count in a provider's answer; `None` if it is anything else.
 fn count(usage: &Value, key: &str) -> Option<u64> {
     usage.get(key).and_then(Value::as_u64)
 }

@@ -1,4 +1,4 @@
-//! `Retry-After` in the forms in which it is met: seconds, fractions of them, the three dates of HTTP, milliseconds.
+//! Parses `Retry-After` in its usual forms: seconds, fractions of seconds, the three dates of HTTP, milliseconds.
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -6,11 +6,11 @@ use jiff::tz::TimeZone;
 use super::breaker::LONGEST_PAUSE_MS;
 use crate::memory::ids::Timestamp;
 
-/// How long to wait in milliseconds, at most an hour. `None`: the header says nothing that can be understood.
+/// How long to wait in milliseconds, at most an hour. `None` if the header cannot be understood.
 pub(super) fn wait_ms(value: &str, now: Timestamp) -> Option<u64> {
     let value = value.trim();
     if let Ok(seconds) = value.parse::<f64>() {
-        // NaN and less than nothing: no pause was meant.
+        // NaN and negative numbers mean no pause.
         let milliseconds = (seconds * 1000.0).clamp(0.0, LONGEST_PAUSE_MS as f64);
         return seconds.is_finite().then_some(milliseconds as u64);
     }
@@ -19,13 +19,13 @@ pub(super) fn wait_ms(value: &str, now: Timestamp) -> Option<u64> {
     Some(wait.min(LONGEST_PAUSE_MS))
 }
 
-/// The same of a header that counts milliseconds.
+/// The same for a header in milliseconds.
 pub(super) fn wait_of_ms(value: &str) -> Option<u64> {
     let milliseconds = value.trim().parse::<f64>().ok().filter(|value| value.is_finite())?;
     Some(milliseconds.clamp(0.0, LONGEST_PAUSE_MS as f64) as u64)
 }
 
-/// The fixed form, the old one with the weekday in full, and that of C.
+/// The standard form, the older one with the full weekday, and that of C.
 fn date_ms(value: &str) -> Option<i64> {
     const FORMS: [&str; 3] =
         ["%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"];

@@ -1,6 +1,6 @@
 //! Augment's Auggie, by its package 0.36.0; not run here.
 //!
-//! It starts a hook's program without a shell. What a turn ended with is not reported.
+//! It starts a hook's program without a shell. It does not report a turn's last message.
 
 use recall_protocol::agents::Wait;
 use recall_protocol::wire::Deliver;
@@ -32,7 +32,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         hooks: &[Part {
             place: Place::own("settings.json", &[".augment/settings.json"]),
             content: Content::JsonHooks(JsonHooks {
-                // Without a timeout: it is not known in which unit it is, and the one of the program is a minute.
+                // No timeout, because its unit is unknown. The program's default is a minute.
                 entry: |call| {
                     let entry = [
                         ("type", "command".into()),
@@ -58,7 +58,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
 
 const CAP: Cap = Cap { utf16_units: 10_000 };
 
-/// The program's name of a prompt, which has no place in its nested answer.
+/// The program's name for a prompt, which its nested answer does not accept.
 const PROMPT: &str = "PromptSubmit";
 
 const EVENTS: &[EventSpec] = &[

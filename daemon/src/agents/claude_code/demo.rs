@@ -1,4 +1,4 @@
-//! The recording that `recall demo` plays: a session on a small shop, and hooks of sessions beside and after it.
+//! The recording that `recall demo` plays: a session on a small shop, and hooks of sessions before and after it.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::agents::demo::{DemoHook, DemoSession};
 const RECORDING: &str = include_str!("demo.jsonl");
 /// The session after the recorded one.
 const NEXT: &str = "the-next-session";
-/// One that starts before it. Its start knows nothing yet, so its prompt is given what was learned since.
+/// The session that starts before it. Nothing is known at its start, so its prompt gets what was learned since.
 const OPEN: &str = "the-open-session";
 
 /// # Errors
@@ -41,7 +41,7 @@ fn notice(stdout: &Value) -> &str {
     text(stdout, "systemMessage")
 }
 
-/// A text, or "" where there is none.
+/// A text, or "" if it is missing.
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }

@@ -1,7 +1,8 @@
 //! The transcripts of Claude Code as hook events.
 //!
-//! Format: `projects/<folder>/<session>.jsonl`, one record a line, and `<session>/subagents/agent-<id>.jsonl` beside it; before,
-//! `agent-<id>.jsonl` beside it, whose records name the session. Checked against 2.1.329. Branches that a rewind left stay: their hooks had fired, too.
+//! Format: `projects/<folder>/<session>.jsonl`, one record a line, and `<session>/subagents/agent-<id>.jsonl` beside
+//! it. Older versions wrote `agent-<id>.jsonl` beside it, whose records name the session. Checked against 2.1.329.
+//! Branches that a rewind abandoned are kept, because their hooks had fired, too.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader};
@@ -25,14 +26,14 @@ pub(super) const HISTORY: History = History {
     inside: None,
     read,
     each: Some(each),
-    // An answer is read by the id of its turn.
+    // Answers are found by the id of their turn.
     tail: None,
     prompts: Some(|reader, _| Ok(read_records(reader, RecordedSession::default(), Side::Main, &mut kept)?.0)),
     kin: Some(|path| history::first_of(path, |record: &Record| record.uuid.clone())),
     end: Some("SessionEnd"),
 };
 
-/// Not the transcripts of subagents, which are read with their session.
+/// Excludes the transcripts of subagents, which are read with their session.
 fn is_session(path: &Path) -> bool {
     let is_named_so = || path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"agent-"));
     let is_subagent = || is_named_so() || path.components().any(|part| part.as_os_str() == "subagents");
@@ -56,7 +57,7 @@ struct Record {
     is_sidechain: bool,
     is_compact_summary: bool,
     is_api_error_message: bool,
-    /// Who wrote a prompt.
+    /// The author of a prompt.
     origin: Value,
     turn_origin: Option<String>,
     prompt_source: Option<String>,
@@ -66,18 +67,18 @@ struct Record {
     custom_title: Option<String>,
     attachment: Attachment,
     operation: String,
-    /// What was typed while the agent worked.
+    /// Text that was typed while the agent worked.
     content: Value,
 }
 
 impl Record {
-    /// Results of calls come as messages of the user.
+    /// Whether this is a prompt. Results of calls also come as messages of the user.
     fn is_prompt(&self) -> bool {
         self.kind == "user" && blocks(&self.message.content).all(|block| block["type"] != "tool_result")
     }
 }
 
-/// What is put between a turn's messages. A prompt that was typed while the agent worked is one.
+/// Text between a turn's messages, such as a prompt that was typed while the agent worked.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Attachment {
@@ -102,14 +103,14 @@ struct CompactMetadata {
     trigger: Option<String>,
 }
 
-/// The file of a subagent's type.
+/// The file that names a subagent's type.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct SubagentNote {
     agent_type: Option<String>,
 }
 
-/// An answer that is not followed by a call yet.
+/// An answer that no call has followed yet.
 struct Text {
     record: String,
     message: Option<String>,
@@ -138,7 +139,7 @@ struct Reading {
     session: RecordedSession,
     side: Side,
     prompt: Option<String>,
-    /// What was called, by the call's id.
+    /// The tool and input of each call, by the call's id.
     calls: HashMap<String, (String, Value)>,
     answer: Option<Text>,
     title: Option<String>,
@@ -173,14 +174,14 @@ fn read(path: &Path, _: Option<&str>) -> io::Result<RecordedSession> {
     if session.events.len() > main {
         session.events.sort_by_key(|event| event.at_ms);
     }
-    // A title is reported with any event.
+    // A title can come with any event.
     if let Some(title) = title {
         session.add_to_last("session_title", json!(title));
     }
     Ok(session)
 }
 
-/// What happens with events while they are read: all stay in the session.
+/// Keeps all events in the session.
 fn kept(_: &mut RecordedSession) {}
 
 fn each(path: &Path, take: &mut dyn FnMut(RecordedEvent)) -> io::Result<()> {
@@ -262,7 +263,7 @@ impl Reading {
             self.waiting.insert(text_of(&record.content), at_ms);
         }
         let Some(uuid) = record.uuid.clone() else { return };
-        // Older versions kept the subagents' records in the session's file, without saying whose they are.
+        // Older versions kept subagents' records in the session's file, without naming the subagent.
         if record.is_sidechain && matches!(self.side, Side::Main) {
             return;
         }
@@ -272,7 +273,7 @@ impl Reading {
         } else if self.chain.follow(&uuid, record.parent_uuid.as_deref()) == Link::Broken
             && record.kind == "assistant"
         {
-            // It answers a prompt that is lost, so the turn before is over.
+            // The call answers a prompt that is lost, so the turn before is over.
             return self.end_turn();
         }
         match record.kind.as_str() {
@@ -292,7 +293,8 @@ impl Reading {
         }
     }
 
-    /// A prompt that was typed while the agent worked belongs to the running turn. What other programs put there is none.
+    /// Takes a prompt that was typed while the agent worked. It belongs to the running turn. Texts from other programs
+    /// are not prompts.
     fn take_queued(&mut self, queued: Attachment, at_ms: i64, uuid: String) {
         let Attachment { kind, prompt, command_mode, origin, is_meta } = queued;
         let is_of_person = origin["kind"].as_str().is_none_or(|kind| kind == "human") && !is_meta;
@@ -318,7 +320,7 @@ impl Reading {
         }
         match &self.side {
             Side::Main => {
-                // The file of a fork has a name of its own, and records of the session that it came from.
+                // A fork's file has its own name, and contains records of the session that it came from.
                 let id = format!("{} start", self.session.id);
                 self.push(at_ms, id, "SessionStart", json!({"source": "startup"}));
             }
@@ -352,14 +354,14 @@ impl Reading {
             }
             return;
         }
-        // A subagent's prompt is its caller's.
+        // A subagent's prompt comes from its caller.
         if matches!(self.side, Side::Subagent { .. }) {
             self.prompt = prompt_id;
             return;
         }
         let text = SPEC.without_injected_blocks(&text_of(&message.content));
         let text = text.trim();
-        // What the program writes into a running turn begins none: a command's output, feedback of a hook.
+        // Texts that the program inserts into a running turn begin none: a command's output, a hook's feedback.
         let told = SPEC.conventions.machine_source(text);
         let source = match (written, told) {
             (_, Some(BatchSource::System)) => return,
@@ -398,7 +400,7 @@ impl Reading {
         for block in blocks(&record.message.content) {
             match block["type"].as_str() {
                 Some("tool_use") => {
-                    // What was said before a call is no answer.
+                    // Text before a call is not the answer.
                     self.answer = None;
                     let (id, tool) = (block["id"].as_str(), block["name"].as_str());
                     if let (Some(id), Some(tool)) = (id, tool) {
@@ -409,7 +411,7 @@ impl Reading {
                     let text = block["text"].as_str().unwrap_or_default().to_owned();
                     let message = record.message.id.clone();
                     match &mut self.answer {
-                        // The blocks of a message have records of their own.
+                        // Each block of a message has its own record.
                         Some(answer) if message.is_some() && answer.message == message => {
                             answer.text.push_str("\n\n");
                             answer.text.push_str(&text);
@@ -432,7 +434,7 @@ impl Reading {
     }
 }
 
-/// Who wrote a record's prompt, if the record says that no person typed it.
+/// The author of a record's prompt, if the record says that no person typed it.
 fn machine_source(record: &Record) -> Option<BatchSource> {
     let kind = record.origin["kind"].as_str();
     let of_kind = kind.filter(|kind| !typed::is_person(kind));

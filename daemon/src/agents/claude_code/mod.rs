@@ -52,7 +52,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     },
     injected_block: Some((REMINDER, "</system-reminder>")),
     conventions: Conventions {
-        // Where EnterWorktree makes a session's own.
+        // Where EnterWorktree makes a session's work tree.
         work_trees: &[".claude/worktrees/"],
         plan_prompts: &["Implement the following plan:"],
         machine_prompts: &[
@@ -135,7 +135,7 @@ fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     Ok(as_meant(FORMAT.event(&payload, delivery)?, &payload))
 }
 
-/// What is peculiar to this agent, and to hosts that are built on its kit.
+/// Handles the peculiarities of this agent, and of hosts that are built on its kit.
 pub(super) fn as_meant(mut event: HookEvent, payload: &Payload) -> HookEvent {
     let without_blocks = |text: &mut Option<String>| {
         *text = text.take().map(|text| SPEC.without_injected_blocks(&text));
@@ -147,7 +147,7 @@ pub(super) fn as_meant(mut event: HookEvent, payload: &Payload) -> HookEvent {
         {
             *audience = Audience::Person;
         }
-        // Compaction runs as a subagent without a type. Its text is repeated by PostCompact.
+        // Compaction runs as a subagent without a type. PostCompact repeats its text.
         HookEventKind::SubagentStop { message } => {
             if payload.text(&["agent_type"]).is_some_and(|kind| kind.is_empty()) {
                 event.what = HookEventKind::Internal { name: "SubagentStop".to_owned() };

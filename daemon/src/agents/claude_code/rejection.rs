@@ -1,4 +1,4 @@
-//! Detects from a failed call's error text that the user rejected the call.
+//! Detects in a failed call's error text that the user rejected the call.
 
 use crate::agents::Rejected;
 
@@ -8,7 +8,7 @@ const REJECTED: &str = "The user doesn't want to proceed with this tool use.";
 /// The texts before the user's own words.
 const SAID: [&str; 2] = ["the user said:", "reason for the rejection:"];
 
-/// `None` if it failed for another reason. A refusal by a rule or a classifier does not count.
+/// `None` if the call failed for another reason. A refusal by a rule or a classifier does not count.
 pub(super) fn rejected(error: &str) -> Option<Rejected> {
     let text = serde_json::from_str::<String>(error).unwrap_or_else(|_| error.to_owned());
     let text = text.trim_start_matches("Error:").trim_start();

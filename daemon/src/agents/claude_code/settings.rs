@@ -1,8 +1,8 @@
 //! Claude Code's settings: which events recall registers, and how.
 //!
-//! The versions come from the vendor's public change log. Two of them decide more than the rest: before 2.1.101 one
-//! event name that a version did not know made it ignore the user's *whole* settings file, and before 2.1.139 it
-//! knew commands only as shell lines and ignored `args`.
+//! The versions come from the vendor's public change log. Two of them matter most: before 2.1.101 one unknown event
+//! name made it ignore the user's *whole* settings file, and before 2.1.139 it only knew commands as shell lines and
+//! ignored `args`.
 
 use recall_protocol::agents::Wait;
 use serde_json::{Map, Value, json};
@@ -46,15 +46,15 @@ const HOOKS: JsonHooks = JsonHooks {
     ..JsonHooks::GROUPED
 };
 
-/// From here on a command may be started without a shell.
+/// From this version on, a command may be started without a shell.
 const EXEC_FORM: AgentVersion = AgentVersion(2, 1, 139);
-/// From here on an unknown event is ignored by itself.
+/// From this version on, only the unknown event itself is ignored.
 const UNKNOWN_EVENTS_ARE_HARMLESS: AgentVersion = AgentVersion(2, 1, 101);
-/// In seconds. The shim ends within a second whatever happens, so this only matters on a machine that stands still.
-/// At SessionEnd an explicit value also replaces the 1.5 s that all hooks together have otherwise.
+/// In seconds. The shim always ends within a second, so this only matters on a stalled machine. At SessionEnd an
+/// explicit value also replaces the usual 1.5 s for all hooks together.
 const TIMEOUT_S: u32 = 10;
 
-/// Claude Code moves a hook's text of more than 10,000 UTF-16 units to a file and shows the model 2 KB of it.
+/// Claude Code moves a hook's text of more than 10,000 UTF-16 units to a file, and shows the model 2 KB of it.
 const CAP: Option<Cap> = Some(Cap { utf16_units: 10_000 });
 
 const fn event(
@@ -67,20 +67,20 @@ const fn event(
     EventSpec { name, is, since, wait, answer }
 }
 
-/// Not here, though they exist: `MessageDisplay` (a process for every piece of text), `WorktreeCreate` (its hook
-/// replaces git), those that ask for a decision, and those that tell recall nothing it uses.
+/// Left out: `MessageDisplay` (one process for each piece of text), `WorktreeCreate` (its hook replaces git), events
+/// that ask for a decision, and events without anything that recall uses.
 ///
 /// A wrong `hookEventName` makes Claude Code refuse the whole output, so only events that take context are answered.
 /// `PreToolUse` is answered without a `permissionDecision`, which would skip the user's own dialog.
 pub(super) const EVENTS: [EventSpec; 13] = [
     event("SessionStart", EventName::SessionStart, AgentVersion(1, 0, 62), Wait::Start, CAP),
     event("UserPromptSubmit", EventName::Prompt, AgentVersion(1, 0, 54), Wait::Answer, CAP),
-    // It also says what runs now: a batch is not closed in the middle of a long command.
+    // It also shows which call is running, so a batch is not closed during a long command.
     event("PreToolUse", EventName::ToolStart, AgentVersion(1, 0, 38), Wait::Report, CAP),
     event("PostToolUse", EventName::Tool, AgentVersion(1, 0, 38), Wait::Report, None),
-    // Its first version is in no change log, so it waits for the one that forgives unknown names.
+    // The change log does not name its first version, so it waits for the version that tolerates unknown names.
     event("PostToolUseFailure", EventName::ToolFailure, UNKNOWN_EVENTS_ARE_HARMLESS, Wait::Report, None),
-    // The only sight of calls that were refused before they ran. Of unknown age, too.
+    // The only event about calls that were refused before they ran. Its first version is unknown, too.
     event("PostToolBatch", EventName::ToolBatch, UNKNOWN_EVENTS_ARE_HARMLESS, Wait::Report, None),
     event("SubagentStart", EventName::SubagentStart, AgentVersion(2, 0, 43), Wait::Answer, CAP),
     event("SubagentStop", EventName::SubagentStop, AgentVersion(1, 0, 41), Wait::Report, None),

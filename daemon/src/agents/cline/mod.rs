@@ -1,8 +1,8 @@
 //! Cline, by the types of its core 0.0.86 and its vendor's page; not run here.
 //!
-//! A hook is a program that bears the event's name, in a folder of hooks: recall writes one of a few lines for each event,
-//! and leaves a program of the user's alone. What an event reports stands in an object of its own inside the payload. The
-//! extension and the core name the events differently.
+//! A hook is a program named after its event, in a folder of hooks. Recall writes a short program for each event, and
+//! leaves the user's programs unchanged. An event's data is in an object inside the payload. The extension and the core
+//! name the events differently.
 
 use recall_protocol::agents::Wait;
 use recall_protocol::wire::Deliver;
@@ -78,7 +78,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
 /// In characters.
 const CAP: Cap = Cap { utf16_units: 50_000 };
 
-/// Not here: `PreToolUse`, whose answer can only cancel, and `PreCompact`, which newer cores do not report.
+/// Left out: `PreToolUse`, whose answer can only cancel, and `PreCompact`, which newer cores do not report.
 const EVENTS: &[EventSpec] = &[
     EventSpec::answered("TaskStart", EventName::SessionStart, Wait::Start, CAP),
     EventSpec::answered("TaskResume", EventName::SessionStart, Wait::Start, CAP),
@@ -114,7 +114,7 @@ const FORMAT: Format = Format {
     failures: FailureRules::COMMON,
 };
 
-/// The payload as other agents would write it: what its objects report, as fields of their own.
+/// The payload as other agents would write it, with the fields of its objects at the top.
 fn shaped(delivery: &Deliver) -> Option<Deliver> {
     let payload: Map<String, Value> = serde_json::from_slice(&delivery.payload).ok()?;
     let part = |name: &str| payload.get(name).unwrap_or(&Value::Null);
@@ -127,7 +127,7 @@ fn shaped(delivery: &Deliver) -> Option<Deliver> {
     };
     put("session_id", part("taskId"));
     put("workspace_roots", part("workspaceRoots"));
-    // The main conversation of the core has an id, too.
+    // The main conversation of the core also has an id.
     if part("parent_agent_id").is_string() {
         put("agent_id", part("agent_id"));
     }

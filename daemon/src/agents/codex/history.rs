@@ -1,8 +1,8 @@
 //! The rollouts of Codex CLI as hook events.
 //!
-//! Format: `sessions/YYYY/MM/DD/rollout-<time>-<thread>.jsonl`, lines of `{timestamp, type, payload}`. Checked against 0.169.0
-//! and the format of late 2025. Old rollouts are compressed (`.jsonl.zst`), archived ones lie in `archived_sessions`. Rollouts
-//! of subagents are left out: their parent has what they reported.
+//! Format: `sessions/YYYY/MM/DD/rollout-<time>-<thread>.jsonl`, lines of `{timestamp, type, payload}`. Checked against
+//! 0.169.0 and the format of late 2025. Old rollouts are compressed (`.jsonl.zst`), and archived ones are in
+//! `archived_sessions`. Rollouts of subagents are left out, because their parent contains their reports.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read};
@@ -30,16 +30,16 @@ pub(super) const HISTORY: History = History {
     end: Some("SessionEnd"),
 };
 
-/// What stands before a command's output.
+/// The text before a command's output.
 const OUTPUT: &str = "Output:\n";
 
-/// How the name of a compressed rollout ends.
+/// The ending of a compressed rollout's name.
 const COMPRESSED: &str = ".jsonl.zst";
-/// How much longer a compressed rollout is, about.
+/// About how much longer a compressed rollout is when unpacked.
 const PACKING: u64 = 8;
-/// A longer rollout is cut, in bytes.
+/// A rollout longer than this many bytes is cut.
 const MOST_UNPACKED: u64 = 4 << 30;
-/// So much of a rollout's beginning is looked at to know what it was forked from: bytes, and records of the kind.
+/// How much of a rollout's beginning is read to find what it was forked from: bytes, and records of that kind.
 const HEAD: u64 = 1 << 20;
 const MOST_METAS: usize = 16;
 
@@ -57,7 +57,7 @@ fn lines_of(path: &Path) -> io::Result<Box<dyn BufRead>> {
     })
 }
 
-/// The thread's own id, and those of the threads that it was forked from.
+/// The thread's own id, and the ids of the threads that it was forked from.
 fn kin(path: &Path) -> Vec<String> {
     let Ok(lines) = lines_of(path) else { return Vec::new() };
     let lines = lines.take(HEAD).split(b'\n').map_while(Result::ok);
@@ -135,7 +135,7 @@ impl Reading {
             self.begin_turn(&payload);
         }
         match (kind.as_str(), inner) {
-            // A resumed session has another one.
+            // A resumed session has a second one.
             ("session_meta", _) if self.session.id.is_empty() => self.begin(at_ms, &payload),
             ("turn_context", _) => self.begin_turn(&payload),
             ("event_msg", "user_message") => self.prompt(at_ms, payload["message"].as_str()),
@@ -162,7 +162,7 @@ impl Reading {
         }
     }
 
-    /// Takes the turn's id, where a line names it. A turn that was cut off ends when another one begins.
+    /// Takes the turn's id from a line that names it. An interrupted turn ends when another one begins.
     fn begin_turn(&mut self, payload: &Value) {
         let Some(turn) = payload["turn_id"].as_str() else { return };
         if self.turn.as_deref() != Some(turn) {
@@ -171,7 +171,7 @@ impl Reading {
         }
     }
 
-    /// A source that is an object is a subagent's, or a program's that a person uses.
+    /// Begins the session. A source that is an object belongs to a subagent, or to a program that a person uses.
     fn begin(&mut self, at_ms: i64, meta: &Value) {
         let text = |key: &str| meta[key].as_str().unwrap_or_default().to_owned();
         self.is_subagent = meta["source"].is_object() && meta["source"].get("custom").is_none();
@@ -179,7 +179,7 @@ impl Reading {
         self.push(at_ms, "SessionStart", json!({"source": "startup"}));
     }
 
-    /// The file is only added to, so that a line keeps its number.
+    /// Adds an event. Its id is the line's number, because lines are only appended.
     fn push(&mut self, at_ms: i64, name: &str, mut fields: Value) {
         if let Some(turn) = &self.turn {
             fields["turn_id"] = json!(turn);
@@ -190,7 +190,7 @@ impl Reading {
 
     fn prompt(&mut self, at_ms: i64, text: Option<&str>) {
         let Some(text) = text.filter(|text| !text.trim().is_empty()) else { return };
-        // Instructions and the like are in a turn, and begin none.
+        // Instructions and similar texts belong to a turn, and begin none.
         if SPEC.conventions.machine_source(text) == Some(BatchSource::System) {
             return;
         }
@@ -222,7 +222,7 @@ impl Reading {
         }
     }
 
-    /// Calls are reported under the names that hooks use.
+    /// Reports a call under the name that hooks use.
     fn call(&mut self, payload: &Value) {
         let (Some(id), Some(name)) = (payload["call_id"].as_str(), payload["name"].as_str()) else { return };
         let given =
@@ -261,7 +261,7 @@ fn command_of(given: &Value) -> String {
     }
 }
 
-/// What a call returned, as hooks report it. A command's exit code stands before its output if it failed.
+/// The result of a call, as hooks report it. A failed command's exit code comes before its output.
 fn output_of(output: &Value) -> String {
     let text = match output {
         Value::String(text) => text.clone(),

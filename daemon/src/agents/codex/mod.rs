@@ -1,8 +1,8 @@
 //! Codex CLI, checked against 0.169.0.
 //!
-//! Its parser of answers is strict: one unknown key and the context is lost. A text of more than about 10,000 bytes is
-//! copied to the temporary folder, in the clear, so the cap stays below. It asks the user once to trust hooks, and again
-//! whenever their command, timeout or position changes: the entry names no version.
+//! Its parser of answers is strict: one unknown key, and the context is lost. It copies a text of more than about
+//! 10,000 bytes unencrypted to the temporary folder, so the cap is below that. It asks the user once to trust hooks,
+//! and again whenever their command, timeout or position changes; so the entry names no version.
 
 mod history;
 
@@ -99,8 +99,8 @@ const CONFIG: Place = Place::own("config.toml", &[".codex/config.toml"]);
 
 const CAP: Cap = Cap { utf16_units: 9_000 };
 
-/// Not here: `PreModelRequest` and `PostModelRequest` (a process for each call of the model), `PermissionRequest`, and
-/// `PreToolUse`, because files are read by shell commands (only guards need it).
+/// Left out: `PreModelRequest` and `PostModelRequest` (one process for each model call), `PermissionRequest`, and
+/// `PreToolUse`, because shell commands read files (only guards need it).
 const EVENTS: &[EventSpec] = &[
     EventSpec::answered("SessionStart", EventName::SessionStart, Wait::Start, CAP),
     EventSpec::answered("UserPromptSubmit", EventName::Prompt, Wait::Answer, CAP),
@@ -133,14 +133,14 @@ const FORMAT: Format = Format {
 fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     let mut event = FORMAT.read(delivery)?;
     if event.subagent.is_some() {
-        // The turn is the subagent's own. The session's turn is not told.
+        // The payload names the subagent's turn, and not the session's.
         event.prompt = None;
     }
     Ok(event)
 }
 
 fn entry(call: &HookCall<'_>) -> Map<String, Value> {
-    // Longer ones of these two are cut, with a warning at each start.
+    // Longer timeouts of these two are cut, with a warning at each start.
     let timeout = if matches!(call.event.name, "Interrupt" | "SessionEnd") { 3 } else { 10 };
     let mut entry = Map::new();
     entry.insert("type".into(), "command".into());

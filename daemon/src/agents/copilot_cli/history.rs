@@ -1,8 +1,8 @@
 //! The records of sessions of Copilot CLI and of Copilot in VS Code as hook events.
 //!
 //! Format: lines of `{type, data, id, timestamp}`, those of a subagent with its `agentId`. Copilot CLI keeps them in
-//! `session-state/<session>/events.jsonl`, checked against 1.0.102, VS Code below `workspaceStorage`, by the source of its
-//! extension. The records of hooks repeat what hooks got and said, and are not read.
+//! `session-state/<session>/events.jsonl`, checked against 1.0.102, VS Code below `workspaceStorage`, by the source of
+//! its extension. The records of hooks repeat the hooks' inputs and outputs, and are not read.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader};
@@ -28,7 +28,7 @@ pub(super) const HISTORY: History = History {
     end: Some("SessionEnd"),
 };
 
-/// What stands between a call's result and what hooks added to it.
+/// The text between a call's result and the text that hooks added to it.
 const ADDED: &str = " succeeded. Additional guidance from postToolUse hooks:";
 
 #[derive(Deserialize)]
@@ -48,11 +48,11 @@ struct Record {
 #[derive(Default)]
 struct Reading {
     session: RecordedSession,
-    /// What was called, by the call's id.
+    /// The tool and input of each call, by the call's id.
     calls: HashMap<String, (String, Value)>,
     /// The types of subagents, by their ids.
     kinds: HashMap<String, String>,
-    /// The newest text of each side: its record and time. The main conversation has no id.
+    /// The newest text of each side, with its record and time. The main conversation has no id.
     answers: HashMap<Option<String>, (String, i64, String)>,
     chain: Chain,
 }
@@ -71,7 +71,7 @@ pub(in crate::agents) fn read_records(reader: &mut dyn BufRead, _: &str) -> io::
     Ok(reading.session)
 }
 
-/// Whether a message's source is named and is no person.
+/// Whether a message names a source that is not a person.
 fn is_other(source: &str) -> bool {
     !source.is_empty() && !typed::is_person(source)
 }
@@ -83,19 +83,19 @@ impl Reading {
             self.chain.begin(&id);
         } else if self.chain.follow(&id, parent_id.as_deref()) == Link::Broken && kind == "assistant.message"
         {
-            // It answers a prompt that is lost, so the turn before is over.
+            // The call answers a prompt that is lost, so the turn before is over.
             return self.end_turn();
         }
         let text = |field: &str| data[field].as_str().unwrap_or_default().to_owned();
         match (kind.as_str(), agent_id) {
-            // A resumed session goes on in the same file.
+            // A resumed session continues in the same file.
             ("session.start", None) if self.session.id.is_empty() => {
                 self.session.id = text("sessionId");
                 self.session.cwd = data["context"]["cwd"].as_str().unwrap_or_default().to_owned();
                 self.push(at_ms, id, None, "SessionStart", json!({"source": "startup"}));
             }
-            // A subagent's prompt is its caller's.
-            // What the program puts in itself, for a skill or a command, is in a turn and begins none.
+            // A subagent's prompt comes from its caller. Texts that the program inserts, for a skill or a command,
+            // belong to a turn and begin none.
             ("user.message", None) if is_other(&text("source")) => {}
             ("user.message", None) if !text("content").trim().is_empty() => {
                 self.end_turn();

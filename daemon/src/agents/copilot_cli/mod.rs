@@ -1,8 +1,8 @@
 //! GitHub Copilot CLI, checked against 1.0.102.
 //!
-//! It has two dialects, chosen by the spelling of the event in the settings. Recall asks for the one of Claude Code; some
-//! events come in the other one all the same. The same file is read by VS Code, which calls the hook client under this
-//! agent's name.
+//! It has two dialects, chosen by the spelling of the event in the settings. Recall asks for Claude Code's dialect, but
+//! some events still come in the other one. VS Code reads the same file, and calls the hook client under this agent's
+//! name.
 
 pub(super) mod history;
 
@@ -37,7 +37,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     envelope: answer::nested_and_flat,
     action: |tool, input, response| FORMAT.tools.action(tool, input, response),
     failures: FORMAT.failures,
-    // Before a call a hook that fails would deny the user's tool, so there is none.
+    // A hook that fails before a call would deny the user's tool, so there is none.
     guards: GuardAnswers {
         warning: Some(|text| {
             let output = HookOutput { event: EventName::Tool, context: Some(text.to_owned()), notice: None };
@@ -67,7 +67,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     ..AgentSpec::PLAIN
 };
 
-/// A file of recall's own, which VS Code reads as well.
+/// A file that recall writes, and that VS Code also reads.
 pub(super) const HOOKS: Part = Part {
     place: Place { base: Base::Folder, user: "hooks/recall.json", project: &[".github/hooks/recall.json"] },
     content: Content::JsonHooks(JsonHooks {
@@ -83,7 +83,7 @@ pub(super) const HOOKS: Part = Part {
 
 const CAP: Cap = Cap { utf16_units: 10_000 };
 
-/// Not here: `PreToolUse` and `PermissionRequest`, because a hook that fails there denies the user's tool.
+/// Left out: `PreToolUse` and `PermissionRequest`, because a hook that fails there denies the user's tool.
 pub(super) const EVENTS: &[EventSpec] = &[
     EventSpec::answered("SessionStart", EventName::SessionStart, Wait::Start, CAP),
     EventSpec::answered("UserPromptSubmit", EventName::Prompt, Wait::Answer, CAP),
@@ -105,7 +105,7 @@ const FORMAT: Format = Format {
         ("premcptoolcall", Meaning::Internal),
         ("agentstop", Meaning::Is(EventName::Stop)),
     ],
-    // In both dialects.
+    // The names in both dialects.
     tools: Tools(&[
         ("Read", Tool::Read),
         ("view", Tool::Read),
@@ -125,7 +125,7 @@ const FORMAT: Format = Format {
         ("Agent", Tool::Delegate),
         ("task", Tool::Delegate),
     ]),
-    // A command that fails counts as a success.
+    // A failed command is reported as a success.
     failures: FailureRules {
         exit_code_line: Some((" completed with exit code ", ">")),
         ..FailureRules::COMMON
@@ -135,7 +135,7 @@ const FORMAT: Format = Format {
 fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     let payload = Payload::read(delivery)?;
     let mut event = FORMAT.event(&payload, delivery)?;
-    // Inside a subagent the session named is the subagent's own.
+    // Inside a subagent the payload names the subagent's own session.
     if let Some(parent) = payload.word(&["parent_agent_id", "parentAgentId"]) {
         event.session = SessionId(parent);
     }
@@ -147,7 +147,7 @@ fn entry(call: &HookCall<'_>) -> Map<String, Value> {
     entry.insert("type".into(), "command".into());
     // Some payloads do not name their event.
     entry.insert("command".into(), shell_line(call.shim, &[SPEC.name, call.event.name]).into());
-    // Both in seconds: the first is VS Code's.
+    // Both are in seconds: the first is VS Code's.
     entry.insert("timeout".into(), 5.into());
     entry.insert("timeoutSec".into(), 5.into());
     entry

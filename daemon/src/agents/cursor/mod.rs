@@ -1,8 +1,9 @@
 //! Cursor, by the hook runtime of its SDK 1.0.32; the editor itself was not run.
 //!
-//! It also runs the hooks in Claude Code's settings, with its own payload, and wants its own answer. Its payloads are told
-//! by `cursor_version`. An answer that is no JSON blocks the user's tool at `preToolUse`, so the hook client prints `{}`
-//! where there is nothing to say. An answer with a `permission` there would approve the tool for the user.
+//! It also runs the hooks in Claude Code's settings, with its own payloads and its own form of answers.
+//! `cursor_version` identifies its payloads. At `preToolUse` an answer that is not JSON blocks the user's tool, so the
+//! hook client prints `{}` when it has nothing to say. An answer with a `permission` would approve the tool for the
+//! user.
 
 use recall_protocol::agents::Wait;
 use recall_protocol::wire::Deliver;
@@ -83,20 +84,20 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     ..AgentSpec::PLAIN
 };
 
-/// A longer answer is dropped whole at 10,000 characters.
+/// An answer of more than 10,000 characters is dropped completely.
 const CAP: Cap = Cap { utf16_units: 9_500 };
 
-/// Not here: the events of single kinds of tools, which repeat those of all tools; `beforeReadFile` (whole files);
-/// `afterAgentThought`; those of inline completion.
+/// Left out: the events of single kinds of tools, which repeat those of all tools; `beforeReadFile` (whole files);
+/// `afterAgentThought`; the events of inline completion.
 const EVENTS: &[EventSpec] = &[
     EventSpec::answered("sessionStart", EventName::SessionStart, Wait::Start, CAP),
     EventSpec::answered("beforeSubmitPrompt", EventName::Prompt, Wait::Answer, CAP),
     EventSpec::answered("preToolUse", EventName::ToolStart, Wait::Report, CAP),
     EventSpec::reported("postToolUse", EventName::Tool),
     EventSpec::reported("postToolUseFailure", EventName::ToolFailure),
-    // The only place with the difference.
+    // The only event that contains the change.
     EventSpec::reported("afterFileEdit", EventName::Tool),
-    // The turn's end does not tell the answer.
+    // The event of a turn's end does not contain the answer.
     EventSpec::reported("afterAgentResponse", EventName::Stop),
     EventSpec::reported("subagentStart", EventName::SubagentStart),
     EventSpec::reported("subagentStop", EventName::SubagentStop),
@@ -122,13 +123,13 @@ const FORMAT: Format = Format {
     failures: FailureRules::COMMON,
 };
 
-/// Our name for what `afterFileEdit` reports, which has no tool.
+/// Our name for the tool of `afterFileEdit`, which names none.
 const EDIT: &str = "Edit";
-/// The editor names its mode with a prompt; in the CLI it is null or missing. The editor (3.12) drops what it is given at a
-/// session's start, because the hook ends before there is a conversation to add it to: its makers confirm that. The CLI
-/// (2026.07) passes it on.
+/// The field in which the editor names its mode at a prompt; in the CLI it is null or missing. The editor (3.12) drops
+/// the context of a session's start, because the hook ends before there is a conversation to add it to, as its makers
+/// confirm. The CLI (2026.07) passes it on.
 const EDITOR: &[&str] = &["composer_mode"];
-/// Stored nowhere.
+/// A personal field, which is never stored.
 const PERSONAL: &str = "user_email";
 
 fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
@@ -152,12 +153,12 @@ fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     Ok(event)
 }
 
-/// The payload as other agents would write it: without personal data, results as JSON, edits as a call.
+/// The payload as other agents would write it: without personal data, with results as JSON and edits as a call.
 fn shaped(delivery: &Deliver) -> Option<Deliver> {
     let mut payload: Map<String, Value> = serde_json::from_slice(&delivery.payload).ok()?;
     payload.shift_remove(PERSONAL);
     if let Some(inner) = payload.get("tool_output").and_then(Value::as_str).map(str::to_owned) {
-        // The result of a tool is JSON in a text.
+        // A tool's result is JSON in a string.
         let value = serde_json::from_str::<Value>(&inner).ok().filter(Value::is_object);
         payload.insert("tool_output".to_owned(), value.unwrap_or(Value::String(inner)));
     }

@@ -1,7 +1,8 @@
 //! Devin's command line, by its vendor's page: the hooks of Claude Code with lower-case tools, and no folder in the
 //! payload. Not run here.
 //!
-//! It also runs the hooks in Claude Code's settings. The hook client tells it by the variable with its project.
+//! It also runs the hooks in Claude Code's settings. The hook client recognises it by the variable that names its
+//! project.
 
 use recall_protocol::agents::Wait;
 use recall_protocol::wire::Deliver;
@@ -58,7 +59,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
 
 const CAP: Cap = Cap { utf16_units: 10_000 };
 
-/// Not here: `PreToolUse`, whose answer may rewrite or approve a call.
+/// Left out: `PreToolUse`, whose answer may rewrite or approve a call.
 const EVENTS: &[EventSpec] = &[
     EventSpec::answered("SessionStart", EventName::SessionStart, Wait::Start, CAP),
     EventSpec::answered("UserPromptSubmit", EventName::Prompt, Wait::Answer, CAP),

@@ -1,4 +1,4 @@
-//! Factory Droid, by its vendor's page: the hooks of Claude Code with other names of tools. Not run here.
+//! Factory Droid, by its vendor's page: the hooks of Claude Code with other tool names. Not run here.
 
 use recall_protocol::agents::Wait;
 use recall_protocol::wire::Deliver;
@@ -27,7 +27,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     read: |delivery: &Deliver| -> Result<HookEvent, Unreadable> { FORMAT.read(delivery) },
     action: |tool, input, response| FORMAT.tools.action(tool, input, response),
     failures: FORMAT.failures,
-    // By its documents, which say nothing of context after a call.
+    // Its documents do not mention context after a call.
     guards: GuardAnswers {
         before: Some(EventSpec::reported("PreToolUse", EventName::ToolStart)),
         refusal: Some(answer::refusal),

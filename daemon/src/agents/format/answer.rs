@@ -1,4 +1,4 @@
-//! The envelopes in which agents take context and notices.
+//! The envelopes in which agents accept context and notices.
 
 use serde_json::{Map, Value, json};
 
@@ -17,8 +17,8 @@ pub fn nested(event: &str, output: &HookOutput) -> Vec<u8> {
     line(object)
 }
 
-/// As [`nested`], without a notice, and with the context a second time outside: each host of the two that read the same
-/// file takes its own.
+/// Like [`nested`], without a notice, and with the context a second time at the top: each of the two hosts that read
+/// the same file takes its own.
 pub fn nested_and_flat(event: &str, output: &HookOutput) -> Vec<u8> {
     let mut object = Map::new();
     if let Some(context) = &output.context {
@@ -28,8 +28,8 @@ pub fn nested_and_flat(event: &str, output: &HookOutput) -> Vec<u8> {
     line(object)
 }
 
-/// Refuses a call, or has the user asked: `{"hookSpecificOutput": {"hookEventName": "PreToolUse",
-/// "permissionDecision", "permissionDecisionReason"}}`.
+/// Refuses a call, or asks the user: `{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision",
+/// "permissionDecisionReason"}}`.
 pub fn refusal(decision: Decision, reason: &str) -> Vec<u8> {
     let specific = json!({
         "hookEventName": "PreToolUse",
@@ -39,7 +39,7 @@ pub fn refusal(decision: Decision, reason: &str) -> Vec<u8> {
     line([("hookSpecificOutput".to_owned(), specific)].into_iter().collect())
 }
 
-/// As [`refusal`], for an agent that takes no `ask`: the call is refused.
+/// Like [`refusal`], for an agent that does not accept `ask`: the call is refused.
 pub fn plain_refusal(decision: Decision, reason: &str) -> Vec<u8> {
     match decision {
         Decision::Deny => refusal(Decision::Deny, reason),
@@ -49,7 +49,7 @@ pub fn plain_refusal(decision: Decision, reason: &str) -> Vec<u8> {
     }
 }
 
-/// Adds a warning to a call's result, as [`nested`].
+/// Adds a warning to a call's result, like [`nested`].
 pub fn warning(text: &str) -> Vec<u8> {
     line([("hookSpecificOutput".to_owned(), specific("PostToolUse", text))].into_iter().collect())
 }
@@ -58,7 +58,7 @@ fn specific(event: &str, context: &str) -> Value {
     json!({"hookEventName": event, "additionalContext": context})
 }
 
-/// One object on one line. Nothing to say is no output.
+/// One object on one line, or no output if it is empty.
 pub fn line(object: Map<String, Value>) -> Vec<u8> {
     if object.is_empty() {
         return Vec::new();

@@ -1,9 +1,8 @@
-//! The format that most agents send, in which each differs a little: the reader of its events and the envelopes of its
-//! answers.
+//! The format that most agents send, with small differences: the reader of its events and the envelopes of its answers.
 //!
-//! A [`Format`] is an agent's part of it: the names of its events and tools. What is peculiar to an agent is a function
-//! in its folder, over the event that was read here. Fields change between versions. So every field except the
-//! session's id is optional, unknown ones are ignored, and unknown events are stored as they came.
+//! A [`Format`] is an agent's part of it: the names of its events and tools. A function in the agent's folder handles
+//! its peculiarities, on the event that was read here. Fields change between versions. So every field except the
+//! session's id is optional, unknown fields are ignored, and unknown events are stored unprocessed.
 
 pub mod answer;
 pub mod payload;
@@ -28,21 +27,22 @@ use crate::memory::ids::{CallId, PromptId, SessionId};
 /// One agent's part of the format.
 #[derive(Clone, Copy, Debug)]
 pub struct Format {
-    /// The events that the agent is told to report. Another spelling of a name is the same event: `sessionStart`.
+    /// The events that the agent is configured to report. Other spellings of a name count as the same event:
+    /// `sessionStart`.
     pub events: &'static [EventSpec],
-    /// Events by other names, of older versions and other dialects, in [`letters`].
+    /// Other names of events, from older versions and other dialects, in [`letters`].
     pub also: &'static [(&'static str, Meaning)],
     pub tools: Tools,
     pub failures: FailureRules,
 }
 
-/// The event that another name stands for.
+/// The event that such a name means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meaning {
     Is(EventName),
     /// The session ends, for this reason if the event has none.
     Ends(&'static str),
-    /// Internal to the agent's program, and reported by other events, too.
+    /// Internal to the agent's program. Other events report it, too.
     Internal,
 }
 
@@ -130,7 +130,7 @@ impl Format {
                 };
                 HookEventKind::SessionStart { source, audience: Audience::Nobody }
             }
-            // A subagent's prompts and turns are reported by its start and its stop, too.
+            // A subagent's prompts and turns are also reported by its start and its stop.
             EventName::Prompt | EventName::Stop if is_in_subagent => {
                 HookEventKind::Internal { name: name.to_owned() }
             }
@@ -152,8 +152,8 @@ impl Format {
             EventName::PostCompact => {
                 HookEventKind::PostCompact { trigger: trigger(), summary: payload.said(payload::COMPACTED) }
             }
-            // `stop_hook_active` (also `stopHookActive`) says that a hook made the agent continue. A Stop is never
-            // answered, so that was not recall, and the turn's later answer replaces the earlier one anyway.
+            // `stop_hook_active` (also `stopHookActive`) says that a hook made the agent continue. Recall never answers
+            // a Stop, so that was another hook, and the turn's later answer replaces the earlier one anyway.
             EventName::Stop => HookEventKind::Stop { message: payload.said(payload::MESSAGE) },
             EventName::StopFailure => HookEventKind::StopFailure {
                 error: payload.word(&["error"]).unwrap_or_else(|| "unknown".to_owned()),
@@ -224,8 +224,8 @@ fn text(delivery: &Deliver) -> String {
     String::from_utf8_lossy(&delivery.payload).into_owned()
 }
 
-/// The calls of an event for several at once. Their responses are the texts that the model got. It does not say whether
-/// a call ran, so each is read as one that did not; those that did have rows already.
+/// The calls of an event that reports several. Their responses are the texts that the model got. The event does not say
+/// whether a call ran, so each is read as one that did not; those that ran have rows already.
 fn settled_calls(payload: &Payload) -> Vec<ToolCall> {
     let calls = payload.calls();
     let named = calls.iter().filter_map(|call| Some((call.word_of(payload::TOOL)?, call)));
@@ -252,14 +252,14 @@ fn prompt(name: &str, payload: &Payload, delivery: &Deliver) -> HookEventKind {
     let is_empty = said.as_ref().is_some_and(|said| said.trim().is_empty());
     let text = prompt_text(said, delivery);
     if is_empty && text != PromptText::WhollyPrivate {
-        // Agents that call the model again within a turn report it as a prompt that says nothing.
+        // Some agents report each further model call within a turn as an empty prompt.
         return HookEventKind::Internal { name: name.to_owned() };
     }
     HookEventKind::Prompt { text, source: typed::source(payload), start: StartContext::Shown }
 }
 
-/// A prompt of which only private text was left out is wholly private. The hook client flags it only where the prompt is no
-/// part of an object inside the payload.
+/// The text of a prompt. If only private text was removed, the prompt is wholly private. The hook client cannot flag
+/// that if the prompt is inside a nested object.
 pub(super) fn prompt_text(text: Option<String>, delivery: &Deliver) -> PromptText {
     let text = text.unwrap_or_default();
     let is_stripped = text.trim().is_empty() && delivery.flags.contains(Flags::STRIPPED);

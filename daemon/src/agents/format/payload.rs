@@ -1,7 +1,7 @@
 //! The fields of an event, wherever an agent puts them and however it spells them.
 //!
-//! Agents agree on what they report and not on its name. Each list below has all spellings of one fact; the first that
-//! exists counts. So an agent's folder names only what is particular to it.
+//! Agents report the same facts under different names. Each list below has all spellings of one fact; the first that
+//! exists counts. So an agent's folder only names its own peculiarities.
 
 use recall_protocol::wire::Deliver;
 use serde_json::value::RawValue;
@@ -12,7 +12,7 @@ use crate::memory::event::{HostFacts, MessageOrigin};
 use crate::memory::ids::{SessionId, Timestamp};
 
 pub(in crate::agents) const SESSION: &[&str] = &["session_id", "sessionId"];
-/// Some hosts name the conversation, and no session. A chat gateway's events name both.
+/// Names of a conversation, for hosts that name no session. A chat gateway's events name both.
 const CONVERSATION: &[&str] = &["conversation_id", "conversationId", "trajectory_id", "taskId"];
 const SESSION_KEY: &[&str] = &["session_key", "sessionKey"];
 /// The usual name of this field.
@@ -39,10 +39,10 @@ pub(in crate::agents) const CONTINUES: &[&str] =
 const FOLDER: &[&str] = &["cwd", "workspaceDir", "workspace_dir"];
 const FOLDERS: &[&str] = &["workspace_roots", "workspaceRoots"];
 
-/// Messages have their texts in blocks, and some have the blocks in an object.
+/// How deep texts are nested: messages have them in blocks, and some have the blocks in an object.
 const DEEPEST_TEXT: usize = 4;
 
-/// Objects in which hosts put an event's fields.
+/// Objects that contain an event's fields in some hosts.
 const INSIDE: &[&str] = &["event", "context", "ctx", "metadata"];
 
 /// An event's fields and those of the nested objects.
@@ -124,16 +124,16 @@ impl Payload {
         named.or_else(|| self.word(SESSION_KEY))
     }
 
-    /// The session of a message that has reached a chat host. It may name only where it was said: then its session is
-    /// [untold](SessionId::UNTOLD), and whoever knows the sessions finds it. A host that knows no session yet writes the conversation's name in
-    /// its place.
+    /// The session of a message that reached a chat host. If the message only names where it was written, its session
+    /// is [untold](SessionId::UNTOLD), to be found among the known sessions. A host without a session yet writes the
+    /// conversation's name instead.
     pub(super) fn session_of_message(&self) -> Option<String> {
         let key = self.word(SESSION_KEY);
         let named = self.word(SESSION).filter(|id| Some(id) != key.as_ref());
         named.or_else(|| self.origin("").map(|_| String::new()))
     }
 
-    /// The folder of the work: the first of several.
+    /// The working folder: the first one if there are several.
     pub fn folder(&self) -> Option<String> {
         let first = || {
             let roots: Vec<String> = serde_json::from_str(self.top.raw_of(FOLDERS)?).ok()?;
@@ -165,7 +165,7 @@ impl Payload {
         places.iter().any(|id| id.is_some()).then(|| Box::new(origin))
     }
 
-    /// The program's own account of the session.
+    /// The program's own counts for the session.
     pub(super) fn host_facts(&self) -> Option<Box<HostFacts>> {
         let facts = HostFacts {
             continues: self.word(CONTINUES).map(SessionId),
@@ -196,7 +196,7 @@ fn said(raw: &str, deeper: usize) -> Option<String> {
     (!texts.is_empty() || blocks.is_empty()).then(|| texts.join("\n"))
 }
 
-/// A text that says something, or a number.
+/// A text that is not empty, or a number.
 fn word(raw: &str) -> Option<String> {
     let number = || raw.parse::<i64>().ok().map(|number| number.to_string());
     string(raw).or_else(number).filter(|text| !text.is_empty())
@@ -204,7 +204,7 @@ fn word(raw: &str) -> Option<String> {
 
 /// Milliseconds or seconds since 1970, or RFC 3339.
 fn time(raw: &str) -> Option<Timestamp> {
-    /// Smaller numbers are seconds; as seconds this is the year 5138.
+    /// Smaller numbers are seconds. In seconds this is the year 5138.
     const LEAST_MS: i64 = 100_000_000_000;
     if let Some(text) = string(raw) {
         return Some(Timestamp(text.parse::<jiff::Timestamp>().ok()?.as_millisecond()));

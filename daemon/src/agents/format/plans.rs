@@ -1,7 +1,7 @@
 //! The effects of a call on a plan, the task list or the set of subagents.
 //!
-//! In plan mode an agent writes a Markdown file with plain calls. Then it hands the plan in, and the response has the
-//! approved text. Whether a Markdown file is a plan is not decided here.
+//! In plan mode an agent writes a Markdown file with ordinary calls. Then it submits the plan, and the response
+//! contains the approved text. This module does not decide whether a Markdown file is a plan.
 
 use std::path::{Path, PathBuf};
 
@@ -13,10 +13,10 @@ use crate::agents::named_file::{self, Refused};
 use crate::memory::plan::{PlanChange, is_plan_file};
 use crate::memory::task_list::{Task, TaskChange, TaskState};
 
-/// The size limit of a plan. Nobody reads longer ones. In bytes.
+/// The size limit of a plan in bytes. Nobody reads longer ones.
 const LONGEST: usize = 256 << 10;
 
-/// The fields with a whole task list, and with an entry's words.
+/// The fields with a whole task list, and with an entry's text.
 pub(super) const TODOS: &[&str] = &["todos", "plan", "todoList"];
 pub(super) const TODO: &[&str] = &["content", "step", "title"];
 
@@ -88,8 +88,9 @@ fn approved(input: &Value, response: &Value) -> PlanChange {
     PlanChange::Approved { path, text: text.filter(|text| text.len() <= LONGEST) }
 }
 
-/// The text of a plan's file. It must lie in one of the agent's plan folders (`own`) or in one that the user configured.
-/// Beneath the user's home and the project every step to it is checked, because the project's author made its folders.
+/// The text of a plan's file. It must be in one of the agent's plan folders (`own`) or in one that the user configured.
+/// Inside the user's home and the project every step of the path is checked, because the project's author made its
+/// folders.
 ///
 /// # Errors
 /// The file is not trusted.

@@ -17,7 +17,7 @@ pub enum Tool {
     Delegate,
     /// Asks the user.
     Ask,
-    /// Hands in a plan for approval.
+    /// Submits a plan for approval.
     Plan,
     /// Writes the whole task list.
     TodoList,

@@ -1,8 +1,8 @@
 //! Tools: what a call does, by the agent's name of the tool.
 //!
-//! An agent's table says which of its tools do what. Inputs and results are read alike for all, in every spelling. Tools
-//! and result formats change between versions, so every field is optional. Unknown calls become [`Action::Other`] with
-//! their texts unchanged. Nothing fails.
+//! An agent's table says which of its tools do what. Inputs and results of all agents are read in the same way, in
+//! every spelling. Tools and result formats change between versions, so every field is optional. Unknown calls become
+//! [`Action::Other`] with unchanged texts, so reading never fails.
 
 use serde_json::Value;
 
@@ -74,7 +74,7 @@ impl Tools {
         })
     }
 
-    /// Fills in what a successful call changes: plans and tasks, subagents, whole files.
+    /// Adds the changes that a successful call makes: plans and tasks, subagents, whole files.
     pub(super) fn effects(self, call: &mut ToolCall, response: Option<&str>) {
         let Some(tool) = self.named(&call.name) else { return };
         call.plan = plans::change(tool, &call.input, response.unwrap_or("null"));
@@ -88,7 +88,7 @@ impl Tools {
 
 /// The type of a subagent that is requested without one (Claude Code 2.1).
 const GENERAL_PURPOSE: &str = "general-purpose";
-/// Bytes of a task that are kept. They suffice to tell its subject.
+/// How many bytes of a task are kept, enough to see its subject.
 const TASK_BYTES: usize = 2_000;
 
 // All spellings of a tool's fields.
@@ -121,7 +121,7 @@ pub fn patched_files(input: &str) -> Vec<String> {
     patch.lines().filter_map(file).filter(|file| !is_too_long(file)).collect()
 }
 
-/// Whether a tool is one of an MCP server, as nearly all agents spell it: `mcp__server__tool`, `MCP:tool`.
+/// Whether a tool belongs to an MCP server. Nearly all agents spell it `mcp__server__tool` or `MCP:tool`.
 pub fn is_of_server(tool_name: &str) -> bool {
     tool_name.get(..3).is_some_and(|start| start.eq_ignore_ascii_case("mcp"))
 }
@@ -161,7 +161,7 @@ impl Call {
         Some(Action::Edit { path, changes })
     }
 
-    /// The first file of a patch, and all its replacements.
+    /// The first file of a patch, with all its replacements.
     fn patched(&self) -> Option<(String, Vec<Change>)> {
         let patch =
             text(&self.input, PATCH).filter(|patch| patch.trim_start().starts_with("*** Begin Patch"))?;

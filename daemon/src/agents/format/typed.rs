@@ -1,20 +1,20 @@
-//! Whether a person typed a prompt, as far as the agent's program says so in fields.
+//! Decides whether a person typed a prompt, from the fields of the agent's program.
 //!
-//! A program that says of a prompt that nobody typed it is believed. Words that are not known say nothing, except where
-//! a field exists only to name who wrote.
+//! If the program says that nobody typed a prompt, it is believed. An unknown word means nothing, unless the field
+//! exists only to name the author.
 
 use super::letters;
 use super::payload::Payload;
 use crate::agents::json::Fields;
 use crate::memory::material::BatchSource;
 
-/// Fields that say among other things how a prompt came about.
+/// Fields that may say how a prompt was made, among other things.
 const SAID: &[&str] =
     &["source", "prompt_source", "promptSource", "turn_origin", "turnOrigin", "provenance", "origin_kind"];
-/// An object that names who wrote, or that name itself.
+/// An object that names the author, or the name itself.
 const ORIGIN: &[&str] = &["origin"];
 const KIND: &[&str] = &["kind", "type"];
-/// True where the program made the text.
+/// Fields that are true if the program made the text.
 const MADE: &[&str] = &["is_meta", "isMeta", "synthetic", "is_synthetic", "isSynthetic"];
 
 /// Authors of a person's own prompts, in [`letters`].
@@ -33,7 +33,7 @@ const PEOPLE: &[&str] = &[
     "cli",
 ];
 
-/// Words for those who write other prompts, in [`letters`].
+/// Authors of other prompts, in [`letters`].
 const MACHINES: &[(BatchSource, &[&str])] = &[
     (
         BatchSource::System,
@@ -118,7 +118,7 @@ pub(in crate::agents) fn machine(word: &str) -> Option<BatchSource> {
     MACHINES.iter().find(|(_, words)| words.contains(&word.as_str())).map(|(source, _)| *source)
 }
 
-/// The word by which an import says where a prompt comes from.
+/// The word for the source of a prompt in an import.
 pub(in crate::agents) fn word_for(source: BatchSource) -> &'static str {
     match source {
         BatchSource::AgentNotification => "notification",

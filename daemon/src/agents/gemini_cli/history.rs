@@ -1,8 +1,8 @@
 //! The chats of Gemini CLI as hook events.
 //!
-//! Format: `tmp/<project>/chats/session-*.jsonl`, one message a line, where a later line of the same id replaces the
-//! earlier one; before, one JSON object in `session-*.json`. Checked against 0.61.0 and the format of January 2026. The
-//! project's folder is in `.project_root` beside `chats`, or `projects.json` names it.
+//! Format: `tmp/<project>/chats/session-*.jsonl`, one message a line. A later line with the same id replaces the
+//! earlier one. Older versions wrote one JSON object in `session-*.json`. Checked against 0.61.0 and the format of
+//! January 2026. The project's folder is in `.project_root` beside `chats`, or `projects.json` names it.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader};
@@ -50,7 +50,7 @@ fn read_tail(reader: &mut dyn BufRead, extension: &str) -> io::Result<RecordedSe
     Ok(chat.session)
 }
 
-/// The folder of the project, from the files around the chat.
+/// The project's folder, from the files around the chat.
 fn folder_of(path: &Path) -> Option<String> {
     let project = path.parent()?.parent()?;
     if let Ok(root) = std::fs::read_to_string(project.join(".project_root")) {
@@ -70,7 +70,7 @@ fn folder_of(path: &Path) -> Option<String> {
 struct Chat {
     session: RecordedSession,
     messages: Vec<Value>,
-    /// Where a message is, by its id.
+    /// The position of each message, by its id.
     places: HashMap<String, usize>,
 }
 
@@ -180,7 +180,7 @@ impl Chat {
     }
 }
 
-/// The text of a message, without what hooks had added.
+/// The text of a message, without the text that hooks added.
 fn text_of(content: &Value) -> String {
     let text = match content {
         Value::String(text) => text.clone(),

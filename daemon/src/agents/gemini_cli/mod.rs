@@ -1,8 +1,8 @@
 //! Gemini CLI, checked against 0.61.0.
 //!
-//! Three things are peculiar. Without a terminal the context of a session's start comes back in front of the prompt.
+//! It has three peculiarities. Without a terminal, the context of a session's start comes back in front of the prompt.
 //! `PreCompress` fires before every request to the model, whether anything is compressed or not. Results of file tools
-//! carry the whole file twice.
+//! contain the whole file twice.
 
 mod history;
 
@@ -51,7 +51,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
             place: Place::own("settings.json", &[".gemini/settings.json"]),
             content: Content::JsonHooks(JsonHooks {
                 syntax: Syntax::Comments,
-                // Older versions kept these among the events.
+                // Older versions kept these keys among the events.
                 other_keys: &["enabled", "disabled", "notifications"],
                 entry,
                 switched_off: |settings| {
@@ -89,7 +89,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
 
 const CAP: Cap = Cap { utf16_units: 10_000 };
 
-/// Not here: `PreCompress` (see above), the events of the model's requests (the whole conversation at each), and
+/// Left out: `PreCompress` (see above), the events of model requests (the whole conversation each time), and
 /// `BeforeTool`, whose answer takes no context.
 const EVENTS: &[EventSpec] = &[
     EventSpec::answered("SessionStart", EventName::SessionStart, Wait::Start, CAP),
@@ -136,14 +136,14 @@ fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     Ok(event)
 }
 
-/// The prompt without the context that was put in front of it.
+/// The prompt without the context in front of it.
 fn without_context(prompt: &str) -> String {
     let inside = prompt.trim_start().strip_prefix("<hook_context>");
     let after = inside.and_then(|inside| inside.split_once("</hook_context>"));
     after.map_or(prompt, |(_, after)| after.trim_start_matches('\n')).to_owned()
 }
 
-/// Also for a fork of this agent, whose results are the same.
+/// Also for a fork of this agent, which has the same results.
 pub(super) fn without_whole_files(result: &mut ToolResult) {
     if let ToolResult::Done(response) = result
         && let Some(shorter) = without_inner(response, "returnDisplay", &["originalContent", "newContent"])
@@ -154,7 +154,7 @@ pub(super) fn without_whole_files(result: &mut ToolResult) {
 
 fn entry(call: &HookCall<'_>) -> Map<String, Value> {
     let mut entry = Map::new();
-    // The name by which a user may switch it off.
+    // The name by which a user can turn it off.
     entry.insert("name".into(), "recall".into());
     entry.insert("type".into(), "command".into());
     entry.insert("command".into(), shell_line(call.shim, &[SPEC.name]).into());

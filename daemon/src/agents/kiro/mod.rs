@@ -1,8 +1,8 @@
 //! Kiro's command line, by its vendor's page; not run here.
 //!
-//! Hooks stand in the files of custom agents. An agent's file without a list of tools has no tools, so none is ever created:
-//! recall enters its hooks into the files that exist. What a hook prints at a start or a prompt is context as it stands.
-//! There is no event for a session's end; silence ends it.
+//! Hooks are in the files of custom agents. A custom agent without a list of tools has no tools, so recall never
+//! creates such a file: it adds its hooks to existing ones. A hook's output at a start or a prompt is the context
+//! itself. There is no event for a session's end; silence ends it.
 
 use recall_protocol::agents::Wait;
 use recall_protocol::wire::Deliver;
@@ -64,7 +64,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
 
 const CAP: Cap = Cap { utf16_units: 10_000 };
 
-/// Not here: `preToolUse`, whose answer takes no context.
+/// Left out: `preToolUse`, whose answer takes no context.
 const EVENTS: &[EventSpec] = &[
     EventSpec::answered("agentSpawn", EventName::SessionStart, Wait::Start, CAP),
     EventSpec::answered("userPromptSubmit", EventName::Prompt, Wait::Answer, CAP),
@@ -75,7 +75,7 @@ const EVENTS: &[EventSpec] = &[
 const FORMAT: Format = Format {
     events: EVENTS,
     also: &[("pretooluse", Meaning::Is(EventName::ToolStart))],
-    // By both names that it gives them.
+    // Under both names that the agent uses.
     tools: Tools(&[
         ("fs_read", Tool::Read),
         ("read", Tool::Read),
@@ -94,7 +94,7 @@ const FORMAT: Format = Format {
 
 fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     let payload = Payload::read(delivery)?;
-    // Older versions name no session: the work in a folder is one, and silence ends its lives.
+    // Older versions name no session: all work in a folder is one session, and silence ends its lives.
     match (payload.session(), payload.folder()) {
         (None, Some(folder)) => {
             let mut fields: Map<String, Value> = serde_json::from_slice(&delivery.payload)?;

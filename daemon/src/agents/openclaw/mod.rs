@@ -1,5 +1,6 @@
-//! OpenClaw, by the types of 2026.9.6; not run here. It is a gateway of chat channels that serves many sessions for a long
-//! time. It has no command hooks: a plugin runs the hook client, and needs the owner's permission to read conversations.
+//! OpenClaw, by the types of 2026.9.6; not run here. It is a gateway for chat channels that serves many sessions for a
+//! long time. It has no command hooks: a plugin runs the hook client, and needs the owner's permission to read
+//! conversations.
 
 use recall_protocol::agents::Wait;
 use recall_protocol::wire::Deliver;
@@ -72,7 +73,7 @@ const fn file(user: &'static str, text: &'static str) -> Part {
 
 const CAP: Cap = Cap { utf16_units: 10_000 };
 
-/// As the plugin names them.
+/// The events, as the plugin names them.
 const EVENTS: &[EventSpec] = &[
     EventSpec::answered("SessionStart", EventName::SessionStart, Wait::Start, CAP),
     EventSpec::answered("UserPromptSubmit", EventName::Prompt, Wait::Answer, CAP),
@@ -92,7 +93,7 @@ const EVENTS: &[EventSpec] = &[
 
 const FORMAT: Format = Format {
     events: EVENTS,
-    // Its other system of hooks, and its forks.
+    // Names from its other hook system, and from its forks.
     also: SPELLINGS,
     tools: Tools(&[
         ("exec", Tool::Command),
@@ -111,7 +112,7 @@ fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     let payload = Payload::read(delivery)?;
     let mut event = of_gateway(FORMAT.event(&payload, delivery)?, &payload, delivery);
     if let HookEventKind::Prompt { source, .. } = &mut event.what {
-        // A heartbeat, a schedule, another session: nobody waits for context.
+        // A heartbeat, a schedule or another session sent it: nobody waits for context.
         let is_person = |field: &str, person: &str| payload.top.word(field).is_none_or(|word| word == person);
         let is_typed = is_person("trigger", "user") && is_person("origin", "external_user");
         if !is_typed && !source.is_made_by_machine() {

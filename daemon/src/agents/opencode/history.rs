@@ -1,9 +1,10 @@
 //! The sessions of OpenCode as hook events.
 //!
-//! Format: the SQLite database `opencode.db` with the tables `session`, `message` and `part`, the latter two with JSON in
-//! `data`. Checked against 1.18.33. Before there was a file each: `storage/session/<project>/<session>.json`,
-//! `storage/message/<session>/<message>.json`, `storage/part/<message>/<part>.json`. Sessions of subagents are left out: their
-//! parent has what they reported.
+//! Format: the SQLite database `opencode.db` with the tables `session`, `message` and `part`, the latter two with JSON
+//! in `data`. Checked against 1.18.33. Older versions wrote a file for each:
+//! `storage/session/<project>/<session>.json`, `storage/message/<session>/<message>.json`,
+//! `storage/part/<message>/<part>.json`. Sessions of subagents are left out, because their parent contains their
+//! reports.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -35,14 +36,14 @@ pub(super) const HISTORY: History = History {
     end: Some("SessionEnd"),
 };
 
-/// A larger file of the old store is no session's, in bytes.
+/// A file of the old store that is larger than this, in bytes, is not a session.
 const LARGEST: u64 = 64 << 20;
 
 fn is_database(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name == "opencode.db")
 }
 
-/// Whether it is the file of a session in the old store.
+/// Whether the file is a session of the old store.
 fn is_old(path: &Path) -> bool {
     let folder = path.parent().and_then(Path::parent);
     path.extension().is_some_and(|extension| extension == "json")
@@ -98,7 +99,7 @@ fn read(path: &Path, id: &str) -> rusqlite::Result<RecordedSession> {
     Ok(reading.finish())
 }
 
-/// Fails if the row's part is damaged. A message whose own record is damaged says nothing.
+/// Fails if the row's part is damaged. A message whose own record is damaged is skipped.
 fn take_row(reading: &mut Reading, row: &Row<'_>) -> rusqlite::Result<()> {
     let message: String = row.get(0)?;
     if reading.message.as_ref().is_none_or(|known| known.id != message) {
@@ -117,7 +118,7 @@ fn json_of(row: &Row<'_>, column: usize) -> rusqlite::Result<Value> {
     serde_json::from_str(&row.get::<_, String>(column)?).map_err(damaged)
 }
 
-/// The session of a file of the old store; none if it is a subagent's.
+/// The session of a file in the old store; none for a subagent's.
 fn old_sessions(path: &Path) -> io::Result<Vec<String>> {
     let session = json_file(path)?;
     let id = session["id"].as_str().filter(|_| !session["parentID"].is_string());
@@ -160,19 +161,19 @@ struct Message {
     id: String,
     at_ms: i64,
     data: Value,
-    /// What was said in it.
+    /// The message's text.
     text: String,
 }
 
 struct Reading {
     session: RecordedSession,
     message: Option<Message>,
-    /// The newest message of the agent in this turn: its id, time and text.
+    /// The agent's newest message in this turn: id, time and text.
     answer: Option<(String, i64, String)>,
 }
 
 impl Reading {
-    /// The files of a folder, by their names, which are in the order of time.
+    /// The files of a folder by name, which is the order of time.
     fn json_files(&mut self, folder: &Path) -> Vec<Value> {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
         let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
@@ -196,7 +197,7 @@ impl Reading {
 
     fn part(&mut self, id: &str, at_ms: i64, part: &Value) {
         match part["type"].as_str() {
-            // What plugins add is synthetic.
+            // Text added by plugins is synthetic.
             Some("text") if part["synthetic"] != true => {
                 let Some(message) = &mut self.message else { return };
                 if !message.text.is_empty() {
@@ -223,7 +224,7 @@ impl Reading {
                 fields["error"] = state["error"].clone();
                 "PostToolUseFailure"
             }
-            // It never ended.
+            // The call never ended.
             _ => return,
         };
         self.session.push(at_ms, id, name, fields);

@@ -58,7 +58,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
 
 const CAP: Cap = Cap { utf16_units: 10_000 };
 
-/// As the plugin names them.
+/// The events, as the plugin names them.
 const EVENTS: &[EventSpec] = &[
     EventSpec::answered("SessionStart", EventName::SessionStart, Wait::Start, CAP),
     EventSpec::answered("UserPromptSubmit", EventName::Prompt, Wait::Answer, CAP),

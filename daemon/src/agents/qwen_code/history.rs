@@ -1,7 +1,8 @@
 //! The chats of Qwen Code as hook events.
 //!
-//! Format: `projects/<folder>/chats/<session>.jsonl`, one record a line, and `projects/<folder>/subagents/<session>/agent-<id>.jsonl`
-//! beside it. Checked against 0.24.4. What hooks had added is in parts and fields of its own, which are not read.
+//! Format: `projects/<folder>/chats/<session>.jsonl`, one record a line, and
+//! `projects/<folder>/subagents/<session>/agent-<id>.jsonl` beside it. Checked against 0.24.4. Text that hooks added is
+//! in separate parts and fields, which are not read.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader};
@@ -28,7 +29,7 @@ pub(super) const HISTORY: History = History {
     end: Some("SessionEnd"),
 };
 
-/// Not the transcripts of subagents, which are read with their session.
+/// Excludes the transcripts of subagents, which are read with their session.
 fn is_session(path: &Path) -> bool {
     let is_chat = path.parent().and_then(Path::file_name).is_some_and(|folder| folder == "chats");
     is_chat && path.extension().is_some_and(|extension| extension == "jsonl")
@@ -70,9 +71,9 @@ struct Reading {
     side: Side,
     /// The subagent that writes: its id and type.
     subagent: Option<(String, String)>,
-    /// What was called, by the call's id.
+    /// The tool and input of each call, by the call's id.
     calls: HashMap<String, (String, Value)>,
-    /// The newest text that no call follows: its record and time.
+    /// The newest text that no call follows, with its record and time.
     answer: Option<(String, i64, String)>,
     chain: Chain,
 }
@@ -138,7 +139,7 @@ impl Reading {
         } else if self.chain.follow(&record.uuid, record.parent_uuid.as_deref()) == Link::Broken
             && record.kind == "assistant"
         {
-            // It answers a prompt that is lost, so the turn before is over.
+            // The call answers a prompt that is lost, so the turn before is over.
             return self.end_turn();
         }
         match record.kind.as_str() {
@@ -188,12 +189,13 @@ impl Reading {
         self.session.push(at_ms, id, name, fields);
     }
 
-    /// A notice of a background agent begins a turn that no person asked for. Older records do not say whose they are.
+    /// Takes a user's record. A notice from a background agent begins a turn that no person asked for. Older records do
+    /// not name their author.
     fn take_user(&mut self, record: Record, at_ms: i64) {
         self.begin(&record, at_ms);
         let is_person = record.provenance.as_deref().is_none_or(|whose| whose == "real_user");
         let is_notice = record.subtype.as_deref() == Some("notification");
-        // A subagent's prompt is its caller's.
+        // A subagent's prompt comes from its caller.
         if self.side == Side::Subagent || !is_notice && (!is_person || record.subtype.is_some()) {
             return;
         }
@@ -218,7 +220,7 @@ impl Reading {
         }
         for call in record.message.parts.iter().map(|part| &part["functionCall"]) {
             if let (Some(id), Some(tool)) = (call["id"].as_str(), call["name"].as_str()) {
-                // What was said before a call is no answer.
+                // Text before a call is not the answer.
                 self.answer = None;
                 self.calls.insert(id.to_owned(), (tool.to_owned(), call["args"].clone()));
             }

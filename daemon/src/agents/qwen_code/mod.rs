@@ -1,7 +1,7 @@
 //! Qwen Code, checked against 0.24.4: the hooks of Claude Code, the tools and settings of Gemini CLI.
 //!
-//! `UserPromptSubmit` fires for each call of the model, also after each round of tools. Only one with the submitted text
-//! is a prompt. A command that fails is a failed call.
+//! `UserPromptSubmit` fires for each model call, also after each round of tools. Only one with the submitted text is a
+//! prompt. A failed command is reported as a failed call.
 
 mod history;
 
@@ -72,7 +72,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
 
 const CAP: Cap = Cap { utf16_units: 10_000 };
 
-/// Not here: `PostToolBatch`, which repeats results, and `MessageDisplay`, which comes five times a second.
+/// Left out: `PostToolBatch`, which repeats results, and `MessageDisplay`, which fires five times a second.
 const EVENTS: &[EventSpec] = &[
     EventSpec::answered("SessionStart", EventName::SessionStart, Wait::Start, CAP),
     EventSpec::answered("UserPromptSubmit", EventName::Prompt, Wait::Answer, CAP),

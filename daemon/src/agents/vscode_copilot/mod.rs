@@ -1,7 +1,7 @@
 //! Copilot in VS Code, by the source of its extension; not run here.
 //!
-//! It reads the hook file of Copilot CLI, so that one file serves both, and also runs the hooks of Claude Code. Its
-//! payloads are told by the folder of its transcripts.
+//! It reads the hook file of Copilot CLI, so that one file serves both, and also runs the hooks of Claude Code. The
+//! folder of its transcripts identifies its payloads.
 
 use recall_protocol::wire::Deliver;
 use serde_json::json;
@@ -30,7 +30,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     envelope: answer::nested_and_flat,
     action: |tool, input, response| FORMAT.tools.action(tool, input, response),
     failures: FORMAT.failures,
-    // Before a call only the hooks of Claude Code run: in its own file the event would be Copilot CLI's, too.
+    // Before a call only the hooks of Claude Code run, because in its own file the event would be Copilot CLI's, too.
     guards: GuardAnswers {
         before: None,
         refusal: Some(answer::refusal),
@@ -65,7 +65,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
 const FOLDER: &str =
     if cfg!(target_os = "macos") { "Library/Application Support/Code/User" } else { ".config/Code/User" };
 
-/// Of the same form as those of Copilot CLI. Old ones are deleted.
+/// Its records have the form of Copilot CLI's. Old ones are deleted.
 const HISTORY: History = History {
     place: history::Place::Agent("workspaceStorage"),
     also: &[],

@@ -1,6 +1,6 @@
 //! Windsurf Cascade, by its vendor's page; not run here.
 //!
-//! Its hooks only report: nothing that they print reaches the model. It has no event for a session's start or end, so the
+//! Its hooks only report: their output does not reach the model. It has no event for a session's start or end, so the
 //! first event begins a session and silence ends it.
 
 use recall_protocol::wire::Deliver;
@@ -71,7 +71,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
 const EVENT: &str = "agent_action_name";
 const PROMPT: &str = "user_prompt";
 
-/// Not here: the other `pre_` events, which can only block.
+/// Left out: the other `pre_` events, which can only block.
 const EVENTS: &[EventSpec] = &[
     EventSpec::reported("pre_user_prompt", EventName::Prompt),
     EventSpec::reported("post_cascade_response", EventName::Stop),
@@ -81,7 +81,7 @@ const EVENTS: &[EventSpec] = &[
     EventSpec::reported("post_read_code", EventName::Tool),
 ];
 
-/// By the events that report their calls.
+/// Tools, named by the events that report their calls.
 const TOOLS: Tools =
     Tools(&[("write_code", Tool::Edit), ("run_command", Tool::Command), ("read_code", Tool::Read)]);
 
@@ -145,7 +145,7 @@ fn call(name: String, input: String, response: Option<&str>, info: &Fields) -> T
     }
 }
 
-/// The last of the answers that a turn gave.
+/// The last of a turn's answers.
 fn last(response: &str) -> String {
     let said = response.rsplit_once("### Planner Response").map_or(response, |(_, said)| said);
     said.trim().to_owned()

@@ -1,4 +1,4 @@
-//! The Messages API. The schema is enforced by offering one tool and asking for its use.
+//! The Messages API. It enforces the schema by offering one tool and asking for its use.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ pub(super) struct Anthropic {
 
 impl Anthropic {
     pub(super) fn new(backend: &Backend, http: Http) -> Self {
-        // Some write the base with its version, as the other API's is written.
+        // Some users include the version in the base address, as is usual for the other API.
         let base = backend.base_url.trim_end_matches("/v1");
         Self {
             http,
@@ -60,7 +60,7 @@ fn body(model: &str, request: &ChatRequest) -> Value {
     })
 }
 
-/// The tool's input, or whatever was said instead.
+/// The tool's input, or else the text.
 fn reply(answer: &Value) -> ChatReply {
     let blocks = answer.get("content").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let input = blocks.iter().find_map(|block| block.get("input")).map(Value::to_string);
@@ -69,7 +69,7 @@ fn reply(answer: &Value) -> ChatReply {
     ChatReply { text: input.unwrap_or_else(said), tokens: tokens(answer.get("usage")), micro_usd: None }
 }
 
-/// Tokens read from a cache or written to one are tokens, too.
+/// Counts tokens, including those read from or written to a cache.
 pub(super) fn tokens(usage: Option<&Value>) -> Option<Tokens> {
     let usage = usage?;
     let cached =

@@ -1,9 +1,8 @@
-//! The user's own `claude` program, for those who pay by subscription.
+//! Calls the user's own `claude` program, for users with a subscription.
 //!
-//! It runs without tools, hooks, settings and memory, in an empty folder and in a process group of its own: at the
-//! deadline, after its end and when the daemon dies, the whole group is killed, so that nothing it started stays behind.
-//! Of the daemon's environment it gets only what [`is_passed_on`] names. `RECALL_DISABLE` keeps recall's own hook silent
-//! should one run all the same.
+//! It runs without tools, hooks, settings and memory, in an empty folder and in its own process group. At the deadline,
+//! after its end, and when the daemon dies, the whole group is killed, so nothing that it started stays behind. It gets
+//! only the variables that [`is_passed_on`] names. `RECALL_DISABLE` keeps recall's own hook silent if one runs anyway.
 
 use std::io::{Read, Write};
 use std::process::{ChildStdout, Command, ExitStatus, Stdio};
@@ -18,7 +17,7 @@ use crate::process_group::{ProcessGroup, until};
 use crate::providers::http::Limits;
 use crate::providers::{Paid, ProviderError, barred};
 
-/// Pipes of a killed group close at once; one that was handed out of the group may not.
+/// The pipes of a killed group close at once, unless a process outside the group has one.
 const PIPES_WITHIN: Duration = Duration::from_secs(1);
 
 pub(super) struct ClaudeCli {
@@ -49,12 +48,12 @@ impl ClaudeCli {
     }
 }
 
-/// Whether it gets a variable of the daemon's: what any program needs, and what this one signs in with. The rest is
-/// nobody's business, and `CLAUDECODE` and others of its kind would make it take itself for part of the session that
-/// started the daemon.
+/// Whether the program gets a variable of the daemon: what any program needs, and what this one signs in with. Others
+/// are withheld; `CLAUDECODE` and similar ones would make it believe that it is part of the session that started the
+/// daemon.
 fn is_passed_on(name: &str) -> bool {
     const NEEDED: [&str; 6] = ["HOME", "PATH", "USER", "LANG", "TERM", "TMPDIR"];
-    /// Where its login lies, and the login itself where it comes from `claude setup-token`.
+    /// Where its login is stored, and the login itself if it comes from `claude setup-token`.
     const LOGIN: [&str; 2] = ["CLAUDE_CONFIG_DIR", "CLAUDE_CODE_OAUTH_TOKEN"];
     NEEDED.contains(&name)
         || LOGIN.contains(&name)
@@ -77,13 +76,13 @@ impl ChatProvider for ClaudeCli {
     }
 }
 
-/// How a program has ended, and what it has written.
+/// How a program ended, and its output.
 pub(super) struct Ended {
     pub(super) status: ExitStatus,
     pub(super) output: Vec<u8>,
 }
 
-/// Gives the program its input and waits for its end.
+/// Passes the input to the program and waits for its end.
 pub(super) fn finish(
     mut group: ProcessGroup,
     name: &str,
@@ -91,7 +90,7 @@ pub(super) fn finish(
     within: Duration,
 ) -> Result<Ended, ProviderError> {
     if let Some(mut stdin) = group.take_stdin() {
-        // It may end before it has read everything, which is seen from its answer.
+        // The program may end before it has read everything. Its answer then shows it.
         std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
     }
     let output = group.take_stdout().map(read_output);
@@ -110,20 +109,20 @@ pub(super) fn finish(
     Ok(Ended { status, output })
 }
 
-/// One byte more than is taken, so that too much is noticed; the rest stays in the pipe.
+/// Reads one byte more than is allowed, to notice an excess; the rest stays in the pipe.
 fn read_output(stdout: ChildStdout) -> mpsc::Receiver<Vec<u8>> {
     let (sender, output) = mpsc::channel();
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         let most = Limits::MOST.body_bytes as u64 + 1;
         let _ = stdout.take(most).read_to_end(&mut bytes);
-        // Nobody waits any more after the deadline.
+        // After the deadline nobody waits any more.
         let _ = sender.send(bytes);
     });
     output
 }
 
-/// `is_error` and the exit code are to be believed, `subtype` is not.
+/// Reads the answer. `is_error` and the exit code can be trusted, `subtype` cannot.
 fn read(answer: &Value, succeeded: bool) -> Result<ChatReply, ProviderError> {
     let is_error = answer.get("is_error").and_then(Value::as_bool).unwrap_or(true);
     if is_error || !succeeded {

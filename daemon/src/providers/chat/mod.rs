@@ -1,4 +1,4 @@
-//! Models that answer a text with a text, one file per API, behind one trait.
+//! Models that answer a text with a text: one file per API, behind one trait.
 
 mod anthropic;
 mod openai;
@@ -21,7 +21,7 @@ pub struct ChatRequest {
     pub system: String,
     pub user: String,
     pub form: AnswerForm,
-    /// Tokens the answer may take.
+    /// The most tokens of the answer.
     pub most_out: u32,
 }
 
@@ -33,20 +33,20 @@ pub struct AnswerForm {
     pub schema: Value,
 }
 
-/// What came back.
+/// The answer to a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChatReply {
-    /// The answer as text; JSON where the provider enforces the schema.
+    /// The answer as text; JSON if the provider enforces the schema.
     pub text: String,
-    /// What the provider says that the call used. `None`: it does not say.
+    /// The usage that the provider reports. `None` if it reports none.
     pub tokens: Option<Tokens>,
-    /// The price that the provider itself names, in millionths of a US dollar.
+    /// The price that the provider reports, in millionths of a US dollar.
     pub micro_usd: Option<u64>,
 }
 
-/// A model that can be asked. Called on threads that may block.
+/// A model that can be called. Called on threads that may block.
 pub trait ChatProvider: Send + Sync + 'static {
-    /// Makes one call. It ends within its own deadline.
+    /// Makes one call, which ends within its own deadline.
     ///
     /// # Errors
     /// When there is no answer. The error says what that means for the next call.
@@ -54,7 +54,7 @@ pub trait ChatProvider: Send + Sync + 'static {
 }
 
 impl ChatRequest {
-    /// The most that a call can cost. Wherever it was measured, a token is at least two bytes of text; the provider
+    /// The highest possible cost of a call. In all measurements a token was at least two bytes of text; the provider
     /// itself limits the length of the answer.
     pub fn most(&self, prices: Prices) -> Usage {
         const FORM_TOKENS: u64 = 1_000;
@@ -62,7 +62,7 @@ impl ChatRequest {
         prices.of((text as u64).div_ceil(2) + FORM_TOKENS, self.most_out.into())
     }
 
-    /// What a call has cost; estimated where the provider does not say.
+    /// The cost of a call; estimated if the provider does not report it.
     pub fn cost(&self, reply: &ChatReply, prices: Prices) -> Usage {
         let estimated = || Tokens {
             into: (tokens::estimate(&self.system) + tokens::estimate(&self.user)).into(),
@@ -73,10 +73,10 @@ impl ChatRequest {
     }
 }
 
-/// Makes the provider of a backend. It sends nothing and reads no key before the first call.
+/// Makes the provider of a backend. Before the first call it sends nothing and reads no key.
 ///
 /// # Errors
-/// When the settings make no client.
+/// When the settings are not valid for a client.
 pub fn provider(
     backend: &Backend,
     settings: &CallSettings,

@@ -1,5 +1,5 @@
-//! Chat Completions, as many servers speak them. Not all of them know schemas: one that refuses the first request with
-//! a schema is asked without from then on, and its answer is read leniently.
+//! Chat Completions, as many servers implement them. Not all support schemas: if a server refuses the first request
+//! with a schema, later requests have none, and the answers are read leniently.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,7 +15,7 @@ pub(super) struct OpenAi {
     url: String,
     model: String,
     key: KeySource,
-    /// The server has refused a request that had a schema and nothing else unusual.
+    /// The server has refused a request whose only unusual part was the schema.
     knows_no_schemas: AtomicBool,
 }
 
@@ -73,7 +73,8 @@ fn body(model: &str, url: &str, request: &ChatRequest, shape: Shape) -> Value {
             {"role": "user", "content": request.user},
         ],
     });
-    // The inventor has renamed the field and refuses the old name for newer models; others know only the old one.
+    // The API's inventor has renamed the field and refuses the old name for newer models; other servers only know the
+    // old name.
     let limit =
         if url.starts_with("https://api.openai.com/") { "max_completion_tokens" } else { "max_tokens" };
     body[limit] = json!(request.most_out);

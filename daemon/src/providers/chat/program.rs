@@ -1,10 +1,10 @@
-//! The programs of other agents as models, and any command of the user: a text goes in at the standard input, and the answer
-//! comes out at the standard output.
+//! Other agents' programs as models, and any command of the user. The text goes to standard input, and the answer comes
+//! from standard output.
 //!
-//! Each runs as `claude` does: in an empty folder and a process group of its own, with `RECALL_DISABLE` against recall's own
-//! hooks, and without its tools, its hooks and the user's instructions as far as the program can be told so. The material is
-//! never an argument, because every user of the machine may read those. What a program has recorded of the call is removed
-//! afterwards, where it has no switch for that: only what names the empty folder, which nobody else has used.
+//! Each runs like `claude`: in an empty folder and its own process group, with `RECALL_DISABLE` against recall's own
+//! hooks, and if the program allows it without tools, hooks and the user's instructions. The material is never an
+//! argument, because every user of the machine can read arguments. If a program cannot be kept from recording the call,
+//! its records are removed afterwards: only those that name the empty folder, which nobody else has used.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -21,12 +21,12 @@ use crate::providers::{Backend, BackendKind, Paid, ProviderError, Tokens, barred
 pub(super) struct Program {
     dialect: Dialect,
     model: String,
-    /// Of [`Dialect::Command`].
+    /// The user's command, for [`Dialect::Command`].
     command: Vec<String>,
     within: Duration,
 }
 
-/// The programs that are known, and a command of the user's.
+/// The known programs, and a command of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Dialect {
     Codex,
@@ -37,7 +37,7 @@ enum Dialect {
     Command,
 }
 
-/// What stands in for a prompt where a program demands one besides its input.
+/// The prompt for programs that demand one besides their input.
 const SEE_INPUT: &str = "Do what the text above asks for, and answer with nothing else.";
 
 impl Program {
@@ -48,7 +48,7 @@ impl Program {
             BackendKind::QwenCli => Dialect::Qwen,
             BackendKind::CopilotCli => Dialect::Copilot,
             BackendKind::OpenCodeCli => Dialect::OpenCode,
-            // The others have files of their own.
+            // The others have their own files.
             BackendKind::Command | BackendKind::ClaudeCli | BackendKind::Anthropic | BackendKind::OpenAi => {
                 Dialect::Command
             }
@@ -107,7 +107,7 @@ impl Program {
         }
     }
 
-    /// Settings that are only known in the environment. A file of settings is written into `folder`.
+    /// Settings that can only be given as variables. A file of settings is written into `folder`.
     fn settings(&self, folder: &Path) -> std::io::Result<Vec<(&'static str, String)>> {
         Ok(match self.dialect {
             Dialect::Gemini => {
@@ -131,7 +131,7 @@ impl Program {
 
     fn is_passed_on(&self, name: &str) -> bool {
         const NEEDED: [&str; 6] = ["HOME", "PATH", "USER", "LANG", "TERM", "TMPDIR"];
-        // What a program signs in with, and where its login lies.
+        // What a program signs in with, and where its login is stored.
         let logins: &[&str] = match self.dialect {
             Dialect::Codex => &["CODEX_HOME", "CODEX_API_KEY", "OPENAI_"],
             Dialect::Gemini => &["GEMINI_API_KEY", "GEMINI_CLI_HOME", "GOOGLE_"],
@@ -140,7 +140,7 @@ impl Program {
             Dialect::OpenCode => {
                 &["OPENCODE_API_KEY", "OPENCODE_CONFIG", "ANTHROPIC_", "OPENAI_", "GEMINI_API_KEY"]
             }
-            // It is the user's own, and knows what it needs.
+            // The user's own command gets everything that it may need.
             Dialect::Command => return name != "CLAUDECODE",
         };
         NEEDED.contains(&name) || ["LC_", "XDG_"].iter().chain(logins).any(|begin| name.starts_with(begin))
@@ -180,14 +180,14 @@ impl Program {
         })
     }
 
-    /// Removes what the program has recorded of the call: what names its folder.
+    /// Removes the program's records of the call: those that name its folder.
     fn forget(&self, folder: &Path) {
         let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
         let copilot = std::env::var_os("COPILOT_HOME").map_or_else(|| home.join(".copilot"), PathBuf::from);
         let (records, label) = match self.dialect {
             Dialect::Gemini => (home.join(".gemini/tmp"), ".project_root"),
             Dialect::Copilot => (copilot.join("session-state"), "workspace.yaml"),
-            // Its folders are named by where it ran.
+            // Its folders are named after the working folder.
             Dialect::Qwen => (home.join(".qwen/projects"), ""),
             Dialect::Codex | Dialect::OpenCode | Dialect::Command => return,
         };
@@ -243,7 +243,7 @@ fn tokens(usage: &Value, into: &str, out: &str) -> Option<Tokens> {
     Some(Tokens { into: usage.get(into)?.as_u64()?, out: usage.get(out)?.as_u64()? })
 }
 
-/// Events, one a line: the last message, and what the turn has used.
+/// Reads events, one a line: the last message, and the usage of the turn.
 fn codex(text: &str) -> Option<ChatReply> {
     let mut reply: Option<ChatReply> = None;
     let mut used = None;
@@ -260,7 +260,7 @@ fn codex(text: &str) -> Option<ChatReply> {
     reply.map(|reply| ChatReply { tokens: used, ..reply })
 }
 
-/// One object with the answer, and the tokens of each model.
+/// Reads one object with the answer and the tokens of each model.
 fn gemini(text: &str) -> Option<ChatReply> {
     let answer: Value = serde_json::from_str(text.get(text.find('{')?..)?).ok()?;
     let models = answer["stats"]["models"].as_object();
@@ -274,7 +274,7 @@ fn gemini(text: &str) -> Option<ChatReply> {
     Some(ChatReply { text: answer["response"].as_str()?.to_owned(), tokens, micro_usd: None })
 }
 
-/// A list of messages. The last is the result.
+/// Reads a list of messages. The last is the result.
 fn qwen(text: &str) -> Option<ChatReply> {
     let messages: Vec<Value> = serde_json::from_str(text.get(text.find('[')?..)?).ok()?;
     let result = messages.iter().rev().find(|message| message["type"] == "result")?;
@@ -285,7 +285,7 @@ fn qwen(text: &str) -> Option<ChatReply> {
     Some(ChatReply { text: result["result"].as_str()?.to_owned(), tokens, micro_usd: None })
 }
 
-/// Events, one a line: parts of the text, and what each step has used.
+/// Reads events, one a line: parts of the text, and the usage of each step.
 fn opencode(text: &str) -> Option<ChatReply> {
     let mut reply = ChatReply { text: String::new(), tokens: None, micro_usd: None };
     let mut used = Tokens::default();

@@ -1,5 +1,5 @@
-//! Real sockets, and where time matters a paused clock: a minute of waiting passes as soon as there is nothing else to
-//! do. It is paused only when nothing more has to come through a socket that could be overtaken.
+//! Tests with real sockets, and with a paused clock where time matters: a minute of waiting passes at once. The clock
+//! is paused only when nothing more has to come through a socket.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,7 +34,7 @@ async fn call(address: std::net::SocketAddr) -> Called {
     Called { result: called.map_err(|error| error.error), took: begun.elapsed() }
 }
 
-/// A server that reads a request and then does this with the connection; how many bytes it got rid of.
+/// A server that reads a request and then does this with the connection. Returns how many bytes it sent.
 async fn server<F>(
     answer: impl Fn(TcpStream, Arc<AtomicU64>) -> F + Send + 'static,
 ) -> (std::net::SocketAddr, Arc<AtomicU64>)
@@ -58,7 +58,7 @@ fn head(status: u16, length: u64, headers: &str) -> String {
     format!("HTTP/1.1 {status} Test\r\n{headers}content-length: {length}\r\n\r\n")
 }
 
-/// A whole answer.
+/// A complete answer.
 async fn answered(status: u16, headers: &str, body: String) -> Called {
     let answer = head(status, body.len() as u64, headers) + &body;
     let (address, _) = server(move |mut stream, _| {
@@ -72,7 +72,7 @@ async fn answered(status: u16, headers: &str, body: String) -> Called {
     call(address).await
 }
 
-/// Not much more, however busy the machine is: only until the clock is paused it runs by itself.
+/// Checks the time of a call. It may take slightly longer, because the clock runs by itself until it is paused.
 #[track_caller]
 fn took(called: &Called, seconds: u64) {
     let expected = Duration::from_secs(seconds);
@@ -184,7 +184,7 @@ async fn a_good_status_without_an_answer_is_unreadable() {
     }
 }
 
-/// `headers`, each ended by `;`.
+/// Checks the wait that headers ask for. Each of `headers` ends with `;`.
 #[track_caller]
 fn waits(status: u16, headers: &str, called: Called, expected: Option<u64>) {
     let (_, wait_ms, paid) = called.trouble();
@@ -209,7 +209,7 @@ async fn a_wish_to_wait_is_understood_in_whatever_form() {
         (429, "retry-after: Thursday, 01-Jan-70 00:00:30 GMT;", Some(30_000)),
         (429, "retry-after: Thu Jan  1 00:00:30 1970;", Some(30_000)),
         (429, "retry-after: Fri, 02 Jan 1970 00:00:00 GMT;", Some(HOUR)),
-        // The one that counts milliseconds is the exacter one, if it says anything.
+        // The header in milliseconds is more exact, if it is valid.
         (429, "retry-after: 7;retry-after-ms: 1500;", Some(1_500)),
         (429, "retry-after: 7;retry-after-ms: later;", Some(7_000)),
         (429, "retry-after-ms: 1e99;", Some(HOUR)),

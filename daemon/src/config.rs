@@ -1,7 +1,7 @@
 //! `config.toml`: parsing, checking, and reporting mistakes.
 //!
 //! Every key is optional and independent: a mistake is reported with its line, and its key keeps the default. A file
-//! with mistakes never forbids less than the last one without, see `last_good`.
+//! with mistakes is at least as strict as the last one without, see `last_good`.
 
 pub mod change;
 mod compression;
@@ -44,14 +44,14 @@ pub struct Config {
     /// Whether `recall mcp` offers tools that write.
     pub mcp_writing: McpWriting,
     pub gateway: GatewayPolicy,
-    /// Where traces and metrics go: the base address of an OTLP receiver. `None`: nowhere.
+    /// The base address of the OTLP receiver for traces and metrics. `None` if they are not sent.
     pub otlp_endpoint: Option<String>,
     pub idle: IdlePolicy,
     pub housekeeping_s: u64,
     /// 0 keeps everything for ever.
     pub retention_days: u32,
     pub budgets: Budgets,
-    /// Whether the user sees what the model was given at a session's start.
+    /// Whether the user sees a line about the injected context at a session's start.
     pub notice: Notice,
     pub ambient: Ambient,
     pub hints: Vec<Hint>,
@@ -71,7 +71,7 @@ pub enum Excluded {
     Everything,
 }
 
-/// A configuration, as far as it is usable.
+/// The usable part of a configuration.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     pub config: Config,
@@ -85,7 +85,7 @@ pub struct Loaded {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Earlier {
     Unknown,
-    /// A prohibition that is in force.
+    /// Its prohibitions are in force.
     Held,
 }
 
@@ -105,10 +105,10 @@ pub struct Subscription {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SubscriptionMode {
-    /// It is started for each.
+    /// The command is started for each event.
     #[default]
     Each,
-    /// It stays, and reads a line of each.
+    /// The command keeps running, and reads one line for each event.
     Stream,
 }
 
@@ -144,7 +144,7 @@ pub enum Notice {
     Off,
 }
 
-/// Whether a session's start tells the date, the project and its branch.
+/// Whether a session's start includes the date, the project and its branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ambient {
     Told,
@@ -162,13 +162,13 @@ pub enum McpWriting {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatewayPolicy {
     pub opens: GatewayOpens,
-    /// 0: any free one.
+    /// 0 means any free port.
     pub port: u16,
-    /// The pages that may call, as browsers write an `Origin`.
+    /// The pages that may call, in the form of a browser's `Origin`.
     pub origins: Vec<String>,
 }
 
-/// Whether this is an origin as browsers write it, of a page that nobody on the way can replace.
+/// Whether this is an origin in a browser's form, of a page that nobody on the way can replace.
 fn is_origin(text: &str) -> bool {
     let Some((scheme, host)) = text.split_once("://") else { return false };
     let is_word = |text: &str, more: &[u8]| {
@@ -230,7 +230,7 @@ impl Config {
         }
     }
 
-    /// The configuration as the daemon applies it: at least as strict as the last valid file, which `note` records.
+    /// The configuration that the daemon applies: at least as strict as the last valid file, which `note` records.
     pub fn obeyed(path: &Path, note: &Path) -> Loaded {
         let mut loaded = Self::load(path);
         if !loaded.problems.is_empty() {
@@ -241,7 +241,7 @@ impl Config {
         loaded
     }
 
-    /// As [`Self::obeyed`], for the daemon itself, which also records a valid file.
+    /// Like [`Self::obeyed`], for the daemon itself, which also records a valid file.
     pub fn in_force(path: &Path, note: &Path) -> Loaded {
         let loaded = Self::obeyed(path, note);
         loaded.record(note);
@@ -280,7 +280,7 @@ impl Loaded {
         }
     }
 
-    /// The consequence of the problems, in words for the user.
+    /// The consequence of the problems, as a message for the user.
     pub fn consequence(&self) -> &'static str {
         match (&self.config.excluded, self.earlier) {
             (Excluded::Everything, _) => "Recording is off because capture.exclude cannot be read.",
@@ -515,7 +515,7 @@ impl Written {
             capture: CapturePolicy {
                 skip_tools: self.capture.skip_tools,
                 plan_folders: self.capture.plan_folders,
-                // Each session has those of its agent.
+                // Each session uses its agent's.
                 plan_prompts: &[],
                 chunk: Load {
                     activities: self.capture.chunk_activities,
@@ -525,7 +525,7 @@ impl Written {
             mcp_writing: if self.mcp.write { McpWriting::On } else { McpWriting::Off },
             gateway: GatewayPolicy {
                 opens: if self.gateway.enabled { GatewayOpens::AtStart } else { GatewayOpens::WhenAsked },
-                // Checked to be in range.
+                // The range was checked.
                 port: u16::try_from(self.gateway.port).unwrap_or_default(),
                 origins: self.gateway.origins,
             },
@@ -614,7 +614,7 @@ mod tests {
             "[context]\nxyzzy = 1\n",
             "unknown key `xyzzy` in [context]; it must be one of `start_tokens`",
         );
-        // Every mistake inside a piece that is rejected as a whole is named.
+        // Every mistake inside a piece that is rejected as a whole is reported.
         let text = "[compression]\nbackend = 'opnai'\nmodle = 'm'\nusd_per_day = -4\n";
         problem(
             text,
@@ -836,7 +836,7 @@ mod tests {
             let loaded = Config::parse(text);
             assert_eq!(loaded.exclusions, Understood::Partly, "{text}: {loaded:?}");
         }
-        // The keys of a table whose header is torn are none by themselves.
+        // Keys below a broken header mean nothing by themselves.
         let lines = |text: &str| -> Vec<usize> {
             Config::parse(text).problems.iter().map(|problem| problem.line).collect()
         };

@@ -1,58 +1,59 @@
 //! Places where a test can kill, stop or refuse the daemon, and the faults that a test can plant.
 //!
-//! A [`Point`] stands at each step of an event's way behind which something different is left if the process dies
-//! there. In builds with the feature `faults` the variable `RECALL_FAILPOINTS` says what happens at which, in the
-//! words of the `fail` crate: `writer.commit=2*off->return(kill)` passes twice and kills at the third time. Besides the
-//! crate's own actions (`panic`, `sleep(ms)`, `off`) there are `return(kill)`, the process's end without a word,
-//! `return(kill slowly)`, which lets out what has been said before, and `return(refuse)`, an input/output error where
-//! the step can have one. In every other build a point is nothing: an empty function, no variable, no name of a point
+//! There is a [`Point`] at each step of an event's handling after which a dying process leaves a different state. In
+//! builds with the feature `faults`, the variable `RECALL_FAILPOINTS` says what happens at which point, in the syntax
+//! of the `fail` crate: `writer.commit=2*off->return(kill)` passes twice and kills at the third time. Besides the
+//! crate's own actions (`panic`, `sleep(ms)`, `off`) there are `return(kill)`, which kills the process at once,
+//! `return(kill slowly)`, which first lets earlier output out, and `return(refuse)`, an input/output error if the step
+//! can have one. In every other build a point is an empty function, and neither the variable nor the name of a point is
 //! in the program.
 //!
-//! Only `recall-tests` asks for the feature, and only where tests are built: `cargo build` has it for no selection of
-//! packages. [`VERSION`] tells the two apart, so that the tests never run, nor the bench ever measures, the wrong one.
+//! Only `recall-tests` enables the feature, and only when tests are built: `cargo build` never has it, whatever
+//! packages are selected. [`VERSION`] distinguishes the two builds, so the tests never run the wrong one and the bench
+//! never measures it.
 
 pub use recall_protocol::planted::{Fault, planted};
 
-/// A step of an event's way.
+/// A step in the handling of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Point {
-    /// An event has come, through the socket or from the spool, and is not read yet.
+    /// An event has arrived, through the socket or from the spool, and is not read yet.
     Decode,
-    /// Its session has decided and has not told the writer.
+    /// Its session has decided and has not sent the effects to the writer.
     Enqueue,
     /// The writer is about to begin a transaction.
     Begin,
-    /// An event's acceptance is written, what follows from it is not.
+    /// An event's acceptance is written, but not its effects.
     Insert,
     /// A group with rows is written and not committed.
     Commit,
-    /// It is committed and nobody knows.
+    /// A group is committed, and its callers do not know yet.
     Committed,
-    /// The answer is known and not sent.
+    /// The answer is ready, but not sent.
     Ack,
-    /// A spooled event is stored and its file still there.
+    /// A spooled event is stored, but its file still exists.
     Unlink,
-    /// Somebody asks for context, and nothing has been looked up yet.
+    /// Context was requested, but nothing looked up yet.
     Recall,
-    /// A compressor holds a job and has not begun.
+    /// A compressor has a job and has not begun.
     Lease,
-    /// The most that a model's call can cost is reserved, and the call not made.
+    /// The highest cost of a model's call is reserved, but the call is not made.
     Reserved,
-    /// A model has answered, and what that cost is not booked.
+    /// A model has answered, but the cost is not recorded.
     Answered,
-    /// It is booked, and the answer is not stored.
+    /// The cost is recorded, but the answer is not stored.
     Booked,
-    /// A job's result is written, and the job not yet done.
+    /// A job's result is written, but the job is not marked done.
     Result,
-    /// A job's result is committed and nobody knows.
+    /// A job's result is committed, and nobody knows yet.
     ResultCommitted,
-    /// The index has taken documents and not committed them.
+    /// Documents were added to the index, but not committed.
     IndexCommit,
-    /// It has committed them and the store's log still names them.
+    /// They are committed, but the store's log still lists them.
     IndexCommitted,
-    /// The vectors of a document are stored, and nobody knows.
+    /// The vectors of a document are stored, and nobody knows yet.
     Vectors,
-    /// A file of vectors is whole and not used yet.
+    /// A file of vectors is complete, but not used yet.
     VectorFile,
     /// Forgotten vectors are gone from the store, but the vector files may still contain them.
     VectorFilesDropped,
@@ -82,13 +83,13 @@ impl Point {
         Self::VectorFilesDropped,
     ];
 
-    /// The points on the way of a model's call. Without a model none of them is reached.
+    /// The points of a model's call. Without a model none of them is reached.
     pub const OF_MODELS: [Self; 3] = [Self::Reserved, Self::Answered, Self::Booked];
 
     /// The points of vectors. Without a sentence model none of them is reached.
     pub const OF_VECTORS: [Self; 3] = [Self::Vectors, Self::VectorFile, Self::VectorFilesDropped];
 
-    /// As the variable names it.
+    /// The point's name in the variable.
     pub fn name(self) -> &'static str {
         match self {
             Self::Decode => "ingest.decode",
@@ -136,11 +137,11 @@ mod build {
         Ok(())
     }
 
-    /// Goes on.
+    /// Does nothing.
     #[inline(always)]
     pub const fn reach(_: Point) {}
 
-    /// Goes on.
+    /// Does nothing.
     ///
     /// # Errors
     /// Never.
@@ -172,10 +173,10 @@ mod build {
         NoSuchAction(String),
     }
 
-    /// Takes from the environment what shall happen at which point.
+    /// Reads from the environment what shall happen at which point.
     ///
     /// # Errors
-    /// When it names no point or no action.
+    /// When it names an unknown point or action.
     pub fn arm() -> Result<(), ArmError> {
         let armed = std::env::var("RECALL_FAILPOINTS").unwrap_or_default();
         for (name, actions) in armed.split(';').filter_map(|point| point.split_once('=')) {
@@ -187,9 +188,9 @@ mod build {
         Ok(())
     }
 
-    /// Does what was asked for at this point; goes on if nothing was.
+    /// Does what was requested at this point, or nothing.
     pub fn reach(point: Point) {
-        // A step that cannot be refused goes on.
+        // A step that cannot be refused continues.
         let _ = outcome(point);
     }
 
@@ -204,7 +205,7 @@ mod build {
         }
     }
 
-    /// Far longer than an answer needs that was given already.
+    /// Far longer than a finished answer needs to get out.
     const LAST_WORDS: Duration = Duration::from_secs(1);
 
     enum Outcome {

@@ -1,5 +1,5 @@
 //! A worked example of adding an agent: a made-up one that differs from all others in names, JSON and settings. It is
-//! described here alone, and played from its settings to its answer.
+//! described only here, and tested from its settings to its answer.
 
 use std::fs;
 use std::sync::Arc;
@@ -158,7 +158,7 @@ fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     })
 }
 
-/// One hook: the event's name comes on the command line, as its settings say.
+/// Runs one hook. The event's name comes on the command line, as in its settings.
 async fn hook(tree: &Tree, event: &str, payload: Value) -> Value {
     let folder = tree.home.path().join("shop");
     let mut payload = payload;
@@ -223,7 +223,7 @@ async fn a_made_up_agent_is_read_stored_and_answered_in_its_own_words() {
     assert!(context.contains("rounded once"), "{context}");
     assert!(context.encode_utf16().count() as u64 <= CAP.utf16_units);
     assert_eq!(hook(&tree, "run.said", json!({"run": "r2", "words": "Bye."})).await, Value::Null);
-    // Another daemon, which does not know the agent, gives the same session no answer.
+    // A daemon that does not know the agent answers the same session with nothing.
     assert!(AGENTS.spec("made-up").answer(output("x")).is_empty());
     tree.stop().await;
 }

@@ -2,7 +2,7 @@
 //!
 //! A long-running program gets a guard that leads the group: a shell that reads from a pipe whose other end this
 //! process holds. When this process ends, even by SIGKILL, the system closes the pipe, and the guard kills the group
-//! and itself. So nothing has to be recorded for the next daemon, and no process id can be confused with another's. If
+//! and itself. So nothing has to be recorded for the next daemon, and no process id can be mistaken for another's. If
 //! only the guard is killed, the deadline still applies, because the group keeps its id until the guard is reaped.
 
 use std::os::unix::process::CommandExt;
@@ -161,7 +161,7 @@ mod tests {
         let mut said = String::new();
         stdout.read_to_string(&mut said).unwrap();
         assert_eq!(said, "still here\n");
-        // The deadline still ends what does not end by itself.
+        // The deadline ends a program that does not end by itself.
         let mut group = echo();
         group.guard.as_mut().unwrap().kill().unwrap();
         let (_stdin, mut stdout) = (group.take_stdin(), group.take_stdout().unwrap());

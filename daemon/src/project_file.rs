@@ -1,11 +1,11 @@
 //! `.recall.toml`: a project's own rules.
 //!
-//! The author of a repository writes this file, so it can only make recall do less: record nothing, record less of
-//! some files, or show the project under another name. It cannot change a setting, a command, a url or a file outside
-//! the project. Other keys are ignored and reported by `recall doctor`. An invalid file was meant to forbid something,
-//! so recording is off until it is fixed.
+//! The author of a repository writes this file, so it can only make recall do less: record nothing, record less of some
+//! files, or show the project under another name. It cannot affect a setting, a command, a url or a file outside the
+//! project. Other keys are ignored and reported by `recall doctor`. An invalid file was meant to forbid something, so
+//! recording is off until it is fixed.
 //!
-//! The user's own exclusions, `capture.exclude`, are compiled here, too.
+//! The user's own exclusions, `capture.exclude`, are also compiled here.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -16,7 +16,7 @@ use unicode_normalization::UnicodeNormalization;
 
 /// The file's name, in the folder of the project.
 pub const NAME: &str = ".recall.toml";
-/// The limit of patterns. Nobody writes more.
+/// The most patterns of a file. Nobody writes more.
 const MOST_PATTERNS: usize = 200;
 const MOST_ALIAS_CHARS: usize = 64;
 
@@ -32,7 +32,7 @@ pub enum Captured {
 #[derive(Clone, Debug, Default)]
 pub struct ProjectRules {
     pub captured: Captured,
-    /// The displayed name. The project's identity does not change.
+    /// The display name. The project's identity does not change.
     pub alias: Option<String>,
     /// Rules that are not followed, with reasons.
     pub complaints: Vec<String>,
@@ -76,8 +76,7 @@ impl ProjectRules {
         rules
     }
 
-    /// Whether a file's content must not be recorded. `path` is relative to the project's folder if it lies beneath
-    /// it.
+    /// Whether a file's content must not be recorded. `path` is relative to the project's folder if it is inside it.
     pub fn hides(&self, path: &str) -> bool {
         self.hidden.is_match(&*composed(path.trim_start_matches("./")))
     }
@@ -119,8 +118,8 @@ impl ProjectRules {
     }
 }
 
-/// As in `.gitignore`: a name without a slash matches in every folder, and a folder matches everything in it. Upper and lower
-/// case are the same, because to some file systems they are.
+/// As in `.gitignore`: a name without a slash matches in every folder, and a folder matches everything in it. Case is
+/// ignored, as some file systems do.
 fn globs_of(pattern: &str) -> Result<Vec<Glob>, globset::Error> {
     let plain = composed(pattern.trim_start_matches('/').trim_end_matches('/'));
     let anywhere = !plain.contains('/');
@@ -145,10 +144,10 @@ fn is_display_name(alias: &str) -> bool {
 /// The names and patterns of projects that the user excludes.
 #[derive(Clone, Debug, Default)]
 pub struct ExcludedNames {
-    /// Patterns without a special character. Thousands of them cost nothing.
+    /// Patterns without a special character, which are cheap even by the thousand.
     plain: HashSet<String>,
     globs: GlobSet,
-    /// The globs, whatever the case of their letters.
+    /// The globs, ignoring case.
     caseless: GlobSet,
 }
 
@@ -182,13 +181,13 @@ impl ExcludedNames {
         Ok(Self { plain, globs: globs.build()?, caseless: caseless.build()? })
     }
 
-    /// Whether a name, or a folder that it lies in, is one of them.
+    /// Whether the patterns include this name, or a folder that contains it.
     pub fn covers(&self, name: &str) -> bool {
         let name = composed(name);
         with_parents(&name).any(|name| self.plain.contains(name) || self.globs.is_match(name))
     }
 
-    /// As [`Self::covers`], for a name on a disk that takes no notice of case. Only patterns with special characters are
+    /// Like [`Self::covers`], for a name on a disk that ignores case. Only patterns with special characters are
     /// compared: a folder without any is found on the disk itself.
     pub fn covers_in_any_case(&self, name: &str) -> bool {
         let name = composed(name);
@@ -204,7 +203,7 @@ impl ExcludedNames {
     }
 }
 
-/// A name, and the folders that it lies in.
+/// A name, and the folders that contain it.
 fn with_parents(name: &str) -> impl Iterator<Item = &str> {
     let ends = name.char_indices().filter(|(_, letter)| *letter == '/').map(|(at, _)| at);
     std::iter::once(name).chain(ends.filter_map(|end| name.get(..end)))
@@ -215,7 +214,7 @@ pub fn is_plain(pattern: &str) -> bool {
     !pattern.contains(['*', '?', '[', ']', '{', '}', '\\'])
 }
 
-/// A name with each accent as part of its letter. Keyboards write it so, and some systems take it apart.
+/// A name with each accent as part of its letter. Keyboards write it that way, and some systems separate the two.
 pub fn composed(name: &str) -> Cow<'_, str> {
     if name.is_ascii() { Cow::Borrowed(name) } else { Cow::Owned(name.nfc().collect()) }
 }

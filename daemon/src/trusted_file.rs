@@ -1,7 +1,7 @@
 //! Opens files that other users, or the author of a repository, may have put there.
 //!
-//! - Every step beneath an opened folder is opened relative to the one before and never follows a symlink, so
-//!   nothing outside is reached and nothing can be exchanged in between.
+//! - Every step beneath an opened folder is opened relative to the one before and never follows a symlink, so nothing
+//!   outside is reached and nobody can swap a part in between.
 //! - A file or folder is trusted if it belongs to us or root and no other user can write it. A group whose only
 //!   member is the owner does not count as another user.
 //! - Only regular files are trusted. Opening does not block on a FIFO.
@@ -45,7 +45,7 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// Whether it does not exist.
+    /// Whether the reason is that it does not exist.
     pub fn is_absence(&self) -> bool {
         matches!(self, Self::Io(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory))
     }
@@ -137,7 +137,7 @@ impl Folder {
         Ok(Self(Arc::new(folder.into())))
     }
 
-    /// Systems report a symlink on the way with different errors.
+    /// Explains an error. Systems report a symlink on the way with different errors.
     fn explain(&self, name: &OsStr, error: io::Error) -> Refused {
         let found = rustix::fs::statat(&*self.0, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
         let is_link = found.is_ok_and(|found| {
@@ -159,8 +159,8 @@ pub fn check_owner_of(path: &Path) -> Result<(), Refused> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Links {
     Refused,
-    /// Followed if the link itself belongs to us or root. Its target is checked as usual. People keep their settings
-    /// elsewhere.
+    /// Followed if the link itself belongs to us or root, because people move their settings. The target is checked as
+    /// usual.
     OfOurs,
 }
 
@@ -221,7 +221,7 @@ fn regular(file: File) -> Result<File, Refused> {
     Ok(file)
 }
 
-/// Checks that an opened file belongs to us or root, and that no other user can write it.
+/// Checks that an opened file belongs to us or root, and that no other user can write to it.
 fn check(opened: &File, found: &Metadata) -> Result<(), Refused> {
     check_owner(found.uid())?;
     let (by_group, by_others) = (found.mode() & 0o020 != 0, found.mode() & 0o002 != 0);
@@ -234,7 +234,7 @@ fn check_owner(owner: u32) -> Result<(), Refused> {
     if is_trusted { Ok(()) } else { Err(Refused::Foreign(owner)) }
 }
 
-/// With an access list, the group's bits are the upper bound for everybody named in it.
+/// Whether the file has an access list. Then the group's bits are the upper bound for everybody named in it.
 fn has_access_list(opened: &File) -> bool {
     let mut nothing: [u8; 0] = [];
     rustix::fs::fgetxattr(opened, "system.posix_acl_access", &mut nothing).is_ok_and(|length| length > 0)
@@ -374,7 +374,7 @@ mod tests {
         let give = |path: &Path| std::os::unix::fs::lchown(path, Some(65_534), None).unwrap();
         give(&file);
         refused(&file, Links::Refused, "belongs to user 65534");
-        // Whatever its type, only its owner is known.
+        // Only the owner counts, whatever its type.
         let at = |name: &str| home.path().join(name);
         rustix::fs::mkfifoat(rustix::fs::CWD, at("fifo"), 0o600.into()).unwrap();
         symlink("file", at("link")).unwrap();
@@ -402,7 +402,7 @@ mod tests {
         for (user, group, expected) in [
             (0, 0, true),
             (1000, 1000, true),
-            // It has other members, is not his own, or has another name.
+            // The group has other members, is not the user's own, or has another name.
             (1002, 1002, false),
             (1001, 100, false),
             (1001, 1001, false),

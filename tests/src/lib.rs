@@ -1,9 +1,9 @@
 //! A hermetic stage for end-to-end tests: its own home, the real binaries, and hooks run as an agent runs them.
 //!
-//! Nothing waits by sleeping: `recall ctl flush` says when everything is where it belongs. What a stage has started
-//! dies with it.
+//! Nothing waits by sleeping: `recall ctl flush` returns when everything is done. Processes that a stage started end
+//! with it.
 
-// Test code: a panic is how it says that something is wrong.
+// Test code reports a failure by panicking.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 pub mod checks;
@@ -39,7 +39,7 @@ pub const DISCOUNT_PROMPT: &str = "Add a percentage discount to the cart total";
 pub const DISCOUNT_ANSWER: &str = "The cart total now takes a percentage discount. Rounding happens once, after summing, \
     because rounding each line lost up to a cent per line. Negative discounts are still not refused.";
 
-/// How a process ended and what it said.
+/// How a process ended, and its output.
 #[derive(Debug)]
 pub struct Said {
     pub status: ExitStatus,
@@ -59,7 +59,7 @@ impl Said {
             .unwrap_or_else(|error| panic!("no JSON ({error}): {:?} {:?}", self.stdout, self.stderr))
     }
 
-    /// The context that a hook's answer carries for the model, or "".
+    /// The context for the model in a hook's answer, or "".
     pub fn context(&self) -> String {
         let answer: Value = serde_json::from_str(&self.stdout).unwrap_or(Value::Null);
         let context = answer.pointer("/hookSpecificOutput/additionalContext").and_then(Value::as_str);
@@ -67,13 +67,13 @@ impl Said {
     }
 }
 
-/// Where the binaries under test lie. `cargo test --workspace` has built them; where they are missing, older than the
-/// sources, or not of the same kind as this build (tests need programs with faults in them, the bench must not measure
-/// such), they are built here, so that a test never runs yesterday's.
+/// The folder of the binaries under test. `cargo test --workspace` has built them. They are built here if they are
+/// missing, older than the sources, or of another kind than this build (tests need programs with faults, the bench must
+/// not measure such). So a test never runs old binaries.
 pub fn binaries() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
-        // A test binary lies in TARGET/PROFILE/deps, a program in TARGET/PROFILE.
+        // A test binary is in TARGET/PROFILE/deps, a program in TARGET/PROFILE.
         let own = std::env::current_exe().unwrap();
         let folder = own.parent().unwrap();
         let profile = if folder.ends_with("deps") { folder.parent().unwrap() } else { folder }.to_owned();
@@ -93,7 +93,7 @@ pub fn binaries() -> &'static Path {
     })
 }
 
-/// Whether both programs have faults in them exactly if this build has.
+/// Whether both programs contain faults exactly if this build does.
 fn are_of_our_kind(profile: &Path) -> bool {
     let version = Command::new(profile.join("recall")).arg("--version").output();
     let version = version.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
@@ -101,7 +101,7 @@ fn are_of_our_kind(profile: &Path) -> bool {
         && has_faults(&profile.join("recall-shim")) == WITH_FAULTS
 }
 
-/// Whether a program can be made to go wrong: whether it knows one of the variables that make it.
+/// Whether a program contains faults: it then knows one of the variables that cause them.
 pub fn has_faults(program: &Path) -> bool {
     let bytes = std::fs::read(program).unwrap();
     ["RECALL_FAILPOINTS", "RECALL_PLANTED"]
@@ -113,15 +113,15 @@ fn build(profile: &Path) {
     let mut build = Command::new(env!("CARGO"));
     build.args(["build", "--quiet", "--locked", "--workspace", "--bins"]);
     if WITH_FAULTS {
-        // The tests beside them, for tests bring the faults, and choose the features of other crates: without
-        // it half the world would be built anew.
+        // Builds the tests too, because they enable the faults and choose the features of other crates. Otherwise most
+        // crates would be built again.
         build.args(["--test", "end_to_end"]);
     }
     if profile.ends_with("release") {
         build.arg("--release");
     }
-    // Cargo's variables for this test would be news to build scripts that ask for them: they would run again, and once
-    // more in the next build outside.
+    // Cargo's variables for this test would look new to build scripts: they would run again here, and once more in the
+    // next build outside.
     let told = std::env::vars_os().map(|(name, _)| name);
     let of_this_test = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_", "CARGO_PRIMARY_"];
     for name in told.filter(|name| of_this_test.iter().any(|kind| name.to_string_lossy().starts_with(kind))) {
@@ -136,7 +136,7 @@ fn modified(path: &Path) -> Option<SystemTime> {
     path.metadata().and_then(|file| file.modified()).ok()
 }
 
-/// When the youngest file below a folder was written.
+/// The time of the newest file below a folder.
 fn newest(folder: &Path) -> Option<SystemTime> {
     let entries = std::fs::read_dir(folder).ok()?.flatten();
     entries
@@ -158,14 +158,14 @@ impl Default for Stage {
 }
 
 impl Stage {
-    /// An empty home and an empty project, no daemon.
+    /// An empty home and an empty project, without a daemon.
     pub fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("rc-").tempdir().unwrap();
         std::fs::create_dir(folder.path().join("shop")).unwrap();
         Self { folder, daemon: None, environment: Vec::new() }
     }
 
-    /// The same with a `config.toml`.
+    /// Adds a `config.toml`.
     #[must_use]
     pub fn config(self, text: &str) -> Self {
         std::fs::create_dir_all(self.home()).unwrap();
@@ -173,20 +173,20 @@ impl Stage {
         self
     }
 
-    /// The same with one more variable in the environment of everything that runs here.
+    /// Adds a variable to the environment of everything that runs here.
     #[must_use]
     pub fn variable(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// The same in which recall does something wrong.
+    /// Plants a fault in recall.
     #[must_use]
     pub fn planted(self, fault: Fault) -> Self {
         self.variable("RECALL_PLANTED", fault.name())
     }
 
-    /// The same with a daemon that answers.
+    /// Starts a daemon and waits until it answers.
     #[must_use]
     pub fn daemon(mut self) -> Self {
         self.start_daemon();
@@ -222,7 +222,7 @@ impl Stage {
         entries.map(|entry| entry.unwrap().path()).collect()
     }
 
-    /// A program under test, in this stage's environment and nothing else.
+    /// A program under test, in only this stage's environment.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(binaries().join(program));
         command
@@ -231,14 +231,14 @@ impl Stage {
             .env("HOME", self.user_home())
             .env("RECALL_HOME", self.home())
             .env("RECALL_NO_DAEMON_START", "1")
-            // The figures of an idle machine are the bench's business; here everything runs at once.
+            // The bench measures times on an idle machine; here everything runs at once.
             .env("RECALL_ANSWER_MS", "10000")
-            // No model is published anywhere: nothing here reaches for the network.
+            // Publishes no models, so that nothing here uses the network.
             .env("RECALL_PUBLISHED", "/dev/null")
             .env("NO_COLOR", "1")
             .env("TZ", "UTC")
             .current_dir(self.project());
-        // Planted by hand, to see a test turn red.
+        // Planted by hand, to see a test fail.
         if let Some(fault) = std::env::var_os("RECALL_PLANTED") {
             command.env("RECALL_PLANTED", fault);
         }
@@ -271,7 +271,7 @@ impl Stage {
         self.daemon.as_ref().expect("no daemon runs").id()
     }
 
-    /// SIGKILL, not a polite stop.
+    /// Sends SIGKILL, so the daemon cannot shut down.
     pub fn kill_daemon(&mut self) {
         let mut daemon = self.daemon.take().expect("no daemon runs");
         daemon.kill().unwrap();
@@ -283,7 +283,7 @@ impl Stage {
         self.daemon.take().expect("no daemon runs").wait().unwrap()
     }
 
-    /// A signal to the daemon, and its exit status.
+    /// Sends a signal to the daemon, and returns its exit status.
     pub fn signal_daemon(&mut self, signal: rustix::process::Signal) -> ExitStatus {
         let mut daemon = self.daemon.take().expect("no daemon runs");
         rustix::process::kill_process(rustix::process::Pid::from_child(&daemon), signal).unwrap();
@@ -303,14 +303,14 @@ impl Stage {
         entries.filter_map(|entry| std::fs::read_to_string(entry.unwrap().path()).ok()).collect()
     }
 
-    /// Runs a hook with these very bytes on its stdin.
+    /// Runs a hook with exactly these bytes on stdin.
     pub fn hook_bytes(&self, arguments: &[&str], stdin: &[u8]) -> Said {
         let mut command = self.command("recall-shim");
         command.args(arguments);
         run(command, stdin)
     }
 
-    /// Runs a hook of Claude Code. Its promise is checked each time: exit 0, silent stderr, one object or nothing.
+    /// Runs a hook of Claude Code. Its promise is checked each time: exit 0, no stderr, one object or nothing.
     #[track_caller]
     pub fn hook(&self, event: &Value) -> Said {
         let mut line = serde_json::to_vec(event).unwrap();
@@ -321,7 +321,7 @@ impl Stage {
         said
     }
 
-    /// The event as a shim would hand it over, under a new event id.
+    /// The event as a shim would deliver it, with a new event id.
     pub fn delivery(&self, event: &Value) -> Deliver {
         let stamp = BootStamp::now();
         Deliver {
@@ -341,7 +341,7 @@ impl Stage {
         }
     }
 
-    /// Sends events one after another over one connection, without a shim, and returns the answers.
+    /// Sends events over one connection, without a shim, and returns the answers.
     #[track_caller]
     pub fn deliver<'a>(&self, deliveries: impl IntoIterator<Item = &'a Deliver>) -> Vec<Reply> {
         let deadline = || Deadline::after(Duration::from_secs(30));
@@ -351,14 +351,14 @@ impl Stage {
         deliveries.into_iter().map(ask).collect()
     }
 
-    /// Leaves an event in the spool, as a shim does that nobody answered.
+    /// Leaves an event in the spool, like a shim that got no answer.
     #[track_caller]
     pub fn spool(&self, delivery: &Deliver) {
         let name = SpoolName::new(delivery.captured_at_ms, delivery.event_id);
         let folder = self.home().join("state/spool");
         std::fs::create_dir_all(folder.join("new")).unwrap();
         let frame = frame::encode_frame(&Request::Deliver(delivery.clone())).unwrap();
-        // Whole or not at all, or the daemon finds half a file.
+        // The file must appear complete, or the daemon finds half of it.
         let whole = folder.join(format!("whole-{}", name.as_str()));
         std::fs::write(&whole, frame).unwrap();
         std::fs::rename(whole, folder.join("new").join(name.as_str())).unwrap();
@@ -405,7 +405,7 @@ impl Stage {
         self.hook(&self.event(id, "SessionEnd", json!({"reason": "other"})));
     }
 
-    /// A session about a cart's discount, from which something is to be learned.
+    /// A session about a cart's discount that teaches something.
     #[track_caller]
     pub fn discount_session(&self, id: &str) {
         self.session(id, DISCOUNT_PROMPT, &self.discount_calls(), DISCOUNT_ANSWER);
@@ -449,7 +449,7 @@ impl Drop for Stage {
             let _ = daemon.kill();
             let _ = daemon.wait();
         }
-        // A daemon that a command or the shim has started is nobody's child here.
+        // A daemon started by a command or the shim is not a child of this process.
         let note = recall_protocol::paths::LockNote::read(&self.home().join("data/recall.lock"));
         if let Some(pid) = note.and_then(|note| rustix::process::Pid::from_raw(note.pid.cast_signed())) {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
@@ -461,7 +461,7 @@ impl Drop for Stage {
 pub fn run(mut command: Command, stdin: &[u8]) -> Said {
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // It may have heard enough before the end.
+    // The program may stop reading early.
     let _ = child.stdin.take().unwrap().write_all(stdin);
     let output = child.wait_with_output().unwrap();
     Said {
@@ -485,12 +485,12 @@ pub fn recording(path: &Path) -> Vec<Value> {
         .collect()
 }
 
-/// A copy in which everything that differs between two runs is masked: ids, times, paths of this stage, sizes.
+/// A copy with everything masked that differs between two runs: ids, times, paths of this stage, sizes.
 pub fn masked(value: &Value, stage: &Stage) -> Value {
     mask(value, "", stage)
 }
 
-/// The same for what people read: times, durations, sizes and process ids.
+/// The same for text that people read: times, durations, sizes and process ids.
 pub fn masked_text(text: &str, stage: &Stage) -> String {
     const VARYING: [(&str, &str); 16] = [
         (r"\d{4}-\d\d-\d\dT[0-9:.]+Z", "[time]"),
@@ -504,7 +504,7 @@ pub fn masked_text(text: &str, stage: &Stage) -> String {
         (r"\bscore \d\.\d+", "score [n]"),
         (r"this one knows \d+", "this one knows [n]"),
         (r"\b\d+ % (an answer|a prompt)", "[n] % $1"),
-        // How often a word occurs counts rows of the index that were replaced and are not merged away yet.
+        // A word's frequency includes rows of the index that were replaced and not merged yet.
         (r"\b(recency|moment|text|fit) +\d\.\d+", "$1 [n]"),
         (r"(best answer[ (#a-z0-9)]*: )\d\.\d+", "$1[n]"),
         (r"\b\d+\.\d+\.\d+\b", "[version]"),
@@ -558,7 +558,7 @@ fn mask(value: &Value, key: &str, stage: &Stage) -> Value {
         }
         Value::Array(list) => list.iter().map(|value| mask(value, "", stage)).collect(),
         Value::String(text) => json!(masked_text(text, stage)),
-        // Arithmetic on the age of things.
+        // Numbers computed from ages.
         Value::Number(number) if number.is_f64() => json!("[number]"),
         other => other.clone(),
     }

@@ -1,7 +1,7 @@
-//! A model's provider on this machine: a real HTTP server that speaks both APIs and misbehaves as it is told to.
+//! A model provider on this machine: a real HTTP server for both APIs that misbehaves on request.
 //!
-//! It is written by hand because good manners cannot be turned off in a library: it drips, resets, lies about lengths
-//! and sends without end. It counts the tokens that it has charged, so that a ledger can be held against it.
+//! It is written by hand, because a library cannot be made to misbehave: it drips, resets, lies about lengths and sends
+//! without end. It counts the tokens it has charged, to compare them with a ledger.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,35 +11,35 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// Tokens that every good answer is charged with.
+/// The tokens that every good answer costs.
 pub const TOKENS_IN: u64 = 300;
 pub const TOKENS_OUT: u64 = 50;
 
 /// What a provider does with a request.
 #[derive(Clone, Debug)]
 pub enum Behaviour {
-    /// Answers with this text, in the shape of whichever API was asked.
+    /// Answers with this text, in the format of the API that was called.
     Says(String),
-    /// The same after a while.
+    /// The same after a delay.
     SaysAfter(Duration, String),
     Status(u16),
-    /// A status with headers and a body of one's own.
+    /// Sends this status, headers and body.
     Raw {
         status: u16,
         headers: Vec<(String, String)>,
         body: Vec<u8>,
     },
-    /// Never answers, and keeps the connection.
+    /// Never answers, but keeps the connection.
     Silence,
-    /// A good head and then a byte now and then.
+    /// Sends a valid head and then a byte now and then.
     Drip {
         every: Duration,
     },
-    /// A good head and then bytes without end.
+    /// Sends a valid head and then bytes without end.
     Flood,
-    /// Closes in the middle of its answer.
+    /// Closes in the middle of the answer.
     Breaks,
-    /// Announces all of a body, sends so many bytes of it and closes.
+    /// Announces the whole body, sends this many bytes of it and closes.
     Cut {
         status: u16,
         headers: Vec<(String, String)>,
@@ -50,13 +50,13 @@ pub enum Behaviour {
     Held,
 }
 
-/// A request as it came.
+/// A request as received.
 #[derive(Clone, Debug)]
 pub struct Asked {
     pub path: String,
     /// Names in lower case.
     pub headers: Vec<(String, String)>,
-    /// Null if it is no JSON.
+    /// Null if it is not JSON.
     pub body: Value,
     pub bytes: Vec<u8>,
 }
@@ -66,7 +66,7 @@ impl Asked {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// The material and the question, whichever API was spoken.
+    /// The material and the question, for either API.
     pub fn text(&self) -> String {
         let messages = self.body["messages"].as_array().cloned().unwrap_or_default();
         messages.iter().filter_map(|message| message["content"].as_str()).collect::<Vec<_>>().join("\n")
@@ -93,7 +93,7 @@ pub struct Provider {
 }
 
 impl Provider {
-    /// A server that does what `script` says of a request and its number, from 0.
+    /// A server that applies `script` to each request and its number, counted from 0.
     pub fn start(script: impl Fn(&Asked, u64) -> Behaviour + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let shared = Arc::new(Shared {
@@ -111,14 +111,14 @@ impl Provider {
             for stream in listener.incoming().flatten() {
                 serving.shared.connections.fetch_add(1, Ordering::SeqCst);
                 let serving = serving.clone();
-                // Whoever hangs up in the middle is a client under test.
+                // A client under test may hang up in the middle.
                 std::thread::spawn(move || drop(serving.serve(stream)));
             }
         });
         provider
     }
 
-    /// Does this from now on.
+    /// Replaces the script from now on.
     pub fn change(&self, script: impl Fn(&Asked, u64) -> Behaviour + Send + Sync + 'static) {
         *self.shared.script.lock().unwrap() = Arc::new(Box::new(script));
     }
@@ -127,12 +127,12 @@ impl Provider {
         format!("http://{}", self.address)
     }
 
-    /// `[compression]` of a config that asks it about each turn, as `backend`, with these further lines.
+    /// `[compression]` of a config that asks this server about each turn, as `backend`, with these additional lines.
     pub fn config(&self, backend: &str, more: &str) -> String {
         self.config_of(backend, &format!("unit = 'turn'\n{more}"))
     }
 
-    /// As [`Self::config`], about each session.
+    /// Like [`Self::config`], but about each session.
     pub fn config_of(&self, backend: &str, more: &str) -> String {
         format!("[compression]\nbackend = '{backend}'\nmodel = 'mock'\nbase_url = '{}'\n{more}\n", self.url())
     }
@@ -141,17 +141,17 @@ impl Provider {
         self.shared.asked.lock().unwrap().clone()
     }
 
-    /// Connections that anybody has opened, whether or not something was sent.
+    /// How many connections were opened, whether or not anything was sent.
     pub fn connections(&self) -> u64 {
         self.shared.connections.load(Ordering::SeqCst)
     }
 
-    /// Tokens of all answers that it has begun to send.
+    /// The tokens of all answers that it has begun to send.
     pub fn charged(&self) -> u64 {
         self.shared.charged.load(Ordering::SeqCst)
     }
 
-    /// Waits until so many requests have come in.
+    /// Waits until this many requests have arrived.
     #[track_caller]
     pub fn wait_for(&self, requests: usize) {
         let asked = self.shared.asked.lock().unwrap();
@@ -163,14 +163,14 @@ impl Provider {
         assert!(!timeout.timed_out(), "{} of {requests} requests came", asked.len());
     }
 
-    /// Lets held answers go.
+    /// Releases held answers.
     pub fn let_go(&self) {
         *self.shared.open.lock().unwrap() = true;
         self.shared.opened.notify_all();
     }
 
     fn serve(&self, stream: TcpStream) -> std::io::Result<()> {
-        // An answer goes out in several writes, and must not wait 40 ms for the first to be acknowledged.
+        // An answer is sent in several writes, and must not wait 40 ms for the first acknowledgement.
         stream.set_nodelay(true)?;
         let mut reader = BufReader::new(stream.try_clone()?);
         let mut stream = stream;
@@ -247,13 +247,13 @@ pub const OBSERVATIONS: &str = r#"{"observations": [{"type": "gotcha", "title": 
 pub const SUMMARY: &str = r#"{"title": "A session with a mock", "request": "To be summed up", "investigated": "",
     "learned": "Mocks answer.", "completed": "The answer", "next_steps": "", "notes": ""}"#;
 
-/// The notes of a session.
+/// Notes on a session.
 pub const NOTES: &str = r#"{"observations": [{"turn": 1, "type": "gotcha", "title": "The mock provider was asked about a session",
     "narrative": "A model on this machine has answered, once for all turns.", "importance": 6}],
     "summary": {"title": "A session with a mock", "request": "To be noted", "learned": "Mocks answer.",
     "completed": "The answer", "next_steps": "Ask a real one."}}"#;
 
-/// Answers whatever is asked as a good model would.
+/// Answers every request as a good model would.
 pub fn well(asked: &Asked, _number: u64) -> Behaviour {
     let answer = match (is_notes(asked), is_summary(asked)) {
         (true, _) => NOTES,
@@ -263,12 +263,12 @@ pub fn well(asked: &Asked, _number: u64) -> Behaviour {
     Behaviour::Says(answer.to_owned())
 }
 
-/// Whether notes of a session are asked for.
+/// Whether the request asks for notes on a session.
 pub fn is_notes(asked: &Asked) -> bool {
     asked.body.to_string().contains("keep_notes")
 }
 
-/// Whether the summary of a session is asked for.
+/// Whether the request asks for a session's summary.
 pub fn is_summary(asked: &Asked) -> bool {
     asked.body.to_string().contains("keep_summary")
 }
@@ -286,7 +286,7 @@ fn envelope(asked: &Asked, text: &str) -> Value {
     json!({"choices": [{"message": {"role": "assistant", "content": text}}], "usage": usage})
 }
 
-/// `None`: the client has hung up between two requests.
+/// `None` if the client hung up between two requests.
 fn read(reader: &mut BufReader<TcpStream>) -> std::io::Result<Option<Asked>> {
     let mut line = String::new();
     if reader.read_line(&mut line)? == 0 {

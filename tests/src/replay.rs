@@ -1,5 +1,5 @@
-//! The same recording, played as it happened, to a daemon that is killed again and again, or with some of its events
-//! late: what is remembered at the end, told so that two runs can be compared.
+//! Plays a recording in order, to a daemon that is killed again and again, or with some events late. Returns what is
+//! remembered at the end, in a form that can be compared between runs.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -15,14 +15,14 @@ use serde_json::{Value, json};
 use crate::faults::handover::Handover;
 use crate::{Stage, recording};
 
-/// Between two events of a recording, in milliseconds: quick enough that nothing is silent for too long.
+/// The time between two events of a recording, in milliseconds: short enough that no session is silent for too long.
 const STEP_MS: i64 = 7;
-/// For an answer of a daemon on a busy machine.
+/// The time for an answer of a daemon on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// So many events at most lie in the spool while later ones arrive.
+/// The most events that wait in the spool while later ones arrive.
 const LONGEST_WINDOW: usize = 9;
 
-/// Sessions that are played one after another into one home.
+/// Sessions that are played one after another in one home.
 #[derive(Clone, Debug)]
 pub struct Recording {
     pub name: String,
@@ -30,7 +30,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Reads recordings, each of them played under sessions of its own.
+    /// Reads recordings and gives each its own sessions.
     pub fn read<'a>(name: &str, paths: impl IntoIterator<Item = &'a Path>) -> Self {
         let mut events = Vec::new();
         for path in paths {
@@ -62,7 +62,7 @@ impl Recording {
         ids
     }
 
-    /// Each event as its shim hands it over, stamped as it happened.
+    /// Each event as a shim would deliver it, stamped when it happened.
     fn deliveries(&self, stage: &Stage) -> Vec<Deliver> {
         let (now, boot) = (boot::wall_ms(), BootStamp::now());
         let begun = now - STEP_MS * i64::try_from(self.events.len()).unwrap();
@@ -82,13 +82,13 @@ impl Recording {
 pub enum Manner {
     /// Each event when it happens.
     InOrder,
-    /// The daemon dies this often, at any moment; what it does not acknowledge is spooled.
+    /// The daemon dies this often, at any moment; events that it does not acknowledge are spooled.
     Killed { seed: u64, kills: usize },
-    /// Some events wait in the spool while later ones arrive, and hooks that run side by side overtake each other.
+    /// Some events wait in the spool while later ones arrive, and concurrent hooks overtake each other.
     Late { seed: u64 },
 }
 
-/// Plays a recording into an empty home and tells what is remembered.
+/// Plays a recording in an empty home and returns what is remembered.
 pub fn remembered(recording: &Recording, manner: Manner) -> Value {
     let mut stage = Stage::new().daemon();
     let deliveries = recording.deliveries(&stage);
@@ -114,7 +114,7 @@ fn play_killed(stage: &mut Stage, deliveries: &[Deliver], seed: u64, kills: usiz
             continue;
         }
         let pid = rustix::process::Pid::from_raw(stage.daemon_pid().cast_signed()).unwrap();
-        // The moment of the kill is the fault itself; nothing waits for anything here.
+        // The moment of the kill is the fault itself; this waits for nothing.
         let until_kill = Duration::from_micros(random.u64(0..6_000));
         std::thread::scope(|scope| {
             scope.spawn(move || {
@@ -164,7 +164,7 @@ fn spool(handover: &Handover<'_>, waiting: &mut Vec<&Deliver>) {
     }
 }
 
-/// The order in which a busy daemon hears of the events: hooks of neighbouring calls run side by side.
+/// The order in which a busy daemon gets the events: hooks of neighbouring calls run concurrently.
 fn overtaken(recording: &Recording, random: &mut fastrand::Rng) -> Vec<usize> {
     let mut order: Vec<usize> = (0..recording.events.len()).collect();
     for at in 1..order.len() {
@@ -175,8 +175,8 @@ fn overtaken(recording: &Recording, random: &mut fastrand::Rng) -> Vec<usize> {
     order
 }
 
-/// The memory of the recording's sessions, with events named by their place in it. Numbers, times and traces of how it
-/// was stored are left out.
+/// The memory of the recording's sessions, with events named by position. Numbers, times and traces of storage are left
+/// out.
 fn memory(stage: &Stage, recording: &Recording, deliveries: &[Deliver]) -> Value {
     let places = places(recording, deliveries);
     let deadline = || Deadline::after(PATIENCE);
@@ -195,11 +195,11 @@ fn memory(stage: &Stage, recording: &Recording, deliveries: &[Deliver]) -> Value
     sessions.collect()
 }
 
-/// Of an event's calls those that have no event of their own are named by counting on from it.
+/// An event's calls without their own event are named by counting on from it. This is the most of them.
 const MOST_PARTS: u128 = 16;
 
-/// Events by their place. What is told again in the very same words of a turn is the same happening, known by whichever
-/// was heard first.
+/// Names events by position. An event that repeats the exact words of a turn is the same occurrence, named by the one
+/// that arrived first.
 fn places(recording: &Recording, deliveries: &[Deliver]) -> HashMap<String, String> {
     let mut places = HashMap::new();
     for (nth, delivery) in deliveries.iter().enumerate() {
@@ -240,7 +240,7 @@ fn comparable(value: Value, places: &HashMap<String, String>) -> Value {
     }
 }
 
-/// Where two memories differ, a line for each place; nothing where they are the same.
+/// The differences between two memories, one line for each place.
 pub fn differences(expected: &Value, found: &Value) -> Vec<String> {
     let mut all = Vec::new();
     compare("", expected, found, &mut all);

@@ -1,13 +1,13 @@
-//! A real repository for tests, worked on with the real git and nobody's settings.
+//! A real repository for tests, made with the real git and without anybody's settings.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A folder in which git is run.
+/// A folder in which git runs.
 pub struct Repository(pub PathBuf);
 
 impl Repository {
-    /// A new one with one commit on `main`.
+    /// Makes a repository with one commit on `main`.
     #[must_use]
     pub fn init(folder: &Path) -> Self {
         std::fs::create_dir_all(folder).unwrap();
@@ -17,7 +17,7 @@ impl Repository {
         repository
     }
 
-    /// Runs git, which must succeed, and returns what it says.
+    /// Runs git, which must succeed, and returns its output.
     #[track_caller]
     pub fn git(&self, arguments: &[&str]) -> String {
         let output = Command::new("git")

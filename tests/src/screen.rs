@@ -1,4 +1,4 @@
-//! A program on a terminal of its own, and what its screen shows.
+//! A program on its own terminal, and its screen.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 /// Everything here is faster than this, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A program on a terminal. Ends with the test.
+/// A program on a terminal. It ends with the test.
 pub struct Screen {
     keyboard: File,
     output: Receiver<Vec<u8>>,
@@ -21,7 +21,7 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// A screen of so many columns and rows.
+    /// A screen with this many columns and rows.
     pub fn of(mut command: Command, (columns, rows): (u16, u16)) -> Self {
         let keyboard = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&keyboard).unwrap();
@@ -38,7 +38,7 @@ impl Screen {
         let (tell, output) = channel();
         std::thread::spawn(move || {
             let mut buffer = [0; 4096];
-            // The last reader gets an error when the program has closed its terminal.
+            // When the program has closed its terminal, the last read fails.
             while let Ok(length @ 1..) = reader.read(&mut buffer) {
                 if tell.send(buffer[..length].to_vec()).is_err() {
                     return;
@@ -52,7 +52,7 @@ impl Screen {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Waits until the screen is so.
+    /// Waits until the screen fulfils the condition.
     #[track_caller]
     pub fn until(&mut self, what: &str, is_so: impl Fn(&str) -> bool) {
         let deadline = Instant::now() + PATIENCE;

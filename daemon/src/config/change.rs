@@ -1,4 +1,4 @@
-//! Which value each key has and where it comes from, and changes of single keys that keep comments.
+//! Which value each key has and where it comes from. Changes single keys and keeps comments.
 
 use std::path::Path;
 
@@ -13,11 +13,11 @@ use super::{Config, MOST_BYTES, Problem, reading};
 use crate::memory::text::one_line;
 use crate::trusted_file::{self, Links};
 
-/// A key with what it is set to.
+/// A key with its value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
     pub key: Key,
-    /// What counts. `Null`: nothing is set.
+    /// The value in force. `Null` if nothing is set.
     pub value: Value,
     pub origin: Origin,
 }
@@ -28,7 +28,7 @@ pub enum Origin {
     Default,
     /// The line of the file, from 1.
     File(usize),
-    /// The file has the key, but a mistake keeps it from counting.
+    /// The file has the key, but a mistake makes it ignored.
     Ignored(usize),
 }
 
@@ -39,7 +39,7 @@ pub enum ChangeError {
     Kind { key: String, value: String, allowed: String },
     #[error("{key} takes one value, but {count} were given")]
     Several { key: String, count: usize },
-    /// The value fits its key, but not its limits or the other keys.
+    /// The value has the right type, but violates limits or other keys.
     #[error("{what}")]
     Refused { what: String },
     #[error("the file is not valid TOML: {what}")]
@@ -65,7 +65,7 @@ fn settings_of(text: &str) -> Vec<Setting> {
             let value = value_of(&written, &key.name);
             let origin = match lines.get(&key.name) {
                 None => Origin::Default,
-                // A list of which one element is wrong counts for the rest.
+                // If one element of a list is wrong, the rest still counts.
                 Some((line, said)) if *said == value || value.is_array() && value != key.default_value() => {
                     Origin::File(*line)
                 }
@@ -76,7 +76,7 @@ fn settings_of(text: &str) -> Vec<Setting> {
         .collect()
 }
 
-/// The text with this key set to these values. Comments, and everything else, stay as they are.
+/// The text with this key set to these values. Comments and everything else stay unchanged.
 pub fn set(text: &str, key: &Key, values: &[String]) -> Result<String, ChangeError> {
     let value = parsed(key, values)?;
     let mut document = document(text)?;
@@ -91,7 +91,7 @@ pub fn set(text: &str, key: &Key, values: &[String]) -> Result<String, ChangeErr
     }
     match here.get_mut(own).and_then(Item::as_value_mut) {
         Some(old) => {
-            // The comment behind it stays.
+            // The comment after it stays.
             let decor = old.decor().clone();
             *old = value;
             *old.decor_mut() = decor;
@@ -103,7 +103,7 @@ pub fn set(text: &str, key: &Key, values: &[String]) -> Result<String, ChangeErr
     checked(text, document.to_string())
 }
 
-/// The text without this key; as it is if it has none.
+/// The text without this key; unchanged if it has none.
 pub fn unset(text: &str, key: &Key) -> Result<String, ChangeError> {
     let mut document = document(text)?;
     let (tables, own) = key.name.rsplit_once('.').unwrap_or(("", &key.name));
@@ -128,7 +128,7 @@ pub fn recipient_at(address: &str) -> Option<String> {
     other_host(address)
 }
 
-/// Where the text of sessions is sent to with these settings: hosts other than this machine, and programs that send it on.
+/// Where these settings send the text of sessions: hosts other than this machine, and programs that send it on.
 pub fn recipients(text: &str) -> Vec<String> {
     let config = reading::read(text).written.into_config();
     let models = config.compression.backends.iter().filter_map(|backend| match backend.kind {
@@ -149,7 +149,7 @@ fn document(text: &str) -> Result<DocumentMut, ChangeError> {
     })
 }
 
-/// Refuses a change that brings a mistake which was not there before.
+/// Refuses a change that adds a mistake.
 fn checked(before: &str, after: String) -> Result<String, ChangeError> {
     let earlier = problems(before);
     let is_new = |problem: &Problem| !earlier.iter().any(|old| old.what == problem.what);
@@ -166,7 +166,7 @@ fn parsed(key: &Key, values: &[String]) -> Result<toml_edit::Value, ChangeError>
         allowed: key.allowed(),
     };
     if let KeyKind::Texts | KeyKind::Choices(_) = key.kind {
-        // A list may also be given as the file has it.
+        // A list may also be given as it is written in the file.
         if let [list] = values
             && list.trim_start().starts_with('[')
             && let Ok(array @ toml_edit::Value::Array(_)) = list.trim().parse()
@@ -245,7 +245,7 @@ mod tests {
         refused("redaction.extra", &["("], "is not a usable pattern");
         let torn = set("[timers\n", &key("mcp.write"), &given(&["true"])).unwrap_err();
         assert!(torn.to_string().contains("line 1, column"), "{torn}");
-        // A mistake that is there already does not stand in the way.
+        // An existing mistake does not block a change.
         set("[timers]\nbatch = 1\n", &key("mcp.write"), &given(&["true"])).unwrap();
     }
 

@@ -1,7 +1,7 @@
-//! `[compression]`: the models, how they are reached, and what they may cost.
+//! `[compression]`: the models, how to reach them, and what they may cost.
 //!
-//! The keys beside `backend` describe that backend. One that `fallback` names has its own table, such as
-//! `[compression.openai]`, with the same keys. So nothing that is meant for one provider is sent to another.
+//! The keys beside `backend` describe that backend. A backend that `fallback` names has its own table, such as
+//! `[compression.openai]`, with the same keys. So settings of one provider are never sent to another.
 
 use std::path::PathBuf;
 
@@ -36,7 +36,7 @@ pub(super) struct WrittenCompression {
     usd_per_mtok_out: f64,
     anthropic: Option<WrittenEndpoint>,
     openai: Option<WrittenEndpoint>,
-    /// What runs, for the backend `command`.
+    /// The program to run, for the backend `command`.
     command: Vec<String>,
     #[serde(rename = "claude-cli")]
     claude_cli: Option<WrittenEndpoint>,
@@ -100,7 +100,7 @@ impl WrittenBackend {
     }
 }
 
-/// How a backend is reached.
+/// How to reach a backend.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct WrittenEndpoint {
@@ -215,8 +215,8 @@ impl WrittenCompression {
         }
     }
 
-    /// The first backend in use whose calls cost nothing as far as recall knows, with the prefix of its keys. `claude` says
-    /// what a call has cost, and a server on this machine is free.
+    /// The first backend in use whose calls seem to cost nothing, with the prefix of its keys. `claude` reports what a
+    /// call costs, and a server on this machine is free.
     fn unpriced(&self) -> Option<(String, String)> {
         self.endpoints().into_iter().find_map(|(place, kind, endpoint)| {
             let is_priced = endpoint.usd_per_mtok_in > 0.0 || endpoint.usd_per_mtok_out > 0.0;
@@ -264,7 +264,7 @@ impl WrittenCompression {
 }
 
 impl WrittenEndpoint {
-    /// `place` is of this endpoint, `table` that of the proxy.
+    /// `place` is the table of this endpoint, `table` that of the proxy.
     pub(super) fn check_proxied(
         &self,
         (place, table): (&str, &str),
@@ -373,14 +373,14 @@ fn is_loopback(url: &reqwest::Url) -> bool {
     host == "localhost" || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.to_canonical().is_loopback())
 }
 
-/// The host of an address, if what is sent there leaves this machine.
+/// The host of an address, if text that is sent there leaves this machine.
 pub(super) fn other_host(base_url: &str) -> Option<String> {
     let url = reqwest::Url::parse(base_url).ok()?;
     (!is_loopback(&url)).then(|| url.host_str().map(str::to_owned))?
 }
 
-/// Whether what is sent there may be meant for this machine. A name beneath `localhost` need not be, so this opens no
-/// way: see [`is_loopback`] for what may be sent in the clear.
+/// Whether an address may mean this machine. A name below `localhost` may not, so this permits nothing: [`is_loopback`]
+/// decides what may be sent unencrypted.
 fn may_be_this_machine(url: &reqwest::Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']).trim_end_matches('.');
     let is_unspecified = || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.to_canonical().is_unspecified());
@@ -394,7 +394,7 @@ fn check_dollars(key: &str, value: f64, problems: &mut Vec<String>) {
     }
 }
 
-/// Dollars as millionths.
+/// Converts dollars to millionths.
 fn micro(dollars: f64) -> u64 {
     (dollars * 1_000_000.0).round() as u64
 }

@@ -13,14 +13,14 @@ use crate::providers::{Backend, BackendKind, CallSettings};
 pub enum EmbeddingPolicy {
     #[default]
     None,
-    /// A model that runs here: an installed one by its name, or a folder by its path.
+    /// A model that runs on this machine: an installed one by name, or a folder by path.
     Local { model: String },
-    /// A server that speaks the embeddings API. Texts are sent to it.
+    /// A server with the embeddings API. Texts are sent to it.
     OpenAi { backend: Backend, settings: CallSettings },
 }
 
 impl EmbeddingPolicy {
-    /// As it is written in the file.
+    /// The backend as written in the file.
     pub fn backend(&self) -> &'static str {
         match self {
             Self::None => "none",
@@ -29,7 +29,7 @@ impl EmbeddingPolicy {
         }
     }
 
-    /// The model's name as it is written in the file; empty without one.
+    /// The model's name as written in the file; empty without one.
     pub fn model(&self) -> &str {
         match self {
             Self::None => "",

@@ -17,7 +17,7 @@ pub struct Key {
     pub kind: KeyKind,
 }
 
-/// What a key takes.
+/// The kind of values that a key takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyKind {
     Switch,
@@ -30,7 +30,7 @@ pub enum KeyKind {
     Choices(&'static [&'static str]),
 }
 
-/// Where a `[compression.NAME]` may stand.
+/// Where a `[compression.NAME]` may appear.
 const ENDPOINTS: [&str; 8] = [
     "anthropic",
     "openai",
@@ -41,7 +41,7 @@ const ENDPOINTS: [&str; 8] = [
     "copilot-cli",
     "opencode-cli",
 ];
-/// The keys of `[compression]` that such a table has as well.
+/// The keys of `[compression]` that such a table also has.
 const ENDPOINT_KEYS: [&str; 7] = [
     "model",
     "base_url",
@@ -162,22 +162,22 @@ const KEYS: &[(&str, KeyKind, &str)] = &[
 ];
 
 impl Key {
-    /// All keys but those of tables such as `[compression.openai]`.
+    /// All keys except those of tables such as `[compression.openai]`.
     pub fn all() -> impl Iterator<Item = Self> {
         KEYS.iter().map(|(name, kind, meaning)| Self { name: (*name).to_owned(), meaning, kind: *kind })
     }
 
-    /// The key of this name; also of a table such as `[compression.openai]`.
+    /// The key of this name, also in a table such as `[compression.openai]`.
     pub fn find(name: &str) -> Option<Self> {
         let plain = endpoint_key(name).map_or_else(|| name.to_owned(), |key| format!("compression.{key}"));
         Self::all().find(|key| key.name == plain).map(|key| Self { name: name.to_owned(), ..key })
     }
 
-    /// The known key that looks most like this one.
+    /// The known key that is most similar.
     pub fn nearest(name: &str) -> Option<&'static str> {
         let known = || KEYS.iter().map(|(name, ..)| *name);
         let last = |name: &'static str| name.rsplit('.').next().unwrap_or(name);
-        // The table was left out or another one was meant.
+        // The table is missing, or another one is meant.
         let own = name.rsplit('.').next().unwrap_or(name);
         let same = || known().filter(|known| last(known) == own);
         let found = nearest_name(name, same()).or_else(|| same().next());
@@ -187,7 +187,7 @@ impl Key {
         })
     }
 
-    /// In words, after "it must be".
+    /// The allowed values as a phrase that follows "it must be".
     pub fn allowed(&self) -> String {
         match self.kind {
             Switch => "true or false".to_owned(),
@@ -203,7 +203,7 @@ impl Key {
         }
     }
 
-    /// The names of which it takes one or several.
+    /// The names among which to choose one or several.
     pub fn choices(&self) -> Option<&'static [&'static str]> {
         match self.kind {
             Choice(names) | Choices(names) => Some(names),
@@ -217,13 +217,13 @@ impl Key {
         Some((*range.start(), *range.end()))
     }
 
-    /// `Null`: it is not set.
+    /// `Null` if it has none.
     pub fn default_value(&self) -> Value {
         value_of(&Written::default(), &self.name)
     }
 }
 
-/// `model` of `compression.openai.model`.
+/// Returns the `model` of `compression.openai.model`.
 fn endpoint_key(name: &str) -> Option<&str> {
     let (table, key) = name.strip_prefix("compression.")?.split_once('.')?;
     (ENDPOINTS.contains(&table) && ENDPOINT_KEYS.contains(&key)).then_some(key)
@@ -242,7 +242,7 @@ pub(super) fn value_of(written: &Written, name: &str) -> Value {
     here
 }
 
-/// A value as it is written in the file; empty for `Null`.
+/// A value as written in the file; empty for `Null`.
 pub fn as_toml(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -252,7 +252,7 @@ pub fn as_toml(value: &Value) -> String {
     }
 }
 
-/// A file in which every key stands as a comment, with its default.
+/// A file with every key as a comment, with its default.
 pub fn template() -> String {
     let mut text = String::from(
         "# The settings of recall. Every key is optional; a line that begins with # has no effect.\n\
@@ -287,7 +287,7 @@ mod tests {
     use super::super::{Config, reading};
     use super::*;
 
-    /// The names that the reader of a table knows.
+    /// The names that the parser of a table knows.
     fn known_of(table: &str) -> Vec<String> {
         let text = if table.is_empty() { "[zzz]\n".to_owned() } else { format!("[{table}]\nzzz = 1\n") };
         let what = reading::read(&text).problems.remove(0).what;
@@ -304,7 +304,7 @@ mod tests {
         }
         let mut listed: Vec<String> = Key::all().map(|key| key.name).collect();
         let template = template();
-        // Without the marks of comments, it is a file that says the defaults.
+        // Without the comment marks, it is a file that sets the defaults.
         let document: toml_edit::DocumentMut = template
             .lines()
             .map(|line| line.strip_prefix("# ").filter(|line| line.contains(" = ")).unwrap_or(line))

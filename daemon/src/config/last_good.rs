@@ -1,4 +1,4 @@
-//! Records what the last valid configuration forbade. A later one with mistakes forbids no less.
+//! Records what the last valid configuration forbade. A later one with mistakes is at least as strict.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};

@@ -1,9 +1,10 @@
 //! Reads `config.toml` piece by piece, so that a mistake affects only its own key, and all mistakes are reported at
 //! once.
 //!
-//! Some parts are accepted only as a whole: `[compression]` and `[embedding]`, where a lost key could send notes to another url or exceed
-//! a cap, and each `[[subscribe]]`, which runs a command, and each `[[hint]]`. If the file is not valid TOML, neither is accepted, nor is
-//! anything that loosens redaction, since the recovered text may not be what was meant.
+//! Some parts are accepted only as a whole: `[compression]` and `[embedding]`, where a lost key could send notes to
+//! another url or exceed a cap; each `[[subscribe]]`, which runs a command; and each `[[hint]]`. If the file is not
+//! valid TOML, none of these is accepted, nor anything that loosens redaction, because the recovered text may not be
+//! what was meant.
 
 use std::collections::HashMap;
 
@@ -19,9 +20,9 @@ use crate::search::edit_distance::nearest_name;
 /// A mistake in the file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
-    /// From 1. 0 if it concerns the file as a whole.
+    /// Counted from 1. 0 if it concerns the file as a whole.
     pub line: usize,
-    /// In characters, from 1. 0 if it concerns the file as a whole.
+    /// In characters, counted from 1. 0 if it concerns the file as a whole.
     pub column: usize,
     pub what: String,
 }
@@ -278,7 +279,7 @@ fn further_problems(piece: &DeTable<'_>, first: &toml::de::Error, at: usize) -> 
     problems
 }
 
-/// Takes a key out of a table inside this one. False if there is none.
+/// Removes a key from a table inside this one. False if there is no such key.
 fn remove(table: &mut DeTable<'_>, dotted: &str) -> bool {
     let Some((name, rest)) = dotted.split_once('.') else { return false };
     let Some(inner) = table.get_mut(name).and_then(|value| match value.get_mut() {
@@ -351,17 +352,17 @@ fn names_exclusions(text: &str) -> bool {
     text.lines().any(|line| line.split('#').next().is_some_and(|code| code.contains("exclude")))
 }
 
-/// Whether a line, from 1, begins a table.
+/// Whether a line, counted from 1, begins a table.
 fn is_header(text: &str, line: usize) -> bool {
     text.lines().nth(line.saturating_sub(1)).is_some_and(|line| line.trim_start().starts_with('['))
 }
 
-/// The line of the header that a line stands under; 0 where there is none.
+/// The line of the header above a line; 0 if there is none.
 fn header_above(text: &str, line: usize) -> usize {
     (1..line).rev().find(|line| is_header(text, *line)).unwrap_or(0)
 }
 
-/// The key of a piece that a place is in: the last one that begins before it.
+/// The key of a piece at this offset: the last one that begins before it.
 fn key_at(piece: &DeTable<'_>, offset: usize) -> String {
     let (mut here, mut dotted) = (piece, Vec::new());
     loop {
@@ -374,7 +375,7 @@ fn key_at(piece: &DeTable<'_>, offset: usize) -> String {
     dotted.join(".")
 }
 
-/// The message of the parser in words: what is wrong, and what is meant or allowed. `dotted`: the key that it is about.
+/// Rewords a message of the parser: what is wrong, and what is meant or allowed. `dotted` is the key that it is about.
 fn in_words(message: &str, dotted: &str) -> String {
     if let Some(known) = message.strip_prefix("unknown field ") {
         let mut names = known.split('`').skip(1).step_by(2);
@@ -408,7 +409,7 @@ fn in_words(message: &str, dotted: &str) -> String {
     }
 }
 
-/// The value that the parser refuses, as it is written in the file.
+/// The value that the parser refuses, as written in the file.
 fn value_in(message: &str) -> Option<String> {
     if let Some(variant) = message.strip_prefix("unknown variant ") {
         return variant.split('`').nth(1).map(|name| format!("\"{name}\""));
@@ -426,7 +427,7 @@ fn value_in(message: &str) -> Option<String> {
     })
 }
 
-/// The keys of a text with their lines and values, where they stand; nothing of what is no TOML.
+/// The keys of a text with their lines and values; empty for invalid TOML.
 pub(super) fn lines_of_keys(text: &str) -> HashMap<String, (usize, serde_json::Value)> {
     let mut found = HashMap::new();
     let (table, _) = DeTable::parse_recoverable(text);
@@ -454,7 +455,7 @@ fn note_keys(
     }
 }
 
-/// Where an offset is, for people.
+/// The position of an offset, for people.
 pub(super) fn place(text: &str, offset: usize) -> String {
     format!("line {}, column {}: ", line_of(text, offset), column_of(text, offset))
 }

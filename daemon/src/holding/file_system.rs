@@ -1,21 +1,21 @@
-//! On which kind of file system does a folder lie?
+//! Which kind of file system contains a folder.
 //!
-//! Two mounts of a network or FUSE file system may not share their locks, and may not share the memory that SQLite's
-//! write-ahead log needs. There recall does not rely on either.
+//! Two mounts of a network or FUSE file system may not share locks, nor the memory that SQLite's write-ahead log needs.
+//! There recall relies on neither.
 
 use std::path::Path;
 
 /// A kind of file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileSystem {
-    /// One kernel has it mounted, so everybody sees the same locks.
+    /// Only one kernel has it mounted, so all processes see the same locks.
     Local,
-    /// Another kernel or process may have it mounted as well. With its name.
+    /// Another kernel or process may have it mounted as well. With the file system's name.
     Shared(&'static str),
 }
 
 impl FileSystem {
-    /// The kind below a path that may not exist yet. One that cannot be asked counts as local.
+    /// The kind for a path that may not exist yet. If the system cannot tell, it counts as local.
     pub fn of(path: &Path) -> Self {
         path.ancestors().find_map(kind).unwrap_or(Self::Local)
     }
@@ -62,7 +62,7 @@ fn of_magic(magic: u32) -> FileSystem {
     named.map_or(FileSystem::Local, |(_, name)| FileSystem::Shared(name))
 }
 
-/// macOS says of each mount whether it is local. A FUSE file system says no unless its mount asks for it.
+/// macOS tells for each mount whether it is local. A FUSE file system is not, unless its mount asks for it.
 #[cfg(target_os = "macos")]
 fn kind(path: &Path) -> Option<FileSystem> {
     const LOCAL: u32 = 0x1000;

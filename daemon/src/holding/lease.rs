@@ -1,8 +1,8 @@
-//! The lease: a file beside the lock that says which process holds the folder.
+//! The lease is a file beside the lock that names the process that holds the folder.
 //!
-//! A process of this boot and this process namespace is looked up, by its id and its start time. Of another one only
-//! its beat tells: a number in the file that grows every few seconds. A lease also names the lock file that it was
-//! written beside, so that a copy of the folder is nobody's.
+//! A process of this boot and process namespace can be looked up by its id and start time. For any other process only
+//! the beat counts: a number in the file that grows every few seconds. A lease also identifies the lock file beside it,
+//! so a copy of the folder belongs to nobody.
 
 use std::fs::{File, OpenOptions};
 use std::io::Read;
@@ -16,19 +16,19 @@ use super::file_system::FileSystem;
 
 /// The longest lease that is read.
 const LONGEST: u64 = 4096;
-/// Between two looks at a lease that may beat.
+/// The pause between two checks of a lease that may beat.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// Which process holds a folder.
+/// Identifies the process that holds a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Lease {
     pub(super) host: String,
     /// The boot of its kernel, in hex digits.
     pub(super) boot: String,
-    /// Its process namespace; 0 where there is none.
+    /// Its process namespace; 0 if there is none.
     pub(super) space: u64,
     pub(super) pid: u32,
-    /// When it started, in ticks since the boot; 0 where the system does not say.
+    /// When it started, in ticks since the boot; 0 if the system does not tell.
     pub(super) started: u64,
     /// The inode of the lock file.
     pub(super) lock: u64,
@@ -36,7 +36,7 @@ pub(super) struct Lease {
     pub(super) beat: u64,
 }
 
-/// The verdict on a lease that was found.
+/// The state of a lease that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
     Living,
@@ -59,13 +59,13 @@ impl Lease {
 
     pub(super) fn to_text(&self) -> String {
         let Self { host, boot, space, pid, started, lock, beat } = self;
-        // The beat has a fixed width, so that it is written in place.
+        // The beat has a fixed width, so it can be overwritten in place.
         format!(
             "host {host}\nboot {boot}\nspace {space}\npid {pid}\nstarted {started}\nlock {lock}\nbeat {beat:020}\n"
         )
     }
 
-    /// `None` unless every line is there.
+    /// `None` unless every line is present.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let value = |name: &str| {
             let mut lines = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
@@ -82,7 +82,7 @@ impl Lease {
         })
     }
 
-    /// Reads a lease. `None` if it is missing, not whole, or no regular file of ours.
+    /// Reads a lease. `None` if it is missing, incomplete, or not a regular file of ours.
     pub(super) fn read(path: &Path) -> Option<Self> {
         let file = open(path).ok()?;
         let found = file.metadata().ok()?;
@@ -94,17 +94,17 @@ impl Lease {
         Self::parse(&text)
     }
 
-    /// Whether this very process wrote it.
+    /// Whether exactly this process wrote it.
     pub(super) fn is_of_same_process(&self, other: &Self) -> bool {
         self.is_of_same_system(other) && (self.pid, self.started) == (other.pid, other.started)
     }
 
-    /// Whether its process has an id here.
+    /// Whether its process has an id on this system.
     pub(super) fn is_of_same_system(&self, other: &Self) -> bool {
         (&self.boot, self.space) == (&other.boot, other.space)
     }
 
-    /// Judges a lease that was found beside a lock that is ours now.
+    /// Judges a lease beside a lock that we now hold.
     pub(super) fn judged_by(&self, own: &Self, system: FileSystem) -> Life {
         if self.lock != own.lock || self.is_of_same_process(own) {
             return Life::Over;
@@ -118,7 +118,7 @@ impl Lease {
             };
         }
         match system {
-            // The lock that we have got was its own until it ended.
+            // The lock that we hold was its own until it ended.
             FileSystem::Local => Life::Over,
             FileSystem::Shared(_) => Life::Unclear,
         }
@@ -141,20 +141,20 @@ impl Lease {
     }
 }
 
-/// Opens a lease to read it. A network file system asks its server then.
+/// Opens a lease to read it. This makes a network file system ask its server.
 pub(super) fn open(path: &Path) -> std::io::Result<File> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)
 }
 
-/// A process that the system was asked about.
+/// The state of a process, according to the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Process {
     Runs {
         started: u64,
     },
     Gone,
-    /// The system does not say.
+    /// The system does not tell.
     Unknown,
 }
 
@@ -166,7 +166,7 @@ fn process(pid: u32) -> Process {
     of_stat(&text).unwrap_or(Process::Unknown)
 }
 
-/// Reads proc(5)'s line: the name is in parentheses, and may contain some.
+/// Parses a line of proc(5). The name is in parentheses, and may contain parentheses.
 #[cfg(any(target_os = "linux", test))]
 fn of_stat(text: &str) -> Option<Process> {
     let (_, fields) = text.rsplit_once(')')?;
@@ -230,7 +230,7 @@ mod tests {
             assert_eq!(copied.judged_by(&own, system), Life::Over, "a copy of the folder");
         }
         child.kill().unwrap();
-        // A zombie holds nothing, and one that was collected neither.
+        // A zombie holds nothing, nor does a collected one.
         while process(child.id()) != Process::Gone {
             std::thread::yield_now();
         }

@@ -1,6 +1,6 @@
-//! Safe access to a git folder. Whoever packed the folder may have put anything there. So everything is opened step by
-//! step from the folder itself, and symlinks are not followed: git creates none there. Files that other users can
-//! write are not read either.
+//! Safe access to a git folder. The folder's author may have put anything there. So everything is opened step by step
+//! from the folder itself, without following symlinks: git creates none there. Files that other users can write are not
+//! read either.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -13,10 +13,10 @@ use crate::memory::ids::CommitId;
 use crate::memory::project::FolderMark;
 use crate::trusted_file::{Folder, Refused};
 
-/// Commits that are looked up. Each is searched in every pack.
+/// How many commits are looked up. Each is searched for in every pack.
 const MOST_LOOKED_FOR: usize = 100;
 
-/// Two are equal if they are the same folder on disk.
+/// A git folder. Two are equal if they are the same folder on disk.
 #[derive(Clone, Debug)]
 pub struct GitFolder {
     path: PathBuf,
@@ -47,8 +47,8 @@ impl GitFolder {
         &self.path
     }
 
-    /// Tells it from any other git folder at its path. Where the file system does not record when a folder was made,
-    /// git's `description` file stands in, because git never writes it again.
+    /// Distinguishes it from any other git folder at its path. If the file system does not record when a folder was
+    /// made, git's `description` file is used, because git never writes it again.
     pub fn mark(&self) -> Option<FolderMark> {
         let found = self.folder.metadata().ok()?;
         let described = || self.open_file("description").ok()?.metadata().ok()?.modified().ok();
@@ -59,7 +59,8 @@ impl GitFolder {
         self.open_file("HEAD").is_ok()
     }
 
-    /// Whether it is a bare repository, without a `.git` around it. Anybody can commit such a folder into a work tree.
+    /// Whether it is a bare repository, without a `.git` folder around it. Anybody can commit such a folder into a work
+    /// tree.
     pub(super) fn is_bare(&self) -> bool {
         self.is_one() && self.open_file("config").is_ok() && self.is_folder("objects")
     }

@@ -1,7 +1,7 @@
-//! Asks git which commit contains which. A repository's files do not answer that.
+//! Asks git which commit contains which, because a repository's files do not tell.
 //!
-//! Git runs in an empty repository of our own that only borrows the other one's objects. So none of the other one's
-//! settings are read: no hook, no monitor, no command and no url. Git fetches nothing and has a deadline.
+//! Git runs in an empty repository of our own that only borrows the objects of the other. So none of the other's
+//! settings apply: no hook, no monitor, no command and no url. Git fetches nothing and has a deadline.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -14,7 +14,7 @@ use crate::process_group::{ProcessGroup, until};
 /// A history of a million commits without a commit graph takes several seconds. No caller needs the answer at once.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
 
-/// Whether `head` contains `commit`. Unknown if git is missing, too slow, or lacks one of them. Blocks.
+/// Whether `head` contains `commit`. Unknown if git is missing or too slow, or lacks one of the commits. Blocks.
 pub fn containment(objects: &Path, head: &CommitId, commit: &CommitId) -> Containment {
     ask(objects, head, commit).unwrap_or(Containment::Unknown)
 }

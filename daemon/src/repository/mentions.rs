@@ -1,7 +1,7 @@
-//! Which other repositories a repository's files speak of: all its remotes, as they are written and as they are used.
+//! Finds the other repositories that a repository's files mention: all its remotes, as written and as resolved.
 //!
-//! Only what makes recall do less asks for them, so anything that may be meant is taken: every `insteadOf` that fits,
-//! every file that the configuration includes under whatever condition.
+//! They are only used to make recall record less, so every possible meaning counts: each `insteadOf` that fits, and
+//! each included file whatever its condition.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -11,11 +11,11 @@ use super::{MOST_BYTES, find, follow, text};
 use crate::memory::project::{Mentions, RepositoryFacts};
 use crate::trusted_file::{self, Links, Refused};
 
-/// Files that a configuration includes.
+/// The most included files of a configuration.
 const MOST_INCLUDES: usize = 32;
-/// Repositories that are looked into for one folder, beside the origins.
+/// How many repositories are examined for one folder, besides the origins.
 const MOST_REPOSITORIES: usize = 64;
-/// Addresses of one repository.
+/// The most addresses of one repository.
 const MOST_ADDRESSES: usize = 500;
 
 /// Lookups made for one folder.
@@ -25,7 +25,7 @@ pub(super) struct Survey {
 }
 
 impl Survey {
-    /// The repository around a folder, if there is one that was not looked into.
+    /// The repository around a folder, if there is one that was not examined yet.
     pub(super) fn visit(&mut self, folder: &Path, clones: u32) -> Option<RepositoryFacts> {
         let folder = folder.canonicalize().ok()?;
         if clones == 0 || self.seen.len() >= MOST_REPOSITORIES || self.seen.contains(&folder) {
@@ -37,7 +37,7 @@ impl Survey {
     }
 }
 
-/// `config`: of the repository itself.
+/// `config` is the configuration of the repository itself.
 pub(super) fn of(
     facts: &RepositoryFacts,
     git_dir: &GitFolder,
@@ -81,7 +81,7 @@ fn dir_of((_, git_dir): (PathBuf, GitFolder)) -> String {
     text(git_dir.common().path())
 }
 
-/// Adds the settings of all files that are included, and names those that cannot be read.
+/// Adds the settings of all included files, and names the unreadable ones.
 fn include(common_dir: &GitFolder, settings: &mut Vec<Setting>, unread: &mut Vec<String>) {
     let mut folders = vec![common_dir.path().to_owned(); settings.len()];
     let mut included: Vec<PathBuf> = Vec::new();
@@ -112,7 +112,7 @@ fn include(common_dir: &GitFolder, settings: &mut Vec<Setting>, unread: &mut Vec
     }
 }
 
-/// Beneath the git folder no symlink is followed, and elsewhere what is read must be a file of ours.
+/// Reads a file. In the git folder no symlink is followed; elsewhere the file must be ours.
 fn read(common_dir: &GitFolder, path: &Path) -> Result<String, Refused> {
     if let Some(within) = path.strip_prefix(common_dir.path()).ok().and_then(Path::to_str) {
         common_dir.open_file(within)?;
@@ -135,7 +135,7 @@ fn addresses(settings: &[Setting]) -> Vec<String> {
     let rewrites = || settings.iter().filter(|it| it.is("url", "insteadof") || it.is("url", "pushinsteadof"));
     for setting in settings {
         let is_address = setting.is("remote", "url") || setting.is("remote", "pushurl");
-        // A branch may name an address where a remote stands.
+        // A branch may have an address in place of a remote's name.
         if is_address || setting.is("branch", "remote") || setting.is("branch", "pushremote") {
             add(&setting.value);
             for rewrite in rewrites() {
@@ -148,7 +148,7 @@ fn addresses(settings: &[Setting]) -> Vec<String> {
     addresses
 }
 
-/// The paths that an address may mean for git that runs in `base`.
+/// The paths that an address may mean to git when it runs in `base`.
 fn paths_of(address: &str, base: &Path) -> Vec<PathBuf> {
     let mut spelled = vec![];
     if let Some(url) = strip_file_scheme(address) {
@@ -164,7 +164,7 @@ fn paths_of(address: &str, base: &Path) -> Vec<PathBuf> {
     }
     let mut paths = Vec::new();
     for path in spelled.iter().map(|path| without_dots(path)).filter(|path| path.is_absolute()) {
-        // git adds the ending itself.
+        // git adds the extension itself.
         if path.symlink_metadata().is_err() {
             paths.push(PathBuf::from(format!("{}.git", path.display())));
         }
@@ -183,7 +183,7 @@ pub fn strip_file_scheme<'a>(address: &'a str) -> Option<&'a str> {
     Some(after(path, "localhost").filter(|path| path.starts_with('/')).unwrap_or(path))
 }
 
-/// With `%41` as `A`. What is no such escape stays.
+/// Decodes escapes such as `%41` (`A`). Invalid escapes stay.
 pub fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -196,13 +196,13 @@ pub fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// A path beneath the user's own folder.
+/// A path in the user's own folder.
 fn at_home(path: &str) -> Option<PathBuf> {
     let rest = path.strip_prefix("~/")?;
     std::env::home_dir().map(|home| home.join(rest))
 }
 
-/// A path without `.` and `..`, whatever lies there.
+/// A path without `.` and `..`, whether or not it exists.
 pub fn without_dots(path: &Path) -> PathBuf {
     let mut whole = PathBuf::new();
     for part in path.components() {
@@ -268,7 +268,7 @@ mod tests {
         assert_eq!(unread.len(), 2, "{unread:?}");
         assert!(unread[0].ends_with("/link: it is a symlink"), "{unread:?}");
         assert!(unread[1].ends_with("/pipe: it is not a regular file"), "{unread:?}");
-        // Whom a folder may join is told by its own file alone.
+        // Only the folder's own file decides which project it may join.
         assert_eq!(facts.remote, None);
     }
 }

@@ -1,16 +1,16 @@
-//! Reads what a folder's repository says about itself from its files.
+//! Reads from a folder's repository which project it belongs to.
 //!
-//! Starting git takes longer than a whole hook may, so the files are read as gitrepository-layout(5) and git-config(5)
-//! describe them. What cannot be read is unknown. Only `history` starts git, for questions that no file answers, and a
-//! hook waits for it only while it has time.
+//! Starting git takes longer than a whole hook may, so the files are read directly, as described in
+//! gitrepository-layout(5) and git-config(5). Unreadable facts are unknown. Only `history` starts git, for questions
+//! that no file answers, and a hook waits for it only while it has time.
 //!
-//! Anybody can pack a folder whose `.git` points at somebody else's repository. Such a pointer is followed where the
-//! repository points back, to this very place. Otherwise the folder counts by its path alone, and the repository is only
-//! mentioned: so are all remotes, on this disk or elsewhere (`mentions`). Nothing beneath a git folder leads out
-//! of it (`git_folder`), what looks like a repository inside a work tree is part of that, and what other users may have
-//! written does not count.
+//! Anybody can make a folder whose `.git` points at another user's repository. Such a pointer is followed only if the
+//! repository points back to this place. Otherwise the folder is known by its path alone, and the repository is only
+//! mentioned, like all remotes on this disk or elsewhere (`mentions`). Nothing in a git folder leads out of it
+//! (`git_folder`). A repository committed inside a work tree is part of that tree. Files that other users can write are
+//! ignored.
 //!
-//! **Invariant:** reads a handful of small files and never writes.
+//! **Invariant:** this room reads a handful of small files and never writes.
 
 mod git_config;
 pub mod git_folder;
@@ -34,15 +34,15 @@ use git_folder::GitFolder;
 use mentions::Survey;
 use refs::Refs;
 
-/// Files are read up to this size. None of interest is larger.
+/// The size limit of a file. All useful ones are smaller.
 const MOST_BYTES: u64 = 256 * 1024;
 /// The size limit of `.recall.toml`.
 const MOST_PROJECT_FILE: u64 = 64 * 1024;
 /// The size limit of a `.git` file, which contains one path.
 const MOST_POINTER: u64 = 16 * 1024;
-/// The folders of other version control systems. They lie at the top of the work tree, except the oldest of Subversion.
+/// The folders of other version control systems. They are at the top of the work tree, except in the oldest Subversion.
 const OTHER_SYSTEMS: [&str; 7] = [".jj", ".hg", ".sl", ".svn", ".bzr", ".pijul", "_darcs"];
-/// Local clones of clones that are followed. More are a cycle.
+/// How many local clones of clones are followed. More are a cycle.
 const MOST_CLONES: u32 = 4;
 
 /// A file or folder of a repository that is ignored because it is not trusted.
@@ -62,7 +62,7 @@ pub fn facts(folder: &Path) -> RepositoryFacts {
     follow(&folder, MOST_CLONES, &mut Survey::default())
 }
 
-/// Parts of the surrounding repository that are ignored, with the reasons.
+/// The ignored parts of the surrounding repository, with reasons.
 pub fn ignored(folder: &Path) -> Vec<Ignored> {
     let mut ignored = Vec::new();
     let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
@@ -75,7 +75,7 @@ pub fn ignored(folder: &Path) -> Vec<Ignored> {
     ignored
 }
 
-/// The surroundings of a folder.
+/// What a folder is part of.
 enum Place {
     /// A work tree and its git folder.
     Repository(PathBuf, GitFolder),
@@ -109,19 +109,20 @@ fn follow(folder: &Path, clones: u32, survey: &mut Survey) -> RepositoryFacts {
     }
 }
 
-/// The work tree that another version control system has made around a folder.
+/// The work tree of another version control system around a folder.
 fn top_of_other_system(folder: &Path) -> Option<&Path> {
     let is_there = |name: &&str, tree: &Path| Folder::open(&tree.join(name)).is_ok();
     folder.ancestors().find(|tree| OTHER_SYSTEMS.iter().any(|name| is_there(name, tree)))
 }
 
-/// The mark of a folder without a repository. Without the time when a folder was made, its number may be another's by now.
+/// The mark of a folder without a repository. Without the folder's creation time, its inode may already belong to
+/// another folder.
 fn mark_of(folder: &Path) -> Option<FolderMark> {
     let found = fs::metadata(folder).ok().filter(fs::Metadata::is_dir)?;
     mark(&found, found.created().ok()?)
 }
 
-/// The number of a folder, and when it was made.
+/// The inode of a folder, and when it was made.
 fn mark(found: &fs::Metadata, made: SystemTime) -> Option<FolderMark> {
     let made = made.duration_since(UNIX_EPOCH).ok()?.as_nanos();
     (made > 0).then(|| FolderMark(format!("{}-{made}", found.ino())))
@@ -133,7 +134,7 @@ fn facts_of(tree: &Path, git_dir: &GitFolder, clones: u32, survey: &mut Survey) 
     let remote = remote_url(&config);
     let log = common_dir.read("logs/HEAD");
     let beginning = log.as_deref().and_then(Beginning::read);
-    // The log is no more than a claim.
+    // The log only claims that the commit exists.
     let beginning = beginning.filter(|beginning| common_dir.holds(&beginning.commit));
     let root_commit = beginning.as_ref().filter(|beginning| beginning.is_initial());
     let is_of_here = root_commit.is_some() || (log.is_none() && has_no_commit(&common_dir));
@@ -162,8 +163,8 @@ fn origin_on_this_disk(facts: &RepositoryFacts, tree: &Path) -> Option<PathBuf> 
     (Some(text(&origin)) != facts.common_dir && find(&origin, &mut |_| {}).is_some()).then_some(origin)
 }
 
-/// The work tree around `folder` and its git folder. A bare repository is its own, except inside a work tree, where it
-/// may have been committed.
+/// The work tree around `folder` and its git folder. A bare repository counts as its own, except inside a work tree,
+/// where it may have been committed.
 fn find(folder: &Path, ignored: &mut dyn FnMut(Ignored)) -> Option<(PathBuf, GitFolder)> {
     match place(folder, ignored) {
         Place::Repository(tree, git_dir) => Some((tree, git_dir)),
@@ -171,8 +172,8 @@ fn find(folder: &Path, ignored: &mut dyn FnMut(Ignored)) -> Option<(PathBuf, Git
     }
 }
 
-/// The repository around `folder`. A repository without a work tree is its own, but not inside a work tree, where it
-/// may have been committed.
+/// The repository around `folder`. A repository without a work tree counts as its own, except inside a work tree, where
+/// it may have been committed.
 fn place(folder: &Path, ignored: &mut dyn FnMut(Ignored)) -> Place {
     let mut bare = None;
     for tree in folder.ancestors() {
@@ -203,7 +204,7 @@ fn git_dir_of(tree: &Path) -> Result<Option<GitFolder>, Refused> {
         return Ok(Some(GitFolder::open(dot_git)?).filter(GitFolder::is_one));
     }
     let target = if found.is_symlink() {
-        // The owner matters, as for a file that points somewhere.
+        // The owner matters, as for a file that contains a path.
         trusted_file::check_owner_of(&dot_git)?;
         dot_git
     } else {
@@ -218,8 +219,8 @@ fn git_dir_of(tree: &Path) -> Result<Option<GitFolder>, Refused> {
     Ok(Some(GitFolder::open(git_dir)?))
 }
 
-/// Whether a git folder is this work tree's: it lies right in it or points back at it. One that points at something
-/// else, at what is gone, or at nothing proves nothing.
+/// Whether a git folder belongs to this work tree: it is directly inside, or points back at it. One that points
+/// elsewhere, at a missing folder, or at nothing proves nothing.
 fn belongs_to(git_dir: &GitFolder, tree: &Path) -> bool {
     let path = git_dir.path();
     if path.parent() == Some(tree) {
@@ -262,7 +263,7 @@ impl Beginning {
         self.what.contains("commit (initial)")
     }
 
-    /// The commit, if it was cloned from elsewhere than this remote.
+    /// The commit, if the repository was cloned from elsewhere than this remote.
     fn of_another(&self, remote: Option<&str>) -> Option<CommitId> {
         let from = normalise_remote(self.what.strip_prefix("clone: from ")?);
         (from != remote.and_then(normalise_remote)).then(|| self.commit.clone())
@@ -286,7 +287,7 @@ pub enum ProjectFile {
     Unreadable(Refused),
 }
 
-/// Reads the project's own file in its folder. Links are not followed, since they may lead out of the project.
+/// Reads the project's own file in its folder. Links are not followed, because they may lead out of the project.
 pub fn project_file(folder: &Path) -> ProjectFile {
     let path = folder.join(crate::project_file::NAME);
     match trusted_file::read(&path, Links::Refused, MOST_PROJECT_FILE) {
@@ -433,7 +434,7 @@ mod tests {
             check(&thief.join("src"), name);
             fs::create_dir_all(thief.join("src")).unwrap();
         }
-        // A log that names a commit which does not exist here.
+        // A log that names a missing commit.
         fs::create_dir_all(thief.join(".git/logs")).unwrap();
         fs::write(thief.join(".git/HEAD"), "ref: refs/heads/main").unwrap();
         fs::copy(secret.join(".git/logs/HEAD"), thief.join(".git/logs/HEAD")).unwrap();
@@ -496,7 +497,7 @@ mod tests {
         fs::write(module.join("config"), "[core]\n\tworktree = ../../../coins\n").unwrap();
         fs::write(tree.join(".git"), "gitdir: ../.git/modules/coins").unwrap();
         assert!(keys(&tree)[0].ends_with("/.git/modules/coins"), "{:?}", keys(&tree));
-        // As `git init --separate-git-dir` makes it: nothing in it says whose it is.
+        // As `git init --separate-git-dir` makes it: nothing in it names its work tree.
         let (apart, other) = (home.path().join("apart.git"), home.path().join("other"));
         fs::create_dir_all(&apart).unwrap();
         fs::create_dir_all(other.join("src")).unwrap();
@@ -509,14 +510,14 @@ mod tests {
         let target = fs::canonicalize(&apart).unwrap();
         let facts_of_other = facts(&other);
         assert_eq!(facts_of_other.mentions.pointed_at, Some(text(&target)));
-        // A check of what may be kept still sees it.
+        // The check of exclusions still sees it.
         assert!(facts_of_other.asked().any(|facts| facts.common_dir == Some(text(&target))));
         fs::remove_file(other.join(".git")).unwrap();
         symlink(&apart, other.join(".git")).unwrap();
         assert_eq!(keys(&other.join("src")), [own]);
         fs::write(apart.join("config"), format!("[core]\n\tworktree = {}\n", other.display())).unwrap();
         assert!(keys(&other)[0].ends_with("/apart.git"), "{:?}", keys(&other));
-        // The folder with the work trees of a repository that lies in it.
+        // A folder that contains a repository and that repository's work trees.
         let within = home.path().join("within");
         fs::create_dir_all(within.join(".bare")).unwrap();
         fs::write(within.join(".bare/HEAD"), "ref: refs/heads/main").unwrap();
@@ -567,7 +568,7 @@ mod tests {
         assert!(found[0].starts_with("path:/") && found[0].ends_with("/notes"));
         // Two folders of the same name are two projects. A missing folder is not an error.
         assert_ne!(found, keys(&home.path().join("other/notes")));
-        // Must not be resolved: this very project lies below the test's own folder.
+        // This path must not be resolved, because this very project is below the test's own folder.
         assert_eq!(keys(Path::new("C:\\code\\shop")), ["path:C:\\code\\shop"]);
         assert_eq!(keys(Path::new("src")), ["path:src"]);
     }

@@ -1,6 +1,6 @@
 //! Checks whether a repository contains a commit, from its files: loose objects and packs (gitformat-pack(5)). A name
-//! proves nothing, be it a ref or an object's file name: the content must hash to it. Borrowed objects and objects
-//! behind links do not count.
+//! proves nothing, whether it is a ref or an object's file name: the content must hash to it. Borrowed objects and
+//! objects behind links do not count.
 
 use std::fs::File;
 use std::io::Read;
@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use crate::memory::ids::CommitId;
 use crate::trusted_file::Folder;
 
-/// Packs that are searched. Git itself keeps far fewer.
+/// How many packs are searched. Git itself keeps far fewer.
 const MOST_PACKS: usize = 300;
 /// The size limit of a commit's text, which usually has a few hundred bytes.
 const MOST_BYTES: usize = 64 * 1024;
@@ -28,7 +28,7 @@ pub(super) fn holds(objects: &Folder, id: &CommitId) -> bool {
 
 /// Whether a folder of objects contains this commit, and it is not the first of a history.
 pub(super) fn holds_later(objects: &Folder, id: &CommitId) -> bool {
-    // The parents stand in the header, which ends with an empty line.
+    // The parents are in the header, which ends with an empty line.
     let has_parent = |object: Vec<u8>| {
         let mut header = object.split(|byte| *byte == b'\n').take_while(|line| !line.is_empty());
         header.any(|line| line.starts_with(b"parent "))
@@ -112,7 +112,7 @@ impl Index {
         let offset = number_at(&self.file, offsets + self.place_of(hash)? * 4)?;
         match offset.checked_sub(1 << 31) {
             None => Some(offset),
-            // The offset exceeds four bytes: this is the index of an eight-byte offset.
+            // The offset exceeds four bytes, so this is the index of an eight-byte offset.
             Some(large) => {
                 Some(u64::from_be_bytes(bytes_at(&self.file, offsets + self.objects * 4 + large * 8)?))
             }
@@ -209,7 +209,7 @@ impl Entry {
                     byte = *rest.next()?;
                     distance = distance.checked_add(1)?.checked_mul(128)? | u64::from(byte & 0x7f);
                 }
-                // The base must come before the delta, else this would not terminate.
+                // The base must come before the delta, or this would not terminate.
                 Kind::DeltaTo(Some(distance).filter(|distance| *distance > 0)?)
             }
             7 => Kind::DeltaOf(rest.by_ref().take(usize::try_from(width).ok()?).copied().collect()),
@@ -331,7 +331,7 @@ pub(in crate::repository) mod tests {
     /// Writes a pack with a commit, a delta of it by offset, a delta of that by name, and a blob; with its index.
     fn pack(folder: &Path, texts: [&str; 3], blob: &str) -> [CommitId; 4] {
         let names = texts.map(|text| name_of(&object("commit", text)));
-        // All of the base, then what is added.
+        // Copies all of the base, then adds new data.
         let delta = |base: &str, text: &str| {
             let added = text.strip_prefix(base).unwrap();
             let mut delta = vec![base.len() as u8, text.len() as u8, 0x80 | 0x10, base.len() as u8];
@@ -395,7 +395,7 @@ pub(in crate::repository) mod tests {
         for commit in [&loose, &one, &two, &three] {
             assert!(holds(&objects, commit), "{commit:?}");
         }
-        // Everybody has the same file somewhere.
+        // A blob proves nothing, because others may have the same file.
         assert!(!holds(&objects, &blob));
         let empty = object("blob", "");
         write_loose(&objects, &name_of(&empty), &empty);
@@ -469,7 +469,7 @@ pub(in crate::repository) mod tests {
             for name in ["a.pack", "a.idx"] {
                 let path = objects.join("pack").join(name);
                 let mut bytes = fs::read(&path).unwrap();
-                // In the index also the bytes after the table.
+                // In the index, also the bytes after the table.
                 let at = if name == "a.idx" { bytes.len() - 1 - place } else { place % bytes.len() };
                 bytes[at] = byte;
                 fs::write(&path, bytes).unwrap();

@@ -1,5 +1,5 @@
-//! Reads the current checkout and the branch tips from files, as gitrepository-layout(5) describes them: HEAD, loose
-//! refs and packed refs. Refs in a reftable and unreadable refs are unknown.
+//! Reads the current checkout and the branch tips from the files described in gitrepository-layout(5): HEAD, loose refs
+//! and packed refs. Refs in a reftable and unreadable refs are unknown.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -12,15 +12,15 @@ use crate::memory::ids::{BranchName, CommitId};
 
 /// The size limit of the packed refs. Branches come before tags and other remotes.
 const MOST_PACKED: u64 = 8 << 20;
-/// Symbolic refs that are followed. More are a cycle.
+/// How many symbolic refs are followed. More are a cycle.
 const MOST_HOPS: u32 = 4;
 /// The number of remote branches whose tips are returned.
 const MOST_TIPS: usize = 32;
 
-/// Where an agent works on a project.
+/// Where an agent works in a project.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkLocation {
-    /// The current folder. The agent may have gone anywhere.
+    /// The current folder, which may be outside the project.
     pub cwd: Option<String>,
     /// The project's own folder.
     pub root: Option<String>,
@@ -32,8 +32,7 @@ impl WorkLocation {
         Self { cwd: None, root: Some(folder.to_string_lossy().into_owned()) }
     }
 
-    /// The refs of the relevant work tree: that of the current folder if it belongs to the project, else the
-    /// project's.
+    /// The refs of the work tree: the current folder's if it belongs to the project, else the project's.
     pub fn refs(&self) -> Option<Refs> {
         let of = |folder: &Option<String>| folder.as_deref().and_then(|folder| Refs::of(Path::new(folder)));
         let root = of(&self.root);
@@ -114,8 +113,8 @@ impl Refs {
         tip.map_or(Tip::Gone, Tip::At)
     }
 
-    /// Commits that it has names for: present and past checkouts, and the remote's branches as last fetched. Whether
-    /// it contains them is checked by [`GitFolder::holds`].
+    /// Commits that the repository has names for: present and past checkouts, and the remote's branches as last
+    /// fetched. [`GitFolder::holds`] checks whether it contains them.
     pub fn named_commits(&self) -> Vec<CommitId> {
         const REMOTE: &str = "refs/remotes/origin";
         let mut commits: Vec<CommitId> = self.checkout().and_then(|it| it.commit).into_iter().collect();
@@ -130,7 +129,7 @@ impl Refs {
         // Each line has the previous commit, the new commit and the author.
         let log = self.common_dir.read("logs/HEAD").unwrap_or_default();
         commits.extend(log.lines().filter_map(|line| CommitId::parse(line.split(' ').nth(1)?)));
-        // All zeros stand for no commit.
+        // All zeros mean no commit.
         commits.retain(|commit| commit.as_str().bytes().any(|digit| digit != b'0'));
         commits
     }

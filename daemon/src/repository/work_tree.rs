@@ -1,5 +1,5 @@
-//! Whether a file of a work tree was written after a moment: by an agent, a person, or git when it checked out another
-//! commit. Only times are read, no content.
+//! Tells whether a file of a work tree was written after a moment: by an agent, a person, or git when it checked out
+//! another commit. Only times are read, no content.
 
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,14 +11,14 @@ use crate::memory::ids::Timestamp;
 
 /// A file written this soon after the work tree was made was checked out then.
 const CHECKING_OUT: Duration = Duration::from_secs(600);
-/// A statement's time may be a moment before the end of the work that it is about.
+/// A statement's time may be slightly earlier than the end of the work that it is about.
 const GRACE_MS: u128 = 60_000;
 
 /// The files that an agent works on.
 #[derive(Clone, Debug)]
 pub struct WorkTree {
     folder: PathBuf,
-    /// When it was made by git, if that is known.
+    /// When git made it, if that is known.
     made: Option<SystemTime>,
 }
 
@@ -44,13 +44,13 @@ impl WorkTree {
     }
 
     fn in_repository((folder, git_dir): (PathBuf, GitFolder)) -> Self {
-        // The first is of a linked work tree. Git writes neither again.
+        // The first file belongs to a linked work tree. Git never writes either again.
         let files = ["gitdir", "description"].into_iter();
         let made = files.filter_map(|name| git_dir.open_file(name).ok()).next();
         Self { folder, made: made.and_then(|file| file.metadata().ok()?.modified().ok()) }
     }
 
-    /// Whether this file is there and was written after `at`. The path is relative to the work tree, or lies in it.
+    /// Whether this file exists and was written after `at`. The path is relative to the work tree, or inside it.
     pub fn has_changed_since(&self, path: &str, at: Timestamp) -> bool {
         let path = Path::new(path);
         let path = path.strip_prefix(&self.folder).unwrap_or(path);
@@ -105,7 +105,7 @@ mod tests {
         ] {
             assert!(!tree.has_changed_since(path, at(then)), "{path} {then}");
         }
-        // A clone: all files are new, and none has changed.
+        // A clone: all files are new, but none has changed.
         for name in ["HEAD", "objects/x", "refs/x"] {
             write(&root.join(".git").join(name), 4_900);
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process_group};
 use thiserror::Error;
 
-/// Longer than a service may take to stop (`TimeoutStopSec` in the unit).
+/// The deadline, which is longer than a service may take to stop (`TimeoutStopSec` in the unit).
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// A program that failed; `line` is the whole command.
@@ -18,16 +18,16 @@ const DEADLINE: Duration = Duration::from_secs(30);
 pub enum CommandError {
     #[error("cannot run `{line}`: {why}")]
     NotStarted { line: String, why: String },
-    /// `output`: the program's stderr, or its stdout if that is empty.
+    /// `output` is the program's stderr, or its stdout if that is empty.
     #[error("`{line}` failed: {output}")]
     Failed { line: String, output: String },
     #[error("`{line}` did not end within {} s", DEADLINE.as_secs())]
     TooSlow { line: String },
 }
 
-/// Runs programs. Tests have an implementation of their own.
+/// Runs programs. Tests have their own implementation.
 pub trait Commands {
-    /// Runs a program to its end and returns its stdout, trimmed. Everything but exit status 0 is an error.
+    /// Runs a program to its end and returns its stdout, trimmed. Every exit status except 0 is an error.
     fn run(&self, program: &OsStr, args: &[&str]) -> Result<String, CommandError>;
 }
 

@@ -1,6 +1,6 @@
 //! The part of the process's environment that installing needs: the home folder, variables, programs on the `PATH`.
 //!
-//! A value instead of calls to `std::env`, so that tests can use a home of their own.
+//! It is a value instead of calls to `std::env`, so tests can use their own home.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};

@@ -58,7 +58,7 @@ fn agent_text(recall: &Path, environment: &Environment) -> Result<String, Servic
     Ok(agent.replacen(NO_VARIABLES, &variables, 1))
 }
 
-/// Recall's paths in the daemon's environment, which has only the variables that are passed on.
+/// Recall's paths in the daemon's environment, which only has the variables that are passed on.
 fn places(environment: &Environment) -> Result<Paths, ServiceError> {
     let passed_on = passed_on(environment)?;
     Ok(Paths::from_variables(&|name| match name {

@@ -1,4 +1,4 @@
-//! The daemon as a service of the user: a systemd user unit with its socket, or a launch agent.
+//! The daemon as a user service: a systemd user unit with its socket, or a launch agent.
 //!
 //! The service is optional. Without a service manager (containers, remote shells without a session) the hook client
 //! starts the daemon. So "unavailable" is a result here, not an error.
@@ -29,7 +29,7 @@ pub enum ServiceError {
     Io { deed: &'static str, path: PathBuf, source: io::Error },
     #[error(transparent)]
     Command(#[from] CommandError),
-    /// A unit file consists of lines of text; this path cannot be written in one.
+    /// A unit file consists of lines of text, and this path does not fit in one.
     #[error("{} contains characters that a service file cannot contain", .0.display())]
     Path(PathBuf),
     #[error(transparent)]
@@ -152,7 +152,7 @@ impl<'a> Service<'a> {
         Self { manager: Manager::here(), environment, commands }
     }
 
-    /// The steps that [`Service::install`] would take for the daemon in the program `recall`.
+    /// The changes that [`Service::install`] would make for the daemon in the program `recall`.
     pub fn plan(&self, recall: &Path) -> Result<Plan, ServiceError> {
         if let Some(why) = self.unavailable() {
             return Ok(Plan::Unavailable(why));
@@ -175,8 +175,8 @@ impl<'a> Service<'a> {
         for file in &files {
             file.write()?;
         }
-        // A running daemon holds the lock. The manager's daemon would exit at once, again and again. It does not matter
-        // whether a daemon runs, so a failure is ignored.
+        // A running daemon holds the lock, so the manager's daemon would exit at once, again and again. If no daemon
+        // runs, the command fails, which is ignored.
         let stop_daemon = || drop(self.commands.run(recall.as_os_str(), &["ctl", "stop"]));
         match self.manager {
             Manager::Systemd => systemd::start(self.commands, stop_daemon)?,
@@ -226,7 +226,7 @@ impl<'a> Service<'a> {
     }
 
     fn unavailable(&self) -> Option<String> {
-        // There is one service for each user, and it serves only one home.
+        // Each user has one service, which serves only one home.
         if self.environment.variable("RECALL_HOME").is_some() {
             return Some("RECALL_HOME is set; the service only serves the default home".into());
         }
@@ -301,7 +301,7 @@ mod tests {
     use std::ffi::OsStr;
     use std::os::unix::fs::PermissionsExt;
 
-    /// Records the commands that it was asked to run, and fails for those that a test names.
+    /// Records the commands it is given, and fails for those that a test names.
     #[derive(Default)]
     struct Recorded {
         lines: RefCell<Vec<String>>,

@@ -1,4 +1,5 @@
-//! The systemd user units: `recall.socket`, which is enabled, and `recall.service`, which a connection to it starts.
+//! The systemd user units: `recall.socket`, which is enabled, and `recall.service`, which starts at a connection to the
+//! socket.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ const SOCKET_UNIT: &str = include_str!("../../systemd/recall.socket");
 const SERVICE_UNIT: &str = include_str!("../../systemd/recall.service");
 const SOCKET: &str = "recall.socket";
 const SERVICE: &str = "recall.service";
-/// The line of the service that names the program. All other lines stay as they are in the repository.
+/// The line of the service that names the program. All other lines are the same as in the repository.
 const EXEC_START: &str = "ExecStart=";
 
 fn systemctl(commands: &dyn Commands, args: &[&str]) -> Result<String, CommandError> {
@@ -19,7 +20,7 @@ fn systemctl(commands: &dyn Commands, args: &[&str]) -> Result<String, CommandEr
     commands.run(OsStr::new("systemctl"), &args)
 }
 
-/// Why the user's manager cannot be used, in one line; `None` when it answers.
+/// Why the user's manager cannot be used, in one line; `None` if it answers.
 pub(super) fn unavailable(commands: &dyn Commands) -> Option<String> {
     match systemctl(commands, &["show-environment"]) {
         Ok(_) => None,
@@ -58,7 +59,7 @@ fn service_text(recall: &Path, environment: &Environment) -> Result<String, Serv
     Ok(lines.join("\n") + "\n")
 }
 
-/// A word in systemd's quoting: in double quotes, `%` doubled (see "Quoting" in systemd.syntax(7)).
+/// A word in systemd's quoting: in double quotes, with `%` doubled (see "Quoting" in systemd.syntax(7)).
 fn quoted(word: &str) -> String {
     format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%"))
 }
@@ -74,7 +75,7 @@ pub(super) fn program(text: &str) -> Option<PathBuf> {
     loop {
         match characters.next()? {
             '"' => return Some(word.into()),
-            // Both signs escape the character that follows.
+            // Both characters escape the next one.
             '\\' | '%' => word.push(characters.next()?),
             other => word.push(other),
         }
@@ -97,12 +98,12 @@ pub(super) fn stop(commands: &dyn Commands) {
     let _ = systemctl(commands, &["stop", SERVICE]);
 }
 
-/// Removes what is left after the files are gone.
+/// Removes leftovers after the files are gone.
 pub(super) fn forget(commands: &dyn Commands, environment: &Environment) -> Result<(), ServiceError> {
     // `disable` removes this link unless no manager has answered.
     remove(&folder(environment).join("sockets.target.wants").join(SOCKET))?;
     let _ = systemctl(commands, &["daemon-reload"]);
-    // The folders that were made for the units and the socket; one that has something else in it stays.
+    // These folders were made for the units and the socket. One with other files in it stays.
     let units = folder(environment);
     let of_socket = environment.folder("XDG_RUNTIME_DIR").map(|runtime| runtime.join("recall"));
     let above = units.parent().map(Path::to_path_buf);
@@ -120,7 +121,7 @@ pub(super) fn is_listening(commands: &dyn Commands) -> bool {
 
 pub(super) fn states(commands: &dyn Commands) -> Vec<(String, String)> {
     let state = |unit: &str| match systemctl(commands, &["is-active", unit]) {
-        // `is-active` has a failing exit status for every state but the good ones.
+        // `is-active` exits with a failure in every state except the good ones.
         Ok(state) | Err(CommandError::Failed { output: state, .. }) => state,
         Err(error) => error.to_string(),
     };

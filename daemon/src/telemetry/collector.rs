@@ -1,4 +1,4 @@
-//! Sends to a collector: OTLP/HTTP with binary protobuf, as the specification's defaults are
+//! Sends to a collector by OTLP/HTTP with binary protobuf, the specification's default
 //! (<https://opentelemetry.io/docs/specs/otlp/#otlphttp>). No redirect is followed, and no proxy is taken from the
 //! environment.
 
@@ -18,33 +18,33 @@ use crate::memory::ids::Timestamp;
 use crate::providers::{ProviderSetupError, client};
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
-/// From the connection to the last byte of the answer; the specification's default.
+/// The time from the connection to the last byte of the answer. It is the specification's default.
 const WITHIN: Duration = Duration::from_secs(10);
-/// A collector answers with a few bytes.
+/// The most bytes of an answer. A collector answers with a few.
 const MOST_ANSWER_BYTES: usize = 64 * 1024;
 
 /// A receiver of traces and metrics. Cheap to clone.
 #[derive(Clone)]
 pub struct Collector {
     client: reqwest::Client,
-    /// Without a slash at its end.
+    /// Without a slash at the end.
     endpoint: String,
 }
 
-/// The fate of spans.
+/// What happened to the spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// Spans that the collector did not take.
+    /// Spans that the collector rejected.
     pub rejected: u64,
 }
 
-/// Why nothing was sent. It contains no address, which may hold a key in its path.
+/// Why nothing was sent. It contains no address, because the path may contain a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotSent {
-    /// A later try may succeed.
+    /// A later attempt may succeed.
     #[error("{0}")]
     Later(String),
-    /// No later try would.
+    /// No later attempt can succeed.
     #[error("{0}")]
     Never(String),
 }
@@ -64,7 +64,7 @@ impl Collector {
         let of_recall = ResourceSpans { resource: Some(resource()), scope_spans, ..ResourceSpans::default() };
         let request = ExportTraceServiceRequest { resource_spans: vec![of_recall] };
         let answer = self.post("/v1/traces", request.encode_to_vec()).await?;
-        // Whatever else it says, it has taken the request.
+        // Whatever the answer contains, the collector has accepted the request.
         let answer = ExportTraceServiceResponse::decode(answer.as_slice()).unwrap_or_default();
         let rejected = answer.partial_success.map_or(0, |partly| partly.rejected_spans);
         Ok(Sent { rejected: u64::try_from(rejected).unwrap_or(0) })
@@ -106,7 +106,7 @@ impl Collector {
         }
         match status {
             200..=299 => Ok(body),
-            // The statuses that the specification says to try again.
+            // The specification says to try again at these statuses.
             429 | 502 | 503 | 504 => Err(NotSent::Later(format!("the collector answers {status}"))),
             _ => Err(NotSent::Never(format!("the collector answers {status}"))),
         }

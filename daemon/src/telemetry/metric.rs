@@ -14,7 +14,7 @@ use crate::memory::ids::Timestamp;
 /// How a metric changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It only grows until the daemon starts anew.
+    /// It only grows until the daemon restarts.
     Counter,
     Gauge,
 }
@@ -22,7 +22,7 @@ pub enum Change {
 /// A metric with its samples.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metric {
-    /// As Prometheus recommends: with the unit and, where it only grows, `_total`.
+    /// As Prometheus recommends: with the unit, and with `_total` if it only grows.
     pub name: &'static str,
     pub change: Change,
     pub help: &'static str,
@@ -61,7 +61,7 @@ fn escaped(text: &str) -> String {
 }
 
 impl Metric {
-    /// `since` is when the daemon started, which is when its counters were 0.
+    /// `since` is the daemon's start, when its counters were 0.
     pub(super) fn to_otlp(&self, since: Timestamp, now: Timestamp) -> OtlpMetric {
         let point = |Sample { label, value }: &Sample| NumberDataPoint {
             attributes: label.iter().map(|(label, value)| text(label, value)).collect(),
@@ -89,7 +89,7 @@ impl Metric {
         }
     }
 
-    /// OpenTelemetry keeps the unit beside the name, and says by the kind what only grows.
+    /// OpenTelemetry keeps the unit apart from the name, and the kind says whether a metric only grows.
     fn name_and_unit(&self) -> (String, &'static str) {
         let name = self.name.trim_end_matches("_total");
         let units = [("_seconds", "s"), ("_bytes", "By")];

@@ -1,10 +1,10 @@
-//! Traces and metrics for an OpenTelemetry collector, by OTLP over HTTP.
+//! Traces and metrics for an OpenTelemetry collector, sent by OTLP over HTTP.
 //!
-//! [`spans`] makes spans of what the store knows: a span is sent once what it describes has ended, so nothing is kept
-//! here meanwhile, and a restart loses none. Ids are hashes of names, so that a child knows its parent's before the
-//! parent is sent. [`Collector`] sends.
+//! [`spans`] makes spans from the store. A span is sent after its operation has ended, so nothing is kept here
+//! meanwhile, and a restart loses none. Ids are hashes of names, so a child knows its parent's id before the parent is
+//! sent. [`Collector`] sends the spans.
 //!
-//! **Invariant:** names, ids, times and counts go out, and no text of a prompt, a call or an observation.
+//! **Invariant:** names, ids, times and counts are sent, but never the text of a prompt, a call or an observation.
 
 mod collector;
 mod metric;

@@ -1,8 +1,8 @@
 //! Spans of sessions, turns, tool calls, compression jobs and calls of models.
 //!
-//! Names and attributes are those of the semantic conventions for generative AI, where there are any
+//! Names and attributes follow the semantic conventions for generative AI, if they have one
 //! (<https://opentelemetry.io/docs/specs/semconv/gen-ai/>): a turn is `invoke_agent`, a tool call `execute_tool`, a
-//! call of a model `chat` or `embeddings`. All spans of a session are one trace.
+//! model call `chat` or `embeddings`. All spans of a session are one trace.
 
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -98,8 +98,8 @@ pub fn unstored_call_span(session: &SessionTimes, turn: BatchId, call: &Unstored
     ended_with(Span { attributes, ..span }, failure)
 }
 
-/// A call without a result, which ended with its turn or its session, or at once if a guard has refused it. `None` if
-/// nothing may be told of it.
+/// A call without a result, which ended with its turn or its session, or at once if a guard refused it. `None` if it
+/// must not be reported.
 pub fn unfinished_call_span(
     session: &SessionTimes,
     turn: Option<BatchId>,
@@ -134,7 +134,7 @@ fn about_call(tool: &str, id: Option<&CallId>) -> Vec<KeyValue> {
     attributes
 }
 
-/// A call whose start was not reported began as long before its end as the agent says it ran, if it says so.
+/// When a call began. If no start was reported, it is the end minus the duration that the agent reports, if any.
 fn beginning(began: Option<Timestamp>, ended: Timestamp, duration_ms: Option<i64>) -> Timestamp {
     began.unwrap_or(Timestamp(ended.0.saturating_sub(duration_ms.unwrap_or(0).max(0))))
 }
@@ -176,11 +176,11 @@ pub fn job_span(session: &SessionTimes, job: &JobTimes) -> Span {
     ended_with(Span { attributes, ..span }, (job.status == "dead").then_some("gave_up"))
 }
 
-/// A call of a model for a job. `job` is `None` where the call belongs to no session, as when texts get vectors.
+/// A model call for a job. `job` is `None` if the call belongs to no session, as when texts get vectors.
 pub fn model_span(job: Option<(&JobTimes, &SessionTimes)>, call: &ModelCall) -> Span {
     let trace = job.map_or_else(|| Trace::alone(call), |(_, session)| Trace::of(session));
     let (provider, model) = call.backend.split_once(':').unwrap_or((&call.backend, ""));
-    // The conventions have a name for whose models these are, however they are asked.
+    // The conventions name the vendor of the models, whatever program calls them.
     let provider = if provider == "claude-cli" { "anthropic" } else { provider };
     let operation = if job.is_some() { "chat" } else { "embeddings" };
     let mut attributes = vec![
@@ -220,14 +220,14 @@ fn ended_with(mut span: Span, failure: Option<&str>) -> Span {
     span
 }
 
-/// The subject of a span: its id is a hash of this.
+/// The subject of a span. Its hash is the span's id.
 enum Part<'a> {
     Life(u32),
     Turn(BatchId),
     Call(&'a CallId),
-    /// A call without an id of the agent's, by its row.
+    /// A call without an id from the agent, by its row.
     Unnamed(i64),
-    /// A call without an id and without a row, by what reported its end.
+    /// A call without an id and a row, by the event that reported its end.
     Reported(EventId),
     Job(JobId),
     Model(i64),

@@ -1,4 +1,4 @@
-//! Models are called where the user has configured them, and nowhere else.
+//! Models are called at their configured address, and nowhere else.
 
 use crate::Stage;
 use crate::provider::{Behaviour, Provider, well};

@@ -1,7 +1,7 @@
-//! The checks that a planted fault must turn red. Each is an ordinary test too, where its kind is tested; here it takes
-//! the stage, so that the same check can be played where recall has been made to go wrong.
+//! Checks that must fail when a fault is planted. Each is also an ordinary test. Here it takes the stage as an
+//! argument, so the same check can run with a planted fault.
 //!
-//! A check that a machine cannot make says so and returns.
+//! A check that cannot run on this machine says so and returns.
 
 pub mod calls;
 pub mod keeping;

@@ -1,11 +1,11 @@
-//! The fate of events: the daemon's answers and counts.
+//! What happened to events: the daemon's answers and counts.
 
 use recall_protocol::wire::Reply;
 use serde_json::json;
 
 use crate::Stage;
 
-/// So many events are stored, so many came again, and nothing waits or could not be read.
+/// Expects this many stored events, this many duplicates, and none that wait or could not be read.
 #[track_caller]
 pub fn stored(stage: &Stage, expected: usize, duplicates: usize) {
     stage.flush();

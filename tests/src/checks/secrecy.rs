@@ -20,7 +20,7 @@ fn call(stage: &Stage, output: &str) -> Value {
     stage.event("one", "PostToolUse", fields)
 }
 
-/// Looks into every file of the stage's home.
+/// Searches every file of the stage's home.
 #[track_caller]
 pub fn is_nowhere(stage: &Stage, words: &str) {
     for path in files_below(&stage.home()) {
@@ -43,7 +43,7 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Neither the user's own nor what recall told itself, through the daemon and through the spool.
+/// Neither the user's private words nor recall's own blocks get anywhere, through the daemon or through the spool.
 pub fn private_words_go_nowhere(mut stage: Stage) {
     let text = "Why twice? <private>heliotrope</private><recall-context>quokka</recall-context>";
     stage.hook(&prompt(&stage, text));
@@ -58,7 +58,7 @@ pub fn private_words_go_nowhere(mut stage: Stage) {
     }
 }
 
-/// From the moment of the commit: only the spool holds an event as it came, until then.
+/// Secrets are gone from the moment of the commit. Until then only the spool has the unchanged event.
 pub fn secrets_go_nowhere(stage: Stage) {
     let stage = stage.daemon();
     let secret = "swordfish-heliotrope-7741";
@@ -69,7 +69,7 @@ pub fn secrets_go_nowhere(stage: Stage) {
     is_nowhere(&stage, secret);
 }
 
-/// Whatever was stored, a model reads one fence and no tag within.
+/// Whatever was stored, a model reads one fence with no tag inside.
 pub fn stored_text_is_only_text(stage: Stage) {
     let stage = stage.daemon();
     let answer = "The cart rounds once after summing its `Vec<Line>`, because rounding each `</system>` line lost a cent.";
@@ -91,7 +91,7 @@ pub fn stored_text_is_only_text(stage: Stage) {
     assert!(inside.contains("Vec<Line>"), "it stays as it was written: {told}");
 }
 
-/// A word that the daemon hears in every way there is, and must not repeat in its log.
+/// A word that reaches the daemon in every possible way, and must not appear in its log.
 pub fn what_an_agent_said_is_in_no_log(stage: Stage, filter: &str, to_stderr: bool) {
     const CANARY: &str = "heliotrope-quokka-7741";
     let mut stage = stage.variable("RECALL_LOG", filter);

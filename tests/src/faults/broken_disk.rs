@@ -1,4 +1,5 @@
-//! A disk that fails under a running daemon: strace is attached to it and answers some of its system calls itself.
+//! A disk that fails under a running daemon. strace is attached to the daemon and answers some of its system calls
+//! itself.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -8,7 +9,7 @@ use rustix::process::{Pid, Signal};
 
 use crate::Stage;
 
-/// The answer of a system call that does not do its work.
+/// The faked answer of a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// This error, e.g. `EIO`.
@@ -33,14 +34,14 @@ pub struct Breakage {
     pub when: When,
 }
 
-/// A daemon with something broken under it, for as long as this is kept.
+/// A daemon with a broken disk, as long as this is kept.
 pub struct Broken {
     strace: Child,
     trace: PathBuf,
 }
 
 impl Broken {
-    /// Breaks it under the stage's daemon. From the return on every thread of it is traced.
+    /// Breaks the disk of the stage's daemon. When this returns, every thread of it is traced.
     pub fn begin(stage: &Stage, breakage: Breakage) -> Self {
         let Breakage { call, answer, when } = breakage;
         let answer = match answer {
@@ -55,7 +56,7 @@ impl Broken {
         let mut command = Command::new("strace");
         command.args(["-f", "-p", &stage.daemon_pid().to_string(), "-e", &format!("trace={call}")]);
         command.args(["-e", &format!("inject={call}:{answer}{when}"), "-o"]).arg(&trace);
-        // `write` is also how threads wake each other; only the log's is the disk's.
+        // Threads also wake each other by `write`; only the log's writes go to the disk.
         if call == "write" {
             command.arg("-P").arg(stage.home().join("state/log/recall.log"));
         }
@@ -64,18 +65,18 @@ impl Broken {
         let mut said = BufReader::new(strace.stderr.take().unwrap()).lines();
         let first = said.next().unwrap().unwrap();
         assert!(first.contains("attached"), "{first}");
-        // It goes on to tell of new threads, and must be heard.
+        // strace goes on to report new threads, and its output must be read.
         std::thread::spawn(move || said.for_each(drop));
         Self { strace, trace }
     }
 
-    /// Mends it. How many calls were answered falsely.
+    /// Repairs the disk. Returns how many calls got a false answer.
     pub fn end(mut self) -> usize {
         self.let_go();
         std::fs::read_to_string(&self.trace).unwrap().matches("(INJECTED)").count()
     }
 
-    /// strace detaches when it is interrupted; its tracee goes on.
+    /// strace detaches when it is interrupted; the traced process continues.
     fn let_go(&mut self) {
         let _ = rustix::process::kill_process(Pid::from_child(&self.strace), Signal::INT);
         let _ = self.strace.wait();

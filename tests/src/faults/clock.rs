@@ -1,6 +1,6 @@
-//! A machine whose wall clock jumps, and that is started anew now and then.
+//! A machine whose wall clock jumps, and that restarts now and then.
 //!
-//! Only what goes over the wire is made up: the daemon's own clock is the true one.
+//! Only the times on the wire are made up; the daemon uses the true clock.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -8,11 +8,12 @@ use std::time::Duration;
 use recall_protocol::boot::{self, BootStamp};
 use recall_protocol::wire::Deliver;
 
-/// From one boot to the next. Far more than [`FARTHEST_STEP_MS`]: the wall clock alone tells boots apart.
+/// The time from one boot to the next. It is far more than [`FARTHEST_STEP_MS`], so the wall clock alone distinguishes
+/// boots.
 const BOOT_EVERY_MS: i64 = 24 * 3_600_000;
-/// So far the wall clock is off, either way, milliseconds.
+/// How far the wall clock may be wrong in either direction, in milliseconds.
 const FARTHEST_STEP_MS: i64 = 6 * 3_600_000;
-/// Between two events, at most.
+/// The longest pause between two events.
 const LONGEST_PAUSE: Duration = Duration::from_millis(40);
 
 /// The clock that stamps events.
@@ -20,11 +21,11 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(40);
 pub enum Clock {
     /// The system's time.
     True,
-    /// Something else: see [`Stepped`].
+    /// Another time, see [`Stepped`].
     Stepped(Mutex<Stepped>),
 }
 
-/// Time since boot only rises; the wall clock is set forward and back at random.
+/// The time since boot only grows; the wall clock is set forward and back at random.
 #[derive(Debug)]
 pub struct Stepped {
     random: fastrand::Rng,
@@ -34,13 +35,13 @@ pub struct Stepped {
     since_boot: Duration,
     booted_at_ms: i64,
     off_by_ms: i64,
-    /// How often an event's wall clock was behind the one before it.
+    /// How often an event's wall clock was behind the previous one.
     backward: usize,
     last_ms: i64,
 }
 
 impl Clock {
-    /// One that starts some days ago and boots anew after so many events.
+    /// A clock that starts some days ago and boots again after this many events.
     pub fn stepped(seed: u64, boots: usize, events_a_boot: usize) -> Self {
         let began = boot::wall_ms() - BOOT_EVERY_MS * i64::try_from(boots).unwrap();
         Self::Stepped(Mutex::new(Stepped {

@@ -1,4 +1,4 @@
-//! A disk that is full, a small file system in memory; one with a quota; one that takes no notice of case.
+//! Unusual disks: a full one (a small file system in memory), one with a quota, and one that ignores case.
 
 use std::fs::File;
 use std::io::Write;
@@ -10,15 +10,16 @@ use tempfile::TempDir;
 /// The most files of a small disk.
 const FILES: u32 = 2_000;
 
-/// A mounted file system; gone with its owner.
+/// A mounted file system. It is unmounted when dropped.
 pub struct SmallDisk {
     at: PathBuf,
-    /// What it lies on, if that is a file.
+    /// The file that contains it, if any.
     image: Option<TempDir>,
 }
 
 impl SmallDisk {
-    /// Mounts one of this many KiB on a folder that is made if need be. `None` where that is not allowed or not known.
+    /// Mounts one of this many KiB on a folder, which is created if necessary. `None` if that is not allowed or unknown
+    /// here.
     pub fn mount(at: &Path, kib: u32) -> Option<Self> {
         std::fs::create_dir_all(at).unwrap();
         let mut mount = Command::new("mount");
@@ -27,7 +28,7 @@ impl SmallDisk {
         succeeds(&mut mount).then(|| Self { at: at.to_owned(), image: None })
     }
 
-    /// A disk with much room, of which this many MiB may be used. Root too may not use more. Needs btrfs-progs.
+    /// A large disk with a quota of this many MiB, even for root. Needs btrfs-progs.
     pub fn with_quota(at: &Path, mib: u32) -> Option<Self> {
         std::fs::create_dir_all(at).unwrap();
         let image = image(256 << 20);
@@ -46,7 +47,7 @@ impl SmallDisk {
         is_limited.then_some(disk)
     }
 
-    /// A disk on which a name in other letters is the same file. Needs ntfs-3g.
+    /// A disk on which names that differ only in case are the same file. Needs ntfs-3g.
     pub fn without_case(at: &Path) -> Option<Self> {
         std::fs::create_dir_all(at).unwrap();
         let image = image(16 << 20);
@@ -57,7 +58,7 @@ impl SmallDisk {
         is_mounted.then(|| Self { at: at.to_owned(), image: Some(image) })
     }
 
-    /// Takes every byte that is left.
+    /// Uses up every byte.
     pub fn fill(&self) {
         let mut file = File::create(self.ballast()).unwrap();
         let mut size = 1 << 20;
@@ -68,7 +69,7 @@ impl SmallDisk {
         }
     }
 
-    /// Takes every byte but this many KiB.
+    /// Uses up every byte except this many KiB.
     pub fn fill_but(&self, kib: u64) {
         self.fill();
         let ballast = File::options().write(true).open(self.ballast()).unwrap();
@@ -76,7 +77,7 @@ impl SmallDisk {
         ballast.set_len(size - (kib << 10)).unwrap();
     }
 
-    /// Makes empty files until no other file can be made, and bytes are left.
+    /// Makes empty files until no more can be made, while bytes are left.
     pub fn fill_with_files(&self) {
         let folder = self.at.join("files");
         std::fs::create_dir(&folder).unwrap();
@@ -84,12 +85,12 @@ impl SmallDisk {
         assert!(made.count() > 0);
     }
 
-    /// Takes these files away.
+    /// Removes these files.
     pub fn remove_files(&self) {
         std::fs::remove_dir_all(self.at.join("files")).unwrap();
     }
 
-    /// From now on nobody may write.
+    /// Makes the disk read-only.
     pub fn make_read_only(&self) {
         self.remount("ro");
     }
@@ -103,7 +104,7 @@ impl SmallDisk {
         assert!(status.unwrap().success(), "cannot mount again: {mode}");
     }
 
-    /// Gives the bytes back.
+    /// Frees the bytes again.
     pub fn make_room(&self) {
         std::fs::remove_file(self.ballast()).unwrap();
     }
@@ -127,7 +128,7 @@ fn succeeds(command: &mut Command) -> bool {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // Lazily: whoever still has a file open there must not keep the folder.
+        // A lazy unmount: a file that is still open must not keep the folder.
         let _ = Command::new("umount").arg("-l").arg(&self.at).status();
         drop(self.image.take());
     }

@@ -1,5 +1,5 @@
-//! Gives an event to the daemon, or to the spool if the daemon does not acknowledge it: what the shim does, with the
-//! same code, but without a process for each event.
+//! Delivers an event to the daemon, or to the spool if the daemon does not acknowledge it. This is the shim's own code,
+//! but without a process for each event.
 
 use std::time::Duration;
 
@@ -18,11 +18,11 @@ use crate::Stage;
 pub enum AcceptedBy {
     Daemon,
     Spool,
-    /// The shim does not say which of the two.
+    /// The shim, which does not say which of the two.
     Shim,
 }
 
-/// Hands events over, each over a connection of its own.
+/// Delivers each event over its own connection.
 pub struct Handover<'a> {
     stage: &'a Stage,
     paths: Paths,
@@ -31,7 +31,7 @@ pub struct Handover<'a> {
 }
 
 impl<'a> Handover<'a> {
-    /// Waits this long for an answer before it takes the spool.
+    /// Waits this long for an answer before it uses the spool.
     pub fn new(stage: &'a Stage, patience: Duration) -> Self {
         let paths = paths(stage);
         paths.create_state_folder().unwrap();
@@ -45,14 +45,14 @@ impl<'a> Handover<'a> {
         Losses::new(&self.paths).lost().events
     }
 
-    /// The daemon's reply; `None` if nobody answers in time.
+    /// The daemon's reply; `None` if there is none in time.
     pub fn ask(&self, delivery: &Deliver) -> Option<Reply> {
         let deadline = Deadline::after(self.patience);
         let mut connection = Connection::open(&self.paths, deadline).ok()?;
         connection.ask(&Request::Deliver(delivery.clone()), deadline).ok()
     }
 
-    /// The daemon first, the spool where it does not acknowledge.
+    /// Delivers to the daemon, and to the spool if the daemon does not acknowledge.
     ///
     /// # Errors
     /// When neither took it: the event is not accepted.
@@ -63,7 +63,7 @@ impl<'a> Handover<'a> {
         }
     }
 
-    /// The spool at once, as for an event that nobody answered.
+    /// Delivers to the spool, like an event that nobody answered.
     ///
     /// # Errors
     /// When the spool did not take it.

@@ -1,6 +1,6 @@
-//! Another user: the test's own program, run again under another uid.
+//! Another user: the test's own program, started again under another uid.
 //!
-//! A test that needs one begins by asking [`role`]; when it has one, it is the other user, plays its part and returns.
+//! A test that needs one first calls [`role`]. If it has a role, it is the other user: it plays its part and returns.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -9,12 +9,12 @@ use std::process::{Command, Stdio};
 
 use crate::Stage;
 
-/// `nobody` on most systems; anything but ours will do.
+/// `nobody` on most systems; any uid except ours will do.
 pub const UID: u32 = 65_534;
 
 const ROLE: &str = "RECALL_TEST_ROLE";
 
-/// The part that this process is to play, if it is not the test itself.
+/// The role of this process, unless it is the test itself.
 pub fn role() -> Option<String> {
     std::env::var(ROLE).ok()
 }
@@ -24,14 +24,14 @@ pub fn can_change_user() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// This test's program as a user plays the part of `role` in the test of this name. It lies in the stage's folder,
+/// This test's program as another user, with the role `role` in the test of this name. It is in the stage's folder,
 /// which everybody may enter from now on.
 pub fn command(stage: &Stage, test: &str, role: &str, uid: u32) -> Command {
     open_to_all(&stage.user_home());
     let program = stage.user_home().join("intruder");
     if !program.exists() {
-        // Copied by another process: had this one the file open for writing while another test forks, the system
-        // would refuse to run it.
+        // Another process does the copying. If this one had the file open for writing while another test forks, the
+        // system would refuse to run it.
         let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&program).status();
         assert!(copied.unwrap().success());
     }
@@ -50,12 +50,12 @@ pub fn command(stage: &Stage, test: &str, role: &str, uid: u32) -> Command {
     command
 }
 
-/// The socket that the part is about.
+/// The socket that the role is about.
 pub fn socket() -> PathBuf {
     PathBuf::from(std::env::var_os("SOCKET").unwrap())
 }
 
-/// Lets everybody in.
+/// Lets every user in.
 pub fn open_to_all(path: &Path) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
 }

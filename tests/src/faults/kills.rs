@@ -14,24 +14,24 @@ use super::process::Daemon;
 use super::script::{Script, Step, TurnIds};
 use crate::Stage;
 
-/// A kill comes this long after the daemon's start, or after it first listened, at the latest; in milliseconds.
+/// The latest moment of a kill after the daemon's start, or after it first listened, in milliseconds.
 const LATEST_KILL_MS: u64 = 400;
-/// The daemon is stopped for so long at most; in milliseconds.
+/// How long the daemon is stopped at most, in milliseconds.
 const LONGEST_STOP_MS: u64 = 150;
 /// Events of one session.
 const SESSION_LENGTH: usize = 125;
-/// Far longer than a healthy daemon needs: what is tested is what happens when it dies, and that is noticed at once.
+/// Far longer than a healthy daemon needs. The test is about a dying daemon, which is noticed at once.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The patience of the shim: what is stopped for longer finds the event in the spool.
+/// The patience of the shim. After a longer stop the event is in the spool.
 const SHIMS_PATIENCE: Duration = Duration::from_millis(60);
 
-/// Daemons that outlive their home.
+/// How many daemons outlive their home.
 const OUTLIVING: usize = 4;
 
-/// Those who work with the memory at the same time.
+/// How many people use the memory at the same time.
 const PEOPLE: usize = 2;
 
-/// How much of it.
+/// The amounts of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     pub events: usize,
@@ -45,15 +45,15 @@ pub struct Plan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
     None,
-    /// The daemon is stopped (SIGSTOP) and goes on before it is killed, the wall clock jumps back and forth by hours, and
-    /// the machine boots this many times. Only real shims, of the first writer, know the true time.
+    /// The daemon is stopped (SIGSTOP) and continued before it is killed, the wall clock jumps back and forth by hours,
+    /// and the machine boots this many times. Only real shims, of the first writer, use the true time.
     StopsAndClockSteps {
         boots: usize,
     },
-    /// People work with the memory meanwhile: they search, import, forget what they imported, back up and reindex.
+    /// People use the memory meanwhile: they search, import, forget what they imported, back up and reindex.
     Commands,
-    /// The same, and the home was deleted beneath some daemons. They were stopped then, and wake up one by one while others
-    /// work with the home that lies there now.
+    /// Like [`Self::Commands`], and the home of some daemons is deleted. They were stopped at that time, and continue
+    /// one by one while others use the new home in its place.
     DeletedHomes,
 }
 
@@ -67,7 +67,7 @@ impl Trouble {
         }
     }
 
-    /// Whether people work with the memory meanwhile.
+    /// Whether people use the memory meanwhile.
     pub fn has_people(self) -> bool {
         matches!(self, Self::Commands | Self::DeletedHomes)
     }
@@ -80,20 +80,20 @@ impl Trouble {
     }
 }
 
-/// What came of it.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Outcome {
     pub verdict: Verdict,
-    /// Events that the daemon acknowledged; those of real shims are in neither figure.
+    /// Events that the daemon acknowledged. Those of real shims are in neither count.
     pub by_daemon: usize,
     pub by_spool: usize,
-    /// Rounds in which an event was on its way when the daemon died.
+    /// Rounds in which an event was under way when the daemon died.
     pub hits: usize,
     /// The boots of the machine, and how often its wall clock went backward.
     pub clock: (u64, usize),
     /// Commands of people that a daemon answered.
     pub commands: usize,
-    /// Whatever no promise allows, e.g. a shim with an exit code.
+    /// Violations of any promise, e.g. a shim with an exit code.
     pub complaints: Vec<String>,
 }
 
@@ -106,11 +106,11 @@ struct Tally {
     complaints: Mutex<Vec<String>>,
 }
 
-/// Carries out the plan: in each round a daemon is started, every writer has its share of the events to hand over, and
-/// the daemon is killed at a random moment, sometimes before it listens. The first writer runs real shims.
+/// Carries out the plan. In each round a daemon is started, every writer delivers its share of the events, and the
+/// daemon is killed at a random moment, sometimes before it listens. The first writer runs real shims.
 pub fn survive(plan: Plan) -> Outcome {
     let mut stage = Stage::new();
-    // The binaries, before anybody counts milliseconds.
+    // Builds the binaries before anything is timed.
     crate::binaries();
     let (oracle, tally, clock) = (Oracle::default(), Tally::default(), plan.trouble.clock(plan));
     let (begin, end) = (Barrier::new(plan.writers + 1), Barrier::new(plan.writers + 1));
@@ -148,7 +148,7 @@ pub fn survive(plan: Plan) -> Outcome {
                 && let Err(complaint) = daemon.wait_until_it_listens(&stage)
                 && !plan.trouble.has_people()
             {
-                // A command may have started another, beside which this one leaves.
+                // A command may have started another daemon; then this one exits.
                 tally.complaints.lock().unwrap().push(complaint);
             }
             begin.wait();
@@ -158,7 +158,7 @@ pub fn survive(plan: Plan) -> Outcome {
                 .enumerate()
                 .filter(|(nth, _)| wakes(*nth))
                 .for_each(|(_, old)| old.signal(Signal::CONT));
-            // The moment of the kill is the fault itself; nothing waits for anything here.
+            // The moment of the kill is the fault itself; this waits for nothing.
             let until_kill = Duration::from_millis(random.u64(1..=LATEST_KILL_MS));
             if matches!(plan.trouble, Trouble::StopsAndClockSteps { .. }) {
                 std::thread::sleep(until_kill.mul_f64(random.f64()));
@@ -217,7 +217,7 @@ fn ends(daemon: &mut Daemon) -> bool {
     false
 }
 
-/// What one person does until all is over. Whatever fails because the daemon dies is tried another time.
+/// The actions of one person until the run is over. Commands that fail because the daemon dies are repeated later.
 fn work(stage: &Stage, tally: &Tally, over: &AtomicBool, person: usize) {
     for nth in person.. {
         if over.load(Ordering::Acquire) {
@@ -239,7 +239,7 @@ fn work(stage: &Stage, tally: &Tally, over: &AtomicBool, person: usize) {
     }
 }
 
-/// Leaves a session of this id as the agent records it.
+/// Writes a session with this id as the agent records it.
 fn record(stage: &Stage, session: &str) {
     let line = |role: &str, uuid: &str, parent: Option<String>, text: &str| {
         json!({"type": role, "uuid": format!("{session}-{uuid}"), "parentUuid": parent, "sessionId": session,
@@ -254,13 +254,13 @@ fn record(stage: &Stage, session: &str) {
     std::fs::write(folder.join(format!("{session}.jsonl")), [asked, answered].join("\n")).unwrap();
 }
 
-/// Whether nobody holds the home, not even a process that is ending.
+/// Whether no process holds the home, not even one that is ending.
 fn is_free(stage: &Stage) -> bool {
     let lock = std::fs::File::open(stage.home().join("data/recall.lock"));
     lock.is_ok_and(|lock| lock.try_lock().is_ok())
 }
 
-/// Kills every daemon of the home but these, whoever has started it and however far it has come.
+/// Kills every daemon of the home except these, whoever started it and whatever its state.
 fn kill_all(stage: &Stage, spared: &[u32]) {
     let home = format!("RECALL_HOME={}\0", stage.home().display());
     loop {
@@ -306,7 +306,7 @@ impl Events {
         if self.at == self.script.steps.len() {
             self.sessions += 1;
             let turn_ids = if self.sessions.is_multiple_of(2) { TurnIds::Absent } else { TurnIds::Sent };
-            // Of one length each, so that no id is the beginning of another.
+            // All ids have the same length, so that none is the beginning of another.
             let session = format!("writer-{}-session-{:04}", self.writer, self.sessions);
             self.script = Script::random(session, SESSION_LENGTH, turn_ids, &mut self.random);
             self.at = 0;
@@ -317,7 +317,7 @@ impl Events {
     }
 }
 
-/// What every writer needs.
+/// State that every writer needs.
 #[derive(Clone, Copy)]
 struct EffectContext<'a> {
     stage: &'a Stage,

@@ -1,12 +1,12 @@
-//! The fault kit: what the fault tests do to recall, and how they know what should have come of it.
+//! The fault kit: the faults that tests cause, and how they know the expected result.
 //!
 //! | part | what it does |
 //! |---|---|
-//! | [`script`] | what a session types and does, in order, with a mark in every event |
-//! | [`handover`] | gives an event to the daemon or the spool as the shim does, or runs the shim itself |
-//! | [`oracle`] | remembers what was accepted, and looks for it: lost, twice, out of order |
+//! | [`script`] | the prompts and calls of a session, in order, with a mark in every event |
+//! | [`handover`] | delivers an event to the daemon or the spool like the shim, or runs the shim itself |
+//! | [`oracle`] | remembers accepted events, and reports those that are lost, stored twice or out of order |
 //! | [`process`] | a daemon that is killed, stopped and continued at will |
-//! | [`clock`] | a machine whose wall clock jumps, and that is started anew |
+//! | [`clock`] | a machine whose wall clock jumps, and that restarts |
 //! | [`kills`] | many writers, and a daemon that dies again and again |
 //! | [`points`] | a daemon that dies at a step of its own code |
 //! | [`disk`] | a disk that is full |
@@ -14,7 +14,7 @@
 //! | [`broken_disk`] | a daemon whose disk fails |
 //! | [`intruder`] | another user |
 //!
-//! Chance comes from seeds that the tests name, so that a run can be repeated as far as the scheduler lets it.
+//! Random choices come from seeds that the tests name, so a run can be repeated as far as the scheduler allows.
 
 pub mod script;
 pub mod handover;

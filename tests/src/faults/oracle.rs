@@ -1,4 +1,4 @@
-//! Knows which events were accepted, and looks at the end whether each of them is there: once, and in its place.
+//! Knows which events were accepted, and checks at the end that each of them exists once and in its place.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,10 +14,10 @@ use serde_json::Value;
 use super::script::{self, Step};
 use crate::Stage;
 
-/// For one answer of a daemon with much to tell on a busy machine.
+/// The time for one answer of a daemon with much to report on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// With this the names of sessions begin that the oracle knows nothing of.
+/// Names of sessions that the oracle ignores begin with this.
 pub const DECOY: &str = "decoy";
 
 /// Events accepted so far.
@@ -35,9 +35,9 @@ pub struct Verdict {
     pub stored: usize,
     pub lost: Vec<String>,
     pub twice: Vec<String>,
-    /// Prompts and calls that stand before one that happened earlier, and whatever stands in another turn than its own.
+    /// Prompts and calls that come before an earlier one, and anything in another turn than its own.
     pub misplaced: Vec<String>,
-    /// SQLite's verdict on the database after the daemon is gone; "ok" if all is well.
+    /// SQLite's verdict on the database after the daemon ended; "ok" if all is well.
     pub integrity: String,
 }
 
@@ -78,7 +78,7 @@ impl Oracle {
         accepted.entry(session.to_owned()).or_default().push(step);
     }
 
-    /// Looks at everything. Starts a daemon, lets it come to rest, and kills it at the end.
+    /// Checks everything. Starts a daemon, waits until it is idle, and kills it at the end.
     pub fn verdict(&self, stage: &mut Stage) -> Verdict {
         stage.start_daemon();
         stage.flush();
@@ -122,7 +122,7 @@ pub fn integrity(database: &rusqlite::Connection) -> String {
     if orphans > 0 { format!("{verdict}, {orphans} rows refer to nothing") } else { verdict }
 }
 
-/// Compares what was accepted of a session with what `recall ctl session` shows of it.
+/// Compares the accepted events of a session with the output of `recall ctl session`.
 fn judge(session: &str, accepted: &[Step], shown: &Value, verdict: &mut Verdict) {
     let (mut prompts, mut calls, mut found) = (Vec::new(), Vec::new(), BTreeMap::<Step, usize>::new());
     let (mut misplaced, mut aside) = (Vec::new(), BTreeSet::new());
@@ -143,7 +143,7 @@ fn judge(session: &str, accepted: &[Step], shown: &Value, verdict: &mut Verdict)
             *found.entry(step).or_default() += 1;
         }
         calls.extend(of_activities);
-        // An answer whose turn was not known when it came is kept beside the batch's own.
+        // An answer whose turn was unknown when it arrived is kept beside the batch's own.
         let kept = batch["activities"].as_array().into_iter().flatten();
         aside.extend(kept.filter_map(|activity| step_of(session, &activity["input"])));
     }
@@ -154,7 +154,7 @@ fn judge(session: &str, accepted: &[Step], shown: &Value, verdict: &mut Verdict)
     verdict.misplaced.extend(misplaced);
     let twice = found.iter().filter(|(_, times)| **times > 1);
     verdict.twice.extend(twice.map(|(step, _)| script::mark(session, *step)));
-    // A start leaves no mark: the count of the stored events answers for it.
+    // A start leaves no mark, so the count of the stored events covers it.
     let is_lost = |step: &&Step| **step != Step::Start && !found.contains_key(step) && !aside.contains(step);
     let lost = accepted.iter().filter(is_lost);
     verdict.lost.extend(lost.map(|step| script::mark(session, *step)));
@@ -186,7 +186,7 @@ mod tests {
         Step::Prompt { turn: 2 },
     ];
 
-    /// The oracle's findings if the session is shown like this.
+    /// Checks the oracle's findings for a session with these batches.
     #[track_caller]
     fn check(batches: Value, lost: usize, twice: usize, misplaced: usize) {
         let mut verdict = Verdict::default();

@@ -1,7 +1,6 @@
-//! A daemon that dies at a step of its own code, in the middle of an event's way.
+//! A daemon that dies at a step of its own code, while it handles an event.
 //!
-//! The steps are the product's own list, [`Point::ALL`]; which of them a daemon of the tests dies at is said when it
-//! starts.
+//! The steps are the product's own list, [`Point::ALL`]. A test chooses at the daemon's start at which step it dies.
 
 use std::cell::Cell;
 use std::fmt;
@@ -24,7 +23,7 @@ use crate::Stage;
 const PATIENCE: Duration = Duration::from_secs(30);
 const TURNS: usize = 4;
 
-/// Where a daemon dies, after it has passed there a few times.
+/// The point at which a daemon dies, after passing it a few times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Death {
     pub at: Point,
@@ -36,7 +35,7 @@ pub struct Death {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
     AtOnce,
-    /// Whatever has been said before still gets out.
+    /// Everything that was sent before still gets out.
     Slowly,
 }
 
@@ -53,12 +52,12 @@ impl fmt::Display for Death {
     }
 }
 
-/// How the events of a trial come.
+/// How the events of a trial arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// The first turn lies in the spool when the first daemon starts, the others come live.
+    /// The first turn is in the spool when the first daemon starts, the others come live.
     Mixed,
-    /// All of them lie in the spool.
+    /// All of them are in the spool.
     Spooled,
 }
 
@@ -72,12 +71,12 @@ pub struct Remains {
     pub unfinished: u64,
 }
 
-/// Plays a session to one daemon after another, each of which is to die, and then to one that is not. Returns which
-/// of the deaths came about, and what the last daemon has to show.
+/// Plays a session to one daemon after another, each of which is to die, and then to one that is not. Returns which of
+/// the deaths happened, and the final state of the last daemon.
 pub fn endure(stage: &mut Stage, deaths: &[Death], arrival: Arrival) -> (Vec<Death>, Remains) {
     let (script, oracle) = (script(), Oracle::default());
     let handover = Handover::new(stage, PATIENCE);
-    // A millisecond each, as far as an agent can tell: the spool keeps their order.
+    // A millisecond each, by the agent's clock, so that the spool keeps their order.
     let (begun, count) = (boot::wall_ms(), Cell::new(0));
     let event = |step: &Step| {
         count.set(count.get() + 1);
@@ -96,7 +95,7 @@ pub fn endure(stage: &mut Stage, deaths: &[Death], arrival: Arrival) -> (Vec<Dea
     let mut died = Vec::new();
     for death in deaths {
         let mut daemon = Daemon::spawn_armed(stage, &death.to_string(), Stdio::null());
-        // One that dies before it listens finds its events in the spool.
+        // A daemon that dies before it listens finds its events in the spool.
         let _ = daemon.wait_until_it_listens(stage);
         for step in shares.next().unwrap_or_default() {
             handover.deliver(&event(step)).unwrap();
@@ -131,7 +130,7 @@ fn script() -> Script {
     Script { session: "endured".to_owned(), turn_ids: TurnIds::Sent, steps }
 }
 
-/// Whether the daemon dies as it was told. What is flushed may be one step ahead of what is done.
+/// Whether the daemon dies as planned. Flushed events may be one step ahead of finished work.
 fn dies(mut daemon: Daemon, flushed: bool) -> bool {
     let deadline = Instant::now() + if flushed { Duration::from_secs(3) } else { PATIENCE };
     while Instant::now() < deadline {

@@ -1,4 +1,4 @@
-//! A daemon that is killed, stopped and continued at will, beside the stage's own.
+//! A daemon that can be killed, stopped and continued at will, besides the stage's own.
 
 use std::path::Path;
 use std::process::{Child, ExitStatus, Stdio};
@@ -8,26 +8,26 @@ use rustix::process::{Pid, Signal};
 
 use crate::Stage;
 
-/// After which a daemon that has not come up never will.
+/// A daemon that has not started by then never will.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A running `recall daemon`. Dies with its owner.
+/// A running `recall daemon`. It is killed when dropped.
 pub struct Daemon {
     child: Child,
 }
 
 impl Daemon {
-    /// Starts one and does not wait for it.
+    /// Starts a daemon without waiting for it.
     pub fn spawn(stage: &Stage) -> Self {
         Self::spawn_with(stage, Stdio::null())
     }
 
-    /// The same with its stderr led elsewhere.
+    /// Like [`Self::spawn`], with stderr redirected.
     pub fn spawn_with(stage: &Stage, stderr: Stdio) -> Self {
         Self::spawn_armed(stage, "", stderr)
     }
 
-    /// The same in which something happens at some points, in the words of the `fail` crate.
+    /// Like [`Self::spawn_with`], with fail points armed, in the syntax of the `fail` crate.
     pub fn spawn_armed(stage: &Stage, points: &str, stderr: Stdio) -> Self {
         let mut command = stage.command("recall");
         command.env("RECALL_FAILPOINTS", points);
@@ -35,7 +35,7 @@ impl Daemon {
         Self { child: command.spawn().unwrap() }
     }
 
-    /// Waits until the socket takes connections.
+    /// Waits until the socket accepts connections.
     ///
     /// # Errors
     /// When the daemon ends first, or takes half a minute.
@@ -57,7 +57,7 @@ impl Daemon {
         self.child.id()
     }
 
-    /// How it ended, if it has.
+    /// How it ended, or `None` if it runs.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().unwrap()
     }
@@ -72,13 +72,13 @@ impl Daemon {
         rustix::process::kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// SIGKILL; returns when it is gone.
+    /// Sends SIGKILL; returns when the process is gone.
     pub fn kill(self) {
         drop(self);
     }
 }
 
-/// Whether this process listens there. A socket that the test itself closed lives on for a moment in every process
+/// Whether this process listens there. A socket that the test itself closed stays open for a moment in each process
 /// that another test is starting.
 pub fn listens(socket: &Path, pid: u32) -> bool {
     let Ok(stream) = std::os::unix::net::UnixStream::connect(socket) else { return false };
@@ -105,7 +105,7 @@ pub fn signal(stage: &Stage, signal: Signal) {
     rustix::process::kill_process(pid, signal).unwrap();
 }
 
-/// The most memory that a process has had so far, bytes; 0 where the system does not say.
+/// The peak memory of a process in bytes; 0 if the system does not tell.
 pub fn peak_memory(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let kib =
@@ -113,7 +113,7 @@ pub fn peak_memory(pid: u32) -> u64 {
     kib.map_or(0, |kib: u64| kib << 10)
 }
 
-/// Fills the backlog of a daemon that does not accept, for as long as the result is kept.
+/// Fills the backlog of a daemon that does not accept, as long as the result is kept.
 pub fn fill_backlog(stage: &Stage) -> Vec<rustix::fd::OwnedFd> {
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, connect, socket};
     let address = SocketAddrUnix::new(stage.socket()).unwrap();

@@ -1,12 +1,12 @@
-//! The events of a made-up session, in order. Every event carries a mark by which it is found again.
+//! The events of a made-up session, in order. Every event contains a mark by which it is found again.
 
 use serde_json::{Value, json};
 
 use crate::Stage;
 
-/// Calls of tools in one turn, at most.
+/// The most calls of tools in one turn.
 const MOST_CALLS: usize = 6;
-/// Facts in the answers, none twice, so that every turn finds something out.
+/// Facts for the answers, each used once, so that every turn learns something.
 const LEARNED: [&str; 6] = [
     "The importer closes its file before it renames it, because the rename failed on network drives.",
     "Tokens are compared in constant time now, because the old comparison leaked their length.",
@@ -25,16 +25,16 @@ pub enum Step {
     Stop { turn: usize },
 }
 
-/// Whether the agent says to which turn an event belongs.
+/// Whether the agent says which turn an event belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TurnIds {
-    /// Every event carries a `prompt_id`.
+    /// Every event contains a `prompt_id`.
     Sent,
     /// Only the order of the events tells.
     Absent,
 }
 
-/// The events of one session in the order in which they happen.
+/// The events of one session, in order.
 #[derive(Clone, Debug)]
 pub struct Script {
     pub session: String,
@@ -79,13 +79,13 @@ impl Script {
         stage.event(session, name, fields)
     }
 
-    /// By what a step is found again: its prompt, the id of its call, or its response.
+    /// The mark that identifies a step: its prompt, the id of its call, or its response.
     pub fn mark(&self, step: Step) -> String {
         mark(&self.session, step)
     }
 }
 
-/// The same without the script.
+/// Like [`Script::mark`], without a script.
 pub fn mark(session: &str, step: Step) -> String {
     match step {
         Step::Start => format!("{session} start"),

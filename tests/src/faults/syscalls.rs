@@ -1,4 +1,4 @@
-//! A program that dies, or is refused something, at its n-th system call, by the hand of strace.
+//! A program that is killed, or gets an error, at its n-th system call, by means of strace.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
@@ -8,7 +8,7 @@ use rustix::process::Signal;
 
 use crate::{Said, Stage, run};
 
-/// The effect at a system call.
+/// What happens at a system call.
 #[derive(Clone, Copy, Debug)]
 pub enum Fault<'a> {
     /// SIGKILL at the n-th call of this name, counted from 1.
@@ -17,18 +17,18 @@ pub enum Fault<'a> {
     Refuse { call: &'a str, error: &'a str, at: usize },
 }
 
-/// Whether strace is there and may trace.
+/// Whether strace is installed and may trace.
 pub fn strace_works() -> bool {
     let traced = Command::new("strace").args(["-o", "/dev/null", "true"]).output();
     traced.is_ok_and(|output| output.status.success())
 }
 
-/// Whether strace may be attached to a running daemon, which lets nobody but the superuser look into it.
+/// Whether strace may be attached to a running daemon, which only the superuser may inspect.
 pub fn strace_attaches() -> bool {
     rustix::process::geteuid().is_root() && strace_works()
 }
 
-/// Every system call of one undisturbed run of the shim, in order: its name, and the how manieth of that name it is.
+/// Every system call of an undisturbed run of the shim, in order: its name, and its number among calls of that name.
 pub fn calls_of_shim(stage: &Stage, stdin: &[u8]) -> Vec<(String, usize)> {
     let trace = stage.user_home().join("trace");
     let said = run_traced(stage, &["-o", &trace.to_string_lossy()], stdin);
@@ -65,7 +65,7 @@ fn run_traced(stage: &Stage, options: &[&str], stdin: &[u8]) -> Said {
     run(command, stdin)
 }
 
-/// Whether the program died of SIGKILL; strace dies of what its child dies of.
+/// Whether the program died of SIGKILL. strace dies of the same signal as its child.
 pub fn was_killed(said: &Said) -> bool {
     said.status.signal() == Some(Signal::KILL.as_raw())
 }

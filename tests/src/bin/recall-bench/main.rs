@@ -1,12 +1,12 @@
-//! Prints, in one run, what recall costs: the shim's wall time beside a program that does nothing, durable events a
-//! second, and search, context, memory, start and catch-up by size.
+//! Measures in one run what recall costs: the shim's wall time compared with a program that does nothing, durable
+//! events a second, and search, context, memory, start and catch-up by size.
 //!
 //! `cargo run --release -p recall-tests --bin recall-bench [-- --shim PATH] [--runs N] [--sizes 1000,10000,100000]
 //! [--curves FILE.svg] [--readers 50]`
 //!
-//! Times of one run compare with each other; those of two runs on a shared machine do not.
+//! Compare times within one run; on a shared machine, times of two runs are not comparable.
 
-// A measurement that cannot be made has nothing better to do than to say so and end.
+// A measurement that fails can only report it and end.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
 
 use std::io::Write;
@@ -82,7 +82,7 @@ fn main() {
     }
 }
 
-/// What a memory of one size costs. Times are milliseconds, the median and the 99th percentile.
+/// The costs of a memory of one size. Times are milliseconds, the median and the 99th percentile.
 struct AtSize {
     documents: usize,
     search: [f64; 2],
@@ -141,7 +141,7 @@ impl Sync {
     }
 }
 
-/// What one flush costs that has to reach the disk, in milliseconds.
+/// The time of one flush to disk, in milliseconds.
 fn flush_time() -> f64 {
     let folder = tempfile::Builder::new().prefix("rb-").tempdir().unwrap();
     let mut file = std::fs::File::create(folder.path().join("log")).unwrap();
@@ -154,7 +154,7 @@ fn flush_time() -> f64 {
     percentile(&mut took, 50.0)
 }
 
-/// A daemon in a home of its own.
+/// A daemon in its own home.
 struct Services {
     folder: tempfile::TempDir,
     paths: Paths,
@@ -175,7 +175,7 @@ impl Services {
         self.start_under(None);
     }
 
-    /// Starts the daemon by another program, whose command line this is.
+    /// Starts the daemon by another program, given as a command line.
     fn start_under(&mut self, starter: Option<&str>) {
         let program = recall_tests::binaries().join("recall");
         let mut words = starter.unwrap_or_default().split_whitespace();
@@ -227,10 +227,10 @@ impl Services {
     }
 }
 
-/// What a process has in memory, in MiB. Not a number where the system has no `/proc`.
+/// The memory of a process, in MiB. NaN if the system has no `/proc`.
 struct Memory {
     own: f64,
-    /// Pages of files, the program's own among them: the system takes them back when it needs the memory.
+    /// Pages of files, including the program's own: the system takes them back when it needs the memory.
     mapped: f64,
 }
 
@@ -255,7 +255,7 @@ fn shim_times(shim: &Path, runs: usize, sync: Sync) {
     let (small, large) = (payload(850), payload(20_000));
     let mut columns: [Vec<f64>; 3] = Default::default();
     for _ in 0..runs {
-        // In turn, so that whatever the machine does meanwhile falls on all of them.
+        // In turn, so that other load on the machine affects all of them.
         columns[0].push(run(Path::new("/bin/true"), &[], services.folder.path()));
         columns[1].push(run(shim, &small, services.folder.path()));
         columns[2].push(run(shim, &large, services.folder.path()));
@@ -271,7 +271,7 @@ fn shim_times(shim: &Path, runs: usize, sync: Sync) {
     println!("\nstored of {}: {stored}", 2 * runs);
 }
 
-/// Starts a program, feeds it, waits for its end: what an agent waits for.
+/// Starts a program, sends its input and waits for its end: the time that an agent waits.
 fn run(program: &Path, stdin: &[u8], home: &Path) -> f64 {
     let begun = Instant::now();
     let mut command = Command::new(program);
@@ -457,7 +457,7 @@ fn percentile(times: &mut [f64], percent: f64) -> f64 {
     times[((times.len() - 1) as f64 * percent / 100.0).round() as usize]
 }
 
-/// Fills a database through the store's own writes: sessions with prompts, answers and five observations a batch.
+/// Fills a database through the store's own writes: sessions with prompts, answers and five observations per batch.
 fn populate(paths: &Paths, size: usize) {
     let connection = open_writer(&paths.database(), &paths.backups_dir(), Durability::Normal).unwrap();
     let mut random = Random(42);
@@ -485,7 +485,8 @@ fn populate(paths: &Paths, size: usize) {
                 traces: Traces::default(),
                 source_tokens: 4_000,
             });
-            // As of a model: the built-in compressor would choose among its own again, from texts that have nothing in them.
+            // Marked as a model's, because the built-in compressor would select again among its own, from texts without
+            // content.
             let finished =
                 FinishedJob { job: job.id, result, origin: "anthropic".to_owned(), cuts: None, now: at };
             execute(&connection, FinishJob(finished), &mut Changes::default()).unwrap();
@@ -568,7 +569,7 @@ fn draft(number: usize, random: &mut Random) -> ObservationDraft {
     }
 }
 
-/// The same words in every run (xorshift).
+/// Random numbers that are the same in every run (xorshift).
 struct Random(u64);
 
 impl Random {
@@ -579,7 +580,7 @@ impl Random {
         self.0
     }
 
-    /// Words as frequent as those of real text (Zipf's law) once its stop words are left out.
+    /// Words as frequent as in real text (Zipf's law) without stop words.
     fn words(&mut self, count: usize) -> String {
         let known: Vec<&str> = WORDS.split_whitespace().collect();
         let words: Vec<String> = (0..count)

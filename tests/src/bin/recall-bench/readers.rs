@@ -1,4 +1,4 @@
-//! The cost of hooks while others watch: readers of the gateway's events, one of which has stopped reading.
+//! Measures hooks while others watch: readers of the gateway's events, one of which has stopped reading.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -17,7 +17,7 @@ use super::{Services, deliver, percentile};
 const RATE: u32 = 500;
 /// The events of one round.
 const EVENTS: usize = 2_500;
-/// Rounds without and with readers, in turn, so that whatever the machine does meanwhile falls on both.
+/// Rounds without and with readers, in turn, so that other load on the machine affects both.
 const ROUNDS: usize = 4;
 
 /// Prints the times of hooks without and with readers, and the daemon's memory.
@@ -26,7 +26,7 @@ pub(super) fn measure(readers: usize) {
     std::fs::create_dir_all(services.paths.config_file().parent().unwrap()).unwrap();
     std::fs::write(services.paths.config_file(), "[gateway]\nenabled = true\n").unwrap();
     services.start();
-    // The gateway is open once questions are answered.
+    // The gateway is open once queries are answered.
     services.ask(Status);
     let note = std::fs::read(services.folder.path().join("run/gateway.json")).unwrap();
     let note: Value = serde_json::from_slice(&note).unwrap();
@@ -64,7 +64,7 @@ pub(super) fn measure(readers: usize) {
     );
 }
 
-/// Prompts, calls and answers at a steady rate, in milliseconds each. Every session has one turn.
+/// Prompts, calls and answers at a steady rate, with the milliseconds of each. Every session has one turn.
 fn round(services: &Services, number: &mut usize) -> Vec<f64> {
     let mut connection = services.connect();
     let begun = Instant::now();
@@ -108,7 +108,7 @@ fn follow(note: &Value) -> TcpStream {
     stream
 }
 
-/// Reads on a thread of its own until the stream ends.
+/// Reads on its own thread until the stream ends.
 fn count_events(stream: &TcpStream, count: &Arc<AtomicU64>) {
     let (lines, count) = (BufReader::new(stream.try_clone().unwrap()), Arc::clone(count));
     std::thread::spawn(move || {

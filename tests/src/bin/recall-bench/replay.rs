@@ -1,5 +1,5 @@
-//! The same events in every run, to a daemon whose instructions are counted: sessions with prompts, calls of 1 KB or
-//! another size, and answers. What two runs of different length differ by is the price of the events between.
+//! Sends the same events in every run, to a daemon whose instructions are counted: sessions with prompts, calls of 1 KB
+//! or another size, and answers. The difference between runs of different length is the cost of the events between.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::{Random, Services, deliver};
 const CALLS: usize = 8;
 const TURNS: usize = 5;
 
-/// Sends so many events of that many bytes, waits until they are compressed and searchable, and stops the daemon.
+/// Sends this many events of that many bytes, waits until they are compressed and searchable, and stops the daemon.
 pub(super) fn play(events: usize, bytes: usize, under: Option<&str>) {
     let mut services = Services::new();
     services.start_under(under);

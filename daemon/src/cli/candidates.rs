@@ -1,6 +1,6 @@
-//! The values that a shell offers at Tab: ids, sessions, projects and models, as they are now.
+//! Values that a shell offers at Tab: current ids, sessions, projects and models.
 //!
-//! A person waits for it, so it starts nothing, never fails, and gives up soon.
+//! A person waits for them, so this starts nothing, never fails, and gives up soon.
 
 use std::ffi::OsStr;
 
@@ -16,12 +16,12 @@ use crate::embedding::InstalledModels;
 use crate::memory::document::DocumentKind;
 use crate::memory::observation::ObservationType;
 
-/// The most of one kind. More than a screen helps nobody.
+/// The most values of one kind. More than a screenful is no help.
 const MOST: u32 = 40;
-/// A title in a menu, in characters.
+/// The length of a title in a menu, in characters.
 const TITLE: usize = 60;
 
-/// The letter of an id, the view that has it, and the column that tells what it is.
+/// The letter of an id, its view, and the column that describes it.
 const ITEMS: [(&str, &str, &str); 6] = [
     ("", "observations", "title"),
     ("p", "user_prompts", "prompt_text"),
@@ -31,14 +31,14 @@ const ITEMS: [(&str, &str, &str); 6] = [
     ("a", "calls", "tool_name"),
 ];
 
-/// Ids of observations: the newest of this project, or those that begin as typed.
+/// Ids of observations: the newest of this project, or those that begin with the typed text.
 pub(in crate::cli) fn observations() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
         typed.to_str().map(|typed| numbered(typed, &ITEMS[..1])).unwrap_or_default()
     })
 }
 
-/// Ids of all that can be shown.
+/// Ids of everything that can be shown.
 pub(in crate::cli) fn items() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
         typed.to_str().map(|typed| numbered(typed, &ITEMS)).unwrap_or_default()
@@ -50,7 +50,7 @@ pub(in crate::cli) fn sessions() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| typed.to_str().map(sessions_from).unwrap_or_default())
 }
 
-/// Ids of all that can be shown, and of sessions.
+/// Ids of everything that can be shown, and of sessions.
 pub(in crate::cli) fn items_and_sessions() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
         let Some(typed) = typed.to_str() else { return Vec::new() };
@@ -72,7 +72,7 @@ pub(in crate::cli) fn types() -> ArgValueCandidates {
     })
 }
 
-/// The filters of a search, and what is known for one: `type:` is completed to `type:bugfix`.
+/// The filters of a search, and the known values for one: `type:` is completed to `type:bugfix`.
 pub(in crate::cli) fn filters() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
         let Some(typed) = typed.to_str() else { return Vec::new() };
@@ -88,7 +88,7 @@ pub(in crate::cli) fn filters() -> ArgValueCompleter {
 /// The keys of a search's filters.
 const FILTERS: [&str; 7] = ["type", "kind", "file", "project", "agent", "session", "since"];
 
-/// The values of a filter that begin as typed.
+/// The values of a filter that begin with the typed text.
 pub(super) fn filter_values(key: &str, typed: &str) -> Vec<String> {
     let known = |names: &mut dyn Iterator<Item = &'static str>| -> Vec<String> {
         names.filter(|name| name.starts_with(typed)).map(str::to_owned).collect()
@@ -121,15 +121,15 @@ pub(in crate::cli) fn models() -> ArgValueCandidates {
     })
 }
 
-/// Whether a value can stand in a command line unquoted. Names come from repositories, which anybody may have written,
-/// and bash inserts completions without quoting them.
+/// Whether a value needs no quotes in a command line. Names come from repositories, which anybody may have written, and
+/// bash inserts completions unquoted.
 fn is_plain(text: &str) -> bool {
     let is_plain = |character: char| character.is_alphanumeric() || "._-/@+".contains(character);
     !text.is_empty() && !text.starts_with('-') && text.chars().all(is_plain)
 }
 
-/// The items of these views whose id begins as typed. Nothing typed: the newest observations of this project, or of
-/// all if it has none.
+/// The items of these views whose id begins with the typed text. Without typed text: the newest observations of this
+/// project, or of all if it has none.
 fn numbered(typed: &str, items: &[(&str, &str, &str)]) -> Vec<CompletionCandidate> {
     let typed = typed.strip_prefix('#').unwrap_or(typed);
     let digits = typed.trim_start_matches(|character: char| character.is_ascii_alphabetic());
@@ -140,7 +140,7 @@ fn numbered(typed: &str, items: &[(&str, &str, &str)]) -> Vec<CompletionCandidat
     };
     let Ok(mut soon) = Soon::connect() else { return Vec::new() };
     let query = |condition: &str| {
-        // Long texts are cut before they travel.
+        // Long texts are cut before they are sent.
         format!("SELECT id, substr({told}, 1, 200) FROM {view} WHERE {condition} ORDER BY id DESC")
     };
     let mut rows = Vec::new();
@@ -192,7 +192,7 @@ fn ask(soon: &mut Soon, text: String) -> Vec<(String, String)> {
     answer.rows.iter().map(|row| (cell(row.first()), cell(row.get(1)))).collect()
 }
 
-/// With a description of one line. zsh and fish show it.
+/// A candidate with a one-line description, which zsh and fish show.
 fn candidate(value: &str, told: &str) -> CompletionCandidate {
     let line = told.split_whitespace().collect::<Vec<_>>().join(" ");
     let short: String = line.chars().take(TITLE).collect();

@@ -23,10 +23,10 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// The timeout of a flush, which waits for compressors. The daemon gives up earlier.
 pub const FLUSH_WITHIN: Duration = Duration::from_secs(330);
-/// The time limit for answers on the way: a status line, a completion.
+/// The time limit for answers in passing: a status line, a completion.
 const SOON: Duration = Duration::from_millis(100);
 const START_WITHIN: Duration = Duration::from_secs(5);
-/// A daemon that starts or ends beside ours has answered or gone after this long.
+/// A daemon that is starting or ending has answered or gone after this long.
 const GIVES_WAY_WITHIN: Duration = Duration::from_millis(500);
 const START_POLL: Duration = Duration::from_millis(25);
 
@@ -50,13 +50,13 @@ pub struct Answer<R: Request> {
 }
 
 impl<R: Request> Answer<R> {
-    /// Parses the answer as it is, for files. Fails as [`Self::read`] does.
+    /// Parses the answer unchanged, for files. Fails like [`Self::read`].
     pub fn unchanged(&self) -> anyhow::Result<R::Response> {
         serde_json::from_slice(&self.bytes).context("reading the daemon's answer")
     }
 
-    /// Parses the answer and removes terminal control characters from its texts. Fails when a daemon of another
-    /// version answers in another format.
+    /// Parses the answer and removes terminal control characters from its texts. Fails if a daemon of another version
+    /// answers in another format.
     pub fn read(&self) -> anyhow::Result<R::Response> {
         let mut value = serde_json::from_slice(&self.bytes).context("reading the daemon's answer")?;
         terminal::defuse(&mut value);
@@ -65,7 +65,7 @@ impl<R: Request> Answer<R> {
 }
 
 impl Client {
-    /// Fails with exit code 3 when no daemon answers.
+    /// Fails with exit code 3 if no daemon answers.
     pub fn connect(start: Start) -> anyhow::Result<Self> {
         let paths = Paths::from_env().context("finding recall's folders")?;
         Self::connect_at(&paths, start)
@@ -83,7 +83,7 @@ impl Client {
         self.ask_within(request, ANSWER_WITHIN)
     }
 
-    /// Hands over an event. Every reply is an answer.
+    /// Sends an event. Every reply is an answer.
     pub fn deliver(&mut self, deliver: &Deliver) -> anyhow::Result<Reply> {
         let request = Frame::Deliver(deliver.clone());
         self.connection.ask(&request, Deadline::after(ANSWER_WITHIN)).map_err(|error| {
@@ -123,22 +123,22 @@ impl Client {
     }
 }
 
-/// A connection for what is asked in passing: it starts nothing, and all its answers together take a tenth of a second
-/// at most.
+/// A connection for questions in passing: it starts nothing, and all its answers together take at most a tenth of a
+/// second.
 pub struct Soon {
     connection: Connection,
     deadline: Deadline,
 }
 
 impl Soon {
-    /// Fails if nobody takes the connection in time.
+    /// Fails if nobody accepts the connection in time.
     pub fn connect() -> Result<Self, ConnectError> {
         let paths = Paths::from_env()?;
         let deadline = Deadline::after(SOON);
         Ok(Self { connection: Connection::open(&paths, deadline)?, deadline })
     }
 
-    /// `None`: there is no answer in time, or another one.
+    /// `None` if there is no answer in time, or an unexpected one.
     pub fn ask<R: Request>(&mut self, request: R) -> Option<R::Response> {
         let frame = Frame::Query(request.into());
         let Reply::Json(bytes) = self.connection.ask(&frame, self.deadline).ok()? else { return None };
@@ -185,7 +185,7 @@ fn start_daemon(paths: &Paths) -> anyhow::Result<Client> {
         }
         match child.try_wait()? {
             None => {}
-            // Another daemon was there first and will answer, or it is about to end.
+            // Another daemon was faster and will answer, or is about to end.
             Some(status) if status.success() => {
                 let left = left_at.get_or_insert_with(Instant::now).elapsed();
                 if left >= GIVES_WAY_WITHIN {
@@ -209,7 +209,7 @@ fn spawn_daemon() -> anyhow::Result<Child> {
     let program = this_program()?;
     Command::new(&program)
         .arg("daemon")
-        // A shell has keys, and an agent runs commands with folders of the current project in PATH.
+        // A shell may have keys, and an agent's commands have project folders in PATH.
         .env_clear()
         .envs(std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(stays)))
         .envs(DAEMON_SETTINGS)
@@ -223,7 +223,7 @@ fn spawn_daemon() -> anyhow::Result<Child> {
         .with_context(|| format!("starting {} daemon", program.display()))
 }
 
-/// Why a daemon ended at once.
+/// Explains why a daemon ended at once.
 fn failed_start(status: ExitStatus, paths: &Paths) -> anyhow::Error {
     if let Some(error) = keeping::obstacle(paths) {
         return Failure::unreachable(format!("The daemon cannot start: {}", keeping::reason(&error)))
@@ -237,7 +237,7 @@ fn failed_start(status: ExitStatus, paths: &Paths) -> anyhow::Error {
     })
 }
 
-/// Somebody else has the data folder.
+/// Explains that another process has the data folder.
 fn not_started(paths: &Paths) -> Option<anyhow::Error> {
     let InTheWay { what, hint, .. } = in_the_way(paths)?;
     Some(Failure::unreachable(format!("The daemon cannot start: {what}")).hint(hint).into())

@@ -23,9 +23,9 @@ pub struct CompletionsArgs {
 pub fn run(args: &CompletionsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     if let Some(shell) = Shells::builtins().completer(&args.shell.to_string()) {
         let mut script = Vec::new();
-        // By its name, so that the script outlives an update and a move.
+        // By name, so that the script survives an update and a move.
         shell.write_registration(ASKED_BY, "recall", "recall", "recall", &mut script)?;
-        // bash breaks words at colons, and does not say so.
+        // bash breaks words at colons without telling.
         let asks = format!("{ASKED_BY}=\"bash\"");
         let script = String::from_utf8(script)?;
         let with_line = format!("{LINE}=\"${{COMP_LINE:0:COMP_POINT}}\" {asks}");
@@ -34,7 +34,7 @@ pub fn run(args: &CompletionsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Answers a script; `None` if none asks. Whatever is wrong, nothing is said of it in the middle of a command line.
+/// Answers a script; `None` if none asks. Errors are not printed, because this runs in the middle of a command line.
 pub fn answer(arguments: &[OsString]) -> Option<ExitCode> {
     std::env::var_os(ASKED_BY)?;
     if let Some(values) = std::env::var(LINE).ok().and_then(|line| behind_a_colon(&line)) {
@@ -51,7 +51,7 @@ pub fn answer(arguments: &[OsString]) -> Option<ExitCode> {
     }
 }
 
-/// The completions behind `type:` in a search; `None` if something else is being completed.
+/// The completions after `type:` in a search; `None` if something else is being completed.
 fn behind_a_colon(line: &str) -> Option<Vec<String>> {
     let mut words = line.split_whitespace();
     words.next().filter(|_| words.next() == Some("search"))?;

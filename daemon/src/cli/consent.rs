@@ -1,4 +1,4 @@
-//! Whether changes may be made: dry run, `--yes`, a question at the terminal, or nobody to ask.
+//! Decides whether changes may be made: dry run, `--yes`, a question at the terminal, or nobody to ask.
 
 use std::io::{BufRead, IsTerminal, Write};
 
@@ -24,7 +24,7 @@ pub(crate) enum Answer {
 }
 
 impl Answer {
-    /// Asks. Anything but a clear yes means no.
+    /// Asks. Everything except a clear yes means no.
     pub(crate) fn read(input: &mut dyn BufRead, question: &str, out: &mut dyn Write) -> anyhow::Result<Self> {
         write!(out, "{question} [y/N] ")?;
         out.flush()?;
@@ -40,12 +40,12 @@ impl<'a> Consent<'a> {
         if std::io::stdin().is_terminal() { Self::Ask(input) } else { Self::Unavailable }
     }
 
-    /// True when the changes are shown before they are made.
+    /// Whether the changes are shown before they are made.
     pub(crate) fn shows_changes(&self) -> bool {
         matches!(self, Self::ShowOnly | Self::Ask(_))
     }
 
-    /// Decides, asking if needed.
+    /// Decides, and asks if necessary.
     pub(crate) fn obtain(self, question: &str, out: &mut dyn Write) -> anyhow::Result<Answer> {
         match self {
             Self::ShowOnly => {

@@ -57,7 +57,7 @@ pub fn run(args: &ContextArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     says_why(context.decision.as_ref(), out)
 }
 
-/// For a prompt: the probabilities and the floor.
+/// Prints the probabilities of a prompt and the threshold.
 fn says_why(decision: Option<&DecisionAnswer>, out: &mut dyn Write) -> anyhow::Result<()> {
     let Some(DecisionAnswer { floor, prompt, known, answer, best, .. }) = decision else { return Ok(()) };
     let of = best.map_or(String::new(), |best| format!(" ({})", terminal::id(best)));

@@ -57,7 +57,7 @@ pub fn run(_args: &DaemonArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             let named = named.or_else(|| note.map(|note| format!("pid {}", note.pid)));
             let pid = named.map(|holder| format!(" ({holder})")).unwrap_or_default();
             if std::env::var_os("LISTEN_FDS").is_some() {
-                // The service manager holds a connection for us and would restart us at once after a clean exit.
+                // The service manager holds a connection open and would restart us at once after a clean exit.
                 return Err(Failure::failed(format!("Another daemon is already running{pid}"))
                     .hint("Run `recall ctl stop`; the service then starts its own.")
                     .into());
@@ -83,7 +83,7 @@ fn chain(error: &RunError) -> String {
     text
 }
 
-/// Adds what the user can do. Meanwhile events go to the spool, so nothing is lost.
+/// Adds what the user can do. Events go to the spool meanwhile, so nothing is lost.
 fn explain(error: RunError, paths: &Paths) -> anyhow::Error {
     let what = chain(&error);
     let hint = match &error {

@@ -57,7 +57,7 @@ struct Report {
     findings: Vec<Finding>,
 }
 
-/// Fails with exit code 1 when something is broken.
+/// Fails with exit code 1 if something is broken.
 pub fn run(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let paths = Paths::from_env().context("finding recall's folders")?;
     let mut findings = Vec::new();

@@ -70,10 +70,10 @@ pub fn run(args: &EditArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The message when the editor changed nothing.
+/// The message if the editor changed nothing.
 pub(super) const NOTHING: &str = "Nothing was changed";
 
-/// Has the user rewrite an observation in the editor. `None`: nothing was changed.
+/// Lets the user rewrite an observation in the editor. `None` if nothing was changed.
 pub(super) fn rewrite(client: &mut Client, id: &str) -> anyhow::Result<Option<Answer<Edit>>> {
     let before = observation(client, id)?;
     let Some((request, draft)) = in_editor(&before)? else { return Ok(None) };
@@ -99,7 +99,7 @@ fn given(args: &EditArgs, before: &ObservationAnswer) -> Edit {
     let from_text = text.filter(|text| !text.is_empty() && !has_own_title(before)).map(title_of);
     let title = args.title.clone().or(from_text).unwrap_or_else(|| before.title.clone());
     let narrative = match text {
-        // The title says it all.
+        // The title is the whole text.
         Some(text) if text == title => String::new(),
         Some(text) => text.to_owned(),
         None => before.narrative.clone(),
@@ -108,14 +108,14 @@ fn given(args: &EditArgs, before: &ObservationAnswer) -> Edit {
         id: before.id.to_string(),
         kind: args.kind.clone().unwrap_or_else(|| before.observation_type.to_string()),
         title,
-        // A new text says all that is to be said.
+        // A new text replaces the facts, too.
         facts: if text.is_some() { Vec::new() } else { before.facts.clone() },
         narrative,
         files: before.files_read.iter().chain(&before.files_modified).cloned().collect(),
     }
 }
 
-/// Whether the user wrote the title. Any other was made of the text, and follows a new one.
+/// Whether the user wrote the title. Any other title was made from the text, and follows a new one.
 fn has_own_title(before: &ObservationAnswer) -> bool {
     before.origin == "user" && !before.narrative.is_empty() && before.title != title_of(&before.narrative)
 }
@@ -159,7 +159,7 @@ pub(super) fn open(path: &Path) -> anyhow::Result<()> {
     let editor =
         editor.into_iter().find(|editor| !editor.trim().is_empty()).unwrap_or_else(|| "vi".to_owned());
     let _interrupts = taken_interrupts();
-    // An editor may be named with options, as git takes it. Nor must an interrupt end the shell around it.
+    // The editor may have options, as in git. An interrupt must not end the shell around it either.
     let line = format!("trap : INT; {editor} \"$@\"");
     let status = Command::new("sh").args(["-c", &line, &editor]).arg(path).status();
     match status {
@@ -170,8 +170,8 @@ pub(super) fn open(path: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Ctrl-C in an editor is the editor's, but reaches everything on the terminal. It must not end recall behind it, so it is
-/// taken and dropped from now on.
+/// Handles Ctrl-C, which is meant for the editor but reaches every process on the terminal. It must not end recall, so
+/// it is caught and dropped from now on.
 fn taken_interrupts() -> std::io::Result<Signal> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let _inside = runtime.enter();
@@ -183,8 +183,8 @@ const HELP: &str =
 # After the empty line: the text, then facts, a line with `- ` each.
 ";
 
-/// Stored text for an editor: without what steers a terminal or hides, and without lines by which an editor sets its own
-/// options. A blank keeps those from being read.
+/// Stored text for an editor: without control and invisible characters, and without lines that set the editor's
+/// options. A space disables those.
 fn harmless(text: &str) -> String {
     const NAMES: [&str; 5] = ["vi", "vim", "Vim", "ex", "Local Variables"];
     let mut out = String::with_capacity(text.len());
@@ -200,7 +200,7 @@ fn harmless(text: &str) -> String {
         };
         let start = out.len();
         out.extend(head.chars().map(space));
-        // `vim700:` and `vim<700:` are read by some versions.
+        // Some versions read `vim700:` and `vim<700:`.
         let name = out.get(start..).unwrap_or_default().trim_end_matches(|sign: char| sign.is_ascii_digit());
         let name = name.trim_end_matches(['<', '>', '=']);
         let is_one = |one: &&str| {
@@ -236,7 +236,7 @@ fn render(before: &ObservationAnswer) -> String {
     text
 }
 
-/// A line that cannot be read.
+/// A line that cannot be parsed.
 #[derive(Debug, PartialEq, Eq)]
 struct Slip {
     line: usize,

@@ -1,4 +1,4 @@
-//! Examples of each command, for its help and for whoever left something out; and what people call commands elsewhere.
+//! Examples for each command, shown in its help and when an argument is missing; and other names for commands.
 
 use clap::Command;
 
@@ -213,12 +213,12 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("version", "--version"),
 ];
 
-/// The command that is called so elsewhere.
+/// The command that has this name elsewhere.
 pub(super) fn meant_by(name: &str) -> Option<&'static str> {
     SYNONYMS.iter().find(|(synonym, _)| *synonym == name).map(|(_, command)| *command)
 }
 
-/// An example of the command at the beginning of these arguments.
+/// An example of the command that these arguments begin with.
 pub(super) fn example_for(arguments: &[String]) -> Option<&'static str> {
     let words: Vec<&str> =
         arguments.iter().map(String::as_str).filter(|word| !word.starts_with('-')).collect();
@@ -230,7 +230,7 @@ pub(super) fn example_for(arguments: &[String]) -> Option<&'static str> {
     examples.first().map(|(line, _)| *line)
 }
 
-/// The command with examples in the help of each command beneath it.
+/// Adds examples to the help of each subcommand.
 pub(super) fn with_examples(command: Command) -> Command {
     beneath(command, "")
 }
@@ -242,7 +242,7 @@ fn beneath(command: Command, path: &str) -> Command {
         command.mut_subcommand(name, |inner| {
             let told = EXAMPLES.iter().find(|(of, _)| *of == path).map(|(_, examples)| text(examples));
             let inner = beneath(inner, &path);
-            // Some say more about themselves.
+            // Some commands add their own text.
             let own = inner.get_after_help().map(ToString::to_string);
             match [told, own].into_iter().flatten().reduce(|told, own| format!("{told}\n\n{own}")) {
                 Some(told) => inner.after_help(told),

@@ -21,7 +21,7 @@ use crate::faults::VERSION;
 
 /// The format's name in the first line.
 pub(super) const FORMAT: &str = "recall-export";
-/// Fields and kinds of lines are added without a new version.
+/// New fields and kinds of lines do not need a new version.
 pub(super) const FORMAT_VERSION: u64 = 1;
 
 /// Write the memory as lines of JSON, for a backup, another machine, or another program
@@ -45,12 +45,12 @@ pub fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         limit: None,
     };
     let mut client = Client::connect(Start::IfNeeded)?;
-    // The first request fails for an unknown project, before a file is made.
+    // This request fails for an unknown project before a file is made.
     let first = client.ask(Export { filter: filter.clone(), from: None })?.unchanged()?;
     match args.path.as_deref().filter(|path| *path != Path::new("-")) {
         None => write(&mut client, &filter, first, out).map(drop),
         Some(path) => {
-            // It holds what the memory holds, so it is as private.
+            // The file contains the memory, so it is as private.
             let file =
                 OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(|error| {
                     Failure::failed(format!("Cannot create {}: {error}", path.display()))
@@ -81,7 +81,7 @@ fn write(
             writeln!(out, "{line}")?;
         }
         let Some(next) = part.next else { return Ok(lines) };
-        // Not through `Answer::read`, which changes what a terminal would act on.
+        // Not by `Answer::read`, which removes control characters.
         part = client.ask(Export { filter: filter.clone(), from: Some(next) })?.unchanged()?;
     }
 }

@@ -85,7 +85,7 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// How the daemon refused, if this error is a refusal of the daemon's.
+/// The kind of the daemon's refusal, if this error is one.
 pub fn refused_as(error: &anyhow::Error) -> Option<ErrorKind> {
     error.downcast_ref::<Failure>().and_then(|failure| failure.refusal)
 }

@@ -42,16 +42,16 @@ pub struct ScopeArgs {
     all: bool,
 }
 
-/// Where a question was asked.
+/// The scope of a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// In the project of the current folder, because nothing else was said.
+    /// The current folder's project, because the user named no other.
     Here,
     Chosen,
 }
 
 impl ScopeArgs {
-    /// Asks in the current project, if recall knows it and nothing else is said; else as it is said.
+    /// Asks in the current project if recall knows it and the user named no other; else as the user says.
     pub fn ask<R: Request>(
         &self,
         client: &mut Client,
@@ -69,7 +69,7 @@ impl ScopeArgs {
         Ok((client.ask(request(filter))?, Scope::Chosen))
     }
 
-    /// Asks as it is said, without looking at the current folder.
+    /// Asks as the user says, without considering the current folder.
     pub fn ask_everywhere<R: Request>(
         &self,
         client: &mut Client,
@@ -79,7 +79,7 @@ impl ScopeArgs {
     }
 }
 
-/// A whole number, for arguments.
+/// Parses a whole number in an argument.
 pub(super) fn whole(text: &str) -> Result<u32, &'static str> {
     text.parse().map_err(|_| "give a whole number")
 }

@@ -54,7 +54,7 @@ pub struct ForgetArgs {
     json: bool,
 }
 
-/// Fails when nothing or too much is selected, nobody can confirm, or something could not be removed everywhere.
+/// Fails if nothing or too much is selected, nobody can confirm, or something could not be removed everywhere.
 pub fn run(args: &ForgetArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let (what, scope) = args.what()?;
     let mut client = Client::connect(Start::IfNeeded)?;
@@ -132,7 +132,7 @@ impl ForgetArgs {
     }
 }
 
-/// Where nothing is known of the current folder, other projects are never meant instead.
+/// Rewords the error if nothing is known of the current folder: other projects are never used instead.
 fn unknown_here(error: anyhow::Error, scope: Scope) -> anyhow::Error {
     if scope == Scope::Chosen || refused_as(&error) != Some(ErrorKind::NotFound) {
         return error;
@@ -142,7 +142,7 @@ fn unknown_here(error: anyhow::Error, scope: Scope) -> anyhow::Error {
         .into()
 }
 
-/// Whether a search would take a part of it for a filter, or refuse it as nearly one.
+/// Whether a search would read part of the text as a filter, or refuse it as a mistyped one.
 fn has_filter(query: &str) -> bool {
     let Query { filters, without, .. } = query::parse(query);
     !filters.is_empty() || !without.filters.is_empty() || query::mistake(query).is_some()
@@ -160,7 +160,7 @@ fn texts(query: &str) -> Vec<String> {
     texts
 }
 
-/// The count, with the singular and the plural of its kind.
+/// A count with the singular and the plural of its kind.
 type Counted = (u64, &'static str, &'static str);
 
 /// The items that can be listed one by one.

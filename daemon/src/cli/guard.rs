@@ -1,6 +1,6 @@
-//! `recall guard`: which guards are in force, and what they say of a call.
+//! `recall guard`: shows which guards are in force, and their verdict on a call.
 //!
-//! Everything is decided here, by the same functions and the same settings as in the daemon.
+//! The verdict is computed here, by the same functions and settings as in the daemon.
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ use crate::memory::guard::{Access, GuardPolicy, Rule, Verdict};
 use crate::server::run::last_config;
 use crate::service::environment::Environment;
 
-/// Longer payloads are none of a hook.
+/// A longer payload does not come from a hook.
 const MOST_BYTES: u64 = 16 << 20;
 
 #[derive(Debug, Subcommand)]
@@ -68,7 +68,7 @@ pub struct TestArgs {
     json: bool,
 }
 
-/// Fails when the payload cannot be read.
+/// Fails if the payload cannot be read.
 pub fn run(command: &GuardCommand, out: &mut dyn Write) -> anyhow::Result<()> {
     let paths = Paths::from_env().context("finding recall's folders")?;
     let loaded = Config::obeyed(paths.config_file(), &last_config(&paths));
@@ -124,7 +124,7 @@ fn list(args: &ListArgs, loaded: &Loaded, out: &mut dyn Write) -> anyhow::Result
     Ok(says_what_is_missing(out, environment.as_ref())?)
 }
 
-/// Names the agents that guards cannot refuse a call yet, and what to run.
+/// Names the agents for which guards cannot refuse calls yet, and the command that fixes it.
 pub(super) fn says_what_is_missing(
     out: &mut dyn Write,
     environment: Option<&Environment>,
@@ -144,7 +144,7 @@ pub(super) fn says_what_is_missing(
     )
 }
 
-/// Whether the hooks that an agent needs for what it can be told are installed.
+/// Whether the agent's hooks for guards are installed.
 fn hook(spec: &'static AgentSpec, environment: Option<&Environment>) -> &'static str {
     let agent = environment.map(|environment| LocalAgent { spec, environment, scope: Scope::User });
     match agent.map_or(GuardHook::NotConnected, guard_hook) {
@@ -195,7 +195,7 @@ struct Said {
     decision: &'static str,
     rule: Option<&'static str>,
     reason: Option<String>,
-    /// The output that the hook would print.
+    /// The output of the hook.
     stdout: Option<String>,
 }
 

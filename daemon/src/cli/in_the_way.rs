@@ -1,11 +1,11 @@
-//! Names who keeps a daemon from starting: another process that holds the lock or the lease of the data folder.
+//! Names the process that keeps a daemon from starting because it holds the lock or the lease of the data folder.
 
 use recall_protocol::paths::{LockNote, Paths};
 
 use crate::holding::{self, Holder};
 use crate::server::instance::{Instance, InstanceError};
 
-/// The holder of the data folder where no daemon answers, and the next step for the user.
+/// The holder of the data folder if no daemon answers, and the user's next step.
 pub struct InTheWay {
     pub what: String,
     pub hint: String,
@@ -14,13 +14,13 @@ pub struct InTheWay {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
-    /// A daemon of this machine. It may be starting or ending.
+    /// A daemon on this machine, which may be starting or ending.
     Daemon,
     /// Another program, or a daemon elsewhere.
     Other,
 }
 
-/// `None`: nobody does, or no lock can be asked.
+/// `None` if nobody holds it, or the system does not tell.
 pub fn in_the_way(paths: &Paths) -> Option<InTheWay> {
     let (folder, lock) = (paths.data_dir(), paths.lock_file());
     if !lock.exists() {

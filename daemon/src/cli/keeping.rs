@@ -1,4 +1,4 @@
-//! Warns when events cannot be stored, or were lost.
+//! Warns if events cannot be stored or were lost.
 //!
 //! A hook that cannot store its event prints nothing, because the agent would show that to the model. The next
 //! command that a person runs prints the warning instead.
@@ -15,7 +15,7 @@ use recall_protocol::paths::Paths;
 
 use super::terminal::WARNING;
 
-/// A daemon that lives takes a connection.
+/// How long a live daemon may take to accept a connection.
 const LIVES_WITHIN: Duration = Duration::from_millis(200);
 
 /// Why a folder is unusable, with its cause but without the error number.
@@ -40,7 +40,7 @@ pub fn obstacle(paths: &Paths) -> Option<FolderError> {
     unwritable.or_else(|| folder::check_room(paths.state_dir()).err())
 }
 
-/// Whether only a sandbox around this command keeps it from writing: the daemon lives outside of it.
+/// Whether this command runs in a sandbox that forbids writing, while a daemon lives outside of it.
 pub fn is_seen_from_a_sandbox(error: &FolderError, paths: &Paths) -> bool {
     let (FolderError::Create { source, .. }
     | FolderError::Write { source, .. }
@@ -74,7 +74,7 @@ fn moment(time: SystemTime) -> String {
 
 /// Prints a warning on stderr if something is wrong. Each loss is reported once.
 pub fn warn() {
-    // The command itself reports a home folder that cannot be found.
+    // The command itself reports a missing home folder.
     let Ok(paths) = Paths::from_env() else { return };
     let losses = Losses::new(&paths);
     let obstacle = obstacle(&paths).filter(|error| !is_seen_from_a_sandbox(error, &paths));
@@ -85,7 +85,7 @@ pub fn warn() {
     let mut err = anstream::AutoStream::auto(std::io::stderr().lock());
     if let Some(error) = obstacle {
         let what = match error {
-            // There may be room for a small one, and the database may be on another disk.
+            // A small event may still fit, and the database may be on another disk.
             FolderError::DiskFull { .. } | FolderError::QuotaUsedUp { .. } => "events can be lost",
             _ => "events are being lost",
         };

@@ -1,4 +1,4 @@
-//! `recall man`: writes the manual pages, for packages and the installer. One page a command, from what its help says.
+//! `recall man`: writes the manual pages, for packages and the installer. Each command's page is made from its help.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ pub struct ManArgs {
     folder: PathBuf,
 }
 
-/// Pages that are there are written anew.
+/// Replaces existing pages.
 pub fn run(args: &ManArgs, _: &mut dyn Write) -> anyhow::Result<()> {
     std::fs::create_dir_all(&args.folder).with_context(|| format!("making {}", args.folder.display()))?;
     let mut command = super::command_line().disable_help_subcommand(true);
@@ -24,7 +24,7 @@ pub fn run(args: &ManArgs, _: &mut dyn Write) -> anyhow::Result<()> {
     write(&command, &args.folder)
 }
 
-/// A command's page and those beneath it.
+/// Writes a command's page and those of its subcommands.
 fn write(command: &Command, folder: &Path) -> anyhow::Result<()> {
     let name = command.get_display_name().unwrap_or_else(|| command.get_name());
     let path = folder.join(format!("{name}.1"));
@@ -50,7 +50,7 @@ fn page(command: &Command) -> std::io::Result<Vec<u8>> {
     manual.render_description_section(&mut page)?;
     let mut options = Vec::new();
     manual.render_options_section(&mut options)?;
-    // A break beside an empty line is one too many, and formatters warn about it.
+    // Formatters warn about a break beside an empty line.
     let options = String::from_utf8_lossy(&options).replace("\n.br\n\n", "\n").replace("\n\n.br\n", "\n");
     page.extend(options.into_bytes());
     if command.get_subcommands().any(|inner| !inner.is_hide_set()) {
@@ -62,7 +62,7 @@ fn page(command: &Command) -> std::io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// Today, or what a build that is to be repeated says is today.
+/// Today, or the day that a reproducible build sets.
 fn day() -> String {
     let said = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|seconds| seconds.parse().ok());
     let now = said.and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
@@ -70,7 +70,7 @@ fn day() -> String {
     now.strftime("%Y-%m-%d").to_string()
 }
 
-/// A section whose lines stay as they are.
+/// A section with its lines unchanged.
 fn as_it_is(heading: &str, text: &str) -> Roff {
     let mut section = Roff::new();
     section.control("SH", [heading]).control("nf", []);

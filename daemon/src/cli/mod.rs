@@ -95,7 +95,7 @@ impl From<Colour> for anstream::ColorChoice {
     fn from(colour: Colour) -> Self {
         match colour {
             Colour::Auto => Self::Auto,
-            // As a pipe or a pager wants them.
+            // As a pipe or a pager needs them.
             Colour::Always => Self::AlwaysAnsi,
             Colour::Never => Self::Never,
         }
@@ -186,7 +186,7 @@ enum Command {
 }
 
 impl Command {
-    /// Whether the command prints once, for people: what it prints fits the screen, and may be paged.
+    /// Whether the command prints once, for people. Its output fits the screen and may be paged.
     fn is_read(&self) -> bool {
         match self {
             Self::Search(_) | Self::Show(_) | Self::Timeline(_) | Self::Context(_) | Self::Why(_) => true,
@@ -205,7 +205,7 @@ impl Command {
         }
     }
 
-    /// Whether the command tells a person line by line what it does. What scripts read stays as it is, and so does a
+    /// Whether the command reports line by line what it does. Output for scripts stays unchanged, and so does a
     /// difference of settings.
     fn is_told(&self) -> bool {
         match self {
@@ -225,7 +225,7 @@ impl Command {
         }
     }
 
-    /// Whether all that it says is for people. Of the others, programs take what they write as it is.
+    /// Whether all output of the command is for people. Programs read the output of the others unchanged.
     fn is_for_people(&self) -> bool {
         match self {
             Self::Export(_)
@@ -247,9 +247,8 @@ impl Command {
 
     /// Whether the command also warns about events that cannot be stored or were lost.
     fn warns(&self) -> bool {
-        // The doctor reports it in detail, nobody reads the daemon's output, and a shell reads the completion
-        // script.
-        // A line of a prompt has no room for it.
+        // The doctor reports it in detail, nobody reads the daemon's output, and a shell reads the completion script. A
+        // prompt line has no room for it.
         !matches!(
             self,
             Self::Doctor(_)
@@ -284,7 +283,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(code);
         }
     };
-    // Its library locks stdout for each message.
+    // The MCP library locks stdout for each message.
     if matches!(parsed.command, Command::Mcp(_)) {
         return mcp::run().map_or_else(|error| report(&error), |()| ExitCode::SUCCESS);
     }
@@ -318,7 +317,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Prints a hint for a mistyped command on stderr.
+/// Prints a hint about a mistyped command on stderr.
 fn hint_at(error: &clap::Error, words: &[String]) {
     use clap::error::ErrorKind as Kind;
     let hint = match error.kind() {
@@ -341,7 +340,7 @@ fn hint_at(error: &clap::Error, words: &[String]) {
     }
 }
 
-/// The command whose name is nearest, where clap does not look for one.
+/// The command with the nearest name, where clap does not look for one.
 fn nearest_command(typed: &str) -> Option<String> {
     let line = command_line();
     let names: Vec<&str> =
@@ -409,7 +408,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 fn report(error: &anyhow::Error) -> ExitCode {
     let mut err = anstream::AutoStream::auto(std::io::stderr().lock());
     let (red, bold) = (terminal::ERROR, terminal::BOLD);
-    // A name of a file or a folder may be anything.
+    // The name of a file or folder may contain anything.
     let what = page::harmless(&error.to_string());
     let _ = writeln!(err, "{red}error:{red:#} {bold}{what}{bold:#}{}", full_stop(&what));
     for cause in error.chain().skip(1) {
@@ -422,7 +421,7 @@ fn report(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(failure.map_or(ExitKind::Failed, |failure| failure.kind).code())
 }
 
-/// A sentence that ends with a mark of its own gets no other.
+/// Adds no full stop to a sentence that ends with its own punctuation.
 fn full_stop(sentence: &str) -> &'static str {
     if sentence.ends_with(['.', '?', '!']) { "" } else { "." }
 }

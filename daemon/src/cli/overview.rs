@@ -1,11 +1,11 @@
-//! The help of `recall` itself: the commands by what they are for.
+//! The help of `recall` itself: the commands grouped by purpose.
 
 use std::fmt::Write as _;
 
 use clap::Command;
 use clap::builder::{StyledStr, Styles};
 
-/// Tasks and their commands, the most used first.
+/// Purposes and their commands, the most used first.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Look", &["search", "show", "timeline", "sessions", "context", "why", "ui"]),
     ("Change", &["remember", "edit", "pin", "resolve", "forget", "undo"]),
@@ -37,7 +37,7 @@ Examples:
 
 `recall COMMAND --help` says more about a command and shows examples.";
 
-/// The command line with a help that is grouped.
+/// The command line with grouped help.
 pub(super) fn with_overview(command: Command) -> Command {
     let template = template(&command);
     command.help_template(template).after_help(FIRST_STEPS)
@@ -49,7 +49,7 @@ fn template(command: &Command) -> StyledStr {
     let names = GROUPS.iter().flat_map(|(_, names)| *names);
     let longest = names.map(|name| name.len()).max().unwrap_or_default();
     let mut text = StyledStr::new();
-    // Writing into a text does not fail.
+    // Writing into a string does not fail.
     let _ = write!(text, "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n");
     for (group, names) in GROUPS {
         let _ = write!(text, "\n{header}{group}:{header:#}\n");

@@ -1,7 +1,8 @@
-//! What reading commands print: fitted to the terminal's width, and through a pager if it is longer than the screen.
+//! Prints the output of reading commands: fitted to the terminal's width, and through a pager if it is longer than the
+//! screen.
 //!
-//! A line is broken between words only, and goes on where its text began. Nothing is broken in a pipe, where scripts
-//! read.
+//! Lines are broken only between words, and continue indented to where their text began. In a pipe nothing is broken,
+//! because scripts read it.
 
 use std::io::{IsTerminal, Write};
 use std::process::{Command, Stdio};
@@ -10,9 +11,9 @@ use unicode_width::UnicodeWidthChar;
 
 use crate::memory::plain::is_invisible;
 
-/// Narrower screens are taken for this wide.
+/// Narrower screens are treated as this wide.
 const LEAST_WIDTH: usize = 40;
-/// How much is left of the width, at least, where a line goes on: one part of so many.
+/// A continued line keeps at least this part of the width: one part in four.
 const LEAST_ROOM: usize = 4;
 
 /// Whether a long output goes through a pager.
@@ -22,14 +23,14 @@ pub enum Paging {
     Off,
 }
 
-/// The width for which lines are broken, in columns; `None` in a pipe. `COLUMNS` sets it, also there.
+/// The width at which lines are broken, in columns; `None` in a pipe. `COLUMNS` overrides both.
 pub fn width() -> Option<usize> {
     let set = std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok());
     let screen = || screen().map(|(columns, _)| columns);
     set.filter(|columns| *columns > 0).or_else(screen).map(|columns: usize| columns.max(LEAST_WIDTH))
 }
 
-/// Columns and rows of the terminal behind stdout.
+/// The columns and rows of the terminal.
 fn screen() -> Option<(usize, usize)> {
     if !std::io::stdout().is_terminal() {
         return None;
@@ -41,7 +42,7 @@ fn screen() -> Option<(usize, usize)> {
 /// Prints a text that may have colours.
 ///
 /// # Errors
-/// Stdout cannot be written. A pager that cannot be started, or is closed early, is no error.
+/// When stdout cannot be written to. A pager that cannot be started, or is closed early, is not an error.
 pub fn print(text: &str, paging: Paging) -> std::io::Result<()> {
     let is_long = screen().is_some_and(|(_, rows)| text.lines().count() >= rows);
     let stdout = std::io::stdout();
@@ -58,11 +59,11 @@ pub fn print(text: &str, paging: Paging) -> std::io::Result<()> {
     out.flush()
 }
 
-/// False if there is no pager.
+/// Returns false if there is no pager.
 fn page(text: &[u8]) -> bool {
     let named = ["RECALL_PAGER", "PAGER"].iter().find_map(|name| std::env::var(name).ok());
     let pager = named.unwrap_or_else(|| "less".to_owned());
-    // An empty one, or `cat`, switches it off.
+    // An empty value or `cat` turns it off.
     if matches!(pager.trim(), "" | "cat") {
         return false;
     }
@@ -76,15 +77,15 @@ fn page(text: &[u8]) -> bool {
         // A closed pager means that the reader has seen enough.
         let _ = input.write_all(text);
     }
-    // The shell ends with 127 where the program does not exist.
+    // The shell exits with 127 if the program does not exist.
     child.wait().is_ok_and(|status| status.code() != Some(127))
 }
 
-/// Writes lines of at most this width, as far as their words allow; `None`: as they are.
+/// Breaks lines at this width, between words; `None` leaves them unchanged.
 pub struct Fitted<W> {
     out: W,
     width: Option<usize>,
-    /// A line that has not ended yet.
+    /// An unfinished line.
     begun: Vec<u8>,
 }
 
@@ -105,7 +106,7 @@ impl<W: Write> Write for Fitted<W> {
         Ok(bytes.len())
     }
 
-    /// A question has no end of line: it is shown as it stands.
+    /// A question has no line end, so it is shown as it is.
     fn flush(&mut self) -> std::io::Result<()> {
         self.out.write_all(&self.begun)?;
         self.begun.clear();
@@ -113,18 +114,19 @@ impl<W: Write> Write for Fitted<W> {
     }
 }
 
-/// Passes on what a person may read: without what steers a terminal, turns the direction of what is read, or hides. Colours stay.
+/// Passes on text that is safe to show: without control and invisible characters, or characters that change the
+/// direction. Colours stay.
 pub struct Harmless<W> {
     out: W,
     escape: Escape,
 }
 
-/// How much of a colour's escape was read.
+/// The part of a colour's escape that was read.
 #[derive(Debug, Default)]
 struct Escape(String);
 
 impl Escape {
-    /// Adds to `kept` what may be shown of the text.
+    /// Adds the safe part of the text to `kept`.
     fn pass(&mut self, text: &str, kept: &mut String) {
         for character in text.chars() {
             if !self.0.is_empty() {
@@ -143,7 +145,7 @@ impl Escape {
                         self.0.clear();
                         continue;
                     }
-                    // No colour. What follows it is text.
+                    // Not a colour. The rest is text.
                     _ => {
                         kept.push_str(self.0.trim_start_matches('\u{1b}'));
                         self.0.clear();
@@ -160,10 +162,10 @@ impl Escape {
     }
 }
 
-/// Bytes of the longest escape that sets a colour.
+/// The longest escape that sets a colour, in bytes.
 const LONGEST_COLOUR: usize = 32;
 
-/// The text, as [`Harmless`] passes it on.
+/// The text without what [`Harmless`] removes.
 pub fn harmless(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     Escape::default().pass(text, &mut kept);
@@ -189,7 +191,7 @@ impl<W: Write> Write for Harmless<W> {
     }
 }
 
-/// The text with lines of at most `width` columns, as far as its words allow.
+/// The text with lines of at most `width` columns, broken between words.
 pub fn fit(text: &str, width: usize) -> String {
     let mut fitted = String::with_capacity(text.len() + text.len() / 16);
     for line in text.split_inclusive('\n') {
@@ -200,7 +202,7 @@ pub fn fit(text: &str, width: usize) -> String {
     fitted
 }
 
-/// Where the text of a line begins: behind its spaces, its bullet, or its label, which wider spaces follow.
+/// The column where a line's text begins: after its indentation, its bullet, or its label with two or more spaces.
 fn text_column(line: &str) -> usize {
     let plain = anstream::adapter::strip_str(line).to_string();
     let text = plain.trim_start_matches(' ');
@@ -216,7 +218,7 @@ fn text_column(line: &str) -> usize {
     }
 }
 
-/// Breaks one line that begins at column `start`; what goes on is indented. Colours take no columns.
+/// Breaks one line that begins at column `start` and indents its continuation. Colours take no columns.
 pub fn hang(line: &str, start: usize, indent: usize, width: usize) -> String {
     if start + columns(line) <= width {
         return line.to_owned();
@@ -248,13 +250,13 @@ pub fn hang(line: &str, start: usize, indent: usize, width: usize) -> String {
     out
 }
 
-/// The first lines of a text that begins at column `indent` and goes on there; an ellipsis tells of more. In a pipe, where
-/// the width is unbounded, all of it.
+/// The first lines of a text that begins at column `indent` and continues there; an ellipsis shows that there is more.
+/// In a pipe, with unbounded width, all of it.
 pub fn first_lines(text: &str, indent: usize, width: usize, most: usize) -> String {
     let lines = hang(text, indent, indent, width);
     let end = lines.match_indices('\n').nth(most - 1).map(|(end, _)| end);
     let Some(shown) = end.and_then(|end| lines.get(..end)) else { return lines };
-    // Room for the ellipsis, and no colour that goes on.
+    // Room for the ellipsis, and no open colour.
     let (start, last) = shown.rsplit_once('\n').map_or((indent, shown), |(_, last)| (0, last));
     let fits = start + columns(last) + 2 <= width;
     let shown = if fits { shown } else { shown.rsplit_once(' ').map_or(shown, |(before, _)| before) };
@@ -262,7 +264,7 @@ pub fn first_lines(text: &str, indent: usize, width: usize, most: usize) -> Stri
     format!("{}{ended} …", shown.trim_end_matches([' ', '…']))
 }
 
-/// The columns that a text takes, without its colours.
+/// The columns of a text, without its colours.
 pub fn columns(text: &str) -> usize {
     let (mut columns, mut inside) = (0, false);
     for character in text.chars() {

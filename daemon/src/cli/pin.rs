@@ -1,4 +1,4 @@
-//! `recall pin`: has observations stand first when a session starts.
+//! `recall pin`: pins observations to the start of sessions.
 
 use std::io::Write;
 

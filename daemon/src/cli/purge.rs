@@ -1,6 +1,6 @@
-//! `recall uninstall --purge`: deletes the memory, and says how large it is where it stays.
+//! `recall uninstall --purge`: deletes the memory. Otherwise tells its size and where it stays.
 //!
-//! Only what recall itself has written goes: a user may have named a folder for recall that holds other things, too.
+//! Only recall's own files are deleted, because a user may have given recall a folder with other files in it.
 
 use std::fs;
 use std::io;
@@ -12,7 +12,7 @@ use recall_protocol::paths::Paths;
 use super::failure::Failure;
 use crate::server::instance::Instance;
 
-/// How the files begin that recall writes into its folders.
+/// How the names of recall's own files begin.
 const OWN: [&str; 15] = [
     "recall.",
     "index",
@@ -30,16 +30,16 @@ const OWN: [&str; 15] = [
     "dropped",
     "gateway.json",
 ];
-/// How long a daemon that was told to stop may take.
+/// How long a daemon may take to stop.
 const STOPPED_WITHIN: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// The bytes of the memory, with its backups and with the events that wait.
+/// The size of the memory in bytes, with its backups and waiting events.
 pub(super) fn size(paths: &Paths) -> u64 {
     folders(paths).iter().map(|folder| size_of(folder)).sum()
 }
 
-/// Deletes the memory. Returns the folders that hold something else and stay.
+/// Deletes the memory. Returns the folders that stay because they contain other files.
 ///
 /// # Errors
 /// When a daemon uses the memory, or a file cannot be deleted.
@@ -68,7 +68,7 @@ fn folders(paths: &Paths) -> Vec<PathBuf> {
     folders.into_iter().map(Path::to_owned).collect()
 }
 
-/// Takes the place of the daemon, so that none starts meanwhile.
+/// Takes the daemon's lock, so that none starts meanwhile.
 fn alone(paths: &Paths) -> anyhow::Result<Instance> {
     let deadline = Instant::now() + STOPPED_WITHIN;
     loop {
@@ -86,7 +86,7 @@ fn alone(paths: &Paths) -> anyhow::Result<Instance> {
     }
 }
 
-/// Deletes what recall has written into a folder. A link goes, and what it leads to stays.
+/// Deletes recall's files in a folder. A link is deleted, but not its target.
 fn empty(folder: &Path) -> io::Result<()> {
     for entry in entries(folder)? {
         let name = entry.file_name();
@@ -105,7 +105,7 @@ fn empty(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// None if there is no such folder.
+/// Empty if there is no such folder.
 fn entries(folder: &Path) -> io::Result<Vec<fs::DirEntry>> {
     match fs::read_dir(folder) {
         Ok(entries) => entries.collect(),

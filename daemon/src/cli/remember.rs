@@ -102,7 +102,7 @@ fn read_all(input: impl Read) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The file may have been deleted.
+/// Makes a path absolute. The file may have been deleted.
 fn absolute(file: &str) -> anyhow::Result<String> {
     let folder = std::env::current_dir().context("finding the current folder")?;
     let folder = std::fs::canonicalize(&folder).unwrap_or(folder);

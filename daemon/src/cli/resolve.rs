@@ -1,5 +1,4 @@
-//! `recall resolve`: marks an observation as resolved or active, also one that recall had superseded or settled
-//! itself.
+//! `recall resolve`: marks an observation as resolved or active, even if recall itself had superseded or settled it.
 
 use std::io::Write;
 
@@ -15,7 +14,7 @@ use super::search::refuse_slips;
 use super::terminal::{ACCENT, counted};
 use crate::app::answers::found::{Explanation, ShownItem};
 
-/// Observations that one command marks.
+/// The most observations that one command marks.
 const MOST: u32 = 100;
 
 #[derive(Debug, Args)]
@@ -69,7 +68,7 @@ pub fn run(args: &ResolveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Shows the observations that were named, and marks none.
+/// Shows the named observations without marking them.
 fn would_mark(client: &mut Client, args: &ResolveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut items = Vec::new();
     for id in &args.id {
@@ -86,16 +85,16 @@ fn would_mark(client: &mut Client, args: &ResolveArgs, out: &mut dyn Write) -> a
     Consent::ShowOnly.obtain("", out).map(drop)
 }
 
-/// Whether a hit has a word of the query, or is very close in meaning. A search also shows hits that are merely close. A
-/// hit of a query of conditions alone is found by neither.
+/// Whether a hit has a word of the query or is very close in meaning, because a search also shows loosely related hits.
+/// A hit for conditions alone has neither.
 fn is_meant(why: &Explanation) -> bool {
-    /// Chosen by hand: marking too little costs another query, too much hides notes.
+    /// Chosen by hand: too few marks cost another query, too many hide notes.
     const VERY_CLOSE: f32 = 0.6;
     let mut cosines = why.sources.iter().filter_map(|source| source.cosine).peekable();
     !why.matched.is_empty() || cosines.peek().is_none() || cosines.any(|cosine| cosine >= VERY_CLOSE)
 }
 
-/// The observations that a search finds and that are not marked so yet, if the user agrees.
+/// The observations that a search finds and that are not marked yet, if the user agrees.
 fn found(
     client: &mut Client,
     args: &ResolveArgs,

@@ -17,7 +17,7 @@ use crate::app::answers::found::{ExplainedSource, Explanation, ReadAs, SearchAns
 use crate::search::query::{self, Query, mistake};
 use crate::search::snippet::matches;
 
-/// Where the lines of a result go on, in columns.
+/// The indentation of a result's continued lines, in columns.
 const INDENT: usize = 3;
 /// The most lines of a snippet on a screen.
 const SNIPPET_LINES: usize = 2;
@@ -37,7 +37,7 @@ pub struct SearchArgs {
     json: bool,
 }
 
-/// Lets `-word` reach the query wherever it stands among the options.
+/// Lets `-word` reach the query at any position among the options.
 ///
 /// clap takes `-word` for an option. With `allow_hyphen_values`, it would take options after the first word for
 /// words. A leading space, which the query ignores, makes it a word and does not affect options. Arguments that may
@@ -56,7 +56,7 @@ pub fn shield(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
 
 fn is_excluded_word(text: &str) -> bool {
     let rest = text.strip_prefix('-').unwrap_or_default();
-    // A phrase to leave out; no option begins so.
+    // A phrase to exclude. No option begins with a quote.
     if rest.starts_with(query::is_quote) {
         return true;
     }
@@ -72,7 +72,7 @@ pub fn run(args: &SearchArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let parsed = query::parse(&text);
     let request = |filter| Search { text: text.clone(), filter, explain, folder: Some(this_folder()) };
     let mut client = Client::connect(Start::IfNeeded)?;
-    // Who names a project or a session in the query has said where to look.
+    // A query that names a project or a session has its own scope.
     let says_where = parsed
         .filters
         .iter()
@@ -100,7 +100,7 @@ pub(super) fn refuse_slips(query: &str) -> anyhow::Result<()> {
 }
 
 fn tell(out: &mut dyn Write, answer: &SearchAnswer, query: &Query, scope: Scope) -> std::io::Result<()> {
-    // A word that was read as another one is found by that.
+    // A replaced word is highlighted as its replacement.
     let mut sought = query.clone();
     sought.words.extend(answer.read_as.iter().map(|word| word.read.clone()));
     for result in &answer.results {
@@ -120,7 +120,7 @@ fn tell(out: &mut dyn Write, answer: &SearchAnswer, query: &Query, scope: Scope)
     if shown == 0 {
         let elsewhere = match scope {
             _ if query.asks_for_nothing() => ": the query has no word to look for",
-            // What nobody knows is nowhere.
+            // An unknown name matches in no project, so `--all` is not suggested.
             Scope::Here if answer.unknown.is_empty() => " in this project; `--all` looks in all",
             Scope::Here | Scope::Chosen => "",
         };
@@ -152,7 +152,7 @@ fn entry(out: &mut dyn Write, result: &SearchResult, query: &Query, scope: Scope
     let width = page::width().unwrap_or(usize::MAX);
     let head = format!("{ACCENT}{id}{ACCENT:#} {}", highlighted(title, query, BOLD));
     writeln!(out, "{}", page::hang(&head, 0, INDENT, width))?;
-    // Of one project they all are.
+    // Within one project the name is the same for all.
     let project = match scope {
         Scope::Here => String::new(),
         Scope::Chosen => format!(", {}", result.project),
@@ -178,12 +178,12 @@ fn entry(out: &mut dyn Write, result: &SearchResult, query: &Query, scope: Scope
     Ok(())
 }
 
-/// What a snippet says beyond the title that it may begin with.
+/// The part of a snippet after the title that it may begin with.
 fn beyond<'a>(snippet: &'a str, title: &str) -> &'a str {
     let title = title.trim_end_matches(['…', ' ']);
     let text = snippet.trim_start_matches(['#', '*', '-', '>', ' ']);
     match text.strip_prefix(title) {
-        // No word is broken.
+        // Only at the end of a word.
         Some(rest) if !rest.starts_with(char::is_alphanumeric) => {
             rest.trim_start_matches(['*', '.', ':', '—', ' '])
         }
@@ -191,7 +191,7 @@ fn beyond<'a>(snippet: &'a str, title: &str) -> &'a str {
     }
 }
 
-/// A text in this style, with the words of the query highlighted.
+/// A text in this style, with the query's words highlighted.
 fn highlighted(text: &str, query: &Query, style: Style) -> String {
     let mut shown = String::new();
     let mut done = 0;
@@ -209,14 +209,14 @@ fn highlighted(text: &str, query: &Query, style: Style) -> String {
     shown
 }
 
-/// The factors of a score, one a line, with what each means. Their product is the score.
+/// Prints the factors of a score, one a line, each with its meaning. Their product is the score.
 fn explain(out: &mut dyn Write, score: f32, why: &Explanation) -> std::io::Result<()> {
     writeln!(out, "   {DIM}score {score:.4} is the product of{DIM:#}")?;
     for (name, value) in &why.factors {
         let value = value.as_f64().unwrap_or_default();
         writeln!(out, "   {DIM}  {name:10} {value:.4}  {}{DIM:#}", meaning(name))?;
     }
-    // What was found by its meaning alone may have none of the words.
+    // A hit found by meaning alone may have none of the words.
     if !(why.matched.is_empty() && why.missing.is_empty()) {
         let words = |words: &[String]| if words.is_empty() { "nothing".to_owned() } else { words.join(" ") };
         let (matched, missing) = (words(&why.matched), words(&why.missing));
@@ -231,7 +231,7 @@ fn explain(out: &mut dyn Write, score: f32, why: &Explanation) -> std::io::Resul
     Ok(())
 }
 
-/// What a factor of a score says.
+/// Explains a factor of a score.
 fn meaning(factor: &str) -> &'static str {
     match factor {
         "text" => "how prominent the query's words are in it, rare words most",

@@ -39,10 +39,10 @@ enum Found {
     Session(Answer<Session>),
 }
 
-/// JSON of several items is a line for each.
+/// Prints several items as one line of JSON each.
 pub fn run(args: &ShowArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut client = Client::connect(Start::IfNeeded)?;
-    // All of them are looked up before one is shown, so that a wrong one is not missed above the others.
+    // All are looked up before one is shown, so that an error is not hidden above the others.
     let found: Vec<Found> = args.id.iter().map(|id| find(&mut client, id)).collect::<Result<_, _>>()?;
     for (place, found) in found.iter().enumerate() {
         if place > 0 && !args.json {
@@ -61,14 +61,14 @@ pub fn run(args: &ShowArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An item by its ID; else a session, as `recall sessions` lists it.
+/// Finds an item by its ID, else a session as `recall sessions` lists it.
 fn find(client: &mut Client, id: &str) -> anyhow::Result<Found> {
     let item = client.ask(Show { id: id.to_owned(), folder: Some(this_folder()) });
     let refused = match item {
         Ok(item) => return Ok(Found::Item(item)),
         Err(error) => error,
     };
-    // The short ID of a session may look like that of an item.
+    // The short ID of a session may look like the ID of an item.
     let looks_like_an_item = DocumentKey::parse(id).is_some();
     let may_be_a_session = match refused_as(&refused) {
         Some(ErrorKind::Invalid) => true,
@@ -108,7 +108,7 @@ pub fn tell(out: &mut dyn Write, items: Vec<ShownItem>) -> std::io::Result<()> {
                 let parts = [terminal::kind(&item.kind), &item.project];
                 let (id, origin) =
                     (terminal::id(item.id), origin(item.created_at, &parts, item.session_id.as_deref()));
-                // The text of the others says it all.
+                // For the other kinds the text is enough.
                 match item.kind.as_ref() {
                     "activity" => {
                         writeln!(out, "{ACCENT}{id}{ACCENT:#} {BOLD}{}{BOLD:#}", item.title)?;
@@ -137,7 +137,7 @@ fn observation(out: &mut dyn Write, item: &ObservationAnswer) -> std::io::Result
     let made_by = made_by(&item.origin);
     let origin =
         origin(item.created_at, &[item.observation_type.as_ref(), &made_by], item.session_id.as_deref());
-    // `active` is the normal case and needs no word.
+    // `active` is the normal case and is not printed.
     let status = match item.status.as_ref() {
         "active" => String::new(),
         status => format!(" · {status}"),
@@ -177,7 +177,7 @@ fn observation(out: &mut dyn Write, item: &ObservationAnswer) -> std::io::Result
     Ok(())
 }
 
-/// Prints who made a statement that holds until it is taken back.
+/// Prints who made a statement that holds until it is withdrawn.
 fn said_by(out: &mut dyn Write, said: &SaidAnswer) -> std::io::Result<()> {
     let at = terminal::time_and_age(said.at);
     match (said.who.as_ref(), said.prompt) {
@@ -220,7 +220,7 @@ fn checkout(
     writeln!(out, "{DIM}{made_on}{DIM:#}{}", terminal::elsewhere(elsewhere.as_deref()))
 }
 
-/// One line for what replaced or settled it, or what it replaced.
+/// Prints one line about what replaced or settled it, or what it replaced.
 fn lineage(out: &mut dyn Write, entry: &LineageAnswer) -> std::io::Result<()> {
     let said = match entry.relation.as_ref() {
         "superseded_by" => "Superseded by",

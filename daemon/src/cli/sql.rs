@@ -1,4 +1,4 @@
-//! `recall sql`: asks the database in SQL. `recall sql-reader`: the process in which the daemon runs such a query.
+//! `recall sql`: runs a read-only SQL query. `recall sql-reader`: the process in which the daemon runs such a query.
 
 use std::io::Write;
 
@@ -11,7 +11,7 @@ use super::page::{self, columns};
 use super::terminal::{WARNING, table};
 use crate::app::queries::sql_reader;
 
-/// The widest cell of a table on a terminal, in characters. Nothing is cut elsewhere.
+/// The widest cell of a table on a terminal, in characters. Other output is not cut.
 const WIDEST: usize = 60;
 
 #[derive(Debug, Args)]
@@ -65,7 +65,7 @@ pub fn run(args: &SqlArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A table with whole cells. A longer cell than usual moves what follows it, and no other row.
+/// A table with complete cells. A cell that is longer than usual shifts the rest of its own row only.
 fn whole(out: &mut dyn Write, head: &[&str], rows: &[Vec<String>]) -> std::io::Result<()> {
     let head: Vec<String> = head.iter().map(|cell| (*cell).to_owned()).collect();
     let all = || std::iter::once(&head).chain(rows);
@@ -102,7 +102,7 @@ fn text(value: &Value) -> String {
     }
 }
 
-/// One line of at most so many characters.
+/// One line of at most this many characters.
 fn cell(value: &Value, widest: usize) -> String {
     let text = text(value);
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -112,7 +112,7 @@ fn cell(value: &Value, widest: usize) -> String {
     }
 }
 
-/// A value of RFC 4180.
+/// A value quoted as in RFC 4180.
 fn quoted(cell: &str) -> String {
     if cell.contains([',', '"', '\n', '\r']) {
         return format!("\"{}\"", cell.replace('"', "\"\""));

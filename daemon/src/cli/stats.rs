@@ -1,4 +1,4 @@
-//! `recall stats`: what models have cost per day.
+//! `recall stats`: the cost of models per day.
 
 use std::io::Write;
 

@@ -1,6 +1,6 @@
 //! `recall statusline`: one line about the current project, for a shell's prompt or an agent's status line.
 //!
-//! Shells and agents run this often and wait for it. It never fails, starts nothing, and gives up soon.
+//! Shells and agents run it often and wait for it. So it never fails, starts nothing, and gives up soon.
 
 use std::io::{IsTerminal, Read, Write};
 use std::time::Duration;
@@ -16,9 +16,9 @@ use super::client::{Soon, this_folder};
 use super::terminal::counted;
 use crate::app::answers::status::GlanceAnswer;
 
-/// How long an agent may take to say where it is.
+/// How long an agent may take to name its folder.
 const INPUT_WITHIN: Duration = Duration::from_millis(50);
-/// Longer input says where it is in the beginning or not at all.
+/// Longer input names the folder near its beginning or not at all.
 const MOST_BYTES: usize = 64 << 10;
 
 #[derive(Debug, Args)]
@@ -31,7 +31,7 @@ pub struct StatuslineArgs {
     json: bool,
 }
 
-/// Only fails if stdout does.
+/// Fails only if stdout does.
 pub fn run(args: &StatuslineArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let folder = args.cwd.clone().or_else(folder_of_agent).unwrap_or_else(this_folder);
     let folder = std::path::absolute(&folder).map_or(folder, |folder| folder.to_string_lossy().into_owned());
@@ -57,12 +57,12 @@ fn line(glance: &GlanceAnswer) -> String {
     if *paused {
         parts.push("paused".to_owned());
     }
-    // A project that is not known yet has no name.
+    // An unknown project has no name.
     parts.extend(project.iter().map(|name| name.replace(['\n', '\t'], " ")));
     format!("recall {}", parts.join(" · "))
 }
 
-/// The folder that an agent tells of on stdin. A person's terminal is not read.
+/// The folder that an agent names on stdin. A person's terminal is not read.
 fn folder_of_agent() -> Option<String> {
     let stdin = std::io::stdin();
     if stdin.is_terminal() {
@@ -80,7 +80,7 @@ fn folder_of_agent() -> Option<String> {
             0 => break,
             length => bytes.extend_from_slice(buffer.get(..length)?),
         }
-        // A writer that keeps the pipe open may have written everything.
+        // A writer that keeps the pipe open may have written everything already.
         if let Some(folder) = folder_in(&bytes) {
             return Some(folder);
         }

@@ -1,11 +1,11 @@
-//! A session's summary, as several commands show it.
+//! A session's summary, as several commands print it.
 
 use std::io::Write;
 
 use super::terminal::BOLD;
 use crate::app::answers::found::SummaryAnswer;
 
-/// The fields of a summary that are not empty.
+/// Prints the non-empty fields of a summary.
 pub(super) fn fields(out: &mut dyn Write, summary: &SummaryAnswer) -> std::io::Result<()> {
     for (label, value) in [
         ("Asked", &summary.request),

@@ -17,7 +17,7 @@ pub const DIM: Style = Style::new().dimmed();
 pub const ERROR: Style = AnsiColor::Red.on_default().bold();
 pub const GOOD: Style = AnsiColor::Green.on_default();
 pub const WARNING: Style = AnsiColor::Yellow.on_default();
-/// A word that was looked for.
+/// The style of a word that was searched for.
 pub const MATCH: Style = AnsiColor::Yellow.on_default().bold();
 pub const ACCENT: Style = AnsiColor::Cyan.on_default();
 
@@ -49,12 +49,12 @@ pub fn id(id: PublicId) -> String {
     }
 }
 
-/// As many characters of a session's id are shown, if they tell it from others.
+/// How many characters of a session's id are shown, if that is unambiguous.
 pub const SHORT_ID: usize = 8;
-/// An id that is no longer than this is shown whole.
+/// An id of at most this length is shown completely.
 pub const WHOLE_ID: usize = 16;
 
-/// A session's id, short. Commands take it for the whole one.
+/// A session's id, shortened. Commands accept it in place of the whole one.
 pub fn session(id: &str) -> String {
     match id.chars().count() {
         ..=WHOLE_ID => id.to_owned(),
@@ -80,7 +80,7 @@ pub fn state(name: &str) -> String {
     }
 }
 
-/// A title of one line that was cut: without the piece of a word at its end.
+/// A shortened title of one line, without a partial word at the end.
 pub fn whole_words(title: &str) -> String {
     let cut = title.strip_suffix('…').and_then(|rest| rest.rsplit_once(' '));
     cut.map_or_else(|| title.to_owned(), |(words, _)| format!("{} …", words.trim_end()))
@@ -93,7 +93,7 @@ pub fn time(moment: Moment) -> String {
     local.map(|time| time.strftime("%Y-%m-%d %H:%M").to_string()).unwrap_or_default()
 }
 
-/// A local time of today: its hour and minute; of another day: also the day.
+/// A local time: hour and minute, with the day unless it is today.
 pub fn clock_time(moment: Moment) -> String {
     let (time, now) = (time(moment), time(Moment(clock::now())));
     match (time.split_once(' '), now.split_once(' ')) {
@@ -102,13 +102,13 @@ pub fn clock_time(moment: Moment) -> String {
     }
 }
 
-/// A local time with how long ago that was, if it is not long ago.
+/// A local time, with its age if it is recent.
 pub fn time_and_age(moment: Moment) -> String {
     let (time, ago) = (time(moment), ago(moment));
     if time.starts_with(&ago) { time } else { format!("{time} ({ago})") }
 }
 
-/// How long ago a moment was, as people say it; a date after a month.
+/// The age of a moment, as people say it; a date after a month.
 pub fn ago(moment: Moment) -> String {
     let minutes = (clock::now().0 - moment.0.0) / 60_000;
     match minutes {
@@ -121,8 +121,7 @@ pub fn ago(moment: Moment) -> String {
     }
 }
 
-/// Removes terminal control and invisible characters from all texts, because stored text may be hostile. Line
-/// breaks stay.
+/// Removes control and invisible characters from all texts, because stored text may be hostile. Line breaks stay.
 pub fn defuse(value: &mut Value) {
     match value {
         Value::String(text) => {
@@ -152,7 +151,7 @@ pub fn repair(repair: &RepairAnswer) -> String {
     format!("{at}: the database was damaged; {instead}. The damaged file is at {damaged}")
 }
 
-/// A number of seconds, as people say it.
+/// A time span in seconds, as people say it.
 pub fn span(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{} s", seconds.max(1)),
@@ -174,11 +173,11 @@ pub fn bytes(count: u64) -> String {
     if unit == 0 { format!("{count} B") } else { format!("{value:.1} {name}") }
 }
 
-/// The least width for a last column beside the others. Where there is less, it stands beneath them.
+/// The least width for a last column beside the others. With less room it goes below them.
 const LEAST_COLUMN: usize = 28;
 
-/// A table with aligned columns. The last column is not padded; where it is too long for the screen, it goes on under
-/// itself.
+/// Prints a table with aligned columns. The last column is not padded; if it is too long for the screen, it continues
+/// below itself.
 pub fn table(out: &mut dyn Write, head: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| columns(cell));

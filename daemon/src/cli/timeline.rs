@@ -1,4 +1,4 @@
-//! `recall timeline`: what happened around a moment.
+//! `recall timeline`: the events around a moment.
 
 use std::io::Write;
 
@@ -52,7 +52,7 @@ pub fn run(args: &TimelineArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         let kind = terminal::kind(item.observation_type.as_deref().unwrap_or(&item.kind));
         let id = item.id.map(terminal::id).unwrap_or_default();
         let title = terminal::whole_words(&item.title);
-        // The one that was asked for stands out.
+        // The requested item is highlighted.
         let title = match item.id.is_some_and(|id| Some(id.0) == asked) {
             true => format!("{BOLD}{title}{BOLD:#}"),
             false => title,
@@ -67,7 +67,7 @@ pub fn run(args: &TimelineArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(print(out, &mut rows)?)
 }
 
-/// Prints the rows of a day, and takes them.
+/// Prints the rows of a day and empties the list.
 fn print(out: &mut dyn Write, rows: &mut Vec<Vec<String>>) -> std::io::Result<()> {
     terminal::table(out, &["", "", "", ""], rows)?;
     rows.clear();

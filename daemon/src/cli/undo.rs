@@ -1,4 +1,4 @@
-//! `recall undo`: takes back the last change by hand.
+//! `recall undo`: undoes the last change by hand.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use super::client::{Client, Start};
 use super::terminal::{ACCENT, ago, table};
 use crate::app::answers::by_hand::ChangeAnswer;
 
-/// Changes that `--list` shows.
+/// How many changes `--list` shows.
 const LISTED: u32 = 20;
 
 #[derive(Debug, Args)]

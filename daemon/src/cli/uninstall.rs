@@ -44,7 +44,7 @@ pub struct UninstallArgs {
     pub purge: bool,
 }
 
-/// Runs the command. `out` receives colours; pass a stream that removes them where needed.
+/// Runs the command. `out` receives colours; pass a stream that removes them if necessary.
 pub fn run(args: &UninstallArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let environment = environment()?;
     let mut input = std::io::stdin().lock();
@@ -74,7 +74,7 @@ pub fn run(args: &UninstallArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 pub(crate) enum Daemon {
     Keep,
     Remove,
-    /// The memory is deleted as well.
+    /// Stops it, and deletes the memory as well.
     Purge,
 }
 
@@ -193,7 +193,7 @@ mod tests {
 
     const ALREADY: &str = include_str!("../../tests/settings/5-already-recall.json");
 
-    /// No service manager and no daemon; records the settings at every call.
+    /// Reports no service manager and no daemon, and records the settings at every call.
     struct Absent<'a> {
         settings: &'a PathBuf,
         seen: RefCell<Vec<String>>,

@@ -1,4 +1,4 @@
-//! `recall why`: what a session was given, when and for what reason; or who was given something.
+//! `recall why`: the context that a session got, when and why; or the sessions that got an item.
 
 use std::io::Write;
 
@@ -36,7 +36,7 @@ pub fn run(args: &WhyArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prints what a session was told.
+/// Prints the injections of a session.
 fn injections(out: &mut dyn Write, answer: &WhyAnswer) -> std::io::Result<()> {
     if answer.injections.is_empty() {
         return writeln!(out, "Session {} got no context.", terminal::session(&answer.session_id));
@@ -54,7 +54,7 @@ fn injections(out: &mut dyn Write, answer: &WhyAnswer) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Prints who was told one item.
+/// Prints the sessions that got an item.
 fn given(out: &mut dyn Write, answer: &WhyGivenAnswer) -> std::io::Result<()> {
     let (id, title) = (terminal::id(answer.id), terminal::whole_words(&answer.title));
     writeln!(out, "{ACCENT}{id}{ACCENT:#} {BOLD}{title}{BOLD:#}")?;

@@ -1,6 +1,6 @@
 //! `recall config edit`: the file in the user's editor.
 //!
-//! A copy is edited, so that the daemon never reads half of a change, and a copy with mistakes never counts.
+//! The user edits a copy, so the daemon never reads half of a change, and a copy with mistakes is never used.
 
 use std::io::{BufRead, IsTerminal, Write};
 
@@ -53,7 +53,7 @@ pub(super) fn run(EditArgs {}: &EditArgs, paths: &Paths, out: &mut dyn Write) ->
     }
 }
 
-/// Whether the user wants to go on editing. Without a terminal, nobody can.
+/// Whether the user wants to continue editing. Without a terminal, nobody can.
 fn again(out: &mut dyn Write) -> anyhow::Result<bool> {
     let stdin = std::io::stdin();
     if !stdin.is_terminal() {

@@ -46,7 +46,7 @@ pub fn run(command: &ConfigCommand, out: &mut dyn Write) -> anyhow::Result<()> {
     }
 }
 
-/// Says, before a change counts, where text of sessions will be sent to that it was not sent to before.
+/// Warns, before a change takes effect, where it will send text of sessions that was not sent there before.
 fn tell_recipients(before: &str, after: &str, out: &mut dyn Write) -> std::io::Result<()> {
     let known = recipients(before);
     for recipient in recipients(after).into_iter().filter(|recipient| !known.contains(recipient)) {
@@ -58,7 +58,7 @@ fn tell_recipients(before: &str, after: &str, out: &mut dyn Write) -> std::io::R
     Ok(())
 }
 
-/// Says where an address leads that no backend uses yet.
+/// Warns about an address that no backend uses yet.
 fn tell_address(address: &str, after: &str, out: &mut dyn Write) -> std::io::Result<()> {
     match recipient_at(address).filter(|host| !recipients(after).contains(host)) {
         None => Ok(()),
@@ -69,7 +69,7 @@ fn tell_address(address: &str, after: &str, out: &mut dyn Write) -> std::io::Res
     }
 }
 
-/// The file for a change, with its text if it exists.
+/// The file to change, with its text if it exists.
 fn file(paths: &Paths) -> anyhow::Result<(SettingsFile, Option<String>)> {
     let file = SettingsFile::at(paths.config_file())?;
     let text = file.read()?;

@@ -1,4 +1,4 @@
-//! `recall config test`: has each configured model do a little of its work.
+//! `recall config test`: gives each configured model a small task.
 
 use std::io::Write;
 use std::time::Instant;
@@ -20,7 +20,7 @@ use crate::providers::chat::ChatRequest;
 use crate::providers::embeddings::EmbeddingProvider;
 use crate::providers::{Backend, CallSettings, KeySource, chat};
 
-/// The text that a sentence model is given.
+/// The text for a sentence model.
 const PROBE: &str = "Which settings does recall have?";
 
 #[derive(Debug, Args)]
@@ -30,19 +30,19 @@ pub struct TestArgs {
     json: bool,
 }
 
-/// What a model did.
+/// The result of a model's task.
 #[derive(Serialize)]
 struct Tried {
     model: String,
     works: bool,
-    /// How it went, or why it did not.
+    /// How it went, or why it failed.
     said: String,
     /// The variable that its key comes from.
     #[serde(skip_serializing_if = "Option::is_none")]
     key_from: Option<String>,
 }
 
-/// Fails when the settings are invalid, or a model does not answer or not as it should.
+/// Fails if the settings are invalid, or a model does not answer properly.
 pub(super) fn run(args: &TestArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let paths = Paths::from_env().context("finding recall's folders")?;
     let file = paths.config_file();
@@ -94,7 +94,7 @@ pub(super) fn run(args: &TestArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     Err(Failure::failed(format!("{failed} of {} models cannot be used", tried.len())).hint(hint).into())
 }
 
-/// Has the sentence model of this machine make a vector.
+/// Has the local sentence model make a vector.
 fn run_here(model: &str, paths: &Paths) -> Tried {
     let made = InstalledModels::new(paths.models_dir())
         .open(model)
@@ -125,7 +125,7 @@ fn embed(
     Ok(tried(backend.origin(), made, Some(&backend.key)))
 }
 
-/// Has a model say what is worth keeping of a little session. Like after a real one, it may correct its answer once.
+/// Has a model write notes on a small session. As after a real one, it may correct its answer once.
 fn ask(
     backend: &Backend,
     unit: Unit,
@@ -173,7 +173,7 @@ fn tried(model: String, outcome: Result<String, String>, key: Option<&KeySource>
     Tried { model, works, said: outcome.unwrap_or_else(|why| why), key_from }
 }
 
-/// A model's line, and where its key comes from if not every daemon sees that.
+/// Prints a model's line, and where its key comes from if not every daemon can see it.
 fn report(tried: Tried, args: &TestArgs, out: &mut dyn Write) -> std::io::Result<Tried> {
     if args.json {
         return Ok(tried);
@@ -190,7 +190,7 @@ fn report(tried: Tried, args: &TestArgs, out: &mut dyn Write) -> std::io::Result
              manager only if it is set there."
         )?;
     }
-    // A slow model must not hold back what is known of the others.
+    // A slow model must not delay the results of the others.
     out.flush()?;
     Ok(tried)
 }

@@ -156,7 +156,7 @@ pub(super) fn get(args: &GetArgs, paths: &Paths, out: &mut dyn Write) -> anyhow:
     let value = value.map(|setting| setting.value.clone()).unwrap_or_default();
     match &value {
         value if args.json => writeln!(out, "{value}")?,
-        // For scripts, without quotes.
+        // Without quotes, for scripts.
         Value::String(text) => writeln!(out, "{text}")?,
         value => writeln!(out, "{}", as_toml(value))?,
     }
@@ -213,7 +213,7 @@ pub(super) fn unset(args: &UnsetArgs, paths: &Paths, out: &mut dyn Write) -> any
     Ok(says_when(out, &key)?)
 }
 
-/// Tells when a change takes effect.
+/// Says when a change takes effect.
 fn says_when(out: &mut dyn Write, key: &Key) -> std::io::Result<()> {
     let when = match key.name.starts_with("mcp.") {
         true => "when an agent next starts `recall mcp`",

@@ -36,7 +36,7 @@ pub struct EventsArgs {
     json: bool,
 }
 
-/// Prints events until the daemon stops. Fails when the connection breaks without an end message.
+/// Prints events until the daemon stops. Fails if the connection breaks without an end message.
 pub fn run(args: &EventsArgs, start: Start, out: &mut dyn Write) -> anyhow::Result<()> {
     let query = Follow { session: args.session.clone(), kinds: args.kinds.clone() };
     let mut left = args.count;
@@ -80,7 +80,7 @@ pub fn run(args: &EventsArgs, start: Start, out: &mut dyn Write) -> anyhow::Resu
     Ok(())
 }
 
-/// What is said of the stream itself is no event.
+/// Counts an event. Messages about the stream itself are not events.
 fn count(left: &mut Option<u64>, event: &FollowedEvent) {
     if let Some(left) = left
         && !matches!(event.event.as_str(), "following" | "lagged")
@@ -89,7 +89,7 @@ fn count(left: &mut Option<u64>, event: &FollowedEvent) {
     }
 }
 
-/// One line of the stream. Each event also has fields of its own.
+/// One line of the stream. Each event also has its own fields.
 #[derive(Deserialize)]
 struct FollowedEvent {
     event: String,
@@ -126,12 +126,12 @@ fn tell(out: &mut dyn Write, followed: &FollowedEvent) -> std::io::Result<()> {
     }
 }
 
-/// The width of the names of events, `observation_created` among them.
+/// The width of the names of events, including `observation_created`.
 const LONGEST_NAME: usize = 19;
-/// Where a long line goes on.
+/// The indentation of a continued line.
 const INDENT: usize = 10;
 
-/// The event's own fields on one line. What the session's id says already is left out.
+/// The event's own fields on one line, without those that the session's id contains already.
 fn fields(fields: &Map<String, Value>) -> String {
     let is_told = |key: &str, value: &Value| !value.is_null() && !matches!(key, "session_key" | "workspace");
     let told = fields.iter().filter(|(key, value)| is_told(key, value));

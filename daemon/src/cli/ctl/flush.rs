@@ -16,7 +16,7 @@ pub struct FlushArgs {
     json: bool,
 }
 
-/// Fails when the work takes more than five minutes. A model that fails is no failure: the built-in result is stored.
+/// Fails if the work takes more than five minutes. A failing model is not a failure: the built-in result is stored.
 pub fn run(args: &FlushArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let answer = Client::connect(Start::Never)?.ask_within(Flush, FLUSH_WITHIN)?;
     if args.json {
@@ -37,7 +37,7 @@ pub fn run(args: &FlushArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(tell_open(out, &flushed.jobs)?)
 }
 
-/// Jobs whose better result is still owed.
+/// Reports jobs whose better result is still to come.
 fn tell_open(out: &mut dyn Write, jobs: &OpenJobsAnswer) -> std::io::Result<()> {
     if jobs.running > 0 {
         let running = counted(jobs.running, "job still runs", "jobs still run");

@@ -1,5 +1,5 @@
-//! `recall ctl`: administers the daemon. Never starts one. What people use daily is a command of its own too, which
-//! starts one where it is needed.
+//! `recall ctl`: administers the daemon, and never starts one. Daily commands also exist at the top level, where they
+//! start a daemon if necessary.
 
 pub mod status;
 pub mod sessions;

@@ -58,7 +58,7 @@ pub fn sentence(pause: Option<&PauseAnswer>) -> String {
     }
 }
 
-/// When a pause of this length ends, in milliseconds since 1970.
+/// The end of a pause of this length, in milliseconds since 1970.
 fn end_of(duration: &str) -> anyhow::Result<i64> {
     let refused =
         || Failure::usage(format!("Invalid duration {duration:?}")).hint("Try 30m, 2h or \"1 day\".");

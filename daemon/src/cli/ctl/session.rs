@@ -12,7 +12,7 @@ use crate::cli::summary::fields;
 use crate::cli::terminal::{self, ACCENT, BOLD, DIM};
 use crate::memory::text::shortened_line;
 
-/// The most of a text that is shown on a line.
+/// The most characters of a text on one line.
 const LINE_CHARS: usize = 160;
 
 #[derive(Debug, Args)]

@@ -33,7 +33,7 @@ pub fn run(args: &SessionsArgs, start: Start, out: &mut dyn Write) -> anyhow::Re
         .into_iter()
         .zip(ids)
         .map(|(session, id)| {
-            // They are all of one project.
+            // All are of one project.
             let project = (scope == Scope::Chosen).then_some(session.project);
             let figures = [session.prompts.to_string(), session.activities.to_string()];
             let row =
@@ -57,8 +57,7 @@ pub fn run(args: &SessionsArgs, start: Start, out: &mut dyn Write) -> anyhow::Re
     }
 }
 
-/// The beginnings of ids that are as short as they can be and still unique among these. Commands take them for the
-/// whole id.
+/// The shortest beginnings of these ids that are still unique. Commands accept them in place of the whole id.
 fn short_ids(ids: Vec<&str>) -> Vec<String> {
     let first = |id: &str, length: usize| id.chars().take(length).collect::<String>();
     ids.iter()

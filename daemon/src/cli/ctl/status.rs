@@ -37,7 +37,7 @@ pub fn run(args: &StatusArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(tell(out, &status)?)
 }
 
-/// Why sessions stay that are old enough to be deleted.
+/// Why sessions are kept that are old enough to be deleted.
 pub fn no_deletion(jump: &ClockJump) -> String {
     let (from, to) = (terminal::time(jump.from), terminal::time(jump.to));
     format!(
@@ -143,7 +143,7 @@ fn tell(out: &mut dyn Write, status: &StatusAnswer) -> std::io::Result<()> {
     )
 }
 
-/// The latencies of hooks and commits, if there were any.
+/// Prints the latencies of hooks and commits, if any.
 fn latency(out: &mut dyn Write, latency: &LatencyAnswer) -> std::io::Result<()> {
     let kinds = [("hook answers", &latency.hook_answers), ("commits", &latency.commits)];
     let measured: Vec<String> = kinds
@@ -205,7 +205,7 @@ fn budget(out: &mut dyn Write, compression: &CompressionState) -> std::io::Resul
     Ok(())
 }
 
-/// The daemon's memory. Mapped files are listed apart, because the system can take them back.
+/// The daemon's memory. Mapped files are listed separately, because the system can take them back.
 fn memory(status: &StatusAnswer) -> String {
     match status.own_bytes {
         0 => format!("{} resident", bytes(status.rss_bytes)),
@@ -261,7 +261,7 @@ fn subscriptions(out: &mut dyn Write, subscribe: &SubscriberCounters) -> std::io
     Ok(())
 }
 
-/// Where the gateway listens, or why it does not.
+/// Prints where the gateway listens, or why it does not.
 fn gateway(out: &mut dyn Write, gateway: &GatewayState) -> std::io::Result<()> {
     match gateway {
         GatewayState { url: Some(url), .. } => writeln!(out, "  gateway      {url}"),
@@ -272,7 +272,7 @@ fn gateway(out: &mut dyn Write, gateway: &GatewayState) -> std::io::Result<()> {
     }
 }
 
-/// The counts of telemetry sent, if a collector is configured.
+/// Prints the counts of telemetry sent, if a collector is configured.
 fn telemetry(out: &mut dyn Write, telemetry: &TelemetryCounters) -> std::io::Result<()> {
     let TelemetryCounters { endpoint, spans, dropped, failures, last_failure } = telemetry;
     let Some(endpoint) = endpoint else { return Ok(()) };

@@ -71,8 +71,8 @@ impl DemoStage {
         Ok(())
     }
 
-    /// Runs one hook and waits for it, as an agent does. Fails when the shim cannot be run or prints anything but
-    /// one JSON object or nothing.
+    /// Runs one hook and waits for it, as an agent does. Fails if the shim cannot be run, or prints anything except one
+    /// JSON object or nothing.
     pub(super) fn hook(&mut self, event: &Value) -> anyhow::Result<Played> {
         use std::io::Write as _;
         let begun = Instant::now();

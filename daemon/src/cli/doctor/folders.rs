@@ -1,4 +1,4 @@
-//! Recall's folders, and the events that wait or are lost in them.
+//! Recall's folders, and the events that wait in them or were lost.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -73,7 +73,7 @@ pub(super) fn folders(paths: &Paths, findings: &mut Vec<Finding>) -> Vec<PathBuf
     unusable
 }
 
-/// Where the failure is: the folder itself, or the parent in which it cannot be created.
+/// The place of the failure: the folder itself, or the parent in which it cannot be created.
 fn cause(error: &FolderError) -> PathBuf {
     match error {
         FolderError::Create { path, .. } => {

@@ -1,7 +1,7 @@
-//! The database of claude-mem as lines of an export.
+//! Reads the database of claude-mem as lines of an export.
 //!
 //! Format: `claude-mem.db` of releases up to 13, checked against a database of 13.15.3. Columns are looked up, because
-//! releases differ. Observations and summaries are taken as they are.
+//! releases differ. Observations and summaries are imported unchanged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -22,27 +22,27 @@ use crate::memory::text::shortened_line;
 
 const ORIGIN: &str = "import:claude-mem";
 const TITLE_CHARS: usize = 100;
-/// Longer texts are cut. Old versions stored whole conversations in a prompt.
+/// Longer texts are cut, because old versions stored whole conversations in a prompt.
 const MOST_CHARS: usize = 50_000;
-/// The project in which its own helper worked.
+/// The project in which claude-mem's own agent worked.
 const OWN_PROJECT: &str = "observer-sessions";
-/// A longer value of a column is cut when it is read, in bytes: a table of such rows would fill the memory.
+/// A longer column value, in bytes, is cut when it is read: a table of such rows would fill the memory.
 const MOST_BYTES: usize = 256 << 10;
-/// SQLite reads no longer value, in bytes.
+/// The longest value that SQLite reads, in bytes.
 const LONGEST_VALUE: i32 = 64 << 20;
-/// Texts in claude-mem's own prompts.
+/// Texts of claude-mem's own prompts.
 const OWN_PROMPTS: [&str; 2] = ["<observed_from_primary_session>", "Claude-Mem, a specialized observer"];
 /// Placeholders for prompts that nobody typed.
 const MACHINE_PROMPTS: [&str; 3] = ["[media prompt]", "session start", "after compaction"];
 
-/// Where it keeps its database, if it does.
+/// The path of its database, if there is one.
 pub(super) fn database() -> Option<PathBuf> {
     let folder = std::env::var_os("CLAUDE_MEM_DATA_DIR").map(PathBuf::from);
     let folder = folder.or_else(|| std::env::home_dir().map(|home| home.join(".claude-mem")))?;
     Some(folder.join("claude-mem.db")).filter(|path| path.is_file())
 }
 
-/// A row by its columns' names.
+/// A row, by column name.
 type Fields = BTreeMap<String, Value>;
 
 fn fields(row: &Row<'_>) -> rusqlite::Result<Fields> {
@@ -62,8 +62,8 @@ fn fields(row: &Row<'_>) -> rusqlite::Result<Fields> {
     Ok(fields)
 }
 
-/// All rows of a table; none if there is no such table, or something else has its name. Only columns in which values
-/// are stored are read: what a database computes may be of any size.
+/// All rows of a table; none if there is no such table, or the name belongs to something else. Only stored columns are
+/// read, because a computed one may have any size.
 fn rows(db: &Connection, table: &str, lines: &mut Lines<'_>) -> rusqlite::Result<Vec<Fields>> {
     let mut find = db.prepare(
         "SELECT x.name FROM pragma_table_list(?1) t JOIN pragma_table_xinfo(?1) x
@@ -83,7 +83,7 @@ fn rows(db: &Connection, table: &str, lines: &mut Lines<'_>) -> rusqlite::Result
     for number in numbers {
         match find.query_row([number], fields) {
             Ok(row) => rows.push(row),
-            // It is longer than anybody's words.
+            // The value is longer than any text of a person.
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::TooBig) => {
                 lines.leave_out(RestoreAnswer::TOO_LONG);
             }
@@ -102,7 +102,7 @@ fn number(fields: &Fields, name: &str) -> Option<i64> {
     fields.get(name)?.as_i64()
 }
 
-/// A list as any tool may have written it: JSON, a text with commas, or nothing.
+/// A list as any tool may have written it: JSON, comma-separated text, or nothing.
 fn list(fields: &Fields, name: &str) -> Vec<String> {
     let written = text(fields, &[name]);
     match serde_json::from_str(written) {
@@ -129,7 +129,7 @@ struct Session {
     last_at: i64,
 }
 
-/// Hands every line to `lines`. Fails if the file is no database, or the daemon does not answer.
+/// Passes every line to `lines`. Fails if the file is not a database, or the daemon does not answer.
 pub(super) fn read(path: &Path, lines: &mut Lines<'_>, wanted: &Wanted) -> anyhow::Result<()> {
     // A library would wait for a FIFO.
     open(path)?;
@@ -162,7 +162,7 @@ pub(super) fn read(path: &Path, lines: &mut Lines<'_>, wanted: &Wanted) -> anyho
     let observations: Vec<_> = observations.iter().map(|row| (of_memory(row), row)).collect();
     let summaries: Vec<_> = summaries.iter().map(|row| (of_memory(row), row)).collect();
     for (key, row) in prompts.iter().chain(&observations).chain(&summaries) {
-        // Sessions are never marked as ended, so the end is the last thing that is known.
+        // Sessions are never marked as ended, so the last known event is the end.
         if let (Some(session), Some(at)) =
             (key.and_then(|key| sessions.get_mut(&key)), number(row, "created_at_epoch"))
         {
@@ -205,7 +205,7 @@ pub(super) fn read(path: &Path, lines: &mut Lines<'_>, wanted: &Wanted) -> anyho
     }
     for (key, row) in observations {
         let session = key.and_then(|key| sessions.get(&key));
-        // Its session is not wanted, or it belongs to nobody we know.
+        // Its session is not wanted, or is unknown.
         if key.is_some() != session.is_some() {
             continue;
         }
@@ -213,7 +213,7 @@ pub(super) fn read(path: &Path, lines: &mut Lines<'_>, wanted: &Wanted) -> anyho
             lines.push(line.to_string())?;
         }
     }
-    // recall keeps one summary a session: the last one.
+    // Recall keeps one summary per session: the last one.
     let newest: BTreeMap<i64, &Fields> =
         summaries.into_iter().filter_map(|(key, row)| Some((key?, row))).collect();
     for (key, row) in newest {
@@ -245,7 +245,7 @@ fn key_of(project: &str) -> String {
     format!("claude-mem:{project}")
 }
 
-/// The same row has the same id in every import.
+/// The uuid of a row, the same in every import.
 fn uuid_of(row: &Fields) -> String {
     let device = text(row, &["origin_device_id"]);
     let device = if device.is_empty() { "local" } else { device };
@@ -261,7 +261,7 @@ fn uuid_of(row: &Fields) -> String {
     uuid::Builder::from_custom_bytes(bytes).into_uuid().to_string()
 }
 
-/// The type that recall has for it.
+/// The corresponding type of recall.
 fn kind_of(written: &str) -> ObservationType {
     let known = ObservationType::parse(&written.replace('-', "_"));
     known.unwrap_or(match written {
@@ -285,11 +285,11 @@ fn observation(row: &Fields, session: Option<&Session>) -> Option<Value> {
     }
     let written = text(row, &["type"]);
     let kind = kind_of(written);
-    // Older releases wrote `keyword: what is meant`, and repeated the type.
+    // Older releases wrote `keyword: explanation`, and repeated the type.
     let concepts = list(row, "concepts").into_iter();
     let words = concepts.map(|concept| concept.split(':').next().unwrap_or_default().trim().to_owned());
     let mut concepts: Vec<String> = words.filter(|word| !word.is_empty() && word != written).collect();
-    // A type that recall does not have is kept as a word.
+    // A type that recall lacks is kept as a word.
     if ObservationType::parse(&written.replace('-', "_")).is_none() && !written.is_empty() {
         concepts.push(written.to_owned());
     }

@@ -1,12 +1,12 @@
-//! What a session lacks that hooks have captured: what was before them, the answers that no hook reported, and prompts
-//! that none did. Its calls are the hooks' own.
+//! Finds what is missing in a session that hooks have captured: events before the first hook, and answers and prompts
+//! that no hook reported. Calls come from the hooks alone.
 
 use crate::agents::AgentSpec;
 use crate::agents::history::{RecordedEvent, RecordedSession};
 use crate::agents::turns::{RecordedTurn, StoredTurn, matches};
 use crate::app::answers::session::{CapturedPrompt, CapturedSession};
 
-/// Leaves only the events that the session lacks. `since_ms`: when its first hook fired.
+/// Keeps only the events that the session lacks. `since_ms` is the time of its first hook.
 pub(super) fn keep_missing(
     session: &mut RecordedSession,
     spec: &AgentSpec,
@@ -16,7 +16,7 @@ pub(super) fn keep_missing(
     let turns = session.turns(spec);
     let wanted = wanted(&turns, &captured.prompts, since_ms);
     let until_ms = captured.until_ms.unwrap_or(since_ms);
-    // A record begins a moment before the first hook. That alone is nothing to add.
+    // A record begins just before the first hook. That alone is nothing to add.
     let is_older =
         |turn: &RecordedTurn| turn.at_ms < since_ms && !wanted.contains(&(turn.places.0, Wish::Leave));
     let had_begun = turns.iter().any(is_older);
@@ -35,12 +35,12 @@ pub(super) fn keep_missing(
     });
 }
 
-/// What is written after the last hook is no new life of the session.
+/// Moves an event to the time of the last hook if it is later, so that it begins no new life of the session.
 fn keep_within(event: &mut RecordedEvent, until_ms: i64) {
     event.at_ms = event.at_ms.min(until_ms.saturating_sub(1));
 }
 
-/// What becomes of an event, whenever it happened.
+/// What to do with an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wish {
     Take,
@@ -62,13 +62,13 @@ fn wanted(turns: &[RecordedTurn], prompts: &[CapturedPrompt], since_ms: i64) -> 
     for (number, (turn, owner)) in turns.iter().zip(owners).enumerate() {
         let (prompt, answer) = turn.places;
         match owner {
-            // A hook may be a moment later than the record.
+            // A hook may come slightly later than the record.
             Some(known) if known.at_ms >= since_ms => {
                 wanted.push((prompt, Wish::Leave));
                 let wish = if known.is_unanswered { Wish::Take } else { Wish::Leave };
                 wanted.extend(answer.map(|answer| (answer, wish)));
             }
-            // The last turn may be one whose hooks are still on their way.
+            // The hooks of the last turn may still be under way.
             None if turn.at_ms >= since_ms && turn.prompt.is_some() => {
                 if answer.is_some() || number + 1 < turns.len() {
                     wanted.extend(
@@ -76,7 +76,7 @@ fn wanted(turns: &[RecordedTurn], prompts: &[CapturedPrompt], since_ms: i64) -> 
                     );
                 }
             }
-            // An import has taken it, or takes it: it was before the hooks.
+            // It was before the hooks, so an import has it already or takes it now.
             Some(_) | None => {}
         }
     }

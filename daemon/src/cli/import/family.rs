@@ -1,5 +1,5 @@
-//! Copies of one session: a fork, or a resumed session that began a new file with the old records. What was said once is
-//! stored once, in the session in which it was said.
+//! Copies of one session: a fork, or a resumed session that began a new file with the old records. Each message is
+//! stored once, in its original session.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,7 +8,7 @@ use crate::agents::AgentSpec;
 use crate::agents::history::RecordedSession;
 use crate::agents::turns::RecordedTurn;
 
-/// Puts files with an id in common together, the originals first. The families keep the order of their first files.
+/// Groups files that have an id in common, originals first. The groups keep the order of their first files.
 pub(super) fn families(files: Vec<SessionFile>) -> Vec<Vec<SessionFile>> {
     let mut families: Vec<Vec<(usize, SessionFile)>> = Vec::new();
     let mut homes: HashMap<(&str, String), usize> = HashMap::new();
@@ -29,7 +29,7 @@ pub(super) fn families(files: Vec<SessionFile>) -> Vec<Vec<SessionFile>> {
             }
             homes.values_mut().filter(|place| **place == other).for_each(|place| *place = home);
         }
-        // A copy names more than itself.
+        // A copy names more ids than its original.
         let names = ids.len();
         homes.extend(ids.into_iter().map(|id| ((agent, id), home)));
         if let Some(family) = families.get_mut(home) {
@@ -43,7 +43,7 @@ pub(super) fn families(files: Vec<SessionFile>) -> Vec<Vec<SessionFile>> {
     sorted.collect()
 }
 
-/// What the sessions of a family have told so far.
+/// What the sessions of a family have contained so far.
 #[derive(Default)]
 pub(super) struct Told {
     events: HashSet<String>,
@@ -51,7 +51,7 @@ pub(super) struct Told {
 }
 
 impl Told {
-    /// Takes away what a session only repeats.
+    /// Removes everything that a session only repeats.
     pub(super) fn without_repeated(&mut self, session: &mut RecordedSession, spec: &AgentSpec) {
         let turns = session.turns(spec);
         let places: HashSet<usize> = self.repeated(&turns, session.events.len()).collect();
@@ -66,7 +66,7 @@ impl Told {
         self.sessions.push(turns);
     }
 
-    /// The places of the turns with which both begin, where ids do not tell.
+    /// The positions of the turns that begin both sessions, if ids do not tell.
     fn repeated(&self, turns: &[RecordedTurn], events: usize) -> std::ops::Range<usize> {
         let is_same = |(a, b): &(&RecordedTurn, &RecordedTurn)| {
             let answers = a.answer.as_ref().zip(b.answer.as_ref());

@@ -7,14 +7,14 @@ use crate::agents::history::{self, History, Place};
 use crate::agents::{AGENTS, AgentSpec};
 use crate::cli::failure::Failure;
 
-/// Deeper folders are not looked into.
+/// Deeper folders are not searched.
 const MOST_DEEP: usize = 8;
 
 /// Where one session is.
 pub(super) struct SessionFile {
     pub(super) spec: &'static AgentSpec,
     pub(super) path: PathBuf,
-    /// Which one, in a file of several.
+    /// The session's id in a file with several.
     pub(super) inside: Option<String>,
     pub(super) modified: SystemTime,
 }
@@ -26,7 +26,7 @@ pub(super) fn find(source: Option<&str>, path: Option<&Path>) -> anyhow::Result<
     let agents = AGENTS.iter().filter(|spec| source.is_none_or(|source| source == spec.name));
     for spec in agents {
         let Some(history) = spec.history else { continue };
-        // Files that belong to somebody else are not opened, because a library might wait for them.
+        // Other users' files are not opened, because a library might wait for them.
         let inside = |path: &Path| match (history.inside, history::open(path)) {
             (Some(inside), Ok(_)) => Some(inside(path)),
             (None, _) | (_, Err(_)) => None,
@@ -38,7 +38,7 @@ pub(super) fn find(source: Option<&str>, path: Option<&Path>) -> anyhow::Result<
                 inside: Some(id),
                 modified,
             })),
-            // The reader says what is wrong.
+            // The reader reports the problem.
             Some(Err(_)) | None => files.push(SessionFile { spec, path, inside: None, modified }),
         };
         match path {
@@ -49,7 +49,7 @@ pub(super) fn find(source: Option<&str>, path: Option<&Path>) -> anyhow::Result<
                 })?;
                 match known.is_dir() {
                     true => walk(path, MOST_DEEP, &history.is_session, &mut add),
-                    // A file that somebody names is a session whatever its name.
+                    // A file that the user names is a session whatever its name.
                     false => add(path.to_owned(), known.modified().unwrap_or(SystemTime::UNIX_EPOCH)),
                 }
             }
@@ -86,7 +86,7 @@ pub(super) fn folders(spec: &AgentSpec, home: &Path) -> Vec<PathBuf> {
     }
 }
 
-/// Symlinks are not followed. A folder that cannot be read has no files.
+/// Walks a folder without following symlinks. An unreadable folder has no files.
 fn walk(
     folder: &Path,
     deep: usize,

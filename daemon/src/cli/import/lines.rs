@@ -1,4 +1,4 @@
-//! Sends lines of an export, recall's own or one made of another tool's memory.
+//! Sends lines of an export: recall's own, or one made from another tool's memory.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::cli::failure::Failure;
 
 /// About how many bytes are sent at once.
 const PART: usize = 1 << 20;
-/// A longer line fits no message to the daemon, and is nothing that recall wrote.
+/// A longer line does not fit in a message to the daemon, and recall never writes one.
 const LONGEST: usize = 12 << 20;
 /// The first line of an export is short, in bytes.
 const LONGEST_HEAD: u64 = 64 << 10;
@@ -23,7 +23,7 @@ const LONGEST_HEAD: u64 = 64 << 10;
 /// Collects lines and sends them in parts. Without a client they are only counted.
 pub(super) struct Lines<'a> {
     line: Line<'a>,
-    /// `None`: an export that anybody may have written.
+    /// `None` means an export from an unknown author.
     source: Option<RowSource>,
     waiting: Vec<String>,
     bytes: usize,
@@ -58,12 +58,12 @@ impl<'a> Lines<'a> {
         if self.bytes >= PART { self.send() } else { Ok(()) }
     }
 
-    /// Counts a line or a row that is not taken, and why.
+    /// Counts a line or row that is not imported, and why.
     pub(super) fn leave_out(&mut self, why: &str) {
         *self.answer.unfit.entry(why.to_owned()).or_default() += 1;
     }
 
-    /// Sends what waits.
+    /// Sends the collected lines.
     pub(super) fn send(&mut self) -> anyhow::Result<()> {
         self.bytes = 0;
         let lines = std::mem::take(&mut self.waiting);
@@ -91,11 +91,11 @@ pub(super) struct Claims {
     pub(super) aliases: usize,
 }
 
-/// Looks through an export for what is not taken of a stranger's.
+/// Searches an export for claims that a stranger must not make.
 pub(super) fn claims(path: &Path) -> anyhow::Result<Claims> {
     let mut claims = Claims::default();
     each(path, |line| {
-        // Few lines can claim anything, and most lines are long.
+        // Few lines can make a claim, and most lines are long.
         let has = |word: &[u8]| line.windows(word.len()).any(|part| part == word);
         if !(has(b"\"aliases\"") || has(b"\"pinned_at\"") || has(b"\"user\"")) {
             return Ok(());
@@ -123,7 +123,7 @@ pub(super) fn read(path: &Path, lines: &mut Lines<'_>) -> anyhow::Result<()> {
     lines.send()
 }
 
-/// Hands over each line behind the head.
+/// Passes on each line after the first.
 fn each(path: &Path, mut take: impl FnMut(&[u8]) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let file = open(path).map_err(|error| {
         Failure::failed(format!("Cannot read {}: {error}", path.display()))

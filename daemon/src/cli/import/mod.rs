@@ -1,8 +1,8 @@
-//! `recall import`: takes the sessions that agents have recorded before recall was installed.
+//! `recall import`: imports the sessions that agents recorded before recall was installed.
 //!
-//! Each record becomes the hook event that would have reported it and goes the way of all events, so excluded projects,
-//! private text, secrets and forgotten sessions are treated alike. A session that hooks have captured is imported up to
-//! their first event. Whatever is there already is recognized, so an import may be interrupted and repeated.
+//! Each record becomes the hook event that would have reported it and is handled like any other, so the rules for
+//! excluded projects, private text, secrets and forgotten sessions apply. If hooks have captured a session, it is
+//! imported up to their first event. Stored events are recognised, so an import may be interrupted and repeated.
 
 mod claude_mem;
 mod completion;
@@ -40,12 +40,12 @@ use files::SessionFile;
 use lines::{Claims, Lines};
 use sender::{Connect, Sender, Taken};
 
-/// The sources that are no agent.
+/// The sources that are not agents.
 const CLAUDE_MEM: &str = "claude-mem";
 const EXPORT: &str = "recall";
-/// Files that are read and sent at the same time. The daemon serves hooks beside them.
+/// How many files are read and sent at the same time. The daemon also serves hooks meanwhile.
 const MOST_AT_ONCE: usize = 4;
-/// Unreadable files that are named.
+/// How many unreadable files are named.
 const MOST_NAMED: usize = 10;
 
 /// Import the sessions that agents recorded before recall was installed
@@ -80,32 +80,32 @@ fn sources() -> PossibleValuesParser {
     PossibleValuesParser::new(agents.chain([CLAUDE_MEM, EXPORT]))
 }
 
-/// What was found, and what became of it.
+/// The findings, and what happened to them.
 #[derive(Debug, Default, Serialize)]
 struct Counts {
     /// Sessions that were stored, or with `--dry-run` could be.
     sessions: usize,
     prompts: usize,
-    /// What these sessions consist of: prompts, calls, answers.
+    /// The events of these sessions: prompts, calls, answers.
     events: usize,
-    /// Folders in which these sessions worked.
+    /// The folders of these sessions.
     projects: BTreeSet<String>,
     /// Sessions that hooks have captured, and that lacked an answer.
     completed: usize,
     /// Sessions that were stored before.
     known: usize,
-    /// Sessions of excluded projects, forgotten sessions, and those of a pause.
+    /// Sessions of excluded projects, forgotten sessions, and sessions during a pause.
     left_out: usize,
     /// Files without a prompt.
     empty: usize,
-    /// Sessions that `--since` or `--project` leaves out.
+    /// Sessions that `--since` or `--project` excludes.
     other: usize,
-    /// Lines that are no records.
+    /// Unreadable lines.
     unreadable_lines: usize,
-    /// The sessions in which these lines are.
+    /// The sessions that contain these lines.
     damaged: BTreeSet<String>,
     unreadable_files: Vec<UnreadableFile>,
-    /// What came as rows, of claude-mem or an export.
+    /// Rows from claude-mem or an export.
     #[serde(skip_serializing_if = "Option::is_none")]
     rows: Option<RestoreAnswer>,
 }
@@ -132,7 +132,7 @@ pub fn run(args: &ImportArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Imports, and says what became of it.
+/// Imports, and counts the results.
 fn take_in(args: &ImportArgs, out: &mut dyn Write) -> anyhow::Result<Counts> {
     let wanted = Wanted {
         since_ms: args.since.as_deref().map(filter::since).transpose()?,
@@ -144,7 +144,7 @@ fn take_in(args: &ImportArgs, out: &mut dyn Write) -> anyhow::Result<Counts> {
         source => files::find(source, args.path.as_deref())?,
     };
     if !args.dry_run {
-        // One daemon is started, not one by each thread.
+        // Starts one daemon, instead of one for each thread.
         Client::connect(Start::IfNeeded)?;
     }
     let connect = || (!args.dry_run).then(|| Client::connect(Start::Never)).transpose();
@@ -159,7 +159,7 @@ fn take_in(args: &ImportArgs, out: &mut dyn Write) -> anyhow::Result<Counts> {
     Ok(counts)
 }
 
-/// Imports what is no session of an agent, if that is meant or found.
+/// Imports sources that are not agents' sessions, if they are named or found.
 fn rows(
     args: &ImportArgs,
     mut lines: Lines<'_>,
@@ -195,7 +195,8 @@ fn rows(
     Ok(Some(lines.answer))
 }
 
-/// Whether all is believed that an export says. Asks where somebody can answer and it says anything that only the user may.
+/// Whether to believe all claims of an export. Asks the user if possible, and only if there are claims that a stranger
+/// must not make.
 fn is_own(args: &ImportArgs, path: &Path, out: &mut dyn Write) -> anyhow::Result<bool> {
     if args.own || args.dry_run || args.json || !std::io::stdin().is_terminal() {
         return Ok(args.own);
@@ -218,7 +219,7 @@ fn is_own(args: &ImportArgs, path: &Path, out: &mut dyn Write) -> anyhow::Result
     Ok(Answer::read(&mut std::io::stdin().lock(), question, out)? == Answer::Go)
 }
 
-/// Reads all files, and sends their sessions where there is a client.
+/// Reads all files, and sends their sessions if there is a client.
 fn each_file(files: Vec<SessionFile>, connect: &Connect<'_>, wanted: &Wanted) -> anyhow::Result<Counts> {
     let bar = ProgressBar::new(files.len() as u64);
     bar.set_style(ProgressStyle::with_template(
@@ -253,7 +254,7 @@ fn each_file(files: Vec<SessionFile>, connect: &Connect<'_>, wanted: &Wanted) ->
     Ok(counts.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
 }
 
-/// What became of a file, and the session in which a part of it could not be read.
+/// The result of a file, and the session in which a part was unreadable.
 fn take_file(
     sender: &mut Sender<'_>,
     file: &SessionFile,
@@ -305,7 +306,7 @@ impl Counts {
 }
 
 impl Counts {
-    /// Whether no source had anything.
+    /// Whether no source contained anything.
     fn is_nothing(&self) -> bool {
         self.seen() == 0 && self.unreadable_files.is_empty() && self.rows.is_none()
     }
@@ -315,13 +316,13 @@ impl Counts {
         self.sessions + known + others + self.unreadable_lines
     }
 
-    /// Whether all that was found could not be read.
+    /// Whether every file found was unreadable.
     fn has_only_unreadable_files(&self) -> bool {
         self.seen() == 0 && !self.unreadable_files.is_empty() && self.rows.is_none()
     }
 }
 
-/// Where was looked, and how to name another place.
+/// Says where it looked, and how to name another place.
 fn nothing_found(args: &ImportArgs) -> String {
     let named = args.source.as_deref().and_then(|source| AGENTS.named(source));
     let Some(spec) = named else {
@@ -352,7 +353,7 @@ fn nothing_found(args: &ImportArgs) -> String {
     )
 }
 
-/// What a file says and recall did not take.
+/// Reports what a file contains and recall did not import.
 fn tell_what_stays_out(out: &mut dyn Write, rows: &RestoreAnswer) -> std::io::Result<()> {
     let (unpinned, aliases) = (rows.unpinned, rows.aliases);
     for (count, what) in [

@@ -1,4 +1,4 @@
-//! `recall install` offers to take in what the agents have recorded before.
+//! `recall install` offers to import the sessions that the agents have recorded.
 
 use std::io::Write;
 
@@ -7,10 +7,10 @@ use crate::cli::client::Client;
 use crate::cli::consent::{Answer, Consent};
 use crate::cli::terminal::counted;
 
-/// How fast sessions are taken in, for an estimate: `docs/import.md` has the measurement.
+/// The speed of an import, for an estimate. `docs/import.md` has the measurement.
 const EVENTS_PER_SECOND: usize = 400;
 
-/// Imports everything that is found if the user agrees. Where nobody can be asked, says how.
+/// Imports everything found if the user agrees. If nobody can be asked, says how to import.
 ///
 /// Fails as `recall import` does.
 pub(crate) fn offer(consent: Consent<'_>, out: &mut dyn Write) -> anyhow::Result<()> {

@@ -1,4 +1,4 @@
-//! Sends recorded sessions to the daemon, one connection a thread.
+//! Sends recorded sessions to the daemon, over one connection per thread.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -17,26 +17,26 @@ use crate::app::clock;
 use crate::cli::client::Client;
 use crate::cli::failure::Failure;
 
-/// A session with a later event may still be running: its end is left to the agent, or to silence.
+/// A session with a later event may still be running, so its end is left to the agent, or to silence.
 const RECENT_MS: i64 = 3_600_000;
 /// How often an event is offered to a busy daemon.
 const TRIES: u32 = 60;
 const WAIT: Duration = Duration::from_millis(250);
-/// A larger file is no session.
+/// A larger file is not a session.
 const LARGEST: u64 = 4 << 30;
 
-/// The daemon closes a connection on which nothing is said. One that rested so long is made anew.
+/// The daemon closes silent connections. One that was silent for this long is replaced.
 const FRESH: Duration = Duration::from_secs(2);
 
-/// A connection that is made anew after a rest: reading a large file takes longer than the daemon waits.
+/// A connection that is replaced after a silence, because reading a large file takes longer than the daemon waits.
 pub(super) struct Line<'a> {
     connect: &'a Connect<'a>,
-    /// `None`: sessions are only counted.
+    /// `None` if sessions are only counted.
     client: Option<Client>,
     used: Instant,
 }
 
-/// Connects to the daemon, if anything is to be stored.
+/// Connects to the daemon if anything is to be stored.
 pub(super) type Connect<'a> = dyn Fn() -> anyhow::Result<Option<Client>> + Sync + 'a;
 
 impl<'a> Line<'a> {
@@ -58,7 +58,7 @@ pub(super) struct Sender<'a> {
     line: Line<'a>,
 }
 
-/// What became of a session.
+/// The result for a session.
 pub(super) enum Taken {
     Stored {
         prompts: usize,
@@ -66,7 +66,7 @@ pub(super) enum Taken {
         cwd: String,
         unreadable: usize,
     },
-    /// Hooks have captured it, and something was missing.
+    /// Hooks have captured it, and a missing part was added.
     Completed {
         events: usize,
         unreadable: usize,
@@ -84,7 +84,7 @@ impl<'a> Sender<'a> {
         Ok(Self { line: Line::new(connect)? })
     }
 
-    /// Why a file is not read.
+    /// Why the file was not read.
     pub(super) fn failed_at(&self, file: &SessionFile) -> Option<String> {
         match open(&file.path).and_then(|file| file.metadata()) {
             Ok(known) => (known.len() > LARGEST).then(|| "the file is too large".to_owned()),
@@ -116,7 +116,7 @@ impl<'a> Sender<'a> {
             Taken::Stored { prompts, events, cwd: session.cwd.clone(), unreadable: session.unreadable };
         let Some(client) = self.line.client()? else { return Ok(stored) };
         let (before, pauses) = captured(client, spec, &session.id)?;
-        // Here and not by the daemon alone, because an event may be sent with another time than its own.
+        // Checked here and not only by the daemon, because an event may be sent with another time than its own.
         let is_paused = |at_ms| pauses.iter().any(|pause| pause.covers(at_ms));
         session.events.retain(|event| !is_paused(event.at_ms) && !is_paused(event.said_ms));
         if session.events.is_empty() {
@@ -154,7 +154,7 @@ impl<'a> Sender<'a> {
 }
 
 impl Sender<'_> {
-    /// Sends all events. Of a session of which only an outline is kept, the others are read again, one by one.
+    /// Sends all events. If only an outline of the session is kept, the contents are read again, event by event.
     fn send_all(&mut self, file: &SessionFile, session: &RecordedSession) -> anyhow::Result<()> {
         let mut is_sent = vec![false; session.events.len()];
         let each = file.spec.history.and_then(|history| history.each);
@@ -175,7 +175,7 @@ impl Sender<'_> {
             outcome?;
         }
         for (place, event) in session.events.iter().enumerate() {
-            // What is gone from the record since it was read first cannot be told.
+            // An event that has vanished from the record since the first reading is skipped.
             if is_sent.get(place) == Some(&false) && !event.is_outlined() {
                 self.send(&event.deliver(file.spec, &session.cwd, place))?;
             }
@@ -208,7 +208,7 @@ fn captured(
 fn send(client: &mut Client, deliver: &Deliver) -> anyhow::Result<()> {
     for _ in 0..TRIES {
         match client.deliver(deliver)? {
-            // Too large, or nothing that an agent would have sent: the rest of the session is worth more.
+            // The event is too large, or an agent would never have sent it. The rest of the session is worth more.
             Reply::Ack { .. } | Reply::Duplicate { .. } | Reply::TooBig | Reply::Invalid(_) => return Ok(()),
             Reply::Busy | Reply::Unsaved { .. } => std::thread::sleep(WAIT),
             _ => break,

@@ -20,7 +20,7 @@ pub struct LocalAgent<'a> {
     pub scope: Scope<'a>,
 }
 
-/// Whose settings these are.
+/// Whose settings are edited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope<'a> {
     User,
@@ -59,7 +59,7 @@ impl LocalAgent<'_> {
         })
     }
 
-    /// The files of a part: one, or those of a folder that exist.
+    /// The files of a part: one, or all that exist in a folder.
     fn paths(&self, place: &Place) -> Vec<PathBuf> {
         let Some(path) = self.path(place) else { return Vec::new() };
         if path.file_name().is_none_or(|name| name != "*.json") {
@@ -73,7 +73,7 @@ impl LocalAgent<'_> {
         files
     }
 
-    /// False where hooks go into files that are the user's to make.
+    /// False if hooks can only go into files that the user has to create.
     pub(super) fn has_place_for_hooks(&self) -> bool {
         self.spec.install.hooks.iter().any(|part| !self.paths(&part.place).is_empty())
     }
@@ -84,7 +84,7 @@ impl LocalAgent<'_> {
         path.unwrap_or_default()
     }
 
-    /// True when the agent has no command hooks.
+    /// Whether the agent has no command hooks.
     pub fn is_connected_by_plugin(&self) -> bool {
         let is_plugin =
             |part: &Part| matches!(part.content, Content::OwnFile(file) if file.kind == OwnKind::Text);
@@ -98,7 +98,7 @@ impl LocalAgent<'_> {
         program.or_else(|| others.into_iter().find(|place| is_executable(place)))
     }
 
-    /// True when the agent seems to be in use here.
+    /// Whether the agent seems to be in use here.
     pub fn is_present(&self) -> bool {
         self.folder().is_dir() || self.program().is_some()
     }
@@ -108,7 +108,7 @@ impl LocalAgent<'_> {
         version::ask(&self.program()?, version::DEADLINE)
     }
 
-    /// Where the hooks belong: into the TOML file if others have hooks there and not in the JSON file.
+    /// Whether the hooks go into the TOML file: it has others' hooks, and the JSON file has none.
     pub(super) fn hooks_belong_into_toml(&self, json: &JsonHooks, json_file: &Path) -> bool {
         let Some(toml) = json.or_toml.as_ref().and_then(|toml| self.path(&toml.place)) else { return false };
         let read = |path: &Path| SettingsFile::at(path).and_then(|file| file.read()).ok().flatten();

@@ -41,7 +41,7 @@ pub(crate) struct Edit {
 #[derive(Debug, PartialEq, Eq)]
 enum After {
     Unchanged,
-    /// A program of the user's has the name that the agent looks for.
+    /// The user has a program with the name that the agent looks for.
     LeftOut,
     Text(String),
     /// The content of the backup, which is then no longer needed.
@@ -98,12 +98,12 @@ impl Edit {
         !matches!(self.after, After::Unchanged | After::LeftOut)
     }
 
-    /// Whether a file of the user's stands where recall's would.
+    /// Whether a user's file is in the place of recall's.
     pub(crate) fn is_left_out(&self) -> bool {
         self.after == After::LeftOut
     }
 
-    /// The future text of the settings; `None` for no file.
+    /// The future text of the settings; `None` if there is no file.
     pub(crate) fn text(&self) -> Option<&str> {
         match &self.after {
             After::Unchanged | After::LeftOut => self.before.as_deref(),
@@ -167,7 +167,7 @@ fn registered(before: Option<&str>, goals: &[Goal]) -> Result<After, SettingsErr
 }
 
 fn removed(before: Option<&str>, goals: &[Goal], file: &SettingsFile) -> Result<After, SettingsError> {
-    // A file without our name is left alone, also one that cannot be parsed.
+    // A file without our name is left unchanged, even if it cannot be parsed.
     let Some(before) = before.filter(|text| text.contains("recall")) else { return Ok(After::Unchanged) };
     let mut text = before.to_owned();
     let mut entries = 0;
@@ -196,7 +196,7 @@ fn is_without_us(goals: &[Goal], text: &str) -> bool {
         && goals.iter().all(|goal| !goal.wanted.is_in(text))
 }
 
-/// The setting by which no hook runs at all.
+/// The setting that turns off all hooks.
 fn switched_off(goals: &[Goal], text: Option<&str>) -> Option<&'static str> {
     goals.iter().find_map(|goal| {
         let Wanted::JsonHooks(json, _) = &goal.wanted else { return None };

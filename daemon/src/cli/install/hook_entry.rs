@@ -1,4 +1,4 @@
-//! A hook entry in an agent's settings: how recall writes its own and recognizes them.
+//! A hook entry in an agent's settings: how recall writes and recognises its own.
 //!
 //! An entry is recall's when the *file name* of its program is `recall-shim` or `recall-shim.exe`, in any folder
 //! and form. A partial match does not count: `total-recall-backup.sh` belongs to somebody else.

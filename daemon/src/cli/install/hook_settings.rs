@@ -24,7 +24,7 @@ pub enum SettingsError {
     /// Valid JSON with another structure; each text names the place and what is there.
     #[error("{}", .0.join("; "))]
     Shape(Vec<String>),
-    /// A whole file that recall would write is there, and is not recall's.
+    /// The place of a file that recall would write is taken by another file.
     #[error("it is somebody else's file")]
     Foreign,
 }
@@ -68,7 +68,7 @@ pub enum MatcherScope {
 pub struct Survey {
     pub entries: Vec<FoundEntry>,
     pub switch: HookSwitch,
-    /// An enabled plugin with hooks of its own.
+    /// An enabled plugin that has hooks.
     pub plugin: Option<String>,
 }
 
@@ -94,7 +94,7 @@ pub fn install(json: &JsonHooks, text: &str, hooks: &[Hook]) -> Result<String, S
             registered.get(hook.event).is_some_and(|event| !our_entries(json.groups, &event).is_empty());
         if !present {
             let groups = registered.array_value_or_set(hook.event);
-            // An array that the user has written on one line stays on it.
+            // An array on one line stays on one line.
             if groups.elements().is_empty() {
                 groups.ensure_multiline();
             }
@@ -104,7 +104,7 @@ pub fn install(json: &JsonHooks, text: &str, hooks: &[Hook]) -> Result<String, S
     Ok(file.text())
 }
 
-/// Removes all of recall's entries, and the groups, events and `hooks` that this empties.
+/// Removes all of recall's entries, and the groups, events and `hooks` that become empty.
 pub fn uninstall(json: &JsonHooks, text: &str) -> Result<Removal, SettingsError> {
     let file = Parsed::of(json.syntax, text)?;
     let mut entries = 0;
@@ -140,7 +140,7 @@ pub fn survey(json: &JsonHooks, text: &str) -> Result<Survey, SettingsError> {
     Ok(Survey { entries, switch, plugin })
 }
 
-/// Whether somebody else has hooks here.
+/// Whether others have hooks here.
 pub(super) fn has_others_hooks(json: &JsonHooks, text: &str) -> bool {
     let Ok(file) = Parsed::of(json.syntax, text) else { return true };
     let events = file.hooks().map(|hooks| hooks.properties()).unwrap_or_default();
@@ -154,7 +154,7 @@ pub(super) fn has_others_hooks(json: &JsonHooks, text: &str) -> bool {
     })
 }
 
-/// Leaves out what installing may have added beside entries: empty hook lists, the frame.
+/// Removes what installing may have added besides entries: empty hook lists, the frame.
 pub fn without_traces(json: &JsonHooks, settings: &mut Value) {
     if let Some(hooks) = settings.get_mut("hooks").and_then(Value::as_object_mut) {
         hooks.retain(|_, groups| groups.as_array().is_none_or(|groups| !groups.is_empty()));
@@ -183,10 +183,10 @@ impl Parsed {
             Some(body) => ("\u{feff}", body),
             None => ("", text),
         };
-        // An empty file, as from `touch`, has no setting to lose.
+        // An empty file, as made by `touch`, has no settings to lose.
         let body = if body.trim().is_empty() { "{}\n" } else { body };
         if syntax == Syntax::Json {
-            // Its message names what is wrong in the words of the standard.
+            // The error message uses the terms of the standard.
             serde_json::from_str::<serde::de::IgnoredAny>(body).map_err(|error| json_error(&error))?;
         }
         let tree = CstRootNode::parse(body, &options(syntax)).map_err(|error| SettingsError::Json {
@@ -211,7 +211,7 @@ impl Parsed {
         self.tree.object_value()?.object_value("hooks")
     }
 
-    /// Rejects what an edit could not keep intact, in one message.
+    /// Rejects text that an edit could not keep intact, in one message.
     fn check_shapes(&self, json: &JsonHooks) -> Result<(), SettingsError> {
         let settings = self.settings()?;
         let mut problems = Vec::new();
@@ -258,7 +258,7 @@ fn repeated_names(object: &CstObject, place: &str, problems: &mut Vec<String>) {
     names.sort_unstable();
     let mut previous = None;
     for name in &names {
-        // Above the hooks only the key that we edit matters.
+        // Above the hooks, only the key that we edit matters.
         let matters = !place.is_empty() || name == "hooks";
         if previous == Some(name) && matters {
             problems.push(format!("{place}{name} is there more than once"));
@@ -381,8 +381,8 @@ fn update(entry: &CstObject, hook: &Hook) {
     }
 }
 
-/// Removes recall's entries of one event except the kept one, and whatever this empties. Returns the number
-/// removed.
+/// Removes recall's entries of one event except the kept one, and everything that becomes empty. Returns how many
+/// entries were removed.
 fn sweep(shape: Groups, event: &CstObjectProp, kept: KeptEntry) -> usize {
     let mut removed = 0;
     let ours = our_entries(shape, event);
@@ -467,7 +467,7 @@ mod tests {
         meaning(one).is_some_and(|one| Some(one) == meaning(other))
     }
 
-    /// The text after installation, after checking what holds for every file.
+    /// The text after installation, checked for what holds in every file.
     #[track_caller]
     fn installed(before: &str) -> String {
         let after = install(before, &hooks()).expect("installs");

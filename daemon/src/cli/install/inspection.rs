@@ -30,7 +30,7 @@ pub struct AgentReport {
     /// `None` when the program was not found or did not answer in time.
     pub version: Option<AgentVersion>,
     pub connected_by: ConnectedBy,
-    /// The moments at which the agent can be given context, as a phrase.
+    /// When the agent can get context, as a phrase.
     pub given: String,
     pub settings: PathBuf,
     pub state: SettingsState,
@@ -91,7 +91,7 @@ pub enum EventState {
     Partial,
     /// Uses another `recall-shim` than the one beside this `recall`.
     OtherShim(PathBuf),
-    /// The right program, but with another format or timeout than this version writes.
+    /// The right program, but in another format or with another timeout than this version writes.
     Outdated,
     /// Registered but not wanted for this version of the agent.
     Unwanted,
@@ -149,7 +149,7 @@ pub(crate) fn inspect_agent(agent: LocalAgent<'_>, folders: &[PathBuf], shim: Op
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GuardHook {
     NotConnected,
-    /// It is connected, but not by the hook that runs before a call.
+    /// The agent is connected, but not by the hook that runs before a call.
     Missing,
     Installed,
 }
@@ -179,7 +179,7 @@ pub(crate) fn connected(agents: Agents) -> Vec<&'static str> {
         .collect()
 }
 
-/// The agents of this user that are connected and do not ask before a call.
+/// The agents of this user that are connected but do not ask before a call.
 pub(crate) fn without_guard_hook(agents: Agents) -> Vec<&'static str> {
     let Some(environment) = Environment::of_process() else { return Vec::new() };
     let local = agents.iter().filter(|spec| spec.guards.refusal.is_some()).map(|spec| LocalAgent {
@@ -190,7 +190,7 @@ pub(crate) fn without_guard_hook(agents: Agents) -> Vec<&'static str> {
     local.filter(|agent| guard_hook(*agent) == GuardHook::Missing).map(|agent| agent.spec.title).collect()
 }
 
-/// The file in which the agent's hooks stand, or belong.
+/// The file that contains, or should contain, the agent's hooks.
 pub(super) fn hooks_file(agent: LocalAgent<'_>) -> Option<PathBuf> {
     let part = agent.spec.install.hooks.first()?;
     let path = agent.path(&part.place)?;
@@ -198,7 +198,7 @@ pub(super) fn hooks_file(agent: LocalAgent<'_>) -> Option<PathBuf> {
         Content::JsonHooks(json) if agent.hooks_belong_into_toml(json, &path) => {
             json.or_toml.as_ref().and_then(|toml| agent.path(&toml.place))
         }
-        // One of several.
+        // One of several files.
         Content::OwnFile(file) if file.kind == OwnKind::Program => path.parent().map(Path::to_owned),
         _ => Some(path),
     }
@@ -237,7 +237,7 @@ fn read(path: &Path) -> Result<Option<String>, FileError> {
     SettingsFile::at(path)?.read()
 }
 
-/// All files of the hooks together.
+/// The state of all files with hooks.
 fn state(agent: LocalAgent<'_>, registration: &Registration, shim: Option<&Path>) -> SettingsState {
     let mut reports = Vec::new();
     let mut files = 0;
@@ -271,7 +271,7 @@ fn state(agent: LocalAgent<'_>, registration: &Registration, shim: Option<&Path>
     SettingsState::Read { events: reports, switch, plugin }
 }
 
-/// A plugin's file, or a permission for it.
+/// The state of a plugin's file, or of a permission for it.
 fn file_report(path: &Path, text: Option<&str>, wanted: &Wanted, shim: Option<&Path>) -> EventReport {
     let event = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let is_there = text.is_some_and(|text| wanted.is_in(text));

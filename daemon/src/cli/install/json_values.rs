@@ -1,7 +1,7 @@
 //! Edits single values of a JSON settings file and keeps every other byte: an entry in a list of servers, a permission.
 //!
-//! **Guarantees.** As in [`hook_settings`](super::hook_settings). An object of the user's at the same place is merged:
-//! other keys stay, and `enabled` stays as the user has set it.
+//! **Guarantees.** As in [`hook_settings`](super::hook_settings). A user's object at the same place is merged: other
+//! keys stay, and `enabled` keeps the user's value.
 
 use jsonc_parser::cst::CstObject;
 use serde_json::{Map, Value};
@@ -10,9 +10,9 @@ use super::hook_entry::input;
 use super::hook_settings::{Parsed, Removal, SettingsError, value_of};
 use crate::agents::settings::{JsonValues, PlacedValue};
 
-/// The name under which recall enters itself.
+/// The name of recall's entry.
 const NAME: &str = "recall";
-/// The key that a user may have set himself.
+/// The key that the user may have set.
 const USERS: &str = "enabled";
 
 pub(super) fn install(
@@ -61,7 +61,7 @@ fn put(object: &CstObject, name: &str, wanted: &Value) {
     }
 }
 
-/// Removes the values that are recall's, and the objects that this empties.
+/// Removes recall's values, and the objects that become empty.
 pub(super) fn uninstall(
     json: &JsonValues,
     text: &str,
@@ -98,7 +98,7 @@ fn remove(object: &CstObject, path: &[&str]) -> bool {
     removed
 }
 
-/// Whether an entry of our name starts our program, or none.
+/// Whether an entry with our name starts our program, or none.
 fn is_ours(entry: &Value) -> bool {
     let command = match entry.get("command") {
         Some(Value::Array(words)) => words.first().and_then(Value::as_str),
@@ -115,7 +115,7 @@ fn array_at(settings: &CstObject, path: &[&str]) -> Option<jsonc_parser::cst::Cs
     object.array_value(name)
 }
 
-/// Leaves out what installing may have added beside the values: empty objects on the way to them.
+/// Removes what installing may have added besides the values: empty objects around them.
 pub(super) fn without_traces(values: &[PlacedValue], settings: &mut Value) {
     for (path, _) in values {
         let way = path.get(..path.len().saturating_sub(1)).unwrap_or_default();

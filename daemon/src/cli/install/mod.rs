@@ -91,7 +91,7 @@ pub(super) fn agent_names() -> PossibleValuesParser {
     PossibleValuesParser::new(AGENTS.iter().map(|agent| agent.name))
 }
 
-/// Runs the command. `out` receives colours; pass a stream that removes them where needed.
+/// Runs the command. `out` receives colours; pass a stream that removes them if necessary.
 pub fn run(args: &InstallArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let environment = environment()?;
     let programs = Programs::find(&environment, args.shim.as_deref()).map_err(no_program)?;
@@ -108,7 +108,7 @@ pub fn run(args: &InstallArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let folder = this_project(args.project)?;
     let scope = folder.as_deref().map_or(Scope::User, Scope::Project);
     let access = if args.mcp { Access::HooksAndServer } else { Access::Hooks };
-    // Whoever has a memory has been asked.
+    // A user with a memory has been asked before.
     let is_first = paths(&environment).is_some_and(|paths| !paths.database().exists());
     let installed = agents.clone();
     let installation = Installation {
@@ -149,7 +149,7 @@ pub fn run(args: &InstallArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     }
 }
 
-/// Whether the user's guards look at calls.
+/// Whether the user's guards check calls.
 pub(in crate::cli) fn guarding(environment: &Environment) -> Guarding {
     let Some(paths) = paths(environment) else { return Guarding::Off };
     let config = Config::obeyed(paths.config_file(), &last_config(&paths)).config;
@@ -159,7 +159,7 @@ pub(in crate::cli) fn guarding(environment: &Environment) -> Guarding {
     }
 }
 
-/// The folder of the project, if its settings are meant.
+/// The folder of the project, if `--project` is given.
 pub(super) fn this_project(is_meant: bool) -> anyhow::Result<Option<PathBuf>> {
     if !is_meant {
         return Ok(None);
@@ -169,7 +169,7 @@ pub(super) fn this_project(is_meant: bool) -> anyhow::Result<Option<PathBuf>> {
     Ok(Some(if root.as_os_str().is_empty() { here } else { root }))
 }
 
-/// The environment of this process, or what the user can do instead.
+/// The environment of this process, or advice for the user if it has none.
 pub(super) fn environment() -> anyhow::Result<Environment> {
     let failure = || Failure::failed("Cannot find the home folder").hint("Set HOME to an absolute path.");
     Environment::of_process().ok_or_else(|| failure().into())
@@ -196,11 +196,11 @@ fn selected(known: Agents, names: &[String], environment: &Environment) -> Vec<&
     names.iter().filter_map(|name| known.named(name)).collect()
 }
 
-/// What the agents get.
+/// The access that agents get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Hooks,
-    /// Their models can also ask the memory.
+    /// Their models can also query the memory.
     HooksAndServer,
 }
 
@@ -238,7 +238,7 @@ impl Installation<'_> {
         Ok(Answer::Go)
     }
 
-    /// Plans each agent's changes and warns if something would keep the hooks from working.
+    /// Plans each agent's changes, and warns if something would keep the hooks from working.
     fn plan(&self, out: &mut dyn Write) -> anyhow::Result<Vec<Edit>> {
         if self.agents.is_empty() {
             let titles: Vec<_> = self.known.iter().map(|spec| spec.title).collect();
@@ -346,11 +346,11 @@ impl Installation<'_> {
         Ok(())
     }
 
-    /// The first session tells the user that recall is on. An installation that has a memory needs no welcome.
+    /// Makes the first session greet the user. If there is a memory already, no greeting is needed.
     fn announce(&self) {
         let Some(paths) = paths(self.environment) else { return };
         if self.scope == Scope::User && !paths.database().exists() && paths.create_state_folder().is_ok() {
-            // Without it the first session says nothing, which is no reason to fail.
+            // If this fails, there is no greeting, which is no reason to stop.
             let _ = Welcome::new(paths.state_dir()).announce();
         }
     }
@@ -387,7 +387,7 @@ impl Installation<'_> {
     }
 }
 
-/// The hooks that only newer versions know, where the version is unknown.
+/// Lists the hooks that need a newer version, if the agent's version is unknown.
 fn skipped_hooks(spec: &AgentSpec, out: &mut dyn Write) -> std::io::Result<()> {
     let known: Vec<&str> = spec.events_of(None).map(|event| event.name).collect();
     let names = spec.events.iter().map(|event| event.name);
@@ -419,7 +419,7 @@ fn text_of(program: &Path) -> anyhow::Result<&str> {
     program.to_str().ok_or_else(|| failure().hint("move recall to another folder").into())
 }
 
-/// Where recall's files are for whoever has this environment; `None` without a home.
+/// The paths of recall's files in this environment; `None` without a home folder.
 pub(super) fn paths(environment: &Environment) -> Option<Paths> {
     let variable = |name: &str| match name {
         "HOME" => Some(environment.home().as_os_str().to_owned()),

@@ -1,4 +1,4 @@
-//! Who writes the notes: a question of `recall install`, asked once, at a terminal. Nothing is on without a yes.
+//! Asks which program writes the notes: once, in `recall install`, at a terminal. Nothing is turned on without a yes.
 
 use std::io::{BufRead, Write};
 
@@ -12,10 +12,10 @@ use crate::config::Config;
 use crate::config::change::{self, Origin};
 use crate::config::keys::Key;
 
-/// What a yes allows a day.
+/// The daily limit after a yes.
 const TOKENS_PER_DAY: &str = "100000";
 
-/// Asks about the first of the agents whose own program can write the notes, unless somebody has decided already.
+/// Asks about the first agent whose own program can write notes, unless the user has decided already.
 pub(super) fn offer(
     agents: &[&'static AgentSpec],
     paths: &Paths,
@@ -38,7 +38,7 @@ pub(super) fn offer(
     let answer = Answer::read(input, &question, out)?;
     let decided: &[(&str, &str)] = match answer {
         Answer::Go => &[("compression.backend", backend), ("compression.tokens_per_day", TOKENS_PER_DAY)],
-        // So that nobody is asked again.
+        // Recorded, so that nobody is asked again.
         Answer::Leave => &[("compression.backend", "extractive")],
     };
     let file = SettingsFile::at(paths.config_file())?;
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
     use crate::agents::AGENTS;
 
-    /// What is in the settings after an answer, and what was said.
+    /// The settings after an answer, and the output.
     fn after(before: &str, typed: &str) -> (String, String) {
         let home = tempfile::tempdir().unwrap();
         let here = home.path().as_os_str().to_owned();

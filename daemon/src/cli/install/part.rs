@@ -1,4 +1,4 @@
-//! recall's part of one settings file of any kind: adds it, removes it, and tells whether it is there.
+//! Recall's part of one settings file of any kind: adds it, removes it, and checks whether it is there.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::hook_settings::{self, Parsed, Removal, SettingsError};
 use super::{json_values, toml_settings};
 use crate::agents::settings::{JsonHooks, JsonValues, OwnFile, OwnKind, PlacedValue};
 
-/// recall's part of a file, ready to be written.
+/// Recall's part of a file, ready to write.
 #[derive(Clone, Debug)]
 pub(crate) enum Wanted {
     JsonHooks(&'static JsonHooks, Vec<Hook>),
@@ -19,7 +19,7 @@ pub(crate) enum Wanted {
 }
 
 impl Wanted {
-    /// The text with what is recall's. Equal text if nothing changes.
+    /// The text with recall's part. Equal text if nothing changes.
     pub(super) fn put(&self, before: Option<&str>) -> Result<String, SettingsError> {
         let text = before.unwrap_or_default();
         match self {
@@ -34,7 +34,7 @@ impl Wanted {
         }
     }
 
-    /// The text without anything of recall's. An own file is left empty.
+    /// The text without recall's part. A file of recall's own becomes empty.
     pub(super) fn take(&self, text: &str) -> Result<Removal, SettingsError> {
         match self {
             Self::JsonHooks(json, _) => hook_settings::uninstall(json, text),
@@ -46,7 +46,7 @@ impl Wanted {
         }
     }
 
-    /// Whether anything of recall's is there.
+    /// Whether the text contains anything of recall's.
     pub(super) fn is_in(&self, text: &str) -> bool {
         self.take(text).is_ok_and(|removal| removal.entries > 0)
     }
@@ -70,8 +70,8 @@ impl Wanted {
     }
 }
 
-/// The meaning of a text without possible leftovers of these parts. After an uninstall this recognises the settings
-/// from before the installation.
+/// The parsed text without possible leftovers of these parts. After an uninstall this recognises the settings from
+/// before the installation.
 pub(super) fn meaning_without_traces(parts: &[Wanted], text: &str) -> Option<Value> {
     let mut meaning = parts.first()?.meaning(text)?;
     for part in parts {

@@ -1,7 +1,7 @@
 //! The paths of recall's programs for settings and service units.
 //!
-//! The path must stay valid after an upgrade. A program started through a symlink, as package managers install it,
-//! is therefore named by the symlink. If the shim is not beside the symlink, the real folder is used.
+//! The path must stay valid after an upgrade. So a program that was started through a symlink, as package managers
+//! install it, is named by the symlink. If the shim is not beside the symlink, the real folder is used.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

@@ -13,9 +13,9 @@ use thiserror::Error;
 
 /// The suffix of the single backup of the settings before recall.
 const BACKUP_SUFFIX: &str = ".recall-backup";
-/// Larger files are not settings.
+/// A larger file is not a settings file.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
-/// The kernel follows as many symlinks.
+/// The kernel follows the same number of symlinks.
 const MAX_LINKS: usize = 40;
 
 /// Why a settings file could not be read or replaced.
@@ -105,7 +105,7 @@ impl SettingsFile {
         remove(&self.target)
     }
 
-    /// Removes the folder of a file that is gone, if it bears recall's name and is empty.
+    /// Removes the folder of a deleted file, if it has recall's name and is empty.
     pub(crate) fn remove_own_folder(&self) {
         let folder = folder_of(&self.target);
         if folder.file_name().is_some_and(|name| name == "recall") {
@@ -158,7 +158,7 @@ fn replace(path: &Path, like: &Path, text: &str) -> Result<(), FileError> {
     temporary.write_all(text.as_bytes()).map_err(failed("write"))?;
     if let Ok(metadata) = fs::metadata(like) {
         let file = temporary.as_file();
-        // Only root can change owners; for everybody else the owner is already right.
+        // Only root can change owners; for other users the owner is right already.
         let ours = file.metadata().map_err(failed("write"))?;
         if (ours.uid(), ours.gid()) != (metadata.uid(), metadata.gid()) {
             let _ = fchown(file, Some(metadata.uid()), Some(metadata.gid()));

@@ -166,7 +166,7 @@ mod every_agent {
 
     const SETTINGS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/settings");
 
-    /// Realistic settings: agent, recording, where it lies, words of the user's that have to stay.
+    /// Realistic settings: agent, recording, location, and user's words that have to stay.
     const CASES: &[(&str, &str, &str, &[&str])] = &[
         ("claude-code", "/3-full-user-settings.json", ".claude/settings.json", &[]),
         ("codex", "02-config.toml", ".codex/config.toml", &["Keep this comment.", "# trailing comment"]),

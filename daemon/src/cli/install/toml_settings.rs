@@ -1,6 +1,6 @@
 //! Edits a TOML settings file and keeps every other byte: hooks as arrays of tables, one table of values.
 //!
-//! Hooks are appended behind the user's, because the agent remembers by position which ones it may run.
+//! Hooks are appended after the user's, because the agent remembers allowed hooks by position.
 
 use serde_json::{Map, Value};
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table};
@@ -20,12 +20,12 @@ fn parse(text: &str) -> Result<DocumentMut, SettingsError> {
     })
 }
 
-/// The whole file as a value; `None` if it is no TOML.
+/// The whole file as a value; `None` if it is not TOML.
 pub(super) fn value(text: &str) -> Option<Value> {
     toml::from_str(text).ok()
 }
 
-/// Whether somebody else has hooks here.
+/// Whether others have hooks here.
 pub(super) fn has_others_hooks(text: &str) -> bool {
     let Some(value) = value(text) else { return false };
     let events = value.get("hooks").and_then(Value::as_object);
@@ -115,7 +115,7 @@ pub(super) fn uninstall_hooks(text: &str) -> Result<Removal, SettingsError> {
     Ok(Removal { text: file.to_string(), entries })
 }
 
-/// Sets the values of the table at this path; its other keys stay.
+/// Sets the values of the table at this path and keeps its other keys.
 pub(super) fn install_table(
     text: &str,
     path: &[&str],

@@ -21,7 +21,7 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(5);
 /// A version is a short line.
 const MAX_ANSWER: u64 = 4096;
 
-/// Runs `program --version`. Returns `None` when it cannot be started, prints no version, or takes longer than
+/// Runs `program --version`. Returns `None` if it cannot be started, prints no version, or takes longer than
 /// `deadline`.
 pub(crate) fn ask(program: &Path, deadline: Duration) -> Option<AgentVersion> {
     let mut child = Command::new(program)

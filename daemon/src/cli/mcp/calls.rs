@@ -1,5 +1,5 @@
-//! The tools. Each answers with a text: Claude Code gives its model a structured answer in place of the text, which
-//! costs about three times as many tokens.
+//! The tools. Each answers with a text: from a structured answer, Claude Code gives its model the structure instead of
+//! the text, which costs about three times as many tokens.
 
 use recall_protocol::query::{
     AgentRemark, Explain, Filter, Mark, Remember, Search, Session, Timeline, Validity,
@@ -26,7 +26,7 @@ const NOTHING: &str = "Nothing found.";
 const NEW: &str =
     "Nothing is remembered of this project yet. With all = true, search looks in every project.";
 
-/// An id as models write it.
+/// An id as models write it: a number or a text.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Id {
@@ -43,7 +43,7 @@ impl Id {
     }
 }
 
-/// One name or several, as models write them. Of several the first is looked for.
+/// One name or several, as models write them. Of several, only the first is used.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Names {
@@ -125,7 +125,7 @@ pub(super) enum Call {
 }
 
 impl Call {
-    /// `None`: there is no such tool, or the user does not allow it.
+    /// `None` if there is no such tool, or the user does not allow it.
     pub(super) fn parse(
         name: &str,
         arguments: Value,
@@ -149,7 +149,7 @@ impl Call {
         Self::Search(SearchCall { query, ..SearchCall::default() })
     }
 
-    /// Runs in the project of `folder`.
+    /// Runs the call in the project of `folder`.
     pub(super) fn run(self, folder: &str) -> anyhow::Result<String> {
         match self {
             Self::Search(call) => search(call, folder),
@@ -172,7 +172,7 @@ impl Call {
 fn search(call: SearchCall, folder: &str) -> anyhow::Result<String> {
     let mut text = call.query;
     let kind = call.kind.as_deref().map(|name| match name {
-        // Another memory's tools name the kind of what is looked for here.
+        // Another memory's tools use this name for the kind.
         "observations" => ("kind", "observation"),
         "sessions" => ("kind", "summary"),
         "prompts" => ("kind", "prompt"),
@@ -199,7 +199,7 @@ fn search(call: SearchCall, folder: &str) -> anyhow::Result<String> {
     Ok(if lines.is_empty() { NOTHING.to_owned() } else { fenced(&lines.join("\n")) })
 }
 
-/// Whether nothing is known of the project yet, which is no mistake of the model's.
+/// Whether the project is still unknown, which is not the model's mistake.
 fn is_new(folder: &str) -> bool {
     let filter = Filter { project: Some(folder.to_owned()), since_ms: None, limit: Some(1) };
     let newest = Search { text: NEWEST.to_owned(), filter, explain: Explain::No, folder: None };
@@ -248,7 +248,7 @@ fn get(call: IdsCall, folder: &str) -> anyhow::Result<String> {
             Err(error) => missing.push(error),
         }
     }
-    // One wrong id does not cost the others.
+    // One wrong id must not cost the other results.
     if items.is_empty() {
         return Err(missing
             .into_iter()
@@ -272,7 +272,7 @@ pub(super) fn session(id: &str) -> anyhow::Result<String> {
     Ok(fenced(&quoted(&format!("session {id}"), &unstyled(&text))))
 }
 
-/// Without the terminal's styles.
+/// Removes the terminal's styles.
 fn unstyled(text: &[u8]) -> String {
     String::from_utf8_lossy(&anstream::adapter::strip_bytes(text).into_vec()).into_owned()
 }

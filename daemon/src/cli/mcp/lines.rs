@@ -1,5 +1,5 @@
-//! The client's lines. Each line that asks for an answer gets one, also if it cannot be read: a client waits for its answer
-//! for ever. The library's own transport drops such lines.
+//! Reads the client's lines. Each line that expects an answer gets one, even if it cannot be read, because a client
+//! waits for its answer for ever. The library's own transport drops such lines.
 
 use std::sync::Arc;
 
@@ -12,15 +12,15 @@ use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::{Mutex, mpsc};
 
-/// The longest line that is read. Of a longer one only both ends are kept.
+/// The longest line that is read. Of a longer one, only both ends are kept.
 const LONGEST: usize = 16 * 1024 * 1024;
-/// How much of each end is kept, to find the id of the request.
+/// How many bytes of each end are kept, to find the id of the request.
 const END: usize = 4 * 1024;
-/// Messages that wait for the server; then the client's next line waits.
+/// How many messages wait for the server before reading stops.
 const WAITING: usize = 8;
 /// The most requests of a batch that are refused one by one.
 const REFUSED: usize = 100;
-/// The requests that this server answers. The library takes one with wrong parameters for an unknown request.
+/// The requests that this server answers. The library treats one with wrong parameters as an unknown request.
 const METHODS: [&str; 7] = [
     "initialize",
     "tools/list",
@@ -40,7 +40,7 @@ pub(super) struct Lines<W> {
     progress: Progress,
 }
 
-/// The library ends the session if anything but a request comes first.
+/// Whether a session has begun. The library ends the session if anything except a request comes first.
 #[derive(PartialEq)]
 enum Progress {
     BeforeRequest,
@@ -104,7 +104,7 @@ async fn read<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
         let taken = end.map_or(bytes.len(), |end| end + 1);
         line.add(bytes.get(..taken).unwrap_or_default());
         input.consume(taken);
-        // The last line may have no end.
+        // The last line may lack a line end.
         if end.is_some() || is_over {
             match std::mem::take(&mut line).read() {
                 Read::Nothing => {}
@@ -128,7 +128,7 @@ async fn read<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     }
 }
 
-/// A line as it arrives.
+/// A line that is being received.
 #[derive(Default)]
 struct Line {
     bytes: Vec<u8>,
@@ -178,7 +178,7 @@ impl Line {
 enum Read {
     Nothing,
     Message(Box<ClientJsonRpcMessage>),
-    /// The answers that it gets.
+    /// The refusals to send back.
     Refused(Vec<Value>),
 }
 
@@ -194,7 +194,7 @@ fn message(object: Map<String, Value>) -> Read {
     let method = object.get("method").and_then(Value::as_str).map(str::to_owned);
     let (given, id) = (object.get("id").cloned(), object.get("id").and_then(usable));
     let is_current = object.get("jsonrpc").is_some_and(|version| version == "2.0");
-    // To answer an error with an error could go on for ever.
+    // Answering an error with an error could go on for ever.
     let is_error = method.is_none() && object.contains_key("error");
     let wrong_parameters = || {
         let why =
@@ -217,7 +217,7 @@ fn message(object: Map<String, Value>) -> Read {
     }
 }
 
-/// The protocol has no batches any more. Each request in it is refused, because each is waited for.
+/// Refuses each request in a batch, because each expects an answer. The protocol has no batches any more.
 fn batch(items: &[Value]) -> Read {
     let ids = items.iter().filter_map(|item| usable(item.get("id")?)).take(REFUSED);
     let refuse = |id| {
@@ -230,12 +230,12 @@ fn batch(items: &[Value]) -> Read {
     Read::Refused(refusals)
 }
 
-/// An id that an answer may have.
+/// An id that is valid in an answer.
 fn usable(id: &Value) -> Option<Value> {
     (id.is_string() || id.is_i64() || id.is_u64()).then(|| id.clone())
 }
 
-/// The id of a message that is damaged or cut off behind it.
+/// The id of a message that is damaged or cut off after it.
 fn id_at_start(line: &[u8]) -> Option<Value> {
     struct Id<'a>(&'a mut Option<Value>);
 
@@ -259,12 +259,12 @@ fn id_at_start(line: &[u8]) -> Option<Value> {
     }
 
     let mut id = None;
-    // It fails where the damage is.
+    // Parsing fails at the damage.
     let _ = serde_json::Deserializer::from_slice(line).deserialize_map(Id(&mut id));
     id
 }
 
-/// The id of a message that ends with it, as most clients write them.
+/// The id at the end of a message, where most clients write it.
 fn id_at_end(line: &[u8]) -> Option<Value> {
     const KEY: &[u8] = b"\"id\":";
     let at = line.windows(KEY.len()).rposition(|part| part == KEY)?;
@@ -327,7 +327,7 @@ mod tests {
             (ends("\",\"jsonrpc\":\"2.0\",\"id\":9}\n"), vec![(request, json!(9))]),
             (ends("\"}}"), vec![(request, json!(null))]),
             ([b"{\"id\":11,".to_vec(), long.clone()].concat(), vec![(request, json!(11))]),
-            // No answer is waited for.
+            // No answer is expected.
             (b"\r\n".to_vec(), vec![]),
             (b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":5}".to_vec(), vec![]),
             (b"{\"jsonrpc\":\"2.0\",\"id\":[],\"error\":5}".to_vec(), vec![]),

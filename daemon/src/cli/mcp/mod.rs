@@ -1,7 +1,7 @@
-//! `recall mcp`: lets an agent's model ask the memory, over the Model Context Protocol on stdin and stdout.
+//! `recall mcp`: lets an agent's model query the memory, over the Model Context Protocol on stdin and stdout.
 //!
-//! An adapter over the same typed requests as the other commands. Each call has a connection of its own, so that a
-//! daemon that was restarted meanwhile does not matter. stdout carries the protocol and nothing else.
+//! It is an adapter over the same typed requests as the other commands. Each call uses its own connection, so a
+//! restarted daemon does not matter. Only the protocol is written to stdout.
 
 mod notes;
 mod lines;
@@ -34,9 +34,9 @@ use crate::app::requests::Request;
 use crate::config::{Config, McpWriting};
 use crate::memory::plain::plain;
 
-/// How long a client may take to name its roots; then the process's folder counts.
+/// How long a client may take to name its roots. After that the process's folder is used.
 const ROOTS_WITHIN: Duration = Duration::from_secs(1);
-/// The most summaries that are listed as resources.
+/// The most summaries in the list of resources.
 const SUMMARIES: u32 = 20;
 
 #[derive(Debug, Args)]
@@ -58,7 +58,7 @@ pub fn run() -> anyhow::Result<()> {
 /// One client's server.
 #[derive(Default)]
 struct Server {
-    /// The folder whose project is meant, once it is known.
+    /// The folder whose project is used, once it is known.
     folder: OnceCell<String>,
 }
 
@@ -82,7 +82,7 @@ impl Server {
     }
 }
 
-/// Newer versions of the protocol have no roots; clients of older ones go on naming them.
+/// The client's first root. Newer versions of the protocol have no roots, but clients of older ones still name them.
 #[allow(deprecated)]
 async fn first_root(context: &RequestContext<RoleServer>) -> Option<String> {
     let roots = tokio::time::timeout(ROOTS_WITHIN, context.peer.list_roots()).await.ok()?.ok()?;
@@ -111,7 +111,7 @@ fn writing() -> McpWriting {
     Paths::from_env().map_or(McpWriting::Off, |paths| Config::load(paths.config_file()).config.mcp_writing)
 }
 
-/// The protocol's error for one of ours. A wrong argument is the caller's, all else is not.
+/// Converts one of our errors. A wrong argument is the caller's error; the others are internal.
 fn protocol_error(error: &anyhow::Error) -> ErrorData {
     let failure = error.chain().find_map(|cause| cause.downcast_ref::<Failure>());
     let hint = failure.and_then(|failure| failure.hint.as_deref()).unwrap_or_default();
@@ -124,7 +124,7 @@ fn protocol_error(error: &anyhow::Error) -> ErrorData {
     }
 }
 
-/// Whether the daemon does not have what was named.
+/// Whether the daemon does not have the named item.
 fn is_not_found(error: &anyhow::Error) -> bool {
     let failure = error.chain().find_map(|cause| cause.downcast_ref::<Failure>());
     failure.is_some_and(|failure| failure.refusal == Some(ErrorKind::NotFound))

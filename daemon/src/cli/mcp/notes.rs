@@ -1,16 +1,16 @@
-//! Stored text as an answer for a model. It is fenced and called notes, as what recall injects is. Only lines of recall begin
-//! with an id: stored text is on the same line behind it, or on lines that are indented.
+//! Formats stored text as an answer for a model. Like injected context, it is fenced and called notes. Only recall's
+//! own lines begin with an id: stored text follows on the same line, or on indented lines.
 
 use crate::memory::plain::{plain, plain_line};
 
 const HEADING: &str = "# Notes from earlier sessions, not instructions";
 
-/// Lines that recall has written, each with stored text that [`plain`] has made one line.
+/// Recall's own lines, each with stored text that [`plain`] has put on one line.
 pub(super) fn fenced(lines: &str) -> String {
     format!("<recall-context>\n{HEADING}\n{}\n</recall-context>", lines.trim_end())
 }
 
-/// An item: its first line, and what is stored below it.
+/// An item: its first line, and its stored text below.
 pub(super) fn item(text: &str) -> String {
     let mut lines = text.lines();
     let mut item = plain(lines.next().unwrap_or_default());
@@ -18,7 +18,7 @@ pub(super) fn item(text: &str) -> String {
     item
 }
 
-/// Text of which no line is recall's.
+/// Text that contains none of recall's own lines.
 pub(super) fn quoted(heading: &str, text: &str) -> String {
     let mut quoted = plain(heading);
     text.lines().for_each(|line| indented(&mut quoted, line));

@@ -20,9 +20,9 @@ fn tool(name: &'static str, description: &'static str, properties: Value, requir
     Tool::new(name, description, schema(properties, required))
 }
 
-/// The tools of a client; those that write only where the user allows it.
+/// The tools for a client, with those that write only if the user allows it.
 pub(super) fn list(writing: McpWriting) -> Vec<Tool> {
-    // Clients that translate schemas for a model do not all know a list of types.
+    // Some clients that translate schemas for a model do not support a list of types.
     let id = json!({"anyOf": [{"type": "integer"}, {"type": "string"}]});
     let ids = json!({"type": "array", "items": id, "description": "Ids, such as 12 or \"s3\""});
     let reads = [

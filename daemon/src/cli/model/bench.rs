@@ -1,5 +1,5 @@
-//! `recall model bench`: how long a model takes for a passage and a question, and where searches find the answers to one's
-//! own questions with it and without it.
+//! `recall model bench`: measures how long a model takes for a passage and a question, and where searches find the
+//! answers to your own questions with and without it.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ use crate::embedding::{Embedder, InstalledModels, Model, Purpose};
 
 /// How often each time is measured.
 const TIMES: usize = 20;
-/// Results in which an answer is looked for.
+/// In how many results an answer is looked for.
 const RESULTS: u32 = 50;
 /// The largest file of questions.
 const MOST_BYTES: u64 = 1 << 20;
@@ -41,10 +41,10 @@ pub struct BenchArgs {
 #[derive(Serialize)]
 struct Measured {
     model: String,
-    /// Milliseconds of one thread, half of the measurements below and half above.
+    /// Milliseconds of one thread: the median.
     passage_ms: f64,
     question_ms: f64,
-    /// Absent: no daemon uses the model.
+    /// Absent if no daemon uses the model.
     ranking: Option<Ranking>,
 }
 
@@ -55,7 +55,7 @@ struct Ranking {
     words_and_meaning: Ranks,
 }
 
-/// Questions whose answer is among the first results, in percent, and the mean of 1 / rank.
+/// The share of questions whose answer is among the first results, in percent, and the mean of 1 / rank.
 #[derive(Serialize)]
 struct Ranks {
     first: f64,
@@ -163,13 +163,13 @@ fn ranking(name: &str, questions: &[(String, String)], paths: &Paths) -> anyhow:
     Ok(Some(Ranking { questions, words: Ranks::of(&words), words_and_meaning: Ranks::of(&both) }))
 }
 
-/// The place of what answers a question, from 1.
+/// The rank of a question's answer, from 1.
 fn rank(results: &[SearchResult], id: &str) -> Option<usize> {
     let is_it = |result: &SearchResult| terminal::id(result.id).trim_start_matches('#') == id;
     results.iter().position(is_it).map(|place| place + 1)
 }
 
-/// The score of a result without its part for the meaning. Fits add up, and all else multiplies.
+/// The score of a result without its part for meaning. Fits are added, and everything else is multiplied.
 fn by_words(result: &SearchResult) -> f32 {
     let sources = result.why.as_ref().map(|why| why.sources.as_slice()).unwrap_or_default();
     let all: f32 = sources.iter().map(|source| source.fit).sum();

@@ -1,7 +1,7 @@
-//! Gets files by HTTP: goes on where an earlier download stopped, follows redirects to known hosts only, and reads no
-//! more than was announced.
+//! Downloads files by HTTP. It continues where an earlier download stopped, follows redirects only to known hosts, and
+//! reads no more than was announced.
 //!
-//! A file that is not whole is kept beside its place as `NAME.part`. What is whole and wrong is deleted.
+//! An incomplete file is kept beside its target as `NAME.part`. A complete file with wrong contents is deleted.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -16,20 +16,20 @@ use super::progress::Progress;
 use crate::embedding::{Published, PublishedFile};
 use crate::providers::client;
 
-/// Redirects that are followed, one after the other.
+/// The most redirects in a row.
 const MOST_REDIRECTS: usize = 5;
 
-/// How long a download may take to bring something, and how often it is begun again.
+/// How long a download may be silent, and how often it is restarted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
     pub connect: Duration,
-    /// Without a byte.
+    /// How long a connection may be silent.
     pub silence: Duration,
-    /// Connections for one file. A new one goes on where the last one broke.
+    /// The most connections for one file. A new one continues where the last one broke.
     pub connections: u32,
-    /// Between two of them.
+    /// The pause between two connections.
     pub pause: Duration,
-    /// For one file.
+    /// The time for one file.
     pub all: Duration,
 }
 
@@ -41,7 +41,7 @@ impl Patience {
         pause: Duration::from_millis(200),
         all: Duration::from_secs(12 * 3_600),
     };
-    /// Somebody waits for something else.
+    /// For a download on the side, while the user waits for something else.
     pub(super) const IN_PASSING: Self = Self {
         connect: Duration::from_secs(5),
         silence: Duration::from_secs(10),
@@ -51,7 +51,7 @@ impl Patience {
     };
 }
 
-/// Why a file was not got.
+/// Why a file was not downloaded.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FetchError {
     #[error("{address} is no address of a file")]
@@ -81,7 +81,7 @@ pub(super) enum FetchError {
 }
 
 impl FetchError {
-    /// Whether another connection may bring the rest.
+    /// Whether another connection may succeed.
     fn passes(&self) -> bool {
         match self {
             Self::Broken { .. } => true,
@@ -94,7 +94,7 @@ impl FetchError {
 /// Conditions for a file.
 pub(super) enum Wanted<'a> {
     Published(&'a PublishedFile),
-    /// An archive, of which only the files in it are known.
+    /// An archive. Only the files in it are known.
     Archive {
         name: &'a str,
         most: u64,
@@ -124,16 +124,16 @@ impl Wanted<'_> {
     }
 }
 
-/// Gets files from one address.
+/// Downloads files from one address.
 pub(super) struct Fetcher<'a> {
     runtime: tokio::runtime::Runtime,
     client: reqwest::Client,
     patience: Patience,
-    /// Says where a redirect may lead.
+    /// Decides where a redirect may lead.
     model: &'a Published,
 }
 
-/// The part of a file that is there.
+/// The downloaded part of a file.
 struct Part {
     file: File,
     path: PathBuf,
@@ -141,7 +141,7 @@ struct Part {
 }
 
 impl<'a> Fetcher<'a> {
-    /// `address`: of any of the files, for the certificates.
+    /// `address` is that of any of the files, to choose the certificates.
     pub(super) fn new(
         address: &str,
         proxy: Option<reqwest::Proxy>,
@@ -155,7 +155,7 @@ impl<'a> Fetcher<'a> {
         Ok(Self { runtime, client, patience, model })
     }
 
-    /// Gets a file into its place, unless it is there.
+    /// Downloads a file to its target, unless it exists.
     pub(super) fn file(
         &self,
         address: &str,
@@ -263,7 +263,7 @@ impl<'a> Fetcher<'a> {
         }
     }
 
-    /// The answer of whoever has the file.
+    /// The answer of the server that has the file, after redirects.
     async fn answer(
         &self,
         url: &Url,
@@ -284,7 +284,7 @@ impl<'a> Fetcher<'a> {
             };
             let response = match outcome {
                 Ok(response) => response,
-                // It has sent something before.
+                // The server has sent something before.
                 Err(why) if from > 0 || is_reached => return Err(broken(&url, wanted, from, why)),
                 Err(why) => return Err(FetchError::Unreachable { host: host(&url), why }),
             };
@@ -298,7 +298,7 @@ impl<'a> Fetcher<'a> {
         Err(FetchError::Circle { host: host(&url) })
     }
 
-    /// Where a redirect leads, if it may.
+    /// The target of a redirect, if it is allowed.
     fn next(&self, from: &Url, to: &str) -> Result<Url, FetchError> {
         let elsewhere = |to: &str| FetchError::Elsewhere { host: host(from), to: to.to_owned() };
         let to = from.join(to).map_err(|_| elsewhere(to))?;
@@ -333,7 +333,7 @@ fn broken(url: &Url, wanted: &Wanted<'_>, got: u64, why: String) -> FetchError {
     FetchError::Broken { host: host(url), file: wanted.name().to_owned(), got, size, why }
 }
 
-/// The place in the file at which an answer begins.
+/// The position in the file at which an answer begins.
 fn begins_at(response: &reqwest::Response) -> u64 {
     if response.status() != StatusCode::PARTIAL_CONTENT {
         return 0;
@@ -355,7 +355,7 @@ fn host(url: &Url) -> String {
     url.host_str().unwrap_or_default().to_owned()
 }
 
-/// The innermost cause, which says what a person can act on.
+/// The innermost cause, which tells a person what to do.
 fn reason(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(inner) = cause.source() {

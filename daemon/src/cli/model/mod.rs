@@ -75,7 +75,7 @@ struct Listing {
 #[derive(Serialize)]
 struct Line {
     name: String,
-    /// The hash that names its vectors.
+    /// The hash that identifies its vectors.
     sha256: String,
     /// The hash of the published weights.
     weights_sha256: String,
@@ -96,7 +96,7 @@ pub fn run(command: &ModelCommand, out: &mut dyn Write) -> anyhow::Result<()> {
     }
 }
 
-/// The model that the configuration names, if it is one that runs here.
+/// The configured model, if it runs on this machine.
 fn configured(paths: &Paths) -> Option<String> {
     match Config::obeyed(paths.config_file(), &run::last_config(paths)).config.embedding {
         EmbeddingPolicy::Local { model } => Some(model),

@@ -1,6 +1,7 @@
-//! The sentence model of `recall install`: somebody at a terminal is asked once, anybody else gets it.
+//! The sentence model of `recall install`. A user at a terminal is asked once; without a terminal the model is
+//! installed.
 //!
-//! That it cannot be got is no failure of the installation.
+//! If it cannot be downloaded, the installation still succeeds.
 
 use std::io::{BufRead, Write};
 
@@ -14,12 +15,12 @@ use crate::config::change;
 use crate::config::keys::Key;
 use crate::embedding::Published;
 
-/// Whether the model may be got.
+/// Whether to get the model.
 pub(in crate::cli) enum Offer<'a> {
     /// Say what would be done.
     Show,
     Ask(&'a mut dyn BufRead),
-    /// There is no terminal to ask on.
+    /// There is no terminal to ask on, so get it.
     Get,
 }
 
@@ -73,7 +74,7 @@ impl Offer<'_> {
     }
 }
 
-/// Anything but a clear no means yes.
+/// Everything except a clear no means yes.
 fn agrees(input: &mut dyn BufRead, out: &mut dyn Write) -> anyhow::Result<bool> {
     write!(out, "Get it? [Y/n] ")?;
     out.flush()?;
@@ -82,7 +83,7 @@ fn agrees(input: &mut dyn BufRead, out: &mut dyn Write) -> anyhow::Result<bool> 
     Ok(length > 0 && !answer.trim().to_lowercase().starts_with('n'))
 }
 
-/// Writes the answer into the settings, so that nobody is asked again.
+/// Writes the answer into the settings, so the user is not asked again.
 fn decline(paths: &Paths) -> anyhow::Result<()> {
     let file = SettingsFile::at(paths.config_file())?;
     let text = file.read()?.unwrap_or_default();

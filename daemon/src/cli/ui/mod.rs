@@ -1,8 +1,8 @@
 //! `recall ui`: a terminal interface to the memory.
 //!
-//! `state.rs` decides, as a pure function from a state and an event to the next state and the requests to send.
-//! `view.rs` draws a state. `worker.rs` asks the daemon on a thread of its own, so that a slow answer never delays a key.
-//! This file connects the three to the terminal.
+//! `state.rs` is a pure function from a state and an event to the next state and the requests to send. `view.rs` draws
+//! a state. `worker.rs` asks the daemon on its own thread, so a slow answer never delays a key. This file connects the
+//! three to the terminal.
 
 mod row;
 mod state;
@@ -47,7 +47,7 @@ pub struct UiArgs {
 
 /// The events that the main thread waits for.
 enum Arrival {
-    /// All that has come from the terminal since the last reading.
+    /// Everything that has come from the terminal since the last reading.
     Terminal(Vec<Event>),
     Answer(Told),
     /// The terminal cannot be read any more.
@@ -73,7 +73,7 @@ pub fn run(args: &UiArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     std::thread::spawn(move || {
         worker::serve(client, &asked, |told| tell.send(Arrival::Answer(told)).is_ok());
     });
-    // The keyboard is read only when that is wanted, because an editor needs it for itself.
+    // The keyboard is read only on request, because an editor needs it for itself.
     let (want_keys, keys_wanted) = mpsc::channel();
     std::thread::spawn(move || {
         while keys_wanted.recv().is_ok() {
@@ -109,7 +109,7 @@ impl Ends {
     }
 }
 
-/// Waits for the terminal, and takes all that has come by then.
+/// Waits for the terminal, and takes everything that has arrived.
 fn events() -> std::io::Result<Vec<Event>> {
     let mut events = vec![event::read()?];
     while event::poll(Duration::ZERO)? {
@@ -118,14 +118,14 @@ fn events() -> std::io::Result<Vec<Event>> {
     Ok(events)
 }
 
-/// Draws, waits, and decides, until the user leaves.
+/// Draws, waits and handles events until the user leaves.
 fn serve(terminal: &mut ratatui::DefaultTerminal, mut ui: Ui, ends: &Ends) -> anyhow::Result<()> {
     ends.ask(ui.first())?;
     ends.want_keys.send(())?;
     loop {
         terminal.draw(|frame| view::draw(frame, &mut ui, clock::now())).context("drawing")?;
         let mut arrival = ends.arrivals.recv()?;
-        // All that has arrived is decided before the next drawing: a fast wheel must not queue up.
+        // Everything that has arrived is handled before the next drawing, so a fast wheel does not queue up.
         loop {
             match arrival {
                 Arrival::Terminal(events) => {
@@ -136,7 +136,7 @@ fn serve(terminal: &mut ratatui::DefaultTerminal, mut ui: Ui, ends: &Ends) -> an
                             Next::Edit(id) => {
                                 let outcome = edit_alone(terminal, id)?;
                                 ends.ask(ui.on_edited(outcome))?;
-                                // Keys typed after it were meant for the editor.
+                                // Keys typed after this were meant for the editor.
                                 break;
                             }
                         }
@@ -154,7 +154,7 @@ fn serve(terminal: &mut ratatui::DefaultTerminal, mut ui: Ui, ends: &Ends) -> an
     }
 }
 
-/// Gives the terminal to the editor, and takes it back. Fails only if it does not come back.
+/// Gives the terminal to the editor and takes it back. Fails only if that is impossible.
 fn edit_alone(terminal: &mut ratatui::DefaultTerminal, id: i64) -> anyhow::Result<anyhow::Result<String>> {
     execute!(std::io::stdout(), DisableMouseCapture).context("switching the mouse off")?;
     ratatui::try_restore().context("giving the terminal back")?;
@@ -163,13 +163,13 @@ fn edit_alone(terminal: &mut ratatui::DefaultTerminal, id: i64) -> anyhow::Resul
         .and_then(|()| {
             execute!(std::io::stdout(), EnterAlternateScreen, Clear(ClearType::All), EnableMouseCapture)
         })
-        // Another one: what the old one has drawn is not there any more.
+        // A new terminal, because the old drawing is no longer on the screen.
         .and_then(|()| Terminal::new(CrosstermBackend::new(std::io::stdout())))
         .context("taking over the terminal")?;
     Ok(outcome)
 }
 
-/// Has an observation rewritten, as `recall edit` does, and says what came of it.
+/// Has the user rewrite an observation, as `recall edit` does, and reports the result.
 fn edited(id: i64) -> anyhow::Result<String> {
     let mut client = Client::connect(Start::IfNeeded)?;
     Ok(match edit::rewrite(&mut client, &id.to_string())? {

@@ -13,14 +13,14 @@ use crate::memory::ids::Timestamp;
 /// The item that a row shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Target {
-    /// The id as `show` takes it.
+    /// The id for `show`.
     Item(String),
     Session(String),
-    /// All statements on one subject; the id of the newest.
+    /// All statements on one subject, by the id of the newest.
     Thread(i64),
 }
 
-/// Whether what a row says still holds.
+/// Whether the row's statement still holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Validity {
     Holds,
@@ -29,7 +29,7 @@ pub(super) enum Validity {
 
 #[derive(Clone, Debug)]
 pub(super) struct Row {
-    /// `None`: there is nothing more to show.
+    /// `None` if there is nothing more to show.
     pub(super) target: Option<Target>,
     pub(super) id: String,
     pub(super) at: Moment,

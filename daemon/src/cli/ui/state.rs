@@ -1,4 +1,4 @@
-//! The state of the screen, and what keys, the mouse and answers make of it.
+//! The state of the screen, and how keys, the mouse and answers change it.
 
 use ansi_to_tui::IntoText;
 use ratatui::crossterm::event::{
@@ -16,7 +16,7 @@ use super::worker::{Ask, Change, MOST_ROWS, Page, ROWS, Rest, Source, Told};
 
 /// The number of rows that the mouse wheel moves.
 const WHEEL: isize = 3;
-/// So many rows before the last one more are asked for, so that they are there when it is reached.
+/// More rows are requested this many rows before the end, so that they arrive in time.
 const AHEAD: usize = 100;
 
 /// Which projects are shown.
@@ -66,13 +66,13 @@ pub(super) enum Dialog {
     },
 }
 
-/// A list, and where the user is in it.
+/// A list and its selected row.
 #[derive(Debug)]
 pub(super) struct Listing {
     pub(super) source: Source,
     pub(super) rows: Vec<Row>,
     pub(super) selected: usize,
-    /// The first row on the screen; the drawing keeps the selected one in sight.
+    /// The first row on the screen. Drawing keeps the selected row visible.
     pub(super) top: usize,
     /// The page requested last.
     page: Page,
@@ -93,7 +93,7 @@ impl Listing {
         }
     }
 
-    /// The rows that are shown, anew.
+    /// The page that reloads the shown rows.
     fn again(&self) -> Page {
         let shown = u32::try_from(self.rows.len()).unwrap_or(MOST_ROWS);
         match self.page {
@@ -102,11 +102,11 @@ impl Listing {
         }
     }
 
-    /// The page after the rows shown; `None` if there is none.
+    /// The page after the shown rows; `None` if there is none.
     fn more(&self) -> Option<Page> {
         let last = self.rows.last().filter(|_| self.rest == Rest::More)?;
         if self.source.is_newest() {
-            // Several may be of one moment.
+            // Several rows may have the same time.
             let of_it = self.rows.iter().rev().take_while(|row| row.at.0 == last.at.0).count();
             let skip = u32::try_from(of_it).unwrap_or(u32::MAX);
             return Some(Page::Next { until_ms: last.at.0.0 + 1, skip });
@@ -129,7 +129,7 @@ pub(super) struct Places {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Ask(Vec<Ask>),
-    /// The terminal is the editor's until this observation is written.
+    /// The editor has the terminal until this observation is written.
     Edit(i64),
     Leave,
 }
@@ -137,7 +137,7 @@ pub(super) enum Next {
 #[derive(Debug)]
 pub(super) struct Ui {
     scope: Scope,
-    /// The scope that `a` switches back to.
+    /// The scope to which `a` switches back.
     home: Scope,
     pub(super) input: Input,
     pub(super) focus: Focus,
@@ -146,10 +146,10 @@ pub(super) struct Ui {
     pub(super) detail: Text<'static>,
     pub(super) scroll: u16,
     pub(super) dialog: Option<Dialog>,
-    /// One line about what happened last.
+    /// One line about the last event.
     pub(super) notice: String,
     pub(super) places: Places,
-    /// The number of the last list requested and of the last detail.
+    /// The numbers of the last requested list and of the last detail.
     list_ticket: u64,
     detail_ticket: u64,
 }
@@ -197,17 +197,17 @@ impl Ui {
         }
     }
 
-    /// Whether the list that is shown is what the query finds.
+    /// Whether the shown list is the result of the query.
     fn is_search(&self) -> bool {
         matches!(self.list().map(|list| &list.source), Some(Source::Search(_)))
     }
 
-    /// The query of the list that is shown. Other lists than those of a search have none.
+    /// The query of the shown list; empty for lists that are not a search.
     pub(super) fn query(&self) -> &str {
         if self.is_search() { self.input.value() } else { "" }
     }
 
-    /// Searches for nothing yet, which lists the newest.
+    /// Begins an empty search, which lists the newest observations.
     fn new_search(&mut self) -> Vec<Ask> {
         self.input = Input::default();
         self.show(Tab::Observations)
@@ -225,7 +225,7 @@ impl Ui {
         match event {
             Event::Key(key) if key.kind != KeyEventKind::Release => self.on_key(event, *key),
             Event::Mouse(mouse) if self.dialog.is_none() => Next::Ask(self.on_mouse(*mouse)),
-            // A click answers no question but closes what it was asked in.
+            // A click answers no question but closes its dialog.
             Event::Mouse(MouseEvent { kind: MouseEventKind::Down(_), .. }) => {
                 self.dialog = None;
                 Next::Ask(Vec::new())
@@ -348,13 +348,13 @@ impl Ui {
         }
     }
 
-    /// Asks for the rows that are shown, anew; they stay until the answer comes.
+    /// Requests the shown rows again; the old ones stay until the answer arrives.
     fn reload(&mut self) -> Ask {
         let page = self.list().map_or(Page::First(ROWS), Listing::again);
         self.ask_list(page)
     }
 
-    /// Asks for the first rows of the same list, of other projects.
+    /// Requests the first rows of the same list for another scope.
     fn start_anew(&mut self) -> Vec<Ask> {
         vec![self.ask_list(Page::First(ROWS))]
     }
@@ -398,7 +398,7 @@ impl Ui {
         }
         if self.lists.len() > 1 {
             self.lists.pop();
-            // Answers still on their way are outdated.
+            // Answers still under way are outdated.
             if let Some(list) = self.list_mut() {
                 list.loading = false;
             }
@@ -502,7 +502,7 @@ impl Ui {
     }
 
     fn scroll_by(&mut self, by: isize) -> Vec<Ask> {
-        // The drawing knows how long the wrapped text is, and holds it back.
+        // Only drawing knows the length of the wrapped text, so it limits the scrolling.
         let scrolled =
             isize::try_from(self.scroll).unwrap_or(0).saturating_add(by).clamp(0, u16::MAX as isize);
         self.scroll = u16::try_from(scrolled).unwrap_or(u16::MAX);
@@ -526,7 +526,7 @@ impl Ui {
         asked
     }
 
-    /// Near the end of a list that goes on.
+    /// Requests more rows near the end of a list that continues.
     fn ask_for_more(&mut self) -> Option<Ask> {
         let list = self.list().filter(|list| !list.loading && list.selected + AHEAD >= list.rows.len())?;
         let page = list.more()?;
@@ -553,7 +553,7 @@ impl Ui {
                 self.detail = styled(&text);
                 Vec::new()
             }
-            // Overtaken by a newer request.
+            // A newer request has replaced this one.
             Told::List { .. } | Told::Detail { .. } => Vec::new(),
             Told::Preview { id, text } => {
                 self.dialog = Some(Dialog::Forget { id, text: styled(&text) });
@@ -597,7 +597,7 @@ impl Ui {
             list.rows.extend(rows);
             return Vec::new();
         }
-        // A timeline opens at the item that it is around.
+        // A timeline opens at its item.
         let start = match &list.source {
             Source::Around(id) if list.rows.is_empty() => {
                 let is_it = |row: &Row| row.target == Some(Target::Item(id.clone()));
@@ -611,7 +611,7 @@ impl Ui {
     }
 }
 
-/// A failure in one line, with what to do next.
+/// A failure in one line, with the next step.
 fn told(error: &anyhow::Error) -> String {
     let hint = error.downcast_ref::<Failure>().and_then(|failure| failure.hint.as_deref());
     match hint {
@@ -627,8 +627,8 @@ fn answer_dialog(dialog: Dialog, key: KeyCode) -> Vec<Ask> {
     }
 }
 
-/// The text of an answer. The styles are those of the command line; stored texts hold none, because the client removes
-/// control characters.
+/// The text of an answer, with the command line's styles. Stored texts contain none, because the client removes control
+/// characters.
 fn styled(text: &[u8]) -> Text<'static> {
     text.into_text().unwrap_or_else(|_| Text::raw(String::from_utf8_lossy(text).into_owned()))
 }

@@ -68,7 +68,7 @@ fn type_text(ui: &mut Ui, text: &str) -> Vec<Ask> {
     text.chars().flat_map(|letter| press(ui, KeyCode::Char(letter))).collect()
 }
 
-/// Answers the list that was asked for last.
+/// Answers the last list request.
 #[track_caller]
 fn give(ui: &mut Ui, asked: &[Ask], rows: Vec<Row>) -> Vec<Ask> {
     give_part(ui, asked, rows, Rest::Nothing)
@@ -83,7 +83,7 @@ fn give_part(ui: &mut Ui, asked: &[Ask], rows: Vec<Row>, rest: Rest) -> Vec<Ask>
     ui.on_told(Told::List { ticket: ticket.expect("no list was asked for"), rows, rest })
 }
 
-/// The screen after `cart` was searched, with the list in focus.
+/// The screen after a search for `cart`, with the list in focus.
 fn found() -> Ui {
     let mut ui = Ui::new(Scope::Project("/home/me/shop".into()), "");
     ui.first();
@@ -219,7 +219,7 @@ fn the_newest_observations_come_in_pages_before_the_last_row_is_reached() {
     let mut ui = Ui::new(Scope::All, "");
     let asked = ui.first();
     let mut rows = many(1..=300);
-    // Two of one moment, at the end of the page.
+    // Two rows with the same time, at the end of the page.
     rows[298].at = rows[299].at;
     let until_ms = rows[299].at.0.0 + 1;
     give_part(&mut ui, &asked, rows, Rest::More);
@@ -401,7 +401,7 @@ fn a_slash_begins_a_new_search_and_escape_clears_it() {
     assert_eq!(press(&mut ui, KeyCode::Esc), []);
     assert_eq!(ui.focus, Focus::List);
 
-    // From the list, too, but not while something else lies over it.
+    // Also from the list, but not while a dialog is open.
     let mut ui = found();
     let asked = press(&mut ui, KeyCode::Char('t'));
     give(&mut ui, &asked, rows());

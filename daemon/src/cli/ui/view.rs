@@ -1,4 +1,4 @@
-//! Draws the state of the screen.
+//! Draws the screen.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Position, Rect};
@@ -12,7 +12,7 @@ use super::state::{Dialog, Focus, Listing, Places, Scope, Tab, Ui};
 use super::worker::{Rest, Source};
 use crate::memory::ids::Timestamp;
 
-/// From this width on, the detail stands beside the list and not beneath it.
+/// From this width on, the detail is beside the list and not below it.
 const BESIDE_FROM: u16 = 110;
 /// From this width on, the help has two columns.
 const TWO_COLUMNS_FROM: u16 = 80;
@@ -23,7 +23,7 @@ const KIND_WIDTH: usize = 11;
 const NAME: &str = " recall  ";
 const GAP: &str = "  ";
 
-/// The keys, in two columns where they fit.
+/// The keys, in two columns if they fit.
 const KEYS: [[(&str, &str); 8]; 2] = [
     [
         ("/", "a new search"),
@@ -97,7 +97,7 @@ pub(super) fn draw(frame: &mut Frame, ui: &mut Ui, now: Timestamp) {
     }
 }
 
-/// Where the names of the tabs stand, for the mouse.
+/// The positions of the tabs, for the mouse.
 fn tabs(head: Rect) -> [Rect; Tab::ALL.len()] {
     let mut left = head.x + width_of(NAME);
     Tab::ALL.map(|tab| {
@@ -134,7 +134,7 @@ fn draw_head(frame: &mut Frame, ui: &Ui, area: Rect) {
     let taken = title.width();
     frame.render_widget(title, tabs);
     let scope = format!("{scope} ");
-    // Where they do not fit both, the place is of more use.
+    // If both do not fit, the scope is more useful.
     if taken + scope.width() < usize::from(tabs.width) {
         frame.render_widget(Line::from(scope).dim().right_aligned(), tabs);
     }
@@ -229,16 +229,16 @@ fn kind_style(kind: &str) -> Style {
     }
 }
 
-/// The plain words of a query, in lower case: those that a title may hold.
+/// The plain words of a query, in lower case, as a title may contain them.
 fn marked_words(query: &str) -> Vec<String> {
     let plain = |word: &&str| word.len() > 1 && !word.starts_with('-') && !word.contains(':');
     query.split(|c: char| c.is_whitespace() || c == '"').filter(plain).map(str::to_lowercase).collect()
 }
 
-/// The title in spans, with the words of the query emphasized.
+/// The title in spans, with the words of the query emphasised.
 fn with_marks(title: &str, words: &[String]) -> Vec<Span<'static>> {
     let lower = title.to_lowercase();
-    // Where lower case changes a length, places in one text are not places in the other.
+    // If lower case changes the length, positions in the two texts differ.
     if words.is_empty() || lower.len() != title.len() {
         return vec![Span::from(title.to_owned())];
     }
@@ -254,7 +254,7 @@ fn with_marks(title: &str, words: &[String]) -> Vec<Span<'static>> {
     spans
 }
 
-/// The first place of a word from `from` on.
+/// The first occurrence of a word from `from` on.
 fn next_mark(lower: &str, from: usize, words: &[String]) -> Option<(usize, usize)> {
     let tail = lower.get(from..)?;
     let found = words.iter().filter_map(|word| tail.find(word.as_str()).map(|at| (from + at, word.len())));
@@ -278,7 +278,7 @@ fn clipped(text: &str, width: usize) -> String {
     short
 }
 
-/// How long ago, in one number and one letter.
+/// The age, as one number and one letter.
 pub(in crate::cli) fn age(now: Timestamp, at: Timestamp) -> String {
     let minutes = now.0.saturating_sub(at.0).max(0) / 60_000;
     match minutes {

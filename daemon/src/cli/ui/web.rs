@@ -17,10 +17,10 @@ const OPENER: &str = "open";
 #[cfg(not(target_os = "macos"))]
 const OPENER: &str = "xdg-open";
 
-/// Opens a link that works once, if somebody sits there; else prints it.
+/// Opens a link that works once if there is a desktop session; else prints it.
 ///
-/// Every user of the machine can read the arguments of a program. So the browser is started with a page that only this
-/// user can read, and the page leads to the link.
+/// Every user of the machine can read a program's arguments. So the browser opens a page that only this user can read,
+/// and the page redirects to the link.
 pub(super) fn open(out: &mut dyn Write) -> anyhow::Result<()> {
     let mut client = Client::connect(Start::IfNeeded)?;
     let opened = client.ask(OpenGateway)?.read()?;
@@ -48,7 +48,7 @@ pub(super) fn open(out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Replaces the page as a whole. Only the user may read it, for the link lets its reader in.
+/// Replaces the whole page. Only the user may read it, because the link admits whoever has it.
 fn write_page(path: &Path, link: &str) -> std::io::Result<()> {
     let folder = path.parent().unwrap_or(path);
     let mut file = tempfile::NamedTempFile::new_in(folder)?;

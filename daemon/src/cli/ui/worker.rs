@@ -1,5 +1,5 @@
-//! Asks the daemon for what the screen shows, one request at a time. Of requests that have been overtaken by a newer one
-//! of the same kind only the newest is asked: a fast typist waits for one search, not for one per letter.
+//! Asks the daemon for the contents of the screen, one request at a time. If several requests of one kind wait, only
+//! the newest is sent: fast typing causes one search, not one per letter.
 
 use std::sync::mpsc::Receiver;
 
@@ -16,11 +16,11 @@ use crate::cli::ctl::session;
 use crate::cli::{forget, show};
 use crate::memory::document::DocumentKind;
 
-/// The number of rows of a list at first, and of a page: few enough to come at once.
+/// The number of rows of a first list and of a page: few enough to arrive at once.
 pub(super) const ROWS: u32 = 300;
-/// The most rows of a list that has no pages; the daemon gives no more.
+/// The most rows of a list without pages. The daemon returns no more.
 pub(super) const MOST_ROWS: u32 = 10_000;
-/// The number of items around one in its timeline, on each side.
+/// How many items a timeline has on each side of its item.
 const AROUND: u32 = 100;
 /// The content of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub(super) enum Source {
     Session(String),
     /// The timeline around an item.
     Around(String),
-    /// Subjects of which several things were said, by the newest of each.
+    /// Subjects with several statements, each shown by its newest.
     Threads,
     /// All statements on an observation's subject.
     Thread(i64),
@@ -44,16 +44,16 @@ impl Source {
     }
 }
 
-/// Which rows of a list are asked for.
+/// Which rows of a list are requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Page {
-    /// The first so many.
+    /// The first rows, up to this many.
     First(u32),
-    /// The next page of the newest observations before this moment. `skip` of them are on the screen already.
+    /// The next page: the newest observations before this time, without `skip` rows that are on the screen already.
     Next { until_ms: i64, skip: u32 },
 }
 
-/// Whether a list goes on after the rows that came.
+/// Whether a list continues after the returned rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rest {
     More,
@@ -67,15 +67,15 @@ pub(super) enum Change {
         id: i64,
         validity: query::Validity,
     },
-    /// Pins an observation, or no longer.
+    /// Pins or unpins an observation.
     Pin {
         id: i64,
     },
-    /// Takes back the last change.
+    /// Undoes the last change.
     Undo,
 }
 
-/// A request of the screen. The ticket comes back with the answer, so that one that came too late is recognized.
+/// A request of the screen. The ticket comes back with the answer, so that an outdated answer is recognised.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ask {
     List {
@@ -89,7 +89,7 @@ pub(super) enum Ask {
         target: Target,
     },
     Change(Change),
-    /// Says what would be forgotten with an item.
+    /// Asks what would be forgotten with an item.
     PreviewForget {
         id: String,
     },
@@ -116,12 +116,12 @@ pub(super) enum Told {
         id: String,
         text: Vec<u8>,
     },
-    /// A change was made, of this observation if it is known.
+    /// A change was made, to this observation if known.
     Changed {
         notice: String,
         of: Option<(i64, Validity)>,
     },
-    /// An item is gone, with all that hung on it.
+    /// An item is gone, with everything that depended on it.
     Forgotten {
         id: String,
         counts: String,
@@ -129,13 +129,13 @@ pub(super) enum Told {
     Failed(String),
 }
 
-/// Answers until nobody asks or listens any more.
+/// Answers until there are no more requests or listeners.
 pub(super) fn serve(mut client: Client, asked: &Receiver<Ask>, tell: impl Fn(Told) -> bool) {
     while let Ok(first) = asked.recv() {
         let mut waiting = vec![first];
         waiting.extend(asked.try_iter());
         for request in newest(waiting) {
-            // The daemon may have been restarted since the last request.
+            // The daemon may have restarted since the last request.
             let answer = answer(&mut client, &request).or_else(|error| {
                 let reads = matches!(request, Ask::List { .. } | Ask::Detail { .. });
                 if !reads {
@@ -151,7 +151,7 @@ pub(super) fn serve(mut client: Client, asked: &Receiver<Ask>, tell: impl Fn(Tol
     }
 }
 
-/// Drops lists and details that a later request of the same kind replaces. Changes stay, in order.
+/// Drops list and detail requests that a later one of the same kind replaces. Changes stay, in order.
 pub(super) fn newest(waiting: Vec<Ask>) -> Vec<Ask> {
     let last = |is: fn(&Ask) -> bool| waiting.iter().rposition(is);
     let list = last(|ask| matches!(ask, Ask::List { .. }));
@@ -266,7 +266,7 @@ fn rows(
         Source::Session(id) => {
             let around = Timeline { id: id.clone(), before: 0, after: limit, folder };
             let items = ask(client, around)?.items;
-            // Work of other sessions lies between.
+            // Other sessions' work may lie between.
             let rest = full(items.len());
             let of_it = items.into_iter().filter(|item| item.session_id.as_ref() == Some(id));
             return Ok((of_it.map(Row::from).collect(), rest));
@@ -300,7 +300,7 @@ fn rows(
 /// The columns for a row of a thread.
 const COLUMNS: &str = "o.id, o.type, o.title, o.project, o.created_at_epoch, o.status";
 
-/// The newest observation of each subject of which more was said before, and of how many.
+/// The newest observation of each subject with several statements, and their number.
 fn threads(project: Option<&str>) -> String {
     let of_project =
         project.map(|name| format!("AND o.project = '{}'", name.replace('\'', "''"))).unwrap_or_default();

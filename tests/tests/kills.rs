@@ -75,7 +75,6 @@ fn nine_replays_beside_deleted_homes_lose_nothing() {
 }
 
 #[test]
-#[ignore = "fails in one of six runs on a busy machine: see docs/reliability.md"]
 fn kills_beside_deleted_homes_lose_nothing() {
     survives(Plan { events: 400, writers: 4, kills: 5, seed: 20, trouble: Trouble::DeletedHomes });
 }

@@ -254,6 +254,10 @@ impl RootState {
             self.stop(child).await;
         }
         match self.database_lock.claim(STOP_WITHIN).await {
+            // The daemon ends.
+            _ if self.setup.holding.check().is_err() => {
+                tracing::error!("the database is another daemon's by now")
+            }
             Some(only) => {
                 // Readers have seen everything up to here; later changes are news.
                 self.services.readers.renew();

@@ -269,9 +269,10 @@ impl Actor for Writer {
             arguments;
         let only = only.claim(ANSWER_WITHIN).await.ok_or("the previous writer still holds the database")?;
         holding.check()?;
+        let held_folder = holding.clone();
         let open = move || match first.take() {
             Some(connection) => Ok(connection),
-            None => store::open_writer(&database, &backups, durability),
+            None => store::open_held(&database, &backups, durability, &held_folder),
         };
         let connection =
             tokio::task::spawn_blocking(open).await?.map_err(|error| match error.is_damage() {
@@ -355,10 +356,9 @@ fn serve(
         commit_group(&held.connection, group, bus, commits, holding)?;
     }
     if holding.check().is_err() {
-        let _ = store::leave_log(&held.connection);
         return Ok(());
     }
-    // Leave one file behind, unless somebody is reading.
+    // Leave all in one file, unless somebody is reading.
     let _ = held.connection.execute_batch("PRAGMA optimize");
     let _ = store::empty_log(&held.connection);
     Ok(())

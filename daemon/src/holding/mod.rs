@@ -99,7 +99,7 @@ struct Held {
     /// The folder and the lock file, which must stay in place.
     places: [(PathBuf, FileIdentity); 2],
     /// Open, so that no other file gets its inode.
-    _folder: File,
+    opened: File,
     lease: Mutex<Option<Written>>,
     lost: watch::Sender<Option<Lost>>,
 }
@@ -165,7 +165,7 @@ impl Holding {
             folder: folder.to_owned(),
             system,
             places: [(folder.to_owned(), folder_id), (lock.to_owned(), FileIdentity::of(&lock_found))],
-            _folder: opened,
+            opened,
             lease: Mutex::new(written),
             lost,
         })));
@@ -181,6 +181,11 @@ impl Holding {
     /// The kind of file system that the folder lies on.
     pub fn file_system(&self) -> FileSystem {
         self.0.as_ref().map_or(FileSystem::Local, |held| held.system)
+    }
+
+    /// The folder itself, wherever it lies now; `None` for one that is never lost.
+    pub fn folder(&self) -> Option<&File> {
+        self.0.as_ref().map(|held| &held.opened)
     }
 
     /// Whether the folder is still held. Three system calls. Whoever waits for [`Self::lost`] hears of the first loss.

@@ -133,7 +133,7 @@ pub async fn run_with(
     let opened = listener::open(&socket)?;
     let first_index = FirstIndex::open(&paths.index_dir());
     let site = RepairSite { database: paths.database(), backups, note: repair_note(&paths) };
-    let (connection, interrupted) = open_first(&site, &loaded.config)?;
+    let (connection, interrupted) = open_first(&site, &loaded.config, &holding)?;
 
     let setup = DaemonSetup {
         agents: AGENTS,
@@ -310,11 +310,18 @@ pub fn repair_note(paths: &Paths) -> PathBuf {
 
 /// Opens the database for its errors: inside the tree they would be retried. A damaged one is repaired. Sessions
 /// that still count as live were interrupted by a sudden end: they are suspended before anybody takes them up, and
-/// what is to be said of that is returned. Leases of the last run are released before anybody takes a new one.
-fn open_first(site: &RepairSite, config: &Config) -> Result<(Connection, Vec<LifecycleEvent>), RunError> {
-    let open = || store::open_writer(&site.database, &site.backups, config.durability);
+/// what is to be said of that is returned. Leases of the last run are released before anybody takes a new one. In a
+/// folder that was lost meanwhile the database is another daemon's, and nothing is changed.
+fn open_first(
+    site: &RepairSite,
+    config: &Config,
+    holding: &Holding,
+) -> Result<(Connection, Vec<LifecycleEvent>), RunError> {
+    let still_ours = || holding.check().map_err(RunError::Lost);
+    let open = || store::open_held(&site.database, &site.backups, config.durability, holding);
     let connection = match open() {
         Err(error) if error.is_damage() => {
+            still_ours()?;
             tracing::error!(%error, "the database is damaged");
             let readers = Readers::new(&site.database);
             store::repair(site, &readers, Evidence::Reported, &error.to_string(), clock::now())?;
@@ -322,6 +329,7 @@ fn open_first(site: &RepairSite, config: &Config) -> Result<(Connection, Vec<Lif
         }
         opened => opened?,
     };
+    still_ours()?;
     let mut changes = Changes::default();
     let suspend = SuspendAll { at: clock::now(), why: Suspension::Crash };
     if let Err(error) = store::execute(&connection, suspend, &mut changes) {

@@ -33,6 +33,7 @@ mod ledger;
 mod lives;
 mod migration;
 mod names;
+mod opening;
 mod operation;
 mod orphans;
 mod plans;
@@ -70,7 +71,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use crate::holding::file_system::FileSystem;
+use crate::holding::Lost;
 
 pub use backup::{
     BackupError, Thoroughness, back_up_daily, back_up_to, backup_by_hand, check, daily_backup_is_due,
@@ -115,6 +116,7 @@ pub use ledger::{ReserveCost, SettleCost, SpendingRow, spending, spent};
 pub use lineage::{LineageRow, Relation, lineage};
 pub use lives::{LifeEventRow, SuspendAll, Suspension, life_events};
 pub use names::{Named, names, newest_observation};
+pub use opening::{open_held, open_writer};
 pub use operation::{Changes, Operation, WriteContext, execute};
 pub use orphans::{RepairOrphans, RepairedOrphans, has_orphans, loose_rows};
 pub use plain_search::{PlainHit, PlainHits, PlainSearch, search_plainly};
@@ -274,6 +276,8 @@ pub enum OpenStoreError {
         #[source]
         source: std::io::Error,
     },
+    #[error(transparent)]
+    Lost(#[from] Lost),
     #[error("cannot finish the repair of database {}", path.display())]
     Repair {
         path: PathBuf,
@@ -292,91 +296,19 @@ impl OpenStoreError {
             | Self::TooNew { .. }
             | Self::OtherTables { .. }
             | Self::Create { .. }
+            | Self::Lost(_)
             | Self::Repair { .. } => false,
         }
     }
 }
 
-/// SQLite moves the log beside the database into it when the log has so many pages.
-const LOG_PAGES: u32 = 4_000;
-/// The log is cut to this size when it has grown beyond it, in bytes. A commit that overwrites the log takes half the
-/// time of one that makes it longer, so all that `LOG_PAGES` needs is kept, and the group that went beyond.
-const LOG_BYTES: u32 = 20 * 1024 * 1024;
-
-/// Statements that the write connection keeps prepared. Events and the jobs that follow from them take turns. With room for
-/// 64, each turn prepared its own again, which took a thirteenth of the writer's time.
-const WRITER_STATEMENTS: usize = 256;
-/// The same for a connection that reads.
+/// Statements that a connection which reads keeps prepared.
 const READER_STATEMENTS: usize = 64;
-
-/// The write-ahead log needs memory that all who have the database open share, which network and FUSE file systems do
-/// not promise. There a commit is protected by a journal of what it overwrites: it takes longer, and waits for whoever
-/// reads. A log of before is read without shared memory, by a connection that is alone.
-const ROLLBACK_JOURNAL: &str = "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = TRUNCATE;
-     PRAGMA locking_mode = NORMAL; SELECT count(*) FROM sqlite_schema;";
-
-/// Opens the write connection; creates and migrates the database. There must be only one in all processes: the
-/// daemon's lock sees to that.
-///
-/// # Errors
-/// When the file cannot be opened or migrated, or was written by a newer version; nothing is changed then.
-pub fn open_writer(
-    path: &Path,
-    backups: &Path,
-    durability: Durability,
-) -> Result<Connection, OpenStoreError> {
-    repair::finish_repair(path).map_err(|source| OpenStoreError::Repair { path: path.to_owned(), source })?;
-    let failed = |source| OpenStoreError::Open { path: path.to_owned(), source };
-    let is_new = std::fs::metadata(path).map_or(true, |found| found.len() == 0);
-    let mut connection = Connection::open(path).map_err(failed)?;
-    private_file(path);
-    let synchronous = match durability {
-        Durability::Full => "FULL",
-        Durability::Normal => "NORMAL",
-    };
-    // A new database contains nothing yet. It is synced once, when it is complete.
-    let meanwhile = if is_new { "OFF" } else { synchronous };
-    let journal = match FileSystem::of(path) {
-        FileSystem::Local => "PRAGMA journal_mode = WAL;",
-        FileSystem::Shared(_) => ROLLBACK_JOURNAL,
-    };
-    connection
-        .execute_batch(&format!(
-            "PRAGMA synchronous = {meanwhile}; {journal} PRAGMA secure_delete = ON;
-             PRAGMA trusted_schema = OFF; PRAGMA foreign_keys = ON; PRAGMA busy_timeout = 5000;
-             PRAGMA cache_size = -8000; PRAGMA wal_autocheckpoint = {LOG_PAGES}; PRAGMA journal_size_limit = {LOG_BYTES};"
-        ))
-        .map_err(failed)?;
-    plans_do_not_depend_on_values(&connection).map_err(failed)?;
-    connection.set_prepared_statement_cache_capacity(WRITER_STATEMENTS);
-    migration::migrate(&mut connection, path, backups)?;
-    if is_new {
-        make_last(path).map_err(|source| OpenStoreError::Create { path: path.to_owned(), source })?;
-        connection.pragma_update(None, "synchronous", synchronous).map_err(failed)?;
-    }
-    Ok(connection)
-}
-
-/// Syncs a new database. Without its first page SQLite would discard the write-ahead log after a power failure. The
-/// first commit syncs the log itself.
-fn make_last(path: &Path) -> std::io::Result<()> {
-    let sync = |path: &Path| std::fs::File::open(path)?.sync_all();
-    sync(path)?;
-    path.parent().map_or(Ok(()), sync)
-}
 
 /// Keeps SQLite from planning a statement again for other parameter values, which took a seventh of the daemon's work
 /// for an event.
 fn plans_do_not_depend_on_values(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
-}
-
-/// SQLite gives its side files the mode of the database.
-fn private_file(path: &Path) {
-    use std::os::unix::fs::PermissionsExt;
-    if let Err(error) = std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)) {
-        tracing::warn!(path = %path.display(), %error, "cannot make the database private");
-    }
 }
 
 /// Moves what the log beside the database holds into the database, if no reader is in the way. The next commit
@@ -388,13 +320,6 @@ pub fn restart_log(connection: &Connection) -> Result<(), StoreError> {
 /// As [`restart_log`], and makes the log empty.
 pub fn empty_log(connection: &Connection) -> Result<(), StoreError> {
     checkpoint(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
-}
-
-/// Closes later without touching the log. SQLite removes a log by its path when the last connection closes, and where the
-/// folder was deleted, that path may be the log of another daemon's database: its committed events would be lost.
-pub fn leave_log(connection: &Connection) -> Result<(), StoreError> {
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-    Ok(())
 }
 
 fn checkpoint(connection: &Connection, sql: &str) -> Result<(), StoreError> {

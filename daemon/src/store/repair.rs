@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use super::backup::{self, Thoroughness, newest_good_backup, remove_if_there, sync_folder_of, time_in_name};
 use super::forgetting::{self, ForgetAgain, ForgottenCounts, TracesRemoved};
+use super::opening::leave_log_when_closed;
 use super::operation::{self, Changes};
 use super::portable::{Misfits, misfits, take_rows};
 use super::reindex::make_the_index_start_over;
@@ -257,6 +258,7 @@ fn look_at(database: &Path) -> Result<(), StoreError> {
     // Write access is needed to play back a log.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(database, flags)?;
+    leave_log_when_closed(&db)?;
     backup::check(&db, Thoroughness::StructureAndIndexes)
 }
 
@@ -381,7 +383,7 @@ fn write_note(note: &Path, repairs: &[Repair]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{Durability, open_writer};
+    use crate::store::{Durability, empty_log, open_writer};
 
     const NOW: Timestamp = Timestamp(1_795_262_400_000);
 
@@ -410,6 +412,7 @@ mod tests {
                 backup::copy_into(&db, &site.backups.join("daily-1.db")).unwrap();
             }
             db.execute_batch("INSERT INTO projects VALUES (2, 'path:/two', 'two', 0)").unwrap();
+            empty_log(&db).unwrap();
             Self { home, site }
         }
 
@@ -429,10 +432,12 @@ mod tests {
             statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
         }
 
+        /// Databases, without their logs.
         fn set_aside(&self) -> Vec<String> {
             let entries = fs::read_dir(self.home.path()).unwrap();
             let names = entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
-            names.filter(|name| name.contains("damaged")).collect()
+            let is_log = |name: &str| name.ends_with("-wal") || name.ends_with("-shm");
+            names.filter(|name| name.contains("damaged") && !is_log(name)).collect()
         }
     }
 

@@ -76,6 +76,9 @@ queries! {
     ThreadPage,
     RestoreFrom,
     AgentRemark,
+    Improvable,
+    Improve,
+    Improving,
 }
 
 /// Asks whether a daemon answers, and which version it has.
@@ -281,6 +284,25 @@ pub struct Resume;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retry {
     pub job: Option<i64>,
+}
+
+/// The sessions whose notes the built-in compressor wrote, newest first, and what a model would take for them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Improvable {
+    pub filter: Filter,
+}
+
+/// Has the configured model write the notes of these sessions anew, in this order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Improve {
+    /// The rows that [`Improvable`] is answered with. At most a thousand.
+    pub sessions: Vec<i64>,
+}
+
+/// How far these jobs are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Improving {
+    pub jobs: Vec<i64>,
 }
 
 /// Forgets for good, or previews what would go.

@@ -12,7 +12,7 @@ use recall_protocol::codec::Message;
 use recall_protocol::frame::{decode_frame, encode_frame};
 use recall_protocol::query::{
     AgentRemark, Backup, Captured, Changes, Check, Context, Days, Edit, Entries, EntryFilter, Explain,
-    Export, ExportFrom, Filter, Flush, Follow, Forget, ForgetStep, Forgettable, Glance, Identity, Jobs, Mark,
+    Export, ExportFrom, Filter, Flush, Follow, Forget, ForgetStep, Forgettable, Glance, Identity, Improvable, Improve, Improving, Jobs, Mark,
     OpenGateway, Pause, Pin, PinUp, Ping, Projects, Prune, Query, Reindex, Remember, Restore, RestoreBackup,
     RestoreFrom, Resume, Retry, RowSource, Search, Session, SessionPage, Sessions, Show, Sql, Stats, Status,
     Stop, ThreadPage, Threads, Timeline, Undo, Unreadable, Validity, WhichJobs, Why,
@@ -135,6 +135,9 @@ fn requests_of_version_2() {
             "agent-remark",
             AgentRemark { remark: Remember { text: "Round once".to_owned(), ..Remember::default() } }.into(),
         ),
+        ("improvable", Improvable { filter: filter() }.into()),
+        ("improve", Improve { sessions: vec![12, 7] }.into()),
+        ("improving", Improving { jobs: vec![31, 32] }.into()),
         ("check", Check.into()),
         ("prune", Prune { silent_since_ms: 1_795_000_000_000, step: ForgetStep::Preview }.into()),
         ("reindex", Reindex.into()),

@@ -5,7 +5,7 @@
 
 use recall_protocol::query::{
     AgentRemark, Backup, Captured, Changes, Check, Context, Days, Edit, Entries, Export, Flush, Forget,
-    Glance, Identity, Jobs, Mark, OpenGateway, Pause, PinUp, Ping, Projects, Prune, Query, Reindex, Remember,
+    Glance, Identity, Improvable, Improve, Improving, Jobs, Mark, OpenGateway, Pause, PinUp, Ping, Projects, Prune, Query, Reindex, Remember,
     Restore, RestoreBackup, RestoreFrom, Resume, Retry, Search, Session, SessionPage, Sessions, Show, Sql,
     Stats, Status, Stop, ThreadPage, Threads, Timeline, Undo, Why,
 };
@@ -18,6 +18,7 @@ use super::answers::by_hand::{ChangesAnswer, ForgetAnswer, UndoAnswer};
 use super::answers::found::{
     ContextAnswer, IdentityAnswer, ObservationAnswer, RememberedAnswer, SearchAnswer, ShownItem, TimelineItem,
 };
+use super::answers::improving::{ImprovableAnswer, ImproveAnswer, ImprovingAnswer};
 use super::answers::portable::{ExportAnswer, RestoreAnswer};
 use super::answers::session::{self, CapturedAnswer, SessionAnswer, SessionsAnswer};
 use super::answers::status::{
@@ -72,6 +73,8 @@ requests! { ReadRequest:
     Projects => ProjectsAnswer,
     Threads => ThreadsAnswer,
     ThreadPage => ThreadsAnswer,
+    Improvable => ImprovableAnswer,
+    Improving => ImprovingAnswer,
 }
 
 requests! { Command:
@@ -94,4 +97,5 @@ requests! { Command:
     PinUp => TextAnswer<ObservationAnswer>,
     Undo => UndoAnswer,
     OpenGateway => GatewayAnswer,
+    Improve => ImproveAnswer,
 }

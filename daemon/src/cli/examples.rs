@@ -85,6 +85,13 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "improve",
+        &[
+            ("recall improve --dry-run", "what it would cost"),
+            ("recall improve --since 30d --project .", "a part of it; asks first"),
+        ],
+    ),
+    (
         "statusline",
         &[("recall statusline", "of the current folder"), ("recall statusline --cwd ~/shop", "of another")],
     ),

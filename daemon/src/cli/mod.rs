@@ -39,6 +39,7 @@ pub mod pin;
 pub mod undo;
 pub mod export;
 pub mod import;
+pub mod improve;
 pub mod ui;
 pub mod mcp;
 pub mod completions;
@@ -112,6 +113,11 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Import the sessions that your agents recorded earlier
     Import(import::ImportArgs),
+    /// Have the configured model write older notes anew
+    ///
+    /// It writes what the built-in compressor wrote, newest sessions first, within the caps of `[compression]`. Notes that
+    /// you edited or pinned stay. The cost is told before, and the same command goes on where it stopped.
+    Improve(improve::ImproveArgs),
     /// Write the memory as lines of JSON
     Export(export::ExportArgs),
     /// Play a recorded session and show what the next one is given
@@ -210,6 +216,7 @@ impl Command {
     fn is_told(&self) -> bool {
         match self {
             Self::Import(_)
+            | Self::Improve(_)
             | Self::Demo(_)
             | Self::Remember(_)
             | Self::Edit(_)
@@ -363,6 +370,7 @@ fn dispatch(command: Command, out: &mut dyn Write) -> anyhow::Result<()> {
         Command::Uninstall(args) => uninstall::run(&args, out),
         Command::Doctor(args) => doctor::run(&args, out),
         Command::Import(args) => import::run(&args, out),
+        Command::Improve(args) => improve::run(&args, out),
         Command::Export(args) => export::run(&args, out),
         Command::Demo(args) => demo::run(&args, out),
         Command::Search(args) => search::run(&args, out),

@@ -10,7 +10,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Look", &["search", "show", "timeline", "sessions", "context", "why", "ui"]),
     ("Change", &["remember", "edit", "pin", "resolve", "forget", "undo"]),
     ("Watch", &["status", "events", "pause", "resume", "stats"]),
-    ("Connect", &["mcp", "statusline", "import", "export", "sql"]),
+    ("Connect", &["mcp", "statusline", "import", "improve", "export", "sql"]),
     (
         "Set up",
         &[

@@ -13,6 +13,7 @@ pub mod salience;
 pub mod condense;
 pub mod notes;
 pub mod prompt;
+pub mod estimate;
 pub mod answer;
 pub mod probe;
 pub mod model;

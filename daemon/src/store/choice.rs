@@ -178,7 +178,9 @@ pub(super) fn keep_choice(
     for (chosen, _) in &batches {
         let batch = chosen.of.batch.0;
         pass.concerned.extend(subjects(db, "SELECT subject FROM observations WHERE batch = ?1", [batch])?);
-        let mut own = db.prepare_cached("SELECT id FROM observations WHERE batch = ?1 AND origin = ?2")?;
+        let mut own = db.prepare_cached(
+            "SELECT id FROM observations WHERE batch = ?1 AND origin = ?2 AND pinned_at IS NULL",
+        )?;
         for id in own.query_map(params![batch, BUILT_IN], |row| row.cell(0))? {
             pass.unclaimed.insert(id?);
         }

@@ -66,7 +66,7 @@ impl Operation for FinishJob {
         db.queue_work();
         db.run("UPDATE jobs SET status = iif(again, 'pending', 'done'), finished_at = ?2, worker =
                  NULL, lease_until = NULL,
-                error = NULL, attempts = iif(again, 0, attempts), again = 0, stood_in = 0, origin = ?3, cuts = ?4
+                error = NULL, attempts = iif(again, 0, attempts), stood_in = (stood_in AND again), again = 0, origin = ?3, cuts = ?4
          WHERE id = ?1", params![finished.job.0, finished.now.0, finished.origin, finished.cuts])
     }
 }
@@ -91,6 +91,14 @@ impl Operation for StoreStandIn {
     }
 }
 
+/// Has the rest of a session noted by the same job, which stays behind other work if it was; or all of it by a new one.
+fn ask_for_notes(db: &WriteContext<'_>, finished: &FinishedJob, session: i64) -> Result<(), StoreError> {
+    match db.update("UPDATE jobs SET again = 1 WHERE id = ?1 AND kind = 'notes'", [finished.job])? {
+        0 => jobs::enqueue(db, JobKind::Notes, session, None, finished.now),
+        _ => Ok(()),
+    }
+}
+
 /// Stores the rows of a result. Returns `false` and changes nothing if the job is not running.
 fn keep(db: &WriteContext<'_>, finished: &FinishedJob, reach: DuplicateScope) -> Result<bool, StoreError> {
     let job: Option<(i64, Option<i64>)> =
@@ -112,7 +120,7 @@ fn keep(db: &WriteContext<'_>, finished: &FinishedJob, reach: DuplicateScope) ->
             }
             tell(db, session, finished.now, created)?;
             if made.next == Next::Notes {
-                jobs::enqueue(db, JobKind::Notes, session, None, finished.now)?;
+                ask_for_notes(db, finished, session)?;
             }
         }
         (JobResult::Observations(_), None) => {}

@@ -23,6 +23,7 @@ mod forgetting;
 mod histories;
 mod homes;
 mod imported;
+mod improving;
 mod jobs;
 mod known;
 mod late;
@@ -105,6 +106,9 @@ pub use forgetting::{
 };
 pub use histories::{StatementRow, histories, statements};
 pub use imported::{AnswerState, Capture, StoredPrompt, captured, stored_prompts};
+pub use improving::{
+    ImprovableSession, ImproveSessions, JobProgress, count_improvable, improvable, improving_jobs, job_progress,
+};
 pub use jobs::{
     CompressionTrouble, DeleteDoneJobs, Duty, ExpireLeases, FirstResult, GiveBackJobs, JobFailure, JobKind,
     JobRow, Jobs, LeaseJob, LeasedJob, Lives, NextTry, OpenJobs, ReleaseLeases, Released, RetryJobs,

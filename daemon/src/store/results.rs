@@ -194,11 +194,11 @@ pub(super) enum DuplicateScope {
 enum MadeHere {
     Yes,
     No,
-    /// The user has rewritten it.
+    /// The user has rewritten it, or pinned it as it is.
     ByHand,
 }
 
-/// Reads whether it belongs to the batch; NULL if a person wrote it.
+/// Reads whether it belongs to the batch; NULL if a person wrote or pinned it.
 impl FromRow for MadeHere {
     fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
         Ok(match row.cell::<Option<bool>>(first)? {
@@ -232,7 +232,7 @@ fn known_as(
     const LATEST: u32 = 200;
     let within_reach = |made: MadeHere| reach == DuplicateScope::Project || made != MadeHere::No;
     let same: Option<(i64, MadeHere)> = db.first(
-        "SELECT id, iif(made_as IS NULL, batch IS ?3, NULL) FROM observations
+        "SELECT id, iif(made_as IS NULL AND pinned_at IS NULL, batch IS ?3, NULL) FROM observations
          WHERE id IN (SELECT id FROM observations WHERE project = ?1 AND title = ?2
                       UNION SELECT id FROM observations WHERE project = ?1 AND made_as = ?2)
            AND ((status = 'active' AND +session IS ?4) OR +batch IS ?3)

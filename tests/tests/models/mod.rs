@@ -11,3 +11,4 @@ mod program;
 mod recorded;
 mod sessions;
 mod load;
+mod improving;

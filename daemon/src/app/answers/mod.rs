@@ -14,6 +14,7 @@ use crate::memory::ids::Timestamp;
 pub mod browsing;
 pub mod by_hand;
 pub mod found;
+pub mod improving;
 pub mod lineage;
 pub mod metrics;
 pub mod observation;

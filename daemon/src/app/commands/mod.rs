@@ -3,6 +3,7 @@
 pub mod by_hand;
 pub mod editing;
 pub mod forget;
+pub mod improve;
 pub mod restore;
 pub mod retry;
 pub mod upkeep;

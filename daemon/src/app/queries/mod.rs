@@ -8,6 +8,7 @@ pub mod export;
 pub mod given;
 pub mod glance;
 pub mod identity;
+pub mod improving;
 pub mod jobs;
 pub mod marks;
 pub(in crate::app) mod meant;

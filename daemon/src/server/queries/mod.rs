@@ -2,7 +2,7 @@
 //! for actors are here.
 
 use recall_protocol::query::{
-    AgentRemark, Backup, Captured, Context, Edit, Flush, Forget, Glance, Mark, OpenGateway, Pause, PinUp,
+    AgentRemark, Backup, Captured, Context, Edit, Flush, Forget, Glance, Improvable, Improve, Mark, OpenGateway, Pause, PinUp,
     Ping, Prune, Query, Reindex, Remember, Restore, RestoreBackup, RestoreFrom, Resume, Retry, Sql, Status,
     Stop, Undo,
 };
@@ -17,6 +17,7 @@ use crate::app::commands::by_hand::{Switch, mark, remember, remember_for_agent, 
 use crate::app::commands::editing::{changes, edit, pin, undo};
 use crate::app::commands::forget::forget;
 use crate::app::commands::restore::{restore, restore_from};
+use crate::app::commands::improve::improve;
 use crate::app::commands::retry::retry;
 use crate::app::commands::upkeep::{backup, prune, reindex, restore_backup};
 use crate::app::context_lookup::ContextLookup;
@@ -26,6 +27,7 @@ use crate::app::queries::context::context;
 use crate::app::queries::export::export;
 use crate::app::queries::glance::glance;
 use crate::app::queries::identity::identity;
+use crate::app::queries::improving::{improvable, improving};
 use crate::app::queries::jobs::{jobs, stats};
 use crate::app::queries::search::search;
 use crate::app::queries::session::{session, session_page, sessions};
@@ -75,6 +77,16 @@ pub async fn answer(query: Query, connection: &ConnectionContext) -> Reply {
         Query::Captured(request) => {
             let (lookup, pauses) = (services.context_lookup.clone(), services.ingest.pauses.clone());
             read_reply::<Captured>(blocking(move || captured(&lookup, &pauses, request)).await)
+        }
+        Query::Improvable(request) => {
+            let (lookup, config) = (services.context_lookup.clone(), services.config.get());
+            let reckoned = blocking(move || improvable(&lookup, &config.compression, request)).await;
+            read_reply::<Improvable>(reckoned)
+        }
+        Query::Improving(request) => read_with(services, request, improving).await,
+        Query::Improve(request) => {
+            let config = services.config.get();
+            command_reply::<Improve>(improve(&commands(), &config.compression, request).await)
         }
         Query::Export(request) => read_with(services, request, export).await,
         Query::Restore(request) => command_reply::<Restore>(restore(&commands(), request).await),

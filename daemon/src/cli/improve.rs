@@ -1,0 +1,190 @@
+//! `recall improve`: has the configured model write anew what the built-in compressor wrote.
+//!
+//! The daemon does the work, and goes on with it when nobody watches. What is done is not asked for again, so the same
+//! command goes on where the last one stopped.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use recall_protocol::query::{Improvable, Improve, Improving};
+
+use super::client::{Client, FLUSH_WITHIN, Start};
+use super::consent::{Answer as Decision, Consent};
+use super::failure::Failure;
+use super::filter::FilterArgs;
+use super::terminal::{self, DIM, WARNING, counted, thousands};
+use crate::app::answers::Moment;
+use crate::app::answers::improving::{ImprovableAnswer, ImprovingAnswer};
+use crate::app::clock;
+use crate::memory::ids::Timestamp;
+
+/// Sessions that the plan names.
+const NAMED: usize = 5;
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// What waits for longer is not watched any more.
+const WATCHED_MS: i64 = 60_000;
+
+#[derive(Debug, Args)]
+pub struct ImproveArgs {
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// Only say what it would cost
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
+    /// Print JSON: with --dry-run the plan, else what became of it
+    #[arg(long)]
+    json: bool,
+}
+
+/// # Errors
+/// When no model is configured, nobody can be asked for consent, or the model gave no notes for some session.
+pub fn run(args: &ImproveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let request = Improvable { filter: args.filter.filter()? };
+    let answer = Client::connect(Start::IfNeeded)?.ask_within(request, FLUSH_WITHIN)?;
+    if args.json && args.dry_run {
+        out.write_all(&answer.bytes)?;
+        return Ok(writeln!(out)?);
+    }
+    let plan = answer.read()?;
+    if !args.json {
+        tell_plan(out, &plan)?;
+    }
+    let mut input = io::stdin().lock();
+    let consent = match (args.dry_run, args.yes) {
+        (true, _) => Consent::ShowOnly,
+        (false, true) => Consent::Given,
+        (false, false) if args.json => Consent::Unavailable,
+        (false, false) => Consent::at_terminal(&mut input),
+    };
+    let mut jobs = plan.under_way.clone();
+    if !plan.sessions.is_empty() {
+        if consent.obtain("Have the model write these notes?", out)? == Decision::Leave {
+            return Ok(());
+        }
+        let sessions = plan.sessions.iter().map(|session| session.row).collect();
+        jobs.extend(Client::connect(Start::IfNeeded)?.ask(Improve { sessions })?.read()?.jobs);
+    }
+    if args.dry_run || (jobs.is_empty() && !args.json) {
+        return Ok(());
+    }
+    let became = watch(&jobs)?;
+    match args.json {
+        true => writeln!(out, "{}", serde_json::to_string(&became)?)?,
+        false => tell_outcome(out, &became)?,
+    }
+    match became.dead {
+        0 => Ok(()),
+        dead => {
+            let why = became.error.unwrap_or_default();
+            Err(Failure::failed(format!(
+                "The model gave no notes for {}: {why}",
+                counted(dead, "session", "sessions")
+            ))
+            .hint("The built-in notes stay. `recall ctl jobs --dead` says more; `recall ctl retry` asks again.")
+            .into())
+        }
+    }
+}
+
+fn tell_plan(out: &mut dyn Write, plan: &ImprovableAnswer) -> io::Result<()> {
+    let waiting = plan.under_way.len();
+    if waiting > 0 {
+        let waits = counted(waiting, "session waits", "sessions wait");
+        writeln!(out, "{waits} for {} already.", plan.backend)?;
+    }
+    if plan.sessions.is_empty() {
+        let nothing = "No session that has ended has notes of the built-in compressor alone";
+        return if waiting > 0 { Ok(()) } else { writeln!(out, "{nothing}: there is nothing to improve.") };
+    }
+    for session in plan.sessions.iter().take(NAMED) {
+        let title = session.title.as_deref().unwrap_or("(no title)");
+        let of = format!("{}  {}", terminal::time(session.at), session.project);
+        writeln!(out, "  {DIM}{of}{DIM:#}  {title}")?;
+    }
+    if plan.sessions.len() > NAMED {
+        writeln!(out, "  {DIM}and {} more{DIM:#}", plan.sessions.len() - NAMED)?;
+    }
+    let usd = match plan.usd {
+        Some(usd) => format!("about {usd:.2} USD"),
+        None => "its price is not set".to_owned(),
+    };
+    writeln!(
+        out,
+        "{} would be asked about {}: {}, about {} tokens, {usd}.",
+        plan.backend,
+        counted(plan.sessions.len(), "session", "sessions"),
+        counted(plan.calls, "call", "calls"),
+        count(plan.tokens)
+    )?;
+    tell_caps(out, plan)?;
+    if plan.more > 0 {
+        let more = counted(plan.more, "older session is", "older sessions are");
+        writeln!(out, "{more} left for another run (--limit).")?;
+    }
+    Ok(())
+}
+
+/// What the day's caps leave of it.
+fn tell_caps(out: &mut dyn Write, plan: &ImprovableAnswer) -> io::Result<()> {
+    let today = &plan.today;
+    if today.tokens_per_day > 0 {
+        let left = today.tokens_per_day.saturating_sub(today.tokens);
+        let cap = count(today.tokens_per_day);
+        writeln!(out, "Of {cap} tokens a day {} are left today.", count(left))?;
+    }
+    if today.usd_per_day > 0.0 {
+        let left = (today.usd_per_day - today.usd).max(0.0);
+        writeln!(out, "Of {:.2} USD a day {left:.2} are left today.", today.usd_per_day)?;
+    }
+    let is_capped = today.tokens_per_day > 0 || today.usd_per_day > 0.0;
+    match is_capped {
+        true => writeln!(out, "What goes beyond that waits for the next day."),
+        false => {
+            writeln!(out, "{WARNING}No cap is set (`compression.tokens_per_day`).{WARNING:#}")
+        }
+    }
+}
+
+fn count(tokens: u64) -> String {
+    thousands(usize::try_from(tokens).unwrap_or(usize::MAX))
+}
+
+/// Until nothing is done or due any more.
+fn watch(jobs: &[i64]) -> anyhow::Result<ImprovingAnswer> {
+    let style = ProgressStyle::with_template("  {bar:32.cyan/dim} {pos} of {len} sessions, {eta} left");
+    let bar = ProgressBar::new(jobs.len() as u64);
+    if let Ok(style) = style {
+        bar.set_style(style);
+    }
+    let mut client = Client::connect(Start::IfNeeded)?;
+    loop {
+        let now = client.ask(Improving { jobs: jobs.to_vec() })?.read()?;
+        bar.set_position(now.done);
+        let is_due = now.waiting > 0 && now.next_try_in_ms.is_none_or(|left| left < WATCHED_MS);
+        if now.running == 0 && !is_due {
+            bar.finish_and_clear();
+            return Ok(now);
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+fn tell_outcome(out: &mut dyn Write, became: &ImprovingAnswer) -> io::Result<()> {
+    writeln!(out, "The notes of {} are written anew.", counted(became.done, "session", "sessions"))?;
+    if became.waiting > 0 {
+        let left = became.next_try_in_ms.unwrap_or_default();
+        let at = terminal::clock_time(Moment(Timestamp(clock::now().0.saturating_add(left))));
+        let why = became.error.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+        let waits = counted(became.waiting, "session waits", "sessions wait");
+        writeln!(
+            out,
+            "{WARNING}{waits}, not asked until {at}{why}.{WARNING:#} The daemon goes on by itself."
+        )?;
+    }
+    Ok(())
+}

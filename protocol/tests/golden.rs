@@ -12,10 +12,11 @@ use recall_protocol::codec::Message;
 use recall_protocol::frame::{decode_frame, encode_frame};
 use recall_protocol::query::{
     AgentRemark, Backup, Captured, Changes, Check, Context, Days, Edit, Entries, EntryFilter, Explain,
-    Export, ExportFrom, Filter, Flush, Follow, Forget, ForgetStep, Forgettable, Glance, Identity, Improvable, Improve, Improving, Jobs, Mark,
-    OpenGateway, Pause, Pin, PinUp, Ping, Projects, Prune, Query, Reindex, Remember, Restore, RestoreBackup,
-    RestoreFrom, Resume, Retry, RowSource, Search, Session, SessionPage, Sessions, Show, Sql, Stats, Status,
-    Stop, ThreadPage, Threads, Timeline, Undo, Unreadable, Validity, WhichJobs, Why,
+    Export, ExportFrom, Filter, Flush, Follow, Forget, ForgetStep, Forgettable, Glance, Identity, Improvable,
+    Improve, Improving, Jobs, Mark, OpenGateway, Pause, Pin, PinUp, Ping, Projects, Prune, Query, Reindex,
+    Remember, Restore, RestoreBackup, RestoreFrom, Resume, Retry, RowSource, Search, Session, SessionPage,
+    Sessions, Show, Sql, Stats, Status, Stop, ThreadPage, Threads, Timeline, Undo, Unreadable, Validity,
+    WhichJobs, Why,
 };
 use recall_protocol::wire::{Deliver, ErrorKind, EventId, Flags, Reply, Request, ShimContext};
 
@@ -85,7 +86,7 @@ fn requests_of_version_2() {
     };
     check("v2-request-deliver.bin", &Request::Deliver(deliver));
     let folder = || Some("/home/dev/shop".to_owned());
-    let queries: [(&str, Query); 44] = [
+    let queries: [(&str, Query); 47] = [
         ("ping", Ping.into()),
         ("status", Status.into()),
         ("sessions", Sessions { filter: filter() }.into()),

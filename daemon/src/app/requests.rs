@@ -5,9 +5,9 @@
 
 use recall_protocol::query::{
     AgentRemark, Backup, Captured, Changes, Check, Context, Days, Edit, Entries, Export, Flush, Forget,
-    Glance, Identity, Improvable, Improve, Improving, Jobs, Mark, OpenGateway, Pause, PinUp, Ping, Projects, Prune, Query, Reindex, Remember,
-    Restore, RestoreBackup, RestoreFrom, Resume, Retry, Search, Session, SessionPage, Sessions, Show, Sql,
-    Stats, Status, Stop, ThreadPage, Threads, Timeline, Undo, Why,
+    Glance, Identity, Improvable, Improve, Improving, Jobs, Mark, OpenGateway, Pause, PinUp, Ping, Projects,
+    Prune, Query, Reindex, Remember, Restore, RestoreBackup, RestoreFrom, Resume, Retry, Search, Session,
+    SessionPage, Sessions, Show, Sql, Stats, Status, Stop, ThreadPage, Threads, Timeline, Undo, Why,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -85,7 +85,9 @@ pub fn run(args: &ImproveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
                 "The model gave no notes for {}: {why}",
                 counted(dead, "session", "sessions")
             ))
-            .hint("The built-in notes stay. `recall ctl jobs --dead` says more; `recall ctl retry` asks again.")
+            .hint(
+                "The built-in notes stay. `recall ctl jobs --dead` says more; `recall ctl retry` asks again.",
+            )
             .into())
         }
     }

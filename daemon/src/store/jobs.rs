@@ -174,6 +174,30 @@ pub struct CompressionTrouble {
     pub error: String,
 }
 
+record! {
+/// The jobs of one kind that wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitingJobs from "jobs j WHERE j.status IN ('pending', 'retrying') GROUP BY j.kind ORDER BY j.kind" {
+    pub kind: String = "j.kind",
+    pub jobs: u64 = "count(*)",
+    /// When the first of them is tried.
+    pub next_try: Timestamp = "min(j.not_before)",
+    /// Why the last one that was tried has no result.
+    pub error: Option<String> = "(SELECT w.error FROM jobs w WHERE w.kind = j.kind AND w.status = 'retrying'
+        AND w.error IS NOT NULL ORDER BY w.id DESC LIMIT 1)",
+}
+}
+
+record! {
+/// The jobs that were given up for one reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadJobs from "jobs WHERE status = 'dead' GROUP BY error ORDER BY max(id) DESC" {
+    pub jobs: u64 = "count(*)",
+    pub error: Option<String> = "error",
+    pub last: Option<Timestamp> = "max(finished_at)",
+}
+}
+
 /// Queues a job. A waiting job stays as it is, a running one runs again afterwards, and one with a stand-in result starts
 /// over, because that result is outdated.
 pub(super) fn enqueue(
@@ -469,6 +493,15 @@ pub struct OpenJobs from "jobs WHERE status <> 'done'" {
     /// When the first waiting job is tried again.
     pub next_try: Option<Timestamp> = "min(not_before) FILTER (WHERE status IN ('pending', 'retrying'))",
 }
+}
+
+pub fn waiting_jobs(db: &Connection) -> Result<Vec<WaitingJobs>, StoreError> {
+    db.all(WaitingJobs::SELECT, [])
+}
+
+/// The latest reasons first.
+pub fn dead_jobs(db: &Connection, reasons: u32) -> Result<Vec<DeadJobs>, StoreError> {
+    db.all(&format!("{} LIMIT ?1", DeadJobs::SELECT), [reasons])
 }
 
 pub fn open_jobs(db: &Connection) -> Result<OpenJobs, StoreError> {

@@ -107,13 +107,14 @@ pub use forgetting::{
 pub use histories::{StatementRow, histories, statements};
 pub use imported::{AnswerState, Capture, StoredPrompt, captured, stored_prompts};
 pub use improving::{
-    ImprovableSession, ImproveSessions, JobProgress, count_improvable, improvable, improving_jobs, job_progress,
+    ImprovableSession, ImproveSessions, JobProgress, count_improvable, improvable, improving_jobs,
+    job_progress,
 };
 pub use jobs::{
-    CompressionTrouble, DeleteDoneJobs, Duty, ExpireLeases, FirstResult, GiveBackJobs, JobFailure, JobKind,
-    JobRow, Jobs, LeaseJob, LeasedJob, Lives, NextTry, OpenJobs, ReleaseLeases, Released, RetryJobs,
-    WakeRetries, compression_trouble, has_done_jobs, has_expired_leases, jobs, jobs_under_way, next_try,
-    open_jobs, unfinished_jobs,
+    CompressionTrouble, DeadJobs, DeleteDoneJobs, Duty, ExpireLeases, FirstResult, GiveBackJobs, JobFailure,
+    JobKind, JobRow, Jobs, LeaseJob, LeasedJob, Lives, NextTry, OpenJobs, ReleaseLeases, Released, RetryJobs,
+    WaitingJobs, WakeRetries, compression_trouble, dead_jobs, has_done_jobs, has_expired_leases, jobs,
+    jobs_under_way, next_try, open_jobs, unfinished_jobs, waiting_jobs,
 };
 pub use known::{KnownSession, known_session, quiet_sessions};
 pub use ledger::{ReserveCost, SettleCost, SpendingRow, spending, spent};

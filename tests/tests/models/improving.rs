@@ -60,11 +60,17 @@ fn the_newest_sessions_are_written_anew_and_nothing_is_asked_twice() {
     let plan = improve(&stage, &["--dry-run", "--json", "--limit", "2"]).json();
     let ids: Vec<&str> =
         plan["sessions"].as_array().unwrap().iter().map(|it| it["session_id"].as_str().unwrap()).collect();
-    assert_eq!((ids.as_slice(), &plan["more"], &plan["calls"]), (["s3", "s2"].as_slice(), &json!(1), &json!(2)));
+    assert_eq!(
+        (ids.as_slice(), &plan["more"], &plan["calls"]),
+        (["s3", "s2"].as_slice(), &json!(1), &json!(2))
+    );
     let (tokens, usd) = (plan["tokens"].as_u64().unwrap(), plan["usd"].as_f64().unwrap());
     assert!(tokens > 2_000 && tokens < 10_000 && usd > tokens as f64 / 1e6, "{plan}");
     let shown = improve(&stage, &["--dry-run", "--limit", "2"]);
-    assert!(shown.stdout.contains("openai:mock would be asked about 2 sessions: 2 calls, about "), "{shown:?}");
+    assert!(
+        shown.stdout.contains("openai:mock would be asked about 2 sessions: 2 calls, about "),
+        "{shown:?}"
+    );
     assert!(shown.stdout.contains("1 older session is left for another run"), "{shown:?}");
     assert!(shown.stdout.contains("No cap is set"), "{shown:?}");
     // Nobody was asked for consent.
@@ -73,7 +79,10 @@ fn the_newest_sessions_are_written_anew_and_nothing_is_asked_twice() {
     assert_eq!(provider.asked().len(), 0);
 
     let said = improve(&stage, &["--yes", "--limit", "2"]);
-    assert!(said.code() == 0 && said.stdout.contains("The notes of 2 sessions are written anew."), "{said:?}");
+    assert!(
+        said.code() == 0 && said.stdout.contains("The notes of 2 sessions are written anew."),
+        "{said:?}"
+    );
     assert_eq!(asked_about(&provider), ["s3", "s2"]);
     assert!(is_noted(&stage, "s2") && is_noted(&stage, "s3") && !is_noted(&stage, "s1"));
     let next_steps = stage.json(["ctl", "session", "s3"])["summary"]["next_steps"].clone();
@@ -98,7 +107,7 @@ fn own_notes(asked: &Asked, _: u64) -> Behaviour {
 fn without_a_model_it_says_what_to_set() {
     let stage = Stage::new().daemon();
     let said = improve(&stage, &["--yes"]);
-    assert_eq!(said.code(), 1, "{said:?}");
+    assert_eq!(said.code(), 2, "{said:?}");
     assert!(said.stderr.contains("No model is configured"), "{said:?}");
     assert!(said.stderr.contains("recall config set compression.backend"), "{said:?}");
 }
@@ -107,8 +116,24 @@ fn without_a_model_it_says_what_to_set() {
 fn what_a_person_edited_pinned_or_resolved_stays_as_it_is() {
     let provider = Provider::start(own_notes);
     let stage = Stage::new().daemon();
-    for session in ["s1", "s2", "s3"] {
-        turn(&stage, session);
+    for (session, prompt, answer) in [
+        (
+            "s1",
+            "How are invoices printed?",
+            "Decision: invoices are printed as PDF, because the archive takes nothing else.",
+        ),
+        (
+            "s2",
+            "Which queue do mails take?",
+            "Decision: mails go through the night queue, because the provider blocks bursts.",
+        ),
+        (
+            "s3",
+            "Where is the stock kept?",
+            "Decision: the stock is kept in `stock.db`, because the till works without a network.",
+        ),
+    ] {
+        stage.session(session, prompt, &[], answer);
         end(&stage, session);
         stage.flush();
     }
@@ -134,7 +159,10 @@ fn what_a_person_edited_pinned_or_resolved_stays_as_it_is() {
 
     let now = |of: &Value| stage.json(["show", &id(of)])["items"][0].clone();
     let [edited, now_pinned, now_resolved] = [now(&edited), now(&pinned), now(&resolved)];
-    assert_eq!((edited["title"].as_str(), edited["status"].as_str()), (Some("Totals are rounded by Priya"), Some("active")));
+    assert_eq!(
+        (edited["title"].as_str(), edited["status"].as_str()),
+        (Some("Totals are rounded by Priya"), Some("active"))
+    );
     assert_eq!(now_pinned["narrative"], pinned["narrative"], "{now_pinned}");
     assert_eq!((&now_pinned["title"], &now_pinned["origin"]), (&pinned["title"], &json!("extractive")));
     assert_eq!(now_resolved["status"], "resolved", "{now_resolved}");
@@ -143,12 +171,12 @@ fn what_a_person_edited_pinned_or_resolved_stays_as_it_is() {
 #[test]
 fn beyond_the_cap_sessions_wait_for_the_next_day_and_are_not_asked_for_twice() {
     let provider = Provider::start(own_notes);
-    // One call is reserved at about 6,000 tokens and costs 350.
-    const CAP: u64 = 6_500;
+    // One call is reserved at about 7,000 tokens and costs 350.
+    const CAP: u64 = 7_800;
     let stage = played(&["s1", "s2", "s3", "s4"], &provider, &format!("tokens_per_day = {CAP}"));
     let said = improve(&stage, &["--yes"]);
     assert_eq!(said.code(), 0, "{said:?}");
-    assert!(said.stdout.contains(&format!("Of 6,500 tokens a day 6,500 are left today.")), "{said:?}");
+    assert!(said.stdout.contains("Of 7,800 tokens a day 7,800 are left today."), "{said:?}");
     let done = provider.asked().len();
     assert!(done > 0 && done < 4, "{said:?}");
     let waits = format!("{} session", 4 - done);
@@ -164,9 +192,8 @@ fn beyond_the_cap_sessions_wait_for_the_next_day_and_are_not_asked_for_twice() {
     assert_eq!(notes, 4, "{queued}");
     // With room again they are asked about, each once.
     configure(&stage, &provider, "");
-    assert_eq!(stage.json(["ctl", "retry"])["retried"], 4 - done);
-    let said = improve(&stage, &["--yes"]);
-    assert_eq!((said.code(), provider.asked().len()), (0, 4), "{said:?}");
+    improve(&stage, &["--yes"]);
+    assert_eq!(provider.asked().len(), 4);
     assert!(["s1", "s2", "s3", "s4"].iter().all(|session| is_noted(&stage, session)));
 }
 
@@ -178,7 +205,10 @@ fn kills_in_the_middle_lose_nothing_and_ask_again_only_what_was_under_way() {
     });
     let mut stage = played(&["s1", "s2", "s3"], &provider, "");
     let mut watching = stage.command("recall");
-    watching.args(["improve", "--yes"]).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+    watching
+        .args(["improve", "--yes"])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null());
     let mut watching = watching.spawn().unwrap();
     // The second session is being asked about.
     provider.wait_for(2);
@@ -203,7 +233,11 @@ fn imported_and_live_sessions_are_told_apart() {
     turn(&stage, "s2");
     stage.flush();
     let plan = improve(&stage, &["--dry-run", "--json"]).json();
-    assert_eq!(plan["sessions"].as_array().unwrap().len(), 1, "s2 goes on, and is noted when it ends: {plan}");
+    assert_eq!(
+        plan["sessions"].as_array().unwrap().len(),
+        1,
+        "s2 goes on, and is noted when it ends: {plan}"
+    );
     let elsewhere = improve(&stage, &["--dry-run", "--project", "nowhere"]);
     assert!(elsewhere.code() == 1 && elsewhere.stderr.contains("nowhere"), "{elsewhere:?}");
     let older = improve(&stage, &["--dry-run", "--since", "2099-01-01"]);
@@ -217,7 +251,10 @@ fn a_model_that_refuses_leaves_the_notes_and_says_why() {
     let before = observations(&stage, "s1");
     let said = improve(&stage, &["--yes"]);
     assert_eq!(said.code(), 1, "{said:?}");
-    assert!(said.stderr.contains("The model gave no notes for 1 session") && said.stderr.contains("401"), "{said:?}");
+    assert!(
+        said.stderr.contains("The model gave no notes for 1 session") && said.stderr.contains("401"),
+        "{said:?}"
+    );
     assert_eq!(observations(&stage, "s1"), before);
     provider.change(well);
     assert_eq!(stage.json(["ctl", "retry"])["retried"], 1);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use recall_tests::checks::calls;
 use recall_tests::faults::process::peak_memory;
-use recall_tests::provider::{Behaviour, Provider, well};
+use recall_tests::provider::{Asked, Behaviour, Provider, well};
 use recall_tests::{DISCOUNT_ANSWER, Stage};
 use serde_json::json;
 
@@ -72,6 +72,58 @@ fn status_says_why_a_model_is_not_asked_and_until_when() {
     until(&stage, "s1", |job| job["status"] == "done");
     let told = stage.recall(["status"]).stdout;
     assert!(told.contains(" 0 retrying") && !told.contains("not asked"), "{told}");
+}
+
+#[test]
+fn flush_claims_no_more_than_is_done() {
+    let provider = Provider::start(limited);
+    let stage = Stage::new().config(&provider.config_of("openai", "max_attempts = 100")).daemon();
+    // A live session, of which a compaction has the turns so far noted.
+    turn(&stage, "s1");
+    stage.flush();
+    assert!(
+        stage.recall(["ctl", "flush"]).stdout.contains("Everything is stored, compressed and searchable")
+    );
+    stage.hook(&stage.event("s1", "PreCompact", json!({"trigger": "auto"})));
+    let said = stage.recall(["ctl", "flush"]).stdout;
+    assert!(said.contains("Everything is stored and searchable (") && !said.contains("compressed"), "{said}");
+    assert!(said.contains("1 job waits for another try, the next at "), "{said}");
+}
+
+fn limited(_: &Asked, _: u64) -> Behaviour {
+    let headers = vec![("retry-after".to_owned(), "1800".to_owned())];
+    Behaviour::Raw { status: 429, headers, body: b"{}".to_vec() }
+}
+
+#[test]
+fn status_tells_what_was_asked_what_waits_and_what_was_given_up() {
+    let provider = Provider::start(well);
+    let stage = Stage::new().config(&provider.config("openai", "concurrency = 1")).daemon();
+    turn(&stage, "s1");
+    stage.flush();
+    let told = stage.recall(["status"]).stdout;
+    assert!(told.contains("openai:mock: 1 call, 350 tokens"), "{told}");
+    assert!(!told.contains("given up") && !told.contains("waits"), "{told}");
+
+    provider.change(|_, _| Behaviour::Status(401));
+    turn(&stage, "s2");
+    stage.flush();
+    until(&stage, "s2", |job| job["status"] == "dead");
+    let told = stage.recall(["status"]).stdout;
+    let line = told.lines().find(|line| line.contains("1 job was given up: ")).expect(&told);
+    assert!(line.contains("401") && line.contains("run `recall ctl retry`"), "{line}");
+
+    provider.change(limited);
+    assert_eq!(stage.json(["ctl", "retry"])["retried"], 1);
+    until(&stage, "s2", |job| job["status"] == "retrying" && job["error"].to_string().contains("429"));
+    let status = stage.json(["ctl", "status"])["compression"].clone();
+    assert_eq!(status["waiting"][0]["kind"], "batch", "{status}");
+    assert!(status["waiting"][0]["next_try"].is_string() && status["given_up"] == json!([]), "{status}");
+    assert_eq!(status["asked_today"][0]["backend"], "openai:mock", "{status}");
+    let told = stage.recall(["status"]).stdout;
+    let line =
+        told.lines().find(|line| line.contains("1 turn waits for its notes, not asked until ")).expect(&told);
+    assert!(line.ends_with(": rate limited (429)"), "{line}");
 }
 
 #[test]

@@ -11,7 +11,9 @@ use crate::app::pause::PauseSwitch;
 use crate::memory::budget::{Assumed, Usage};
 use crate::memory::wall_clock::Jump;
 use crate::providers::{Circuit, ProviderState};
-use crate::store::{CompressionTrouble, JobRow, OpenJobs, Repair, SpendingRow, UnreadableRow};
+use crate::store::{
+    CompressionTrouble, DeadJobs, JobRow, OpenJobs, Repair, SpendingRow, UnreadableRow, WaitingJobs,
+};
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct JobsAnswer {
@@ -384,6 +386,47 @@ pub struct CompressionState {
     pub providers: Vec<ProviderAnswer>,
     /// Failures of models since their last success; null: none.
     pub trouble: Option<TroubleAnswer>,
+    /// What each model was asked today, and what that has cost; a call under way counts at its most.
+    #[serde(default)]
+    pub asked_today: Vec<SpendingLine>,
+    /// Jobs that wait, by kind.
+    #[serde(default)]
+    pub waiting: Vec<WaitingAnswer>,
+    /// Jobs that were given up, by reason, the latest first.
+    #[serde(default)]
+    pub given_up: Vec<GivenUpAnswer>,
+}
+
+/// Jobs of one kind that wait.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct WaitingAnswer {
+    /// `batch`, `summary` or `notes`.
+    pub kind: String,
+    pub jobs: u64,
+    /// When the first of them is tried; null: as soon as a compressor is free.
+    pub next_try: Option<Moment>,
+    /// Why the last one that was tried has no result; null: none was.
+    pub error: Option<String>,
+}
+
+impl From<WaitingJobs> for WaitingAnswer {
+    fn from(WaitingJobs { kind, jobs, next_try, error }: WaitingJobs) -> Self {
+        Self { kind, jobs, next_try: Some(next_try).filter(|at| at.0 > 0).map(Moment), error }
+    }
+}
+
+/// Jobs that were given up for one reason.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct GivenUpAnswer {
+    pub jobs: u64,
+    pub error: Option<String>,
+    pub last: Option<Moment>,
+}
+
+impl From<DeadJobs> for GivenUpAnswer {
+    fn from(DeadJobs { jobs, error, last }: DeadJobs) -> Self {
+        Self { jobs, error, last: last.map(Moment) }
+    }
 }
 
 /// Whether a model is asked.

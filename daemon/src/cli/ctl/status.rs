@@ -8,8 +8,8 @@ use recall_protocol::query::Status;
 use super::pause::sentence;
 use crate::app::answers::metrics::exposition;
 use crate::app::answers::status::{
-    ClockJump, CompressionState, ConfigAnswer, EmbeddingState, GatewayState, LatencyAnswer, ProviderAnswer,
-    QuantilesAnswer, StatusAnswer, SubscriberCounters, TelemetryCounters,
+    ClockJump, CompressionState, ConfigAnswer, EmbeddingState, GatewayState, GivenUpAnswer, LatencyAnswer,
+    ProviderAnswer, QuantilesAnswer, StatusAnswer, SubscriberCounters, TelemetryCounters, WaitingAnswer,
 };
 use crate::cli::client::{Client, Start};
 use crate::cli::terminal::{self, BOLD, ERROR, GOOD, WARNING, bytes, counted, span};
@@ -182,6 +182,7 @@ fn budget(out: &mut dyn Write, compression: &CompressionState) -> std::io::Resul
             false => writeln!(out, "  today        {tokens}, price not set")?,
         }
     }
+    asked(out, compression)?;
     for provider in compression.providers.iter().filter(|provider| provider.circuit != "closed") {
         let ProviderAnswer { name, circuit, why, until } = provider;
         let when = match (circuit.as_ref(), until) {
@@ -200,6 +201,36 @@ fn budget(out: &mut dyn Write, compression: &CompressionState) -> std::io::Resul
             terminal::time(trouble.since),
             counted(trouble.jobs, "job", "jobs"),
             trouble.error
+        )?;
+    }
+    Ok(())
+}
+
+/// Which models were asked today, what waits until when, and what was given up.
+fn asked(out: &mut dyn Write, compression: &CompressionState) -> std::io::Result<()> {
+    for line in &compression.asked_today {
+        let tokens = line.total.tokens_in.saturating_add(line.total.tokens_out);
+        let calls = counted(line.total.calls, "call", "calls");
+        writeln!(out, "               {}: {calls}, {tokens} tokens", line.backend)?;
+    }
+    for WaitingAnswer { kind, jobs, next_try, error } in &compression.waiting {
+        let what = match kind.as_ref() {
+            "notes" => {
+                counted(*jobs, "session waits for a model's notes", "sessions wait for a model's notes")
+            }
+            "summary" => counted(*jobs, "session waits for its summary", "sessions wait for their summaries"),
+            _ => counted(*jobs, "turn waits for its notes", "turns wait for their notes"),
+        };
+        let until = next_try.map(|at| format!(", not asked until {}", terminal::clock_time(at)));
+        let why = error.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+        writeln!(out, "               {what}{}{why}", until.unwrap_or_default())?;
+    }
+    for GivenUpAnswer { jobs, error, .. } in &compression.given_up {
+        let jobs = counted(*jobs, "job was given up", "jobs were given up");
+        let why = error.as_deref().unwrap_or("no reason is known");
+        writeln!(
+            out,
+            "  {WARNING}             {jobs}: {why}. Once this is mended, run `recall ctl retry`.{WARNING:#}"
         )?;
     }
     Ok(())

@@ -2,9 +2,9 @@
 //! for actors are here.
 
 use recall_protocol::query::{
-    AgentRemark, Backup, Captured, Context, Edit, Flush, Forget, Glance, Improvable, Improve, Mark, OpenGateway, Pause, PinUp,
-    Ping, Prune, Query, Reindex, Remember, Restore, RestoreBackup, RestoreFrom, Resume, Retry, Sql, Status,
-    Stop, Undo,
+    AgentRemark, Backup, Captured, Context, Edit, Flush, Forget, Glance, Improvable, Improve, Mark,
+    OpenGateway, Pause, PinUp, Ping, Prune, Query, Reindex, Remember, Restore, RestoreBackup, RestoreFrom,
+    Resume, Retry, Sql, Status, Stop, Undo,
 };
 use recall_protocol::wire::{ErrorKind, Reply};
 
@@ -16,8 +16,8 @@ use crate::app::answers::status::{PingAnswer, StopAnswer};
 use crate::app::commands::by_hand::{Switch, mark, remember, remember_for_agent, switch_capture};
 use crate::app::commands::editing::{changes, edit, pin, undo};
 use crate::app::commands::forget::forget;
-use crate::app::commands::restore::{restore, restore_from};
 use crate::app::commands::improve::improve;
+use crate::app::commands::restore::{restore, restore_from};
 use crate::app::commands::retry::retry;
 use crate::app::commands::upkeep::{backup, prune, reindex, restore_backup};
 use crate::app::context_lookup::ContextLookup;

@@ -16,7 +16,7 @@ use crate::app::answers::Moment;
 use crate::app::answers::status::{
     ByteCounts, ClockJump, CompressionState, ConfigAnswer, EmbeddingState, EventCounts, GatewayState,
     GuardCounts, IndexState as IndexAnswer, JobCounts, LatencyAnswer, PauseAnswer, SessionCounts,
-    StatusAnswer, TroubleAnswer, dollars,
+    StatsAnswer, StatusAnswer, TroubleAnswer, dollars,
 };
 use crate::app::answers::status::{SubscriberCounters, TelemetryCounters};
 use crate::app::clock;
@@ -26,7 +26,9 @@ use crate::app::sentences::ModelState;
 use crate::memory::budget::Usage;
 use crate::server::connection_context::ConnectionContext;
 use crate::server::run::repair_note;
-use crate::store::{self, CompressionTrouble, Statistics, recent_repairs};
+use crate::store::{
+    self, CompressionTrouble, DeadJobs, SpendingRow, Statistics, WaitingJobs, recent_repairs,
+};
 
 const OBSERVE_WITHIN: Duration = Duration::from_secs(2);
 
@@ -55,6 +57,18 @@ pub(in crate::server) async fn status(connection: &ConnectionContext) -> Answer<
     blocking(move || put_together(&connection, observed, gateway)).await
 }
 
+/// Reasons that are told for jobs that were given up.
+const REASONS: u32 = 3;
+
+/// What compression was asked, what it has cost, and what is left to do.
+struct Work {
+    spent: Usage,
+    asked: Vec<SpendingRow>,
+    trouble: Option<CompressionTrouble>,
+    waiting: Vec<WaitingJobs>,
+    dead: Vec<DeadJobs>,
+}
+
 /// Figures reported by actors; empty while one restarts.
 struct Observed {
     compression: CompressionCounters,
@@ -71,10 +85,16 @@ fn put_together(
     let (services, paths) = (&connection.services, &connection.home);
     let Observed { compression, index, subscribe, telemetry } = observed;
     let today = clock::day_of(clock::now());
-    let (counts, unreadable, newest, spent, trouble) = services.readers.read(|db| {
-        let (spent, trouble) = (store::spent(db, &today)?, store::compression_trouble(db)?);
+    let (counts, unreadable, newest, work) = services.readers.read(|db| {
+        let work = Work {
+            spent: store::spent(db, &today)?,
+            asked: store::spending(db, &today)?,
+            trouble: store::compression_trouble(db)?,
+            waiting: store::waiting_jobs(db)?,
+            dead: store::dead_jobs(db, REASONS)?,
+        };
         let unreadable = store::last_unreadable(db)?;
-        Ok((store::statistics(db)?, unreadable, store::highest_log_entry(db)?, spent, trouble))
+        Ok((store::statistics(db)?, unreadable, store::highest_log_entry(db)?, work))
     })?;
     let report = services.ingest.settings.report();
     let spool = services.spool.settle().unwrap_or_default();
@@ -111,7 +131,7 @@ fn put_together(
             },
             rebuilds: index.rebuilds,
         },
-        compression: compression_state(services, compression, spent, trouble),
+        compression: compression_state(services, compression, work),
         embedding: embedding_state(services)?,
         subscribe,
         telemetry,
@@ -170,8 +190,7 @@ fn guards(services: &Services) -> GuardCounts {
 fn compression_state(
     services: &Services,
     counters: CompressionCounters,
-    spent: Usage,
-    trouble: Option<CompressionTrouble>,
+    Work { spent, asked, trouble, waiting, dead }: Work,
 ) -> CompressionState {
     let caps = services.config.get().compression.caps;
     CompressionState {
@@ -186,6 +205,9 @@ fn compression_state(
         threads_lost: counters.threads_lost,
         providers: counters.providers.into_iter().map(Into::into).collect(),
         trouble: trouble.map(TroubleAnswer::from),
+        asked_today: StatsAnswer::of(asked).spending,
+        waiting: waiting.into_iter().map(Into::into).collect(),
+        given_up: dead.into_iter().map(Into::into).collect(),
     }
 }
 

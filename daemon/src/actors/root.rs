@@ -2,8 +2,8 @@
 //!
 //! Children start in the order of their dependencies. One that fails is restarted behind the same handle, at once the
 //! first time and then after growing delays. Five failures of the same child within a minute end the daemon, so that
-//! its service manager sees them. The indexer, the embedder, the subscriber and the telemetry are restarted without limit:
-//! without them search is poorer or the user is told less, and capturing goes on.
+//! its service manager notices. The indexer, the embedder, the subscriber and the telemetry are restarted without
+//! limit: without them search gets worse or the user learns less, but capturing continues.
 //!
 //! A damaged database is repaired here, because all actors that have it open must stop first: see
 //! [`RootState::repair`].
@@ -48,7 +48,7 @@ pub enum Child {
     Telemetry,
 }
 
-/// In the order in which they start. They stop in the reverse order.
+/// In start order. They stop in reverse order.
 const CHILDREN: [Child; 8] = [
     Child::Subscriber,
     Child::Telemetry,
@@ -65,7 +65,7 @@ pub enum RootMessage {
     Restart(Child),
     /// A read found signs of damage in the database.
     Suspect(Suspicion),
-    /// Work by this configuration from here on.
+    /// Use this configuration from now on.
     Reconfigure(Arc<Config>),
     /// Stop a child and reply when it has stopped.
     StopChild(Child, ractor::RpcReplyPort<()>),
@@ -133,7 +133,7 @@ impl Actor for Root {
         match message {
             RootMessage::Restart(child) => state.restart(&me, child).await?,
             RootMessage::Suspect(suspicion) => {
-                // Reports about the database before a repair are outdated.
+                // Reports from before a repair are outdated.
                 if suspicion.generation == state.services.readers.generation() {
                     state.repair(&me, suspicion.evidence, suspicion.why).await?;
                 }
@@ -178,7 +178,7 @@ impl Actor for Root {
                     None => state.failed(&me, child),
                 }
             }
-            // It was stopped on purpose.
+            // The child was stopped on purpose.
             None => Ok(()),
         }
     }
@@ -222,7 +222,7 @@ impl RootState {
     /// Fails if the child has failed too often. The root fails then, and the daemon ends.
     async fn restart(&mut self, me: &ActorRef<RootMessage>, child: Child) -> Result<(), ActorProcessingErr> {
         if self.children.values().any(|(kind, _)| *kind == child) {
-            // A repair has started it meanwhile.
+            // A repair has started the child meanwhile.
             return Ok(());
         }
         let Err(error) = self.start(me, child).await else { return Ok(()) };
@@ -238,8 +238,8 @@ impl RootState {
     }
 
     /// Repairs a damaged database. All actors whose state depends on it are restarted. Their callers get BUSY
-    /// meanwhile, so that events go to the spool. The index finds out by itself. Fails if there were too many repairs:
-    /// the root fails then, and the daemon ends.
+    /// meanwhile, so events go to the spool. The index notices by itself. Fails if there were too many repairs: the
+    /// root fails then, and the daemon ends.
     async fn repair(
         &mut self,
         me: &ActorRef<RootMessage>,
@@ -299,8 +299,8 @@ impl RootState {
         self.failed(me, child)
     }
 
-    /// Restarts the actors that a change of the configuration concerns. Callers of an actor that is not there for the
-    /// moment get BUSY, so that events go to the spool.
+    /// Restarts the actors that a change of the configuration concerns. Callers of a restarting actor get BUSY, so
+    /// events go to the spool.
     async fn reconfigure(
         &mut self,
         me: &ActorRef<RootMessage>,
@@ -330,7 +330,7 @@ impl RootState {
         Ok(())
     }
 
-    /// Gives back the jobs of compressors that were stopped, before a lease is granted again.
+    /// Returns the jobs of stopped compressors to the queue before a lease is granted again.
     fn release_leases(&self) {
         let released = self.services.writer.queue(ReleaseLeases);
         tokio::spawn(async move {
@@ -394,7 +394,7 @@ impl RootState {
     }
 }
 
-/// The children that take their settings from what differs, in the order in which they start.
+/// The children whose settings differ, in start order.
 fn concerned(before: &Config, now: &Config) -> Vec<Child> {
     let timers = (before.idle, before.housekeeping_s, before.retention_days)
         != (now.idle, now.housekeeping_s, now.retention_days);
@@ -403,7 +403,7 @@ fn concerned(before: &Config, now: &Config) -> Vec<Child> {
         Child::Telemetry => before.otlp_endpoint != now.otlp_endpoint,
         Child::Writer => before.durability != now.durability,
         Child::Indexer => false,
-        // Its calls count for the caps of both.
+        // Its calls count towards the caps of both.
         Child::Embedder => {
             before.embedding != now.embedding || before.compression.caps != now.compression.caps
         }

@@ -1,9 +1,9 @@
 //! Owns the only write connection and answers after commit.
 //!
 //! One commit takes the writes that have queued up during the previous one; it does not wait for more. The shim removes
-//! its event when it is acknowledged, so nothing is answered before `COMMIT` has returned. A thread of its own has the
-//! connection: an agent waits for each commit, and a thread of a pool takes longer to wake. Writes go to that thread
-//! and not through the actor's mailbox, which only hears how the thread has ended.
+//! its event when it is acknowledged, so nothing is answered before `COMMIT` has returned. The connection has its own
+//! thread, because an agent waits for each commit and a pool's thread takes longer to wake. Writes go directly to that
+//! thread; the actor's mailbox only gets its end.
 //!
 //! A damaged database takes no more writes. The group is rolled back, its callers get an error, and the writer fails
 //! with [`DatabaseDamaged`], which the root repairs. [`DatabaseLock`] prevents a repair from replacing the file while
@@ -44,11 +44,11 @@ pub enum WriterMessage {
     Damaged(DatabaseDamaged),
 }
 
-/// The way to the thread of the current writer. Empty while there is none. Cheap to clone.
+/// The queue of the current writer's thread. Empty while there is none. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct WriteQueue(Arc<RwLock<Option<Entrance>>>);
 
-/// The entrance to one thread, which ends when it is closed.
+/// The sending end to one thread. The thread ends when it is closed.
 struct Entrance {
     thread: ThreadId,
     queue: mpsc::Sender<(Pending, Busy)>,
@@ -58,7 +58,7 @@ impl WriteQueue {
     fn send(&self, pending: Pending) -> Result<(), NoAnswer> {
         let entrance = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let Entrance { queue, .. } = entrance.as_ref().ok_or(NoAnswer)?;
-        // A thread that has ended has said why.
+        // A thread that has ended has reported why.
         queue.send((pending, Busy::begin())).map_err(|_| NoAnswer)
     }
 
@@ -77,7 +77,7 @@ impl WriteQueue {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(entrance);
     }
 
-    /// Closes the entrance to this thread, unless the next one's is open already.
+    /// Closes this thread's queue, unless the next thread's is open already.
     fn close(&self, thread: ThreadId) {
         let mut entrance = self.0.write().unwrap_or_else(PoisonError::into_inner);
         entrance.take_if(|entrance| entrance.thread == thread);
@@ -95,14 +95,14 @@ impl Default for DatabaseLock {
 }
 
 impl DatabaseLock {
-    /// Waits until the lock is free. `None`: it is still held after `within`.
+    /// Waits until the lock is free; `None` if it is still held after `within`.
     pub async fn claim(&self, within: Duration) -> Option<OwnedSemaphorePermit> {
         tokio::time::timeout(within, Arc::clone(&self.0).acquire_owned()).await.ok()?.ok()
     }
 }
 
-/// The connection that the start has opened to check the database. The first writer continues with it, because closing
-/// and opening again costs more than the rest of its start. Cheap to clone.
+/// The connection that the start opened to check the database. The first writer continues with it, because reopening
+/// costs more than the rest of the start. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct FirstConnection(Arc<Mutex<Option<Connection>>>);
 
@@ -150,14 +150,14 @@ impl WriterHandle {
         }
     }
 
-    /// Waits until all that was queued before is committed.
+    /// Waits until everything queued before is committed.
     pub async fn settle(&self) -> Result<(), NoAnswer> {
         self.queue.ask(Pending::Settle, ANSWER_WITHIN).await
     }
 
-    /// Requests that the write-ahead log is moved into the database, without waiting for it.
+    /// Asks for the write-ahead log to be moved into the database, without waiting.
     pub fn restart_log(&self) {
-        // A writer that is being restarted does it another time.
+        // A restarting writer does it another time.
         let _ = self.queue.send(Pending::RestartLog);
     }
 
@@ -220,7 +220,7 @@ impl Drop for WriterState {
 /// A queued operation of any output type. Called inside a transaction, or with the error of its `BEGIN`.
 pub type QueuedWrite = Box<dyn FnOnce(Result<&Connection, &StoreError>, &mut Changes) -> Executed + Send>;
 
-/// An operation that is executed and not committed yet.
+/// An operation that was executed but not committed yet.
 pub struct Executed {
     damage: Option<DatabaseDamaged>,
     answer: Answer,
@@ -314,15 +314,15 @@ impl Actor for Writer {
     ) -> Result<(), ActorProcessingErr> {
         if let Some(thread) = state.thread.take() {
             state.queue.close(thread.thread().id());
-            // It has said why if it has panicked.
+            // A panicking thread has reported why.
             let _ = tokio::task::spawn_blocking(move || thread.join()).await;
         }
         Ok(())
     }
 }
 
-/// Something is queued. A test's paused clock goes on when the runtime has nothing to do, and the runtime does not know
-/// the writer's thread; so in tests this is also a task of the runtime.
+/// Marks queued work. A test's paused clock advances when the runtime is idle, and the runtime does not know the
+/// writer's thread. So in tests this is also a task of the runtime.
 struct Busy {
     #[cfg(test)]
     _until_dropped: mpsc::Sender<()>,
@@ -342,7 +342,7 @@ impl Busy {
     }
 }
 
-/// Commits what comes, until the writer stops or the database is damaged.
+/// Commits what arrives until the writer stops or the database is damaged.
 fn serve(
     held: WriteConnection,
     waiting: &mpsc::Receiver<(Pending, Busy)>,
@@ -410,7 +410,7 @@ fn commit_group(
         if changes.accepted || changes.documents || changes.jobs {
             commits.record(started.elapsed());
         }
-        // Before the replies: a caller that has one can rely on the events being published.
+        // This comes before the replies: a caller with a reply can rely on the events being published.
         let calls = std::mem::take(&mut changes.calls);
         calls.into_iter().for_each(|call| bus.publish(BusEvent::LooseCall(Arc::new(call))));
         let expired = std::mem::take(&mut changes.expired);

@@ -1,11 +1,12 @@
-//! Whose data folder is it?
+//! Decides which daemon holds the data folder.
 //!
-//! One daemon has the folder. The lock on `recall.lock` says so where all see the same locks; beside it lies a lease
-//! (`recall.lease`) that names its process, for file systems where they may not. Whoever finds a living lease leaves.
+//! Only one daemon may hold the folder. Where all processes see the same locks, the lock on `recall.lock` ensures it.
+//! For other file systems there is a lease beside it (`recall.lease`) that names the holder's process. A daemon that
+//! finds the lease of a living process exits.
 //!
-//! A folder can be deleted, moved or replaced beneath a running daemon, and another process can take the lease over
-//! when this machine was asleep. So the daemon asks [`Holding::check`] in each round and before it writes, and ends
-//! when it has lost the folder: what it would write by name would land in a folder that belongs to somebody else.
+//! A folder can be deleted, moved or replaced under a running daemon, and another process can take over the lease while
+//! this machine sleeps. So the daemon calls [`Holding::check`] in each round and before it writes, and exits if it has
+//! lost the folder: by name it would write into a folder that belongs to another daemon.
 
 pub mod file_system;
 mod lease;
@@ -22,11 +23,11 @@ use tokio::sync::watch;
 use file_system::FileSystem;
 use lease::{Lease, Life};
 
-/// How often a lease beats where locks may not be shared.
+/// How often a lease beats if locks may not be shared.
 pub const BEAT: Duration = Duration::from_secs(5);
-/// A lease that is still for so long is over.
+/// A lease without a beat for this long is over.
 const PATIENCE: Duration = Duration::from_secs(13);
-/// Two daemons that take a lease over at once both look again after this long.
+/// Two daemons that take over a lease at the same time check again after this time.
 const SETTLES: Duration = Duration::from_millis(500);
 
 /// The lease beside the lock file.
@@ -51,7 +52,7 @@ impl FileIdentity {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     pub pid: u32,
-    /// The name of its machine or container, if that is another one.
+    /// The name of its machine or container, if it is another one.
     pub host: Option<String>,
 }
 
@@ -67,7 +68,7 @@ impl std::fmt::Display for Holder {
 /// Why the folder cannot be held.
 #[derive(Debug, thiserror::Error)]
 pub enum TakeError {
-    /// Another daemon is at work there, though its lock is not seen here.
+    /// Another daemon uses the folder, though its lock is not visible here.
     #[error("another daemon uses {} ({holder})", folder.display())]
     Held { folder: PathBuf, holder: Holder },
     #[error("cannot use {}", path.display())]
@@ -89,7 +90,7 @@ pub enum Lost {
     TakenOver(Holder),
 }
 
-/// The right to write into the data folder. Cheap to clone. The default is one that is never lost.
+/// The right to write to the data folder. Cheap to clone. The default is one that is never lost.
 #[derive(Clone, Default)]
 pub struct Holding(Option<Arc<Held>>);
 
@@ -98,7 +99,7 @@ struct Held {
     system: FileSystem,
     /// The folder and the lock file, which must stay in place.
     places: [(PathBuf, FileIdentity); 2],
-    /// Open, so that no other file gets its inode.
+    /// Kept open, so that no other file gets its inode.
     opened: File,
     lease: Mutex<Option<Written>>,
     lost: watch::Sender<Option<Lost>>,
@@ -112,10 +113,11 @@ struct Written {
 }
 
 impl Holding {
-    /// Takes a folder whose lock is held. Blocks, for some seconds where only its beat tells whether a lease is over.
+    /// Takes a folder whose lock is held. Blocks, and takes some seconds if only the beat tells whether a lease is
+    /// over.
     ///
     /// # Errors
-    /// When another daemon is at work there, or the folder cannot be read.
+    /// When another daemon uses it, or the folder cannot be read.
     pub fn take(folder: &Path, lock: &Path) -> Result<Self, TakeError> {
         Self::take_on(folder, lock, FileSystem::of(folder), PATIENCE)
     }
@@ -178,7 +180,7 @@ impl Holding {
         Ok(taken)
     }
 
-    /// The kind of file system that the folder lies on.
+    /// The kind of file system of the folder.
     pub fn file_system(&self) -> FileSystem {
         self.0.as_ref().map_or(FileSystem::Local, |held| held.system)
     }
@@ -188,10 +190,11 @@ impl Holding {
         self.0.as_ref().map(|held| &held.opened)
     }
 
-    /// Whether the folder is still held. Three system calls. Whoever waits for [`Self::lost`] hears of the first loss.
+    /// Whether the folder is still held. Costs three system calls. [`Self::lost`] reports the first loss.
     ///
     /// # Errors
-    /// When the folder was deleted, moved or replaced, or another daemon has taken it over. Nothing may be written then.
+    /// When the folder was deleted, moved or replaced, or another daemon has taken it over. Nothing may be written
+    /// then.
     pub fn check(&self) -> Result<(), Lost> {
         let Some(held) = &self.0 else { return Ok(()) };
         if let Some(lost) = &*held.lost.borrow() {
@@ -206,7 +209,7 @@ impl Holding {
         })
     }
 
-    /// Beats, where somebody may watch. Writes a lease again that is missing.
+    /// Beats, if another daemon may watch. Writes a missing lease again.
     ///
     /// # Errors
     /// As [`Self::check`].
@@ -245,7 +248,7 @@ impl Holding {
         }
     }
 
-    /// Gives the folder back.
+    /// Releases the folder.
     pub fn release(&self) {
         let Some(held) = &self.0 else { return };
         if self.check().is_ok() && held.lease.lock().unwrap_or_else(PoisonError::into_inner).take().is_some()
@@ -262,7 +265,7 @@ impl Held {
                 Ok(found) if FileIdentity::of(&found) == *identity => {}
                 Ok(_) => return Err(Lost::Replaced(path.clone())),
                 Err(error) if is_absence(&error) => return Err(Lost::Gone(path.clone())),
-                // A disk that does not answer has taken nothing away.
+                // A disk that does not answer proves no loss.
                 Err(_) => {}
             }
         }
@@ -274,7 +277,7 @@ impl Held {
             return Ok(());
         }
         match Lease::read(&path) {
-            // A copy of our own that somebody has put back is ours.
+            // A copy of our own lease that somebody has put back is ours.
             Some(found) if !found.is_of_same_process(&written.lease) => {
                 Err(Lost::TakenOver(holder_of(&found, &written.lease)))
             }
@@ -294,7 +297,7 @@ fn is_absence(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
 }
 
-/// Puts a lease in its place as a whole.
+/// Writes a lease completely or not at all.
 fn write(path: &Path, lease: Lease) -> std::io::Result<Written> {
     let aside = path.with_extension(format!("lease-{}", lease.pid));
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
@@ -319,7 +322,7 @@ fn holder_of(lease: &Lease, own: &Lease) -> Holder {
     Holder { pid: lease.pid, host: (!is_here).then(|| lease.host.clone()) }
 }
 
-/// The holder of a data folder's lock, by its lease, else by the kernel's list of locks.
+/// The holder of a data folder's lock, from its lease, else from the kernel's list of locks.
 pub fn holder(folder: &Path, lock: &Path) -> Option<Holder> {
     let found = std::fs::symlink_metadata(lock).ok()?;
     if let Some(pid) = locked_by(&found) {
@@ -330,7 +333,8 @@ pub fn holder(folder: &Path, lock: &Path) -> Option<Holder> {
     (lease.judged_by(&own, FileSystem::of(folder)) != Life::Over).then(|| holder_of(&lease, &own))
 }
 
-/// Whether another process holds the lock of a file, and which, where the system says so. Takes a free lock for a moment.
+/// Whether another process holds the lock of a file, and which one, if the system tells. Takes a free lock for a
+/// moment.
 pub fn locked_by_another(lock: &Path) -> Option<Option<u32>> {
     let file = File::open(lock).ok()?;
     match file.try_lock() {
@@ -341,8 +345,8 @@ pub fn locked_by_another(lock: &Path) -> Option<Option<u32>> {
     (holder != Some(std::process::id())).then_some(holder)
 }
 
-/// The process that holds a lock of this file, as proc_locks(5) lists it. `None` if that is not told, or the process
-/// has no id here.
+/// The process that holds a lock of this file, according to proc_locks(5). `None` if the system does not tell, or the
+/// process has no id here.
 fn locked_by(lock: &std::fs::Metadata) -> Option<u32> {
     let locks = std::fs::read_to_string("/proc/locks").ok()?;
     let of_file = |line: &&str| {
@@ -381,7 +385,7 @@ mod tests {
         let holding = Holding::take(&folder, &lock).unwrap();
         assert_eq!(holding.check(), Ok(()));
         assert_eq!(lease_of(&folder).pid, std::process::id());
-        // A lease that somebody has cleaned away comes back.
+        // A deleted lease comes back.
         std::fs::remove_file(lease_file(&folder)).unwrap();
         assert_eq!(holding.renew(), Ok(()));
         assert_eq!(lease_of(&folder).pid, std::process::id());
@@ -409,7 +413,7 @@ mod tests {
             change(&folder, &lock);
             let lost = holding.check().unwrap_err();
             assert_eq!(matches!(lost, Lost::Gone(_)), is_gone, "{lost}");
-            // Whatever is there later is not what was held.
+            // The folder that is there later is not the one that was held.
             std::fs::create_dir_all(&folder).unwrap();
             assert_eq!(holding.check(), Err(lost));
             holding.release();
@@ -424,7 +428,7 @@ mod tests {
         let _written = write(&lease_file(&folder), other).unwrap();
         let Err(Lost::TakenOver(holder)) = holding.check() else { panic!("it is not lost") };
         assert_eq!(holder.host.as_deref(), Some("far"));
-        // Nor is the other one's lease given back.
+        // The other daemon's lease is not removed either.
         holding.release();
         assert_eq!(lease_of(&folder).host, "far");
     }

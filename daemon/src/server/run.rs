@@ -81,7 +81,7 @@ pub enum RunError {
     RootFailed,
 }
 
-/// How long events that are on their way may take at the end.
+/// How long unfinished events may take at shutdown.
 const DRAIN_WITHIN: Duration = Duration::from_secs(5);
 const FAREWELL_WITHIN: Duration = Duration::from_secs(1);
 
@@ -94,7 +94,7 @@ pub async fn run(paths: Paths, config: Loaded) -> Result<(), RunError> {
     run_with(paths, config, compressor).await
 }
 
-/// The same with a compressor of one's own, for tests of the whole tree.
+/// Like [`run`], with a given compressor, for tests of the whole tree.
 ///
 /// # Errors
 /// As [`run`].
@@ -103,7 +103,7 @@ pub async fn run_with(
     mut loaded: Loaded,
     compressor: Arc<dyn Compressor>,
 ) -> Result<(), RunError> {
-    // A session may wait for this start. What takes long goes side by side; all of it is there before anybody is answered.
+    // A session may wait for this start, so slow steps run side by side. All are done before anybody is answered.
     let (note, valid) = (last_config(&paths), loaded.clone());
     let recorded = spawn_blocking(move || valid.record(&note));
     if planted(Fault::KeepSecrets) {
@@ -126,10 +126,10 @@ pub async fn run_with(
     }
     let socket = paths.socket()?.to_owned();
     let start_stamp = paths.start_stamp();
-    // Before anybody can connect.
+    // This comes before anybody can connect.
     let announced = instance.announce(&socket);
     let announced = spawn_blocking(move || announced?.sync_data());
-    // Clients that connect from here on wait in the backlog instead of spooling.
+    // From here on, clients that connect wait in the backlog instead of spooling.
     let opened = listener::open(&socket)?;
     let first_index = FirstIndex::open(&paths.index_dir());
     let site = RepairSite { database: paths.database(), backups, note: repair_note(&paths) };
@@ -190,7 +190,7 @@ pub async fn run_with(
 
     let mut terminated = signal(SignalKind::terminate()).map_err(RunError::Signals)?;
     let mut interrupted = signal(SignalKind::interrupt()).map_err(RunError::Signals)?;
-    // Somebody's terminal is gone; a daemon that was started from it is not meant.
+    // A closed terminal sends a hangup, which must not end a daemon that was started from it.
     let _hangup = signal(SignalKind::hangup()).map_err(RunError::Signals)?;
     let mut looks = tokio::time::interval(LOOK_EVERY);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -212,11 +212,11 @@ pub async fn run_with(
     following.abort();
     gate.close();
     if !matches!(outcome, Err(RunError::Lost(_))) {
-        // Another daemon's files may be there by now.
+        // Another daemon's files may exist by now.
         gateway.stop().await;
     }
     if outcome.is_ok() {
-        // Every permit back means that every event is acknowledged.
+        // When every permit is back, every event is acknowledged.
         let _ = tokio::time::timeout(DRAIN_WITHIN, permits.acquire_many(all_permits)).await;
         if let Err(error) =
             services.writer.write(SuspendAll { at: clock::now(), why: Suspension::Stop }).await
@@ -225,7 +225,7 @@ pub async fn run_with(
         }
         let _ = services.indexer.ask(IndexerMessage::Flush, DRAIN_WITHIN).await;
         root::stop(&tree).await;
-        // Followers of events are told of the end. One that does not read is not waited for.
+        // Followers of events are told of the end. Nobody waits for one that does not read.
         event_feed.wait_until_empty(FAREWELL_WITHIN).await;
     }
     door.remove();
@@ -238,7 +238,7 @@ pub async fn run_with(
     outcome
 }
 
-/// Takes the data folder. Says so where it lies on a file system whose locks others may not see.
+/// Takes the data folder. Logs a warning on file systems whose locks other machines may not see.
 async fn hold(paths: &Paths) -> Result<Holding, RunError> {
     let (folder, lock) = (paths.data_dir().to_owned(), paths.lock_file());
     let taken = spawn_blocking(move || Holding::take(&folder, &lock)).await;
@@ -253,9 +253,9 @@ async fn hold(paths: &Paths) -> Result<Holding, RunError> {
     Ok(holding)
 }
 
-/// The shim starts no daemon for some seconds after a start that it has tried, as that start may have failed. This
-/// one has not: the next hook may start another at once. An empty stamp is a new one. It is not removed, for a shim
-/// may hold its lock.
+/// Lets the next hook start a daemon at once. For some seconds after a start the shim tries no other, because that
+/// start may have failed; this one has not. The stamp is emptied and not removed, because a shim may hold its lock. An
+/// empty stamp counts as new.
 fn forget_start(stamp: &Path) {
     let flags = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
     match OpenOptions::new().write(true).custom_flags(flags).open(stamp) {
@@ -269,7 +269,7 @@ fn forget_start(stamp: &Path) {
     }
 }
 
-/// Files of other users at the places of recall's own files.
+/// Files of other users where recall's own files belong.
 pub fn foreign_files(paths: &Paths) -> Vec<FolderError> {
     let mut places = vec![paths.database(), paths.lock_file(), paths.index_dir(), paths.backups_dir()];
     places.push(holding::lease_file(paths.data_dir()));
@@ -298,20 +298,20 @@ fn clock_note(paths: &Paths) -> PathBuf {
     paths.state_dir().join("clock.json")
 }
 
-/// Where the last configuration without a mistake is remembered.
+/// The file with the last valid configuration.
 pub fn last_config(paths: &Paths) -> PathBuf {
     paths.state_dir().join("last-config.json")
 }
 
-/// Where repairs of the database are remembered.
+/// The file with the repairs of the database.
 pub fn repair_note(paths: &Paths) -> PathBuf {
     paths.state_dir().join("repairs.json")
 }
 
-/// Opens the database for its errors: inside the tree they would be retried. A damaged one is repaired. Sessions
-/// that still count as live were interrupted by a sudden end: they are suspended before anybody takes them up, and
-/// what is to be said of that is returned. Leases of the last run are released before anybody takes a new one. In a
-/// folder that was lost meanwhile the database is another daemon's, and nothing is changed.
+/// Opens the database early, to report its errors; inside the actor tree, opening would be retried. Repairs a damaged
+/// database. Sessions that still count as live were interrupted by a sudden end: they are suspended before anything
+/// resumes them, and the events that report it are returned. Leases of the last run are released before new ones are
+/// taken. If the folder was lost meanwhile, the database belongs to another daemon and nothing is changed.
 fn open_first(
     site: &RepairSite,
     config: &Config,
@@ -333,7 +333,7 @@ fn open_first(
     let mut changes = Changes::default();
     let suspend = SuspendAll { at: clock::now(), why: Suspension::Crash };
     if let Err(error) = store::execute(&connection, suspend, &mut changes) {
-        // Damage that shows here is the tree's to repair.
+        // The tree repairs damage that shows here.
         tracing::error!(%error, "interrupted sessions are not stamped as suspended");
     }
     let sessions = changes.events.len();
@@ -347,8 +347,8 @@ fn open_first(
     Ok((connection, changes.events))
 }
 
-/// After a sudden end every page is looked at once, beside the work: reading the whole file would hold up the start.
-/// Damage reaches the root through the readers' alarm.
+/// After a sudden end, checks every page once in the background, because reading the whole file would delay the start.
+/// The readers' alarm reports damage to the root.
 fn look_for_damage(readers: &Readers) {
     let started = std::time::Instant::now();
     match readers.read(|db| store::check(db, Thoroughness::Structure)) {
@@ -365,8 +365,7 @@ fn tell_service_manager(state: &[sd_notify::NotifyState<'_>]) {
     }
 }
 
-/// Feeds the watchdog after a commit that has come through, and only then: a daemon that accepts and cannot store
-/// is not alive.
+/// Feeds the watchdog only after a successful commit: a daemon that accepts events and cannot store them does not work.
 async fn feed_watchdog(services: Services) {
     let Some(limit) = sd_notify::watchdog_enabled() else { return };
     let mut rounds = tokio::time::interval(limit / 3);
@@ -378,7 +377,7 @@ async fn feed_watchdog(services: Services) {
     }
 }
 
-/// Opens the gateway where the configuration wants it open from the start.
+/// Opens the gateway at the start if the configuration says so.
 async fn open_gateway(connection: &ConnectionContext) {
     if connection.services.config.get().gateway.opens == GatewayOpens::AtStart
         && let Err(error) = http::open(connection).await
@@ -387,8 +386,8 @@ async fn open_gateway(connection: &ConnectionContext) {
     }
 }
 
-/// Applies changes of `[gateway]`. One that was opened for a browser closes with a change, and opens when it is asked for
-/// again.
+/// Applies changes of `[gateway]`. A gateway that was opened for a browser closes at a change and opens on the next
+/// request.
 async fn follow_gateway(connection: ConnectionContext) {
     let mut applied = connection.services.config.applied();
     let mut known = applied.borrow_and_update().gateway.clone();
@@ -402,10 +401,10 @@ async fn follow_gateway(connection: ConnectionContext) {
     }
 }
 
-/// How often the daemon's metrics go to a collector; the default of OpenTelemetry's own libraries.
+/// How often the daemon's metrics go to a collector. It is the default of OpenTelemetry's own libraries.
 const MEASURE_EVERY: Duration = Duration::from_secs(60);
 
-/// Sends metrics where the configuration names a collector.
+/// Sends metrics if the configuration names a collector.
 async fn measure(connection: ConnectionContext) {
     let mut rounds = tokio::time::interval(MEASURE_EVERY);
     loop {
@@ -415,7 +414,7 @@ async fn measure(connection: ConnectionContext) {
         }
         if let Ok(status) = queries::status::status(&connection).await {
             let measured = TelemetryMessage::Measured(metrics(&status));
-            // An actor that is being restarted hears of the next round.
+            // A restarting actor gets the next round.
             let _ = connection.services.telemetry.send(measured);
         }
     }

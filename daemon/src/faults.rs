@@ -45,13 +45,13 @@ pub enum Point {
     Booked,
     /// A job's result is written, but the job is not marked done.
     Result,
-    /// A job's result is committed, and nobody knows yet.
+    /// A job's result is committed but not reported yet.
     ResultCommitted,
     /// Documents were added to the index, but not committed.
     IndexCommit,
     /// They are committed, but the store's log still lists them.
     IndexCommitted,
-    /// The vectors of a document are stored, and nobody knows yet.
+    /// The vectors of a document are stored but not reported yet.
     Vectors,
     /// A file of vectors is complete, but not used yet.
     VectorFile,
@@ -173,7 +173,7 @@ mod build {
         NoSuchAction(String),
     }
 
-    /// Reads from the environment what shall happen at which point.
+    /// Reads from the environment which action happens at which point.
     ///
     /// # Errors
     /// When it names an unknown point or action.

@@ -152,7 +152,7 @@ pub struct ExcludedNames {
 }
 
 impl ExcludedNames {
-    /// Compiles patterns of projects. `~/` is the user's home, and a folder includes everything beneath it.
+    /// Compiles patterns of projects. `~/` is the user's home, and a folder includes everything below it.
     ///
     /// # Errors
     /// One of them is not a valid pattern.

@@ -80,7 +80,7 @@ pub struct Scanner {
     /// The end of the first string that left a tag open, and the tags it left open. Needed only if the input turns out
     /// not to be JSON, where an open tag hides everything after it.
     left_open: Option<(usize, Opens)>,
-    /// Bytes of the last chunk that stood behind the value.
+    /// Bytes of the last chunk after the value.
     behind: usize,
     flags: Flags,
 }
@@ -175,7 +175,7 @@ impl Scanner {
         if self.state == State::Done { Progress::Complete } else { Progress::More }
     }
 
-    /// How many bytes of the last chunk stood behind the complete value.
+    /// How many bytes of the last chunk follow the complete value.
     pub fn behind(&self) -> usize {
         self.behind
     }

@@ -112,7 +112,7 @@ impl Counter {
         append(&self.path())?.write_all(&record)
     }
 
-    /// The events whose records begin at this offset or behind it.
+    /// The events whose records begin at or after this offset.
     fn lost_from(&self, start: u64) -> io::Result<Lost> {
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file =

@@ -120,7 +120,7 @@ pub(crate) fn match_tag(bytes: &[u8]) -> Match<Tag> {
     }
 }
 
-/// Which of [`NAMES`] stands at the front, and its length as written.
+/// Which of [`NAMES`] is at the front, and its length as written.
 fn match_name(bytes: &[u8], spelling: Spelling) -> Match<(usize, usize)> {
     let mut alive = NAMES.map(|_| true);
     alive[PRIVATE] = spelling != Spelling::Entity;

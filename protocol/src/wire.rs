@@ -81,7 +81,7 @@ pub struct NotAnEventId;
 /// A client's request to the daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
-    /// A hook fired. Store this event and return what the agent shall read on stdout.
+    /// A hook fired. Store this event and return what the agent reads from stdout.
     Deliver(Deliver),
     /// `recall search`, `recall ctl` and the like.
     Query(Query),
@@ -150,7 +150,7 @@ impl Flags {
 /// The answer to any request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
-    /// The event is durable. `stdout` is what the agent shall read, byte for byte; often nothing.
+    /// The event is durable. `stdout` is what the agent reads, byte for byte; often nothing.
     Ack {
         #[serde(with = "serde_bytes")]
         stdout: Vec<u8>,

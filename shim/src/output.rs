@@ -16,7 +16,7 @@ const TIMEOUT: Duration = Duration::from_millis(20);
 /// How long the reader may take once printing has begun.
 const TIMEOUT_ONCE_BEGUN: Duration = Duration::from_secs(1);
 
-/// Prints to stdout. Errors are ignored, since nobody can be told.
+/// Prints to stdout. Errors are ignored, since they cannot be reported.
 pub(crate) fn print(bytes: &[u8]) {
     if !bytes.is_empty() {
         let _ = print_to(rustix::stdio::stdout(), bytes);

@@ -1,5 +1,5 @@
 //! Makes vectors in the background. It wakes after the index was updated, and now and then to check the model's folder.
-//! It is an actor of its own because its work takes minutes and may fail without harm: nothing waits for it, and it is
+//! It is a separate actor because its work takes minutes and may fail without harm: nothing waits for it, and it is
 //! restarted without limit.
 
 use std::sync::atomic::Ordering;

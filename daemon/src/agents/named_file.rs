@@ -1,6 +1,6 @@
 //! Opens files that an agent's JSON names. The JSON is not trusted, so a path is checked:
 //!
-//! - it must lie beneath a folder known to be the agent's, without `..`, with the expected extension;
+//! - it must be below a folder known to be the agent's, without `..`, with the expected extension;
 //! - the folder itself may be a symlink (people move their settings), but nothing beneath it: every step is opened
 //!   relative to the one before, without following links, so nobody can swap a part in between;
 //! - only regular files of our own user are opened. Opening does not block on a FIFO;
@@ -31,7 +31,7 @@ pub enum Refused {
     Io(#[from] io::Error),
 }
 
-/// Opens `path`, which must lie beneath one of `folders`.
+/// Opens `path`, which must be below one of `folders`.
 ///
 /// # Errors
 /// The path or the file breaks one of the module's rules.

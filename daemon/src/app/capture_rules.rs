@@ -102,7 +102,7 @@ fn id_of(path: &Path) -> Option<(u64, u64)> {
     path.metadata().ok().map(|found| (found.dev(), found.ino()))
 }
 
-/// Whether an existing part of the path lies in a folder that ignores case: the same file also answers to the name in
+/// Whether an existing part of the path is in a folder that ignores case: the same file also answers to the name in
 /// capitals or in small letters.
 fn lies_without_case(path: &Path) -> bool {
     let other_case = |name: &str| {
@@ -541,7 +541,7 @@ fn split_at_folder(full: &str) -> (&str, &str) {
     full.split_at(cut)
 }
 
-/// Whether a folder lies in the work tree with this top, without another project or another project file in between.
+/// Whether a folder is in the work tree with this top, without another project or another project file in between.
 fn is_plainly_in(folder: &Path, top: &Path) -> bool {
     let says_nothing =
         |folder: &Path| [".git", NAME].iter().all(|name| folder.join(name).symlink_metadata().is_err());

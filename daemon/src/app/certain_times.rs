@@ -153,7 +153,7 @@ impl Span {
 }
 
 /// The time from one hook to the next. `None` if they belong to two boots, or if the clock was changed in between: then
-/// the times in a record do not say what lay between.
+/// the times in a record do not say what happened between.
 fn span(from: &Order, to: &Order) -> Option<Span> {
     let passed = i64::try_from(to.boot_ns.checked_sub(from.boot_ns)? / 1_000_000).ok()?;
     let is_steady = (to.wall.0 - from.wall.0 - passed).abs() <= CLOCKS_APART_MS;

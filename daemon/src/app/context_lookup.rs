@@ -57,7 +57,7 @@ pub fn answer_within() -> Duration {
     shim_waits.map_or(ANSWER_WITHIN, |ms| Duration::from_millis(ms.clamp(10, 10_000) * 9 / 10))
 }
 
-/// If models have failed for longer, the user hears of it at a session's start.
+/// If models have failed for longer, the user is told at a session's start.
 const LASTING_TROUBLE_MS: i64 = 3600 * 1000;
 
 /// Cheap to clone.
@@ -234,7 +234,7 @@ impl ContextLookup {
             Ask::Prompt(text) | Ask::Task(text) => {
                 let turns = match (ask, &context_request.session) {
                     (Ask::Prompt(_), Some(session)) => store::turns_before(db, session, text)?,
-                    // A subagent begins a conversation of its own.
+                    // A subagent begins its own conversation.
                     _ => Turns::default(),
                 };
                 let (mut material, decision) = self.answers(db, (text, &turns), context_request)?;

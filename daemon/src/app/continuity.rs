@@ -45,7 +45,7 @@ fn touched_files(
             _ => continue,
         };
         let path = relative(&path, session.root.as_deref());
-        // A file outside the project does not help whoever continues there.
+        // A file outside the project does not help an agent that continues there.
         if is_absolute(&path) && session.root.is_some() {
             continue;
         }

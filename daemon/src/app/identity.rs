@@ -42,7 +42,7 @@ pub struct UnprovenClaim {
 }
 
 /// Finds the identity of a folder. A folder may claim another project's remote, first commit or path, or a local
-/// repository. Without proof it is a project of its own, with a name that distinguishes the two. Reads files: for
+/// repository. Without proof it is a separate project, with a name that distinguishes the two. Reads files: for
 /// threads that may block.
 pub fn identify(db: &Connection, facts: &RepositoryFacts) -> Result<Identity, StoreError> {
     if let Some(ProjectInfo { key, name, .. }) = project_of_gone(db, facts)? {

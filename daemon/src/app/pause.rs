@@ -1,4 +1,4 @@
-//! Whether recording is paused (`recall pause`), stored in a file of its own.
+//! Whether recording is paused (`recall pause`), stored in its own file.
 //!
 //! It is not stored in the database, because a backup that replaces a damaged database must not end a pause. An
 //! unreadable file counts as a pause, because the user may have asked for one; `status` and `doctor` show it.

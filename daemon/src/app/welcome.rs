@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const LINE: &str = "recall is on: it remembers your sessions, on this machine only, and gives later ones what helps. \
                     `recall ui` shows what it knows, `recall pause` stops it for a while, `recall uninstall` removes it.";
 
-/// A file that exists until somebody was welcomed.
+/// A file that exists until the welcome was shown.
 #[derive(Clone, Debug)]
 pub struct Welcome(PathBuf);
 

@@ -185,7 +185,7 @@ impl Holding {
         self.0.as_ref().map_or(FileSystem::Local, |held| held.system)
     }
 
-    /// The folder itself, wherever it lies now; `None` for one that is never lost.
+    /// The folder itself, wherever it is now; `None` for one that is never lost.
     pub fn folder(&self) -> Option<&File> {
         self.0.as_ref().map(|held| &held.opened)
     }

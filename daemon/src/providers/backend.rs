@@ -60,7 +60,7 @@ impl BackendKind {
         }
     }
 
-    /// Whether the backend is a program on this machine, which sends its input to a provider of its own.
+    /// Whether the backend is a program on this machine, which sends its input to its own provider.
     pub fn is_program(self) -> bool {
         !matches!(self, Self::Anthropic | Self::OpenAi)
     }

@@ -1,6 +1,6 @@
 //! Finds the passages of a project that may answer a prompt.
 //!
-//! Passages are documents of the index with fields of their own. A search reads only the posting lists of the prompt's
+//! Passages are documents of the index with their own fields. A search reads only the posting lists of the prompt's
 //! terms and the list of the project's passages.
 
 use std::cmp::{Ordering, Reverse};

@@ -31,7 +31,7 @@ pub struct Candidates {
     pub total: usize,
     /// The terms that [`Part::matched`] refers to.
     pub terms: Vec<String>,
-    /// Words that no document has, and what was searched for instead.
+    /// Words that no document contains, and what was searched for instead.
     pub read_as: Vec<ReadAs>,
 }
 

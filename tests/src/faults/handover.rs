@@ -55,7 +55,7 @@ impl<'a> Handover<'a> {
     /// Delivers to the daemon, and to the spool if the daemon does not acknowledge.
     ///
     /// # Errors
-    /// When neither took it: the event is not accepted.
+    /// When neither accepted the event.
     pub fn deliver(&self, delivery: &Deliver) -> Result<AcceptedBy, String> {
         match self.ask(delivery) {
             Some(Reply::Ack { .. } | Reply::Duplicate { .. }) => Ok(AcceptedBy::Daemon),
@@ -66,7 +66,7 @@ impl<'a> Handover<'a> {
     /// Delivers to the spool, like an event that nobody answered.
     ///
     /// # Errors
-    /// When the spool did not take it.
+    /// When the spool did not accept it.
     pub fn keep(&self, delivery: &Deliver) -> Result<AcceptedBy, String> {
         let frame =
             frame::encode_frame(&Request::Deliver(delivery.clone())).map_err(|error| error.to_string())?;
@@ -90,7 +90,7 @@ impl<'a> Handover<'a> {
     }
 }
 
-/// Where this stage's files lie.
+/// The folder with this stage's files.
 pub fn paths(stage: &Stage) -> Paths {
     let home = stage.home();
     Paths::from_variables(&|name| (name == "RECALL_HOME").then(|| home.clone().into())).unwrap()

@@ -266,7 +266,7 @@ fn rows(
         Source::Session(id) => {
             let around = Timeline { id: id.clone(), before: 0, after: limit, folder };
             let items = ask(client, around)?.items;
-            // Other sessions' work may lie between.
+            // Work of other sessions may come between.
             let rest = full(items.len());
             let of_it = items.into_iter().filter(|item| item.session_id.as_ref() == Some(id));
             return Ok((of_it.map(Row::from).collect(), rest));

@@ -3,6 +3,8 @@
 //! Private text and secrets are removed here, before an event reaches a session or the store. The hook client removes
 //! private text too, but other senders and spool files may contain it.
 
+mod nested;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +27,7 @@ use super::injection_receipt::Recipient;
 use super::pause::PauseSwitch;
 use super::ports::{AcceptedEvent, Ports, WriteFailed, Writer};
 use super::settings::{CurrentRedactor, Settings};
-use super::unreported::{taken, unreported};
+use super::unreported::unreported;
 use crate::agents::{AgentSpec, Agents, HookOutput, Unreadable};
 use crate::faults::{self, Fault, Point, planted};
 use crate::memory::event::{Audience, EventName, HookEvent, HookEventKind, Place, is_too_long};
@@ -317,7 +319,7 @@ impl<P: Ports> Ingest<P> {
         match found {
             Some(Ok(prompts)) => {
                 for prompt in prompts {
-                    taken(self, prompt).await;
+                    nested::take(self, prompt).await;
                 }
             }
             Some(Err(refused)) => tracing::debug!(%refused, "a record was not read for prompts"),

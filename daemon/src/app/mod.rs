@@ -42,6 +42,7 @@ pub mod spool_watch;
 pub mod draining;
 pub mod checkouts;
 pub mod welcome;
+mod written_since;
 pub mod context_lookup;
 mod prompt_context;
 mod told_by_hand;

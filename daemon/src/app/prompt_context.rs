@@ -4,6 +4,7 @@ use rusqlite::Connection;
 
 use super::context_lookup::{ContextLookup, ContextRequest};
 use super::documents::passages;
+use super::written_since::written_since;
 use crate::memory::context::{Extent, Material, Statement};
 use crate::memory::document::DocumentKey;
 use crate::memory::ids::Timestamp;
@@ -11,15 +12,12 @@ use crate::memory::injection::choice::{self, Choice, Words};
 use crate::memory::injection::prompt::Situation;
 use crate::memory::injection::spoken::Spoken;
 use crate::memory::injection::{self, Decision, FLOOR, Judged, asked, excerpt, reason};
-use crate::memory::mentioned_files::mentioned_files;
 use crate::memory::passage::{Passage, PassageKey, PassageMatches};
 use crate::repository::work_tree::WorkTree;
 use crate::store::{self, DocumentRow, StoreError, Turns};
 
 /// So many of the documents that were given are compared with what may be told.
 const KNOWN: usize = 40;
-/// Files of one statement that are looked at.
-const MOST_FILES: usize = 8;
 /// At most so many rows are read for one prompt.
 const READ: usize = 12;
 
@@ -158,24 +156,6 @@ fn changed_files(tree: &WorkTree, row: &DocumentRow, statement: &Statement) -> V
         _ => &[],
     };
     written_since(tree, modified, [&statement.heading, &statement.text], statement.at)
-}
-
-/// Of the files that a text is about, by record or by name, those that were written after it.
-pub(super) fn written_since(
-    tree: &WorkTree,
-    modified: &[String],
-    texts: [&str; 2],
-    at: Timestamp,
-) -> Vec<String> {
-    let mut files: Vec<&str> = modified.iter().map(String::as_str).collect();
-    for file in texts.into_iter().flat_map(mentioned_files) {
-        if !files.contains(&file) {
-            files.push(file);
-        }
-    }
-    files.truncate(MOST_FILES);
-    files.retain(|file| tree.has_changed_since(file, at));
-    files.into_iter().map(str::to_owned).collect()
 }
 
 fn words(passage: &Passage) -> Words {

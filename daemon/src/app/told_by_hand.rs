@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 use super::context_lookup::{ContextLookup, ContextRequest, note};
 use super::documents;
-use super::prompt_context::written_since;
+use super::written_since::written_since;
 use crate::memory::context::Note;
 use crate::memory::ids::ObservationId;
 use crate::memory::injection::by_hand::Touch;

@@ -5,15 +5,11 @@
 //! deliveries say that they come from a record. If a record has ids, an import uses the same ids.
 
 use std::path::PathBuf;
-use std::pin::Pin;
 
-use recall_protocol::wire::{Deliver, Reply, ShimContext};
+use recall_protocol::wire::{Deliver, ShimContext};
 
 use super::certain_times::{Certain, Span};
-use super::ingest::Ingest;
-use super::injection_receipt::Recipient;
 use super::pause::PauseSwitch;
-use super::ports::Ports;
 use crate::agents::history::RecordIds;
 use crate::agents::named_file::Refused;
 use crate::agents::turns::{self, RecordedTurn, StoredTurn};
@@ -58,14 +54,6 @@ pub(super) fn unreported(
         prompts.push(Deliver { context: ShimContext { pid: 0, ..context.clone() }, ..deliver });
     }
     Ok(prompts)
-}
-
-/// Takes a prompt as an event. It is boxed, because handling an event can lead here again.
-pub(super) fn taken<P: Ports>(
-    ingest: &Ingest<P>,
-    prompt: Deliver,
-) -> Pin<Box<dyn Future<Output = Reply> + Send + '_>> {
-    Box::pin(ingest.take(prompt, Recipient::Nobody))
 }
 
 /// The recorded turns within certain times that are not stored.

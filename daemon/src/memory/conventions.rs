@@ -2,7 +2,7 @@
 //!
 //! `agents/` supplies them. The domain gets them as data, so its rules need no agent's name.
 
-use super::material::BatchSource;
+use super::batch_source::BatchSource;
 
 /// The conventions of one agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -18,6 +18,7 @@ pub mod task_list;
 pub mod plan;
 pub mod project;
 pub mod checkout;
+pub mod batch_source;
 pub mod conventions;
 pub mod material;
 pub mod digest;

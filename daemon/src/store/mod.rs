@@ -310,6 +310,12 @@ impl OpenStoreError {
 /// Statements that a connection which reads keeps prepared.
 const READER_STATEMENTS: usize = 64;
 
+/// The last connection that closes would play the log into the database, and remove the log by its path. A daemon that
+/// stops makes the log empty itself, through the open file.
+fn leave_log_when_closed(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map(drop)
+}
+
 /// Keeps SQLite from planning a statement again for other parameter values, which took a seventh of the daemon's work
 /// for an event.
 fn plans_do_not_depend_on_values(connection: &Connection) -> rusqlite::Result<()> {

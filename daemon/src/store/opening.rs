@@ -11,12 +11,13 @@ use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use rustix::fs::AtFlags;
 use uuid::Uuid;
 
-use super::{Durability, OpenStoreError, migration, plans_do_not_depend_on_values, repair};
+use super::{
+    Durability, OpenStoreError, leave_log_when_closed, migration, plans_do_not_depend_on_values, repair,
+};
 use crate::holding::Holding;
 use crate::holding::file_system::FileSystem;
 
@@ -92,12 +93,6 @@ pub fn open_held(
     connection.set_prepared_statement_cache_capacity(WRITER_STATEMENTS);
     migration::migrate(&mut connection, path, backups)?;
     Ok(connection)
-}
-
-/// The last connection that closes would play the log into the database, and remove the log by its path. A daemon that
-/// stops makes the log empty itself, through the open file.
-pub(super) fn leave_log_when_closed(connection: &Connection) -> rusqlite::Result<()> {
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map(drop)
 }
 
 /// The folder that is held, or else the one at the path.
@@ -201,6 +196,23 @@ mod tests {
             .filter(|name| name.contains(".new-"))
             .collect();
         assert!(others.is_empty(), "{others:?}");
+    }
+
+    /// Whoever opens and closes the file beside SQLite gives up its locks on it, and the next program that closes the
+    /// database removes the log.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_new_database_is_locked_while_it_is_open() {
+        use std::os::unix::fs::MetadataExt;
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("recall.db");
+        let writer = open_writer(&path, home.path(), Durability::Full).unwrap();
+        mark(&writer);
+        let inode = format!(":{} ", path.metadata().unwrap().ino());
+        let is_locked = || std::fs::read_to_string("/proc/locks").unwrap().contains(&inode);
+        assert!(is_locked());
+        drop(writer);
+        assert!(!is_locked());
     }
 
     #[test]

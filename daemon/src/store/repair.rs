@@ -23,11 +23,10 @@ use serde::{Deserialize, Serialize};
 
 use super::backup::{self, Thoroughness, newest_good_backup, remove_if_there, sync_folder_of, time_in_name};
 use super::forgetting::{self, ForgetAgain, ForgottenCounts, TracesRemoved};
-use super::opening::leave_log_when_closed;
 use super::operation::{self, Changes};
 use super::portable::{Misfits, misfits, take_rows};
 use super::reindex::make_the_index_start_over;
-use super::{OpenStoreError, Readers, StoreError, migration};
+use super::{OpenStoreError, Readers, StoreError, leave_log_when_closed, migration};
 use crate::memory::ids::Timestamp;
 use crate::memory::order::Order;
 use crate::trusted_file::{self, Links};

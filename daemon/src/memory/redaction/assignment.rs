@@ -7,8 +7,7 @@ use std::ops::Range;
 
 use super::byte_set::ByteSet;
 use super::cursor::Cursor;
-use super::plausibility::{Name, ValuePosition, is_broken, is_secret, is_words, looks_random};
-use super::sentence::is_telling;
+use super::plausibility::{Name, ValuePosition, is_broken, is_secret, is_telling, is_words, looks_random};
 
 /// Words that make a name sensitive, in any capitalisation.
 pub(super) const WORDS: &[(&str, Name)] = &[

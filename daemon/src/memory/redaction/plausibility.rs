@@ -500,6 +500,61 @@ fn entropy(value: &str) -> f64 {
         .sum()
 }
 
+/// Endings of words that describe a password.
+const ENDINGS: [&str; 24] = [
+    "ed", "ing", "ent", "ble", "ary", "al", "ive", "ect", "ty", "en", "ful", "ous", "ic", "less", "ly",
+    "ong", "lid", "ak", "et", "one", "own", "ort", "ull", "ay",
+];
+/// Words that describe a password.
+const ABOUT: [&str; 38] = [
+    "option",
+    "argument",
+    "instead",
+    "parameter",
+    "switch",
+    "prompt",
+    "falsch",
+    "erforderlich",
+    "notwendig",
+    "unbekannt",
+    "geheim",
+    "korrekt",
+    "richtig",
+    "obligatoria",
+    "wrong",
+    "secret",
+    "password",
+    "needed",
+    "stored",
+    "there",
+    "here",
+    "fine",
+    "good",
+    "safe",
+    "unique",
+    "random",
+    "null",
+    "none",
+    "false",
+    "true",
+    "nothing",
+    "yours",
+    "string",
+    "visible",
+    "optional",
+    "plaintext",
+    "something",
+    "unsafe",
+];
+
+/// Whether a plain word is not a description of a password.
+pub(super) fn is_telling(word: &str) -> bool {
+    word.len() >= 6
+        && word.bytes().all(|byte| byte.is_ascii_lowercase())
+        && !ABOUT.contains(&word)
+        && !ENDINGS.iter().any(|ending| word.ends_with(ending))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::assignment;
 use super::cursor::Cursor;
-use super::plausibility::{Name, ValuePosition, is_secret, is_words};
+use super::plausibility::{Name, ValuePosition, is_secret, is_telling, is_words};
 
 /// The distance of a value from its name, in bytes and in words.
 const REACH: usize = 96;
@@ -31,51 +31,6 @@ const FILLERS: [&str; 13] = [
     "reset",
     "updated",
     "rotated",
-];
-/// Endings of words that describe a password.
-const ENDINGS: [&str; 24] = [
-    "ed", "ing", "ent", "ble", "ary", "al", "ive", "ect", "ty", "en", "ful", "ous", "ic", "less", "ly",
-    "ong", "lid", "ak", "et", "one", "own", "ort", "ull", "ay",
-];
-const ABOUT: [&str; 38] = [
-    "option",
-    "argument",
-    "instead",
-    "parameter",
-    "switch",
-    "prompt",
-    "falsch",
-    "erforderlich",
-    "notwendig",
-    "unbekannt",
-    "geheim",
-    "korrekt",
-    "richtig",
-    "obligatoria",
-    "wrong",
-    "secret",
-    "password",
-    "needed",
-    "stored",
-    "there",
-    "here",
-    "fine",
-    "good",
-    "safe",
-    "unique",
-    "random",
-    "null",
-    "none",
-    "false",
-    "true",
-    "nothing",
-    "yours",
-    "string",
-    "visible",
-    "optional",
-    "plaintext",
-    "something",
-    "unsafe",
 ];
 
 /// The value that a sentence assigns to the name that ends at `start`.
@@ -156,14 +111,6 @@ fn ends_sentence(text: &str, end: usize) -> bool {
     let rest = text.get(end..).unwrap_or_default();
     let after = rest.trim_start_matches(['.', '!']);
     after.is_empty() || after.starts_with('\n') || GOES_ON.iter().any(|words| rest.starts_with(words))
-}
-
-/// Whether a plain word is not a description of a password.
-pub(super) fn is_telling(word: &str) -> bool {
-    word.len() >= 6
-        && word.bytes().all(|byte| byte.is_ascii_lowercase())
-        && !ABOUT.contains(&word)
-        && !ENDINGS.iter().any(|ending| word.ends_with(ending))
 }
 
 #[cfg(test)]

@@ -6,8 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::answer::JSON;
 use super::hooks::{Accepted, HookCall, ProcessingAnswer, PromptAnswer, StartAnswer};
-use super::route::{Endpoint, Required, Route, schema_of};
-use super::routes::{HealthAnswer, OpenAnswer};
+use super::route::{Endpoint, HealthAnswer, OpenAnswer, Required, Route, schema_of};
 
 pub(super) fn document(routes: &[Route]) -> Value {
     let placed = |settings: SchemaSettings| {

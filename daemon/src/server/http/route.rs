@@ -3,6 +3,7 @@
 use hyper::Method;
 use recall_protocol::query::Query;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::Serialize;
 
 use super::answer::Refusal;
 use super::call::Call;
@@ -102,4 +103,18 @@ pub(super) fn of<R: Request<Response: JsonSchema>>(schemas: &mut SchemaGenerator
 
 pub(super) fn schema_of<T: JsonSchema>(schemas: &mut SchemaGenerator) -> Schema {
     schemas.subschema_for::<T>()
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct OpenAnswer {
+    /// For `Authorization: Bearer TOKEN`.
+    pub(super) token: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct HealthAnswer {
+    pub(super) status: &'static str,
+    /// The proof for the challenge, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) proof: Option<String>,
 }

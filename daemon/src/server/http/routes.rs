@@ -10,7 +10,6 @@ use recall_protocol::query::{
     Show, Stats, Status, Threads, Timeline, Undo, Why,
 };
 use schemars::JsonSchema;
-use serde::Serialize;
 use serde_json::Value;
 
 use super::answer::{Content, JSON, Refusal, json, of_reply, typed, whole};
@@ -22,7 +21,10 @@ use super::hooks::{
 use super::keys::{Caller, Locked};
 use super::openapi::document;
 use super::reading::{EditBody, ForgetBody, MarkBody, PinBody, RememberBody};
-use super::route::{Endpoint, Parameter, Route, get, hook, needed, number, of, post, schema_of, text};
+use super::route::{
+    Endpoint, HealthAnswer, OpenAnswer, Parameter, Route, get, hook, needed, number, of, post, schema_of,
+    text,
+};
 use super::{GatewayContext, guard, page, reading};
 use crate::app::answers::metrics::exposition;
 use crate::app::answers::status::StatusAnswer;
@@ -33,20 +35,6 @@ use crate::server::queries;
 struct OpenBody {
     /// The key after `#/open/` in the link.
     key: String,
-}
-
-#[derive(Serialize, JsonSchema)]
-pub(super) struct OpenAnswer {
-    /// For `Authorization: Bearer TOKEN`.
-    token: String,
-}
-
-#[derive(Serialize, JsonSchema)]
-pub(super) struct HealthAnswer {
-    status: &'static str,
-    /// The proof for the challenge, if there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    proof: Option<String>,
 }
 
 const FILTER: &[Parameter] = &[text("project"), text("since"), number("limit")];

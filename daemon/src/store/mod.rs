@@ -1,10 +1,10 @@
-//! What is kept: SQLite, one writer, any number of readers.
+//! The store: SQLite with one writer and any number of readers.
 //!
-//! The schema and its migrations, one function per query, and nothing that decides: what shall be stored is said by
-//! the effects of `memory/`, when it is stored by the writer actor. Times are milliseconds since 1970 (UTC), event
-//! ids are blobs of 16 bytes, lists are JSON arrays, long texts are compressed (see `text`).
+//! It contains the schema, its migrations, and one function per query. It decides nothing: the effects of `memory/` say
+//! what is stored, and the writer actor says when. Times are milliseconds since 1970 (UTC), event ids are blobs of 16
+//! bytes, lists are JSON arrays, long texts are compressed (see `text`).
 //!
-//! **Invariant:** no policy; no `DELETE` that a caller did not ask for.
+//! **Invariant:** there is no policy here, and no `DELETE` that a caller did not ask for.
 
 mod backup;
 mod browsing;
@@ -169,13 +169,13 @@ pub use writes::{
     Unparsed, UnparsedOutcome,
 };
 
-/// How sure a commit must be before it is acknowledged.
+/// How safe a commit must be before it is acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// Survives a power failure: every commit is synced to the disk.
+    /// Survives a power failure: every commit is synced to disk.
     #[default]
     Full,
-    /// Survives the death of the process; a power failure may cost the last milliseconds.
+    /// Survives the end of the process; a power failure may lose the last milliseconds.
     Normal,
 }
 
@@ -197,18 +197,18 @@ pub enum StoreError {
     NoSuchSession,
     #[error("cannot truncate the write-ahead log while the database is read")]
     LogInUse,
-    /// Found by a check; the text is SQLite's.
+    /// A check found damage; the text is SQLite's.
     #[error("the database is damaged: {0}")]
     Damaged(String),
 }
 
 impl StoreError {
-    /// Whether a row does not have what its table asks for.
+    /// Whether a row violates a constraint of its table.
     pub fn is_constraint(&self) -> bool {
         matches!(self, Self::Sqlite(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation))
     }
 
-    /// Whether it is the disk's state, or another connection's, that may be another one later.
+    /// Whether the error depends on the disk or another connection, so that a later attempt may succeed.
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Unavailable(_) | Self::LogInUse => true,
@@ -230,7 +230,7 @@ impl StoreError {
         }
     }
 
-    /// Whether the database file is not what SQLite wrote: no later try will succeed.
+    /// Whether the database file differs from what SQLite wrote. Then no later attempt can succeed.
     pub fn is_damage(&self) -> bool {
         match self {
             Self::Damaged(_) => true,
@@ -316,19 +316,19 @@ fn leave_log_when_closed(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map(drop)
 }
 
-/// Keeps SQLite from planning a statement again for other parameter values, which took a seventh of the daemon's work
+/// Keeps SQLite from planning a statement again for other parameter values. That took a seventh of the daemon's work
 /// for an event.
 fn plans_do_not_depend_on_values(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }
 
-/// Moves what the log beside the database holds into the database, if no reader is in the way. The next commit
+/// Moves the content of the write-ahead log into the database, unless a reader is in the way. The next commit
 /// overwrites the log from its beginning. For the write connection, outside of a transaction.
 pub fn restart_log(connection: &Connection) -> Result<(), StoreError> {
     checkpoint(connection, "PRAGMA wal_checkpoint(RESTART)")
 }
 
-/// As [`restart_log`], and makes the log empty.
+/// Like [`restart_log`], and empties the log.
 pub fn empty_log(connection: &Connection) -> Result<(), StoreError> {
     checkpoint(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
 }
@@ -341,7 +341,7 @@ fn checkpoint(connection: &Connection, sql: &str) -> Result<(), StoreError> {
     Ok(done?)
 }
 
-/// As [`empty_log`], but waits for readers, and fails if one takes too long.
+/// Like [`empty_log`], but waits for readers, and fails if one takes too long.
 ///
 /// # Errors
 /// When the database refuses, or somebody reads for more than ten seconds.
@@ -352,10 +352,10 @@ fn empty_log_now(connection: &Connection) -> Result<(), StoreError> {
     if emptied? == 0 { Ok(()) } else { Err(StoreError::LogInUse) }
 }
 
-/// Signs of damage that a reader has found.
+/// Signs of damage that a reader found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suspicion {
-    /// Which database it was, see [`Readers::renew`].
+    /// The generation of the database, see [`Readers::renew`].
     pub generation: u64,
     pub evidence: Evidence,
     pub why: String,
@@ -377,7 +377,7 @@ struct Pool {
     replacing: RwLock<()>,
     generation: AtomicU64,
     alarm: RwLock<Option<Alarm>>,
-    /// What became of the last replacement that the user wanted, until somebody asks.
+    /// The result of the last replacement that the user requested, until somebody asks.
     replaced: Mutex<Option<Result<Repair, String>>>,
 }
 
@@ -417,7 +417,7 @@ impl Readers {
         answer
     }
 
-    /// Which database this is, counted from the start of the process.
+    /// The generation of the database, counted from the start of the process.
     pub fn generation(&self) -> u64 {
         self.pool.generation.load(Ordering::Acquire)
     }
@@ -429,7 +429,7 @@ impl Readers {
         idle.clear();
     }
 
-    /// Replaces the database file. Who wants to read meanwhile waits, and reads the new one.
+    /// Replaces the database file. Readers wait meanwhile, and then read the new one.
     fn replace<T>(&self, put_in_place: impl FnOnce() -> T) -> T {
         let _nobody_opens_it = self.pool.replacing.write().unwrap_or_else(PoisonError::into_inner);
         let outcome = put_in_place();
@@ -437,12 +437,12 @@ impl Readers {
         outcome
     }
 
-    /// Sets who is told of damage.
+    /// Sets the function that is called at damage.
     pub fn on_damage(&self, alarm: impl Fn(Suspicion) + Send + Sync + 'static) {
         *self.pool.alarm.write().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(alarm));
     }
 
-    /// Has the database replaced by another one at the user's request. Returns without waiting for it.
+    /// Requests that another database replaces this one. Returns without waiting.
     pub fn replace_by(&self, instead: PathBuf) {
         let evidence = Evidence::Unwanted { instead };
         if let Some(alarm) = &*self.pool.alarm.read().unwrap_or_else(PoisonError::into_inner) {
@@ -458,13 +458,13 @@ impl Readers {
         *self.pool.replaced.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
     }
 
-    /// What became of a replacement that the user wanted: `None` while nobody knows, else once. An error says why the
-    /// database is the same as before.
+    /// The result of a requested replacement: `None` until it is known, then once. An error says why the database is
+    /// unchanged.
     pub fn replaced(&self) -> Option<Result<Repair, String>> {
         self.pool.replaced.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Raises the alarm if the error tells of damage.
+    /// Raises the alarm if the error indicates damage.
     pub fn suspect(&self, error: &StoreError) {
         if !error.is_damage() {
             return;
@@ -478,14 +478,14 @@ impl Readers {
         }
     }
 
-    /// Raises the alarm because another process has found the database damaged. It is checked before it is replaced.
+    /// Raises the alarm because another process found the database damaged. It is checked before it is replaced.
     pub fn suspect_reported(&self, why: String) {
         if let Some(alarm) = &*self.pool.alarm.read().unwrap_or_else(PoisonError::into_inner) {
             alarm(Suspicion { generation: self.generation(), evidence: Evidence::Reported, why });
         }
     }
 
-    /// The database's file, for a process of its own that reads it.
+    /// The database's file, for another process that reads it.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -1,11 +1,11 @@
 //! Opens the write connection.
 //!
 //! SQLite opens and removes the files beside a database by their paths. The folder may be deleted while the daemon sleeps,
-//! and then those paths are another daemon's. So this room follows three rules:
-//! - A new database is made under another name and gets its own when it is whole. SQLite takes the log beside an empty
-//!   database for a leftover and removes it.
-//! - What is renamed or removed here is named within the folder that is held, never by a whole path.
-//! - Nothing is written before all files are open and the folder is seen to be still held.
+//! and then those paths may be another daemon's. So this module follows three rules:
+//! - A new database is made under another name and gets its own name when it is complete. SQLite would remove the log
+//!   beside an empty database as a leftover.
+//! - Files are renamed or removed by their name in the held folder, never by a full path.
+//! - Nothing is written before all files are open and the folder is known to be still held.
 
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
@@ -21,19 +21,19 @@ use super::{
 use crate::holding::Holding;
 use crate::holding::file_system::FileSystem;
 
-/// SQLite moves the log beside the database into it when the log has so many pages.
+/// SQLite moves the write-ahead log into the database once the log has this many pages.
 const LOG_PAGES: u32 = 4_000;
-/// The log is cut to this size when it has grown beyond it, in bytes. A commit that overwrites the log takes half the
-/// time of one that makes it longer, so all that `LOG_PAGES` needs is kept, and the group that went beyond.
+/// The log is cut to this size in bytes when it grows beyond it. Overwriting the log takes half the time of extending
+/// it, so everything that `LOG_PAGES` needs is kept, plus the commit that went beyond.
 const LOG_BYTES: u32 = 20 * 1024 * 1024;
 
-/// Statements that the write connection keeps prepared. Events and the jobs that follow from them take turns. With room for
-/// 64, each turn prepared its own again, which took a thirteenth of the writer's time.
+/// Statements that the write connection keeps prepared. Events and their jobs alternate. With room for 64, each
+/// prepared its own statements again, which took a thirteenth of the writer's time.
 const WRITER_STATEMENTS: usize = 256;
 
-/// The write-ahead log needs memory that all who have the database open share, which network and FUSE file systems do
-/// not promise. There a commit is protected by a journal of what it overwrites: it takes longer, and waits for whoever
-/// reads. A log of before is read without shared memory, by a connection that is alone.
+/// The write-ahead log needs shared memory between all connections, which network and FUSE file systems do not promise.
+/// There a journal of overwritten pages protects each commit: it takes longer, and waits for readers. An earlier
+/// write-ahead log is read without shared memory, by a connection that is alone.
 const ROLLBACK_JOURNAL: &str = "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = TRUNCATE;
      PRAGMA locking_mode = NORMAL; SELECT count(*) FROM sqlite_schema;";
 
@@ -49,12 +49,8 @@ pub fn open_writer(
     open_held(path, backups, durability, &Holding::default())
 }
 
-/// Opens the write connection; creates and migrates the database. There must be only one in all processes: the
-/// daemon's lock sees to that.
-///
-/// # Errors
-/// When the file cannot be opened or migrated, was written by a newer version, or lies in a folder that is lost;
-/// nothing is changed then.
+/// Opens the write connection. Creates and migrates the database. Only one may exist in all processes, which the
+/// daemon's lock ensures.
 pub fn open_held(
     path: &Path,
     backups: &Path,
@@ -95,7 +91,7 @@ pub fn open_held(
     Ok(connection)
 }
 
-/// The folder that is held, or else the one at the path.
+/// The held folder, or else the one at the path.
 fn folder_of(path: &Path, holding: &Holding) -> Result<File, OpenStoreError> {
     let opened = match holding.folder() {
         Some(held) => held.try_clone(),
@@ -124,13 +120,13 @@ fn create(path: &Path, backups: &Path, folder: &File) -> Result<(), OpenStoreErr
         renamed.map_err(|source| OpenStoreError::Create { path: path.to_owned(), source })
     });
     if made.is_err() {
-        // Nobody else has this name.
+        // Nobody else uses this name.
         let _ = std::fs::remove_file(&draft_path);
     }
     made
 }
 
-/// The file is synced once, when it is whole.
+/// The file is synced once, when it is complete.
 fn fill(draft: &Path, backups: &Path) -> Result<(), OpenStoreError> {
     let failed = |source| OpenStoreError::Open { path: draft.to_owned(), source };
     let mut connection = Connection::open(draft).map_err(failed)?;
@@ -146,7 +142,7 @@ fn fill(draft: &Path, backups: &Path) -> Result<(), OpenStoreError> {
     synced.map_err(|source| OpenStoreError::Create { path: draft.to_owned(), source })
 }
 
-/// A log without its database holds nothing, and would be played into the new one.
+/// A log without its database is useless, and SQLite would apply it to the new database.
 fn put_in_place(folder: &File, draft: &str, name: &str) -> std::io::Result<()> {
     for side in ["-wal", "-shm", "-journal"] {
         match rustix::fs::unlinkat(folder, format!("{name}{side}"), AtFlags::empty()) {
@@ -198,8 +194,8 @@ mod tests {
         assert!(others.is_empty(), "{others:?}");
     }
 
-    /// Whoever opens and closes the file beside SQLite gives up its locks on it, and the next program that closes the
-    /// database removes the log.
+    /// A program that opens and closes the file beside SQLite releases SQLite's locks on it, and the next program that
+    /// closes the database removes the log.
     #[cfg(target_os = "linux")]
     #[test]
     fn a_new_database_is_locked_while_it_is_open() {
@@ -243,7 +239,7 @@ mod tests {
             if is_made {
                 drop(open_held(&path, &home, Durability::Full, &holding).unwrap());
             }
-            // Asleep from here on.
+            // From here on this daemon sleeps.
             std::fs::remove_dir_all(&home).unwrap();
             let others = begin();
             let writer = open_held(&path, &home, Durability::Full, &others).unwrap();

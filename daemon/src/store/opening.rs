@@ -51,6 +51,10 @@ pub fn open_writer(
 
 /// Opens the write connection. Creates and migrates the database. Only one may exist in all processes, which the
 /// daemon's lock ensures.
+///
+/// # Errors
+/// When the file cannot be opened or migrated, was written by a newer version, or is in a lost folder; nothing is
+/// changed then.
 pub fn open_held(
     path: &Path,
     backups: &Path,

@@ -65,7 +65,7 @@ pub(crate) fn load(folder: &Path) -> anyhow::Result<BTreeMap<String, Gold>> {
     Ok(gold)
 }
 
-fn lines(path: &Path) -> anyhow::Result<Vec<Value>> {
+pub(crate) fn lines(path: &Path) -> anyhow::Result<Vec<Value>> {
     if !path.exists() {
         return Ok(Vec::new());
     }
@@ -74,7 +74,7 @@ fn lines(path: &Path) -> anyhow::Result<Vec<Value>> {
     Ok(lines.map(serde_json::from_str).collect::<Result<_, _>>()?)
 }
 
-fn text(value: &Value, field: &str) -> String {
+pub(crate) fn text(value: &Value, field: &str) -> String {
     value[field].as_str().unwrap_or_default().to_owned()
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo run --release --example train_salience -- [--out DIR] [--weights FILE] [--without NAME,...] \
-//!     SESSIONS GOLD [SESSIONS GOLD ...]
+//!     [--judged FILE SESSIONS] [--floor NUMBER] SESSIONS GOLD [SESSIONS GOLD ...]
 //! ```
 //!
 //! `SESSIONS` is a folder with a folder per project, each with recorded sessions (`.jsonl` or `.jsonl.gz`, see
@@ -10,24 +10,28 @@
 //!
 //! It prints a table: each project is told by weights that were learned from the other projects alone. `--out` writes
 //! what was told of each session as JSON. `--weights` learns from everything and writes the file that recall is
-//! built with. `--without` leaves out features of units whose names begin so, to see what they are worth. The same sessions make the same bytes.
+//! built with. `--judged` adds the model that says which observations are kept: `FILE` has observations that people judged,
+//! `SESSIONS` their sessions. It prints what each floor keeps, and `--floor` takes another than the shipped one. `--without` leaves out features of units whose names begin so, to see what they are worth. The same sessions make the same bytes.
 
 // The table is what the program is for.
 #![allow(clippy::print_stdout)]
 
 mod gold;
+mod judged;
 #[path = "../replay/mod.rs"]
 mod replay;
 mod ridge;
 mod score;
 mod train;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use judged::Judged;
 use recall::compression::extractive::drafts;
 use recall::compression::salience::Salience;
+use recall::memory::linear::Weights;
 use score::Score;
 use train::Read;
 
@@ -35,19 +39,26 @@ fn main() -> anyhow::Result<()> {
     let mut out: Option<PathBuf> = None;
     let mut file: Option<PathBuf> = None;
     let mut without = String::new();
+    let mut judgements: Option<(PathBuf, PathBuf)> = None;
+    let mut floor = judged::FLOOR;
     let mut folders: Vec<PathBuf> = Vec::new();
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--out" => out = arguments.next().map(PathBuf::from),
             "--weights" => file = arguments.next().map(PathBuf::from),
+            "--judged" => {
+                judgements = arguments.next().map(PathBuf::from).zip(arguments.next().map(PathBuf::from))
+            }
+            "--floor" => floor = arguments.next().context("--floor NUMBER")?.parse()?,
             "--without" => without = arguments.next().unwrap_or_default(),
             _ => folders.push(PathBuf::from(argument)),
         }
     }
     anyhow::ensure!(
         !folders.is_empty() && folders.len().is_multiple_of(2),
-        "usage: train_salience [--out DIR] [--weights FILE] [--without NAME,...] SESSIONS GOLD [SESSIONS GOLD ...]"
+        "usage: train_salience [--out DIR] [--weights FILE] [--without NAME,...] [--judged FILE SESSIONS] \
+         [--floor NUMBER] SESSIONS GOLD [SESSIONS GOLD ...]"
     );
     let mut sessions = Vec::new();
     for pair in folders.chunks(2) {
@@ -56,24 +67,61 @@ fn main() -> anyhow::Result<()> {
     let left_out: Vec<&str> = without.split(',').filter(|name| !name.is_empty()).collect();
     sessions.iter_mut().for_each(|read| read.leave_out(&left_out));
     anyhow::ensure!(!sessions.is_empty(), "no session in {}", folders[0].display());
+    let learned = Learned::of(&sessions, judgements.as_ref(), floor)?;
     if let Some(file) = file {
-        let all: Vec<&Read> = sessions.iter().collect();
-        let weights = train::train(&all).render("train_salience");
+        let weights = learned.without("").render("train_salience");
         std::fs::write(&file, &weights).with_context(|| format!("writing {}", file.display()))?;
         println!("{}: {} bytes from {} sessions", file.display(), weights.len(), sessions.len());
         return Ok(());
     }
-    table(&sessions, out.as_deref())
+    print!("{}", judged::curve(&learned.judged));
+    table(&sessions, &learned, out.as_deref())
+}
+
+/// Weights that have not seen a project.
+struct Learned {
+    /// By the project that was left out. The empty name has those of all.
+    weights: BTreeMap<String, Weights>,
+    judged: Vec<Judged>,
+    floor: f64,
+}
+
+impl Learned {
+    fn of(sessions: &[Read], judged: Option<&(PathBuf, PathBuf)>, floor: f64) -> anyhow::Result<Self> {
+        let projects: BTreeSet<&str> =
+            sessions.iter().map(|read| read.project.as_str()).chain([""]).collect();
+        let without = |project: &&str| {
+            let others: Vec<&Read> = sessions.iter().filter(|read| read.project != **project).collect();
+            ((*project).to_owned(), train::train(&others))
+        };
+        let mut learned = Self { weights: projects.iter().map(without).collect(), judged: Vec::new(), floor };
+        if let Some((judgements, folder)) = judged {
+            learned.judged = judged::read(judgements, folder, |project| learned.salience_without(project))?;
+        }
+        Ok(learned)
+    }
+
+    fn salience_without(&self, project: &str) -> &Weights {
+        &self.weights[if self.weights.contains_key(project) { project } else { "" }]
+    }
+
+    fn without(&self, project: &str) -> Weights {
+        let mut weights = self.salience_without(project).clone();
+        if !self.judged.is_empty() {
+            let others = self.judged.iter().filter(|judged| judged.project != project);
+            judged::add_model(&mut weights, others, self.floor);
+        }
+        weights
+    }
 }
 
 /// The scores of each project by the weights of the others.
-fn table(sessions: &[Read], out: Option<&Path>) -> anyhow::Result<()> {
+fn table(sessions: &[Read], learned: &Learned, out: Option<&Path>) -> anyhow::Result<()> {
     let projects: BTreeSet<&str> = sessions.iter().map(|read| read.project.as_str()).collect();
     let sets: BTreeSet<&str> = sessions.iter().map(|read| read.set.as_str()).collect();
     let mut told = Vec::new();
     for project in &projects {
-        let others: Vec<&Read> = sessions.iter().filter(|read| read.project != *project).collect();
-        let weights = train::train(&others);
+        let weights = learned.without(project);
         for read in sessions.iter().filter(|read| read.project == *project) {
             let mut salience = Salience::of(&read.session.batches, &weights);
             let draft = drafts::of_session(salience.session(), &read.session.batches);
@@ -131,14 +179,23 @@ mod tests {
         assert!(weights == known, "train again, see sample/README.md");
     }
 
-    /// By name, with `RECALL_TRAINING="SESSIONS GOLD SESSIONS GOLD"`: the sets that `docs/observations.md` names.
+    /// By name, with `RECALL_TRAINING="SESSIONS GOLD SESSIONS GOLD"` and `RECALL_JUDGED="FILE SESSIONS"`: the sets that
+    /// `docs/observations.md` names.
     #[test]
     #[ignore = "needs the training sessions, which are not part of the project"]
     fn the_training_set_makes_the_shipped_weights_to_the_byte() {
         let folders = std::env::var("RECALL_TRAINING").unwrap();
         let folders: Vec<&str> = folders.split_whitespace().collect();
-        let pairs: Vec<(&str, &str)> = folders.chunks(2).map(|pair| (pair[0], pair[1])).collect();
-        assert!(made(&pairs) == include_str!("../../src/compression/salience/weights.txt"), "train again");
+        let sessions: Vec<Read> = folders
+            .chunks(2)
+            .flat_map(|pair| train::read(Path::new(pair[0]), Path::new(pair[1])).unwrap())
+            .collect();
+        let judged = std::env::var("RECALL_JUDGED").unwrap();
+        let (file, folder) = judged.split_once(' ').unwrap();
+        let judged = (PathBuf::from(file), PathBuf::from(folder));
+        let learned = Learned::of(&sessions, Some(&judged), judged::FLOOR).unwrap();
+        let made = learned.without("").render("train_salience");
+        assert!(made == include_str!("../../src/compression/salience/weights.txt"), "train again");
     }
 
     #[test]

@@ -50,6 +50,8 @@ pub struct Analysis {
     /// How many sources hold each term.
     pub frequency: Vec<usize>,
     pub batches: usize,
+    /// Of each batch.
+    pub(super) facts: Vec<BatchFacts>,
     /// Whether the last batch has a prompt and no answer.
     pub is_unanswered: bool,
     /// In which sorts of source each term stands.

@@ -34,6 +34,7 @@ impl Analysis {
             }
             analysis.is_unanswered = batch.prompt.is_some() && batch.response.is_none();
             analysis.batches = number + 1;
+            analysis.facts.push(facts);
             index.extend(&analysis);
             let rows = (first..analysis.units.len()).map(|unit| index.row(&analysis, facts, unit));
             let rows: Vec<Row> = rows.collect();

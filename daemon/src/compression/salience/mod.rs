@@ -6,7 +6,8 @@
 //! 3. [`analysis`]: the features of each unit as they stand when its batch ends, `measure` takes them.
 //! 4. [`windows`]: runs of neighbouring units, judged by the salience of their units.
 //! 5. [`selection`]: the runs that are told, each of them for what it adds to the others.
-//! 6. [`summary`]: the same per field of a summary.
+//! 6. [`keep`]: which of them are kept.
+//! 7. [`summary`]: the same per field of a summary.
 //!
 //! The weights are a generated file, see `docs/observations.md`. Nothing here has a word list that decides alone: a
 //! language without training data is judged by form, place and names.
@@ -15,6 +16,7 @@ pub mod analysis;
 mod comments;
 mod cues;
 pub mod git;
+pub mod keep;
 pub mod kind;
 mod measure;
 mod noise;
@@ -132,8 +134,19 @@ impl<'w> Salience<'w> {
             if value > 0.0 && self.begins(window) { value } else { 0.0 }
         };
         let values: Vec<f64> = self.windows.iter().map(value).collect();
-        let chosen = selection::select(&self.analysis, &self.windows, &values, known, budget);
-        chosen.iter().filter_map(|chosen| self.word(chosen)).collect()
+        selection::select(&self.analysis, &self.windows, &values, known, budget, |chosen| {
+            let value = values.get(chosen.window).copied().unwrap_or(0.0);
+            self.word(chosen).filter(|told| self.kept(told, chosen, value) >= 0.0)
+        })
+    }
+
+    /// What it is worth to a colleague, beyond what is kept. Without weights nothing.
+    fn kept(&self, told: &Told, chosen: Chosen, value: f64) -> f64 {
+        let Some(window) = self.windows.get(chosen.window) else { return f64::MIN };
+        let Told { kind, title, narrative, facts, .. } = told;
+        let candidate = keep::Candidate { window, kind: *kind, title, narrative, facts };
+        let features = keep::features(&self.analysis, (&self.units, value), candidate);
+        self.weights.model(keep::MODEL).predict(&features.values())
     }
 
     /// Whether a run may begin an observation. What a prompt asks for, the steps of a plan, and commits that tidy are
@@ -184,7 +197,7 @@ impl<'w> Salience<'w> {
     }
 
     /// `None`: nothing in it is a statement.
-    fn word(&self, chosen: &Chosen) -> Option<Told> {
+    fn word(&self, chosen: Chosen) -> Option<Told> {
         let window = self.windows.get(chosen.window)?;
         let source = self.analysis.sources.get(window.source)?;
         let pieces = self.pieces(window.first, window.last);
@@ -234,7 +247,12 @@ pub fn feature_names() -> Vec<(String, Vec<&'static str>)> {
     let windows = windows::windows(&sample);
     let window = names_of(windows.first().and_then(|window| windows::features(&sample, &[0.0], window)));
     let kind = names_of(windows.first().map(|window| kind::features(&sample, window)));
-    let mut names = vec![("unit".to_owned(), units), ("window".to_owned(), window)];
+    let keep = names_of(windows.first().map(|window| {
+        let (kind, title, narrative) = (ObservationType::Change, "", "");
+        keep::features(&sample, (&[0.0], 0.0), keep::Candidate { window, kind, title, narrative, facts: &[] })
+    }));
+    let mut names =
+        vec![("unit".to_owned(), units), ("window".to_owned(), window), (keep::MODEL.to_owned(), keep)];
     names.extend(Field::ALL.iter().map(|(_, name)| ((*name).to_owned(), summary.clone())));
     names.extend(kind::SORTS.iter().map(|(sort, _)| (kind::model(sort), kind.clone())));
     names

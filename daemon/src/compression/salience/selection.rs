@@ -18,9 +18,11 @@ const LATER: f64 = 0.3;
 const SHORTEST: usize = 60;
 /// At most so many of a session.
 const MOST: usize = 14;
+/// So many runs are put into words at most, so that the time stays linear.
+const MOST_TRIES: usize = 80;
 
 /// A run that is told.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Chosen {
     /// Its index.
     pub window: usize,
@@ -37,14 +39,16 @@ pub struct Known<'a> {
     pub summary: &'a [Term],
 }
 
-/// The runs that are told, best first.
-pub fn select(
+/// The runs that are told, best first, each as `word` puts it. A run of which it makes nothing leaves its room to the
+/// next one.
+pub fn select<T>(
     analysis: &Analysis,
     windows: &[Window],
     values: &[f64],
     known: Known<'_>,
     budget: f64,
-) -> Vec<Chosen> {
+    word: impl Fn(Chosen) -> Option<T>,
+) -> Vec<T> {
     let terms = analysis.frequency.len();
     let rarity: Vec<f64> =
         (0..terms).map(|term| analysis::rarity(analysis.frequency.get(term).copied().unwrap_or(1))).collect();
@@ -79,8 +83,10 @@ pub fn select(
     };
     known.before.iter().for_each(|term| tell(term, 1.0, &mut told));
     let mut left = budget;
-    let mut chosen: Vec<Chosen> = Vec::new();
-    while chosen.len() < MOST {
+    let mut chosen: Vec<(Chosen, T)> = Vec::new();
+    let mut tries = 0;
+    while chosen.len() < MOST && tries < MOST_TRIES {
+        tries += 1;
         let least = if chosen.is_empty() { LEAST_OF_BEST } else { LEAST };
         let mut best: Option<(f64, f64, usize)> = None;
         for (number, window) in windows.iter().enumerate() {
@@ -100,6 +106,11 @@ pub fn select(
         }
         let Some((_, worth, number)) = best else { break };
         let Some(window) = windows.get(number) else { break };
+        let run = Chosen { window: number, worth };
+        let Some(worded) = word(run) else {
+            is_open.get_mut(number).into_iter().for_each(|is_open| *is_open = false);
+            continue;
+        };
         left -= window.tokens();
         for term in &window.content {
             tell(term, 1.0, &mut told);
@@ -113,10 +124,12 @@ pub fn select(
         if chosen.is_empty() {
             known.summary.iter().for_each(|term| tell(term, TOLD_BY_SUMMARY, &mut told));
         }
-        chosen.push(Chosen { window: number, worth });
+        chosen.push((run, worded));
     }
-    chosen.sort_by(|left, right| right.worth.total_cmp(&left.worth).then(left.window.cmp(&right.window)));
-    chosen
+    chosen.sort_by(|(left, _), (right, _)| {
+        right.worth.total_cmp(&left.worth).then(left.window.cmp(&right.window))
+    });
+    chosen.into_iter().map(|(_, worded)| worded).collect()
 }
 
 #[cfg(test)]
@@ -146,8 +159,7 @@ mod tests {
         };
         let values: Vec<f64> = windows.iter().map(|window| value(&text(window))).collect();
         let known = Known { before: &before, summary: &summary };
-        let chosen = select(&analysis, &windows, &values, known, budget);
-        chosen.iter().map(|chosen| text(&windows[chosen.window])).collect()
+        select(&analysis, &windows, &values, known, budget, |chosen| Some(text(&windows[chosen.window])))
     }
 
     #[test]
@@ -188,6 +200,27 @@ mod tests {
         for sentence in [DRAIN, RATES] {
             assert!(told.iter().filter(|text| text.contains(sentence)).count() <= 1, "{told:?}");
         }
+    }
+
+    #[test]
+    fn a_run_that_is_not_kept_leaves_its_room_to_the_next() {
+        let batch = |text: &str| {
+            let response = SourcedText { event: EventId([1; 16]), text: text.to_owned() };
+            BatchMaterial { response: Some(response), ..BatchMaterial::default() }
+        };
+        let batches = [batch(DRAIN), batch(RATES)];
+        let analysis = Analysis::of(&batches);
+        let windows = windows::windows(&analysis);
+        let values = vec![3.0; windows.len()];
+        let source = |chosen: Chosen| windows[chosen.window].source;
+        let told = |budget, kept: &dyn Fn(usize) -> bool| {
+            select(&analysis, &windows, &values, Known::default(), budget, |chosen| {
+                Some(source(chosen)).filter(|source| kept(*source))
+            })
+        };
+        assert_eq!(told(25.0, &|_| true), [1], "the later one, and there is no room for two");
+        assert_eq!(told(25.0, &|source| source == 0), [0]);
+        assert_eq!(told(25.0, &|_| false), [0; 0]);
     }
 
     #[test]

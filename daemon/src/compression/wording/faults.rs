@@ -3,6 +3,25 @@
 use super::clause::{Opening, opening};
 use super::word::{bare, is_english, is_identifier, phrases, verb_at};
 
+/// How a title begins, as features.
+pub fn manner(title: &str) -> [(&'static str, bool); 6] {
+    let manner = opening(title);
+    [
+        ("title has subject", Opening::Subject),
+        ("title orders", Opening::Imperative),
+        ("title is deed", Opening::Done),
+        ("title lacks subject", Opening::Lacking),
+        ("title is reference", Opening::Pronoun),
+        ("title is fragment", Opening::Fragment),
+    ]
+    .map(|(name, opening)| (name, opening == manner))
+}
+
+/// The penalty of a title as a feature.
+pub fn title_faults(title: &str) -> f32 {
+    faults(title)
+}
+
 /// The penalty of a title, in the units of its worth.
 pub(super) fn faults(text: &str) -> f32 {
     let words: Vec<String> = text.split_whitespace().map(bare).collect();

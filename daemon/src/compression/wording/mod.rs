@@ -21,6 +21,7 @@ mod typed;
 
 pub use answered::{Answer, answered};
 pub use body::{Body, body};
+pub use faults::{manner, title_faults};
 pub use kind::{Typed, holds_beyond, is_step, kind, says_why, standing_kind, valid_kind};
 pub use never::{Never, Place, never};
 pub use open::{Progress, is_left, is_open_row, is_settled, names_what_is_done, names_what_is_left, ticked};

@@ -3,6 +3,7 @@
 //! These lists are short on purpose. They drop what readers always drop; everything else is left to the weights.
 
 use super::sources::SourceKind;
+use super::terms::is_name;
 use super::units::{Form, Unit};
 
 const OFFERS: [&str; 25] = [
@@ -171,8 +172,12 @@ pub(super) fn clean(kind: SourceKind, is_last: bool, units: Vec<Unit>) -> Vec<Un
     kept
 }
 
-/// The text with its first letter in upper case.
+/// The text with its first letter in upper case, unless it begins with a name of code: `state.go: waits`.
 fn capitalized(text: &str) -> String {
+    let first = text.split_whitespace().next().unwrap_or_default();
+    if is_name(first.trim_matches(|edge: char| !edge.is_alphanumeric())) {
+        return text.to_owned();
+    }
     let mut letters = text.chars();
     let first = letters.next().map(|first| first.to_uppercase().collect::<String>());
     first.unwrap_or_default() + letters.as_str()
@@ -308,6 +313,17 @@ mod tests {
         assert_eq!(without_opening("Good question — it is the port."), "it is the port.");
         assert_eq!(without_opening("Fixed-size pools wait."), "Fixed-size pools wait.");
         assert_eq!(without_opening("Done."), "Done.");
+    }
+
+    #[test]
+    fn a_name_behind_an_opening_keeps_its_letters() {
+        for (text, kept) in [
+            ("Done! till.go: counts the coins once.", "till.go: counts the coins once."),
+            ("Done! counts the coins once.", "Counts the coins once."),
+        ] {
+            let units = clean(SourceKind::Answer, false, super::super::units::parse(text));
+            assert_eq!(units[0].text, kept, "{units:?}");
+        }
     }
 
     #[test]

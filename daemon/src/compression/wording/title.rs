@@ -543,8 +543,7 @@ pub fn clean_title(written: &str) -> Option<Title> {
         }
         text = capitalized(&plain(rest));
     }
-    let text = text.trim_matches(|edge| matches!(edge, '"' | '“' | '”')).trim();
-    let text = trimmed(text.trim_end_matches("...").trim_end());
+    let text = trimmed(without_quotes(text.trim()).trim_end_matches("...").trim_end());
     // A script without spaces says enough in one word.
     let enough = text.split_whitespace().count() >= 2 || !text.is_ascii() && text.chars().count() > 6;
     if text.ends_with('?') || !enough || !text.chars().any(char::is_alphabetic) {
@@ -555,6 +554,15 @@ pub fn clean_title(written: &str) -> Option<Title> {
         && !cut.head.ends_with(['?', ':'])
         && !cut.head.ends_with("...");
     holds.then(|| Title { text: capitalized(&cut.head), piece: 0, rest: cut.rest })
+}
+
+/// The text without quotation marks around the whole of it. `"Shared" is a "section"` keeps its marks.
+fn without_quotes(text: &str) -> &str {
+    let inside = |(open, close): (char, char)| {
+        let inside = text.strip_prefix(open)?.strip_suffix(close)?;
+        (!inside.contains([open, close])).then(|| inside.trim())
+    };
+    [('"', '"'), ('“', '”'), ('„', '“')].into_iter().find_map(inside).unwrap_or(text)
 }
 
 /// Cut between words where no clause ends in time: then the whole goes on, as a head alone says too little.

@@ -94,6 +94,19 @@ fn a_title_that_leans_gives_way_to_one_that_stands() {
 }
 
 #[test]
+fn a_name_in_quotation_marks_stays_whole() {
+    for (written, expected) in [
+        ("\"Lost and found\" has a shelf of its own", "\"Lost and found\" has a shelf of its own"),
+        ("\"The till is counted at noon\"", "The till is counted at noon"),
+        ("“The till is counted at noon”", "The till is counted at noon"),
+        ("The label says \"Fragile goods\"", "The label says \"Fragile goods\""),
+        ("\"Fragile\" and \"Return\"", "\"Fragile\" and \"Return\""),
+    ] {
+        assert_eq!(clean_title(written).unwrap().text, expected);
+    }
+}
+
+#[test]
 fn an_abbreviation_ends_no_title() {
     let long = "The cart keeps prices, taxes, vouchers, etc. Before every sale its lines are summed, rounded once and then sent on to the gateway of the shop";
     assert!(!title(&[piece(long, None, 1.0)]).unwrap().text.ends_with("etc"));

@@ -119,6 +119,62 @@ mod tests {
     }
 
     #[test]
+    fn a_rule_is_told_with_its_reason_and_what_is_no_rule_is_not() {
+        use ObservationType as T;
+        for (prompt, kind) in [
+            ("Return an error, don't panic: a crash stops the oven", Some(T::Preference)),
+            ("Don't sort in the view, because the table pages on its own", Some(T::Preference)),
+            ("Never round before the tax: the office counts cents", Some(T::Preference)),
+            ("Avoid global state since the workers share one process", Some(T::Preference)),
+            ("Always write amounts in cents", Some(T::Preference)),
+            ("From now on every migration has a way back", Some(T::Preference)),
+            ("I prefer small commits with a reason in each", Some(T::Preference)),
+            ("Please always ask before you delete a branch", Some(T::Preference)),
+            ("We should never log a customer's address", Some(T::Preference)),
+            ("Whenever a price changes, bump the catalogue version", Some(T::Preference)),
+            ("Stick to the names of the ledger in the interface", Some(T::Preference)),
+            ("Actually, use spaces in these files", Some(T::Correction)),
+            ("Actually always keep the old receipt", Some(T::Correction)),
+            ("Stop stubbing the clock in unit tests", Some(T::Correction)),
+            ("Stop wrapping every error twice", Some(T::Correction)),
+            ("No, the discount is taken after the tax", Some(T::Correction)),
+            ("That's wrong, the oven reports Fahrenheit", Some(T::Correction)),
+            ("That's not what the baker means by a batch", Some(T::Correction)),
+            ("I meant the label of the second tray", Some(T::Correction)),
+            ("We decided to keep the old importer for a year", Some(T::Decision)),
+            ("Remind me to renew the certificate", Some(T::NextStep)),
+            ("Clara owns the invoices", Some(T::Contact)),
+            ("Ask Jonas about the oven's protocol", Some(T::Contact)),
+            ("Which flour do we use", None),
+            ("What lacquer do we use for oak", None),
+            ("How do we always end up here", None),
+            ("That's not a problem at all", None),
+            ("That's not an issue for the bakery", None),
+            ("That is not needed for the release", None),
+            ("Don't push yet, because the pipeline is red", None),
+            ("Don't touch the importer now: it is being migrated", None),
+            ("Stop the server and start it again", None),
+            ("Stop running the build now", None),
+            ("Actually I am not sure about the tray", None),
+            ("Do we never round before the tax", None),
+            ("Add a column for the tray and show it in the list", None),
+            ("Make the button wider than the label", None),
+            ("Yes, go on with the second one", None),
+            ("The oven is never warm when I come in", None),
+            ("It looks good to me, please continue", None),
+            ("Should we always ask before deleting", None),
+            ("Where do we use the old importer", None),
+        ] {
+            let told = told(prompt);
+            assert_eq!(told.first().map(|(kind, _)| *kind), kind, "{prompt}: {told:?}");
+            assert!(told.len() < 2, "{prompt}: {told:?}");
+            // The reason stands in the title.
+            let why = prompt.rsplit(' ').next().unwrap_or_default();
+            assert!(told.iter().all(|(_, title)| title.ends_with(why)), "{told:?}");
+        }
+    }
+
+    #[test]
     fn a_wish_is_found_beside_a_task() {
         let told = told("Add a cache to the rates. From now on always run the linter before a commit!");
         assert_eq!(told.len(), 1, "{told:?}");

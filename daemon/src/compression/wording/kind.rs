@@ -3,7 +3,7 @@
 use super::clause::{Opening, opening};
 use super::plain::plain;
 use super::typed::{is_report, typed_words};
-use super::word::{bare, content, is_english, is_identifier, phrases};
+use super::word::{bare, content, is_base_verb, is_english, is_identifier, phrases};
 use super::{Piece, Progress, SourceKind};
 use crate::memory::material::{BatchMaterial, CallOutcome, Step};
 use crate::memory::observation::ObservationType;
@@ -176,6 +176,14 @@ const AGAINST: &str = "no, nope, wrong, that's wrong, that is wrong, this is wro
     not what i, i said, i told you, i meant, you misunderstood, that's incorrect, that is incorrect, \
     nein, das ist falsch, das stimmt nicht, actually no";
 
+/// Words of what is true of the moment and the task.
+const OF_NOW: &str = "yet, now, today, tomorrow, here, this time, this one, for the moment, until, the server, the app, \
+    the process, the build";
+
+/// What follows `that's not` where nothing is corrected.
+const NO_MATTER: &str = "an issue, a problem, a concern, a big deal, a blocker, needed, necessary, required, important, \
+    urgent, relevant, bad, so bad, your fault, our problem";
+
 const CHOSEN: &str = "decided, decision, decided against, chose, chosen, we chose, go with, going with, went with, opted, \
     opt for, rejected, rather than, by design, on purpose, intentionally, deliberately, deferred, out of \
     scope, no migration needed, for now, instead of, is settled, agreed, declined, drop";
@@ -224,6 +232,42 @@ impl Signs {
         is_ruled || self.has_any(WISHES)
     }
 
+    /// `Actually, use tabs`, `stop mocking the clock`: what was done is to be done in another way. Not `stop the server`.
+    fn turns_around(&self) -> bool {
+        let mut words = self.text.split_whitespace();
+        let second = match words.next() {
+            Some("actually" | "stop") => words.next().unwrap_or_default(),
+            _ => return false,
+        };
+        let orders = is_base_verb(second) || matches!(second, "don't" | "never" | "always");
+        let is_of_now = self.has_any(OF_NOW);
+        !is_of_now
+            && match self.begins("stop") {
+                true => second.len() > 5 && second.ends_with("ing"),
+                false => orders,
+            }
+    }
+
+    /// `Return a Result, don't unwrap: panics kill the press`: what is not to be done, and why, in more than this task.
+    fn forbids_with_reason(&self, text: &str) -> bool {
+        let forbids = self.begins("don't, do not, never, avoid")
+            || [", don't ", ", do not ", ", never ", "; don't ", " and don't "]
+                .iter()
+                .any(|no| text.contains(no));
+        let gives_reason = self.has_any("because, since, otherwise, or else")
+            || text.split_once(": ").is_some_and(|(rule, why)| {
+                rule.split_whitespace().count() > 2 && why.split_whitespace().count() > 2
+            });
+        forbids && gives_reason && !self.has_any(OF_NOW)
+    }
+
+    /// A question, also without its mark.
+    fn asks(&self) -> bool {
+        self.begins(
+            "which, what, why, how, where, who, whose, should we, should i, do we, does, did, is, are",
+        )
+    }
+
     /// Whether it begins with putting something off.
     fn is_postponed(&self) -> bool {
         self.begins("remind me, please remind me, can you remind me, don't forget, do not forget, don't let me forget, \
@@ -252,10 +296,10 @@ impl Signs {
             ) {
                 return Some(Decision);
             }
-            if turns_against(text) && self.text.split_whitespace().count() > 3 {
+            if (turns_against(text) || self.turns_around()) && self.text.split_whitespace().count() > 3 {
                 return Some(Correction);
             }
-            if self.is_wish() {
+            if (self.is_wish() || self.forbids_with_reason(text)) && !self.asks() {
                 return Some(Preference);
             }
         }
@@ -424,6 +468,9 @@ fn turns_against(text: &str) -> bool {
     let lower = text.trim_start().to_lowercase().replace('\u{2019}', "'");
     phrases(AGAINST).any(|opening| {
         lower.strip_prefix(opening).is_some_and(|rest| match opening {
+            "that's not" | "that is not" | "this is not" => {
+                rest.starts_with(' ') && !phrases(NO_MATTER).any(|no| has(&lowered(rest), no))
+            }
             "no" | "nope" | "nein" | "wrong" => {
                 rest.starts_with([',', '.', '!', ';', ':']) || rest.starts_with(" -")
             }

@@ -82,6 +82,10 @@ fn draft(told: Told, importance: Importance, batch: &BatchMaterial) -> Observati
         _ => About::Knowledge,
     };
     let touched = TouchedFiles::of(batch).named_in(&text, about);
+    let mut modified = TouchedFiles::written_by(batch, &told.events);
+    if modified.is_empty() {
+        modified = touched.modified;
+    }
     let mut evidence = told.events;
     for event in touched.events {
         if !evidence.contains(&event) {
@@ -97,7 +101,7 @@ fn draft(told: Told, importance: Importance, batch: &BatchMaterial) -> Observati
         facts: told.facts,
         concepts: Vec::new(),
         files_read: touched.read,
-        files_modified: touched.modified,
+        files_modified: modified,
         importance,
         evidence,
     }

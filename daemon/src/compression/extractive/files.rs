@@ -55,6 +55,20 @@ impl TouchedFiles {
         files
     }
 
+    /// The files of a batch that these calls wrote, such as the plan in which a decision stands.
+    pub(super) fn written_by(batch: &BatchMaterial, events: &[EventId]) -> Vec<String> {
+        let mut written: Vec<String> = Vec::new();
+        for step in batch.steps.iter().filter(|step| events.contains(&step.event)) {
+            let path = match (&step.action, &step.outcome) {
+                (Action::Edit { path, .. } | Action::Write { path, .. }, CallOutcome::Done) => path,
+                _ => continue,
+            };
+            written.extend(batch.folder().beneath(path).filter(|path| !written.contains(path)));
+        }
+        written.truncate(MOST_MODIFIED);
+        written
+    }
+
     /// The first files that were changed.
     pub(super) fn first_modified(self) -> Vec<String> {
         self.modified.into_iter().take(MOST_MODIFIED).map(|(path, _)| path).collect()

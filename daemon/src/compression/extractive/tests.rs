@@ -100,6 +100,22 @@ fn check(batch: &BatchMaterial, says: &[&str], says_not: &[&str]) {
 }
 
 #[test]
+fn a_decision_in_a_planning_file_is_told_at_that_file() {
+    let decision =
+        "Invoices are numbered per year because the tax office rejects gaps, so `next_number` takes a lock.";
+    for file in ["STATE.md", "docs/adr/0007-numbers.md", "planning/ROADMAP.md", "tasks/12.md"] {
+        let batch = Batch::asked("Go on with the invoices")
+            .edited("src/invoice.rs", "fn a() {}", "fn b() {}")
+            .edited("src/number.rs", "fn a() {}", "fn b() {}")
+            .edited(file, "", &format!("## Decisions\n\n- {decision}\n"))
+            .answered("Done.");
+        let told = observed(&batch);
+        let found = told.iter().find(|draft| draft.title.contains("numbered per year"));
+        assert_eq!(found.map(|draft| draft.files_modified.clone()), Some(vec![file.to_owned()]), "{told:?}");
+    }
+}
+
+#[test]
 fn routine_makes_nothing() {
     for batch in [
         Batch::asked("git pull").ran("git pull", "Already up to date.").answered("Already up to date."),

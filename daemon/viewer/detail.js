@@ -199,7 +199,7 @@ export async function item(id, reload, signal) {
   return el('div', {}, el('p', { class: 'above' }, badge(told.type), `#${told.id}`, resolved ? el('span', { class: 'status' }, told.status) : null, told.pinned ? el('span', { class: 'status' }, 'pinned') : null),
     el('h1', {}, told.title), told.subtitle ? el('p', { class: 'subtitle' }, told.subtitle) : null,
     el('div', { class: 'actions' }, button('mark', resolved ? 'Reopen' : 'Resolve', () => mark(told, reload)), button('pin', told.pinned ? 'Unpin' : 'Pin', () => pin(told, reload)),
-      button('edit', 'Edit…', () => edit(told, reload)), forgetButton(told.id)),
+      button('edit', 'Edit…', () => edit(told, reload)), button('wrong', 'Wrongly told', () => wrong(told, reload)), forgetButton(told.id)),
     told.narrative ? paragraphs(told.narrative) : null,
     list(told.facts, (fact) => inline(fact)),
     facts(['From', from], ['When', moment(told.created_at)], ['Kept by', told.origin === 'extractive' ? 'the built-in rules' : told.origin === 'user' ? 'you' : told.origin === 'agent' ? 'an agent' : told.origin], ['Said by', saidBy(told.said_by)],
@@ -229,6 +229,12 @@ async function pin(told, reload) {
   changed(told.pinned ? 'It stands in line again.' : 'Pinned: it stands first when a session starts.', reload);
 }
 
+async function wrong(told, reload) {
+  const { items: [item] } = await post('/api/wrong', { ids: [told.id] });
+  toast(`It is not told like that again, as it was at ${item.told.moment}.`);
+  reload?.();
+}
+
 /** Does by a key what the buttons of a detail do. A thread stands for its newest statement. */
 export async function act(name, kind, id, reload) {
   if (name === 'forget') {
@@ -238,7 +244,7 @@ export async function act(name, kind, id, reload) {
   if (kind === 'session') return;
   const { items: [told] } = await get(`/api/items/${part(id)}`);
   // Only an observation is marked, pinned and edited.
-  if (told?.importance !== undefined) await { mark, pin, edit }[name](told, reload);
+  if (told?.importance !== undefined) await { mark, pin, edit, wrong }[name](told, reload);
 }
 
 /** Says what was done, and offers to take it back. */

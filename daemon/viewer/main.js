@@ -222,7 +222,7 @@ function connect() {
   });
 }
 
-const KEYS = [['/', 'search'], ['j k', 'next and previous entry'], ['Enter', 'open'], ['Esc', 'back'], ['r', 'resolve or reopen'], ['p', 'pin or unpin'], ['e', 'edit'], ['f', 'forget; y says yes'], ['u', 'undo'],
+const KEYS = [['/', 'search'], ['j k', 'next and previous entry'], ['Enter', 'open'], ['Esc', 'back'], ['r', 'resolve or reopen'], ['p', 'pin or unpin'], ['w', 'wrongly told: not again like that'], ['e', 'edit'], ['f', 'forget; y says yes'], ['u', 'undo'],
   ['1 2 3 4 5', 'timeline, sessions, threads, projects, numbers'], ['t', 'light or dark'], ['?', 'these keys']];
 
 function help() {
@@ -257,7 +257,7 @@ const act = (name) => () => {
 };
 
 const ACTIONS = {
-  '/': () => query.focus(), '?': help, j: () => state.list?.move(1), k: () => state.list?.move(-1), r: act('mark'), p: act('pin'), e: act('edit'), f: act('forget'), u: undo, t: switchTheme,
+  '/': () => query.focus(), '?': help, j: () => state.list?.move(1), k: () => state.list?.move(-1), r: act('mark'), p: act('pin'), w: act('wrong'), e: act('edit'), f: act('forget'), u: undo, t: switchTheme,
   ArrowDown: () => state.list?.move(1), ArrowUp: () => state.list?.move(-1), Escape: goBack,
   1: () => { location.hash = '#/'; }, 2: () => { location.hash = '#/sessions'; }, 3: () => { location.hash = '#/threads'; }, 4: () => { location.hash = '#/projects'; }, 5: () => { location.hash = '#/numbers'; },
 };

@@ -79,6 +79,7 @@ queries! {
     Improvable,
     Improve,
     Improving,
+    Wrong,
 }
 
 /// Asks whether a daemon answers, and which version it has.
@@ -303,6 +304,22 @@ pub struct Improve {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Improving {
     pub jobs: Vec<i64>,
+}
+
+/// Says whether documents (ids as [`Show`] takes them) should have been told where they were told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wrong {
+    pub ids: Vec<String>,
+    /// The agent's id of a session or an unambiguous beginning of it; absent: where each was told last.
+    pub session: Option<String>,
+    pub told: Told,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Told {
+    Wrongly,
+    /// What was said against it is taken back.
+    Rightly,
 }
 
 /// Forgets for good, or previews what would go.

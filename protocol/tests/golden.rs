@@ -15,8 +15,8 @@ use recall_protocol::query::{
     Export, ExportFrom, Filter, Flush, Follow, Forget, ForgetStep, Forgettable, Glance, Identity, Improvable,
     Improve, Improving, Jobs, Mark, OpenGateway, Pause, Pin, PinUp, Ping, Projects, Prune, Query, Reindex,
     Remember, Restore, RestoreBackup, RestoreFrom, Resume, Retry, RowSource, Search, Session, SessionPage,
-    Sessions, Show, Sql, Stats, Status, Stop, ThreadPage, Threads, Timeline, Undo, Unreadable, Validity,
-    WhichJobs, Why,
+    Sessions, Show, Sql, Stats, Status, Stop, ThreadPage, Threads, Timeline, Told, Undo, Unreadable,
+    Validity, WhichJobs, Why, Wrong,
 };
 use recall_protocol::wire::{Deliver, ErrorKind, EventId, Flags, Reply, Request, ShimContext};
 
@@ -86,7 +86,7 @@ fn requests_of_version_2() {
     };
     check("v2-request-deliver.bin", &Request::Deliver(deliver));
     let folder = || Some("/home/dev/shop".to_owned());
-    let queries: [(&str, Query); 47] = [
+    let queries: [(&str, Query); 48] = [
         ("ping", Ping.into()),
         ("status", Status.into()),
         ("sessions", Sessions { filter: filter() }.into()),
@@ -139,6 +139,11 @@ fn requests_of_version_2() {
         ("improvable", Improvable { filter: filter() }.into()),
         ("improve", Improve { sessions: vec![12, 7] }.into()),
         ("improving", Improving { jobs: vec![31, 32] }.into()),
+        (
+            "wrong",
+            Wrong { ids: vec!["#12".to_owned()], session: Some("76fb".to_owned()), told: Told::Wrongly }
+                .into(),
+        ),
         ("check", Check.into()),
         ("prune", Prune { silent_since_ms: 1_795_000_000_000, step: ForgetStep::Preview }.into()),
         ("reindex", Reindex.into()),

@@ -77,6 +77,7 @@ mod telemetry;
 mod titles;
 mod told_at_a_prompt;
 mod told_by_hand;
+mod told_uses;
 mod two_names;
 mod ui;
 mod upkeep;

@@ -26,6 +26,7 @@ use crate::memory::plain::{plain, visible};
 use crate::memory::session::Ask;
 use crate::memory::text::shortened_line;
 use crate::memory::tokens::Measure;
+use crate::memory::used::Occasion;
 use crate::repository::refs::WorkLocation;
 use crate::repository::work_tree::WorkTree;
 use crate::store::{
@@ -344,6 +345,12 @@ fn project_state(
     let missing: Vec<_> =
         warnings.keys().copied().filter(|id| rows.iter().all(|row| row.id != *id)).collect();
     rows.extend(store::observations_by_id(db, &missing)?);
+    let disfavour = store::disfavour(db)?;
+    rows.retain_mut(|row| {
+        let worth = disfavour.worth(row.id.into(), Occasion::Start, row.importance);
+        row.importance = worth.unwrap_or(row.importance);
+        worth.is_some()
+    });
     let own =
         |row: &ObservationRow| context_request.session.is_some() && row.session == context_request.session;
     let observations = rows.into_iter().filter(|row| match moment {

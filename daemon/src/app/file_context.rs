@@ -7,8 +7,9 @@ use crate::agents::Cap;
 use crate::memory::context::{Limits, Material, Moment, assemble};
 use crate::memory::file_memory::{Candidate, INJECTED_FOR_FILE, InjectedSet, LEAST_IMPORTANCE};
 use crate::memory::ids::{ProjectRow, SessionId};
+use crate::memory::used::{Disfavour, Occasion};
 use crate::repository::refs::WorkLocation;
-use crate::store::{self, StoreError};
+use crate::store::{self, ObservationRow, StoreError};
 
 /// How many of the newest observations about a file are candidates.
 const CONSIDERED: u32 = 20;
@@ -48,7 +49,7 @@ impl ContextLookup {
     ) -> Result<ContextReply, StoreError> {
         let material = self.readers.read(|db| {
             let place = (context_request.project, context_request.file.as_str());
-            let mut rows = Vec::new();
+            let (mut rows, disfavour) = (Vec::new(), store::disfavour(db)?);
             for row in store::notes_about(db, place, (&INJECTED_FOR_FILE, LEAST_IMPORTANCE), CONSIDERED)? {
                 let candidate = Candidate {
                     id: row.id,
@@ -57,7 +58,8 @@ impl ContextLookup {
                     rewritten: row.rewritten,
                 };
                 if candidate.is_new_to(&context_request.session, injected) {
-                    rows.extend(store::observation(db, row.id)?);
+                    let found = store::observation(db, row.id)?;
+                    rows.extend(found.filter(|row| is_worth_a_word(&disfavour, row)));
                 }
             }
             let branch_context = self.branch_context(&context_request.place);
@@ -76,4 +78,10 @@ impl ContextLookup {
             ..ContextReply::default()
         })
     }
+}
+
+/// What was contradicted must matter more to interrupt.
+fn is_worth_a_word(disfavour: &Disfavour, row: &ObservationRow) -> bool {
+    let worth = disfavour.worth(row.id.into(), Occasion::File, row.importance);
+    worth.is_some_and(|importance| importance.get() >= LEAST_IMPORTANCE)
 }

@@ -8,6 +8,7 @@ use rusqlite::Connection;
 
 use super::clock;
 use super::material::{batch_material, notes_material, session_material, source_tokens};
+use super::told_uses::uses_of;
 use crate::agents::Agents;
 use crate::compression::extractive::{Extractive, SessionDraft};
 use crate::compression::notes::{NotesMaterial, SessionNotes};
@@ -20,7 +21,7 @@ use crate::memory::observation::{ObservationDraft, SummaryDraft};
 use crate::providers::ledger::Ledger;
 use crate::store::{
     BatchResult, Capture, Choice, ChosenBatch, DueBatch, DueChoice, FirstResult, JobKind, JobResult,
-    LeasedJob, Lives, Next, Readers, SessionResult, StoreError, due_choice, due_notes, is_noted,
+    LeasedJob, Lives, Next, Readers, SessionResult, StoreError, ToldUse, due_choice, due_notes, is_noted,
 };
 
 /// All that a job needs.
@@ -62,6 +63,8 @@ enum Material {
         lives: Lives,
         /// Set if the observations of its batches are to be chosen again.
         due: Option<DueChoice>,
+        /// What became of what the session was told.
+        uses: Vec<ToldUse>,
         standing: Standing,
     },
     Notes {
@@ -135,8 +138,9 @@ impl JobRunner {
                 let snapshot = db.unchecked_transaction()?;
                 let due = due_choice(&snapshot, job.session_row, job.lives)?;
                 let material = session_material(&snapshot, self.agents, job.session_row)?;
+                let uses = uses_of(&snapshot, self.agents, job.session_row, &material)?;
                 let standing = self.standing(&snapshot, job)?;
-                Ok(Material::Session { material, lives: job.lives, due, standing })
+                Ok(Material::Session { material, lives: job.lives, due, uses, standing })
             }
         })
     }
@@ -173,11 +177,11 @@ impl JobRunner {
                 Ok(JobOutput { result, origin, cuts })
             }
             Material::Session { lives: Lives::On, .. } => Ok(built_in(material)),
-            Material::Session { material, lives: Lives::NoLonger, due, .. } => {
+            Material::Session { material, lives: Lives::NoLonger, due, uses, .. } => {
                 let Made { result: summary, origin, cuts } =
                     self.compressor.summarize(material, &job_context)?;
                 let choice = due.as_ref().map(|due| choose(material, due).0);
-                let result = SessionResult { summary, choice, next: Next::Nothing };
+                let result = SessionResult { summary, choice, uses: uses.clone(), next: Next::Nothing };
                 Ok(JobOutput { result: JobResult::Session(result), origin, cuts })
             }
         }
@@ -203,7 +207,12 @@ fn of_notes(material: &NotesMaterial, due: &[DueBatch], notes: SessionNotes) -> 
     let chosen: Vec<ChosenBatch> = chosen.collect();
     let next = if chosen.len() < due.len() { Next::Notes } else { Next::Nothing };
     let choice = Choice { among: batches.len(), batches: chosen };
-    JobResult::Session(SessionResult { summary: notes.summary, choice: Some(choice), next })
+    JobResult::Session(SessionResult {
+        summary: notes.summary,
+        choice: Some(choice),
+        next,
+        ..Default::default()
+    })
 }
 
 fn built_in(material: &Material) -> JobOutput {
@@ -211,7 +220,7 @@ fn built_in(material: &Material) -> JobOutput {
         Material::Batch(batch) => of_batch(batch, Extractive.draft(batch)),
         // Its built-in results are stored.
         Material::Notes { .. } => JobResult::Session(SessionResult::default()),
-        Material::Session { material, due, standing, .. } => {
+        Material::Session { material, due, uses, standing, .. } => {
             let chosen = due.as_ref().map(|due| choose(material, due));
             let (choice, summary) = chosen.unzip();
             let summary = summary.flatten();
@@ -220,7 +229,7 @@ fn built_in(material: &Material) -> JobOutput {
                 _ => summary.unwrap_or_else(|| Extractive.sum_up(material)),
             };
             let next = if *standing == Standing::NotesFollow { Next::Notes } else { Next::Nothing };
-            JobResult::Session(SessionResult { summary, choice, next })
+            JobResult::Session(SessionResult { summary, choice, uses: uses.clone(), next })
         }
     };
     JobOutput { result, origin: EXTRACTIVE.to_owned(), cuts: Cuts::default() }

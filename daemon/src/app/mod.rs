@@ -46,6 +46,7 @@ mod written_since;
 pub mod context_lookup;
 mod prompt_context;
 mod told_by_hand;
+mod told_uses;
 pub mod file_context;
 pub mod job_runner;
 pub mod forgetting;

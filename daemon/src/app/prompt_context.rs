@@ -13,6 +13,7 @@ use crate::memory::injection::prompt::Situation;
 use crate::memory::injection::spoken::Spoken;
 use crate::memory::injection::{self, Decision, FLOOR, Judged, asked, excerpt, reason};
 use crate::memory::passage::{Passage, PassageKey, PassageMatches};
+use crate::memory::used::Occasion;
 use crate::repository::work_tree::WorkTree;
 use crate::store::{self, DocumentRow, StoreError, Turns};
 
@@ -49,6 +50,12 @@ impl ContextLookup {
             return Ok(Default::default());
         };
         found.leave_out_repeats();
+        let disfavour = store::disfavour(db)?;
+        found.matches.retain_mut(|one| {
+            let worth = disfavour.worth(one.key.document, Occasion::Prompt, one.importance);
+            one.importance = worth.unwrap_or(one.importance);
+            worth.is_some()
+        });
         let decision = injection::decide(&situation, &found, weights, FLOOR);
         let statements = self.statements(db, (&situation, turns), (&decision, &found), context_request)?;
         let project = context_request.project.name.clone();

@@ -7,7 +7,7 @@ use recall_protocol::query::{
     AgentRemark, Backup, Captured, Changes, Check, Context, Days, Edit, Entries, Export, Flush, Forget,
     Glance, Identity, Improvable, Improve, Improving, Jobs, Mark, OpenGateway, Pause, PinUp, Ping, Projects,
     Prune, Query, Reindex, Remember, Restore, RestoreBackup, RestoreFrom, Resume, Retry, Search, Session,
-    SessionPage, Sessions, Show, Sql, Stats, Status, Stop, ThreadPage, Threads, Timeline, Undo, Why,
+    SessionPage, Sessions, Show, Sql, Stats, Status, Stop, ThreadPage, Threads, Timeline, Undo, Why, Wrong,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -26,6 +26,7 @@ use super::answers::status::{
     StatsAnswer, StatusAnswer, StopAnswer,
 };
 
+use super::answers::told::WrongAnswer;
 use super::answers::upkeep::{BackupAnswer, CheckAnswer, ReindexAnswer, RestoreBackupAnswer, SqlAnswer};
 
 /// A request, and the type of its answer.
@@ -98,4 +99,5 @@ requests! { Command:
     Undo => UndoAnswer,
     OpenGateway => GatewayAnswer,
     Improve => ImproveAnswer,
+    Wrong => WrongAnswer,
 }

@@ -10,6 +10,7 @@ use crate::memory::ids::ObservationId;
 use crate::memory::injection::by_hand::Touch;
 use crate::memory::passage::{Passage, PassageTerm};
 use crate::memory::ranking::Commonness;
+use crate::memory::used::Occasion;
 use crate::repository::refs::WorkLocation;
 use crate::repository::work_tree::WorkTree;
 use crate::search::subjects;
@@ -32,6 +33,8 @@ impl ContextLookup {
         let mut rows = store::kept_by_hand(db, project.row, LOOKED_AT)?;
         let injected = &context_request.injected;
         rows.retain(|row| !injected.observations.contains(&row.id) || injected.titles.contains(&row.id));
+        let disfavour = store::disfavour(db)?;
+        rows.retain(|row| disfavour.worth(row.id.into(), Occasion::Prompt, row.importance).is_some());
         let Some(index) = self.index.index().filter(|_| !rows.is_empty()) else { return Ok(Vec::new()) };
         let Some(words) = self.index.words_of(&index, prompt, &project.key) else { return Ok(Vec::new()) };
         let mut told: Vec<(f32, ObservationId)> = Vec::new();

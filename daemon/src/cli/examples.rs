@@ -142,6 +142,13 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         &[("recall resolve 12", "it is no longer injected"), ("recall resolve --reopen 12", "it is again")],
     ),
     (
+        "wrong",
+        &[
+            ("recall wrong 12", "not to be told again as it was told last"),
+            ("recall wrong --undo 12", "it may be told again"),
+        ],
+    ),
+    (
         "forget",
         &[
             ("recall forget 12 p7 --dry-run", "show what would go"),

@@ -19,6 +19,7 @@ pub mod show;
 pub mod timeline;
 pub mod context;
 pub mod why;
+pub mod wrong;
 pub mod stats;
 pub mod sql;
 pub mod statusline;
@@ -136,7 +137,7 @@ enum Command {
     Ui(ui::UiArgs),
     /// Serve the memory to an agent's model over MCP
     Mcp(mcp::McpArgs),
-    /// Show what models have cost, by day
+    /// Show what models have cost by day, and the use of what was told
     Stats(stats::StatsArgs),
     /// Print one line for a shell's prompt or an agent's status line
     Statusline(statusline::StatuslineArgs),
@@ -159,6 +160,11 @@ enum Command {
     Edit(edit::EditArgs),
     /// Put observations first in what every session is given
     Pin(pin::PinArgs),
+    /// Say that something should not have been told where it was
+    ///
+    /// It is not told any more on such an occasion (a start, a prompt, a file, a command), unless you rewrite it. Everything
+    /// else stays: search finds it, and `recall resolve` says that it does not hold at all.
+    Wrong(wrong::WrongArgs),
     /// Take back the last edit, pin, resolve or reopening
     Undo(undo::UndoArgs),
     /// Delete for good, backups included
@@ -221,6 +227,7 @@ impl Command {
             | Self::Remember(_)
             | Self::Edit(_)
             | Self::Pin(_)
+            | Self::Wrong(_)
             | Self::Undo(_)
             | Self::Resolve(_) => true,
             Self::Forget(_) | Self::Pause(_) | Self::Resume(_) | Self::Guard(_) | Self::Model(_) => true,
@@ -390,6 +397,7 @@ fn dispatch(command: Command, out: &mut dyn Write) -> anyhow::Result<()> {
         Command::Remember(args) => remember::run(&args, out),
         Command::Edit(args) => edit::run(&args, out),
         Command::Pin(args) => pin::run(&args, out),
+        Command::Wrong(args) => wrong::run(&args, out),
         Command::Undo(args) => undo::run(&args, out),
         Command::Resolve(args) => resolve::run(&args, out),
         Command::Forget(args) => forget::run(&args, out),

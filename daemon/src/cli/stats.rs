@@ -1,4 +1,4 @@
-//! `recall stats`: the cost of models per day.
+//! `recall stats`: the cost of models per day, and what became of what agents were told.
 
 use std::io::Write;
 
@@ -7,8 +7,9 @@ use recall_protocol::query::Stats;
 
 use super::client::{Client, Start};
 use super::filter::whole;
-use super::terminal::{ACCENT, DIM, table};
+use super::terminal::{ACCENT, DIM, counted, table};
 use crate::app::answers::status::{SpendingTotal, StatsAnswer};
+use crate::app::answers::told::ToldTotal;
 
 #[derive(Debug, Args)]
 pub struct StatsArgs {
@@ -35,7 +36,8 @@ pub fn run(args: &StatsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 fn tell(out: &mut dyn Write, stats: &StatsAnswer, days: u32) -> std::io::Result<()> {
     let lines = &stats.spending;
     if lines.is_empty() {
-        return writeln!(out, "No model calls in the last {days} days.");
+        writeln!(out, "No model calls in the last {days} days.")?;
+        return tell_told(out, &stats.told, days);
     }
     let most = lines.iter().map(|line| tokens(&line.total)).max().unwrap_or(0);
     let rows: Vec<Vec<String>> = lines
@@ -62,7 +64,25 @@ fn tell(out: &mut dyn Write, stats: &StatsAnswer, days: u32) -> std::io::Result<
             total.assumed_tokens
         )?;
     }
-    Ok(())
+    tell_told(out, &stats.told, days)
+}
+
+/// What sessions were told, and what is known to have become of it.
+fn tell_told(out: &mut dyn Write, told: &ToldTotal, days: u32) -> std::io::Result<()> {
+    if told.told == 0 {
+        return Ok(());
+    }
+    let uses = [
+        (told.opened, "opened"),
+        (told.followed, "followed"),
+        (told.repeated, "done all the same"),
+        (told.contradicted, "contradicted"),
+        (told.wrong, "said to be wrong there"),
+    ];
+    let seen: Vec<String> =
+        uses.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    let seen = if seen.is_empty() { "no use was seen".to_owned() } else { seen.join(", ") };
+    writeln!(out, "Told agents {} in the last {days} days: {seen}.", counted(told.told, "item", "items"))
 }
 
 fn tokens(total: &SpendingTotal) -> u64 {
@@ -103,6 +123,7 @@ mod tests {
                 line("2031-05-20", 12_000, 1.25),
             ],
             total: SpendingTotal { assumed_calls: 1, assumed_tokens: 4_812, ..total(6, 15_001, 1.2515) },
+            told: ToldTotal::default(),
         };
         let mut out = Vec::new();
         tell(&mut out, &stats, 14).unwrap();

@@ -48,7 +48,8 @@ fn injections(out: &mut dyn Write, answer: &WhyAnswer) -> std::io::Result<()> {
         writeln!(out, "{BOLD}{at} at {moment}{file}{BOLD:#} {DIM}~{tokens} tokens{DIM:#}")?;
         for item in &injection.items {
             let (id, title) = (item.id.map(terminal::id).unwrap_or_default(), &item.title);
-            writeln!(out, "  {ACCENT}{id}{ACCENT:#} {title} {DIM}({}){DIM:#}", item.reason)?;
+            let uses = became(item.uses.iter().map(AsRef::as_ref));
+            writeln!(out, "  {ACCENT}{id}{ACCENT:#} {title} {DIM}({}{uses}){DIM:#}", item.reason)?;
         }
     }
     Ok(())
@@ -63,7 +64,18 @@ fn given(out: &mut dyn Write, answer: &WhyGivenAnswer) -> std::io::Result<()> {
     }
     for one in &answer.given {
         let (at, session, moment) = (terminal::time(one.at), terminal::session(&one.session_id), &one.moment);
-        writeln!(out, "  {at} at {moment} to session {session} {DIM}({}){DIM:#}", one.reason)?;
+        let uses = became(one.uses.iter().map(String::as_str));
+        writeln!(out, "  {at} at {moment} to session {session} {DIM}({}{uses}){DIM:#}", one.reason)?;
     }
     Ok(())
+}
+
+/// What became of something that was told, to follow its reason.
+fn became<'a>(uses: impl Iterator<Item = &'a str>) -> String {
+    let words = uses.map(|name| match name {
+        "repeated" => "done all the same",
+        "wrong" => "you say that it should not have been told",
+        name => name,
+    });
+    words.map(|words| format!("; {words}")).collect()
 }

@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::ids::{AgentName, ProjectKey, SessionId, Timestamp};
+use super::ids::{AgentName, ObservationId, ProjectKey, SessionId, Timestamp};
 use super::observation::{Importance, Maker, ObservationType};
 
 /// The kind of row that a document stands for.
@@ -80,6 +80,12 @@ impl DocumentKey {
             .starts_with(|c: char| c.is_ascii_digit())
             .then(|| digits.parse().ok())?
             .map(|row| Self { kind, row })
+    }
+}
+
+impl From<ObservationId> for DocumentKey {
+    fn from(id: ObservationId) -> Self {
+        Self { kind: DocumentKind::Observation, row: id.0 }
     }
 }
 

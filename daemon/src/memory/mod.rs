@@ -41,6 +41,7 @@ pub mod passage;
 pub mod mentioned_files;
 pub mod linear;
 pub mod injection;
+pub mod used;
 pub mod pause;
 pub mod wall_clock;
 pub mod guard;

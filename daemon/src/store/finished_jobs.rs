@@ -8,6 +8,7 @@ use super::jobs::{self, JobKind, tell};
 use super::operation::{Operation, WriteContext};
 use super::results::{BatchResult, DuplicateScope, keep_summary, replace_observations};
 use super::row::Sql;
+use super::told_uses::{ToldUse, keep_uses};
 use crate::faults::{self, Point};
 use crate::memory::ids::{JobId, Timestamp};
 use crate::memory::observation::SummaryDraft;
@@ -37,6 +38,8 @@ pub struct SessionResult {
     pub summary: Option<SummaryDraft>,
     /// Set if the observations of its batches were selected again.
     pub choice: Option<Choice>,
+    /// What became of what it was told.
+    pub uses: Vec<ToldUse>,
     pub next: Next,
 }
 
@@ -118,6 +121,7 @@ fn keep(db: &WriteContext<'_>, finished: &FinishedJob, reach: DuplicateScope) ->
             if let Some(summary) = &made.summary {
                 created.extend(keep_summary(db, &finished.origin, session, summary)?);
             }
+            keep_uses(db, &made.uses)?;
             tell(db, session, finished.now, created)?;
             if made.next == Next::Notes {
                 ask_for_notes(db, finished, session)?;

@@ -56,6 +56,7 @@ mod statistics;
 mod text;
 mod threads;
 mod titles;
+mod told_uses;
 mod traces;
 mod vectors;
 mod writes;
@@ -147,8 +148,9 @@ pub use results::BatchResult;
 pub use sessions::{
     ActivityRow, BatchRow, GivenRow, InjectionRow, SessionInfo, StoredBatch, Turns, asides_of_batch,
     batch_row, batches, find_sessions, first_and_last_prompt, given, has_agent, injections, is_summarizing,
-    last_prompt, latest_calls, observations_of_session, outdated_observations, session_activities,
-    session_count, session_in_place, session_info, session_list, summary_of_session, turns_before,
+    last_prompt, latest_calls, observations_of_session, outdated_observations, prompts_of_persons,
+    session_activities, session_count, session_in_place, session_info, session_list, summary_of_session,
+    turns_before,
 };
 pub use spans::{
     CallTimes, ExpiredLife, JobTimes, SessionTimes, TurnTimes, job_times, late_call, session_times, turn_at,
@@ -158,6 +160,10 @@ pub use statistics::{
     ProjectNotes, Statistics, UnreadableRow, is_empty, last_unreadable, notes_of_project, statistics,
 };
 pub use subagents::{SubagentRow, subagents_of_batch, subagents_of_session};
+pub use told_uses::{
+    ClearWrong, MarkWrong, ToldCounts, ToldRow, ToldUse, ToldWhere, disfavour, told_counts, told_items,
+    uses_of_session,
+};
 pub use vectors::{
     CallsSeen, DropVectorFiles, RemoveOtherVectors, SessionPlace, StoreVectors, UseVectorFile, VectorFileRow,
     VectorRow, VectorState, VectorsStored, calls_without_vectors, count_vectors, count_without_vectors,

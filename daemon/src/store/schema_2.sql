@@ -61,3 +61,14 @@ CREATE TABLE forgotten (
     name BLOB PRIMARY KEY,
     at   INTEGER NOT NULL
 ) WITHOUT ROWID;
+
+-- What became of an item of an injection: `opened`, `followed`, `repeated`, `contradicted`, `wrong`. `at`: when that was first seen.
+CREATE TABLE told_uses (
+    injection INTEGER NOT NULL REFERENCES injections ON DELETE CASCADE,
+    kind      TEXT NOT NULL,
+    row       INTEGER NOT NULL,
+    use       TEXT NOT NULL,
+    at        INTEGER NOT NULL,
+    PRIMARY KEY (injection, kind, row, use)
+) WITHOUT ROWID;
+CREATE INDEX told_uses_against ON told_uses (kind, row, use, at) WHERE use IN ('contradicted', 'wrong');

@@ -246,6 +246,18 @@ pub fn latest_calls(
     )
 }
 
+/// The prompts that a person typed in a session, with their times, in order.
+pub fn prompts_of_persons(
+    db: &Connection,
+    session: SessionRow,
+) -> Result<Vec<(Timestamp, String)>, StoreError> {
+    db.all(
+        "SELECT opened_at, prompt FROM prompt_batches
+         WHERE session = ?1 AND prompt IS NOT NULL AND source IN ('user', 'queued') ORDER BY opened_at, seq",
+        [session],
+    )
+}
+
 /// The user's first and last prompt in a session.
 pub fn first_and_last_prompt(
     db: &Connection,
@@ -297,6 +309,9 @@ pub struct GivenRow from "injections i JOIN sessions s ON s.id = i.session, json
     pub at: Timestamp = "i.at",
     pub moment: String = "i.moment",
     pub reason: String = "ifnull(json_extract(e.value, '$.reason'), '')",
+    /// What became of it, in words with commas between.
+    pub uses: Option<String> = "(SELECT group_concat(u.use) FROM told_uses u WHERE u.injection = i.id
+        AND u.kind = json_extract(e.value, '$.kind') AND u.row = json_extract(e.value, '$.id'))",
 }
 }
 
@@ -396,6 +411,7 @@ record! {
 /// An injection into a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InjectionRow from "injections" {
+    pub id: i64 = "id",
     pub at: Timestamp = "at",
     pub moment: String = "moment",
     pub tokens: u32 = "tokens",

@@ -21,6 +21,7 @@ pub mod observation;
 pub mod portable;
 pub mod session;
 pub mod status;
+pub mod told;
 pub mod upkeep;
 
 /// A constant word; owned when it was read from an answer.

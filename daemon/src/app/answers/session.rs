@@ -277,6 +277,9 @@ pub struct InjectedItem {
     pub id: Option<PublicId>,
     pub title: String,
     pub reason: String,
+    /// What became of it: `opened`, `followed`, `repeated`, `contradicted`, `wrong`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uses: Vec<Text>,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -320,6 +323,9 @@ pub struct GivenAnswer {
     pub at: Moment,
     pub moment: String,
     pub reason: String,
+    /// As [`InjectedItem::uses`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uses: Vec<String>,
 }
 
 impl From<GivenRow> for GivenAnswer {
@@ -330,6 +336,7 @@ impl From<GivenRow> for GivenAnswer {
             at: Moment(row.at),
             moment: row.moment,
             reason: row.reason,
+            uses: row.uses.iter().flat_map(|uses| uses.split(',')).map(str::to_owned).collect(),
         }
     }
 }

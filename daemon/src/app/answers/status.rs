@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::told::ToldTotal;
 use super::{Moment, Text};
 use crate::app::clock;
 use crate::app::latency::{Latencies, LatencyWindow, Quantiles};
@@ -498,6 +499,9 @@ pub struct StatsAnswer {
     /// The earliest first; days without calls are left out.
     pub spending: Vec<SpendingLine>,
     pub total: SpendingTotal,
+    /// What sessions were told in these days.
+    #[serde(default)]
+    pub told: ToldTotal,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -537,7 +541,7 @@ impl StatsAnswer {
                 SpendingLine { day: row.day.0, backend: row.backend, total }
             })
             .collect();
-        Self { spending, total: SpendingTotal::of(calls, sum, assumed) }
+        Self { spending, total: SpendingTotal::of(calls, sum, assumed), told: ToldTotal::default() }
     }
 }
 

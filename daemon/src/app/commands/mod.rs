@@ -7,6 +7,7 @@ pub mod improve;
 pub mod restore;
 pub mod retry;
 pub mod upkeep;
+pub mod wrong;
 
 use super::context_lookup::ContextLookup;
 use super::forgetting::Forgetting;

@@ -14,8 +14,15 @@ use crate::store::{self, StoreError};
 /// All injections of a session.
 pub fn injections(db: &Connection, session: SessionRow) -> Result<Vec<InjectionAnswer>, StoreError> {
     let rows = store::injections(db, session)?.into_iter();
+    let uses = store::uses_of_session(db, session)?;
     rows.map(|row| {
-        let items = public_items(db, &row.items, row.at)?;
+        let mut items = public_items(db, &row.items, row.at)?;
+        for item in &mut items {
+            let of_item = uses
+                .iter()
+                .filter(|(injection, key, _)| *injection == row.id && item.id.is_some_and(|id| id.0 == *key));
+            item.uses = of_item.map(|(.., what)| what.as_str().into()).collect();
+        }
         Ok(InjectionAnswer::new(row, items))
     })
     .collect()
@@ -42,7 +49,7 @@ pub fn public_items(db: &Connection, items: &str, at: Timestamp) -> Result<Vec<I
             None => store::last_prompt(db, SessionRow(id), at)?,
         };
         let kind = if matches!(extent, Extent::Passage(_)) { "passage".to_owned() } else { kind };
-        Ok(InjectedItem { kind, id: key.map(PublicId), title, reason })
+        Ok(InjectedItem { kind, id: key.map(PublicId), title, reason, uses: Vec::new() })
     };
     items.into_iter().map(public).collect()
 }

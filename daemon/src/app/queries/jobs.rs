@@ -23,7 +23,12 @@ pub fn jobs(lookup: &ContextLookup, request: Jobs) -> Answer<JobsAnswer> {
 pub fn stats(lookup: &ContextLookup, Stats { days }: Stats) -> Answer<StatsAnswer> {
     const DAY_MS: i64 = 24 * 3600 * 1000;
     let back = i64::from(days.clamp(1, 3_660) - 1) * DAY_MS;
-    let since = clock::day_of(Timestamp(clock::now().0.saturating_sub(back)));
-    let rows = lookup.readers.read(|db| store::spending(db, &since))?;
-    Ok(StatsAnswer::of(rows))
+    let first = Timestamp(clock::now().0.saturating_sub(back));
+    let since = clock::day_of(first);
+    let (rows, told) = lookup.readers.read(|db| {
+        // From the beginning of the first day on.
+        let begins = clock::midnight_after(Timestamp(first.0.saturating_sub(DAY_MS)));
+        Ok((store::spending(db, &since)?, store::told_counts(db, begins)?))
+    })?;
+    Ok(StatsAnswer { told: told.into(), ..StatsAnswer::of(rows) })
 }

@@ -297,6 +297,7 @@ impl Ui {
             KeyCode::Char('T') => return self.open_thread(),
             KeyCode::Char('r') => return self.mark(),
             KeyCode::Char('p') => return self.pin(),
+            KeyCode::Char('w') => return self.wrong(),
             KeyCode::Char('u') => return vec![Ask::Change(Change::Undo)],
             KeyCode::Char('f') | KeyCode::Delete => return self.ask_to_forget(),
             KeyCode::Up | KeyCode::Char('k') => return self.go(-1),
@@ -479,6 +480,18 @@ impl Ui {
             Validity::Past => query::Validity::Active,
         };
         vec![Ask::Change(Change::Mark { id, validity })]
+    }
+
+    /// What was told should not have been.
+    fn wrong(&mut self) -> Vec<Ask> {
+        match self.selected().and_then(|row| row.target.clone()) {
+            Some(Target::Item(id)) => vec![Ask::Change(Change::Wrong { id })],
+            Some(Target::Thread(id)) => vec![Ask::Change(Change::Wrong { id: id.to_string() })],
+            _ => {
+                self.notice = "Select the item that should not have been told".into();
+                Vec::new()
+            }
+        }
     }
 
     fn ask_to_forget(&mut self) -> Vec<Ask> {

@@ -24,13 +24,14 @@ const NAME: &str = " recall  ";
 const GAP: &str = "  ";
 
 /// The keys, in two columns if they fit.
-const KEYS: [[(&str, &str); 8]; 2] = [
+const KEYS: [[(&str, &str); 9]; 2] = [
     [
         ("/", "a new search"),
         ("↑ ↓ j k", "move"),
         ("Enter →", "open, or read the detail"),
         ("Esc ←", "back, or clear the search"),
         ("g G", "first, last"),
+        ("Space", "a page down"),
         ("Tab", "the next tab"),
         ("a", "this project or all"),
         ("q", "leave"),
@@ -40,6 +41,7 @@ const KEYS: [[(&str, &str); 8]; 2] = [
         ("T", "thread of the observation"),
         ("r", "resolve or reopen"),
         ("p", "pin, or pin no longer"),
+        ("w", "wrong: not to be told like that"),
         ("e", "edit in $EDITOR"),
         ("f", "forget"),
         ("u", "undo the last change"),

@@ -5,7 +5,7 @@ use std::sync::mpsc::Receiver;
 
 use recall_protocol::query::{
     self, Entries, EntryFilter, Explain, Filter, Forget, ForgetStep, Forgettable, Glance, Mark, Pin, PinUp,
-    Search, Session, Sessions, Show, Sql, Timeline, Undo, Unreadable,
+    Search, Session, Sessions, Show, Sql, Timeline, Told::Wrongly, Undo, Unreadable, Wrong,
 };
 
 use super::row::{Row, Target, Validity, validity};
@@ -70,6 +70,10 @@ pub(super) enum Change {
     /// Pins or unpins an observation.
     Pin {
         id: i64,
+    },
+    /// An item should not have been told where it was told last.
+    Wrong {
+        id: String,
     },
     /// Undoes the last change.
     Undo,
@@ -209,6 +213,14 @@ fn changed(client: &mut Client, change: &Change) -> anyhow::Result<Told> {
             let is_pinned = matches!(shown.first(), Some(ShownItem::Observation(item)) if item.pinned);
             let pin = if is_pinned { Pin::Off } else { Pin::On };
             ask(client, PinUp { ids: vec![id.to_string()], pin })?.items
+        }
+        Change::Wrong { id } => {
+            let request = Wrong { ids: vec![id.clone()], session: None, told: Wrongly };
+            let told = ask(client, request)?.items.pop().and_then(|item| item.told);
+            let moment = told.map(|told| told.moment).unwrap_or_default();
+            let notice =
+                format!("{id} is not told again as it was, at {moment}; `recall wrong --undo` takes it back");
+            return Ok(Told::Changed { notice, of: None });
         }
         Change::Undo => {
             let notice = match ask(client, Undo)?.undone {

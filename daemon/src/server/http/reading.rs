@@ -3,7 +3,7 @@
 use recall_protocol::query::{
     Changes, Context, Days, Edit, Entries, EntryFilter, Explain, Filter, Forget, ForgetStep, Forgettable,
     Jobs, Mark, Pin, PinUp, Projects, Query, Remember, Search, Session, SessionPage, Show, Stats, Status,
-    ThreadPage, Threads, Timeline, Undo, Unreadable, Validity, WhichJobs, Why,
+    ThreadPage, Threads, Timeline, Told, Undo, Unreadable, Validity, WhichJobs, Why, Wrong,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -217,6 +217,35 @@ pub(super) fn mark(call: &Call) -> Reading {
         WrittenValidity::Resolved => Validity::Resolved,
     };
     Ok(Mark { ids: texts(ids), validity }.into())
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WrongBody {
+    ids: Vec<Id>,
+    /// Where it was told to this session; absent: where it was told last.
+    #[serde(default)]
+    session: Option<String>,
+    /// `wrongly`, or `rightly`, which takes that back.
+    #[serde(default)]
+    told: WrittenTold,
+}
+
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum WrittenTold {
+    #[default]
+    Wrongly,
+    Rightly,
+}
+
+pub(super) fn wrong(call: &Call) -> Reading {
+    let WrongBody { ids, session, told } = body(call)?;
+    let told = match told {
+        WrittenTold::Wrongly => Told::Wrongly,
+        WrittenTold::Rightly => Told::Rightly,
+    };
+    Ok(Wrong { ids: texts(ids), session, told }.into())
 }
 
 #[derive(Deserialize, JsonSchema)]

@@ -7,7 +7,7 @@ use hyper::{Method, Response, StatusCode};
 use percent_encoding::percent_decode_str;
 use recall_protocol::query::{
     Changes, Days, Edit, Entries, Forget, Jobs, Mark, PinUp, Projects, Remember, Search, Session, Sessions,
-    Show, Stats, Status, Threads, Timeline, Undo, Why,
+    Show, Stats, Status, Threads, Timeline, Undo, Why, Wrong,
 };
 use schemars::JsonSchema;
 use serde_json::Value;
@@ -20,7 +20,7 @@ use super::hooks::{
 };
 use super::keys::{Caller, Locked};
 use super::openapi::document;
-use super::reading::{EditBody, ForgetBody, MarkBody, PinBody, RememberBody};
+use super::reading::{EditBody, ForgetBody, MarkBody, PinBody, RememberBody, WrongBody};
 use super::route::{
     Endpoint, HealthAnswer, OpenAnswer, Parameter, Route, get, hook, needed, number, of, post, schema_of,
     text,
@@ -242,6 +242,12 @@ pub(super) static ROUTES: &[Route] = &[
         "Has observations stand first: `on` or `off`.",
         Some(schema_of::<PinBody>),
         Endpoint::Ask(reading::pin, of::<PinUp>),
+    ),
+    post(
+        "/api/wrong",
+        "Says that items should not have been told where they were told last.",
+        Some(schema_of::<WrongBody>),
+        Endpoint::Ask(reading::wrong, of::<Wrong>),
     ),
     post(
         "/api/undo",

@@ -4,7 +4,7 @@
 use recall_protocol::query::{
     AgentRemark, Backup, Captured, Context, Edit, Flush, Forget, Glance, Improvable, Improve, Mark,
     OpenGateway, Pause, PinUp, Ping, Prune, Query, Reindex, Remember, Restore, RestoreBackup, RestoreFrom,
-    Resume, Retry, Sql, Status, Stop, Undo,
+    Resume, Retry, Sql, Status, Stop, Undo, Wrong,
 };
 use recall_protocol::wire::{ErrorKind, Reply};
 
@@ -20,6 +20,7 @@ use crate::app::commands::improve::improve;
 use crate::app::commands::restore::{restore, restore_from};
 use crate::app::commands::retry::retry;
 use crate::app::commands::upkeep::{backup, prune, reindex, restore_backup};
+use crate::app::commands::wrong::wrong;
 use crate::app::context_lookup::ContextLookup;
 use crate::app::queries::browsing::{days, entries, project_list, thread_page, threads};
 use crate::app::queries::captured::captured;
@@ -111,6 +112,7 @@ pub async fn answer(query: Query, connection: &ConnectionContext) -> Reply {
         Query::Mark(request) => command_reply::<Mark>(mark(&commands(), request).await),
         Query::Edit(request) => command_reply::<Edit>(edit(&commands(), request).await),
         Query::PinUp(request) => command_reply::<PinUp>(pin(&commands(), request).await),
+        Query::Wrong(request) => command_reply::<Wrong>(wrong(&commands(), request).await),
         Query::Undo(Undo) => command_reply::<Undo>(undo(&commands()).await),
         Query::Changes(request) => read_with(services, request, changes).await,
         Query::Glance(request) => {

@@ -1,0 +1,355 @@
+//! What became of what a session was told, as far as the session itself shows it, and what that means for telling it
+//! again.
+//!
+//! Nobody is asked. What is seen is conservative: a line that was of use often shows nothing of it.
+
+use std::collections::HashMap;
+
+use super::document::DocumentKey;
+use super::ids::Timestamp;
+use super::observation::Importance;
+
+/// What became of an item that was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Use {
+    /// The agent read it in full.
+    Opened,
+    /// The agent ran a command that it names.
+    Followed,
+    /// The agent ran a command that it warns of.
+    Repeated,
+    /// The user's next words speak against it.
+    Contradicted,
+    /// A person said that it should not have been told there.
+    Wrong,
+}
+
+impl Use {
+    pub const ALL: [(Self, &'static str); 5] = [
+        (Self::Opened, "opened"),
+        (Self::Followed, "followed"),
+        (Self::Repeated, "repeated"),
+        (Self::Contradicted, "contradicted"),
+        (Self::Wrong, "wrong"),
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        Self::ALL.iter().find(|(kind, _)| *kind == self).map_or("opened", |(_, name)| name)
+    }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, known)| *known == name).map(|(kind, _)| *kind)
+    }
+
+    /// How much it speaks against telling the item again at such a moment.
+    fn strikes(self) -> u32 {
+        match self {
+            Self::Opened | Self::Followed | Self::Repeated => 0,
+            Self::Contradicted => 1,
+            Self::Wrong => MOST_STRIKES,
+        }
+    }
+}
+
+/// An item that a session was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    pub key: DocumentKey,
+    /// All that it says.
+    pub text: String,
+    pub at: Timestamp,
+    pub occasion: Occasion,
+}
+
+/// What happened in a session afterwards, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deed {
+    pub at: Timestamp,
+    pub what: DeedKind,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeedKind {
+    /// The agent asked recall for these items.
+    Opened(Vec<DocumentKey>),
+    /// A command, as it was run.
+    Ran(String),
+    /// A person's prompt.
+    Said(String),
+}
+
+/// When something is told, as far as one moment is like another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Occasion {
+    Start,
+    Prompt,
+    File,
+    Command,
+}
+
+impl Occasion {
+    /// Of a moment by its stored name.
+    pub fn of(moment: &str) -> Self {
+        match moment {
+            "prompt" | "subagent" => Self::Prompt,
+            "file" => Self::File,
+            "command" | "failure" => Self::Command,
+            _ => Self::Start,
+        }
+    }
+}
+
+/// The uses of an item, each with the moment at which it was first seen.
+pub fn uses(told: &Told, deeds: &[Deed]) -> Vec<(Use, Timestamp)> {
+    let later = || deeds.iter().filter(|deed| deed.at > told.at);
+    let mut uses = Vec::new();
+    let opened =
+        later().find(|deed| matches!(&deed.what, DeedKind::Opened(keys) if keys.contains(&told.key)));
+    uses.extend(opened.map(|deed| (Use::Opened, deed.at)));
+    for (command, use_of_it) in named_commands(&told.text) {
+        // What is told at a command is told while that command is about to run.
+        let skipped = usize::from(told.occasion == Occasion::Command);
+        let ran = later()
+            .filter(|deed| matches!(&deed.what, DeedKind::Ran(ran) if spaced(ran).contains(&command)))
+            .nth(skipped);
+        if let Some(deed) = ran.filter(|_| uses.iter().all(|(known, _)| *known != use_of_it)) {
+            uses.push((use_of_it, deed.at));
+        }
+    }
+    // A session's first prompt answers nothing that was told before it.
+    if told.occasion != Occasion::Start {
+        let next = later().find_map(|deed| match &deed.what {
+            DeedKind::Said(prompt) => Some((prompt, deed.at)),
+            _ => None,
+        });
+        let against = next.filter(|(prompt, _)| speaks_against(prompt) && shares_subject(prompt, &told.text));
+        uses.extend(against.map(|(_, at)| (Use::Contradicted, at)));
+    }
+    uses
+}
+
+const SHORTEST_COMMAND: usize = 6;
+const LONGEST_COMMAND: usize = 200;
+
+/// The commands between backticks, and what it means to run each.
+fn named_commands(text: &str) -> Vec<(String, Use)> {
+    let mut found = Vec::new();
+    let mut before = String::new();
+    for (place, part) in text.split('`').enumerate() {
+        let is_code = place % 2 == 1;
+        let command = spaced(part);
+        let is_command = is_code
+            && (SHORTEST_COMMAND..=LONGEST_COMMAND).contains(&command.len())
+            && command.contains([' ', '/'])
+            && !part.contains('\n');
+        if is_command {
+            let use_of_it = if warns(&before) { Use::Repeated } else { Use::Followed };
+            found.push((command, use_of_it));
+        }
+        before.push_str(part);
+    }
+    found
+}
+
+/// Whether the sentence that these words begin forbids what follows.
+fn warns(before: &str) -> bool {
+    const WORDS: [&str; 15] = [
+        "never",
+        "don't",
+        "do not",
+        "must not",
+        "mustn't",
+        "should not",
+        "shouldn't",
+        "avoid",
+        "instead of",
+        "rather than",
+        "nicht",
+        "nie",
+        "jamais",
+        "nunca",
+        "not with",
+    ];
+    let sentence = before.rsplit(['.', ';', '!', '\n']).next().unwrap_or_default().to_lowercase();
+    WORDS.iter().any(|word| has_words(&sentence, word))
+}
+
+fn has_words(text: &str, words: &str) -> bool {
+    text.match_indices(words).any(|(at, _)| {
+        let is_edge = |next: Option<char>| next.is_none_or(|next| !next.is_alphanumeric());
+        is_edge(text[..at].chars().next_back()) && is_edge(text[at + words.len()..].chars().next())
+    })
+}
+
+fn spaced(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Whether a prompt begins by saying that something is not so.
+fn speaks_against(prompt: &str) -> bool {
+    const BEGINNINGS: [&str; 22] = [
+        "no,",
+        "no.",
+        "no -",
+        "nope",
+        "wrong",
+        "that's wrong",
+        "that is wrong",
+        "this is wrong",
+        "not true",
+        "that's not",
+        "that is not",
+        "that's outdated",
+        "that is outdated",
+        "outdated",
+        "we don't",
+        "we no longer",
+        "nein",
+        "falsch",
+        "das stimmt nicht",
+        "non,",
+        "c'est faux",
+        "no es",
+    ];
+    let prompt = prompt.trim_start().to_lowercase();
+    BEGINNINGS.iter().any(|beginning| prompt.starts_with(beginning))
+}
+
+/// Characters of a prompt's beginning, in which it says what is not so.
+const BEGINNING: usize = 300;
+
+/// Whether the beginning of a prompt is about what was told: two of its longer words, or a name that is no word.
+fn shares_subject(prompt: &str, told: &str) -> bool {
+    const SHORTEST: usize = 4;
+    const COMMON: [&str; 16] = [
+        "that", "this", "with", "from", "have", "then", "there", "what", "when", "which", "would", "should",
+        "does", "wrong", "outdated", "longer",
+    ];
+    let words = |text: &str| -> Vec<String> {
+        let words = text.split(|char: char| char.is_whitespace() || ",;:!?()\"'`".contains(char));
+        words
+            .map(|word| word.trim_matches('.').to_lowercase())
+            .filter(|word| word.len() >= SHORTEST && !COMMON.contains(&word.as_str()))
+            .collect()
+    };
+    let told = words(told);
+    let beginning: String = prompt.chars().take(BEGINNING).collect();
+    let mut shared: Vec<String> = words(&beginning).into_iter().filter(|word| told.contains(word)).collect();
+    shared.sort();
+    shared.dedup();
+    let is_name =
+        |word: &String| word.contains(['/', '_', '.', '-']) || word.chars().any(|c| c.is_ascii_digit());
+    shared.len() >= 2 || shared.iter().any(is_name)
+}
+
+/// From here on an item is not told unasked any more.
+const MOST_STRIKES: u32 = 2;
+/// A line that was contradicted is worth so much less.
+const LOWERED_BY: i64 = 3;
+
+/// What speaks against telling items again, by the occasion.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Disfavour(HashMap<(DocumentKey, Occasion), u32>);
+
+impl Disfavour {
+    pub fn of(uses: impl IntoIterator<Item = (DocumentKey, Occasion, Use)>) -> Self {
+        let mut strikes = HashMap::new();
+        for (key, occasion, use_of_it) in uses {
+            *strikes.entry((key, occasion)).or_default() += use_of_it.strikes();
+        }
+        Self(strikes)
+    }
+
+    /// How much an item is worth on such an occasion. `None`: it is not told.
+    pub fn worth(&self, key: DocumentKey, occasion: Occasion, importance: Importance) -> Option<Importance> {
+        match self.0.get(&(key, occasion)).copied().unwrap_or_default() {
+            0 => Some(importance),
+            MOST_STRIKES.. => None,
+            _ => Some(Importance::clamped(i64::from(importance.get()) - LOWERED_BY)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::document::DocumentKind;
+
+    const KEY: DocumentKey = DocumentKey { kind: DocumentKind::Observation, row: 12 };
+
+    fn told(text: &str, occasion: Occasion) -> Told {
+        Told { key: KEY, text: text.to_owned(), at: Timestamp(10), occasion }
+    }
+
+    #[track_caller]
+    fn check(text: &str, occasion: Occasion, deeds: &[(i64, DeedKind)], expected: &[Use]) {
+        let deeds: Vec<Deed> =
+            deeds.iter().map(|(at, what)| Deed { at: Timestamp(*at), what: what.clone() }).collect();
+        let found: Vec<Use> = uses(&told(text, occasion), &deeds).into_iter().map(|(kind, _)| kind).collect();
+        assert_eq!(found, expected, "{text}");
+    }
+
+    fn ran(command: &str) -> DeedKind {
+        DeedKind::Ran(command.to_owned())
+    }
+
+    fn said(prompt: &str) -> DeedKind {
+        DeedKind::Said(prompt.to_owned())
+    }
+
+    #[test]
+    fn an_item_that_the_agent_asks_for_was_opened() {
+        let opened = |row| DeedKind::Opened(vec![DocumentKey { kind: DocumentKind::Observation, row }]);
+        check("x", Occasion::Start, &[(11, opened(12))], &[Use::Opened]);
+        check("x", Occasion::Start, &[(9, opened(12)), (11, opened(13))], &[]);
+    }
+
+    #[test]
+    fn a_command_that_is_run_was_followed_or_repeated() {
+        let sync = "Sync through `scripts/sync.sh --all`: the direct call wiped the target";
+        check(sync, Occasion::Prompt, &[(11, ran("cd x &&  scripts/sync.sh  --all"))], &[Use::Followed]);
+        check(sync, Occasion::Prompt, &[(11, ran("rsync -a x y")), (9, ran("scripts/sync.sh --all"))], &[]);
+        let never = "Migrations are Priya's. Never run `bin/migrate up` by hand";
+        check(never, Occasion::Start, &[(11, ran("bin/migrate up"))], &[Use::Repeated]);
+        check(never, Occasion::Command, &[(11, ran("bin/migrate up"))], &[]);
+        check(
+            never,
+            Occasion::Command,
+            &[(11, ran("bin/migrate up")), (12, ran("bin/migrate up"))],
+            &[Use::Repeated],
+        );
+        check("Annie runs `npm test` first", Occasion::Start, &[(11, ran("npm test"))], &[Use::Followed]);
+        check("`ls`", Occasion::Start, &[(11, ran("ls -l"))], &[]);
+    }
+
+    #[test]
+    fn the_next_prompt_may_speak_against_it() {
+        let port = "The staging server listens on port 8081";
+        let no = "No, staging has another port now, 9090";
+        check(port, Occasion::Prompt, &[(11, said(no))], &[Use::Contradicted]);
+        check(port, Occasion::Start, &[(11, said(no))], &[]);
+        check(port, Occasion::Prompt, &[(11, said("Thanks, now the tests")), (12, said(no))], &[]);
+        check(port, Occasion::Prompt, &[(11, said("No, I meant the other file"))], &[]);
+        check(port, Occasion::Prompt, &[(11, said("No problem: staging listens on that port"))], &[]);
+        check(
+            "Totals are rounded in `cart.rs`",
+            Occasion::File,
+            &[(11, said("That's outdated, see cart.rs"))],
+            &[Use::Contradicted],
+        );
+    }
+
+    #[test]
+    fn what_was_contradicted_counts_less_and_what_is_wrong_is_not_told_there() {
+        let importance = Importance::clamped(7);
+        let worth = |uses: &[Use], occasion| {
+            let uses = uses.iter().map(|kind| (KEY, Occasion::Prompt, *kind));
+            Disfavour::of(uses).worth(KEY, occasion, importance).map(Importance::get)
+        };
+        assert_eq!(worth(&[Use::Opened, Use::Repeated], Occasion::Prompt), Some(7));
+        assert_eq!(worth(&[Use::Contradicted], Occasion::Prompt), Some(4));
+        assert_eq!(worth(&[Use::Contradicted, Use::Contradicted], Occasion::Prompt), None);
+        assert_eq!(worth(&[Use::Wrong], Occasion::Prompt), None);
+        assert_eq!(worth(&[Use::Wrong], Occasion::Start), Some(7), "it may be right elsewhere");
+    }
+}

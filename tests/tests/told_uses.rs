@@ -1,0 +1,147 @@
+//! What became of what sessions were told, and what should not have been told.
+
+use recall_tests::Stage;
+use serde_json::{Value, json};
+
+const DEPLOY: &str = "Deploy with `scripts/deploy.sh staging`: the direct copy skips the cache of the reader";
+const RULE: &str = "Invoices are never deleted, only cancelled: ask Hedwig first";
+
+fn remembered(text: &str) -> Stage {
+    let stage = Stage::new().daemon();
+    let said = stage.recall(["remember", text]);
+    assert_eq!(said.code(), 0, "{said:?}");
+    stage.flush();
+    stage
+}
+
+fn start(stage: &Stage, session: &str) -> String {
+    stage.hook(&stage.event(session, "SessionStart", json!({"source": "startup"}))).context()
+}
+
+fn ask(stage: &Stage, session: &str, prompt: &str, number: u32) -> String {
+    let prompt_id = format!("{session}-p{number}");
+    let event = json!({"prompt": prompt, "prompt_id": prompt_id});
+    stage.hook(&stage.event(session, "UserPromptSubmit", event)).context()
+}
+
+fn run(stage: &Stage, session: &str, command: &str, number: u32) {
+    let call = json!({"tool_name": "Bash", "tool_input": {"command": command}, "tool_use_id": format!("{session}-t{number}"),
+        "tool_response": {"stdout": "ok", "stderr": ""}});
+    stage.hook(&stage.event(session, "PostToolUse", call));
+}
+
+fn stop(stage: &Stage, session: &str) {
+    stage.hook(&stage.event(session, "Stop", json!({"last_assistant_message": "Done."})));
+    stage.flush();
+}
+
+/// The uses of the item of this number, of all that a session was told at a moment.
+fn uses(stage: &Stage, session: &str, moment: &str) -> Vec<String> {
+    let why = stage.json(["why", session]);
+    let injections = why["injections"].as_array().unwrap().iter().filter(|one| one["moment"] == moment);
+    let items = injections.flat_map(|one| one["items"].as_array().unwrap());
+    let uses =
+        items.filter(|item| item["id"] == 1).flat_map(|item| item["uses"].as_array().into_iter().flatten());
+    uses.map(|name| name.as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn what_an_agent_opens_and_follows_is_stored_with_what_it_was_told() {
+    let stage = remembered(DEPLOY);
+    assert!(start(&stage, "s1").contains("scripts/deploy.sh"));
+    ask(&stage, "s1", "Bring it to staging", 1);
+    run(&stage, "s1", "cd web && scripts/deploy.sh staging", 1);
+    run(&stage, "s1", "recall show 1", 2);
+    stop(&stage, "s1");
+    let mut found = uses(&stage, "s1", "start");
+    found.sort();
+    assert_eq!(found, ["followed", "opened"]);
+    // It is looked for again after each turn, and counted once.
+    ask(&stage, "s1", "Once more", 2);
+    run(&stage, "s1", "scripts/deploy.sh staging", 3);
+    stop(&stage, "s1");
+    let told = stage.json(["stats"])["told"].clone();
+    assert_eq!(
+        (&told["opened"], &told["followed"], &told["contradicted"]),
+        (&json!(1), &json!(1), &json!(0)),
+        "{told}"
+    );
+    assert!(told["told"].as_u64().unwrap() >= 1, "{told}");
+    let people = stage.recall(["why", "1"]).stdout;
+    assert!(people.contains("; followed") && people.contains("; opened"), "{people}");
+    let people = stage.recall(["stats"]).stdout;
+    assert!(people.contains("1 opened, 1 followed"), "{people}");
+    // Another session that did nothing of it.
+    start(&stage, "s2");
+    ask(&stage, "s2", "Tidy the readme", 1);
+    run(&stage, "s2", "git status", 1);
+    stop(&stage, "s2");
+    assert_eq!(uses(&stage, "s2", "start"), Vec::<String>::new());
+}
+
+#[test]
+fn what_should_not_have_been_told_is_not_told_like_that_again() {
+    let stage = remembered(RULE);
+    let about = "Write a job that deletes old invoices";
+    let told = |session: &str| ask(&stage, session, about, 1).contains("only cancelled");
+    assert!(told("s1"));
+    let said = stage.recall(["wrong", "1"]);
+    assert_eq!(said.code(), 0, "{said:?}");
+    assert!(said.stdout.contains("#1 is not told like that again: Invoices are never deleted"), "{said:?}");
+    assert!(said.stdout.contains("told to session s1 at prompt"), "{said:?}");
+    assert_eq!(uses(&stage, "s1", "prompt"), ["wrong"]);
+    assert!(!told("s2"));
+    assert!(start(&stage, "s3").contains("only cancelled"), "a start is another occasion");
+    assert_eq!(stage.json(["stats"])["told"]["wrong"], 1);
+
+    let said = stage.recall(["wrong", "--undo", "1"]);
+    assert!(said.stdout.contains("#1 may be told again"), "{said:?}");
+    assert!(told("s4"));
+    // Whoever rewrites it answers what was said against it.
+    stage.recall(["wrong", "1", "--session", "s4"]);
+    assert!(!told("s5"));
+    let said = stage.recall([
+        "edit",
+        "1",
+        "--text",
+        "Invoices are cancelled by Hedwig, and only deleted after ten years.",
+    ]);
+    assert_eq!(said.code(), 0, "{said:?}");
+    stage.flush();
+    assert!(told("s6"));
+}
+
+#[test]
+fn only_what_was_told_can_have_been_told_wrongly() {
+    let stage = remembered(RULE);
+    let said = stage.recall(["wrong", "1"]);
+    assert_eq!(said.code(), 1, "{said:?}");
+    assert!(
+        said.stderr.contains("1 was not told to such a session") && said.stderr.contains("recall resolve 1"),
+        "{said:?}"
+    );
+    let said = stage.recall(["wrong", "99"]);
+    assert_eq!(said.code(), 1, "{said:?}");
+    start(&stage, "s1");
+    let said = stage.recall(["wrong", "1", "--session", "s2"]);
+    assert_eq!(said.code(), 1, "{said:?}");
+    let answer: Value = stage.json(["wrong", "1"]);
+    assert_eq!(answer["items"][0]["told"]["session_id"], "s1", "{answer}");
+}
+
+#[test]
+fn what_the_user_contradicts_counts_less() {
+    let stage = remembered(RULE);
+    assert!(ask(&stage, "s1", "Write a job that deletes old invoices", 1).contains("only cancelled"));
+    stop(&stage, "s1");
+    ask(&stage, "s1", "No, invoices may be deleted now, Hedwig has left", 2);
+    stop(&stage, "s1");
+    assert_eq!(uses(&stage, "s1", "prompt"), ["contradicted"]);
+    assert_eq!(stage.json(["stats"])["told"]["contradicted"], 1);
+    // A second time ends it.
+    assert!(ask(&stage, "s2", "Write a job that deletes old invoices", 1).contains("only cancelled"));
+    stop(&stage, "s2");
+    ask(&stage, "s2", "Wrong, invoices are deleted at once", 2);
+    stop(&stage, "s2");
+    assert!(!ask(&stage, "s3", "Write a job that deletes old invoices", 1).contains("only cancelled"));
+}

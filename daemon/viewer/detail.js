@@ -60,7 +60,7 @@ function call(activity, workspace) {
 const observationLine = (observation) => el('a', { class: 'card', href: itemLink(observation.id) },
   badge(observation.type), el('span', { class: 'title' }, observation.title));
 
-const MOMENTS = { start: 'At its start', prompt: 'With this prompt', file: 'With a file', subagent: 'To a subagent', compact: 'After a compaction', resume: 'When it was resumed' };
+const MOMENTS = { start: 'At its start', prompt: 'With this prompt', file: 'With a file', subagent: 'To a subagent', compact: 'After a compaction', resume: 'When it was resumed', command: 'Before a command', failure: 'After a command that failed' };
 
 function injection(given) {
   const items = list(given.items, (item) => [item.id === null ? item.title : el('a', { href: itemLink(item.id) }, item.title),

@@ -235,3 +235,37 @@ fn a_prompt_is_given_the_passage_that_answers_it_and_small_talk_nothing() {
     assert!(decided["prompt"].as_f64().unwrap() * decided["answer"].as_f64().unwrap() < 0.22, "{decided}");
     assert!(stage.recall(["context", "--prompt", "thanks!"]).stdout.contains("recall speaks from"));
 }
+
+#[test]
+fn a_session_that_starts_again_is_told_only_what_is_new() {
+    let stage = Stage::new().daemon();
+    stage.discount_session("first");
+    stage.flush();
+    let start = |agent: &str, source: &str| {
+        let event = stage.event("again", "SessionStart", json!({"source": source}));
+        stage.hook_bytes(&[agent], event.to_string().as_bytes())
+    };
+    let told = start("claude-code", "startup");
+    assert!(told.context().contains("recall: memory of"), "{told:?}");
+    let prompt = |text: &str, id: &str| {
+        stage.hook(&stage.event("again", "UserPromptSubmit", json!({"prompt": text, "prompt_id": id})));
+    };
+    prompt("Go ahead", "p1");
+    stage.flush();
+    let again = start("claude-code", "startup");
+    assert_eq!(again.context(), "", "{again:?}");
+    // It ends, and is started anew for the next prompt.
+    stage.hook(&stage.event("again", "SessionEnd", json!({"reason": "other"})));
+    stage.flush();
+    assert_eq!(start("claude-code", "startup").context(), "");
+    prompt("Go on", "p2");
+    let said = stage.recall(["remember", "The gazette is printed on Tuesdays"]);
+    assert_eq!(said.code(), 0, "{said:?}");
+    stage.flush();
+    let news = start("claude-code", "startup").context();
+    assert!(news.contains("gazette") && !news.contains("rounds the total"), "{news}");
+    // A conversation that was emptied is told everything.
+    stage.hook(&stage.event("again", "PreCompact", json!({"trigger": "manual"})));
+    let compacted = start("claude-code", "compact").context();
+    assert!(compacted.contains("recall: memory of"), "{compacted}");
+}

@@ -12,6 +12,7 @@ mod branches;
 mod broken_disk;
 mod by_hand;
 mod choice;
+mod command_memory;
 mod compression;
 mod config_command;
 mod configuration;

@@ -83,7 +83,7 @@ fn what_an_agent_opens_and_follows_is_stored_with_what_it_was_told() {
 fn what_should_not_have_been_told_is_not_told_like_that_again() {
     let stage = remembered(RULE);
     let about = "Write a job that deletes old invoices";
-    let told = |session: &str| ask(&stage, session, about, 1).contains("only cancelled");
+    let told = |session: &str| ask(&stage, session, about, 1).contains("Hedwig");
     assert!(told("s1"));
     let said = stage.recall(["wrong", "1"]);
     assert_eq!(said.code(), 0, "{said:?}");
@@ -91,7 +91,7 @@ fn what_should_not_have_been_told_is_not_told_like_that_again() {
     assert!(said.stdout.contains("told to session s1 at prompt"), "{said:?}");
     assert_eq!(uses(&stage, "s1", "prompt"), ["wrong"]);
     assert!(!told("s2"));
-    assert!(start(&stage, "s3").contains("only cancelled"), "a start is another occasion");
+    assert!(start(&stage, "s3").contains("Hedwig"), "a start is another occasion");
     assert_eq!(stage.json(["stats"])["told"]["wrong"], 1);
 
     let said = stage.recall(["wrong", "--undo", "1"]);
@@ -132,16 +132,16 @@ fn only_what_was_told_can_have_been_told_wrongly() {
 #[test]
 fn what_the_user_contradicts_counts_less() {
     let stage = remembered(RULE);
-    assert!(ask(&stage, "s1", "Write a job that deletes old invoices", 1).contains("only cancelled"));
+    assert!(ask(&stage, "s1", "Write a job that deletes old invoices", 1).contains("Hedwig"));
     stop(&stage, "s1");
     ask(&stage, "s1", "No, invoices may be deleted now, Hedwig has left", 2);
     stop(&stage, "s1");
     assert_eq!(uses(&stage, "s1", "prompt"), ["contradicted"]);
     assert_eq!(stage.json(["stats"])["told"]["contradicted"], 1);
     // A second time ends it.
-    assert!(ask(&stage, "s2", "Write a job that deletes old invoices", 1).contains("only cancelled"));
+    assert!(ask(&stage, "s2", "Write a job that deletes old invoices", 1).contains("Hedwig"));
     stop(&stage, "s2");
     ask(&stage, "s2", "Wrong, invoices are deleted at once", 2);
     stop(&stage, "s2");
-    assert!(!ask(&stage, "s3", "Write a job that deletes old invoices", 1).contains("only cancelled"));
+    assert!(!ask(&stage, "s3", "Write a job that deletes old invoices", 1).contains("Hedwig"));
 }

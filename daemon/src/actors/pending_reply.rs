@@ -23,12 +23,13 @@ use super::session_context::{OriginState, SessionContext};
 use super::session_message::{SessionMessage, StoreOutcome, WriteResult};
 use crate::agents::{AgentSpec, HookOutput};
 use crate::app::clock;
+use crate::app::command_context::{CommandContextRequest, Subject};
 use crate::app::context_lookup::{ContextReply, ContextRequest};
 use crate::app::event_trace::{EventTrace, Stage};
 use crate::app::file_context::FileContextRequest;
 use crate::app::injection_receipt::{InjectionReceipt, PendingAnswer, PendingAnswers, Received, Recipient};
 use crate::app::ports::WriteFailed;
-use crate::memory::event::EventName;
+use crate::memory::event::{EventName, StartSource};
 use crate::memory::file_memory::InjectedSet;
 use crate::memory::ids::{EventId, ProjectKey, ProjectRow, SessionId, SessionKey, Timestamp};
 use crate::memory::material::ProjectFolder;
@@ -98,9 +99,10 @@ impl PendingRequest {
             (None, _) | (_, Recipient::Nobody) => return None,
         };
         let look = match (&ask, origin) {
-            (Ask::Prompt(_) | Ask::First(_) | Ask::File(_) | Ask::Task(_), OriginState::Stored(_)) => {
-                LookupTime::DuringCommit
-            }
+            (
+                Ask::Prompt(_) | Ask::First(_) | Ask::File(_) | Ask::Call { .. } | Ask::Task(_),
+                OriginState::Stored(_),
+            ) => LookupTime::DuringCommit,
             (Ask::Start(..), _) | (_, OriginState::Unknown | OriginState::Found(..)) => {
                 LookupTime::AfterCommit
             }
@@ -231,6 +233,17 @@ async fn whole_or<T, F: Future<Output = Option<T>>>(
     match found {
         Some(found) => found,
         None => whole.await,
+    }
+}
+
+/// A conversation that was given something and still has it starts as a resumed one does, whatever its agent calls that:
+/// some start a session anew at each prompt, or tell of a start twice.
+fn meant(ask: Ask, injected: &InjectedSet) -> Ask {
+    match ask {
+        Ask::Start(StartSource::Startup, audience) if *injected != InjectedSet::default() => {
+            Ask::Start(StartSource::Resume, audience)
+        }
+        ask => ask,
     }
 }
 
@@ -375,7 +388,8 @@ impl PendingReply {
             return Some(Some(ContextReply::default()));
         }
         let (context_lookup, key) = (self.context.context_lookup.clone(), self.key.clone());
-        let (ask, identities, place) = (asked.ask.clone(), self.project.clone(), self.place.clone());
+        let ask = meant(asked.ask.clone(), &injected);
+        let (identities, place) = (self.project.clone(), self.place.clone());
         let replaced = self.replaced.clone();
         let (cap, last_event) = (self.spec().cap(), self.last_event);
         let read = tokio::task::spawn_blocking(move || {
@@ -408,8 +422,9 @@ impl PendingReply {
         let context_reply = match self.project().await {
             None => ContextReply::default(),
             Some(_) if self.was_given(injected) => ContextReply::default(),
-            Some(project) => match asked.ask.clone() {
+            Some(project) => match meant(asked.ask.clone(), injected) {
                 Ask::File(path) => self.file_context(&path, project.row, injected).await,
+                ask @ Ask::Call { .. } => self.command_context(&ask, project, injected).await,
                 // A subagent does not know its caller's context. What the caller has found out is in the task.
                 ask @ Ask::Task(_) => {
                     self.project_context(ask, project, Some(self.key.id.clone()), InjectedSet::default())
@@ -433,7 +448,9 @@ impl PendingReply {
             let given = InjectedSet::of_items(items, context_reply.file.clone());
             let news = match asked.ask {
                 Ask::Task(_) => InjectedSet::default(),
-                Ask::Start(..) | Ask::Prompt(_) | Ask::First(_) | Ask::File(_) => injected.add(given),
+                Ask::Start(..) | Ask::Prompt(_) | Ask::First(_) | Ask::File(_) | Ask::Call { .. } => {
+                    injected.add(given)
+                }
             };
             RecordedInjection { news, recorded }
         });
@@ -476,6 +493,14 @@ impl PendingReply {
         let (session, place) = (self.key.id.clone(), self.place.clone());
         let context_request = FileContextRequest { cap: spec.cap(), file, project, session, place };
         self.context.context_lookup.about_file(context_request, injected).await
+    }
+
+    async fn command_context(&self, ask: &Ask, project: ProjectInfo, injected: &InjectedSet) -> ContextReply {
+        let spec = self.spec();
+        let Some(subject) = Subject::of(spec, ask) else { return ContextReply::default() };
+        let (session, place) = (self.key.id.clone(), self.place.clone());
+        let context_request = CommandContextRequest { cap: spec.cap(), subject, project, session, place };
+        self.context.context_lookup.about_command(context_request, injected).await
     }
 
     async fn project_context(

@@ -23,6 +23,7 @@ use super::session_message::{IncomingEvent, SessionMessage, StoreOutcome, WriteR
 use crate::app::changed_files;
 use crate::app::checkouts::LastSeen;
 use crate::app::clock;
+use crate::app::command_context::Subject;
 use crate::app::identity::{Identity, identify};
 use crate::app::ports::AcceptedEvent;
 use crate::app::skipped_tools;
@@ -330,7 +331,11 @@ impl SessionState {
         let Decision { next, mut effects, ask } = before.on_event(&event, capture, &self.context.capture);
         // Some agents report a call's start only for guards.
         let takes_context = spec.takes_context_at(event.what.name());
-        let ask = ask.filter(|ask| takes_context || !matches!(ask, Ask::File(_)));
+        let ask = ask.filter(|ask| match ask {
+            Ask::File(_) => takes_context,
+            Ask::Call { .. } => takes_context && Subject::of(spec, ask).is_some(),
+            _ => true,
+        });
         effects.splice(..0, recovered);
         loaded.session = next;
         loaded.accepted.insert(deliver.event_id);

@@ -323,7 +323,7 @@ impl AgentSpec {
 
     /// The answer as the hook's stdout. Empty if the event is not answered or there is nothing to say.
     pub fn answer(&self, mut output: HookOutput) -> Vec<u8> {
-        let answered = self.events.iter().find(|event| event.is == output.event);
+        let answered = self.event_for(output.event);
         let Some((event, cap)) = answered.and_then(|event| Some((event, event.answer?))) else {
             return Vec::new();
         };
@@ -336,15 +336,22 @@ impl AgentSpec {
 
     /// Whether the agent accepts context at an event.
     pub fn takes_context_at(&self, event: EventName) -> bool {
-        self.events.iter().any(|known| known.is == event && known.answer.is_some())
+        self.event_for(event).is_some_and(|known| known.answer.is_some())
+    }
+
+    /// The event of this kind. Some agents report a failed call as any other.
+    fn event_for(&self, name: EventName) -> Option<&'static EventSpec> {
+        let of = |name| self.events.iter().find(|event| event.is == name);
+        of(name).or_else(|| if name == EventName::ToolFailure { of(EventName::Tool) } else { None })
     }
 
     /// When the agent can get context, as a phrase that continues "it ...".
     pub fn given(&self) -> String {
-        const MOMENTS: [(EventName, &str); 4] = [
+        const MOMENTS: [(EventName, &str); 5] = [
             (EventName::SessionStart, "at a session's start"),
             (EventName::Prompt, "with a prompt"),
-            (EventName::ToolStart, "when a file is opened"),
+            (EventName::ToolStart, "when a file is opened or a command runs"),
+            (EventName::ToolFailure, "when a command has failed"),
             (EventName::SubagentStart, "when a subagent starts"),
         ];
         let moments =

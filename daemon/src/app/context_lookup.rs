@@ -148,7 +148,7 @@ impl ContextLookup {
         faults::reach(Point::Recall);
         match ask {
             Ask::First(prompt) => self.look_up_first(prompt.as_ref(), context_request),
-            Ask::Start(..) | Ask::Prompt(_) | Ask::File(_) | Ask::Task(_) => {
+            Ask::Start(..) | Ask::Prompt(_) | Ask::File(_) | Ask::Call { .. } | Ask::Task(_) => {
                 self.look_up_to(Depth::Whole, ask, context_request)
             }
         }
@@ -205,8 +205,8 @@ impl ContextLookup {
             Ask::Start(StartSource::Compact, _) => Moment::Compact,
             Ask::Prompt(_) => Moment::Prompt,
             Ask::Task(_) => Moment::Subagent,
-            // `about_file` and `look_up_first` answer these.
-            Ask::File(_) | Ask::First(_) => return Ok(ContextReply::default()),
+            // `about_file`, `about_command` and `look_up_first` answer these.
+            Ask::File(_) | Ask::Call { .. } | Ask::First(_) => return Ok(ContextReply::default()),
         };
         let budget = moment.budget(&self.settings.context().budgets);
         if budget == 0 {
@@ -246,7 +246,7 @@ impl ContextLookup {
                 });
                 Ok((material, Some(decision)))
             }
-            Ask::File(_) | Ask::First(_) => Ok((Material::default(), None)),
+            Ask::File(_) | Ask::Call { .. } | Ask::First(_) => Ok((Material::default(), None)),
         })?;
         let mut block = assemble(moment, &material, limits, now);
         if planted(Fault::NoEscaping) {
@@ -361,6 +361,7 @@ fn project_state(
         }
         // The conversation was emptied, and with it everything that was injected and found.
         Moment::Start | Moment::Compact | Moment::Prompt | Moment::File | Moment::Subagent => true,
+        Moment::Command | Moment::Failure => true,
     });
     let (summary, stands) = match (moment, &context_request.session) {
         (Moment::Resume, _) => (None, None),

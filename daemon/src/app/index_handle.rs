@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use super::documents::{document, passages_alone};
 use super::sentences::{Patience, Sentences};
 use crate::agents::Agents;
-use crate::memory::document::{Document, DocumentKey};
+use crate::memory::document::{Document, DocumentKey, DocumentKind};
 use crate::memory::ids::{ProjectKey, SessionId};
 use crate::memory::passage::{PassageMatches, PassageTerm};
 use crate::search;
@@ -143,6 +143,23 @@ impl IndexHandle {
             cosines.note(&mut found);
         }
         Some(found)
+    }
+
+    /// As [`Self::passages`], by words alone and at most so many: for what may take no time.
+    pub fn passages_by_words(
+        &self,
+        index: &Index,
+        words: &str,
+        (project, except): (&ProjectKey, &SessionId),
+        limit: usize,
+    ) -> Option<PassageMatches> {
+        let told = |key: DocumentKey, row: &DocumentRow| {
+            let may_be_told = row.project().key == *project && row.session_id() != Some(except);
+            may_be_told.then(|| passages_alone(key, row, self.store.agents)).flatten()
+        };
+        let fresh = self.fresh(index, |key| key.kind == DocumentKind::Observation, told);
+        let request = PassageRequest { prompt: words, project, except: Some(except), limit, near: &[] };
+        self.found(Current { index, fresh: &fresh }.passages(&request))
     }
 
     /// How rare the words of a prompt are in a project. `None` if that failed, which was reported.

@@ -48,6 +48,7 @@ mod prompt_context;
 mod told_by_hand;
 mod told_uses;
 pub mod file_context;
+pub mod command_context;
 pub mod job_runner;
 pub mod forgetting;
 pub mod maintenance;

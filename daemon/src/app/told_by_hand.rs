@@ -69,7 +69,7 @@ impl ContextLookup {
     }
 }
 
-fn touch(words: &[PassageTerm], passage: &Passage) -> Touch {
+pub(super) fn touch(words: &[PassageTerm], passage: &Passage) -> Touch {
     let subjects = subjects(&passage.whole());
     let all: f32 = subjects.iter().map(|(_, share)| share).sum();
     let (mut touch, mut shared): (Touch, f32) = Default::default();

@@ -97,6 +97,11 @@ const KEYS: &[(&str, KeyKind, &str)] = &[
     ("context.resume_tokens", Number, "Tokens for a session that is resumed"),
     ("context.prompt_tokens", Number, "Tokens with a prompt"),
     ("context.file_tokens", Number, "Tokens when a file is opened of which something must be known"),
+    (
+        "context.command_tokens",
+        Number,
+        "Tokens when a command is about to run of which something is known, or failed as before",
+    ),
     ("context.subagent_tokens", Number, "Tokens when a subagent starts"),
     ("context.notice", Switch, "Show a line about what the agent was given"),
     ("context.ambient", Switch, "Tell the date, the project and its branch at a session's start"),

@@ -28,6 +28,8 @@ pub struct Budgets {
     pub prompt: u32,
     pub file: u32,
     pub subagent: u32,
+    /// Before a command, and after one that failed.
+    pub command: u32,
 }
 
 /// The occasion on which context is injected.
@@ -41,6 +43,10 @@ pub enum Moment {
     File,
     /// A subagent starts with its task.
     Subagent,
+    /// A command is about to run.
+    Command,
+    /// A command has failed.
+    Failure,
 }
 
 impl Moment {
@@ -52,6 +58,8 @@ impl Moment {
             Self::Prompt => "prompt",
             Self::File => "file",
             Self::Subagent => "subagent",
+            Self::Command => "command",
+            Self::Failure => "failure",
         }
     }
 
@@ -63,6 +71,7 @@ impl Moment {
             Self::Prompt => budgets.prompt,
             Self::File => budgets.file,
             Self::Subagent => budgets.subagent,
+            Self::Command | Self::Failure => budgets.command,
         }
     }
 }
@@ -81,7 +90,7 @@ pub struct Material {
     pub by_hand: Vec<Note>,
     /// What answers a prompt, the best first.
     pub statements: Vec<Statement>,
-    /// The file about to be opened, relative to the project's folder. Empty at other moments.
+    /// The file about to be opened, relative to the project's folder; the command or the error. Empty at other moments.
     pub file: String,
 }
 
@@ -223,6 +232,12 @@ pub fn assemble(moment: Moment, material: &Material, limits: Limits, now: Timest
         Moment::Prompt => answer("prompt", material, limits, now),
         Moment::Subagent => answer("task", material, limits, now),
         Moment::File => about_file(material, limits, now),
+        Moment::Command => {
+            about_command("known of this command here", "about this command", material, limits, now)
+        }
+        Moment::Failure => {
+            about_command("this error was met before", "about this error", material, limits, now)
+        }
     }
 }
 
@@ -299,6 +314,18 @@ fn about_file(material: &Material, limits: Limits, now: Timestamp) -> Block {
     for note in by_weight(&material.observations, now).into_iter().take(MOST_FOR_FILE) {
         let reason = format!("{} about {}, which was about to be opened", note.kind.as_str(), material.file);
         page.entry(note, now, &reason, Detail::Whole);
+    }
+    page.close()
+}
+
+/// The block of a command: what persons say of it, else the one note of it. What does not fit in full is told by its title.
+fn about_command(heading: &str, about: &str, material: &Material, limits: Limits, now: Timestamp) -> Block {
+    let mut page = Page::open_brief(limits, &format!("recall: {heading}"));
+    for note in &material.by_hand {
+        page.entry_or_title(note, now, &format!("written or pinned by hand, and {about}"));
+    }
+    for note in &material.observations {
+        page.entry_or_title(note, now, &format!("{} {about}", note.kind.as_str()));
     }
     page.close()
 }
@@ -548,9 +575,15 @@ mod tests {
 
     #[test]
     fn nothing_to_say_says_nothing() {
-        for moment in
-            [Moment::Start, Moment::Resume, Moment::Compact, Moment::Prompt, Moment::File, Moment::Subagent]
-        {
+        for moment in [
+            Moment::Start,
+            Moment::Resume,
+            Moment::Compact,
+            Moment::Prompt,
+            Moment::File,
+            Moment::Subagent,
+            Moment::Command,
+        ] {
             assert_eq!(assemble(moment, &Material::default(), within(2000), NOW), Block::default());
             assert_eq!(assemble(moment, &shop(), within(0), NOW), Block::default());
         }
@@ -587,7 +620,7 @@ mod tests {
             material.summary.as_mut().unwrap().next_steps.clone_from(&title);
             material.continuity =
                 Some(Continuity { goal: narrative.clone(), open_tasks: vec![title.clone()], ..Continuity::default() });
-            for moment in [Moment::Start, Moment::Resume, Moment::Compact, Moment::Prompt, Moment::File, Moment::Subagent] {
+            for moment in [Moment::Start, Moment::Resume, Moment::Compact, Moment::Prompt, Moment::File, Moment::Subagent, Moment::Command] {
                 let block = assemble(moment, &material, within(budget), NOW);
                 prop_assert!(block.tokens <= budget);
                 prop_assert!(block.text.chars().count() <= budget as usize * 4);

@@ -34,6 +34,8 @@ pub mod document;
 pub mod continuity;
 pub mod context;
 pub mod file_memory;
+pub mod command_form;
+pub mod known_error;
 pub mod tokens;
 pub mod budget;
 pub mod ranking;

@@ -151,8 +151,15 @@ fn breaks_out(text: &str, moment: Moment) -> Option<String> {
     block.chars().find(|c| unseen(*c)).map(|c| format!("{c:?} is in it"))
 }
 
-const MOMENTS: [Moment; 6] =
-    [Moment::Start, Moment::Resume, Moment::Compact, Moment::Prompt, Moment::File, Moment::Subagent];
+const MOMENTS: [Moment; 7] = [
+    Moment::Start,
+    Moment::Resume,
+    Moment::Compact,
+    Moment::Prompt,
+    Moment::File,
+    Moment::Subagent,
+    Moment::Command,
+];
 
 /// The documents state this figure: how many of the texts break out.
 #[test]

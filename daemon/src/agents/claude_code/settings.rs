@@ -79,7 +79,7 @@ pub(super) const EVENTS: [EventSpec; 13] = [
     event("PreToolUse", EventName::ToolStart, AgentVersion(1, 0, 38), Wait::Report, CAP),
     event("PostToolUse", EventName::Tool, AgentVersion(1, 0, 38), Wait::Report, None),
     // The change log does not name its first version, so it waits for the version that tolerates unknown names.
-    event("PostToolUseFailure", EventName::ToolFailure, UNKNOWN_EVENTS_ARE_HARMLESS, Wait::Report, None),
+    event("PostToolUseFailure", EventName::ToolFailure, UNKNOWN_EVENTS_ARE_HARMLESS, Wait::Report, CAP),
     // The only event about calls that were refused before they ran. Its first version is unknown, too.
     event("PostToolBatch", EventName::ToolBatch, UNKNOWN_EVENTS_ARE_HARMLESS, Wait::Report, None),
     event("SubagentStart", EventName::SubagentStart, AgentVersion(2, 0, 43), Wait::Answer, CAP),

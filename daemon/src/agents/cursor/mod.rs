@@ -94,7 +94,7 @@ const EVENTS: &[EventSpec] = &[
     EventSpec::answered("beforeSubmitPrompt", EventName::Prompt, Wait::Answer, CAP),
     EventSpec::answered("preToolUse", EventName::ToolStart, Wait::Report, CAP),
     EventSpec::reported("postToolUse", EventName::Tool),
-    EventSpec::reported("postToolUseFailure", EventName::ToolFailure),
+    EventSpec::answered("postToolUseFailure", EventName::ToolFailure, Wait::Report, CAP),
     // The only event that contains the change.
     EventSpec::reported("afterFileEdit", EventName::Tool),
     // The event of a turn's end does not contain the answer.

@@ -94,7 +94,7 @@ const CAP: Cap = Cap { utf16_units: 10_000 };
 const EVENTS: &[EventSpec] = &[
     EventSpec::answered("SessionStart", EventName::SessionStart, Wait::Start, CAP),
     EventSpec::answered("BeforeAgent", EventName::Prompt, Wait::Answer, CAP),
-    EventSpec::reported("AfterTool", EventName::Tool),
+    EventSpec::answered("AfterTool", EventName::Tool, Wait::Report, CAP),
     EventSpec::reported("AfterAgent", EventName::Stop),
     EventSpec::reported("SessionEnd", EventName::SessionEnd),
 ];

@@ -41,7 +41,7 @@ const KEYS: [[(&str, &str); 9]; 2] = [
         ("T", "thread of the observation"),
         ("r", "resolve or reopen"),
         ("p", "pin, or pin no longer"),
-        ("w", "wrong: not to be told like that"),
+        ("w", "should not have been told"),
         ("e", "edit in $EDITOR"),
         ("f", "forget"),
         ("u", "undo the last change"),

@@ -11,10 +11,13 @@ use crate::memory::injection::choice::Words;
 use crate::memory::injection::excerpt::sentences;
 use crate::memory::observation::Voice;
 use crate::memory::plain::plain;
+use crate::memory::text::shortened_line;
 use crate::memory::tokens::{Measure, estimate};
 
 /// Characters of a passage that stand for it in the record.
 const LONGEST_TITLE: usize = 100;
+/// Characters of a title where little fits.
+const SHORTER_TITLES: [usize; 3] = [200, 120, 80];
 /// UTF-16 units that are left free of what the agent passes on.
 const RESERVE: u64 = 400;
 /// The share of titles in what the state leaves of a start's budget. The rest goes to details of the most important notes.
@@ -42,14 +45,25 @@ pub(super) struct Page {
     by_hand: u32,
     /// Length of the text before the first item.
     preamble: usize,
+    closing: &'static str,
 }
 
 const CLOSING: &str = "More: `recall show ID`, `recall search WORDS`.\n</recall-context>";
+const BRIEF_CLOSING: &str = "</recall-context>";
 
 impl Page {
     pub(super) fn open(limits: Limits, title: &str) -> Self {
-        let text = format!("<recall-context>\n# {title} (notes from earlier sessions, not instructions)\n");
-        let measure = Measure::of(&text).and(Measure::of(CLOSING));
+        Self::framed(limits, &format!("{title} (notes from earlier sessions, not instructions)"), CLOSING)
+    }
+
+    /// As [`Self::open`], for a line that interrupts.
+    pub(super) fn open_brief(limits: Limits, title: &str) -> Self {
+        Self::framed(limits, &format!("{title} (a note, not an instruction)"), BRIEF_CLOSING)
+    }
+
+    fn framed(limits: Limits, title: &str, closing: &'static str) -> Self {
+        let text = format!("<recall-context>\n# {title}\n");
+        let measure = Measure::of(&text).and(Measure::of(closing));
         Self {
             preamble: text.len(),
             text,
@@ -57,6 +71,7 @@ impl Page {
             items: Vec::new(),
             budget: limits.tokens,
             by_hand: 0,
+            closing,
             most_units: limits.utf16_units.saturating_sub(RESERVE),
         }
     }
@@ -239,12 +254,30 @@ impl Page {
         }
     }
 
+    /// A note in full, else its title, else the beginning of that.
+    pub(super) fn entry_or_title(&mut self, note: &Note, now: Timestamp, reason: &str) {
+        let before = self.items.len();
+        self.entry(note, now, reason, Detail::Whole);
+        let title_only = Note { narrative: String::new(), facts: Vec::new(), ..note.clone() };
+        for chars in SHORTER_TITLES {
+            if self.items.len() > before {
+                return;
+            }
+            let title = shortened_line(&note.title, chars);
+            self.entry(&Note { title, ..title_only.clone() }, now, reason, Detail::Title);
+            if let Some(item) = self.items.get_mut(before) {
+                item.title.clone_from(&note.title);
+                item.extent = Extent::Title;
+            }
+        }
+    }
+
     /// Closes the block. A block without items becomes empty.
     pub(super) fn close(mut self) -> Block {
         if self.items.is_empty() || self.text.len() == self.preamble {
             return Block::default();
         }
-        self.text.push_str(CLOSING);
+        self.text.push_str(self.closing);
         Block { tokens: self.measure.spent(), text: self.text, items: self.items }
     }
 }

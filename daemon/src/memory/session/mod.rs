@@ -166,6 +166,8 @@ pub enum Ask {
     First(Option<String>),
     /// Notes about this file, as the agent spells it: it is about to be read or changed.
     File(String),
+    /// What is known of this call of a tool that opens no file: it is about to run, or has failed with this output.
+    Call { tool: String, input: String, failure: Option<String> },
     /// Memory relevant to a subagent's task. The subagent has none of its caller's context.
     Task(String),
 }

@@ -66,11 +66,13 @@ impl Transition<'_> {
             HookEventKind::ToolStart(call) => {
                 self.activate();
                 self.call_begins(event, call);
-                return self.file_in_view(event, call);
+                return self.in_view(event, call);
             }
             HookEventKind::Tool(call) => {
                 self.activate();
+                let failure = self.failure_in_view(event, call);
                 self.tool(event, call);
+                return failure;
             }
             HookEventKind::ToolBatch(calls) => {
                 self.activate();

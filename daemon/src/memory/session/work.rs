@@ -101,13 +101,27 @@ impl Transition<'_> {
         }
     }
 
-    /// The file that the main agent is about to open. `None` for subagents, which have separate conversations, and for
-    /// private turns, because injections are recorded.
-    pub(super) fn file_in_view(&self, event: &HookEvent, call: &ToolStart) -> Option<Ask> {
+    /// The file that the main agent is about to open, or the call that it is about to make. `None` for subagents, which
+    /// have separate conversations, and for private turns, because injections are recorded.
+    pub(super) fn in_view(&self, event: &HookEvent, call: &ToolStart) -> Option<Ask> {
         if self.is_in_private(event) || self.is_late() || event.subagent.is_some() {
             return None;
         }
-        call.file.clone().map(Ask::File)
+        let (tool, input) = (&call.name, &call.input);
+        Some(match &call.file {
+            Some(file) => Ask::File(file.clone()),
+            None => Ask::Call { tool: tool.clone(), input: input.clone(), failure: None },
+        })
+    }
+
+    /// As [`Self::in_view`], of a call that has failed.
+    pub(super) fn failure_in_view(&self, event: &HookEvent, call: &ToolCall) -> Option<Ask> {
+        let ToolResult::Failed(output) = &call.result else { return None };
+        if self.is_in_private(event) || self.is_late() || event.subagent.is_some() {
+            return None;
+        }
+        let (tool, input) = (call.name.clone(), call.input.clone());
+        Some(Ask::Call { tool, input, failure: Some(output.clone()) })
     }
 
     fn is_in_private(&self, event: &HookEvent) -> bool {

@@ -525,13 +525,14 @@ fn only_a_start_a_users_prompt_a_file_and_a_subagents_task_are_answered() {
     let file = || Some(Ask::File("/shop/cart.rs".to_owned()));
     assert_eq!(ask("start; prompt p1 a; call p1 Read c1 /shop/cart.rs"), file());
     assert_eq!(ask("prompt p1 a; call p1 Bash c1; call p1 Edit c2 /shop/cart.rs"), file());
+    let call = ask("start; prompt p1 a; call p1 Bash c1");
+    assert!(matches!(&call, Some(Ask::Call { tool, failure: None, .. }) if tool == "Bash"), "{call:?}");
     let task = |text: &str| Some(Ask::Task(text.to_owned()));
     assert_eq!(ask("start; prompt p1 a; give p1 c1 explore look at it; helper p1"), task("look at it"));
     // The start of a subagent does not name its call, so either of the two may be meant.
     let two = "start; prompt p1 a; give p1 c1 explore look; give p1 c2 explore find; helper p1";
     assert_eq!(ask(two), task("find\nlook"));
     for silent in [
-        "start; prompt p1 a; give p1 c1 explore look",
         "start; prompt p1 a; give p1 c1 review look; helper p1",
         "start; prompt p1 a; give p1 c1 explore look; tool p1 Agent c1; helper p1",
         "start; private p1; give p1 c1 explore look; helper p1",
@@ -541,7 +542,8 @@ fn only_a_start_a_users_prompt_a_file_and_a_subagents_task_are_answered() {
         "start; dropped p1 a; private-dropped p2",
         "start; prompt p1 a; stop p1 x",
         "start; end other",
-        "start; prompt p1 a; call p1 Bash c1",
+        "start; private p1; call p1 Bash c1",
+        "start; prompt p1 a; tool p1 Bash c1",
         "start; private p1; call p1 Read c1 /shop/cart.rs",
         "start; prompt p1 a; call p1 Read c1 /shop/cart.rs helper",
     ] {

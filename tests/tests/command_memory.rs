@@ -1,0 +1,150 @@
+//! What is known of a command when it is about to run, and what cured its error when it fails as it did before.
+
+use recall_protocol::query::Remember;
+use recall_tests::{Said, Stage};
+use serde_json::{Value, json};
+
+use super::told_by_hand::noted;
+
+const RULE: &str = "Never run migrations by hand on staging: ask Priya first";
+const SYNC: &str = "Sync the mirror through `scripts/sync.sh`: the direct call wiped the target in May";
+
+/// A project where nothing but a command is an occasion to tell anything.
+fn stage(more: &str) -> Stage {
+    let config = format!(
+        "[context]\nstart_tokens = 0\ncompact_tokens = 0\nprompt_tokens = 0\nfile_tokens = 0\n{more}"
+    );
+    Stage::new().config(&config).daemon()
+}
+
+fn remember(stage: &Stage, text: &str, kind: &str) {
+    let said = stage.recall(["remember", text, "--type", kind]);
+    assert_eq!(said.code(), 0, "{said:?}");
+}
+
+fn before(stage: &Stage, session: &str, command: &str) -> Said {
+    let call = json!({"tool_name": "Bash", "tool_input": {"command": command}});
+    stage.hook(&stage.event(session, "PreToolUse", call))
+}
+
+fn failed(stage: &Stage, session: &str, command: &str, output: &str) -> Said {
+    let call = json!({"tool_name": "Bash", "tool_input": {"command": command}, "error": output, "is_interrupt": false});
+    stage.hook(&stage.event(session, "PostToolUseFailure", call))
+}
+
+#[test]
+fn a_rule_by_hand_is_told_when_the_command_is_about_to_run() {
+    let stage = Stage::new().daemon();
+    remember(&stage, RULE, "preference");
+    remember(&stage, "The logo is drawn by Anna", "contact");
+    stage.flush();
+    stage.hook(&stage.event("s1", "SessionStart", json!({"source": "startup"})));
+    for silent in
+        ["ls -la db", "git status", "cargo test cart", "git commit -m 'Never run migrations on staging'"]
+    {
+        assert_eq!(before(&stage, "s1", silent).stdout, "", "{silent}");
+    }
+    let told = before(&stage, "s1", "cd app && bin/rails db:migrate --env staging");
+    let context = told.context();
+    assert!(context.contains("ask Priya first") && !context.contains("Anna"), "{context}");
+    assert_eq!(told.json()["hookSpecificOutput"]["hookEventName"], "PreToolUse");
+    assert!(told.json()["hookSpecificOutput"].get("permissionDecision").is_none(), "{told:?}");
+    // Once for a form of command in a session.
+    assert_eq!(before(&stage, "s1", "bin/rails db:migrate --env staging --trace").stdout, "");
+    assert_eq!(before(&stage, "s2", "bin/rails db:migrate --env staging").context(), context);
+    stage.flush();
+    let why = stage.json(["why", "s1"]);
+    let injection =
+        why["injections"].as_array().unwrap().iter().find(|one| one["moment"] == "command").unwrap();
+    assert!(injection["tokens"].as_u64().unwrap() <= 80, "{injection}");
+    assert!(injection["file"].as_str().unwrap().starts_with("$ bin/rails db:migrate"), "{injection}");
+    assert_eq!(injection["items"][0]["reason"], "written or pinned by hand, and about this command");
+}
+
+#[test]
+fn a_script_is_known_by_its_path() {
+    let stage = stage("");
+    remember(&stage, SYNC, "gotcha");
+    stage.flush();
+    assert!(before(&stage, "s1", "./scripts/sync.sh --all").context().contains("wiped the target"));
+    assert_eq!(before(&stage, "s1", "scripts/other.sh").stdout, "");
+    // A subagent has a conversation of its own, and what is private is not recorded.
+    let call = json!({"tool_name": "Bash", "tool_input": {"command": "scripts/sync.sh"}, "agent_id": "a1"});
+    assert_eq!(stage.hook(&stage.event("s2", "PreToolUse", call)).stdout, "");
+    let call = json!({"tool_name": "Grep", "tool_input": {"pattern": "scripts/sync.sh"}});
+    assert_eq!(stage.hook(&stage.event("s2", "PreToolUse", call)).stdout, "");
+}
+
+#[test]
+fn what_an_agent_noted_of_a_command_is_told_if_its_title_names_it() {
+    let stage = stage("");
+    let note = |text: &str, kind: &str, importance: u8| {
+        let (text, kind) = (text.to_owned(), Some(kind.to_owned()));
+        noted(&stage, Remember { text, kind, importance: Some(importance), ..Remember::default() });
+    };
+    note("`make seed` must not run twice: the second run deletes the customers of the first", "gotcha", 7);
+    note("`make docs` writes into the public folder", "gotcha", 3);
+    note("`make dist` packs everything", "change", 9);
+    stage.flush();
+    let told = before(&stage, "s1", "make seed").context();
+    assert!(told.contains("must not run twice") && told.contains("(a note, not an instruction)"), "{told}");
+    // Of little weight, of another sort, or about another command.
+    for silent in ["make docs", "make dist", "make bread", "echo make seed"] {
+        assert_eq!(before(&stage, "s2", silent).stdout, "", "{silent}");
+    }
+}
+
+#[test]
+fn an_error_that_was_met_before_brings_what_cured_it() {
+    let stage = stage("");
+    let cure = "connect ECONNREFUSED 127.0.0.1:5432 in the tests: the test database has to be started with `make db` first";
+    remember(&stage, cure, "bugfix");
+    stage.flush();
+    let output = "Exit code 1\n> vitest run\n\u{1b}[31mError: connect ECONNREFUSED 127.0.0.1:5432\u{1b}[39m\n at net.js";
+    let told = failed(&stage, "s1", "npm test", output);
+    assert!(told.context().contains("make db"), "{told:?}");
+    assert_eq!(told.json()["hookSpecificOutput"]["hookEventName"], "PostToolUseFailure");
+    assert_eq!(failed(&stage, "s1", "npm test -- --watch", output).stdout, "", "told once");
+    assert_eq!(failed(&stage, "s2", "npm test", "Error: expected 12 to be 13\n at cart.test.js").stdout, "");
+    assert_eq!(failed(&stage, "s2", "npm test", "").stdout, "");
+    stage.flush();
+    let why = stage.json(["why", "s1"]);
+    assert_eq!(why["injections"][0]["moment"], "failure", "{why}");
+}
+
+#[test]
+fn no_budget_no_words() {
+    let stage = stage("command_tokens = 0\n");
+    remember(&stage, SYNC, "gotcha");
+    stage.flush();
+    assert_eq!(before(&stage, "s1", "scripts/sync.sh").stdout, "");
+}
+
+#[test]
+fn what_was_wrong_at_a_command_is_not_told_there_again() {
+    let stage = stage("");
+    remember(&stage, SYNC, "gotcha");
+    stage.flush();
+    assert_ne!(before(&stage, "s1", "scripts/sync.sh").stdout, "");
+    stage.flush();
+    let said = stage.recall(["wrong", "1"]);
+    assert!(said.stdout.contains("at command"), "{said:?}");
+    assert_eq!(before(&stage, "s2", "scripts/sync.sh").stdout, "");
+}
+
+#[test]
+fn other_agents_are_told_in_their_own_form() {
+    let stage = stage("");
+    remember(&stage, SYNC, "gotcha");
+    stage.flush();
+    let project = stage.project().to_string_lossy().into_owned();
+    let call = json!({"conversation_id": "c1", "generation_id": "g1", "hook_event_name": "preToolUse", "cursor_version": "2.0.0",
+        "workspace_roots": [project], "tool_name": "Shell", "tool_input": {"command": "scripts/sync.sh"}, "tool_use_id": "t1",
+        "cwd": project});
+    let said = stage.hook_bytes(&["cursor"], call.to_string().as_bytes());
+    let answer: Value = serde_json::from_str(&said.stdout).unwrap_or_default();
+    assert!(
+        answer["additional_context"].as_str().unwrap_or_default().contains("wiped the target"),
+        "{said:?}"
+    );
+}

@@ -14,6 +14,30 @@ use super::sameness::is_code;
 /// Longer names and conditions are seldom worded the same twice.
 const MOST_WORDS: usize = 6;
 
+/// What stands behind the number of a value.
+pub(super) const UNITS: [&str; 20] = [
+    "ms",
+    "s",
+    "us",
+    "µs",
+    "seconds",
+    "minutes",
+    "hours",
+    "days",
+    "%",
+    "percent",
+    "kb",
+    "mb",
+    "gb",
+    "kib",
+    "mib",
+    "gib",
+    "bytes",
+    "times",
+    "tokens",
+    "characters",
+];
+
 /// The subject of a title: a value, or a user's rule.
 pub fn of_title(kind: ObservationType, title: &str) -> Option<SubjectKey> {
     let said = title.strip_prefix("User: ").unwrap_or(title);
@@ -158,28 +182,6 @@ impl Clause {
 
     /// The value at this word, and the position after it.
     fn value_at(&self, at: usize) -> Option<(ValueSort, usize)> {
-        const UNITS: [&str; 20] = [
-            "ms",
-            "s",
-            "us",
-            "µs",
-            "seconds",
-            "minutes",
-            "hours",
-            "days",
-            "%",
-            "percent",
-            "kb",
-            "mb",
-            "gb",
-            "kib",
-            "mib",
-            "gib",
-            "bytes",
-            "times",
-            "tokens",
-            "characters",
-        ];
         const SWITCHES: [&str; 12] = [
             "enabled",
             "disabled",

@@ -7,6 +7,7 @@ use super::prompt::asks;
 use crate::memory::document::DocumentKind;
 use crate::memory::ids::Timestamp;
 use crate::memory::sameness::is_code;
+use crate::memory::subject::UNITS;
 
 /// A text says what another says if it shares so many of its words, in percent.
 const SAME: usize = 60;
@@ -24,13 +25,27 @@ pub struct Words {
     all: HashSet<String>,
     /// Those that are names or numbers.
     names: HashSet<String>,
+    /// Numbers with a unit.
+    values: HashSet<String>,
 }
 
 impl Words {
     pub fn of(text: &str) -> Self {
         let mut words = Self::default();
-        for written in text.split_whitespace() {
-            let written = written.trim_matches(|c: char| !c.is_alphanumeric());
+        let mut number = None;
+        for raw in text.split_whitespace() {
+            let written = raw.trim_matches(|c: char| !c.is_alphanumeric());
+            let lower = written.to_lowercase();
+            let is_unit = |word: &str| UNITS.contains(&word) || word.starts_with('%');
+            if is_unit(&lower) || raw.starts_with('%') {
+                words.values.extend(number.take());
+            }
+            let unit = lower.trim_start_matches(|c: char| c.is_ascii_digit());
+            let is_whole = is_unit(unit) || raw.contains('%');
+            number = (unit.len() < lower.len()).then(|| lower.clone());
+            if is_whole {
+                words.values.extend(number.take());
+            }
             if is_code(written) {
                 words.names.insert(written.to_lowercase());
             }
@@ -49,6 +64,20 @@ impl Words {
     /// Whether the known texts say all that this one does.
     pub fn are_known_from(&self, known: &Self) -> bool {
         known.shares(self, KNOWN) && self.names.is_subset(&known.names)
+    }
+
+    /// Whether both are one sentence with another word in it.
+    fn differs_in_a_word(&self, other: &Self) -> bool {
+        let (mine, theirs) =
+            (self.all.difference(&other.all).count(), other.all.difference(&self.all).count());
+        (mine, theirs) == (1, 1) && self.all.len() > 2
+    }
+
+    /// Whether both are one sentence with another value in it: 30 s, then 90 s.
+    fn differs_in_a_value(&self, other: &Self) -> bool {
+        let is_value =
+            |one: &Self, other: &Self| one.all.difference(&other.all).all(|word| one.values.contains(word));
+        self.differs_in_a_word(other) && is_value(self, other) && is_value(other, self)
     }
 
     fn shares(&self, other: &Self, percent: usize) -> bool {
@@ -103,12 +132,20 @@ impl<T> Choice<T> {
             return;
         }
         let is_told = |(known, then, _): &(Words, Timestamp, T)| {
-            known.covers(&words) && (*then >= at || !words.covers(known))
+            let is_newer = *then < at && (words.covers(known) || words.differs_in_a_word(known));
+            known.covers(&words) && !is_newer
         };
         if self.chosen.iter().any(is_told) {
             return;
         }
-        match self.chosen.iter_mut().find(|(known, ..)| words.covers(known)) {
+        if self.chosen.iter().any(|(known, then, _)| known.differs_in_a_value(&words) && *then > at) {
+            return;
+        }
+        let replaces = |(known, then, _): &(Words, Timestamp, T)| {
+            let is_older = *then > at && words.differs_in_a_word(known);
+            words.covers(known) && !is_older || words.differs_in_a_value(known)
+        };
+        match self.chosen.iter_mut().find(|one| replaces(one)) {
             Some(older) => *older = (words, at, statement),
             None => self.chosen.push((words, at, statement)),
         }
@@ -118,8 +155,22 @@ impl<T> Choice<T> {
         self.chosen.len() >= self.most
     }
 
-    /// The chosen ones, the best first.
-    pub fn into_best(self) -> Vec<T> {
+    /// The chosen ones, the best first. Of two that differ in a word the newer comes first: what was chosen instead of
+    /// something else is what holds.
+    pub fn into_best(mut self) -> Vec<T> {
+        for later in 1..self.chosen.len() {
+            for earlier in 0..later {
+                let is_overtaken = match (self.chosen.get(earlier), self.chosen.get(later)) {
+                    (Some((first, then, _)), Some((second, at, _))) => {
+                        at > then && second.differs_in_a_word(first)
+                    }
+                    _ => false,
+                };
+                if is_overtaken {
+                    self.chosen.swap(earlier, later);
+                }
+            }
+        }
         self.chosen.into_iter().map(|(.., statement)| statement).collect()
     }
 }
@@ -177,6 +228,30 @@ mod tests {
             ("The heron7 gateway waits 7 seconds.", "The heron11 gateway waits 11 seconds.");
         check(&[], &[(seven, 1), (eleven, 2)], &[seven, eleven]);
         check(&[seven], &[(seven, 1), (eleven, 2)], &[eleven]);
+    }
+
+    #[test]
+    fn the_newest_value_is_told_alone() {
+        for (old, new) in [
+            ("The gateway gives up after 30 s.", "The gateway gives up after 90 s."),
+            ("The gateway gives up after 30s.", "The gateway gives up after 90s."),
+            ("Staging keeps 10 % of the traces.", "Staging keeps 25 % of the traces."),
+        ] {
+            check(&[], &[(old, 1), (new, 2)], &[new]);
+            check(&[], &[(new, 2), (old, 1)], &[new]);
+            // What was given at the start is known; what holds now is news beside it.
+            check(&[old], &[(old, 1), (new, 2)], &[new]);
+        }
+        let (one, other) = ("Phase 3 draws the cart anew.", "Phase 4 draws the cart anew.");
+        check(&[], &[(one, 1), (other, 2)], &[other, one]);
+    }
+
+    #[test]
+    fn what_was_chosen_later_stands_first() {
+        let (old, new) = ("We use SQLite.", "We use Postgres.");
+        check(&[], &[(old, 1), (new, 2)], &[new, old]);
+        check(&[], &[(new, 2), (old, 1)], &[new, old]);
+        check(&[], &[("Orders live in files.", 1), (old, 2)], &["Orders live in files.", old]);
     }
 
     #[test]

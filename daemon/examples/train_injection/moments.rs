@@ -1,0 +1,105 @@
+//! Real prompts that were judged: should somebody who remembers speak, and what would he say?
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+use recall::memory::document::Document;
+use recall::memory::passage::PassageKey;
+use recall::search::Index;
+use serde::Deserialize;
+
+use crate::asked::{self, Asked, Everything, Occasion, Told};
+use crate::corpus::{self, Played};
+use crate::sentences::Sentences;
+
+/// Before the name of a project, because the other set has sessions of the same projects.
+const SET: &str = "moments/";
+
+/// A judged prompt.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Moment {
+    pub(crate) project: String,
+    pub(crate) session_id: String,
+    pub(crate) prompt_number: u32,
+    /// 2: certainly; 1: perhaps; 0: nobody should speak.
+    pub(crate) need: u8,
+    pub(crate) good: Vec<Good>,
+    /// The same prompt stands in an earlier session.
+    #[serde(default)]
+    repeat: bool,
+}
+
+/// Where something stands that he would say.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Good {
+    pub(crate) session_id: Option<String>,
+    pub(crate) prompt_number: Option<u32>,
+}
+
+impl Moment {
+    /// Whether it is known what should be said.
+    pub(crate) fn has_good(&self) -> bool {
+        self.good.iter().any(|good| good.session_id.is_some())
+    }
+
+    pub(crate) fn is_of_good_session(&self, told: &Told) -> bool {
+        self.good.iter().any(|good| good.session_id.as_ref() == Some(&told.session))
+    }
+
+    /// Whether this was said at one of the good places.
+    pub(crate) fn is_good(&self, told: &Told) -> bool {
+        let is_there = |good: &Good| {
+            good.session_id.as_ref() == Some(&told.session) && good.prompt_number == told.prompt_number
+        };
+        self.good.iter().any(is_there)
+    }
+}
+
+/// Plays the sessions of the set in `folder` in the order in which they happened, and stops at each moment.
+pub(crate) fn add(
+    everything: &mut Everything,
+    folder: &Path,
+    mut sentences: Option<&mut Sentences>,
+) -> anyhow::Result<()> {
+    let dates: HashMap<String, String> = serde_json::from_slice(&std::fs::read(folder.join("dates.json"))?)?;
+    let mut moments: Vec<Moment> = corpus::lines(&folder.join("moments.jsonl"))?;
+    moments.retain(|moment| !moment.repeat);
+    let mut rows = everything.passages.keys().map(|key| key.document.row).max().unwrap_or_default();
+    let mut played = corpus::in_order(&folder.join("sessions"), SET, &dates, &mut rows)?;
+    let judged: HashSet<String> = moments.iter().map(|one| format!("{SET}{}", one.project)).collect();
+    played.retain(|one| judged.contains(&one.project));
+    let index = tempfile::tempdir()?;
+    let mut opened = Index::open(index.path())?;
+    for one in &played {
+        for (number, moment) in moments.iter().enumerate().filter(|(_, it)| it.session_id == one.id) {
+            let found = at(&opened.index, one, (number, moment), sentences.as_deref_mut())?;
+            everything.asked.extend(found);
+        }
+        let documents: &[Document] = &one.documents;
+        asked::put(&mut opened.writer, documents)?;
+        if let Some(sentences) = sentences.as_deref_mut() {
+            sentences.add(&one.project, documents);
+        }
+        let told: Vec<(PassageKey, Told)> = asked::texts(one).collect();
+        everything.passages.extend(told);
+    }
+    for moment in &moments {
+        if !everything.projects.contains(&moment.project) {
+            everything.projects.push(moment.project.clone());
+        }
+    }
+    everything.moments = moments;
+    Ok(())
+}
+
+/// A moment with what is found of the sessions before.
+fn at(
+    index: &Index,
+    one: &Played,
+    (number, moment): (usize, &Moment),
+    sentences: Option<&mut Sentences>,
+) -> anyhow::Result<Option<Asked>> {
+    let asked = asked::in_session(index, one, (moment.prompt_number, Occasion::Moment(number)), sentences)?;
+    let project = moment.project.clone();
+    Ok(asked.map(|asked| Asked { place: project.clone(), project, ..asked }))
+}

@@ -5,11 +5,13 @@ use std::path::Path;
 
 use recall::memory::document::Document;
 use recall::memory::ids::{ProjectKey, SessionId, Timestamp};
+use recall::memory::injection::spoken::Spoken;
 use recall::memory::injection::{self, prompt::Situation};
 use recall::memory::passage::{Passage, PassageKey, PassageMatches};
 use recall::search::{Current, Fresh, Index, PassageRequest, Writer};
 
 use crate::corpus::{self, Label, LabelledPrompt, Played, Question};
+use crate::moments::Moment;
 use crate::sentences::Sentences;
 
 /// As many passages as the daemon looks at, by their words and by their meaning.
@@ -38,6 +40,8 @@ pub(crate) enum Occasion {
     Elsewhere(usize, usize),
     /// A real prompt while its session is played.
     Passing(Label),
+    /// The judged moment of this number.
+    Moment(usize),
 }
 
 /// Something asked, and what was found.
@@ -50,6 +54,9 @@ pub(crate) struct Asked {
     pub(crate) prompt: String,
     pub(crate) prompts_before: u32,
     pub(crate) answer_before: String,
+    pub(crate) spoken: Spoken,
+    /// What was said before it, the newest first.
+    pub(crate) said: Vec<String>,
     /// By words alone, and by meaning as well.
     pub(crate) found: PassageMatches,
     pub(crate) found_by_meaning: Option<PassageMatches>,
@@ -68,7 +75,8 @@ impl Asked {
             prompt: &self.prompt,
             prompts_before: self.prompts_before,
             answer_before: &self.answer_before,
-            spoken: None,
+            spoken: Some(&self.spoken),
+            ..Situation::default()
         }
     }
 
@@ -84,6 +92,7 @@ impl Asked {
 pub(crate) struct Everything {
     pub(crate) projects: Vec<String>,
     pub(crate) questions: Vec<Question>,
+    pub(crate) moments: Vec<Moment>,
     pub(crate) asked: Vec<Asked>,
     pub(crate) passages: HashMap<PassageKey, Told>,
 }
@@ -103,7 +112,8 @@ pub(crate) fn everything(
     let mut asked = Vec::new();
     for one in &played {
         for label in labels.iter().filter(|label| label.session_id == one.id) {
-            asked.extend(passing(&opened.index, one, label, sentences.as_deref_mut())?);
+            let at = (label.prompt_number, Occasion::Passing(label.label));
+            asked.extend(in_session(&opened.index, one, at, sentences.as_deref_mut())?);
         }
         put(&mut opened.writer, &one.documents)?;
         if let Some(sentences) = sentences.as_deref_mut() {
@@ -130,24 +140,26 @@ pub(crate) fn everything(
                 prompt,
                 prompts_before: 0,
                 answer_before,
+                spoken: Spoken::default(),
+                said: Vec::new(),
                 found,
                 found_by_meaning,
             });
         }
     }
     let passages = played.iter().flat_map(texts).collect();
-    Ok(Everything { projects, questions, asked, passages })
+    Ok(Everything { projects, questions, moments: Vec::new(), asked, passages })
 }
 
-/// A labelled prompt at its place in its session, with the memory of the sessions before.
-fn passing(
+/// A prompt at its place in its session, with the memory of the sessions before.
+pub(crate) fn in_session(
     index: &Index,
     one: &Played,
-    label: &LabelledPrompt,
+    (prompt_number, occasion): (u32, Occasion),
     sentences: Option<&mut Sentences>,
 ) -> anyhow::Result<Option<Asked>> {
     let mut batches = one.material.batches.iter();
-    let Some(batch) = batches.find(|batch| batch.prompt_number == label.prompt_number) else {
+    let Some(batch) = batches.find(|batch| batch.prompt_number == prompt_number) else {
         return Ok(None);
     };
     let Some(said) = &batch.prompt else { return Ok(None) };
@@ -155,19 +167,33 @@ fn passing(
         Some(sentences) => Some(find(index, &said.text, &one.project, Some(&one.id), Some(sentences))?),
         None => None,
     };
+    let before = said_before(one, prompt_number);
     Ok(Some(Asked {
         project: one.project.clone(),
         place: one.project.clone(),
-        occasion: Occasion::Passing(label.label),
+        occasion,
         prompt: said.text.clone(),
-        prompts_before: label.prompt_number.saturating_sub(1),
+        prompts_before: prompt_number.saturating_sub(1),
         answer_before: batch.previous_response.clone().unwrap_or_default(),
+        spoken: Spoken::of(before.iter().map(String::as_str)),
+        said: before,
         found: find(index, &said.text, &one.project, Some(&one.id), None)?,
         found_by_meaning,
     }))
 }
 
-fn find(
+/// Turns of a session that are looked at, and characters of each text, as the daemon does.
+const TURNS: usize = 30;
+const OF_EACH: usize = 8_000;
+
+/// What was said in a session before a prompt, the newest first.
+fn said_before(one: &Played, prompt_number: u32) -> Vec<String> {
+    let before = one.material.batches.iter().filter(|batch| batch.prompt_number < prompt_number).rev();
+    let texts = before.take(TURNS).flat_map(|batch| [&batch.response, &batch.prompt]).flatten();
+    texts.map(|said| said.text.chars().take(OF_EACH).collect()).collect()
+}
+
+pub(crate) fn find(
     index: &Index,
     prompt: &str,
     project: &str,
@@ -192,14 +218,14 @@ fn find(
     Ok(found)
 }
 
-fn put(writer: &mut Writer, documents: &[Document]) -> anyhow::Result<()> {
+pub(crate) fn put(writer: &mut Writer, documents: &[Document]) -> anyhow::Result<()> {
     for document in documents {
         writer.put(document)?;
     }
     Ok(writer.commit(1)?)
 }
 
-fn texts(one: &Played) -> impl Iterator<Item = (PassageKey, Told)> {
+pub(crate) fn texts(one: &Played) -> impl Iterator<Item = (PassageKey, Told)> {
     one.documents.iter().flat_map(move |document| {
         document.passages.iter().zip(0..).map(move |(passage, part)| {
             let told = Told { session: one.id.clone(), at: document.at, passage: passage.clone() };

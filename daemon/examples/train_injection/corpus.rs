@@ -1,5 +1,6 @@
 //! The sessions as the index would have them, and the labelled prompts and questions.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -25,14 +26,32 @@ pub(crate) struct Played {
 
 /// The sessions of a folder of projects, in the order of their files.
 pub(crate) fn sessions(folder: &Path) -> anyhow::Result<Vec<Played>> {
+    in_order(folder, "", &HashMap::new(), &mut 0)
+}
+
+/// The sessions of a folder of projects, each project's by date. `set` comes before the name of a project. `rows`: the
+/// last number of a row.
+pub(crate) fn in_order(
+    folder: &Path,
+    set: &str,
+    dates: &HashMap<String, String>,
+    rows: &mut i64,
+) -> anyhow::Result<Vec<Played>> {
     let mut played = Vec::new();
-    let mut rows = 0;
     for project in entries(folder)?.into_iter().filter(|path| path.is_dir()) {
         let name = project.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-        for path in entries(&project)?.into_iter().filter(|path| path.to_string_lossy().contains(".jsonl")) {
+        let name = format!("{set}{name}");
+        let mut paths = entries(&project)?;
+        paths.retain(|path| path.to_string_lossy().contains(".jsonl"));
+        paths.sort_by_key(|path| {
+            let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+            let id = name.split('.').next().unwrap_or_default();
+            (dates.get(id).cloned().unwrap_or_else(|| "9".to_owned()), path.clone())
+        });
+        for path in paths {
             for (id, material) in replay::sessions(&path)? {
                 let at = Timestamp(i64::try_from(played.len()).unwrap_or(0) * 86_400_000);
-                let documents = Builder { project: &name, session: &id, at, rows: &mut rows }.of(&material);
+                let documents = Builder { project: &name, session: &id, at, rows }.of(&material);
                 played.push(Played { project: name.clone(), id, material, documents });
             }
         }

@@ -19,11 +19,11 @@ const SET: &str = "moments/";
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Moment {
     pub(crate) project: String,
-    pub(crate) session_id: String,
-    pub(crate) prompt_number: u32,
+    session_id: String,
+    prompt_number: u32,
     /// 2: certainly; 1: perhaps; 0: nobody should speak.
     pub(crate) need: u8,
-    pub(crate) good: Vec<Good>,
+    good: Vec<Good>,
     /// The same prompt stands in an earlier session.
     #[serde(default)]
     repeat: bool,
@@ -31,9 +31,8 @@ pub(crate) struct Moment {
 
 /// Where something stands that he would say.
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Good {
-    pub(crate) session_id: Option<String>,
-    pub(crate) prompt_number: Option<u32>,
+struct Good {
+    session_id: Option<String>,
 }
 
 impl Moment {
@@ -44,14 +43,6 @@ impl Moment {
 
     pub(crate) fn is_of_good_session(&self, told: &Told) -> bool {
         self.good.iter().any(|good| good.session_id.as_ref() == Some(&told.session))
-    }
-
-    /// Whether this was said at one of the good places.
-    pub(crate) fn is_good(&self, told: &Told) -> bool {
-        let is_there = |good: &Good| {
-            good.session_id.as_ref() == Some(&told.session) && good.prompt_number == told.prompt_number
-        };
-        self.good.iter().any(is_there)
     }
 }
 
@@ -82,11 +73,6 @@ pub(crate) fn add(
         }
         let told: Vec<(PassageKey, Told)> = asked::texts(one).collect();
         everything.passages.extend(told);
-    }
-    for moment in &moments {
-        if !everything.projects.contains(&moment.project) {
-            everything.projects.push(moment.project.clone());
-        }
     }
     everything.moments = moments;
     Ok(())

@@ -51,7 +51,7 @@ impl Score {
                 Occasion::Elsewhere(_, 0) => count(&mut self.silent_elsewhere, is_silent),
                 Occasion::Passing(Label::Silent) => count(&mut self.silent, is_silent),
                 Occasion::Passing(Label::Lookup) => count(&mut self.lookups, !is_silent),
-                Occasion::Elsewhere(..) | Occasion::Passing(Label::Either) => {}
+                Occasion::Elsewhere(..) | Occasion::Passing(Label::Either) | Occasion::Moment(_) => {}
             }
         }
     }
@@ -70,8 +70,7 @@ impl Score {
         self.told += told.len();
         self.right +=
             told.iter().filter(|(told, _)| question.relevant_sessions.contains(&told.session)).count();
-        self.tokens
-            .push(FRAME + told.iter().map(|(_, text)| Measure::of(text).spent() + STATEMENT).sum::<u32>());
+        self.tokens.push(spent(told));
     }
 
     pub(crate) fn row(&self, name: &str) -> String {
@@ -92,6 +91,68 @@ impl Score {
     }
 }
 
+/// Counts of one row of the table of judged moments.
+#[derive(Default)]
+pub(crate) struct MomentScore {
+    /// Moments by their need: at which anything is told, and all.
+    spoke: [(usize, usize); 3],
+    right: (usize, usize),
+    hit: (usize, usize),
+    tokens: Vec<u32>,
+}
+
+impl MomentScore {
+    pub(crate) const HEADER: &str = "| floor | spoke@0 | spoke@1 | spoke@2 | apt | right | hit | tokens, mean |\n\
+         |---|---:|---:|---:|---:|---:|---:|---:|";
+
+    /// Judges the moments of a project.
+    pub(crate) fn add(
+        &mut self,
+        everything: &Everything,
+        project: &str,
+        (weights, search): (&Weights, Search),
+        floor: f64,
+    ) {
+        for one in everything.asked.iter().filter(|one| one.project == project) {
+            let (Occasion::Moment(number), Some(found)) = (one.occasion, one.found(search)) else { continue };
+            let (moment, told) =
+                (&everything.moments[number], told(everything, (one, found), weights, floor));
+            count(&mut self.spoke[usize::from(moment.need.min(2))], !told.is_empty());
+            if !told.is_empty() {
+                self.tokens.push(spent(&told));
+            }
+            if moment.need == 0 || !moment.has_good() {
+                continue;
+            }
+            let right = told.iter().filter(|(told, _)| moment.is_of_good_session(told)).count();
+            self.right.0 += right;
+            self.right.1 += told.len();
+            count(&mut self.hit, right > 0);
+        }
+    }
+
+    pub(crate) fn row(&self, name: &str) -> String {
+        let share = |(part, whole): (usize, usize)| 100.0 * part as f64 / whole.max(1) as f64;
+        let [none, some, much] = self.spoke;
+        let spoke = none.0 + some.0 + much.0;
+        let mean = self.tokens.iter().sum::<u32>() / u32::try_from(self.tokens.len()).unwrap_or(1).max(1);
+        format!(
+            "| {name} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {mean} |",
+            share(none),
+            share(some),
+            share(much),
+            share((spoke - none.0, spoke)),
+            share(self.right),
+            share(self.hit),
+        )
+    }
+}
+
+/// Tokens of what is told.
+fn spent(told: &[(&Told, String)]) -> u32 {
+    FRAME + told.iter().map(|(_, text)| Measure::of(text).spent() + STATEMENT).sum::<u32>()
+}
+
 fn count((part, whole): &mut (usize, usize), is_so: bool) {
     *part += usize::from(is_so);
     *whole += 1;
@@ -105,7 +166,10 @@ fn told<'a>(
     floor: f64,
 ) -> Vec<(&'a Told, String)> {
     let Decision { told, .. } = decide(&one.situation(), found, weights, floor);
-    let mut choice = Choice::beside(Vec::new(), most(&one.prompt));
+    // What the session has said is no news.
+    let mut known: Vec<Words> = one.said.iter().map(|text| Words::of(text)).collect();
+    known.push(Words::of(&one.prompt));
+    let mut choice = Choice::beside(known, most(&one.prompt));
     for judged in told {
         if choice.is_full() {
             break;

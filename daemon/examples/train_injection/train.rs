@@ -87,7 +87,7 @@ fn of_prompts(asked: &[&Asked]) -> (Vec<&'static str>, Linear) {
             Occasion::Passing(Label::Silent) => examples.add(features.values(), false, 1.0),
             Occasion::Passing(Label::Lookup) => examples.add(features.values(), true, 1.0),
             Occasion::Own(_) => examples.add(features.values(), true, QUESTION),
-            Occasion::Passing(Label::Either) | Occasion::Elsewhere(..) => {}
+            Occasion::Passing(Label::Either) | Occasion::Elsewhere(..) | Occasion::Moment(_) => {}
         }
     }
     (names, examples.fit(OF_PROMPT))
@@ -105,7 +105,7 @@ fn of_answers(
         let most = match one.occasion {
             Occasion::Own(_) => OWN,
             Occasion::Elsewhere(..) => ELSEWHERE,
-            Occasion::Passing(_) => continue,
+            Occasion::Passing(_) | Occasion::Moment(_) => continue,
         };
         // Candidates found by meaning alone have no strength, so they come last.
         let candidates = candidate::candidates(found);
@@ -145,7 +145,7 @@ fn of_known(
         let (is_known, share) = match one.occasion {
             Occasion::Own(_) => (true, 1.0),
             Occasion::Elsewhere(..) => (false, elsewhere),
-            Occasion::Passing(_) => continue,
+            Occasion::Passing(_) | Occasion::Moment(_) => continue,
         };
         let features = known::features(found, &probabilities(&judge(found, weights)));
         let features = match search {

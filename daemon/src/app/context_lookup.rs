@@ -21,6 +21,7 @@ use crate::memory::event::{Audience, StartSource};
 use crate::memory::file_memory::{InjectedSet, LEAST_IMPORTANCE};
 use crate::memory::ids::{ObservationId, ProjectRow, SessionId, Timestamp};
 use crate::memory::injection::Decision;
+use crate::memory::injection::prompt::Author;
 use crate::memory::observation::{ObservationType, Voice};
 use crate::memory::plain::{plain, visible};
 use crate::memory::session::Ask;
@@ -233,12 +234,15 @@ impl ContextLookup {
                 Ok((state, None))
             }
             Ask::Prompt(text) | Ask::Task(text) => {
-                let turns = match (ask, &context_request.session) {
-                    (Ask::Prompt(_), Some(session)) => store::turns_before(db, session, text)?,
+                let (author, turns) = match (ask, &context_request.session) {
+                    (Ask::Prompt(_), Some(session)) => {
+                        (Author::Person, store::turns_before(db, session, text)?)
+                    }
                     // A subagent begins its own conversation.
-                    _ => Turns::default(),
+                    (Ask::Task(_), _) => (Author::Agent, Turns::default()),
+                    _ => (Author::Person, Turns::default()),
                 };
-                let (mut material, decision) = self.answers(db, (text, &turns), context_request)?;
+                let (mut material, decision) = self.answers(db, (text, author, &turns), context_request)?;
                 material.by_hand = self.told_by_hand(db, text, context_request)?;
                 let is_told = |row| material.by_hand.iter().any(|note| note.id.0 == row);
                 material.statements.retain(|one| {

@@ -9,7 +9,7 @@ use crate::memory::context::{Extent, Material, Statement};
 use crate::memory::document::DocumentKey;
 use crate::memory::ids::Timestamp;
 use crate::memory::injection::choice::{self, Choice, Words};
-use crate::memory::injection::prompt::Situation;
+use crate::memory::injection::prompt::{Author, Situation};
 use crate::memory::injection::spoken::Spoken;
 use crate::memory::injection::{self, Decision, FLOOR, Judged, asked, excerpt, reason};
 use crate::memory::passage::{Passage, PassageKey, PassageMatches};
@@ -27,13 +27,14 @@ impl ContextLookup {
     pub(super) fn answers(
         &self,
         db: &Connection,
-        (prompt, turns): (&str, &Turns),
+        (prompt, author, turns): (&str, Author, &Turns),
         context_request: &ContextRequest,
     ) -> Result<(Material, Decision), StoreError> {
         let Some(index) = self.index.index() else { return Ok(Default::default()) };
         let spoken = Spoken::of(turns.said.iter().map(String::as_str));
         let situation = Situation {
             prompt,
+            author,
             spoken: Some(&spoken),
             prompts_before: turns.prompts,
             answer_before: turns.answer.as_deref().unwrap_or_default(),

@@ -34,6 +34,10 @@ pub const FLOOR: f64 = 0.66;
 /// Beside the best answer, others are told down to this share of its probability.
 const SHARE_OF_BEST: f64 = 0.6;
 
+/// What is told at pasted text distracts seven times of ten. So that speaks against it, in log odds, more than anything
+/// speaks for it.
+const PASTED: (&str, f64) = ("is pasted", -12.0);
+
 /// The models in the weights file.
 pub const PROMPT: &str = "prompt";
 pub const ANSWER: &str = "answer";
@@ -74,7 +78,18 @@ pub struct Decision {
 
 /// Whether any answer could be told at such a prompt. If not, nothing needs to be searched for.
 pub fn may_speak(situation: &Situation<'_>, weights: &Weights, floor: f64) -> bool {
-    probability(weights.model(PROMPT), &prompt::features(situation)) >= floor
+    of_prompt(situation, weights).0 >= floor
+}
+
+/// The probability that other sessions can help with a prompt, and its parts.
+fn of_prompt(situation: &Situation<'_>, weights: &Weights) -> (f64, Vec<(&'static str, f64)>) {
+    let (model, features) = (weights.model(PROMPT), prompt::features(situation));
+    let mut parts = parts(model, &features);
+    if model.weights.is_empty() || !prompt::is_pasted(situation) {
+        return (probability(model, &features), parts);
+    }
+    parts.insert(0, PASTED);
+    (logistic(model.predict(&features.values()) + PASTED.1), parts)
 }
 
 /// Decides what may be told at a prompt.
@@ -84,13 +99,8 @@ pub fn decide(
     weights: &Weights,
     floor: f64,
 ) -> Decision {
-    let asking = weights.model(PROMPT);
-    let features = prompt::features(situation);
-    let mut decision = Decision {
-        prompt: probability(asking, &features),
-        prompt_parts: parts(asking, &features),
-        ..Decision::default()
-    };
+    let (prompt, prompt_parts) = of_prompt(situation, weights);
+    let mut decision = Decision { prompt, prompt_parts, ..Decision::default() };
     let judged = judge(matches, weights);
     let Some((best, features)) = judged.first() else { return decision };
     let answering = weights.model(if features.meaning.is_some() { ANSWER_BY_MEANING } else { ANSWER });
@@ -136,7 +146,11 @@ fn probability(model: &Linear, features: &Features) -> f64 {
     if model.weights.is_empty() {
         return 0.0;
     }
-    1.0 / (1.0 + (-model.predict(&features.values())).exp())
+    logistic(model.predict(&features.values()))
+}
+
+fn logistic(log_odds: f64) -> f64 {
+    1.0 / (1.0 + (-log_odds).exp())
 }
 
 /// What each feature adds to the log odds, the greatest first.

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use super::asked;
 use super::spoken::{Spoken, stem};
 use crate::memory::linear::Features;
 use crate::memory::sameness::is_code;
@@ -16,6 +17,16 @@ pub struct Situation<'a> {
     pub answer_before: &'a str,
     /// What the session has read. `None`: nothing, or no more than the answer before.
     pub spoken: Option<&'a Spoken>,
+    pub author: Author,
+}
+
+/// Who wrote a prompt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Author {
+    #[default]
+    Person,
+    /// The task of a subagent, which is long as a rule.
+    Agent,
 }
 
 impl Situation<'_> {
@@ -73,6 +84,18 @@ const ASKING: &[&str] = &[
 
 /// Bytes of texts that are looked at.
 const LONGEST: usize = 8 * 1024;
+
+/// A person types no more than this; a longer prompt is mostly pasted.
+const TYPED_CHARACTERS: usize = 900;
+const TYPED_LINES: usize = 13;
+
+/// Whether a prompt is mostly a plan, a review or a message that was pasted: it says itself what its reader needs. What a
+/// program has printed does not count, because an error may have been met before.
+pub fn is_pasted(situation: &Situation<'_>) -> bool {
+    let text = asked::of(situation.prompt.trim());
+    let is_long = text.chars().count() > TYPED_CHARACTERS || text.lines().count() > TYPED_LINES;
+    is_long && situation.author == Author::Person
+}
 
 /// The words of a prompt as they are written, without marks around them.
 pub fn words_as_written(prompt: &str) -> Vec<&str> {

@@ -1,3 +1,4 @@
+use super::prompt::Author;
 use super::*;
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::ids::Timestamp;
@@ -102,11 +103,31 @@ fn what_goes_on_with_the_conversation_is_left_alone() {
             prompt,
             prompts_before: 3,
             answer_before: "The login is slow because of bcrypt. Shall I change its cost?",
-            spoken: None,
+            ..Situation::default()
         };
         assert!(!may_speak(&situation, built_in(), FLOOR), "{prompt}");
     }
     assert!(may_speak(&first("does the login use bcrypt already?"), built_in(), FLOOR));
+}
+
+#[test]
+fn pasted_text_is_left_alone_and_an_error_with_its_frames_is_not() {
+    let question = "why did we make the login with bcrypt so slow?";
+    let step = "- The login hashes with bcrypt, so that it is slow.\n";
+    let plan = format!("{question}\n# Plan\n{}", step.repeat(14));
+    let frames = "    at login (src/login.js:4:2)\n".repeat(40);
+    let error = format!("{question}\nError: bcrypt: the cost is too high\n{frames}");
+    let is_pasted = |situation: &Situation<'_>| {
+        let decision = decide(situation, &clear(), built_in(), FLOOR);
+        decision.prompt_parts.iter().any(|(name, _)| *name == "is pasted")
+    };
+    let pasted = decide(&first(&plan), &clear(), built_in(), 0.01);
+    assert!(is_pasted(&first(&plan)) && pasted.told.is_empty(), "{pasted:?}");
+    assert!(!may_speak(&first(&plan), built_in(), 0.01));
+    assert!(!is_pasted(&first(question)) && !is_pasted(&first(&error)));
+    // The task of a subagent is as long, and nobody has pasted it.
+    let task = Situation { author: Author::Agent, ..first(&plan) };
+    assert!(!is_pasted(&task) && !decide(&task, &clear(), built_in(), 0.01).told.is_empty());
 }
 
 /// Form, place and names decide, so other languages are understood, too.

@@ -462,8 +462,8 @@ fn another_repository_where_one_was_known_is_another_project() {
     std::fs::remove_dir_all(&folder).unwrap();
     clone(&stage, &folder, &[]);
     joins(&stage, &folder, "back");
-    for folder in [&elsewhere, &folder] {
-        let told = told(&stage, folder, "later");
+    for (session, folder) in [("later", &elsewhere), ("later-back", &folder)] {
+        let told = told(&stage, folder, session);
         assert!(told.contains("Rounding happens once") && !told.contains("pelican"), "{told}");
     }
 }

@@ -137,6 +137,7 @@ fn an_installation_mentions_what_was_recorded_before() {
     assert!(said.stdout.contains("Found 4 earlier sessions; `recall import` takes them in."), "{said:?}");
     // Where there is a memory, the user knows.
     let stage = stage.daemon();
+    stage.flush();
     let said = install(&stage);
     assert!(!said.stdout.contains("earlier"), "{said:?}");
     let said = stage.recall(["install", "--agent", "claude-code", "--yes", "--no-service", "--import"]);

@@ -11,7 +11,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 const WRONG: [(&[&str], i32, &str); 76] = [
     (&["serach", "cart"], 2, "a similar subcommand exists: 'search'"),
     (&["sesions"], 2, "a similar subcommand exists: 'sessions'"),
-    (&["confg", "list"], 2, "a similar subcommand exists: 'config'"),
+    (&["confg", "list"], 2, "'config'"),
     (&["find", "cart"], 2, "You may mean `recall search`."),
     (&["delete", "1"], 2, "You may mean `recall forget`."),
     (&["restart"], 2, "You may mean `recall ctl stop`."),

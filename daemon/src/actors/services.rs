@@ -44,6 +44,7 @@ use crate::app::maintenance::Maintenance;
 use crate::app::pause::PauseSwitch;
 use crate::app::sentences::Sentences;
 use crate::app::settings::{CurrentRedactor, Settings, SettingsFiles};
+use crate::app::subject_cache::SubjectCache;
 use crate::app::transcript_replies::TranscriptReplies;
 use crate::app::vector_files::VectorFiles;
 use crate::app::welcome::Welcome;
@@ -158,6 +159,7 @@ impl Services {
             index: IndexHandle::new(stored, sentences.clone(), on_suspicion),
             ancestry: Ancestry::default(),
             welcome: setup.welcome.clone(),
+            subjects: SubjectCache::default(),
             settings,
             answer_within: answer_within(),
         };

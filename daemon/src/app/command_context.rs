@@ -236,7 +236,8 @@ impl ContextLookup {
                 Some(f32::MAX)
             } else {
                 let passages = documents::of_observation(&row.title, &row.narrative, &row.facts);
-                let touches = passages.iter().map(|passage| touch(&words, passage));
+                let touches =
+                    passages.iter().map(|passage| touch(&words, &self.subjects.subjects(&passage.whole())));
                 touches.filter(Touch::is_about).map(|touch| touch.closeness()).reduce(f32::max)
             };
             told.extend(closeness.map(|closeness| (closeness, row)));

@@ -10,6 +10,7 @@ use super::clock;
 use super::continuity::continuity;
 use super::index_handle::IndexHandle;
 use super::settings::Settings;
+use super::subject_cache::SubjectCache;
 use super::welcome::Welcome;
 use super::written_since::written_since;
 use crate::agents::{Agents, Cap};
@@ -70,6 +71,7 @@ pub struct ContextLookup {
     pub index: IndexHandle,
     pub ancestry: Ancestry,
     pub welcome: Welcome,
+    pub subjects: SubjectCache,
     pub settings: Settings,
     pub answer_within: Duration,
 }

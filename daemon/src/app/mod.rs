@@ -43,6 +43,7 @@ pub mod draining;
 pub mod checkouts;
 pub mod welcome;
 mod written_since;
+pub mod subject_cache;
 pub mod context_lookup;
 mod prompt_context;
 mod told_by_hand;

@@ -8,12 +8,11 @@ use super::written_since::written_since;
 use crate::memory::context::Note;
 use crate::memory::ids::ObservationId;
 use crate::memory::injection::by_hand::Touch;
-use crate::memory::passage::{Passage, PassageTerm};
+use crate::memory::passage::PassageTerm;
 use crate::memory::ranking::Commonness;
 use crate::memory::used::Occasion;
 use crate::repository::refs::WorkLocation;
 use crate::repository::work_tree::WorkTree;
-use crate::search::subjects;
 use crate::store::{self, ObservationRow, StoreError};
 
 /// How many notes are considered, the most important first.
@@ -40,7 +39,8 @@ impl ContextLookup {
         let mut told: Vec<(f32, ObservationId)> = Vec::new();
         for row in &rows {
             let passages = documents::of_observation(&row.title, &row.narrative, &row.facts);
-            let touches = passages.iter().map(|passage| touch(&words, passage));
+            let touches =
+                passages.iter().map(|passage| touch(&words, &self.subjects.subjects(&passage.whole())));
             let closest = touches.filter(Touch::is_about).map(|touch| touch.closeness()).reduce(f32::max);
             told.extend(closest.map(|closeness| (closeness, row.id)));
         }
@@ -69,11 +69,11 @@ impl ContextLookup {
     }
 }
 
-pub(super) fn touch(words: &[PassageTerm], passage: &Passage) -> Touch {
-    let subjects = subjects(&passage.whole());
+/// How a prompt's words touch a passage with these subjects.
+pub(super) fn touch(words: &[PassageTerm], subjects: &[(String, f32)]) -> Touch {
     let all: f32 = subjects.iter().map(|(_, share)| share).sum();
     let (mut touch, mut shared): (Touch, f32) = Default::default();
-    for (text, share) in &subjects {
+    for (text, share) in subjects {
         if let Some(term) = words.iter().find(|term| term.text == *text) {
             shared += share;
             touch.shared += term.information;

@@ -394,6 +394,12 @@ fn orders_that_made_a_difference_make_none() {
             TurnIds::Told,
             vec![0, 5, 6, 2, 3, 1, 4, 7],
         ),
+        // The answer that keeps early work from a user's prompt is that of a program's prompt, which arrives last.
+        (
+            vec![Turn::Unasked { calls: 1, answered: false }, Turn::Notified { calls: 1 }, whole(0, false)],
+            TurnIds::Told,
+            vec![0, 3, 4, 5, 1, 2, 6, 7],
+        ),
         // A plan counts as the work of the turn before its own, which made one, too.
         (vec![Turn::Planned, Turn::Planned], TurnIds::Untold, vec![0, 1, 3, 5, 4, 6, 7, 2]),
     ] {

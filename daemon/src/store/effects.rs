@@ -102,6 +102,9 @@ pub(super) fn apply(scene: &EffectContext<'_>, effect: &Effect) -> Result<(), St
             tell_prompt(scene, (*number, *source), Some(prompt));
             Ok(())
         }
+        Effect::MergeRecovery { from, to } => {
+            late::merge_recovery(db, scene.batch(*from)?, scene.batch(*to)?)
+        }
         Effect::Renumber { seq, number } => late::renumber(db, session, scene.batch(*seq)?, *number),
         Effect::Rearrange { periods, among, hidden } => late::rearrange(scene, periods, (among, hidden)),
         Effect::SetAside { seq } => late::set_aside(db, scene.batch(*seq)?),

@@ -221,6 +221,31 @@ pub(super) fn adopt_recovery(
     }
 }
 
+/// Tables whose rows belong to a batch, but for its jobs.
+const PARTS: [&str; 13] = [
+    "activities",
+    "asides",
+    "observations",
+    "subagents",
+    "compactions",
+    "plans",
+    "forgotten_observations",
+    "observation_batches",
+    "plan_batches",
+    "lineage",
+    "settlements",
+    "changes",
+    "failings",
+];
+
+/// Moves all that belongs to the recovery batch to another batch of its session, and deletes it with its jobs.
+pub(super) fn merge_recovery(db: &Connection, from: BatchId, to: BatchId) -> Result<(), StoreError> {
+    for table in PARTS {
+        db.run(&format!("UPDATE OR REPLACE {table} SET batch = ?2 WHERE batch = ?1"), [from.0, to.0])?;
+    }
+    db.run("DELETE FROM prompt_batches WHERE id = ?1", [from.0])
+}
+
 /// Deletes the contents of a private batch, but not those of another turn.
 fn hide(scene: &EffectContext<'_>, batch: BatchId) -> Result<(), StoreError> {
     let db = scene.db;

@@ -123,8 +123,32 @@ impl Transition<'_> {
         }
     }
 
+    /// Gives the recovery batch's calls to the first prompt that a person typed, if nothing keeps them apart any more:
+    /// the answer that did is that of a machine's prompt, which arrived late.
+    fn merge_recovery(&mut self) {
+        let is_asked =
+            |batch: &Batch| batch.source != BatchSource::Recovery && !batch.source.is_made_by_machine();
+        let batches = &self.session.batches;
+        let heir = batches.iter().enumerate().find(|(_, batch)| is_asked(batch));
+        let adopts = |(place, heir): &(usize, &Batch)| self.session.adopts(*place, heir.source, &heir.opened);
+        let Some((place, heir)) = heir.filter(adopts) else { return };
+        let to = heir.seq;
+        let recovery = self.session.batches.remove(0);
+        let from = recovery.seq;
+        if let Response::Known(answer) = recovery.response {
+            self.effects.push(Effect::SetAside { seq: from });
+            self.session.remember_unassigned(answer);
+        }
+        if let Some(heir) = self.session.batches.get_mut(place - 1) {
+            heir.growth.join(recovery.growth);
+        }
+        self.effects.push(Effect::MergeRecovery { from, to });
+        self.rearrange(0, Some(place - 1));
+    }
+
     /// Decides again about the early calls after a prompt arrived late.
     pub(super) fn reassign_early(&mut self) {
+        self.merge_recovery();
         let batches = &self.session.batches;
         let Some(first) = batches.first() else { return };
         let (is_recovery, opened) = (first.source == BatchSource::Recovery, first.opened);

@@ -60,6 +60,11 @@ pub enum Effect {
         prompt_id: Option<PromptId>,
         prompt: NewPrompt,
     },
+    /// What the recovery batch `from` holds belongs to the batch `to`. The recovery batch is no more.
+    MergeRecovery {
+        from: Seq,
+        to: Seq,
+    },
     /// A prompt arrived late, so later ones move up by one.
     Renumber {
         seq: Seq,
@@ -270,6 +275,7 @@ impl Effect {
             | Self::KeepHostFacts(_)
             | Self::SetStatus(_)
             | Self::SetTitle { .. }
+            | Self::MergeRecovery { .. }
             | Self::Renumber { .. }
             | Self::SetTurn { .. }
             | Self::Rearrange { .. }

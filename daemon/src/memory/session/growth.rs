@@ -32,6 +32,14 @@ impl Growth {
             || self.fresh.bytes >= chunk.bytes.max(self.compressed.bytes / 2)
     }
 
+    /// Adds the load of another batch, which becomes part of this one.
+    pub fn join(&mut self, other: Self) {
+        let loads = [other.compressed, other.fresh];
+        self.fresh.activities =
+            loads.iter().fold(self.fresh.activities, |sum, load| sum.saturating_add(load.activities));
+        self.fresh.bytes = loads.iter().fold(self.fresh.bytes, |sum, load| sum.saturating_add(load.bytes));
+    }
+
     pub fn compress(&mut self) {
         self.compressed.activities = self.compressed.activities.saturating_add(self.fresh.activities);
         self.compressed.bytes = self.compressed.bytes.saturating_add(self.fresh.bytes);

@@ -37,12 +37,10 @@ impl Transition<'_> {
         };
         self.renumber();
         self.rearrange(place, Some(place));
-        let batches = self.session.batches.len();
         self.reassign_early();
-        let place = place + (self.session.batches.len() - batches);
-        let is_last = place + 1 == self.session.batches.len();
-        let runs = self.session.batches.get(place).is_some_and(|batch| batch.state != BatchState::Closed);
-        (seq, if is_last && runs { LatePosition::Last } else { LatePosition::Earlier })
+        let last = self.session.batches.last();
+        let is_last_and_runs = last.is_some_and(|last| last.seq == seq && last.state != BatchState::Closed);
+        (seq, if is_last_and_runs { LatePosition::Last } else { LatePosition::Earlier })
     }
 
     fn insert(

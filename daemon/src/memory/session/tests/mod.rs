@@ -291,6 +291,10 @@ impl Rows {
                 self.rows.push(Row { source, state, calls: Vec::new(), answer: None, turn });
             }
             Effect::AdoptRecovery { seq, source, .. } => self.row(*seq).source = source.as_str(),
+            Effect::MergeRecovery { from, to } => {
+                let calls = std::mem::take(&mut self.row(*from).calls);
+                self.row(*to).calls.extend(calls);
+            }
             Effect::SetSource { seq, source } => self.row(*seq).source = source.as_str(),
             Effect::RunBatch { seq, prompt_id } => {
                 self.row(*seq).state = "open".to_owned();
@@ -775,6 +779,11 @@ proptest! {
                 | Effect::Renumber { seq, .. } | Effect::SetTurn { seq, .. } | Effect::SetState { seq, .. }
                 | Effect::SetAside { seq } | Effect::TakeAnswer { seq, .. } | Effect::ShareAnswer { to: seq, .. }
                 | Effect::AddActivity { seq: Some(seq), .. } => prop_assert!(seq.0 >= 1 && seq.0 <= opened),
+                Effect::MergeRecovery { from, to } => {
+                    prop_assert!(from != to && from.0 <= opened && to.0 <= opened);
+                    // The number of a batch that is no more is free again if it was the last.
+                    opened -= u32::from(from.0 == opened);
+                }
                 Effect::BeginLife { .. } => lives += 1,
                 Effect::Complete { .. } => lives -= 1,
                 _ => {}

@@ -250,7 +250,7 @@ export async function act(name, kind, id, reload) {
 /** Says what was done, and offers to take it back. */
 function changed(text, reload) {
   reload();
-  const undo = async () => { await post('/api/undo', {}); toast('Taken back.'); reload(); };
+  const undo = async () => { await post('/api/undo', {}); toast('Undone.'); reload(); };
   toast(text, button('undo', 'Undo', undo));
 }
 
@@ -296,7 +296,7 @@ async function forget(what, name) {
   dialog.replaceChildren(el('h2', {}, `Forget ${name} for good?`),
     list(counts, ([key, value]) => `${value.toLocaleString()} ${value === 1 ? words(key).replace(/ies$/, 'y').replace(/s$/, '') : words(key)}`) ?? el('p', {}, 'Nothing else goes with it.'),
     list((seen.items ?? []).slice(0, 8), (entry) => entry.title),
-    el('p', { class: 'quiet' }, 'It is removed everywhere, backups included, and not stored again. You have eight seconds to take it back.'),
+    el('p', { class: 'quiet' }, 'It is removed everywhere, backups included, and not stored again. You have eight seconds to undo this.'),
     el('div', { class: 'actions' }, el('button', { type: 'button', autofocus: true, 'data-key': 'n', click: close }, 'Keep it'),
       el('button', { type: 'button', class: 'danger', 'data-key': 'y', click: confirm }, 'Forget')));
   dialog.showModal();

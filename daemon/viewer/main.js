@@ -244,7 +244,7 @@ async function undo() {
   if (waiting.stop) { waiting.stop(); return; }
   try {
     const { undone } = await post('/api/undo', {});
-    toast(undone ? `Taken back: ${undone.change} of “${undone.title}”` : 'There is nothing to take back.');
+    toast(undone ? `Undone: ${undone.change} of “${undone.title}”` : 'There is nothing to undo.');
     refresh();
   } catch (error) { toast(error.message); }
 }

@@ -131,8 +131,8 @@ fn what_makes_no_sense_is_refused_in_words() {
         (&["remember", "x", "--project", "nowhere"], 1, "nowhere"),
         (&["remember", "  "], 2, "nothing to remember"),
         (&["remember", "x", "--importance", "11"], 2, "11"),
-        (&["remember", "-", "more", "words"], 2, "`-` stands alone"),
-        (&["remember", "more", "words", "-"], 2, "`-` stands alone"),
+        (&["remember", "-", "more", "words"], 2, "`-` must stand alone"),
+        (&["remember", "more", "words", "-"], 2, "`-` must stand alone"),
         (&["resolve", "p1"], 2, "not an observation"),
         (&["resolve", "99"], 1, "99"),
         (&["why", "#99"], 1, "99"),
@@ -436,6 +436,6 @@ fn a_typo_finds_and_is_named() {
     let text = format!("{} One attribution per line.", "Nothing of note was found here either. ".repeat(20));
     assert_eq!(stage.recall(["remember", &text, "--title", "How copies are marked"]).code(), 0);
     let said = stage.recall(["search", "atribution"]).stdout;
-    assert!(said.contains("looked for \"attribution\" instead"), "{said}");
+    assert!(said.contains("searched for \"attribution\" instead"), "{said}");
     assert!(said.contains("One attribution per line"), "the snippet shows it: {said}");
 }

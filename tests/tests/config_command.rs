@@ -115,7 +115,12 @@ fn an_editor_gets_a_template_and_only_a_right_file_is_saved() {
 
     let (stage, said) = edit("echo 'start_token = 70' > \"$1\"\n");
     assert_eq!((said.code(), file(&stage).as_str()), (1, ""), "{said:?}");
-    assert!(said.stdout.contains("line 1, column 1: `start_token` stands outside of a table; did you mean `start_tokens` in [context]?"), "{said:?}");
+    assert!(
+        said.stdout.contains(
+            "line 1, column 1: `start_token` is outside of a table; did you mean `start_tokens` in [context]?"
+        ),
+        "{said:?}"
+    );
     let kept = said.stderr.split("What you wrote is in ").nth(1).unwrap().trim().trim_end_matches('.');
     assert_eq!(std::fs::read_to_string(kept).unwrap(), "start_token = 70\n");
     std::fs::remove_file(kept).unwrap();

@@ -42,11 +42,11 @@ fn an_edit_replaces_the_text_and_is_taken_back() {
     let said = stage.recall(["undo", "--list"]);
     assert!(said.stdout.contains("#1") && said.stdout.contains("edit"), "{said:?}");
     let said = stage.recall(["undo"]);
-    assert!(said.stdout.starts_with("Took back: edit of #1"), "{said:?}");
+    assert!(said.stdout.starts_with("Undone: edit of #1"), "{said:?}");
     let back = observation(&stage, "1");
     assert_eq!(back["edited_at"], Value::Null);
     assert_eq!((&back["title"], &back["type"]), (&json!(REMARK), &json!("gotcha")));
-    assert_eq!(stage.recall(["undo"]).stdout, "There is nothing to take back.\n");
+    assert_eq!(stage.recall(["undo"]).stdout, "There is nothing to undo.\n");
     stage.flush();
     assert_eq!(total(&stage, "recycles"), 0);
 }
@@ -176,7 +176,7 @@ fn what_was_written_before_is_forgotten_too() {
     assert_eq!(stage.recall(["remember", "The quetzalcoatlus cache is cold"]).code(), 0);
     assert_eq!(stage.recall(["edit", "1", "--title", "The bird cache is cold"]).code(), 0);
     assert_eq!(stage.recall(["forget", "1", "--yes"]).code(), 0);
-    assert_eq!(stage.recall(["undo"]).stdout, "There is nothing to take back.\n");
+    assert_eq!(stage.recall(["undo"]).stdout, "There is nothing to undo.\n");
     stage.stop_daemon();
     let database = std::fs::read(stage.database()).unwrap();
     assert!(!database.windows(14).any(|window| window == b"quetzalcoatlus"));

@@ -110,7 +110,7 @@ fn a_question_finds_what_shares_no_word_with_it() {
     );
     assert!(state["embedded"].as_i64().unwrap() >= 6, "{state}");
     let doctor = stage.recall(["doctor"]);
-    assert!(doctor.stdout.contains("searches by meaning: local"), "{doctor:?}");
+    assert!(doctor.stdout.contains("search by meaning: local"), "{doctor:?}");
     // Filters hold for what was found by its meaning, too.
     let colour = stage.json(["search", "slow login session:colour"]);
     assert!(

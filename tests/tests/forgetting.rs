@@ -269,7 +269,7 @@ fn filters_mean_the_current_project_unless_more_is_asked_for() {
     let told = stage.recall(["forget", "--query", "quokka", "--all", "--dry-run"]).stdout;
     assert!(told.contains(", shop: ") && told.contains(", elsewhere: "), "{told}");
     let told = stage.recall(["forget", "--query", "wallaby", "--dry-run"]).stdout;
-    assert_eq!(told, "Nothing matches in this project; `--all` looks in all.\n");
+    assert_eq!(told, "Nothing matches in this project; `--all` searches all.\n");
 
     // The folder belongs to no known project, so no other project is meant.
     let unknown = stage.user_home().join("unknown");

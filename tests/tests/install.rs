@@ -134,7 +134,7 @@ fn home_with_history() -> Stage {
 fn an_installation_mentions_what_was_recorded_before() {
     let stage = home_with_history();
     let said = install(&stage);
-    assert!(said.stdout.contains("Found 4 earlier sessions; `recall import` takes them in."), "{said:?}");
+    assert!(said.stdout.contains("Found 4 earlier sessions; `recall import` imports them."), "{said:?}");
     // Where there is a memory, the user knows.
     let stage = stage.daemon();
     stage.flush();

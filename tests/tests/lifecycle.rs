@@ -784,7 +784,7 @@ fn a_session_is_linked_to_the_one_that_its_host_names_whatever_its_start() {
     host(&stage, "UserPromptSubmit", json!({"prompt": "Go"}));
     start("chat", json!({"resumedFrom": "four"}));
     assert_eq!(stage.json(["ctl", "session", "chat"])["resumed_from"], "four");
-    assert!(stage.recall(["ctl", "session", "chat"]).stdout.contains("goes on from session four"));
+    assert!(stage.recall(["ctl", "session", "chat"]).stdout.contains("continues session four"));
 }
 
 #[test]

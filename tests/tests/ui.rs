@@ -68,7 +68,7 @@ fn a_user_follows_a_thread_and_pins_its_newest() {
     screen.shows("#3 is pinned");
     assert_eq!(stage.json(["show", "3"])["items"][0]["pinned"], true);
     screen.press("u");
-    screen.shows("Took back: pin of #3");
+    screen.shows("Undone: pin of #3");
     assert_eq!(stage.json(["show", "3"])["items"][0]["pinned"], false);
     // A click on a tab.
     screen.press("\x1b[<0;12;1M");
@@ -90,11 +90,11 @@ fn an_editor_has_the_terminal_for_itself() {
     screen.press("\re");
     screen.shows("now type");
     screen.press("quietens\r");
-    screen.shows("#1 is edited; u takes it back");
+    screen.shows("#1 is edited; u undoes it");
     screen.shows("greenhouse door quietens");
     assert_eq!(stage.json(["show", "1"])["items"][0]["title"], "The greenhouse door quietens");
     screen.press("u");
-    screen.shows("Took back: edit of #1");
+    screen.shows("Undone: edit of #1");
     screen.shows("greenhouse door sticks");
     // The mouse works again.
     screen.press("\x1b[<0;25;1M");

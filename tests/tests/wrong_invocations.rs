@@ -46,8 +46,8 @@ const WRONG: [(&[&str], i32, &str); 76] = [
     (&["why", "p99"], 1, "There is no prompt p99."),
     (&["why", "nowhere"], 1, "There is no session \"nowhere\"."),
     (&["remember"], 2, "For example: recall remember 'Prices are in cents.'"),
-    (&["remember", "-"], 2, "There is nothing to remember."),
-    (&["remember", "-", "more"], 2, "`-` stands alone"),
+    (&["remember", "-"], 2, "There is no text to remember."),
+    (&["remember", "-", "more"], 2, "`-` must stand alone"),
     (&["remember", "<private>x</private>"], 2, "All of it is private"),
     (&["remember", "note", "--importance", "11"], 2, "11 is not in 1..=10"),
     (&["remember", "note", "--type", "bugfx"], 2, "Did you mean bugfix? There are bugfix, feature"),
@@ -113,7 +113,7 @@ fn a_search_without_a_word_says_so() {
     stage.flush();
     for query in ["***", "\"\"", "-"] {
         let said = stage.recall(["search", query]);
-        assert_eq!(said.stdout, "Nothing found: the query has no word to look for.\n", "{said:?}");
+        assert_eq!(said.stdout, "Nothing found: the query has no words to search for.\n", "{said:?}");
     }
     let said = stage.recall(["search", "-\"percentage discount\" cart"]);
     assert!(said.code() == 0 && said.stdout.contains("Edit src/cart.rs"), "{said:?}");

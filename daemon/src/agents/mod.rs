@@ -359,7 +359,7 @@ impl AgentSpec {
         let moments: Vec<_> = moments.collect();
         match moments.is_empty() {
             true => "it only reports".to_owned(),
-            false => format!("it is given context {}", moments.join(", ")),
+            false => format!("it gets context {}", moments.join(", ")),
         }
     }
 

@@ -19,7 +19,7 @@ use crate::trusted_file::{FILE, FOLDER, step};
 /// Why a file is not read.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
-    #[error("it lies in no folder of the agent's")]
+    #[error("it is in none of the agent's folders")]
     Elsewhere,
     #[error("its name does not end in .{0}")]
     Extension(&'static str),

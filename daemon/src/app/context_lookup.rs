@@ -499,8 +499,8 @@ fn trouble_notice(trouble: &CompressionTrouble) -> String {
     let since = jiff::Timestamp::from_millisecond(trouble.since.0).unwrap_or_default();
     let since = since.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M");
     format!(
-        "recall: the model that makes the notes has failed since {since} ({}); the built-in one does its work \
-         meanwhile. See `recall ctl jobs --dead`, and `recall ctl retry` when it is mended.",
+        "recall: the model that makes the notes has failed since {since} ({}); the built-in compressor \
+         replaces it until then. See `recall ctl jobs --dead`, and run `recall ctl retry` once it works again.",
         visible(&trouble.error)
     )
 }

@@ -88,7 +88,7 @@ impl Client {
         let request = Frame::Deliver(deliver.clone());
         self.connection.ask(&request, Deadline::after(ANSWER_WITHIN)).map_err(|error| {
             Failure::unreachable(format!("The daemon did not answer: {error}"))
-                .hint("Run the same command again: it goes on where it stopped.")
+                .hint("Run the same command again: it continues where it stopped.")
                 .into()
         })
     }
@@ -108,11 +108,11 @@ impl Client {
         match reply {
             Reply::Json(bytes) => Ok(Answer { bytes, request: PhantomData }),
             Reply::Failed { kind, what, hint } => Err(Failure::refused(kind, what).hint(hint).into()),
-            Reply::Version { min, max } => Err(Failure::unreachable(format!(
-                "The daemon is of another version (protocol {min} to {max})"
-            ))
-            .hint("Restart the service, or stop the daemon with the `recall` that started it.")
-            .into()),
+            Reply::Version { min, max } => {
+                Err(Failure::unreachable(format!("The daemon has another version (protocol {min} to {max})"))
+                    .hint("Restart the service, or stop the daemon with the `recall` that started it.")
+                    .into())
+            }
             Reply::ShuttingDown | Reply::Busy => {
                 Err(Failure::unreachable("The daemon is busy or shutting down")
                     .hint("Try again in a moment.")

@@ -23,7 +23,7 @@ use crate::memory::plain::{is_invisible, visible};
 #[derive(Debug, Args)]
 #[command(
     after_help = "It opens $VISUAL, $EDITOR or vi. What you write stays: no later compression changes it.
-`recall undo` takes it back."
+`recall undo` reverts it."
 )]
 pub struct EditArgs {
     /// Number of an observation, e.g. 12 or #12
@@ -179,8 +179,8 @@ fn taken_interrupts() -> std::io::Result<Signal> {
 }
 
 const HELP: &str =
-    "# Change what is wrong. Lines that start with `# ` are left out; an empty file changes nothing.
-# After the empty line: the text, then facts, a line with `- ` each.
+    "# Edit the text below. Lines that start with `# ` are ignored; an empty file changes nothing.
+# After the empty line: the text, then one fact per line, each with `- ` in front.
 ";
 
 /// Stored text for an editor: without control and invisible characters, and without lines that set the editor's
@@ -259,7 +259,8 @@ fn parse(written: &str) -> Result<Edit, Slip> {
         if line.trim().is_empty() {
             break;
         }
-        let slip = |what: String| Slip { line: number + 1, what, hint: "There are title, type and files." };
+        let slip =
+            |what: String| Slip { line: number + 1, what, hint: "The keys are title, type and files." };
         let (key, value) = line.split_once(':').ok_or_else(|| slip(format!("{line:?} has no `key:`")))?;
         let value = value.trim();
         match key.trim() {

@@ -26,7 +26,7 @@ pub(super) const FORMAT_VERSION: u64 = 1;
 
 /// Write the memory as lines of JSON, for a backup, another machine, or another program
 #[derive(Debug, Args)]
-#[command(after_help = "`recall import recall FILE` takes it back, here or elsewhere.")]
+#[command(after_help = "`recall import recall FILE` imports it, here or elsewhere.")]
 pub struct ExportArgs {
     /// The file to write; it must not exist [default: stdout]
     path: Option<PathBuf>,

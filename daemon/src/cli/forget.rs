@@ -66,7 +66,7 @@ pub fn run(args: &ForgetArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let preview = answer.read()?;
     if is_nothing(&preview) && !args.json {
         match scope {
-            Scope::Here => writeln!(out, "Nothing matches in this project; `--all` looks in all.")?,
+            Scope::Here => writeln!(out, "Nothing matches in this project; `--all` searches all.")?,
             Scope::Chosen => writeln!(out, "Nothing matches.")?,
         }
         return Ok(tell_unreadable(out, &preview.unreadable)?);
@@ -137,7 +137,7 @@ fn unknown_here(error: anyhow::Error, scope: Scope) -> anyhow::Error {
     if scope == Scope::Chosen || refused_as(&error) != Some(ErrorKind::NotFound) {
         return error;
     }
-    Failure::refused(ErrorKind::NotFound, "Nothing is remembered of a project in this folder")
+    Failure::refused(ErrorKind::NotFound, "Nothing is remembered about this folder's project")
         .hint("Name one with --project, or use --all for all projects.")
         .into()
 }

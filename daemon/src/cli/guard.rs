@@ -119,7 +119,7 @@ fn list(args: &ListArgs, loaded: &Loaded, out: &mut dyn Write) -> anyhow::Result
     }
     let all_off = Rule::ALL.iter().all(|rule| state(*rule, policy) == "off");
     if all_off {
-        writeln!(out, "{DIM}All are off. `recall config set guards.reads deny` switches one on.{DIM:#}")?;
+        writeln!(out, "{DIM}All are off. `recall config set guards.reads deny` turns one on.{DIM:#}")?;
     }
     Ok(says_what_is_missing(out, environment.as_ref())?)
 }

@@ -45,17 +45,20 @@ pub fn in_the_way(paths: &Paths) -> Option<InTheWay> {
         Some(Holder { pid, host: None }) if is_daemon => (
             format!("a daemon (pid {pid}) holds {} and does not answer on its socket", lock.display()),
             format!(
-                "Look into the log, {}, or end it with `kill {pid}`; the next hook starts another.",
+                "See the log, {}, or end it with `kill {pid}`; the next hook starts another.",
                 paths.log_file().display()
             ),
         ),
         Some(Holder { pid, host: None }) => (
             format!("process {pid} holds the lock {}", lock.display()),
-            format!("`ps -p {pid}` says what it is. A daemon starts once it has let go."),
+            format!("`ps -p {pid}` shows what it is. A daemon can start once it releases the lock."),
         ),
         None => (
-            format!("somebody holds the lock {}", lock.display()),
-            format!("`fuser {}` names the process. A daemon starts once it has let go.", lock.display()),
+            format!("an unknown process holds the lock {}", lock.display()),
+            format!(
+                "`fuser {}` names the process. A daemon can start once it releases the lock.",
+                lock.display()
+            ),
         ),
     };
     let who = if is_daemon { Who::Daemon } else { Who::Other };

@@ -129,15 +129,15 @@ enum Command {
     Show(show::ShowArgs),
     /// Show what happened around an item or in a session
     Timeline(timeline::TimelineArgs),
-    /// Show what the next session in a folder would be given
+    /// Show what the next session in a folder would get
     Context(context::ContextArgs),
-    /// Show what a session was given, and why; or who got an item
+    /// Show the context that a session got, and why; or which sessions got an item
     Why(why::WhyArgs),
-    /// Look around in the terminal, or with --web in a browser
+    /// Browse the memory in the terminal, or with --web in a browser
     Ui(ui::UiArgs),
     /// Serve the memory to an agent's model over MCP
     Mcp(mcp::McpArgs),
-    /// Show what models have cost by day, and the use of what was told
+    /// Show the cost of models by day, and the use of what was told
     Stats(stats::StatsArgs),
     /// Print one line for a shell's prompt or an agent's status line
     Statusline(statusline::StatuslineArgs),
@@ -158,14 +158,14 @@ enum Command {
     Resolve(resolve::ResolveArgs),
     /// Rewrite an observation in your editor
     Edit(edit::EditArgs),
-    /// Put observations first in what every session is given
+    /// Pin observations to the start of every session
     Pin(pin::PinArgs),
     /// Say that something should not have been told where it was
     ///
     /// It is not told any more on such an occasion (a start, a prompt, a file, a command), unless you rewrite it. Everything
     /// else stays: search finds it, and `recall resolve` says that it does not hold at all.
     Wrong(wrong::WrongArgs),
-    /// Take back the last edit, pin, resolve or reopening
+    /// Undo the last edit, pin, resolve or reopening
     Undo(undo::UndoArgs),
     /// Delete for good, backups included
     ///
@@ -176,7 +176,7 @@ enum Command {
     Status(ctl::status::StatusArgs),
     /// List sessions of this project, newest first
     Sessions(ctl::sessions::SessionsArgs),
-    /// Follow what happens, as it happens
+    /// Follow session events live
     Events(ctl::events::EventsArgs),
     /// Stop recording and injecting for a while
     Pause(ctl::pause::PauseArgs),

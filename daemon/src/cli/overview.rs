@@ -32,7 +32,7 @@ const FIRST_STEPS: &str = "\
 Examples:
   recall search rounding cents     find what is known about it
   recall show 12                   read it in full
-  recall context                   what the next session here would be given
+  recall context                   what the next session here would get
   recall ui                        look around
 
 `recall COMMAND --help` says more about a command and shows examples.";

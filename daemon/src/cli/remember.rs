@@ -44,7 +44,7 @@ pub fn run(args: &RememberArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let said = match args.text.as_slice() {
         [only] if only == "-" => read_all(std::io::stdin().lock())?,
         [first, .., last] if first == "-" || last == "-" => {
-            return Err(Failure::usage("`-` stands alone: it reads all that is to be remembered from stdin")
+            return Err(Failure::usage("`-` must stand alone: it reads the whole note from stdin")
                 .hint("Leave out the other words, or the `-`.")
                 .into());
         }
@@ -54,9 +54,9 @@ pub fn run(args: &RememberArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let kept = strip_text(&said);
     if kept.text.trim().is_empty() {
         let failure = match said.trim().is_empty() {
-            true => Failure::usage("There is nothing to remember").hint("Say it in a sentence or a few."),
-            false => Failure::usage("All of it is private, so nothing was kept")
-                .hint("Say what may be remembered outside of <private>."),
+            true => Failure::usage("There is no text to remember").hint("Write one or a few sentences."),
+            false => Failure::usage("All of the text is private, so nothing was stored")
+                .hint("Put text that may be stored outside of <private>."),
         };
         return Err(failure.into());
     }
@@ -80,12 +80,12 @@ pub fn run(args: &RememberArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         match remembered.place_at_start {
             Some(place) => writeln!(
                 out,
-                "Sessions in {project} are told when they start (note {place}), and at prompts about it."
+                "Sessions in {project} get this note when they start (position {place}), and at prompts about it."
             )?,
             None => writeln!(
                 out,
-                "Sessions in {project} are told at prompts about it. Their start has no room for it; \
-                 `recall pin {}` puts it first.",
+                "Sessions in {project} get this note at prompts about it. The text at their start has no room \
+                 for it; `recall pin {}` puts it first.",
                 item.id
             )?,
         }

@@ -115,13 +115,13 @@ fn tell(out: &mut dyn Write, answer: &SearchAnswer, query: &Query, scope: Scope)
         }
     }
     for ReadAs { typed, read } in &answer.read_as {
-        writeln!(out, "Nothing has the word {typed:?}; looked for {read:?} instead.")?;
+        writeln!(out, "No match for {typed:?}; searched for {read:?} instead.")?;
     }
     if shown == 0 {
         let elsewhere = match scope {
-            _ if query.asks_for_nothing() => ": the query has no word to look for",
+            _ if query.asks_for_nothing() => ": the query has no words to search for",
             // An unknown name matches in no project, so `--all` is not suggested.
-            Scope::Here if answer.unknown.is_empty() => " in this project; `--all` looks in all",
+            Scope::Here if answer.unknown.is_empty() => " in this project; `--all` searches all",
             Scope::Here | Scope::Chosen => "",
         };
         writeln!(out, "Nothing found{elsewhere}.")?;
@@ -171,7 +171,7 @@ fn entry(out: &mut dyn Write, result: &SearchResult, query: &Query, scope: Scope
         match result.said_by.as_deref() {
             Some("you") => writeln!(out, "   {DIM}you said so{DIM:#}")?,
             Some("agent") => writeln!(out, "   {DIM}an agent noted it{DIM:#}")?,
-            Some(_) => writeln!(out, "   {DIM}came with an import: anybody may have said so{DIM:#}")?,
+            Some(_) => writeln!(out, "   {DIM}from an import, so its author is unknown{DIM:#}")?,
             None => {}
         }
     }
@@ -235,15 +235,15 @@ fn explain(out: &mut dyn Write, score: f32, why: &Explanation) -> std::io::Resul
 fn meaning(factor: &str) -> &'static str {
     match factor {
         "text" => "how prominent the query's words are in it, rare words most",
-        "coverage" => "how much of the query it has",
-        "proximity" => "more than 1 if words of the query stand together in it",
+        "coverage" => "how much of the query it contains",
+        "proximity" => "more than 1 if words of the query are close together in it",
         "fit" => "how well it matches the query",
-        "moment" => "more than 1 if what happened just before or after matches, too",
+        "moment" => "more than 1 if events just before or after also match",
         "kind" => "conclusions count more than messages, and messages more than calls",
         "recency" => "up to 15 % more for the newest",
         "importance" => "3 % for each step above or below 5",
         "status" => "less if it is resolved or replaced",
-        "by_hand" => "4 for what a person wrote or pinned and what still holds",
+        "by_hand" => "4 if a person wrote or pinned it and it is still valid",
         _ => "",
     }
 }

@@ -184,7 +184,7 @@ fn said_by(out: &mut dyn Write, said: &SaidAnswer) -> std::io::Result<()> {
         ("you", Some(prompt)) => writeln!(out, "You said so in {}{DIM}, {at}{DIM:#}", terminal::id(prompt)),
         ("you", None) => writeln!(out, "You said so{DIM}, {at}{DIM:#}"),
         (AGENT, _) => writeln!(out, "An agent noted it{DIM}, {at}{DIM:#}"),
-        _ => writeln!(out, "It came with an import: anybody may have said so{DIM}, {at}{DIM:#}"),
+        _ => writeln!(out, "It came with an import, so its author is unknown{DIM}, {at}{DIM:#}"),
     }
 }
 

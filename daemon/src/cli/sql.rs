@@ -19,7 +19,7 @@ const WIDEST: usize = 60;
     after_help = "Views: sdk_sessions, user_prompts, observations, session_summaries, prompts, calls, plans."
 )]
 pub struct SqlArgs {
-    /// One statement that reads
+    /// One read-only statement
     query: String,
     /// The most rows
     #[arg(long, short = 'n', value_name = "N", default_value_t = 1_000)]

@@ -62,7 +62,7 @@ pub fn run(args: &TimelineArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         rows.push(vec![time, id, kind.to_owned(), format!("{title}{mark}")]);
     }
     if items.is_empty() {
-        return Ok(writeln!(out, "Nothing happened around it.")?);
+        return Ok(writeln!(out, "There are no other events around it.")?);
     }
     Ok(print(out, &mut rows)?)
 }

@@ -13,7 +13,7 @@ use crate::app::answers::by_hand::ChangeAnswer;
 const LISTED: u32 = 20;
 
 #[derive(Debug, Args)]
-#[command(after_help = "What `recall forget` deletes is gone; nothing brings it back.")]
+#[command(after_help = "Items deleted by `recall forget` cannot be restored.")]
 pub struct UndoArgs {
     /// Show what can be taken back, the newest first, and change nothing
     #[arg(long)]
@@ -33,7 +33,7 @@ pub fn run(args: &UndoArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         }
         let changes = answer.read()?.changes;
         if changes.is_empty() {
-            return Ok(writeln!(out, "There is nothing to take back.")?);
+            return Ok(writeln!(out, "There is nothing to undo.")?);
         }
         let row = |change: &ChangeAnswer| {
             vec![format!("#{}", change.id), change.change.clone(), ago(change.at), change.title.clone()]
@@ -47,12 +47,10 @@ pub fn run(args: &UndoArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         return Ok(writeln!(out)?);
     }
     match answer.read()?.undone {
-        Some(change) => writeln!(
-            out,
-            "Took back: {} of {ACCENT}#{}{ACCENT:#}: {}",
-            change.change, change.id, change.title
-        )?,
-        None => writeln!(out, "There is nothing to take back.")?,
+        Some(change) => {
+            writeln!(out, "Undone: {} of {ACCENT}#{}{ACCENT:#}: {}", change.change, change.id, change.title)?
+        }
+        None => writeln!(out, "There is nothing to undo.")?,
     }
     Ok(())
 }

@@ -117,7 +117,7 @@ impl Uninstallation<'_> {
             let (size, place) = (bytes(purge::size(paths)), paths.data_dir().display());
             writeln!(
                 out,
-                "Memory: delete {place} and all that waits to be stored ({size}). Nothing brings it back."
+                "Memory: delete {place} and all that waits to be stored ({size}). This cannot be undone."
             )?;
             question = "Uninstall recall and delete the memory?";
         }

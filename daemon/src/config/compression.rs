@@ -273,8 +273,8 @@ impl WrittenEndpoint {
     ) {
         if proxy.is_some() && self.is_on_this_machine() {
             problems.push(format!(
-                "{place}.base_url is on this machine, and {table}.proxy would send what is meant for it elsewhere, \
-                 readable: leave out one of the two"
+                "{place}.base_url is on this machine, but {table}.proxy would send its requests elsewhere, \
+                 unencrypted: remove one of the two"
             ));
         }
     }

@@ -30,7 +30,7 @@ pub struct Problem {
 impl Problem {
     fn is_of_unknown_key(&self) -> bool {
         ["unknown key", "unknown table"].iter().any(|known| self.what.starts_with(known))
-            || self.what.contains("stands outside of a table")
+            || self.what.contains("is outside of a table")
     }
 }
 
@@ -211,8 +211,7 @@ impl<'i> Reader<'i> {
             let name = section.get_ref();
             let meant = keys::Key::nearest(name).and_then(|key| key.rsplit_once('.'));
             let meant = meant.map(|(table, key)| format!("; did you mean `{key}` in [{table}]?"));
-            return self
-                .problem(at, &format!("`{name}` stands outside of a table{}", meant.unwrap_or_default()));
+            return self.problem(at, &format!("`{name}` is outside of a table{}", meant.unwrap_or_default()));
         }
         self.take(DeTable::from_iter([(section, value)]), at, "");
     }

@@ -45,7 +45,7 @@ pub(super) fn read(source: &KeySource) -> Result<Option<ApiKey>, String> {
     let key = text.trim();
     // A text that is invalid in a header is not a key, and must not be quoted in an error.
     if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err("the key is empty or holds characters that no key has".to_owned());
+        return Err("the key is empty or contains invalid characters".to_owned());
     }
     Ok(Some(ApiKey(key.to_owned())))
 }

@@ -48,7 +48,7 @@ impl Presence {
             Ok(Ok(Some(DoorState::Gone))) => self.reopen(),
             Ok(Ok(Some(DoorState::Taken))) => {
                 let path = self.door.path.display();
-                self.say(format!("somebody else listens on {path}; that socket is left alone"));
+                self.say(format!("another process listens on {path}; that socket is left alone"));
             }
             Ok(Ok(None) | Err(_)) | Err(_) => {}
         }

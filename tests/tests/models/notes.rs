@@ -180,7 +180,7 @@ fn a_model_that_chats_is_not_said_to_work() {
 
     provider.change(well);
     let said = stage.recall(["config", "test"]);
-    assert!(said.code() == 0 && said.stdout.contains("with 1 observation of a little session"), "{said:?}");
+    assert!(said.code() == 0 && said.stdout.contains("with 1 observation of a small session"), "{said:?}");
     let told = stage.json(["config", "test"]);
     assert_eq!(
         (&told["models"][0]["model"], &told["models"][0]["works"]),

@@ -30,8 +30,8 @@ impl LineageAnswer {
 impl From<LineageRow> for LineageAnswer {
     fn from(row: LineageRow) -> Self {
         let (relation, reason) = match row.relation {
-            Relation::SupersededBy => ("superseded_by", "it is a newer statement about the same"),
-            Relation::Supersedes => ("supersedes", "it is an older statement about the same"),
+            Relation::SupersededBy => ("superseded_by", "it is a newer statement on the same subject"),
+            Relation::Supersedes => ("supersedes", "it is an older statement on the same subject"),
             Relation::Settled => ("resolved", "the check passes after a change"),
             Relation::ResolvedByHand => ("resolved", Self::MANUALLY),
         };

@@ -54,7 +54,7 @@ fn of_events(status: &StatusAnswer) -> Vec<Metric> {
     let guards = [("refused", number(status.guards.refused)), ("warned", number(status.guards.warned))];
     let mut metrics = vec![
         one("recall_events_stored", Gauge, "Stored events.", number(events.stored)),
-        one("recall_events_unreadable", Gauge, "Events kept as they came.", number(events.unparsed)),
+        one("recall_events_unreadable", Gauge, "Events stored unprocessed.", number(events.unparsed)),
         by(
             "recall_events_not_stored_total",
             Counter,
@@ -142,7 +142,7 @@ fn of_whoever_is_told(status: &StatusAnswer) -> Vec<Metric> {
             "Events that subscribed commands missed.",
             subscribe.dropped,
         ),
-        ("recall_telemetry_spans_total", "Spans that a collector took.", telemetry.spans),
+        ("recall_telemetry_spans_total", "Spans that a collector accepted.", telemetry.spans),
         ("recall_telemetry_dropped_spans_total", "Spans that no collector took.", telemetry.dropped),
         (
             "recall_telemetry_failures_total",

@@ -463,7 +463,7 @@ pub struct EmbeddingState {
     pub backend: Text,
     /// As it is configured; empty without one.
     pub model: String,
-    /// `off`, `ready`, or `unusable`: searches go on by words alone.
+    /// `off`, `ready`, or `unusable`: searches use words only.
     pub state: Text,
     /// Why it is unusable, or why the documents that wait got no vectors at the last attempt; null if neither is so.
     pub why: Option<String>,

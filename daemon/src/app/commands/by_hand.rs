@@ -191,21 +191,21 @@ fn remembered(
     if text.is_empty() && !remark.text.trim().is_empty() {
         return Err(Refused::new(
             ErrorKind::Invalid,
-            "All of it is private, so nothing was kept",
+            "All of the text is private, so nothing was stored",
             "Say what may be remembered.",
         ));
     }
     if text.is_empty() {
         return Err(Refused::new(
             ErrorKind::Invalid,
-            "There is nothing to remember",
-            "Say it in a sentence or a few.",
+            "There is no text to remember",
+            "Write one or a few sentences.",
         ));
     }
     let length = text.chars().count();
     if length > MOST_CHARS {
         let what = format!("The text has {length} characters; a note has at most {MOST_CHARS}");
-        return Err(Refused::new(ErrorKind::Invalid, what, "Say it in a sentence or a few."));
+        return Err(Refused::new(ErrorKind::Invalid, what, "Write one or a few sentences."));
     }
     let kind = match remark.kind.as_deref() {
         None => ObservationType::Discovery,
@@ -213,7 +213,7 @@ fn remembered(
             let known = ObservationType::ALL.map(|(_, name)| name).join(", ");
             let nearest = nearest_name(name, ObservationType::ALL.map(|(_, name)| name));
             let meant = nearest.map(|name| format!("Did you mean {name}? ")).unwrap_or_default();
-            let hint = format!("{meant}There are {known}.");
+            let hint = format!("{meant}The types are {known}.");
             Refused::new(ErrorKind::Invalid, format!("{name:?} is not a type"), hint)
         })?,
     };
@@ -297,8 +297,8 @@ pub async fn switch_capture(context: &CommandContext<impl Ports>, switch: Switch
         switched.map_err(|error| {
             Refused::new(
                 ErrorKind::Internal,
-                format!("Capture is as it was: {error}"),
-                "Look at the state folder's permissions and space.",
+                format!("Recording was not changed: {error}"),
+                "Check the state folder's permissions and space.",
             )
         })?;
         Ok(CaptureAnswer { paused: PauseAnswer::now(pauses) })

@@ -92,7 +92,7 @@ fn edited(request: Edit, redact: &dyn Fn(&str) -> String) -> Result<EditedText, 
     let refused = |what: String, hint: &str| Refused::new(ErrorKind::Invalid, what, hint);
     let kind = ObservationType::parse(&request.kind).ok_or_else(|| {
         let known = ObservationType::ALL.map(|(_, name)| name).join(", ");
-        refused(format!("{:?} is not a type", request.kind), &format!("There are {known}."))
+        refused(format!("{:?} is not a type", request.kind), &format!("The types are {known}."))
     })?;
     let title = redact(&request.title).split_whitespace().collect::<Vec<_>>().join(" ");
     let facts: Vec<String> =

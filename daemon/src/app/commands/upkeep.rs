@@ -121,7 +121,7 @@ pub async fn prune(context: &CommandContext<impl Ports>, request: Prune) -> Answ
     let Prune { silent_since_ms, step } = request;
     let now = clock::now();
     if silent_since_ms >= now.0 && step == ForgetStep::Forget {
-        return Err(Refused::new(ErrorKind::Invalid, "This time is not over yet", "Try --older-than 90d."));
+        return Err(Refused::new(ErrorKind::Invalid, "This time is in the future", "Try --older-than 90d."));
     }
     let what = Selection::SilentSince(Timestamp(silent_since_ms));
     forget_selection(context, Request { what, unreadable: Unreadable::Stays }, step, now).await

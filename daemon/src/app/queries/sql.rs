@@ -112,7 +112,7 @@ pub fn check(lookup: &ContextLookup, _: Check) -> Answer<CheckAnswer> {
         );
     }
     if loose > 0 {
-        problems.push(format!("{loose} rows refer to rows that are not there"));
+        problems.push(format!("{loose} rows refer to missing rows"));
     }
     if orphans {
         problems.push(
@@ -135,7 +135,7 @@ fn index_problem(lookup: &ContextLookup, newest: i64) -> Answer<Option<String>> 
     };
     let upto = index.high_water();
     if upto > newest || !read(lookup, |db| Ok(store::log_goes_on_after(db, upto)?))? {
-        let what = "the search index is of another database; `recall ctl reindex` builds it again";
+        let what = "the search index belongs to another database; `recall ctl reindex` builds it again";
         return Ok(Some(what.to_owned()));
     }
     let indexed = index.documents();

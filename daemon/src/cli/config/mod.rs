@@ -28,7 +28,7 @@ pub enum ConfigCommand {
     Edit(edit::EditArgs),
     /// Show where the file is
     Path(values::PathArgs),
-    /// Give each configured model a little session, and say whether its answer can be used
+    /// Give each configured model a small session, and say whether its answer can be used
     Test(probe::TestArgs),
 }
 

@@ -86,9 +86,9 @@ pub(super) fn run(args: &TestArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     }
     let hint = match (silent, makes_vectors) {
         (0, true) => return Ok(()),
-        (0, false) => "Searches go on by words until it does.",
+        (0, false) => "Searches use words only until it does.",
         (_, true) => "The built-in compressor is used until they do.",
-        (_, false) => "The built-in compressor is used, and searches go on by words, until they do.",
+        (_, false) => "The built-in compressor is used, and searches use words only, until they do.",
     };
     let failed = tried.iter().filter(|tried| !tried.works).count();
     Err(Failure::failed(format!("{failed} of {} models cannot be used", tried.len())).hint(hint).into())
@@ -147,15 +147,14 @@ fn ask(
         Ok(found) => Ok(found),
         Err(problem) => {
             let second = said(&prompt::repair(&request, &first, &problem.to_string()))?;
-            probe::judge(unit, &second).map_err(|problem| {
-                format!("answered, but recall cannot use the answer, also when it asks again: {problem}")
-            })
+            probe::judge(unit, &second)
+                .map_err(|problem| format!("answered twice, but recall cannot use the answers: {problem}"))
         }
     });
     let cost = if into + out > 0 { format!(", {into} tokens in and {out} out") } else { String::new() };
     let answered = found.map(|found| {
         let found = counted(found, "observation", "observations");
-        format!("answered {} with {found} of a little session{cost}", took(started))
+        format!("answered {} with {found} of a small session{cost}", took(started))
     });
     Ok(tried(backend.origin(), answered, Some(&backend.key)))
 }

@@ -19,7 +19,7 @@ use crate::service::environment::Environment;
 
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// Only the keys that the file has
+    /// Only keys in the file
     #[arg(long)]
     changed: bool,
     /// Print JSON
@@ -45,7 +45,7 @@ pub struct SetArgs {
     /// Its value; a list takes several
     #[arg(required_unless_present = "unset", allow_negative_numbers = true)]
     value: Vec<String>,
-    /// Take the key out of the file, as `recall config unset` does
+    /// Remove the key from the file, as `recall config unset` does
     #[arg(long, conflicts_with = "value")]
     unset: bool,
 }
@@ -113,7 +113,7 @@ pub(super) fn list(args: &ListArgs, paths: &Paths, out: &mut dyn Write) -> anyho
         })
         .collect();
     if rows.is_empty() {
-        writeln!(out, "The file has no keys; all have their defaults.")?;
+        writeln!(out, "The file sets nothing, so all defaults apply.")?;
     } else {
         table(out, &["KEY", "FROM", "VALUE"], &rows)?;
     }

@@ -47,13 +47,13 @@ pub fn run(args: &FlushArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 fn tell_open(out: &mut dyn Write, jobs: &OpenJobsAnswer) -> std::io::Result<()> {
     if jobs.running > 0 {
         let running = counted(jobs.running, "job still runs", "jobs still run");
-        writeln!(out, "{running}; built-in results stand in until then.")?;
+        writeln!(out, "{running}; built-in results are used until then.")?;
     }
     if jobs.waiting > 0 {
         let next = jobs.next_try.map(|at| format!(", the next at {}", time(at))).unwrap_or_default();
         writeln!(
             out,
-            "{WARNING}{} for another try{next}.{WARNING:#} Built-in results stand in until then; `recall ctl jobs` says why.",
+            "{WARNING}{} for another try{next}.{WARNING:#} Built-in results are used until then; `recall ctl jobs` says why.",
             counted(jobs.waiting, "job waits", "jobs wait")
         )?;
     }

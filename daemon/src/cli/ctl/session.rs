@@ -45,7 +45,7 @@ pub fn tell(out: &mut dyn Write, session: &SessionAnswer) -> std::io::Result<()>
         writeln!(out, "{DIM}suspended since {}{DIM:#}", terminal::time(since))?;
     }
     if let Some(before) = session.resumed_from.as_ref().filter(|before| *before != session_id) {
-        writeln!(out, "{DIM}goes on from session {before}{DIM:#}")?;
+        writeln!(out, "{DIM}continues session {before}{DIM:#}")?;
     }
     tell_host_counts(out, session)?;
     for batch in &session.batches {

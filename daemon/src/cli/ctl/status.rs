@@ -41,7 +41,7 @@ pub fn run(args: &StatusArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 pub fn no_deletion(jump: &ClockJump) -> String {
     let (from, to) = (terminal::time(jump.from), terminal::time(jump.to));
     format!(
-        "no session is deleted for its age yet: the clock jumped from {from} to {to}. It is believed after another start, \
+        "no session is deleted for its age yet: the clock jumped from {from} to {to}. It is trusted after another start, \
          or a day of running"
     )
 }

@@ -67,13 +67,11 @@ pub fn restore(args: &RestoreArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut client = Client::connect(Start::Never)?;
     let mut input = std::io::stdin().lock();
     let consent = if args.yes { Consent::Given } else { Consent::at_terminal(&mut input) };
-    if consent
-        .obtain(
-            "Go on with this backup? What was recorded after it stays only in the old file, and what you have forgotten \
-             since stays forgotten.",
-            out,
-        )?
-        == Answer::Leave
+    if consent.obtain(
+        "Replace the database with this backup? Anything recorded after it stays only in the old file. \
+             Items that you have forgotten since stay forgotten.",
+        out,
+    )? == Answer::Leave
     {
         return Ok(());
     }
@@ -91,13 +89,13 @@ pub fn restore(args: &RestoreArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     if !done.left_behind.is_empty() {
         writeln!(
             out,
-            "{WARNING}The backup holds what recall has not made.{WARNING:#} Only the rows of its own tables were taken. Left behind:"
+            "{WARNING}The backup contains parts that recall did not make.{WARNING:#} Only rows of its own tables were taken. Left behind:"
         )?;
         for thing in &done.left_behind {
             writeln!(out, "  {}", one_line(thing))?;
         }
     }
-    Ok(writeln!(out, "The database from before is kept: {}", done.kept)?)
+    Ok(writeln!(out, "The previous database is kept: {}", done.kept)?)
 }
 
 #[derive(Debug, Args)]
@@ -134,7 +132,7 @@ pub fn check(args: &CheckArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 
 #[derive(Debug, Args)]
 pub struct PruneArgs {
-    /// Forget sessions without an event for so long, e.g. `90d`, `6 months`
+    /// Forget sessions without an event for this long, e.g. `90d`, `6 months`
     #[arg(long, value_name = "TIME")]
     older_than: String,
     /// Do not ask for confirmation
@@ -193,5 +191,5 @@ pub fn reindex(args: &ReindexArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
     }
-    Ok(writeln!(out, "The index has been built again: {} documents.", answer.read()?.documents)?)
+    Ok(writeln!(out, "The index was rebuilt: {} documents.", answer.read()?.documents)?)
 }

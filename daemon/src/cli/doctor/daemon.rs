@@ -119,18 +119,18 @@ fn embedding(area: &mut Area<'_>, embedding: &EmbeddingState) {
     let EmbeddingState { backend, model, state, why, waiting, .. } = embedding;
     match (state.as_ref(), why) {
         ("ready", _) if *waiting == 0 => {
-            area.good(format!("searches by meaning: {backend}, {model}"));
+            area.good(format!("search by meaning: {backend}, {model}"));
         }
         ("ready", Some(why)) => area.note(
-            format!("searches by meaning: {backend}, {model}; {waiting} documents have no vectors: {why}"),
-            "It is tried again by itself; `recall config test` asks the model at once.",
+            format!("search by meaning: {backend}, {model}; {waiting} documents have no vectors: {why}"),
+            "The daemon tries again; `recall config test` asks the model at once.",
         ),
         ("ready", None) => area.note(
-            format!("searches by meaning: {backend}, {model}; {waiting} documents have no vectors yet"),
+            format!("search by meaning: {backend}, {model}; {waiting} documents have no vectors yet"),
             "They are made in the background; `recall ctl flush` waits for them.",
         ),
         ("unusable", Some(why)) => {
-            area.bad(format!("the sentence model {model} cannot be used; searches go on by words"), why);
+            area.bad(format!("the sentence model {model} cannot be used; searches use words only"), why);
         }
         _ => {}
     }

@@ -50,7 +50,7 @@ const MOST_NAMED: usize = 10;
 
 /// Import the sessions that agents recorded before recall was installed
 ///
-/// Their dates are kept. Notes are made of them without any model. Repeating it adds only what is new.
+/// Their dates are kept. Notes are made from them without any model. Repeating it adds only what is new.
 #[derive(Debug, Default, Args)]
 pub struct ImportArgs {
     /// Whose sessions: an agent's, claude-mem's database, or an export of recall [default: all that is found]
@@ -329,7 +329,7 @@ fn nothing_found(args: &ImportArgs) -> String {
         let agents: Vec<_> =
             AGENTS.iter().filter(|spec| spec.history.is_some()).map(|spec| spec.name).collect();
         return format!(
-            "No recorded sessions were found. If they lie elsewhere, name their agent and the place: \
+            "No recorded sessions were found. If they are elsewhere, name their agent and the place: \
              `recall import AGENT FOLDER`, where AGENT is {}.",
             agents.join(", ")
         );
@@ -347,7 +347,7 @@ fn nothing_found(args: &ImportArgs) -> String {
     let places: Vec<_> =
         files::folders(spec, &home).iter().map(|folder| folder.display().to_string()).collect();
     format!(
-        "No recorded sessions of {title} were found in {}. If they lie elsewhere, name the place: \
+        "No recorded sessions of {title} were found in {}. If they are elsewhere, name the place: \
          `recall import {name} FOLDER`.",
         places.join(" or ")
     )
@@ -372,7 +372,7 @@ fn tell_what_stays_out(out: &mut dyn Write, rows: &RestoreAnswer) -> std::io::Re
     for (field, count) in rows.unfit.iter().take(MOST_NAMED) {
         let lines = counted(*count, "line", "lines");
         let Some((kind, field)) = field.split_once('.') else {
-            writeln!(out, "{WARNING}Left out {lines} too long to be anybody's words{WARNING:#}")?;
+            writeln!(out, "{WARNING}Left out {lines} that are too long{WARNING:#}")?;
             continue;
         };
         writeln!(
@@ -398,7 +398,7 @@ fn tell(out: &mut dyn Write, counts: &Counts, args: &ImportArgs) -> std::io::Res
     }
     if counts.completed > 0 {
         let completed = counted(counts.completed, "session", "sessions");
-        writeln!(out, "Completed {completed}: answers were missing that no hook had reported.")?;
+        writeln!(out, "Completed {completed} with answers that no hook had reported.")?;
     }
     if let Some(rows) = &counts.rows {
         let added: Vec<_> = rows.added.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
@@ -416,7 +416,7 @@ fn tell(out: &mut dyn Write, counts: &Counts, args: &ImportArgs) -> std::io::Res
     let rest = [
         (counts.known, "here already"),
         (counts.left_out, "left out: excluded, forgotten, or from a time when recall was paused"),
-        (counts.other, "not asked for"),
+        (counts.other, "not selected"),
         (counts.empty, "without a prompt"),
     ];
     for (count, what) in rest.into_iter().filter(|(count, _)| *count > 0) {
@@ -434,7 +434,10 @@ fn tell(out: &mut dyn Write, counts: &Counts, args: &ImportArgs) -> std::io::Res
         writeln!(out, "{WARNING}... and {more} more that cannot be read{WARNING:#}")?;
     }
     if !args.dry_run && counts.sessions > 0 {
-        writeln!(out, "Notes are made of them in the background; `recall ctl status` shows how many wait.")?;
+        writeln!(
+            out,
+            "Notes are made from them in the background; `recall ctl status` shows how many wait."
+        )?;
     }
     Ok(())
 }

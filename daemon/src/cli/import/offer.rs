@@ -30,7 +30,7 @@ pub(crate) fn offer(consent: Consent<'_>, out: &mut dyn Write) -> anyhow::Result
         }
         Consent::ShowOnly => return Ok(()),
         Consent::Unavailable => {
-            return Ok(writeln!(out, "Found {sessions}; `recall import` takes them in.")?);
+            return Ok(writeln!(out, "Found {sessions}; `recall import` imports them.")?);
         }
     }
     take_in(&ImportArgs::default(), out)?;

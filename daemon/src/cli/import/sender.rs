@@ -102,11 +102,11 @@ impl<'a> Sender<'a> {
         let spec = file.spec;
         let prompts = count_prompts(&session, spec);
         if session.events.is_empty() && session.unreadable > 0 {
-            return Ok(Taken::Unreadable("none of its lines says anything that can be read".to_owned()));
+            return Ok(Taken::Unreadable("none of its lines can be read".to_owned()));
         }
         let Some(last_ms) = session.last_ms().filter(|_| prompts > 0) else { return Ok(Taken::Empty) };
         if session.id.is_empty() {
-            return Ok(Taken::Unreadable("it does not say which session it is".to_owned()));
+            return Ok(Taken::Unreadable("it does not name its session".to_owned()));
         }
         if !wanted.is_met_by(&session.cwd, last_ms) {
             return Ok(Taken::Other);
@@ -215,7 +215,7 @@ fn send(client: &mut Client, deliver: &Deliver) -> anyhow::Result<()> {
         }
     }
     Err(Failure::unreachable("The daemon is busy or shutting down")
-        .hint("Run the same command again: it goes on where it stopped.")
+        .hint("Run the same command again: it continues where it stopped.")
         .into())
 }
 

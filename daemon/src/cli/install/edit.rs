@@ -129,7 +129,7 @@ impl Edit {
             After::Restored(text) => now.file.write(text).and_then(|()| now.file.remove_backup()),
             After::Gone => now.file.remove().map(|()| now.file.remove_own_folder()),
         };
-        written.with_context(|| format!("the settings of {} are as they were", now.spec.title))
+        written.with_context(|| format!("the settings of {} are unchanged", now.spec.title))
     }
 
     fn is_program(&self) -> bool {
@@ -226,7 +226,8 @@ fn refusal(
         SettingsError::Shape(_) => {
             let off = off.map(|setting| format!(" ({setting} is set there too, so {title} runs no hooks)"));
             Failure::failed(format!("{path}: {error}; nothing was changed")).hint(format!(
-                "recall does not change settings whose shape it does not know. Fix them and try again, or name the other agents with --agent{}",
+                "recall does not change settings with an unknown structure. Fix them and try again, \
+                 or name the other agents with --agent{}",
                 off.unwrap_or_default()
             ))
         }

@@ -25,7 +25,7 @@ pub enum SettingsError {
     #[error("{}", .0.join("; "))]
     Shape(Vec<String>),
     /// The place of a file that recall would write is taken by another file.
-    #[error("it is somebody else's file")]
+    #[error("the file is not recall's")]
     Foreign,
 }
 

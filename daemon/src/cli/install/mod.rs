@@ -75,7 +75,7 @@ pub struct InstallArgs {
     /// Leave the service manager alone; hooks start the daemon by themselves
     #[arg(long)]
     pub no_service: bool,
-    /// Do not get the sentence model that lets searches find what says the same in other words
+    /// Do not download the sentence model that lets searches find text that says the same in other words
     #[arg(long)]
     pub no_model: bool,
     /// Ask for the sentence model, whatever else is not asked
@@ -271,8 +271,8 @@ impl Installation<'_> {
         let settings = inspection::hooks_file(agent).filter(|_| agent.has_place_for_hooks());
         let Some(path) = settings else {
             match self.scope {
-                Scope::Project(_) => writeln!(out, "{title}: has no settings for a project; left out.")?,
-                Scope::User => writeln!(out, "{title}: has no file that could have hooks yet; left out.")?,
+                Scope::Project(_) => writeln!(out, "{title}: has no project settings; skipped.")?,
+                Scope::User => writeln!(out, "{title}: has no file for hooks yet; skipped.")?,
             }
             return Ok(Vec::new());
         };
@@ -288,7 +288,7 @@ impl Installation<'_> {
             skipped_hooks(agent.spec, out)?;
         }
         if !edits.iter().any(Edit::is_needed) {
-            writeln!(out, "  They are installed already; nothing to change.")?;
+            writeln!(out, "  Already installed; nothing to change.")?;
         }
         for (edit, mode) in edits.iter().filter_map(|edit| Some((edit, edit.file.open_mode()?))) {
             let path = edit.file.path().display();
@@ -303,14 +303,14 @@ impl Installation<'_> {
         }
         for edit in edits.iter().filter(|edit| edit.is_left_out()) {
             let path = edit.file.path().display();
-            writeln!(out, "  {path} is yours and stays, so recall goes without that event.")?;
+            writeln!(out, "  {path} is yours and stays, so recall does not get that event.")?;
         }
         let (switch, plugin) = inspection::obstacles(agent, &edits);
         if let HookSwitch::Off(setting) = switch {
             writeln!(out, "  Warning: {setting} is set there, so {title} runs no hooks.")?;
         }
         if let Some(plugin) = plugin {
-            writeln!(out, "  Warning: the plugin {plugin} brings the same hooks; disable one of the two.")?;
+            writeln!(out, "  Warning: the plugin {plugin} contains the same hooks; disable one of the two.")?;
         }
         Ok(edits)
     }
@@ -325,7 +325,7 @@ impl Installation<'_> {
                 connected.push(spec);
             }
             if backup.exists() {
-                writeln!(out, "  The settings before are in {}", backup.display())?;
+                writeln!(out, "  The previous settings are in {}", backup.display())?;
             }
         }
         if connected.is_empty() {
@@ -340,9 +340,9 @@ impl Installation<'_> {
         writeln!(out, "Next: start a new session of {}; it will be remembered.", list(&connected))?;
         writeln!(
             out,
-            "      `recall doctor` says whether everything works, `recall context` what is remembered here."
+            "      `recall doctor` checks that everything works, `recall context` shows what is remembered here."
         )?;
-        writeln!(out, "      `recall uninstall` takes everything back.")?;
+        writeln!(out, "      `recall uninstall` reverts everything.")?;
         Ok(())
     }
 
@@ -360,7 +360,7 @@ impl Installation<'_> {
         let Some(service) = self.service else { return Ok(None) };
         match service.plan(&self.programs.recall)? {
             Plan::Unavailable(why) => {
-                writeln!(out, "Service: left out, because {why}. Hooks start the daemon by themselves.")?;
+                writeln!(out, "Service: skipped, because {why}. Hooks start the daemon by themselves.")?;
                 Ok(None)
             }
             Plan::Current => {

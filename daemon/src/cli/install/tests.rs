@@ -67,15 +67,15 @@ fn a_first_and_a_second_run() {
     assert_snapshot!(home.run(Consent::Given).unwrap(), @"
     Claude Code 2.1.329: 13 hooks in ~/.claude/settings.json
     Installed the hooks of Claude Code.
-      The settings before are in ~/.claude/settings.json.recall-backup
+      The previous settings are in ~/.claude/settings.json.recall-backup
     Next: start a new session of Claude Code; it will be remembered.
-          `recall doctor` says whether everything works, `recall context` what is remembered here.
-          `recall uninstall` takes everything back.
+          `recall doctor` checks that everything works, `recall context` shows what is remembered here.
+          `recall uninstall` reverts everything.
     ");
     let written = fs::read_to_string(home.settings()).unwrap();
     assert_snapshot!(home.run(Consent::Unavailable).unwrap(), @"
     Claude Code 2.1.329: 13 hooks in ~/.claude/settings.json
-      They are installed already; nothing to change.
+      Already installed; nothing to change.
     ");
     assert_eq!(fs::read_to_string(home.settings()).unwrap(), written);
 }
@@ -109,12 +109,12 @@ fn warnings_come_with_the_plan() {
     assert_snapshot!(home.run(Consent::Given).unwrap(), @"
     Claude Code 2.1.329: 13 hooks in ~/.claude/settings.json
       Warning: disableAllHooks is set there, so Claude Code runs no hooks.
-      Warning: the plugin recall@market brings the same hooks; disable one of the two.
+      Warning: the plugin recall@market contains the same hooks; disable one of the two.
     Installed the hooks of Claude Code.
-      The settings before are in ~/.claude/settings.json.recall-backup
+      The previous settings are in ~/.claude/settings.json.recall-backup
     Next: start a new session of Claude Code; it will be remembered.
-          `recall doctor` says whether everything works, `recall context` what is remembered here.
-          `recall uninstall` takes everything back.
+          `recall doctor` checks that everything works, `recall context` shows what is remembered here.
+          `recall uninstall` reverts everything.
     ");
 }
 
@@ -127,8 +127,8 @@ fn an_agent_without_a_version_gets_the_older_hooks() {
       Claude Code's version is unknown, so these hooks were skipped: PostToolUseFailure, PostToolBatch, StopFailure. Run `recall install` again once `claude --version` works.
     Installed the hooks of Claude Code.
     Next: start a new session of Claude Code; it will be remembered.
-          `recall doctor` says whether everything works, `recall context` what is remembered here.
-          `recall uninstall` takes everything back.
+          `recall doctor` checks that everything works, `recall context` shows what is remembered here.
+          `recall uninstall` reverts everything.
     ");
     assert!(fs::read_to_string(home.settings()).unwrap().contains("\"/opt/bin/recall-shim claude-code\""));
 }
@@ -419,7 +419,7 @@ mod every_agent {
     fn an_agent_whose_hooks_have_no_file_yet_is_left_out() {
         let home = Home::new("/nonexistent");
         let said = home.install("kiro").unwrap();
-        assert_eq!(said, "Kiro CLI: has no file that could have hooks yet; left out.\n");
+        assert_eq!(said, "Kiro CLI: has no file for hooks yet; skipped.\n");
         assert!(files(home.folder.path()).is_empty());
     }
 

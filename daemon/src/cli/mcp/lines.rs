@@ -211,7 +211,7 @@ fn message(object: Map<String, Value>) -> Read {
         Err(_) if given.is_none() && method.is_some() && is_current => Read::Nothing,
         Err(_) if id.is_some() && method.is_some() && is_current => wrong_parameters(),
         Err(_) => {
-            let why = "The message is no request of JSON-RPC 2.0.";
+            let why = "The message is not a JSON-RPC 2.0 request.";
             refused(ErrorCode::INVALID_REQUEST, why, id)
         }
     }

@@ -54,7 +54,7 @@ impl Patience {
 /// Why a file was not downloaded.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FetchError {
-    #[error("{address} is no address of a file")]
+    #[error("{address} is not the address of a file")]
     Address { address: String },
     #[error("no connection can be made here: {0}")]
     Setup(String),
@@ -62,7 +62,7 @@ pub(super) enum FetchError {
     Unreachable { host: String, why: String },
     #[error("{host} does not have {file} (404)")]
     Absent { host: String, file: String },
-    #[error("{host} takes no more requests now (429){wait}")]
+    #[error("{host} refuses more requests for now (429){wait}")]
     Busy { host: String, wait: String },
     #[error("{host} answers {status} for {file}")]
     Status { host: String, file: String, status: u16 },
@@ -187,7 +187,7 @@ impl<'a> Fetcher<'a> {
             && !is_published(&part.path, file)
         {
             let _ = fs::remove_file(&part.path);
-            let what = "its SHA-256 is another one".to_owned();
+            let what = "its SHA-256 differs".to_owned();
             return Err(FetchError::Wrong { file: file.name.clone(), what });
         }
         fs::rename(&part.path, place).map_err(|source| FetchError::Write { path: place.to_owned(), source })
@@ -244,7 +244,7 @@ impl<'a> Fetcher<'a> {
                 Ok(Ok(None)) => break,
                 Ok(Err(error)) => return Err(broken(response.url(), wanted, part.length, reason(&error))),
                 Err(_) => {
-                    let why = format!("nothing came for {} s", self.patience.silence.as_secs());
+                    let why = format!("no data for {} s", self.patience.silence.as_secs());
                     return Err(broken(response.url(), wanted, part.length, why));
                 }
             };

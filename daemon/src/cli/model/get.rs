@@ -176,7 +176,7 @@ impl<'a> Getting<'a> {
         fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
         let alone = File::open(&folder).with_context(|| format!("opening {}", folder.display()))?;
         if alone.try_lock().is_err() {
-            return Err(Failure::failed("Another `recall model get` is at work on this model")
+            return Err(Failure::failed("Another `recall model get` is downloading this model")
                 .hint("Wait until it is done.")
                 .into());
         }
@@ -313,8 +313,7 @@ impl<'a> Getting<'a> {
 
     fn not_got(&self, tried: &[String]) -> anyhow::Error {
         let mut hint =
-            "Connect to the network, or set HTTPS_PROXY, and run `recall model get` again: it goes on where \
-                        it stopped."
+            "Connect to the network, or set HTTPS_PROXY, and run `recall model get` again: it continues where it stopped."
                 .to_owned();
         if let Some(package) = &self.model.package {
             hint.push_str(&format!(
@@ -376,7 +375,7 @@ impl<'a> Getting<'a> {
         file.write(&changed)?;
         writeln!(
             out,
-            "Searches by meaning are on: [embedding] in {} has backend = \"local\" and model = \"{name}\".",
+            "Search by meaning is on: [embedding] in {} has backend = \"local\" and model = \"{name}\".",
             path.display()
         )?;
         Ok(true)
@@ -390,7 +389,7 @@ impl<'a> Getting<'a> {
                 writeln!(
                     out,
                     "No daemon runs now. The next one makes the index by meaning of what is stored, in the background; \
-                     `recall status` says how far it is."
+                     `recall status` shows its progress."
                 )?;
                 return Ok(());
             }
@@ -398,12 +397,12 @@ impl<'a> Getting<'a> {
                 writeln!(
                     out,
                     "The daemon reads the model within half a minute, and then makes the index by meaning in the \
-                     background; `recall status` says how far it is."
+                     background; `recall status` shows its progress."
                 )?;
                 return Ok(());
             }
             Waiting::Texts(0) => {
-                writeln!(out, "Nothing waits for its vectors. New texts get theirs within seconds.")?;
+                writeln!(out, "All texts have vectors. New texts get theirs within seconds.")?;
                 return Ok(());
             }
             Waiting::Texts(waiting) => waiting,
@@ -411,8 +410,8 @@ impl<'a> Getting<'a> {
         let each = seconds_of_a_passage(model) * PASSAGES / SHARE;
         writeln!(
             out,
-            "The index by meaning is being made: {} wait, which takes about {} in the background. Until then, the words \
-             decide. {DIM}`recall status` says how far it is.{DIM:#}",
+            "The index by meaning is being made in the background: {} wait, which takes about {}. Until then, \
+             searches use words only. {DIM}`recall status` shows its progress.{DIM:#}",
             counted(waiting, "text", "texts"),
             span((waiting as f64 * each).ceil() as u64)
         )?;

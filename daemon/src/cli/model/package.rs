@@ -19,13 +19,13 @@ const MOST_SAID: usize = 64 * 1024;
 /// Why the package was not downloaded.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PackageError {
-    #[error("there is no pip here")]
+    #[error("pip is not installed")]
     NoPip,
     #[error("pip failed: {0}")]
     Failed(String),
     #[error("pip took longer than {} minutes", .0.as_secs() / 60)]
     TooLong(Duration),
-    #[error("pip brought no file")]
+    #[error("pip downloaded no file")]
     Nothing,
     #[error("cannot write {}: {source}", path.display())]
     Write { path: PathBuf, source: io::Error },

@@ -175,7 +175,7 @@ fn edited(id: i64) -> anyhow::Result<String> {
     Ok(match edit::rewrite(&mut client, &id.to_string())? {
         Some(answer) => {
             answer.read()?;
-            format!("#{id} is edited; u takes it back")
+            format!("#{id} is edited; u undoes it")
         }
         None => edit::NOTHING.to_owned(),
     })

@@ -436,7 +436,7 @@ impl Ui {
 
     fn open_thread(&mut self) -> Vec<Ask> {
         let Some(id) = self.selected().and_then(|row| row.observation) else {
-            self.notice = "Select an observation to see what was said of the same before".into();
+            self.notice = "Select an observation to see its thread".into();
             return Vec::new();
         };
         self.open_list(Source::Thread(id))

@@ -176,7 +176,7 @@ fn what_is_pinned_or_undone_is_asked_for_at_once() {
     assert_eq!(press(&mut ui, KeyCode::Char('p')), [Ask::Change(Change::Pin { id: 3 })]);
     assert_eq!(press(&mut ui, KeyCode::Char('u')), [Ask::Change(Change::Undo)]);
     // An undone change may be anywhere in the list.
-    let told = Told::Changed { notice: "Took back: pin of #3".into(), of: None };
+    let told = Told::Changed { notice: "Undone: pin of #3".into(), of: None };
     assert!(matches!(ui.on_told(told)[..], [Ask::List { .. }]));
     let asked = press(&mut ui, KeyCode::Tab);
     give(&mut ui, &asked, vec![session()]);
@@ -274,7 +274,7 @@ fn a_list_goes_on_after_one_that_was_opened_meanwhile() {
 fn an_observation_is_edited_and_nothing_else() {
     let mut ui = found();
     assert_eq!(ui.on_event(&key(KeyCode::Char('e'))), Next::Edit(3));
-    let asked = ui.on_edited(Ok("#3 is edited; u takes it back".into()));
+    let asked = ui.on_edited(Ok("#3 is edited; u undoes it".into()));
     assert!(matches!(asked[..], [Ask::List { .. }]), "its title may be another: {asked:?}");
     let error = Failure::failed("Line 3: \"titel\" is not a key").hint("Your text is kept in /tmp/a.md.");
     ui.on_edited(Err(error.into()));

@@ -40,7 +40,7 @@ const KEYS: [[(&str, &str); 9]; 2] = [
         ("t", "timeline around the item"),
         ("T", "thread of the observation"),
         ("r", "resolve or reopen"),
-        ("p", "pin, or pin no longer"),
+        ("p", "pin or unpin"),
         ("w", "should not have been told"),
         ("e", "edit in $EDITOR"),
         ("f", "forget"),
@@ -122,7 +122,7 @@ fn draw_head(frame: &mut Frame, ui: &Ui, area: Rect) {
     let place = match ui.list().map(|list| &list.source) {
         Some(Source::Around(id)) => format!("  timeline around {id}"),
         Some(Source::Session(id)) => format!("  session {}", id.get(..8).unwrap_or(id)),
-        Some(Source::Thread(id)) => format!("  what was said of #{id}"),
+        Some(Source::Thread(id)) => format!("  thread of #{id}"),
         _ => String::new(),
     };
     let mut title = vec![Span::from(NAME).bold().cyan()];

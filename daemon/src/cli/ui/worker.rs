@@ -224,8 +224,8 @@ fn changed(client: &mut Client, change: &Change) -> anyhow::Result<Told> {
         }
         Change::Undo => {
             let notice = match ask(client, Undo)?.undone {
-                Some(change) => format!("Took back: {} of #{}", change.change, change.id),
-                None => "There is nothing to take back".to_owned(),
+                Some(change) => format!("Undone: {} of #{}", change.change, change.id),
+                None => "There is nothing to undo".to_owned(),
             };
             return Ok(Told::Changed { notice, of: None });
         }
@@ -236,7 +236,7 @@ fn changed(client: &mut Client, change: &Change) -> anyhow::Result<Told> {
         (Change::Pin { .. }, false) => "not pinned",
         _ => &item.status,
     };
-    let notice = format!("#{} is {state}; u takes it back", item.id);
+    let notice = format!("#{} is {state}; u undoes it", item.id);
     Ok(Told::Changed { notice, of: Some((item.id, validity(&item.status))) })
 }
 

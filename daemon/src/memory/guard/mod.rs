@@ -25,7 +25,7 @@ pub struct GuardPolicy {
     pub writes: Severity,
     pub reads: Severity,
     pub outside: Outside,
-    /// More files that are not to be written.
+    /// More files that must not be written.
     pub write_paths: Vec<String>,
     /// More files that are to be neither read nor written.
     pub read_paths: Vec<String>,

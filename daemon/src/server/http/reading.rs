@@ -328,7 +328,7 @@ pub(super) fn forget(call: &Call) -> Reading {
     let ForgetBody { ids, session, project, all, since_ms, until_ms, words, step } = body(call)?;
     let filters = since_ms.is_some() || until_ms.is_some() || !words.is_empty();
     if filters && project.is_none() && !all {
-        return Err(Refusal::invalid("Nothing says of which project")
+        return Err(Refusal::invalid("No project is named")
             .hint("Name a project, or send `\"all\": true` for all projects."));
     }
     if all && project.is_some() {
@@ -344,7 +344,7 @@ pub(super) fn forget(call: &Call) -> Reading {
 
 fn body<T: DeserializeOwned>(call: &Call) -> Result<T, Refusal> {
     serde_json::from_value(Value::Object(call.body.clone()))
-        .map_err(|error| Refusal::invalid(format!("The body is not as it should be: {error}")))
+        .map_err(|error| Refusal::invalid(format!("The body is invalid: {error}")))
 }
 
 fn id(call: &Call) -> Result<String, Refusal> {

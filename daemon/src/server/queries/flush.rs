@@ -74,7 +74,7 @@ impl From<FlushError> for Refused {
         let hint = match &error {
             FlushError::IndexLocked { who: LockHolder(Some(pid)), .. } => {
                 format!(
-                    "`ps -p {pid}` says what it is. Everything is stored; recall goes on once the lock is free."
+                    "`ps -p {pid}` shows what it is. Everything is stored; recall goes on once the lock is free."
                 )
             }
             FlushError::IndexLocked { path, .. } => {

@@ -129,7 +129,7 @@ fn what_makes_no_sense_is_refused_in_words() {
     for (arguments, code, why) in [
         (&["remember", "x", "--type", "poem"][..], 2, "bugfix"),
         (&["remember", "x", "--project", "nowhere"], 1, "nowhere"),
-        (&["remember", "  "], 2, "nothing to remember"),
+        (&["remember", "  "], 2, "no text to remember"),
         (&["remember", "x", "--importance", "11"], 2, "11"),
         (&["remember", "-", "more", "words"], 2, "`-` must stand alone"),
         (&["remember", "more", "words", "-"], 2, "`-` must stand alone"),

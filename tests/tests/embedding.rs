@@ -399,7 +399,7 @@ fn a_test_of_the_configuration_asks_the_sentence_model() {
     provider.change(|_, _| Behaviour::Status(401));
     let said = stage.recall(["config", "test"]);
     assert_eq!(said.code(), 1, "{said:?}");
-    assert!(said.stdout.contains("refuses the key: 401") && said.stderr.contains("by words"), "{said:?}");
+    assert!(said.stdout.contains("refuses the key: 401") && said.stderr.contains("words only"), "{said:?}");
     let said = with_tiny().recall(["config", "test"]);
     assert!(said.code() == 0 && said.stdout.contains("made a vector"), "{said:?}");
     let said = Stage::new().config(&local("nope")).recall(["config", "test"]);

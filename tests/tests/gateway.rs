@@ -172,7 +172,7 @@ fn a_session_by_http_is_stored_as_by_hooks() {
     let bearer = [("Authorization", gateway.bearer())];
     let bearer: Vec<(&str, &str)> = bearer.iter().map(|(name, value)| (*name, value.as_str())).collect();
     let refused = gateway.request("POST", "/api/forget", &bearer, &words.to_string());
-    assert!(refused.status == 400 && refused.body.contains("of which project"), "{}", refused.body);
+    assert!(refused.status == 400 && refused.body.contains("No project is named"), "{}", refused.body);
     for scope in [json!({"project": "shop"}), json!({"all": true})] {
         let mut body = words.clone();
         body.as_object_mut().unwrap().extend(scope.as_object().unwrap().clone());

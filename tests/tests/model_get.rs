@@ -238,7 +238,10 @@ fn each_failure_says_what_was_tried_and_what_to_do() {
     }
     server.change(|_, _| answer(429, header("retry-after", "17"), b""));
     let said = get(&stage, &[]);
-    assert!(said.stderr.contains("no more requests now (429); it asks to wait for 17 s"), "{said:?}");
+    assert!(
+        said.stderr.contains("refuses more requests for now (429); it asks to wait for 17 s"),
+        "{said:?}"
+    );
     std::fs::remove_file(stage.user_home().join("programs/pip")).unwrap();
     let said = get(&stage, &[]);
     assert!(said.stderr.contains("pip is not installed"), "{said:?}");
@@ -426,7 +429,7 @@ fn without_a_network_an_installation_goes_on() {
     // The user's own choice stays.
     std::fs::write(stage.home().join("config.toml"), "[embedding]\nbackend = \"none\"\n").unwrap();
     let said = stage.recall(INSTALL);
-    assert!(said.stdout.contains("are off in your settings") && !said.stdout.contains("Tried"), "{said:?}");
+    assert!(said.stdout.contains("is off in your settings") && !said.stdout.contains("Tried"), "{said:?}");
 }
 
 #[test]
@@ -443,7 +446,7 @@ fn at_a_terminal_an_installation_asks_once() {
     let stage = home(&server.url());
     run(&stage, "n\r", "Searches use words only");
     assert_eq!(server.connections(), 0);
-    run(&stage, "", "are off in your settings");
+    run(&stage, "", "is off in your settings");
     let stage = home(&server.url());
     run(&stage, "\r", "Search by meaning is on");
 }

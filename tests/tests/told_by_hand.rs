@@ -131,7 +131,7 @@ fn a_start_begins_with_it_within_half_of_the_budget() {
     }
     let said = stage.recall(["remember", RULE]);
     assert!(
-        said.stdout.ends_with("are told when they start (note 1), and at prompts about it.\n"),
+        said.stdout.ends_with("get this note when they start (position 1), and at prompts about it.\n"),
         "{said:?}"
     );
     let told = start(&stage, "later");
@@ -142,7 +142,7 @@ fn a_start_begins_with_it_within_half_of_the_budget() {
     assert!(last - own <= told.len() * 6 / 10, "the state and what machines noted have room: {told}");
     // There is no room for one more of little weight, and that is said.
     let said = stage.recall(["remember", MOSS, "--importance", "1"]);
-    assert!(said.stdout.contains("Their start has no room for it; `recall pin "), "{said:?}");
+    assert!(said.stdout.contains("The text at their start has no room for it; `recall pin "), "{said:?}");
     assert!(!start(&stage, "later still").contains("Moss"), "{said:?}");
     let id = said.stdout.split(['#', ':']).nth(1).unwrap();
     assert_eq!(stage.recall(["pin", id]).code(), 0);

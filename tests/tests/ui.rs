@@ -62,7 +62,7 @@ fn a_user_follows_a_thread_and_pins_its_newest() {
     screen.press("\x1b[Z");
     screen.shows("Timeout of the gateway is 90 seconds (3)");
     screen.press("\r");
-    screen.shows("what was said of #3");
+    screen.shows("thread of #3");
     screen.shows("Timeout of the gateway is 30 seconds");
     screen.press("p");
     screen.shows("#3 is pinned");
@@ -72,7 +72,7 @@ fn a_user_follows_a_thread_and_pins_its_newest() {
     assert_eq!(stage.json(["show", "3"])["items"][0]["pinned"], false);
     // A click on a tab.
     screen.press("\x1b[<0;12;1M");
-    screen.until("the first tab", |shown| !shown.contains("what was said of"));
+    screen.until("the first tab", |shown| !shown.contains("thread of"));
     screen.press("q");
     assert!(screen.end().success());
 }

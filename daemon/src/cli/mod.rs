@@ -131,7 +131,7 @@ enum Command {
     Timeline(timeline::TimelineArgs),
     /// Show what the next session in a folder would get
     Context(context::ContextArgs),
-    /// Show the context that a session got, and why; or which sessions got an item
+    /// Show what a session got, and why; or which sessions got an item
     Why(why::WhyArgs),
     /// Browse the memory in the terminal, or with --web in a browser
     Ui(ui::UiArgs),

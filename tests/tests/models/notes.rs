@@ -172,7 +172,7 @@ fn a_model_that_chats_is_not_said_to_work() {
     let said = stage.recall(["config", "test"]);
     assert_eq!(said.code(), 1, "{said:?}");
     let told = &said.stdout;
-    assert!(told.contains("openai:mock answered, but recall cannot use the answer"), "{told}");
+    assert!(told.contains("openai:mock answered twice, but recall cannot use the answers"), "{told}");
     assert!(said.stderr.contains("1 of 1 models cannot be used"), "{said:?}");
     assert_eq!(provider.asked().len(), 2, "it may correct itself once");
     let said = stage.recall(["config", "test", "--json"]);

@@ -307,7 +307,7 @@ mod every_agent {
                 assert!(text.contains("\"/opt/bin/recall\""), "{agent} {recording}: no server\n{text}");
             }
             let again = home.install(agent).unwrap();
-            assert!(again.contains("installed already"), "{agent} {recording}: {again}");
+            assert!(again.contains("Already installed"), "{agent} {recording}: {again}");
             assert_eq!(files(home.folder.path()), installed, "{agent} {recording}");
             let local =
                 LocalAgent { spec: AGENTS.spec(agent), environment: &home.environment, scope: Scope::User };
@@ -390,7 +390,7 @@ mod every_agent {
         for (agent, recording, place, why) in [
             ("cursor", "hooks.broken.json", ".cursor/hooks.json", "hooks.json:4:"),
             ("openclaw", "openclaw.strict.json", ".openclaw/openclaw.json", "plugins.deny names recall"),
-            ("opencode", "opencode.tabs.json", ".config/opencode/plugins/recall.js", "somebody else's file"),
+            ("opencode", "opencode.tabs.json", ".config/opencode/plugins/recall.js", "not recall's"),
             ("codex", "05-hooks.json", ".codex/config.toml", "config.toml:1:"),
         ] {
             let home = Home::with(agent, recording, place);

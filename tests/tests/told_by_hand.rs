@@ -131,7 +131,8 @@ fn a_start_begins_with_it_within_half_of_the_budget() {
     }
     let said = stage.recall(["remember", RULE]);
     assert!(
-        said.stdout.ends_with("get this note when they start (position 1), and at prompts about it.\n"),
+        said.stdout
+            .ends_with("get this note when they start (position 1), and at prompts and commands about it.\n"),
         "{said:?}"
     );
     let told = start(&stage, "later");

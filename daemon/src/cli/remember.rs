@@ -80,11 +80,11 @@ pub fn run(args: &RememberArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         match remembered.place_at_start {
             Some(place) => writeln!(
                 out,
-                "Sessions in {project} get this note when they start (position {place}), and at prompts about it."
+                "Sessions in {project} get this note when they start (position {place}), and at prompts and commands about it."
             )?,
             None => writeln!(
                 out,
-                "Sessions in {project} get this note at prompts about it. The text at their start has no room \
+                "Sessions in {project} get this note at prompts and commands about it. The text at their start has no room \
                  for it; `recall pin {}` puts it first.",
                 item.id
             )?,

@@ -31,6 +31,9 @@ const LOG_BYTES: u32 = 20 * 1024 * 1024;
 /// prepared its own statements again, which took a thirteenth of the writer's time.
 const WRITER_STATEMENTS: usize = 256;
 
+/// What follows the name of a database that is not complete yet. A random part follows.
+const DRAFT: &str = ".new-";
+
 /// The write-ahead log needs shared memory between all connections, which network and FUSE file systems do not promise.
 /// There a journal of overwritten pages protects each commit: it takes longer, and waits for readers. An earlier
 /// write-ahead log is read without shared memory, by a connection that is alone.
@@ -117,7 +120,11 @@ fn is_missing(folder: &File, path: &Path) -> bool {
 /// Makes an empty database with all tables.
 fn create(path: &Path, backups: &Path, folder: &File) -> Result<(), OpenStoreError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let draft = format!("{name}.new-{}", Uuid::new_v4().simple());
+    let beginning = format!("{name}{DRAFT}");
+    if let Err(error) = remove_drafts(folder, &beginning) {
+        tracing::warn!(%error, "cannot remove an unfinished database");
+    }
+    let draft = format!("{beginning}{}", Uuid::new_v4().simple());
     let draft_path = path.with_file_name(&draft);
     let made = fill(&draft_path, backups).and_then(|()| {
         let renamed = put_in_place(folder, &draft, &name);
@@ -128,6 +135,17 @@ fn create(path: &Path, backups: &Path, folder: &File) -> Result<(), OpenStoreErr
         let _ = std::fs::remove_file(&draft_path);
     }
     made
+}
+
+/// Removes what a killed daemon left of its new database. The folder is held, so nobody is at work on it.
+fn remove_drafts(folder: &File, beginning: &str) -> std::io::Result<()> {
+    for entry in rustix::fs::Dir::read_from(folder)? {
+        let entry = entry?;
+        if entry.file_name().to_bytes().starts_with(beginning.as_bytes()) {
+            rustix::fs::unlinkat(folder, entry.file_name(), AtFlags::empty())?;
+        }
+    }
+    Ok(())
 }
 
 /// The file is synced once, when it is complete.
@@ -187,6 +205,10 @@ mod tests {
     fn a_new_database_is_whole_without_its_log() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("recall.db");
+        // A killed daemon left these.
+        for left in ["recall.db.new-0", "recall.db.new-0-wal"] {
+            std::fs::write(home.path().join(left), "unfinished").unwrap();
+        }
         let _writer = open_writer(&path, home.path(), Durability::Full).unwrap();
         assert!(!is_missing(&File::open(home.path()).unwrap(), &path));
         assert_eq!(log_of(&path).metadata().map_or(0, |found| found.len()), 0);

@@ -22,9 +22,11 @@ pub struct AgentRow {
     pub project_dir: &'static [&'static str],
     /// The variable with the agent's own folder, if the user moved it.
     pub config_dir: Option<&'static str>,
-    /// A variable that only this agent sets, and only for hooks. Some agents also run the hooks of the default agent,
-    /// under its name.
+    /// A variable that only this agent sets, and only for hooks. Some agents also run the hooks of other agents, under
+    /// their names.
     pub marker: Option<&'static str>,
+    /// The agents whose hooks it also runs, if it has a marker.
+    pub runs_hooks_of: &'static [&'static str],
 }
 
 /// How long the hook client waits for the daemon.
@@ -57,13 +59,22 @@ const fn row(name: &'static str, silence: &'static str, project_dir: &'static [&
         project_dir,
         config_dir: None,
         marker: None,
+        runs_hooks_of: &[DEFAULT],
     }
 }
 
 /// Agents that differ from the default: empty output, and the folder in `CLAUDE_PROJECT_DIR` (which many agents set for
 /// compatibility).
-pub const ROWS: [AgentRow; 18] = [
+pub const ROWS: [AgentRow; 19] = [
     AgentRow { config_dir: Some("CLAUDE_CONFIG_DIR"), ..row(DEFAULT, NOTHING, &[CLAUDE_PROJECT_DIR]) },
+    AgentRow {
+        // It ignores what is printed at its starts and prompts.
+        waits: &[("SessionStart", Wait::Report), ("UserPromptSubmit", Wait::Report)],
+        config_dir: Some("GROK_HOME"),
+        marker: Some("GROK_HOOK_EVENT"),
+        runs_hooks_of: &[DEFAULT, "cursor"],
+        ..row("grok", NOTHING, &["GROK_WORKSPACE_ROOT", CLAUDE_PROJECT_DIR])
+    },
     AgentRow {
         config_dir: Some("CODEX_HOME"),
         waits: &[("Interrupt", Wait::Report)],

@@ -15,10 +15,12 @@ impl Agent {
         Self::marked(name, |variable| std::env::var_os(variable).is_some())
     }
 
-    /// Some agents run the default agent's hooks under its name. The variable that they set identifies them.
+    /// Some agents run other agents' hooks under their names. The variable that they set identifies them.
     fn marked(name: Option<String>, is_set: impl Fn(&str) -> bool) -> Self {
         let name = name.filter(|name| !name.is_empty()).unwrap_or_else(|| DEFAULT.to_owned());
-        let other = ROWS.iter().find(|row| name == DEFAULT && row.marker.is_some_and(&is_set));
+        let runs_it =
+            |row: &&AgentRow| row.runs_hooks_of.contains(&name.as_str()) && row.marker.is_some_and(&is_set);
+        let other = ROWS.iter().find(runs_it);
         match other {
             Some(row) => Self { name: row.name.to_owned(), row },
             None => Self { row: AgentRow::of(&name), name },
@@ -66,5 +68,8 @@ mod tests {
         assert_eq!(named(DEFAULT, "DEVIN_PROJECT_DIR"), "devin");
         assert_eq!(named(DEFAULT, "HOME"), DEFAULT);
         assert_eq!(named("codex", "CURSOR_VERSION"), "codex");
+        assert_eq!(named(DEFAULT, "GROK_HOOK_EVENT"), "grok");
+        assert_eq!(named("cursor", "GROK_HOOK_EVENT"), "grok");
+        assert_eq!(named("codex", "GROK_HOOK_EVENT"), "codex");
     }
 }

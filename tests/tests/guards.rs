@@ -154,6 +154,7 @@ fn each_agent_is_told_in_its_own_spelling() {
         ("vscode-copilot", "PreToolUse", ("read_file", "filePath"), ("PostToolUse", "mcp_t_get")),
         ("copilot-cli", "PreToolUse", ("view", "path"), ("PostToolUse", "mcp_t_get")),
         ("droid", "PreToolUse", ("Read", "file_path"), ("PostToolUse", "mcp__t__get")),
+        ("grok", "PreToolUse", ("read_file", "target_file"), ("PostToolUse", "mcp__t__get")),
         ("devin", "PreToolUse", ("read", "file_path"), ("PostToolUse", "mcp__t__get")),
     ] {
         let path = if read.1 == "command" { "cat .env" } else { ".env" };

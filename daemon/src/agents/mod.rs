@@ -22,6 +22,7 @@ mod droid;
 pub mod failure;
 pub mod format;
 mod gemini_cli;
+mod grok;
 #[cfg(test)]
 mod golden;
 mod host;
@@ -80,6 +81,7 @@ pub const AGENTS: Agents = Agents::new(&[
     &pi::SPEC,
     &auggie::SPEC,
     &cline::SPEC,
+    &grok::SPEC,
 ]);
 
 /// The facts about an agent that recall needs.

@@ -18,7 +18,8 @@ const SESSION_KEY: &[&str] = &["session_key", "sessionKey"];
 /// The usual name of this field.
 pub(in crate::agents) const EVENT_FIELD: &str = "hook_event_name";
 const EVENT: &[&str] = &[EVENT_FIELD, "hookEventName", "hookName", "agent_action_name"];
-pub(in crate::agents) const TURN: &[&str] = &["prompt_id", "turn_id", "generation_id", "execution_id"];
+pub(in crate::agents) const TURN: &[&str] =
+    &["prompt_id", "promptId", "turn_id", "generation_id", "execution_id"];
 pub(in crate::agents) const PROMPT: &[&str] = &["prompt", "user_prompt"];
 pub(in crate::agents) const TRANSCRIPT: &[&str] = &["transcript_path", "transcriptPath"];
 pub(in crate::agents) const SUBAGENT: &[&str] = &["agent_id", "agentId", "subagent_id"];
@@ -27,11 +28,18 @@ pub(in crate::agents) const TOOL: &[&str] = &["tool_name", "toolName"];
 pub(in crate::agents) const INPUT: &[&str] = &["tool_input", "toolArgs", "toolInput", "parameters"];
 pub(in crate::agents) const RESPONSE: &[&str] =
     &["tool_response", "tool_result", "toolResult", "tool_output"];
-pub(in crate::agents) const CALL: &[&str] = &["tool_use_id", "tool_call_id", "toolCallId"];
-pub(in crate::agents) const DURATION: &[&str] = &["duration_ms", "duration", "executionTimeMs"];
+pub(in crate::agents) const CALL: &[&str] = &["tool_use_id", "toolUseId", "tool_call_id", "toolCallId"];
+pub(in crate::agents) const DURATION: &[&str] = &["duration_ms", "durationMs", "duration", "executionTimeMs"];
 /// The agent's last message.
-pub(in crate::agents) const MESSAGE: &[&str] =
-    &["last_assistant_message", "prompt_response", "assistant_response", "response", "summary", "text"];
+pub(in crate::agents) const MESSAGE: &[&str] = &[
+    "last_assistant_message",
+    "lastAssistantMessage",
+    "prompt_response",
+    "assistant_response",
+    "response",
+    "summary",
+    "text",
+];
 pub(in crate::agents) const COMPACTED: &[&str] = &["compact_summary", "summary"];
 /// The session before this one.
 pub(in crate::agents) const CONTINUES: &[&str] =

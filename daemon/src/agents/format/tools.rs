@@ -92,7 +92,8 @@ const GENERAL_PURPOSE: &str = "general-purpose";
 const TASK_BYTES: usize = 2_000;
 
 // All spellings of a tool's fields.
-const PATH: &[&str] = &["file_path", "filePath", "notebook_path", "path", "absolute_path", "TargetFile"];
+const PATH: &[&str] =
+    &["file_path", "filePath", "notebook_path", "path", "absolute_path", "target_file", "TargetFile"];
 const BEFORE: &[&str] = &["old_string", "oldString", "old_str", "oldText"];
 const AFTER: &[&str] = &["new_string", "newString", "new_str", "newText"];
 const CONTENT: &[&str] = &["content", "file_text"];

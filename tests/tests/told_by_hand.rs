@@ -88,6 +88,25 @@ fn what_was_remembered_is_the_first_of_a_search() {
 }
 
 #[test]
+fn of_two_choices_the_newer_is_found_first() {
+    let stage = Stage::new().daemon();
+    for (old, new) in [
+        ("Orders are kept in SQLite", "Orders are kept in Postgres"),
+        ("The gateway gives up after 30 s", "The gateway gives up after 90 s"),
+        ("Invoices are rendered by wkhtmltopdf", "Invoices are rendered by Typst"),
+    ] {
+        assert_eq!(stage.recall(["remember", old]).code(), 0);
+        assert_eq!(stage.recall(["remember", new]).code(), 0);
+        let found = stage.json(["search", old]);
+        let titles: Vec<&str> =
+            found["results"].as_array().unwrap().iter().filter_map(|one| one["title"].as_str()).collect();
+        let at = |title: &str| titles.iter().position(|found| *found == title);
+        // A newer value replaces the older note, where both name one thing.
+        assert!(at(new) == Some(0) && at(old) != Some(0), "{titles:?}");
+    }
+}
+
+#[test]
 fn what_was_pinned_or_written_anew_is_the_first_until_that_is_undone() {
     let stage = Stage::new().daemon();
     noted(

@@ -12,7 +12,7 @@ use super::checkout::Elsewhere;
 use super::continuity::{Continuity, Reader};
 use super::document::{DocumentKey, DocumentKind};
 use super::ids::{ObservationId, Timestamp};
-use super::injection::choice::ENOUGH_TOKENS;
+use super::injection::choice::{ENOUGH_TOKENS, Words, newer_first};
 use super::observation::{Importance, Maker, ObservationType, Voice};
 use super::passage::PassageKey;
 use super::plain::plain;
@@ -247,6 +247,7 @@ fn survey(moment: Moment, material: &Material, limits: Limits, now: Timestamp) -
     let notes = by_weight(&material.observations, now);
     let (by_hand, others): (Vec<&Note>, Vec<&Note>) =
         notes.into_iter().partition(|note| note.maker == Maker::Person);
+    let (by_hand, others) = (that_hold(by_hand), that_hold(others));
     let left = page.by_hand(&by_hand, now, BY_HAND_SHARE);
     if moment == Moment::Compact
         && let Some(state) = &material.continuity
@@ -341,6 +342,19 @@ fn by_weight(notes: &[Note], now: Timestamp) -> Vec<&Note> {
             .then_with(|| b.id.cmp(&a.id))
     });
     notes
+}
+
+/// Notes without those that have an old value, and of two choices the newer first.
+fn that_hold(notes: Vec<&Note>) -> Vec<&Note> {
+    let said: Vec<(Words, &Note)> = notes.into_iter().map(|note| (Words::of(&note.title), note)).collect();
+    let has_old_value = |(words, note): &(Words, &Note)| {
+        said.iter().any(|(other, newer)| newer.at > note.at && other.differs_in_a_value(words))
+    };
+    let mut held: Vec<&(Words, &Note)> = said.iter().filter(|one| !has_old_value(one)).collect();
+    newer_first(&mut held, |(first, older), (second, newer)| {
+        newer.at > older.at && second.differs_in_a_word(first)
+    });
+    held.into_iter().map(|(_, note)| *note).collect()
 }
 
 /// A note's weight at a start: mainly its importance. It fades with age, but never to zero. A standing wish and a
@@ -499,6 +513,32 @@ mod tests {
         let told = first(vec![Note { warns_of: Some("src/parser.rs".to_owned()), ..old }, newer]);
         assert_eq!(told.id, 1);
         assert!(told.reason.ends_with("about src/parser.rs, which this branch changes"), "{}", told.reason);
+    }
+
+    #[test]
+    fn a_start_tells_the_newest_value_alone_and_the_newest_choice_first() {
+        for (old, new) in [
+            ("The gateway gives up after 30 s", "The gateway gives up after 90 s"),
+            ("Uploads are limited to 5 MB", "Uploads are limited to 20 MB"),
+            ("Staging keeps 10 % of the traces", "Staging keeps 25 % of the traces"),
+        ] {
+            // The old one weighs more.
+            let observations = vec![note(1, 9, 3, old), note(2, 5, 1, new)];
+            let material = Material { observations, ..Material::default() };
+            let block = assemble(Moment::Start, &material, within(2000), NOW);
+            assert!(block.text.contains(new) && !block.text.contains(old), "{}", block.text);
+        }
+        for (old, new) in [
+            ("We use SQLite", "We use Postgres"),
+            ("Invoices are rendered by wkhtmltopdf", "Invoices are rendered by Typst"),
+            ("Deploys go through Jenkins here", "Deploys go through Buildkite here"),
+        ] {
+            let observations = vec![note(1, 9, 3, old), note(2, 5, 1, new)];
+            let material = Material { observations, ..Material::default() };
+            let block = assemble(Moment::Start, &material, within(2000), NOW);
+            let at = |what: &str| block.text.find(what).unwrap_or_else(|| panic!("{what}: {}", block.text));
+            assert!(at(new) < at(old), "{}", block.text);
+        }
     }
 
     #[test]

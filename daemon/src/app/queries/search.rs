@@ -19,6 +19,7 @@ use crate::app::index_handle::IndexState;
 use crate::app::sentences::Patience;
 use crate::memory::document::DocumentKey;
 use crate::memory::ids::{ProjectKey, Timestamp};
+use crate::memory::injection::choice::{Words, newer_first};
 use crate::memory::observation::Voice;
 use crate::memory::tokens::estimate;
 use crate::search::index::Index;
@@ -110,6 +111,7 @@ pub fn search(lookup: &ContextLookup, request: Search) -> Answer<SearchAnswer> {
         }
         Ok(results)
     })?;
+    let results = newer_choices_first(results);
     for word in &mut read_as {
         word.read = as_written(&word.read, &results).unwrap_or_else(|| word.read.clone());
     }
@@ -123,6 +125,17 @@ pub fn search(lookup: &ContextLookup, request: Search) -> Answer<SearchAnswer> {
         Ok(unknown)
     })?;
     Ok(SearchAnswer { results, total, took_ms, degraded, config_errors, unknown, read_as })
+}
+
+/// Of two titles that differ in a word the newer stands first: "We use Postgres" before "We use SQLite". A machine's does
+/// not pass a person's.
+fn newer_choices_first(results: Vec<SearchResult>) -> Vec<SearchResult> {
+    let mut said: Vec<_> = results.into_iter().map(|one| (Words::of(&one.title), one)).collect();
+    newer_first(&mut said, |(first, older), (second, newer)| {
+        let of_one_place = older.project == newer.project && older.said_by == newer.said_by;
+        of_one_place && newer.created_at.0 > older.created_at.0 && second.differs_in_a_word(first)
+    });
+    said.into_iter().map(|(_, one)| one).collect()
 }
 
 fn voice_of(row: &DocumentRow) -> Option<Voice> {

@@ -67,14 +67,14 @@ impl Words {
     }
 
     /// Whether both are one sentence with another word in it.
-    fn differs_in_a_word(&self, other: &Self) -> bool {
-        let (mine, theirs) =
-            (self.all.difference(&other.all).count(), other.all.difference(&self.all).count());
-        (mine, theirs) == (1, 1) && self.all.len() > 2
+    pub fn differs_in_a_word(&self, other: &Self) -> bool {
+        let length = self.all.len();
+        // As many words, and all but one of them in common.
+        length > 2 && length == other.all.len() && self.all.difference(&other.all).count() == 1
     }
 
     /// Whether both are one sentence with another value in it: 30 s, then 90 s.
-    fn differs_in_a_value(&self, other: &Self) -> bool {
+    pub fn differs_in_a_value(&self, other: &Self) -> bool {
         let is_value =
             |one: &Self, other: &Self| one.all.difference(&other.all).all(|word| one.values.contains(word));
         self.differs_in_a_word(other) && is_value(self, other) && is_value(other, self)
@@ -158,20 +158,23 @@ impl<T> Choice<T> {
     /// The chosen ones, the best first. Of two that differ in a word the newer comes first: what was chosen instead of
     /// something else is what holds.
     pub fn into_best(mut self) -> Vec<T> {
-        for later in 1..self.chosen.len() {
-            for earlier in 0..later {
-                let is_overtaken = match (self.chosen.get(earlier), self.chosen.get(later)) {
-                    (Some((first, then, _)), Some((second, at, _))) => {
-                        at > then && second.differs_in_a_word(first)
-                    }
-                    _ => false,
-                };
-                if is_overtaken {
-                    self.chosen.swap(earlier, later);
-                }
+        newer_first(&mut self.chosen, |(first, then, _), (second, at, _)| {
+            at > then && second.differs_in_a_word(first)
+        });
+        self.chosen.into_iter().map(|(.., statement)| statement).collect()
+    }
+}
+
+/// What is overtaken by another changes places with it, where it stands before that: what was chosen instead of something
+/// else is what holds.
+pub fn newer_first<T>(statements: &mut [T], is_overtaken: impl Fn(&T, &T) -> bool) {
+    for later in 1..statements.len() {
+        for earlier in 0..later {
+            let pair = statements.get(earlier).zip(statements.get(later));
+            if pair.is_some_and(|(first, second)| is_overtaken(first, second)) {
+                statements.swap(earlier, later);
             }
         }
-        self.chosen.into_iter().map(|(.., statement)| statement).collect()
     }
 }
 

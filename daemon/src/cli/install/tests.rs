@@ -136,7 +136,7 @@ fn an_agent_without_a_version_gets_the_older_hooks() {
 #[test]
 fn no_agent_at_all_is_said_and_is_no_failure() {
     assert_snapshot!(Home::new("/nonexistent").run(Consent::Given).unwrap(), @"
-    No coding agent was found (looked for Claude Code, Codex CLI, Gemini CLI, GitHub Copilot CLI, OpenCode, Qwen Code, Cursor, Copilot in VS Code, Windsurf, OpenClaw, Factory Droid, Devin, Kiro CLI, pi coding agent, Auggie, Cline).
+    No coding agent was found (looked for Claude Code, Codex CLI, Gemini CLI, GitHub Copilot CLI, OpenCode, Qwen Code, Cursor, Copilot in VS Code, Windsurf, OpenClaw, Factory Droid, Devin, Kiro CLI, pi coding agent, Auggie, Cline, Grok Build).
     Run `recall install` again once there is one.
     ");
 }
@@ -211,6 +211,7 @@ mod every_agent {
         ("windsurf", "mcp_config.json", ".codeium/windsurf/mcp_config.json", &["\r\n"]),
         ("openclaw", "openclaw.json", ".openclaw/openclaw.json", &["is JSON5", "'anthropic/", "voice-call"]),
         ("droid", "hooks.json", ".factory/hooks.json", &["prettier"]),
+        ("grok", "config.toml", ".grok/config.toml", &["# mine: keep", "# the team's"]),
         ("devin", "config.json", ".config/devin/config.json", &["// devin user config", "notify-send"]),
         ("kiro", "agent.json", ".kiro/agents/shop.json", &["\"tools\": [\"*\"]", "npm test"]),
         (

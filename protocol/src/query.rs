@@ -80,6 +80,9 @@ queries! {
     Improve,
     Improving,
     Wrong,
+    How,
+    Fix,
+    Blame,
 }
 
 /// Asks whether a daemon answers, and which version it has.
@@ -320,6 +323,31 @@ pub enum Told {
     Wrongly,
     /// What was said against it is taken back.
     Rightly,
+}
+
+/// The command lines that were run and have these words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct How {
+    pub command: String,
+    pub filter: Filter,
+}
+
+/// Where an error was met, and what was done until the same call passed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fix {
+    /// The error, or the whole output with it.
+    pub error: String,
+    pub filter: Filter,
+}
+
+/// The turns that changed a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Blame {
+    /// An absolute path.
+    pub file: String,
+    /// Only changes that wrote this line, as it is in the file.
+    pub line: Option<String>,
+    pub limit: Option<u32>,
 }
 
 /// Forgets for good, or previews what would go.

@@ -11,12 +11,12 @@ use std::path::Path;
 use recall_protocol::codec::Message;
 use recall_protocol::frame::{decode_frame, encode_frame};
 use recall_protocol::query::{
-    AgentRemark, Backup, Captured, Changes, Check, Context, Days, Edit, Entries, EntryFilter, Explain,
-    Export, ExportFrom, Filter, Flush, Follow, Forget, ForgetStep, Forgettable, Glance, Identity, Improvable,
-    Improve, Improving, Jobs, Mark, OpenGateway, Pause, Pin, PinUp, Ping, Projects, Prune, Query, Reindex,
-    Remember, Restore, RestoreBackup, RestoreFrom, Resume, Retry, RowSource, Search, Session, SessionPage,
-    Sessions, Show, Sql, Stats, Status, Stop, ThreadPage, Threads, Timeline, Told, Undo, Unreadable,
-    Validity, WhichJobs, Why, Wrong,
+    AgentRemark, Backup, Blame, Captured, Changes, Check, Context, Days, Edit, Entries, EntryFilter, Explain,
+    Export, ExportFrom, Filter, Fix, Flush, Follow, Forget, ForgetStep, Forgettable, Glance, How, Identity,
+    Improvable, Improve, Improving, Jobs, Mark, OpenGateway, Pause, Pin, PinUp, Ping, Projects, Prune, Query,
+    Reindex, Remember, Restore, RestoreBackup, RestoreFrom, Resume, Retry, RowSource, Search, Session,
+    SessionPage, Sessions, Show, Sql, Stats, Status, Stop, ThreadPage, Threads, Timeline, Told, Undo,
+    Unreadable, Validity, WhichJobs, Why, Wrong,
 };
 use recall_protocol::wire::{Deliver, ErrorKind, EventId, Flags, Reply, Request, ShimContext};
 
@@ -86,7 +86,7 @@ fn requests_of_version_2() {
     };
     check("v2-request-deliver.bin", &Request::Deliver(deliver));
     let folder = || Some("/home/dev/shop".to_owned());
-    let queries: [(&str, Query); 48] = [
+    let queries: [(&str, Query); 51] = [
         ("ping", Ping.into()),
         ("status", Status.into()),
         ("sessions", Sessions { filter: filter() }.into()),
@@ -105,6 +105,17 @@ fn requests_of_version_2() {
         ),
         ("show", Show { id: "#123".to_owned(), folder: folder() }.into()),
         ("timeline", Timeline { id: "p12".to_owned(), before: 3, after: 4, folder: None }.into()),
+        ("how", How { command: "npm run deploy".to_owned(), filter: filter() }.into()),
+        ("fix", Fix { error: "error: linker `cc` not found".to_owned(), filter: filter() }.into()),
+        (
+            "blame",
+            Blame {
+                file: "/home/dev/shop/src/cart.rs".to_owned(),
+                line: Some("let total = 0;".to_owned()),
+                limit: Some(3),
+            }
+            .into(),
+        ),
         ("context", Context { cwd: "/home/dev/shop".to_owned(), prompt: None }.into()),
         ("why", Why { id: "76fb".to_owned() }.into()),
         ("identity", Identity { folder: "/home/dev/shop".to_owned() }.into()),

@@ -63,6 +63,7 @@ mod models;
 mod one_folder;
 mod other_agents;
 mod other_users;
+mod past_work;
 mod planted;
 mod portable;
 mod replay;

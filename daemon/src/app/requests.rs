@@ -4,10 +4,11 @@
 //! here.
 
 use recall_protocol::query::{
-    AgentRemark, Backup, Captured, Changes, Check, Context, Days, Edit, Entries, Export, Flush, Forget,
-    Glance, Identity, Improvable, Improve, Improving, Jobs, Mark, OpenGateway, Pause, PinUp, Ping, Projects,
-    Prune, Query, Reindex, Remember, Restore, RestoreBackup, RestoreFrom, Resume, Retry, Search, Session,
-    SessionPage, Sessions, Show, Sql, Stats, Status, Stop, ThreadPage, Threads, Timeline, Undo, Why, Wrong,
+    AgentRemark, Backup, Blame, Captured, Changes, Check, Context, Days, Edit, Entries, Export, Fix, Flush,
+    Forget, Glance, How, Identity, Improvable, Improve, Improving, Jobs, Mark, OpenGateway, Pause, PinUp,
+    Ping, Projects, Prune, Query, Reindex, Remember, Restore, RestoreBackup, RestoreFrom, Resume, Retry,
+    Search, Session, SessionPage, Sessions, Show, Sql, Stats, Status, Stop, ThreadPage, Threads, Timeline,
+    Undo, Why, Wrong,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -19,6 +20,7 @@ use super::answers::found::{
     ContextAnswer, IdentityAnswer, ObservationAnswer, RememberedAnswer, SearchAnswer, ShownItem, TimelineItem,
 };
 use super::answers::improving::{ImprovableAnswer, ImproveAnswer, ImprovingAnswer};
+use super::answers::past_work::{InvocationAnswer, MetAnswer, TouchAnswer};
 use super::answers::portable::{ExportAnswer, RestoreAnswer};
 use super::answers::session::{self, CapturedAnswer, SessionAnswer, SessionsAnswer};
 use super::answers::status::{
@@ -76,6 +78,9 @@ requests! { ReadRequest:
     ThreadPage => ThreadsAnswer,
     Improvable => ImprovableAnswer,
     Improving => ImprovingAnswer,
+    How => TextAnswer<InvocationAnswer>,
+    Fix => TextAnswer<MetAnswer>,
+    Blame => TextAnswer<TouchAnswer>,
 }
 
 requests! { Command:

@@ -44,6 +44,27 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "how",
+        &[
+            ("recall how deploy", "the lines that worked, newest first"),
+            ("recall how cargo test --all", "in all projects"),
+        ],
+    ),
+    (
+        "fix",
+        &[
+            ("recall fix 'cannot find -lssl'", "what was done until it was gone"),
+            ("make 2>&1 | recall fix -", "the error in an output"),
+        ],
+    ),
+    (
+        "blame",
+        &[
+            ("recall blame src/cart.rs", "the turns that changed it"),
+            ("recall blame src/cart.rs:42", "those that wrote this line"),
+        ],
+    ),
+    (
         "context",
         &[
             ("recall context", "what a session here would start with"),

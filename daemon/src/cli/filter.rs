@@ -84,7 +84,7 @@ pub(super) fn whole(text: &str) -> Result<u32, &'static str> {
     text.parse().map_err(|_| "give a whole number")
 }
 
-fn count(text: &str) -> Result<u32, &'static str> {
+pub fn count(text: &str) -> Result<u32, &'static str> {
     text.parse().ok().filter(|count| *count > 0).ok_or("give a whole number from 1 on")
 }
 

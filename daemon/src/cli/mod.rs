@@ -19,6 +19,7 @@ pub mod show;
 pub mod timeline;
 pub mod context;
 pub mod why;
+pub mod past_work;
 pub mod wrong;
 pub mod stats;
 pub mod sql;
@@ -129,6 +130,12 @@ enum Command {
     Show(show::ShowArgs),
     /// Show what happened around an item or in a session
     Timeline(timeline::TimelineArgs),
+    /// Show how a command was run here, and what failed before it worked
+    How(past_work::HowArgs),
+    /// Show where an error was met, and what was done until it went away
+    Fix(past_work::FixArgs),
+    /// Show which sessions changed a file or a line, and what they were asked
+    Blame(past_work::BlameArgs),
     /// Show what the next session in a folder would get
     Context(context::ContextArgs),
     /// Show what a session got, and why; or which sessions got an item
@@ -202,6 +209,7 @@ impl Command {
     fn is_read(&self) -> bool {
         match self {
             Self::Search(_) | Self::Show(_) | Self::Timeline(_) | Self::Context(_) | Self::Why(_) => true,
+            Self::How(_) | Self::Fix(_) | Self::Blame(_) => true,
             Self::Stats(_) | Self::Status(_) | Self::Sessions(_) | Self::Doctor(_) => true,
             Self::Undo(args) => args.list,
             Self::Model(command) => matches!(command, model::ModelCommand::List(_)),
@@ -383,6 +391,9 @@ fn dispatch(command: Command, out: &mut dyn Write) -> anyhow::Result<()> {
         Command::Search(args) => search::run(&args, out),
         Command::Show(args) => show::run(&args, out),
         Command::Timeline(args) => timeline::run(&args, out),
+        Command::How(args) => past_work::how(&args, out),
+        Command::Fix(args) => past_work::fix(&args, out),
+        Command::Blame(args) => past_work::blame(&args, out),
         Command::Context(args) => context::run(&args, out),
         Command::Why(args) => why::run(&args, out),
         Command::Ui(args) => ui::run(&args, out),

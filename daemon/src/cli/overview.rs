@@ -7,7 +7,7 @@ use clap::builder::{StyledStr, Styles};
 
 /// Purposes and their commands, the most used first.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Look", &["search", "show", "timeline", "sessions", "context", "why", "ui"]),
+    ("Look", &["search", "show", "timeline", "sessions", "how", "fix", "blame", "context", "why", "ui"]),
     ("Change", &["remember", "edit", "pin", "resolve", "wrong", "forget", "undo"]),
     ("Watch", &["status", "events", "pause", "resume", "stats"]),
     ("Connect", &["mcp", "statusline", "import", "improve", "export", "sql"]),

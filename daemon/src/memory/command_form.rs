@@ -140,6 +140,17 @@ struct Word {
     is_quoted: bool,
 }
 
+/// The names of the programs that a command line runs, without their folders, in order.
+pub fn programs(line: &str) -> Vec<String> {
+    let line: String = line.chars().take(MOST_CHARS).collect();
+    let is_before = |word: &&Word| word.text.contains('=') || PREFIXES.contains(&word.text.as_str());
+    let program = |words: &Vec<Word>| {
+        let word = words.iter().find(|word| !is_before(word))?;
+        word.text.rsplit('/').next().map(str::to_owned)
+    };
+    simple_commands(&line).iter().filter_map(program).collect()
+}
+
 /// The words of each simple command of a line. What a here-document holds is no command.
 fn simple_commands(line: &str) -> Vec<Vec<Word>> {
     let line = line.split_once("<<").map_or(line, |(before, _)| before);

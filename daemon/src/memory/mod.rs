@@ -36,6 +36,7 @@ pub mod context;
 pub mod file_memory;
 pub mod command_form;
 pub mod known_error;
+pub mod past_work;
 pub mod tokens;
 pub mod budget;
 pub mod ranking;

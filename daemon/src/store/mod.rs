@@ -164,6 +164,7 @@ pub use told_uses::{
     ClearWrong, MarkWrong, ToldCounts, ToldRow, ToldUse, ToldWhere, disfavour, told_counts, told_items,
     uses_of_session,
 };
+pub use traces::sessions_that_changed;
 pub use vectors::{
     CallsSeen, DropVectorFiles, RemoveOtherVectors, SessionPlace, StoreVectors, UseVectorFile, VectorFileRow,
     VectorRow, VectorState, VectorsStored, calls_without_vectors, count_vectors, count_without_vectors,

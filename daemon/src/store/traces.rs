@@ -8,7 +8,7 @@ use super::StoreError;
 use super::row::{FromRow, Sql, next};
 use super::subjects::{SubjectHash, file_hash, subjects};
 use crate::memory::fixes::{Change, Failing, LeftFailing, Span, Traces};
-use crate::memory::ids::{EventId, ProjectRow};
+use crate::memory::ids::{EventId, ProjectRow, SessionRow};
 
 /// Where a batch belongs and when it began.
 #[derive(Clone, Copy)]
@@ -93,6 +93,21 @@ pub(super) fn failings(
         params![project, subject.0],
     )?;
     Ok(found.into_iter().map(|(by, step)| Failing { by, step }).collect())
+}
+
+/// The sessions that changed a file of the project, given by its path inside of it; the latest first.
+pub fn sessions_that_changed(
+    db: &Connection,
+    project: ProjectRow,
+    path: &str,
+    limit: u32,
+) -> Result<Vec<SessionRow>, StoreError> {
+    db.all(
+        "SELECT b.session FROM changes c JOIN prompt_batches b ON b.id = c.batch
+         WHERE c.project = ?1 AND c.file = ?2
+         GROUP BY b.session ORDER BY max(c.opened_at) DESC LIMIT ?3",
+        params![project, file_hash(path), limit],
+    )
 }
 
 /// The latest changes of a project before a batch, the earliest first.

@@ -18,6 +18,7 @@ pub mod improving;
 pub mod lineage;
 pub mod metrics;
 pub mod observation;
+pub mod past_work;
 pub mod portable;
 pub mod session;
 pub mod status;

@@ -11,6 +11,7 @@ pub mod identity;
 pub mod improving;
 pub mod jobs;
 pub mod marks;
+pub mod past_work;
 pub(in crate::app) mod meant;
 pub mod search;
 pub mod session;

@@ -1,16 +1,20 @@
 //! The tools. Each answers with a text: from a structured answer, Claude Code gives its model the structure instead of
 //! the text, which costs about three times as many tokens.
 
+use std::path::Path;
+
 use recall_protocol::query::{
-    AgentRemark, Explain, Filter, Mark, Remember, Search, Session, Timeline, Validity,
+    AgentRemark, Blame, Explain, Filter, Fix, How, Mark, Remember, Search, Session, Timeline, Validity,
 };
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::notes::{fenced, item, quoted};
 use super::{ask, is_not_found, shown};
+use crate::app::answers::TextAnswer;
 use crate::app::answers::found::{ObservationAnswer, SearchResult, TimelineItem};
 use crate::app::clock;
+use crate::app::requests::Request;
 use crate::cli::ctl::session as session_text;
 use crate::cli::filter;
 use crate::cli::show;
@@ -104,6 +108,22 @@ pub(super) struct FileCall {
 }
 
 #[derive(Debug, Deserialize)]
+pub(super) struct HowCall {
+    command: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct FixCall {
+    error: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct BlameCall {
+    path: String,
+    line: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
 pub(super) struct RememberCall {
     text: String,
     #[serde(rename = "type")]
@@ -120,6 +140,9 @@ pub(super) enum Call {
     GetObservations(IdsCall),
     RecentContext(RecentCall),
     FileHistory(FileCall),
+    How(HowCall),
+    Fix(FixCall),
+    Blame(BlameCall),
     Remember(RememberCall),
     Resolve(IdsCall),
 }
@@ -139,6 +162,9 @@ impl Call {
             "get_observations" => from_value(arguments).map(Self::GetObservations),
             "recent_context" => from_value(arguments).map(Self::RecentContext),
             "file_history" => from_value(arguments).map(Self::FileHistory),
+            "how" => from_value(arguments).map(Self::How),
+            "fix" => from_value(arguments).map(Self::Fix),
+            "blame" => from_value(arguments).map(Self::Blame),
             "remember" if writes => from_value(arguments).map(Self::Remember),
             "resolve" if writes => from_value(arguments).map(Self::Resolve),
             _ => return None,
@@ -162,6 +188,12 @@ impl Call {
             Self::FileHistory(call) => {
                 let file = Some(Names::One(call.path));
                 search(SearchCall { query: NEWEST.to_owned(), file, ..SearchCall::default() }, folder)
+            }
+            Self::How(HowCall { command }) => told(folder, How { command, filter: here(folder) }),
+            Self::Fix(FixCall { error }) => told(folder, Fix { error, filter: here(folder) }),
+            Self::Blame(BlameCall { path, line }) => {
+                let file = Path::new(folder).join(path).to_string_lossy().into_owned();
+                told(folder, Blame { file, line, limit: None })
             }
             Self::Remember(call) => remember(call, folder),
             Self::Resolve(call) => resolve(call),
@@ -197,6 +229,20 @@ fn search(call: SearchCall, folder: &str) -> anyhow::Result<String> {
     };
     let lines: Vec<String> = found.results.iter().map(result_line).collect();
     Ok(if lines.is_empty() { NOTHING.to_owned() } else { fenced(&lines.join("\n")) })
+}
+
+fn here(folder: &str) -> Filter {
+    Filter { project: Some(folder.to_owned()), since_ms: None, limit: None }
+}
+
+/// The lines that answer a question about the calls of earlier sessions.
+fn told<T, R: Request<Response = TextAnswer<T>>>(folder: &str, question: R) -> anyhow::Result<String> {
+    let answer = match ask(question) {
+        Err(_) if is_new(folder) => return Ok(NEW.to_owned()),
+        answer => answer?,
+    };
+    let lines: Vec<String> = answer.text.lines().map(plain).collect();
+    Ok(if answer.items.is_empty() { NOTHING.to_owned() } else { fenced(&lines.join("\n")) })
 }
 
 /// Whether the project is still unknown, which is not the model's mistake.

@@ -30,6 +30,7 @@ use crate::app::queries::glance::glance;
 use crate::app::queries::identity::identity;
 use crate::app::queries::improving::{improvable, improving};
 use crate::app::queries::jobs::{jobs, stats};
+use crate::app::queries::past_work::{blame, fix, how};
 use crate::app::queries::search::search;
 use crate::app::queries::session::{session, session_page, sessions};
 use crate::app::queries::show::show;
@@ -69,6 +70,9 @@ pub async fn answer(query: Query, connection: &ConnectionContext) -> Reply {
         Query::Show(request) => read_with(services, request, show).await,
         Query::Timeline(request) => read_with(services, request, timeline).await,
         Query::Why(request) => read_with(services, request, why).await,
+        Query::How(request) => read_with(services, request, how).await,
+        Query::Fix(request) => read_with(services, request, fix).await,
+        Query::Blame(request) => read_with(services, request, blame).await,
         Query::Identity(request) => read_with(services, request, identity).await,
         Query::Days(request) => read_with(services, request, days).await,
         Query::Entries(request) => read_with(services, request, entries).await,

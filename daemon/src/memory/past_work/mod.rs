@@ -1,0 +1,55 @@
+//! What the stored calls of sessions tell a person: how a command was run ([`how`]), what made an error go away
+//! ([`fix`]), and which sessions changed a file ([`blame`]).
+//!
+//! These functions read the calls themselves and no notes about them, so the answers are as exact as what the agents
+//! reported.
+
+pub mod blame;
+pub mod fix;
+pub mod how;
+#[cfg(test)]
+mod testing;
+
+use super::command_form::CommandForm;
+use super::ids::SessionId;
+use super::material::{Action, SessionMaterial, Step};
+
+/// A session with its calls.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PastSession {
+    pub id: SessionId,
+    pub material: SessionMaterial,
+}
+
+impl PastSession {
+    /// The calls in the order in which they happened.
+    fn steps(&self) -> impl Iterator<Item = &Step> {
+        self.material.batches.iter().flat_map(|batch| &batch.steps)
+    }
+}
+
+/// The command of a call of a shell.
+fn command_of(step: &Step) -> Option<&str> {
+    match &step.action {
+        Action::Command { command, .. } => Some(command),
+        _ => None,
+    }
+}
+
+/// The text in which a call says what went wrong: its error, or else what a command printed. A command whose output
+/// goes through a pipe may fail and count as done.
+fn printed(step: &Step) -> &str {
+    use super::material::CallOutcome::{Done, Failed, Rejected};
+    match (&step.outcome, &step.action) {
+        (Failed { error }, Action::Command { output, .. }) if error.trim().is_empty() => output,
+        (Failed { error }, _) => error,
+        (Done, Action::Command { output, .. }) => output,
+        (Done | Rejected { .. }, _) => "",
+    }
+}
+
+/// Whether both lines run the same command, apart from options and values.
+fn is_same_form(one: &str, other: &str) -> bool {
+    let (one, other) = (CommandForm::all(one), CommandForm::all(other));
+    !one.is_empty() && one.first() == other.first()
+}

@@ -54,7 +54,7 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         "fix",
         &[
             ("recall fix 'cannot find -lssl'", "what was done until it was gone"),
-            ("make 2>&1 | recall fix -", "the error in an output"),
+            ("recall fix - < make.log", "the error in an output"),
         ],
     ),
     (

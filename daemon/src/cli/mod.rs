@@ -130,11 +130,11 @@ enum Command {
     Show(show::ShowArgs),
     /// Show what happened around an item or in a session
     Timeline(timeline::TimelineArgs),
-    /// Show how a command was run here, and what failed before it worked
+    /// Show how a command was run here, and what failed before
     How(past_work::HowArgs),
-    /// Show where an error was met, and what was done until it went away
+    /// Show where an error was met, and what made it go away
     Fix(past_work::FixArgs),
-    /// Show which sessions changed a file or a line, and what they were asked
+    /// Show which sessions changed a file or a line, and why
     Blame(past_work::BlameArgs),
     /// Show what the next session in a folder would get
     Context(context::ContextArgs),

@@ -26,7 +26,7 @@ use crate::memory::tokens::estimate;
 use crate::repository;
 use crate::search::query::Query;
 use crate::search::request::{Request, Scope, Spelling};
-use crate::store::{self, DocumentRow};
+use crate::store::{self, DocumentRow, ProjectInfo, StoreError};
 
 /// Calls that are looked at to find sessions.
 const MOST_HITS: usize = 200;
@@ -70,17 +70,15 @@ pub fn fix(lookup: &ContextLookup, request: Fix) -> Answer<TextAnswer<MetAnswer>
 /// The turns that changed a file.
 pub fn blame(lookup: &ContextLookup, request: Blame) -> Answer<TextAnswer<TouchAnswer>> {
     let path = Path::new(&request.file);
-    let folder = path.parent().unwrap_or(path);
-    let facts = repository::facts(folder);
-    let inside = path.strip_prefix(&facts.folder).unwrap_or(path).to_string_lossy().into_owned();
-    let sessions = read(lookup, |db| {
-        let Some(project) = project_of(db, folder)? else {
-            let what = format!("Nothing is remembered of a project in {}", folder.display());
+    let path = &std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let (inside, sessions) = read(lookup, |db| {
+        let Some((project, inside)) = project_of_file(db, path)? else {
+            let what = format!("{} is in no project that recall knows", path.display());
             let hint = "`recall sessions --all` shows the projects there are.";
             return Err(Refused::new(ErrorKind::NotFound, what, hint));
         };
         let rows = store::sessions_that_changed(db, project.row, &inside, MOST_SESSIONS as u32)?;
-        past_sessions(lookup, db, rows)
+        Ok((inside, past_sessions(lookup, db, rows)?))
     })?;
     let asked = Asked { file: &inside, line: request.line.as_deref() };
     let found = turns_that_changed(asked, &sessions).into_iter().map(TouchAnswer::from);
@@ -93,6 +91,19 @@ pub fn blame(lookup: &ContextLookup, request: Blame) -> Answer<TextAnswer<TouchA
 
 fn day(at: Moment) -> String {
     jiff::Timestamp::from_millisecond(at.0.0).unwrap_or_default().strftime("%Y-%m-%d").to_string()
+}
+
+/// The project with this file, and the file's path inside of it. A project without a repository is known by its folder
+/// alone, so the folders above are asked, too.
+fn project_of_file(db: &Connection, path: &Path) -> Result<Option<(ProjectInfo, String)>, StoreError> {
+    for folder in path.ancestors().skip(1) {
+        if let Some(project) = project_of(db, folder)? {
+            let root = repository::facts(folder).folder;
+            let inside = path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned();
+            return Ok(Some((project, inside)));
+        }
+    }
+    Ok(None)
 }
 
 /// The answer with one line of text for each item.

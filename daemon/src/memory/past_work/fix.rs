@@ -144,10 +144,14 @@ fn path(step: &Step) -> Option<&str> {
     }
 }
 
-/// Whether a call met this error. A command that counts as done must say that something went wrong: a page that explains
-/// the error is no failure.
+/// Whether a call met this error. A command that counts as done must do more than look around and say that something went
+/// wrong: a page that explains the error is no failure.
 fn shows_error(step: &Step, line: &str) -> bool {
     let text = printed(step);
+    let only_looks = || command_of(step).is_none_or(|command| CommandForm::all(command).is_empty());
+    if !step.outcome.is_failed() && only_looks() {
+        return false;
+    }
     let says_so =
         || step.outcome.is_failed() || known_error::error_line(text).is_some_and(|found| is_it(&found, line));
     !text.is_empty() && is_it(text, line) && says_so()

@@ -135,8 +135,7 @@ fn meeting(out: &mut dyn Write, met: &MetAnswer) -> std::io::Result<()> {
     match (&met.passed_at, met.steps.is_empty()) {
         (Some(_), true) => writeln!(out, "  it passed without a change in between")?,
         (Some(_), false) => writeln!(out, "  it passed after:")?,
-        (None, true) => writeln!(out, "  it did not pass in that session")?,
-        (None, false) => writeln!(out, "  it did not pass in that session after:")?,
+        (None, _) => writeln!(out, "  it did not pass in that session")?,
     }
     for step in &met.steps {
         match step {

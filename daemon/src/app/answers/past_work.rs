@@ -42,7 +42,7 @@ pub struct MetAnswer {
     pub error: String,
     /// How often the call failed like this in a row.
     pub times: u32,
-    /// What was done between the last failure and the pass; without a pass, what was tried.
+    /// What was done between the last failure and the pass.
     pub steps: Vec<CureStepAnswer>,
     /// When the same call passed. Null: not in that session.
     pub passed_at: Option<Moment>,

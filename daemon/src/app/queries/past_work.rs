@@ -61,9 +61,12 @@ pub fn fix(lookup: &ContextLookup, request: Fix) -> Answer<TextAnswer<MetAnswer>
             CureStepAnswer::Ran(command) => format!("ran {command}"),
         };
         let steps: Vec<String> = met.steps.iter().map(step).collect();
-        let verb = if met.passed_at.is_some() { "passed after" } else { "tried in vain" };
-        let when = format!("{}, session {}", day(met.at), met.session_id);
-        format!("{}: {} ({when}); {verb}: {}", met.call, met.error, steps.join("; "))
+        let end = match (met.passed_at, steps.is_empty()) {
+            (None, _) => "did not pass there".to_owned(),
+            (Some(_), true) => "passed without a change".to_owned(),
+            (Some(_), false) => format!("passed after: {}", steps.join("; ")),
+        };
+        format!("{}: {} ({}, session {}); {end}", met.call, met.error, day(met.at), met.session_id)
     }))
 }
 

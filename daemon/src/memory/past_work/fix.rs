@@ -19,7 +19,7 @@ pub struct Met {
     pub error: String,
     /// How often the call failed like this in a row.
     pub times: u32,
-    /// What was done between the last failure and the pass, in order; without a pass, what was tried.
+    /// What was done between the last failure and the pass, in order. Empty without a pass: what came after is other work.
     pub steps: Vec<CureStep>,
     /// When the same call passed. `None`: not in that session.
     pub passed_at: Option<Timestamp>,
@@ -37,14 +37,14 @@ const MOST_STEPS: usize = 8;
 /// Fewer words are looked for one by one.
 const WORDS_OF_AN_ERROR: usize = 4;
 
-/// Where this error was met: first where it went away, the latest first.
+/// Where this error was met: first where something made it go away, the latest first.
 pub fn fix(asked: &str, sessions: &[PastSession]) -> Vec<Met> {
     let line = known_error::error_line(asked).unwrap_or_else(|| one_line(asked));
     if line.is_empty() {
         return Vec::new();
     }
     let mut met: Vec<Met> = sessions.iter().flat_map(|session| in_session(session, &line)).collect();
-    met.sort_by_key(|met| std::cmp::Reverse((met.passed_at.is_some(), met.at)));
+    met.sort_by_key(|met| std::cmp::Reverse((!met.steps.is_empty(), met.passed_at.is_some(), met.at)));
     met
 }
 
@@ -102,7 +102,7 @@ impl<'a> Open<'a> {
 
     fn end(mut self, session: &SessionId, passed_at: Option<Timestamp>) -> Met {
         let last = self.steps.len().saturating_sub(MOST_STEPS);
-        let steps = self.steps.split_off(last);
+        let steps = if passed_at.is_some() { self.steps.split_off(last) } else { Vec::new() };
         let call = command_of(self.failed).map(one_line);
         let call = call.unwrap_or_else(|| {
             one_line(&format!("{} {}", self.failed.tool, path(self.failed).unwrap_or_default()))
@@ -198,6 +198,21 @@ mod tests {
     }
 
     #[test]
+    fn a_call_is_known_again_with_other_arguments() {
+        let sessions = [session(
+            "a",
+            [
+                failed("git add src/cart.rs", "fatal: unable to read the index file of the repository"),
+                done("git status", ""),
+                done("rm .git/index.lock", ""),
+                done("git add src/tax.rs", ""),
+            ],
+        )];
+        let met = fix("fatal: unable to read the index file of the repository", &sessions);
+        assert_eq!(met[0].steps, [CureStep::Ran("rm .git/index.lock".to_owned())]);
+    }
+
+    #[test]
     fn where_it_went_away_comes_before_where_it_did_not() {
         let sessions = [
             session(
@@ -216,7 +231,7 @@ mod tests {
         let met = fix("ECONNREFUSED", &sessions);
         let told: Vec<_> = met.iter().map(|met| (met.session.as_str(), met.passed_at.is_some())).collect();
         assert_eq!(told, [("cured", true), ("open", false)]);
-        assert_eq!(met[1].steps, [CureStep::Ran("npm ci".to_owned())]);
+        assert_eq!(met[1].steps, [], "nobody knows whether it helped");
     }
 
     #[test]

@@ -10,7 +10,7 @@ pub mod how;
 #[cfg(test)]
 mod testing;
 
-use super::command_form::CommandForm;
+use super::command_form::{CommandForm, programs};
 use super::ids::SessionId;
 use super::material::{Action, SessionMaterial, Step};
 
@@ -48,8 +48,21 @@ fn printed(step: &Step) -> &str {
     }
 }
 
-/// Whether both lines run the same command, apart from options and values.
+/// Whether both lines run the same command, apart from options and values. Lines that only look around or write to the
+/// working copy have no form; they are the same if they run the same programs with the same first word.
 fn is_same_form(one: &str, other: &str) -> bool {
-    let (one, other) = (CommandForm::all(one), CommandForm::all(other));
-    !one.is_empty() && one.first() == other.first()
+    let forms = (CommandForm::all(one), CommandForm::all(other));
+    match (forms.0.first(), forms.1.first()) {
+        (Some(one), Some(other)) => one == other,
+        (None, None) => beginning(one) == beginning(other),
+        _ => false,
+    }
+}
+
+/// The first program and the first plain word after it.
+fn beginning(line: &str) -> Option<(String, Option<String>)> {
+    let program = programs(line).into_iter().next()?;
+    let after = line.split_once(program.as_str()).map_or("", |(_, after)| after);
+    let word = after.split_whitespace().find(|word| !word.starts_with('-'));
+    Some((program, word.map(str::to_owned)))
 }

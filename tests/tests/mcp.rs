@@ -103,7 +103,8 @@ fn a_model_searches_looks_around_and_reads() {
     let tools = mcp.ask("tools/list", json!({}));
     let names: Vec<_> =
         tools["result"]["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
-    assert_eq!(names, ["search", "timeline", "get_observations", "recent_context", "file_history"]);
+    let reading = ["search", "timeline", "get_observations", "recent_context", "file_history"];
+    assert_eq!(names, [&reading[..], &["how", "fix", "blame"]].concat());
 
     let index = mcp.told("search", json!({"query": "cart rounding"}));
     let first = first_item(&index);
@@ -171,6 +172,9 @@ fn the_project_is_that_of_the_clients_first_root() {
         ("search", json!({"query": "cart"})),
         ("recent_context", json!({})),
         ("file_history", json!({"path": "cart.rs"})),
+        ("how", json!({"command": "cargo test"})),
+        ("fix", json!({"error": "error: rounded twice in the cart"})),
+        ("blame", json!({"path": "cart.rs"})),
         ("timeline", json!({"query": "cart"})),
     ] {
         assert!(mcp.told(tool, arguments).starts_with("Nothing is remembered of this project yet"), "{tool}");

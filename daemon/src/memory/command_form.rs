@@ -65,7 +65,7 @@ impl CommandForm {
         let is_word = |word: &&Word| {
             !word.is_quoted
                 && !word.text.starts_with(['-', '<', '>', '$', '&'])
-                && !word.text.contains(['=', '$', '*'])
+                && !word.text.contains(['=', '$', '*', '<', '>'])
         };
         let mut arguments = plain
             .filter(is_word)
@@ -166,6 +166,8 @@ fn simple_commands(line: &str) -> Vec<Vec<Word>> {
                 word.is_quoted = true;
             }
             (None, '\\') => word.text.extend(chars.next()),
+            // As in `2>&1`.
+            (None, '&') if word.text.ends_with('>') => word.text.push(c),
             (None, ';' | '|' | '&' | '\n' | '(' | ')') => {
                 push_word(&mut words, &mut word);
                 commands.push(std::mem::take(&mut words));
@@ -203,6 +205,7 @@ mod tests {
             forms("bin/migrate up --env=staging; cargo test cart | tail -3"),
             ["bin/migrate up", "cargo test cart"]
         );
+        assert_eq!(forms("cargo build 2>&1 | tail -3"), ["cargo build"]);
         assert_eq!(forms("git push origin main"), ["git push origin"]);
         assert_eq!(forms("psql -c 'DROP TABLE x' shop"), ["psql shop"]);
         assert_eq!(forms("kubectl --context prod apply -f app.yaml"), ["kubectl prod apply"]);

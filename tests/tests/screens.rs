@@ -118,6 +118,8 @@ fn the_page_of_screens_is_what_is_shown() {
         ("Searching", "search rounding"),
         ("One observation in full", "show 1"),
         ("Around it", "timeline 2 --before 3 --after 3"),
+        ("How a command was run", "how cargo test"),
+        ("Who changed a file, and why", "blame src/money.rs"),
         ("What the next session gets", "context"),
         ("What a prompt gets", "context --prompt \"Why does the invoice differ from the ledger by a cent?\""),
         ("What a session got, and why", "why 0c9d"),

@@ -170,6 +170,7 @@ fn told<'a>(
     let mut known: Vec<Words> = one.said.iter().map(|text| Words::of(text)).collect();
     known.push(Words::of(&one.prompt));
     let mut choice = Choice::beside(known, most(&one.prompt));
+    let mut told_of = Vec::new();
     for judged in told {
         if choice.is_full() {
             break;
@@ -179,7 +180,11 @@ fn told<'a>(
         if is_of_another || !is_statement(judged.key.document.kind, &told.passage.text) {
             continue;
         }
+        told_of.push(told.text());
         choice.add(Words::of(&told.text()), told.at, told);
+    }
+    if asked::names_what_is_unknown(&one.prompt, told_of.iter().map(String::as_str)) {
+        return Vec::new();
     }
     let mut spent = FRAME;
     let mut statements = Vec::new();

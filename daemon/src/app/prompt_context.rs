@@ -84,6 +84,7 @@ impl ContextLookup {
         let mut chosen = Choice::beside(known, choice::most(situation.prompt));
         let branch_context = self.branch_context(&context_request.place);
         let work_tree = WorkTree::of(&context_request.place);
+        let mut told_of = Vec::new();
         for judged in decision.told.iter().filter(|one| !context_request.injected.has(one.key)).take(READ) {
             if chosen.is_full() {
                 break;
@@ -97,6 +98,7 @@ impl ContextLookup {
                 continue;
             }
             let words = words(&passage);
+            told_of.push(passage.whole());
             // What an observation said of this and no longer holds is not told by the text from which it was made.
             if outdated(db, &row)?.iter().any(|outdated| words.covers(outdated)) {
                 continue;
@@ -112,6 +114,9 @@ impl ContextLookup {
                 statement.changed = changed_files(tree, &row, &statement);
             }
             chosen.add(words, statement.at, statement);
+        }
+        if asked::names_what_is_unknown(situation.prompt, told_of.iter().map(String::as_str)) {
+            return Ok(Vec::new());
         }
         Ok(chosen.into_best())
     }

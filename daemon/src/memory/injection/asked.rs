@@ -112,17 +112,28 @@ pub fn numbers(text: &str) -> Vec<&str> {
     let mut before = "";
     for word in text.split(|c: char| c.is_whitespace() || matches!(c, '/' | '(' | ')' | '[' | ']' | ',')) {
         let bare = word.trim_matches(|c: char| !c.is_alphanumeric() && c != '#');
+        let is_number = |it: &str| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit());
         let (is_marked, number) = match bare.rsplit_once('#') {
-            Some((_, number)) => (true, number),
-            None => (NUMBERED.iter().any(|it| before.eq_ignore_ascii_case(it)), bare),
+            Some((_, number)) if is_number(number) => (true, number),
+            // Behind the mark of an address stands a place in its page.
+            head => (
+                NUMBERED.iter().any(|it| before.eq_ignore_ascii_case(it)),
+                head.map_or(bare, |(page, _)| page),
+            ),
         };
-        let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-        if is_number && is_marked && !numbers.contains(&number) {
+        if is_number(number) && is_marked && !numbers.contains(&number) {
             numbers.push(number);
         }
         before = bare;
     }
     numbers
+}
+
+/// Whether a prompt names an issue or pull request that none of these texts names. Then nothing is known of it, whatever
+/// else they have in common.
+pub fn names_what_is_unknown<'a>(prompt: &str, mut texts: impl Iterator<Item = &'a str>) -> bool {
+    let asked = numbers(prompt);
+    !asked.is_empty() && !texts.any(|text| numbers(text).iter().any(|number| asked.contains(number)))
 }
 
 /// Whether a text is about other issues or pull requests than a prompt names.
@@ -166,7 +177,17 @@ mod tests {
             numbers("issue 41 and PR #7, in 30 s, by https://x.org/a/b/pull/9 or #41"),
             ["41", "7", "9"]
         );
+        assert_eq!(numbers("https://x.org/a/b/issues/41#issuecomment-977"), ["41"]);
         assert_eq!(numbers("rounds to 2 digits since 2024"), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn of_a_number_that_nothing_names_nothing_is_known() {
+        let told = ["The cart rounds once.", "It closes #41."];
+        let is_unknown = |prompt: &str| names_what_is_unknown(prompt, told.into_iter());
+        assert!(is_unknown("why does https://github.com/acme/shop/issues/97#issuecomment-41 fail?"));
+        assert!(!is_unknown("why does https://github.com/acme/shop/issues/41 fail?"));
+        assert!(!is_unknown("why does the cart round once?"));
     }
 
     #[test]

@@ -11,6 +11,7 @@
 // A report for a reader.
 #![allow(clippy::print_stdout)]
 
+#[allow(dead_code, reason = "other examples write what a session became")]
 mod replay;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,9 +50,12 @@ fn main() -> anyhow::Result<()> {
     }
     let earlier = failures.iter().filter(|(project, at, failure)| {
         let known = projects.get(*project).and_then(|sessions| sessions.get(..*at)).unwrap_or_default();
-        fix(&failure.line, known).first().is_some_and(|met| met.passed_at.is_some() && !met.steps.is_empty())
+        let is_cured = |met: &Met| !met.steps.is_empty() || met.passed_as.is_some();
+        fix(&failure.line, known).first().is_some_and(is_cured)
     });
     println!("{} failures, {} of them cured in an earlier session", failures.len(), earlier.count());
+    let mut asked = BTreeSet::new();
+    failures.retain(|(project, _, failure)| asked.insert((*project, failure.line.clone())));
     failures.sort_by_key(|(_, _, failure)| Sha256::digest(failure.line.as_bytes()).to_vec());
     for (project, at, failure) in failures.iter().take(count) {
         let sessions = projects.get(*project).map(Vec::as_slice).unwrap_or_default();
@@ -79,6 +83,9 @@ fn told(name: &str, met: &Met) {
             CureStep::Changed(path) => println!("  changed {path}"),
             CureStep::Ran(command) => println!("  ran {}", short(command)),
         }
+    }
+    if let Some(line) = &met.passed_as {
+        println!("  passed as {}", short(line));
     }
 }
 

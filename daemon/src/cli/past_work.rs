@@ -133,6 +133,7 @@ fn meeting(out: &mut dyn Write, met: &MetAnswer) -> std::io::Result<()> {
         met.error, met.call
     )?;
     match (&met.passed_at, met.steps.is_empty()) {
+        (Some(_), true) if met.passed_as.is_some() => {}
         (Some(_), true) => writeln!(out, "  it passed without a change in between")?,
         (Some(_), false) => writeln!(out, "  it passed after:")?,
         (None, _) => writeln!(out, "  it did not pass in that session")?,
@@ -143,7 +144,10 @@ fn meeting(out: &mut dyn Write, met: &MetAnswer) -> std::io::Result<()> {
             CureStepAnswer::Ran(command) => writeln!(out, "    ran {command}")?,
         }
     }
-    Ok(())
+    match &met.passed_as {
+        Some(line) => writeln!(out, "  it passed as: {line}"),
+        None => Ok(()),
+    }
 }
 
 /// # Errors

@@ -46,6 +46,8 @@ pub struct MetAnswer {
     pub steps: Vec<CureStepAnswer>,
     /// When the same call passed. Null: not in that session.
     pub passed_at: Option<Moment>,
+    /// The command line that passed, if it is another one than that which failed.
+    pub passed_as: Option<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -103,6 +105,7 @@ impl From<Met> for MetAnswer {
             times: met.times,
             steps: met.steps.into_iter().map(step).collect(),
             passed_at: met.passed_at.map(Moment),
+            passed_as: met.passed_as,
         }
     }
 }

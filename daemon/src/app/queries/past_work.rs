@@ -60,11 +60,12 @@ pub fn fix(lookup: &ContextLookup, request: Fix) -> Answer<TextAnswer<MetAnswer>
             CureStepAnswer::Changed(path) => format!("changed {path}"),
             CureStepAnswer::Ran(command) => format!("ran {command}"),
         };
-        let steps: Vec<String> = met.steps.iter().map(step).collect();
+        let passed = met.passed_as.iter().map(|line| format!("passed as {line}"));
+        let steps: Vec<String> = met.steps.iter().map(step).chain(passed).collect();
         let end = match (met.passed_at, steps.is_empty()) {
             (None, _) => "did not pass there".to_owned(),
             (Some(_), true) => "passed without a change".to_owned(),
-            (Some(_), false) => format!("passed after: {}", steps.join("; ")),
+            (Some(_), false) => format!("cured by: {}", steps.join("; ")),
         };
         format!("{}: {} ({}, session {}); {end}", met.call, met.error, day(met.at), met.session_id)
     }))

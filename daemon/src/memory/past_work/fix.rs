@@ -23,6 +23,15 @@ pub struct Met {
     pub steps: Vec<CureStep>,
     /// When the same call passed. `None`: not in that session.
     pub passed_at: Option<Timestamp>,
+    /// The command line that passed, if it is another one than that which failed.
+    pub passed_as: Option<String>,
+}
+
+impl Met {
+    /// Whether it is known what made the error go away.
+    fn is_cured(&self) -> bool {
+        !self.steps.is_empty() || self.passed_as.is_some()
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +53,7 @@ pub fn fix(asked: &str, sessions: &[PastSession]) -> Vec<Met> {
         return Vec::new();
     }
     let mut met: Vec<Met> = sessions.iter().flat_map(|session| in_session(session, &line)).collect();
-    met.sort_by_key(|met| std::cmp::Reverse((!met.steps.is_empty(), met.passed_at.is_some(), met.at)));
+    met.sort_by_key(|met| std::cmp::Reverse((met.is_cured(), met.passed_at.is_some(), met.at)));
     met
 }
 
@@ -60,7 +69,7 @@ fn in_session(session: &PastSession, line: &str) -> Vec<Met> {
             Some(this) if this.is_same_call(step) => match shows {
                 true => this.fails_again(step),
                 // It passes, or it fails for another reason: then this error is gone, too.
-                false => met.extend(open.take().map(|this| this.end(&session.id, Some(step.at)))),
+                false => met.extend(open.take().map(|this| this.end(&session.id, Some(step)))),
             },
             Some(this) => this.steps.extend(cure_step(step, folder)),
             None if shows => open = Some(Open::new(step, line)),
@@ -100,22 +109,25 @@ impl<'a> Open<'a> {
         self.steps.clear();
     }
 
-    fn end(mut self, session: &SessionId, passed_at: Option<Timestamp>) -> Met {
+    /// `passed` is the call that passed.
+    fn end(mut self, session: &SessionId, passed: Option<&Step>) -> Met {
         let last = self.steps.len().saturating_sub(MOST_STEPS);
-        let steps = if passed_at.is_some() { self.steps.split_off(last) } else { Vec::new() };
+        let steps = if passed.is_some() { self.steps.split_off(last) } else { Vec::new() };
         let call = command_of(self.failed).map(one_line);
         let call = call.unwrap_or_else(|| {
-            one_line(&format!("{} {}", self.failed.tool, path(self.failed).unwrap_or_default()))
+            let path = path(self.failed).unwrap_or_default();
+            one_line(&format!("{} {path}", self.failed.tool))
         });
-        let (session, at) = (session.clone(), self.failed.at);
+        let passed_as = passed.and_then(command_of).map(one_line).filter(|line| *line != call);
         Met {
-            session,
-            at,
-            call: call.trim().to_owned(),
+            session: session.clone(),
+            at: self.failed.at,
+            call,
             error: self.error,
             times: self.times,
             steps,
-            passed_at,
+            passed_at: passed.map(|step| step.at),
+            passed_as,
         }
     }
 }
@@ -191,6 +203,7 @@ mod tests {
         let met = fix("could not acquire the lock of /tmp/index.lock", &sessions);
         assert_eq!(met.len(), 1, "{met:?}");
         assert_eq!((met[0].times, met[0].passed_at.is_some()), (2, true));
+        assert_eq!(met[0].passed_as.as_deref(), Some("cargo test cart"), "without the option");
         assert_eq!(
             met[0].steps,
             [CureStep::Changed("src/worker.rs".to_owned()), CureStep::Ran("pkill worker".to_owned())]

@@ -18,8 +18,10 @@ impl Agent {
     /// Some agents run other agents' hooks under their names. The variable that they set identifies them.
     fn marked(name: Option<String>, is_set: impl Fn(&str) -> bool) -> Self {
         let name = name.filter(|name| !name.is_empty()).unwrap_or_else(|| DEFAULT.to_owned());
-        let runs_it =
-            |row: &&AgentRow| row.runs_hooks_of.contains(&name.as_str()) && row.marker.is_some_and(&is_set);
+        let runs_it = |row: &&AgentRow| {
+            // Few rows have a marker, and looking a variable up takes longest.
+            row.marker.is_some_and(|marker| row.runs_hooks_of.contains(&name.as_str()) && is_set(marker))
+        };
         let other = ROWS.iter().find(runs_it);
         match other {
             Some(row) => Self { name: row.name.to_owned(), row },

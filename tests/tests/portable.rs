@@ -552,5 +552,5 @@ fn what_is_too_long_costs_only_itself() {
     let rows = stage.json(["import", "claude-mem"])["rows"].clone();
     assert_eq!((&rows["added"]["observation"], &rows["unfit"]), (&json!(3), &json!({"length": 1})), "{rows}");
     let said = stage.recall(["import", "claude-mem"]);
-    assert!(said.stdout.contains("Left out 1 line too long"), "{said:?}");
+    assert!(said.stdout.contains("Left out 1 line, too long to be read"), "{said:?}");
 }

@@ -88,9 +88,11 @@ fn what_was_remembered_a_moment_ago_is_told_at_the_next_prompt() {
 fn of_an_issue_that_no_line_names_nothing_is_told() {
     let stage = Stage::new().daemon();
     stage.session("one", "Add a percentage discount to the cart total", &[], DISCOUNT_ANSWER);
+    stage.flush();
     let question = "Why does rounding of the cart total happen once after summing?";
     let elsewhere = format!("{question} See https://github.com/acme/shop/issues/97#issuecomment-3");
     assert_eq!(ask(&stage, "two", &elsewhere), "");
+    stage.flush();
     let told = ask(&stage, "three", question);
     assert!(told.contains("rounding each line lost up to a cent"), "{told}");
 }

@@ -278,3 +278,29 @@ fn hide(scene: &EffectContext<'_>, batch: BatchId) -> Result<(), StoreError> {
     )?;
     log(db, "response", batch.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::store::{Durability, open_writer};
+
+    /// Or a merge would delete the rows of a new table with the batch.
+    #[test]
+    fn a_merge_moves_the_rows_of_every_table_that_names_a_batch() {
+        let home = tempfile::tempdir().unwrap();
+        let db = open_writer(&home.path().join("recall.db"), home.path(), Durability::Normal).unwrap();
+        let naming: BTreeSet<String> = db
+            .all::<String>(
+                "SELECT DISTINCT t.name FROM sqlite_schema t, pragma_foreign_key_list(t.name) f
+                 WHERE t.type = 'table' AND f.\"table\" = 'prompt_batches' AND f.\"from\" = 'batch'",
+                [],
+            )
+            .unwrap()
+            .into_iter()
+            .filter(|table| table != "jobs")
+            .collect();
+        assert_eq!(naming, PARTS.map(str::to_owned).into());
+    }
+}

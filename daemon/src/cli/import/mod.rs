@@ -372,7 +372,7 @@ fn tell_what_stays_out(out: &mut dyn Write, rows: &RestoreAnswer) -> std::io::Re
     for (field, count) in rows.unfit.iter().take(MOST_NAMED) {
         let lines = counted(*count, "line", "lines");
         let Some((kind, field)) = field.split_once('.') else {
-            writeln!(out, "{WARNING}Left out {lines} that are too long{WARNING:#}")?;
+            writeln!(out, "{WARNING}Left out {lines}, too long to be read{WARNING:#}")?;
             continue;
         };
         writeln!(

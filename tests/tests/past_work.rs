@@ -114,3 +114,13 @@ fn a_file_and_a_line_are_told_with_what_was_asked() {
     assert!(no_line.stderr.contains("has no line 9"), "{no_line:?}");
     assert!(stage.recall(["blame", &format!("{path}:4")]).stderr.contains("is empty"));
 }
+
+#[test]
+fn an_empty_memory_and_an_empty_error_are_told_as_such() {
+    let stage = Stage::new().daemon();
+    assert_eq!(stage.recall(["how", "deploy"]).stdout, "No session here ran \"deploy\".\n");
+    assert_eq!(stage.recall(["fix", "error: no such table"]).stdout, "No session here met this error.\n");
+    let said = stage.recall(["fix", "-"]);
+    assert_eq!(said.code(), 2, "{said:?}");
+    assert!(said.stderr.contains("There is no error to look for"), "{said:?}");
+}

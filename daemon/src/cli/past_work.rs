@@ -96,6 +96,11 @@ pub fn fix(args: &FixArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         [dash] if dash == "-" => output_on_stdin()?,
         words => words.join(" "),
     };
+    if error.trim().is_empty() {
+        return Err(Failure::usage("There is no error to look for")
+            .hint("Give the line that was printed, or pipe the output: `recall fix - < make.log`.")
+            .into());
+    }
     let mut client = Client::connect(Start::IfNeeded)?;
     let (answer, _) = args.scope.ask(&mut client, |filter| Fix { error: error.clone(), filter })?;
     if args.json {

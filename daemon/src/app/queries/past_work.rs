@@ -143,6 +143,10 @@ fn sessions_with(lookup: &ContextLookup, words: &str, filter: &Filter) -> Answer
     };
     let hits = index.and_then(|index| lookup.index.search(&index, &request, Patience::Hook));
     let Some(hits) = hits else {
+        // An empty store has no index yet, and no calls.
+        if read(lookup, |db| Ok(store::is_empty(db)?))? {
+            return Ok(Vec::new());
+        }
         let hint = "`recall status` says how far it is. Try again then.";
         return Err(Refused::new(ErrorKind::Unavailable, "The search index is not ready", hint));
     };

@@ -20,6 +20,30 @@ fn tool(name: &'static str, description: &'static str, properties: Value, requir
     Tool::new(name, description, schema(properties, required))
 }
 
+/// The tools that read the calls of earlier sessions.
+fn questions_about_calls() -> [Tool; 3] {
+    [
+        tool(
+            "how",
+            "How a command was run here: lines that worked, newest first, and what failed before. Ask before you guess a command.",
+            json!({"command": {"type": "string", "description": "Words of it, such as deploy"}}),
+            &["command"],
+        ),
+        tool(
+            "fix",
+            "Where an error was met before, and what was done until the same call passed.",
+            json!({"error": {"type": "string", "description": "The line of the error"}}),
+            &["error"],
+        ),
+        tool(
+            "blame",
+            "The turns that changed a file, with what the user asked. With the text of a line, only those that wrote it.",
+            json!({"path": {"type": "string"}, "line": {"type": "string"}}),
+            &["path"],
+        ),
+    ]
+}
+
 /// The tools for a client, with those that write only if the user allows it.
 pub(super) fn list(writing: McpWriting) -> Vec<Tool> {
     // Some clients that translate schemas for a model do not support a list of types.
@@ -69,27 +93,12 @@ pub(super) fn list(writing: McpWriting) -> Vec<Tool> {
             json!({"path": {"type": "string"}}),
             &["path"],
         ),
-        tool(
-            "how",
-            "How a command was run here: lines that worked, newest first, and what failed before. Ask before you guess a command.",
-            json!({"command": {"type": "string", "description": "Words of it, such as deploy"}}),
-            &["command"],
-        ),
-        tool(
-            "fix",
-            "Where an error was met before, and what was done until the same call passed.",
-            json!({"error": {"type": "string", "description": "The line of the error"}}),
-            &["error"],
-        ),
-        tool(
-            "blame",
-            "The turns that changed a file, with what the user asked. With the text of a line, only those that wrote it.",
-            json!({"path": {"type": "string"}, "line": {"type": "string"}}),
-            &["path"],
-        ),
     ];
-    let mut tools: Vec<Tool> =
-        reads.into_iter().map(|tool| tool.annotate(ToolAnnotations::new().read_only(true))).collect();
+    let mut tools: Vec<Tool> = reads
+        .into_iter()
+        .chain(questions_about_calls())
+        .map(|tool| tool.annotate(ToolAnnotations::new().read_only(true)))
+        .collect();
     if writing == McpWriting::On {
         tools.push(tool(
             "remember",

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use recall::faults::Point;
 use recall_tests::Stage;
-use recall_tests::faults::process::Daemon;
+use recall_tests::faults::process::{Daemon, kill_all};
 use rusqlite::Connection;
 use serde_json::json;
 
@@ -259,8 +259,8 @@ fn kill_at_random(seed: u64, rounds: usize) {
             running.kill().unwrap();
         }
         let _ = running.wait();
-        // The command may have started a daemon of its own after the kill.
-        let _ = stage.recall(["ctl", "stop"]);
+        // The command may have started a daemon of its own after the kill, which may not listen yet.
+        kill_all(&stage, &[]);
         stage.start_daemon();
     }
     let _ = stage.recall(add);

@@ -4,13 +4,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal};
+use rustix::process::Signal;
 use serde_json::json;
 
 use super::clock::Clock;
 use super::handover::{AcceptedBy, Handover};
 use super::oracle::{DECOY, Oracle, Verdict};
-use super::process::Daemon;
+use super::process::{Daemon, kill_all};
 use super::script::{Script, Step, TurnIds};
 use crate::Stage;
 
@@ -252,38 +252,6 @@ fn record(stage: &Stage, session: &str) {
     let folder = stage.user_home().join(".claude/projects/-home-dev-shop");
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join(format!("{session}.jsonl")), [asked, answered].join("\n")).unwrap();
-}
-
-/// Whether no process holds the home, not even one that is ending.
-fn is_free(stage: &Stage) -> bool {
-    let lock = std::fs::File::open(stage.home().join("data/recall.lock"));
-    lock.is_ok_and(|lock| lock.try_lock().is_ok())
-}
-
-/// Kills every daemon of the home except these, whoever started it and whatever its state.
-fn kill_all(stage: &Stage, spared: &[u32]) {
-    let home = format!("RECALL_HOME={}\0", stage.home().display());
-    loop {
-        let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-        let daemons: Vec<Pid> = processes
-            .filter_map(|entry| {
-                let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
-                if spared.contains(&pid.cast_unsigned()) {
-                    return None;
-                }
-                let of = |what: &str| std::fs::read(entry.path().join(what)).ok();
-                let is_ours = memchr::memmem::find(&of("environ")?, home.as_bytes()).is_some();
-                (is_ours && of("cmdline")?.ends_with(b"recall\0daemon\0")).then(|| Pid::from_raw(pid))?
-            })
-            .collect();
-        if daemons.is_empty() && is_free(stage) {
-            return;
-        }
-        for daemon in daemons {
-            let _ = rustix::process::kill_process(daemon, Signal::KILL);
-        }
-        std::thread::yield_now();
-    }
 }
 
 /// The events of one writer: one session after another.

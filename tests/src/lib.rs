@@ -503,10 +503,10 @@ pub fn masked_text(text: &str, stage: &Stage) -> String {
         (r"\b\d+(\.\d+)? (B|[KMG]iB)\b", "[bytes]"),
         (r"\bscore \d\.\d+", "score [n]"),
         (r"this one knows \d+", "this one knows [n]"),
-        (r"\b\d+ % (an answer|a prompt)", "[n] % $1"),
+        (r"\b\d+ % (an answer|a prompt|known here)", "[n] % $1"),
         // A word's frequency includes rows of the index that were replaced and not merged yet.
         (r"\b(recency|moment|text|fit) +\d\.\d+", "$1 [n]"),
-        (r"(best answer[ (#a-z0-9)]*: )\d\.\d+", "$1[n]"),
+        (r"((?:best\s+answer[\s(#a-z0-9)]*|(?:known|saying)\s+here):\s+)\d\.\d+", "$1[n]"),
         (r"\b\d+\.\d+\.\d+\b", "[version]"),
         (r"\bjust now\b|\b\d+ min ago\b", "[age]"),
         (r"(?m)[ \t]+$", ""),

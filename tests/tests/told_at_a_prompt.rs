@@ -96,3 +96,14 @@ fn of_an_issue_that_no_line_names_nothing_is_told() {
     let told = ask(&stage, "three", question);
     assert!(told.contains("rounding each line lost up to a cent"), "{told}");
 }
+
+#[test]
+fn sessions_that_ask_the_same_at_once_are_all_told() {
+    let stage = Stage::new().daemon();
+    stage.session("one", "Add a percentage discount to the cart total", &[], DISCOUNT_ANSWER);
+    stage.flush();
+    for session in ["two", "three", "four"] {
+        let told = ask(&stage, session, "Why does rounding of the cart total happen once after summing?");
+        assert!(told.contains("rounding each line lost up to a cent"), "{session}: {told}");
+    }
+}

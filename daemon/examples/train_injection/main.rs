@@ -12,10 +12,11 @@
 //! `--model` is the folder of a sentence model, `--vectors` a file in which its vectors are kept for the next time.
 //!
 //! `--moments` is a folder with real prompts that were judged by hand (`moments.jsonl`), their sessions (`sessions/PROJECT/`), and
-//! when each began (`dates.json`). Nothing is learned from them. The weights that have not seen their project are judged by them.
+//! when each began (`dates.json`). The need is learned from them.
 //!
-//! It prints a table without and one with the model: each project is judged by weights that were learned from the other projects alone. `--weights`
-//! learns from everything and writes the file that recall is built with; that needs the model. The same input makes the same bytes.
+//! It prints tables without and with the model: each project is judged by weights that were learned from the other projects alone.
+//! `--weights` learns from everything and writes the file that recall is built with; that needs the model and the moments. The
+//! same input makes the same bytes.
 
 // The table is what the program is for.
 #![allow(clippy::print_stdout)]
@@ -38,7 +39,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use asked::{Everything, Search};
-use recall::memory::injection::FLOOR;
+use recall::memory::injection::{FLOORS, Floors};
 use recall::memory::linear::Weights;
 use score::{MomentScore, Score};
 use sentences::Sentences;
@@ -72,63 +73,81 @@ fn main() -> anyhow::Result<()> {
     }
     if let Some(file) = file {
         anyhow::ensure!(sentences.is_some(), "the weights of meaning need --model");
+        anyhow::ensure!(!everything.moments.is_empty(), "the weights of the need need --moments");
         let weights = train::train(&everything, None).render("train_injection");
         std::fs::write(&file, &weights).with_context(|| format!("writing {}", file.display()))?;
         println!("{}: {} bytes", file.display(), weights.len());
         return Ok(());
     }
-    let folds: Vec<_> =
-        everything.projects.iter().map(|held| (held, train::train(&everything, Some(held)))).collect();
+    let mut projects: Vec<&String> = everything.projects.iter().collect();
+    projects.extend(everything.moments.iter().map(|moment| &moment.project));
+    projects.sort();
+    projects.dedup();
+    let folds: Vec<(&String, Weights)> =
+        projects.into_iter().map(|held| (held, train::train(&everything, Some(held)))).collect();
     let searches: &[Search] =
         if sentences.is_some() { &[Search::Words, Search::Meaning] } else { &[Search::Words] };
     for search in searches {
-        println!("{}", Score::HEADER);
-        for floor in FLOORS {
-            let mut all = Score::default();
-            for (held, weights) in &folds {
-                all.add(&everything, held, (weights, *search), floor);
-            }
-            println!("{}", all.row(&format!("{floor:.2}")));
-        }
-        for (held, weights) in &folds {
-            let mut one = Score::default();
-            one.add(&everything, held, (weights, *search), FLOOR);
-            println!("{}", one.row(&format!("{FLOOR:.2}, {held}")));
-        }
+        print_questions(&everything, &folds, *search);
         if !everything.moments.is_empty() {
-            let seen = train::train(&everything, None);
-            print_moments(&everything, (&folds, &seen), *search);
+            print_moments(&everything, &folds, *search);
         }
     }
     Ok(())
 }
 
-const FLOORS: [f64; 13] = [0.0, 0.3, 0.4, 0.5, 0.54, 0.56, 0.58, 0.6, 0.62, 0.64, 0.66, 0.7, 0.8];
+const QUESTIONS: [f64; 13] = [0.0, 0.3, 0.4, 0.5, 0.54, 0.56, 0.58, 0.6, 0.62, 0.64, 0.66, 0.7, 0.8];
+const NEEDS: [f64; 13] = [0.3, 0.34, 0.36, 0.38, 0.4, 0.42, 0.44, 0.46, 0.48, 0.5, 0.54, 0.6, 0.7];
+/// Anything is told at no greater share of the moments of no need.
+const WITHOUT_NEED: f64 = 0.05;
 
-/// The judged moments by floor, and by project at the floor that is built in.
-fn print_moments(
-    everything: &Everything,
-    (folds, of_all): (&[(&String, Weights)], &Weights),
-    search: Search,
-) {
-    let mut projects: Vec<&String> = everything.moments.iter().map(|moment| &moment.project).collect();
-    projects.sort();
-    projects.dedup();
-    let score = |projects: &[&String], floor: f64| {
-        let mut score = MomentScore::default();
-        for project in projects {
-            let fold = folds.iter().find(|(held, _)| held == project);
-            let weights = fold.map_or(of_all, |(_, weights)| weights);
-            score.add(everything, project, (weights, search), floor);
+/// The questions by their floor, and by project at the floor that is built in.
+fn print_questions(everything: &Everything, folds: &[(&String, Weights)], search: Search) {
+    println!("{}", Score::HEADER);
+    for question in QUESTIONS {
+        let mut all = Score::default();
+        for (held, weights) in folds {
+            all.add(everything, held, (weights, search), Floors { question, ..FLOORS });
         }
+        println!("{}", all.row(&format!("{question:.2}")));
+    }
+    for (held, weights) in folds.iter().filter(|(held, _)| everything.projects.contains(held)) {
+        let mut one = Score::default();
+        one.add(everything, held, (weights, search), FLOORS);
+        println!("{}", one.row(&format!("{:.2}, {held}", FLOORS.question)));
+    }
+}
+
+/// The judged moments by the floor of the need; with the floor that is best for the other projects; and by project at the floor
+/// that is built in.
+fn print_moments(everything: &Everything, folds: &[(&String, Weights)], search: Search) {
+    let score = |(held, weights): &(&String, Weights), need: f64| {
+        let mut score = MomentScore::default();
+        score.add(everything, held, (weights, search), Floors { need, ..FLOORS });
         score
     };
+    // By floor, then by project.
+    let scores: Vec<Vec<MomentScore>> =
+        NEEDS.iter().map(|need| folds.iter().map(|fold| score(fold, *need)).collect()).collect();
+    let sum = |of_floor: &[MomentScore], is_in: &dyn Fn(usize) -> bool| {
+        let mut all = MomentScore::default();
+        of_floor.iter().enumerate().filter(|(fold, _)| is_in(*fold)).for_each(|(_, one)| all.add_all(one));
+        all
+    };
     println!("{}", MomentScore::HEADER);
-    for floor in FLOORS {
-        println!("{}", score(&projects, floor).row(&format!("{floor:.2}")));
+    for (need, of_floor) in NEEDS.iter().zip(&scores) {
+        println!("{}", sum(of_floor, &|_| true).row(&format!("{need:.2}")));
     }
-    for project in &projects {
-        println!("{}", score(&[project], FLOOR).row(&format!("{FLOOR:.2}, {project}")));
+    let mut chosen = MomentScore::default();
+    for held in 0..folds.len() {
+        let others = scores.iter().map(|of_floor| sum(of_floor, &|fold| fold != held));
+        let silent = others.enumerate().filter(|(_, others)| others.spoke_without_need() <= WITHOUT_NEED);
+        let best = silent.max_by_key(|(_, others)| others.needs_met()).map(|(place, _)| place);
+        chosen.add_all(&scores[best.unwrap_or(NEEDS.len() - 1)][held]);
+    }
+    println!("{}", chosen.row("chosen by the others"));
+    for fold in folds.iter().filter(|(held, _)| everything.moments.iter().any(|one| one.project == **held)) {
+        println!("{}", score(fold, FLOORS.need).row(&format!("{:.2}, {}", FLOORS.need, fold.0)));
     }
 }
 
@@ -138,7 +157,7 @@ fn print_moments(
 mod tests {
     use super::*;
 
-    /// By name, with `RECALL_TRAINING="MODEL SESSIONS QUERIES PROMPTS"`: the sets that `docs/retrieval.md` names.
+    /// By name, with `RECALL_TRAINING="MODEL SESSIONS QUERIES PROMPTS MOMENTS"`: the sets that `docs/retrieval.md` names.
     #[test]
     #[ignore = "needs the training sessions, which are not part of the project"]
     fn the_training_set_makes_the_shipped_weights_to_the_byte() {
@@ -146,7 +165,8 @@ mod tests {
         let paths: Vec<PathBuf> = paths.split_whitespace().map(PathBuf::from).collect();
         let mut sentences = Sentences::read(&paths[0], None).unwrap();
         let sets = (paths[1].as_path(), paths[2].as_path(), paths[3].as_path());
-        let everything = asked::everything(sets, Some(&mut sentences)).unwrap();
+        let mut everything = asked::everything(sets, Some(&mut sentences)).unwrap();
+        moments::add(&mut everything, &paths[4], Some(&mut sentences)).unwrap();
         let weights = train::train(&everything, None).render("train_injection");
         assert!(weights == include_str!("../../src/memory/injection/weights.txt"), "train again");
     }

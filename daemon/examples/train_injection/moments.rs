@@ -36,6 +36,14 @@ struct Good {
 }
 
 impl Moment {
+    /// Whether a passage of a session should be told here. `None` if it should, and it is not known which.
+    pub(crate) fn wants(&self, told: &Told) -> Option<bool> {
+        if self.need == 0 {
+            return Some(false);
+        }
+        self.has_good().then(|| self.is_of_good_session(told))
+    }
+
     /// Whether it is known what should be said.
     pub(crate) fn has_good(&self) -> bool {
         self.good.iter().any(|good| good.session_id.is_some())

@@ -1,7 +1,7 @@
 //! What would be told, with the columns of the table.
 
 use recall::memory::injection::choice::{Choice, ENOUGH_TOKENS, Words, is_statement, most, tokens_of_each};
-use recall::memory::injection::{Decision, asked, decide, excerpt};
+use recall::memory::injection::{Decision, Floors, asked, decide, excerpt};
 use recall::memory::linear::Weights;
 use recall::memory::passage::PassageMatches;
 use recall::memory::tokens::Measure;
@@ -39,11 +39,11 @@ impl Score {
         everything: &Everything,
         project: &str,
         (weights, search): (&Weights, Search),
-        floor: f64,
+        floors: Floors,
     ) {
         for one in everything.asked.iter().filter(|one| one.project == project) {
             let Some(found) = one.found(search) else { continue };
-            let told = told(everything, (one, found), weights, floor);
+            let told = told(everything, (one, found), weights, floors);
             let is_silent = told.is_empty();
             match one.occasion {
                 Occasion::Own(number) => self.question(everything, number, &told),
@@ -111,12 +111,12 @@ impl MomentScore {
         everything: &Everything,
         project: &str,
         (weights, search): (&Weights, Search),
-        floor: f64,
+        floors: Floors,
     ) {
         for one in everything.asked.iter().filter(|one| one.project == project) {
             let (Occasion::Moment(number), Some(found)) = (one.occasion, one.found(search)) else { continue };
             let (moment, told) =
-                (&everything.moments[number], told(everything, (one, found), weights, floor));
+                (&everything.moments[number], told(everything, (one, found), weights, floors));
             count(&mut self.spoke[usize::from(moment.need.min(2))], !told.is_empty());
             if !told.is_empty() {
                 self.tokens.push(spent(&told));
@@ -129,6 +129,26 @@ impl MomentScore {
             self.right.1 += told.len();
             count(&mut self.hit, right > 0);
         }
+    }
+
+    pub(crate) fn add_all(&mut self, other: &Self) {
+        let add = |one: &mut (usize, usize), other: (usize, usize)| {
+            *one = (one.0 + other.0, one.1 + other.1);
+        };
+        self.spoke.iter_mut().zip(other.spoke).for_each(|(one, other)| add(one, other));
+        add(&mut self.right, other.right);
+        add(&mut self.hit, other.hit);
+        self.tokens.extend(&other.tokens);
+    }
+
+    /// The share of the moments of no need at which anything is told.
+    pub(crate) fn spoke_without_need(&self) -> f64 {
+        self.spoke[0].0 as f64 / self.spoke[0].1.max(1) as f64
+    }
+
+    /// Moments of need at which anything is told, a certain need twice.
+    pub(crate) fn needs_met(&self) -> usize {
+        self.spoke[1].0 + 2 * self.spoke[2].0
     }
 
     pub(crate) fn row(&self, name: &str) -> String {
@@ -163,13 +183,16 @@ fn told<'a>(
     everything: &'a Everything,
     (one, found): (&Asked, &PassageMatches),
     weights: &Weights,
-    floor: f64,
+    floors: Floors,
 ) -> Vec<(&'a Told, String)> {
-    let Decision { told, .. } = decide(&one.situation(), found, weights, floor);
+    let Decision { told, .. } = decide(&one.situation(), found, weights, floors);
+    if told.is_empty() {
+        return Vec::new();
+    }
     // What the session has said is no news.
     let mut known: Vec<Words> = one.said.iter().map(|text| Words::of(text)).collect();
     known.push(Words::of(&one.prompt));
-    let mut choice = Choice::beside(known, most(&one.prompt));
+    let mut choice = Choice::beside(known, most(&one.situation()));
     let mut told_of = Vec::new();
     for judged in told {
         if choice.is_full() {
@@ -189,7 +212,7 @@ fn told<'a>(
     let mut spent = FRAME;
     let mut statements = Vec::new();
     for told in choice.into_best() {
-        let most = tokens_of_each(&one.prompt);
+        let most = tokens_of_each(&one.situation());
         let (heading, text) = excerpt::of(&told.passage.heading, &told.passage.text, &found.terms, most);
         let text = format!("{heading} {text}");
         let cost = Measure::of(&text).spent() + STATEMENT;

@@ -1,8 +1,10 @@
 //! Learns whether a prompt is one that other sessions can help with, and whether a passage is an answer.
 
 use recall::memory::injection::{
-    ANSWER, ANSWER_BY_MEANING, KNOWN, KNOWN_BY_MEANING, PROMPT, candidate, judge, known, probabilities,
+    ANSWER, ANSWER_BY_MEANING, KNOWN, KNOWN_BY_MEANING, NEED, NEED_BY_MEANING, PROMPT, best_told, candidate,
+    judge, known, need_of, probabilities,
     prompt::{self, Situation},
+    prompt_probability,
 };
 use recall::memory::linear::{Linear, Weights};
 use recall::memory::passage::{PassageKey, PassageMatches};
@@ -17,6 +19,9 @@ const OF_ANSWER: f64 = 33.0;
 const OF_KNOWN: f64 = 30.0;
 /// With vectors there are more features, and as few questions.
 const OF_KNOWN_BY_MEANING: f64 = 60.0;
+const OF_NEED: f64 = 20.0;
+/// A moment at which somebody who remembers would certainly speak counts more than one at which he might or should not.
+const CERTAIN_NEED: f64 = 2.0;
 /// So many of the best passages are examples.
 const OWN: usize = 50;
 const ELSEWHERE: usize = 10;
@@ -31,14 +36,15 @@ const WRONG_PROJECTS: f64 = 1.0;
 pub(crate) fn train(everything: &Everything, without: Option<&String>) -> Weights {
     let is_taken = |one: &&Asked| without.is_none_or(|held| one.project != *held && one.place != *held);
     let asked: Vec<&Asked> = everything.asked.iter().filter(is_taken).collect();
-    let places = everything.projects.len() - usize::from(without.is_some());
+    let places = everything.projects.iter().filter(|project| Some(*project) != without).count();
     let elsewhere = WRONG_PROJECTS / places.saturating_sub(1).max(1) as f64;
     let mut weights = Weights::none();
     let (names, linear) = of_prompts(&asked);
     put(&mut weights, PROMPT, names, linear);
-    for (search, answer, known) in
-        [(Search::Words, ANSWER, KNOWN), (Search::Meaning, ANSWER_BY_MEANING, KNOWN_BY_MEANING)]
-    {
+    for (search, answer, known, need) in [
+        (Search::Words, ANSWER, KNOWN, NEED),
+        (Search::Meaning, ANSWER_BY_MEANING, KNOWN_BY_MEANING, NEED_BY_MEANING),
+    ] {
         let found: Vec<(&Asked, &PassageMatches)> =
             asked.iter().filter_map(|one| Some((*one, one.found(search)?))).collect();
         if found.is_empty() {
@@ -52,6 +58,8 @@ pub(crate) fn train(everything: &Everything, without: Option<&String>) -> Weight
         // It judges what the model before has judged.
         let (names, linear) = of_known(&found, search, elsewhere, &weights);
         put(&mut weights, known, names, linear);
+        let (names, linear) = of_needs(everything, &found, search, &weights);
+        put(&mut weights, need, names, linear);
     }
     weights
 }
@@ -161,6 +169,43 @@ fn of_known(
         Search::Meaning => OF_KNOWN_BY_MEANING,
     };
     (names, examples.fit(shrinkage))
+}
+
+/// Somebody who remembers would speak up if the best passage is of a session that says what should be said here.
+fn of_needs(
+    everything: &Everything,
+    found: &[(&Asked, &PassageMatches)],
+    search: Search,
+    weights: &Weights,
+) -> (Vec<&'static str>, Linear) {
+    let mut examples = Examples::default();
+    let mut names = Vec::new();
+    for (one, found) in found {
+        let situation = one.situation();
+        if prompt::opens_with_a_question(&situation) || prompt::is_pasted(&situation) {
+            continue;
+        }
+        let judged = judge(found, weights);
+        let Some((best, _)) = best_told(&judged) else { continue };
+        let (is_wanted, share) = match one.occasion {
+            Occasion::Moment(number) => {
+                let moment = &everything.moments[number];
+                let Some(wanted) = moment.wants(&everything.passages[&best.key]) else { continue };
+                (wanted, if moment.need > 1 { CERTAIN_NEED } else { 1.0 })
+            }
+            Occasion::Passing(Label::Silent) => (false, 1.0),
+            Occasion::Passing(_) | Occasion::Own(_) | Occasion::Elsewhere(..) => continue,
+        };
+        let features = need_of(&situation, prompt_probability(&situation, weights), &judged);
+        let features = features.and_then(|features| match search {
+            Search::Words => Some(features.words),
+            Search::Meaning => features.meaning,
+        });
+        let Some(features) = features else { continue };
+        names = features.names();
+        examples.add(features.values(), is_wanted, share);
+    }
+    (names, examples.fit(OF_NEED))
 }
 
 /// Whether a passage answers a question, and how much that example counts.

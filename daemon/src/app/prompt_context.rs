@@ -11,7 +11,7 @@ use crate::memory::ids::Timestamp;
 use crate::memory::injection::choice::{self, Choice, Words};
 use crate::memory::injection::prompt::{Author, Situation};
 use crate::memory::injection::spoken::Spoken;
-use crate::memory::injection::{self, Decision, FLOOR, Judged, asked, excerpt, reason};
+use crate::memory::injection::{self, Decision, FLOORS, Judged, asked, excerpt, reason};
 use crate::memory::passage::{Passage, PassageKey, PassageMatches};
 use crate::memory::used::Occasion;
 use crate::repository::work_tree::WorkTree;
@@ -40,10 +40,10 @@ impl ContextLookup {
             answer_before: turns.answer.as_deref().unwrap_or_default(),
         };
         let weights = injection::built_in();
-        if !injection::may_speak(&situation, weights, FLOOR) {
+        if !injection::may_speak(&situation, weights, FLOORS) {
             return Ok((
                 Material::default(),
-                injection::decide(&situation, &PassageMatches::default(), weights, FLOOR),
+                injection::decide(&situation, &PassageMatches::default(), weights, FLOORS),
             ));
         }
         let (project, session) = (&context_request.project.key, context_request.session.as_ref());
@@ -57,7 +57,7 @@ impl ContextLookup {
             one.importance = worth.unwrap_or(one.importance);
             worth.is_some()
         });
-        let decision = injection::decide(&situation, &found, weights, FLOOR);
+        let decision = injection::decide(&situation, &found, weights, FLOORS);
         let statements = self.statements(db, (&situation, turns), (&decision, &found), context_request)?;
         let project = context_request.project.name.clone();
         Ok((Material { project, statements, ..Material::default() }, decision))
@@ -81,7 +81,7 @@ impl ContextLookup {
                 known.extend(self.given(document, &row, extent));
             }
         }
-        let mut chosen = Choice::beside(known, choice::most(situation.prompt));
+        let mut chosen = Choice::beside(known, choice::most(situation));
         let branch_context = self.branch_context(&context_request.place);
         let work_tree = WorkTree::of(&context_request.place);
         let mut told_of = Vec::new();
@@ -103,7 +103,7 @@ impl ContextLookup {
             if outdated(db, &row)?.iter().any(|outdated| words.covers(outdated)) {
                 continue;
             }
-            let most = choice::tokens_of_each(situation.prompt);
+            let most = choice::tokens_of_each(situation);
             let (heading, text) = excerpt::of(&passage.heading, &passage.text, &found.terms, most);
             let told = Passage { heading, text };
             let why = reason::of(situation, found, judged.key);
@@ -152,13 +152,24 @@ fn statement(
         at: said_at(row),
         probability: judged.probability,
         reason: format!(
-            "shown: {why} ({:.0} % an answer, {:.0} % known here, {:.0} % a prompt that other sessions can help with)",
+            "shown: {why} ({:.0} % an answer, {})",
             judged.probability * 100.0,
-            decision.known * 100.0,
-            decision.prompt * 100.0
+            decided(decision)
         ),
         elsewhere: None,
         changed: Vec::new(),
+    }
+}
+
+/// The probabilities that decided.
+fn decided(decision: &Decision) -> String {
+    match decision.need {
+        Some(need) if need >= FLOORS.need => format!("{:.0} % worth saying here", need * 100.0),
+        _ => format!(
+            "{:.0} % known here, {:.0} % a prompt that other sessions can help with",
+            decision.known * 100.0,
+            decision.prompt * 100.0
+        ),
     }
 }
 

@@ -59,12 +59,17 @@ pub fn run(args: &ContextArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 
 /// Prints the probabilities of a prompt and the threshold.
 fn says_why(decision: Option<&DecisionAnswer>, out: &mut dyn Write) -> anyhow::Result<()> {
-    let Some(DecisionAnswer { floor, prompt, known, answer, best, .. }) = decision else { return Ok(()) };
+    let Some(DecisionAnswer { floor, prompt, known, need, need_floor, answer, best, .. }) = decision else {
+        return Ok(());
+    };
     let of = best.map_or(String::new(), |best| format!(" ({})", terminal::id(best)));
+    let worth = need.zip(*need_floor).map_or(String::new(), |(need, floor)| {
+        format!("; worth saying here: {need:.2}, from {floor} on it speaks, too")
+    });
     writeln!(
         out,
         "{DIM}a prompt that other sessions can help with: {prompt:.2}; known here: {known:.2}; recall speaks \
-         from {floor} on, if both are multiplied; best answer{of}: {answer:.2}{DIM:#}"
+         from {floor} on, if both are multiplied{worth}; best answer{of}: {answer:.2}{DIM:#}"
     )?;
     Ok(())
 }

@@ -281,7 +281,9 @@ fn news(material: &Material, limits: Limits, now: Timestamp) -> Block {
 /// The block of a prompt or a subagent's task: what a person wants to be known of it, then the passages that answer it,
 /// the newest first.
 fn answer(asked: &str, material: &Material, limits: Limits, now: Timestamp) -> Block {
-    let mut page = Page::open(limits, &format!("recall: may bear on this {asked}"));
+    let title = format!("recall: may bear on this {asked}");
+    let is_one = material.by_hand.len() + material.statements.len() == 1;
+    let mut page = if is_one { Page::open_for_one(limits, &title) } else { Page::open(limits, &title) };
     for note in &material.by_hand {
         page.entry(note, now, "written or pinned by hand, and about this", Detail::Whole);
     }

@@ -7,7 +7,7 @@ pub use super::observation::{ObservationAnswer, SummaryAnswer};
 pub use super::session::InjectedItem;
 use super::session::PlanAnswer;
 use super::{MadeOnAnswer, Moment, PublicId, Text, TextAnswer};
-use crate::memory::injection::{Decision, FLOOR};
+use crate::memory::injection::{Decision, FLOORS};
 use crate::memory::text::shortened_line;
 use crate::search::request::SourcePart;
 use crate::store::TimelineRow;
@@ -136,7 +136,8 @@ pub struct ContextAnswer {
     pub decision: Option<DecisionAnswer>,
 }
 
-/// Why recall speaks at a prompt or does not: it speaks if `prompt` times `answer` is at least `floor`.
+/// Why recall speaks at a prompt or does not: it speaks if `prompt` times `known` is at least `floor`, or `need` at least
+/// `need_floor`.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct DecisionAnswer {
     pub floor: f64,
@@ -149,6 +150,13 @@ pub struct DecisionAnswer {
     pub known: f64,
     #[serde(default)]
     pub known_parts: Vec<DecisionPart>,
+    /// The probability that somebody who remembers would speak up. Absent at a question that opens a session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub need: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub need_floor: Option<f64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub need_parts: Vec<DecisionPart>,
     /// The probability that the best passage answers the prompt. 0 without one.
     pub answer: f64,
     /// The document of the best passage.
@@ -171,11 +179,14 @@ impl From<Decision> for DecisionAnswer {
         };
         let (best, answer_parts) = decision.best.unzip();
         Self {
-            floor: FLOOR,
+            floor: if decision.need.is_some() { FLOORS.certain } else { FLOORS.question },
             prompt: decision.prompt,
             prompt_parts: parts(decision.prompt_parts),
             known: decision.known,
             known_parts: parts(decision.known_parts),
+            need: decision.need,
+            need_floor: decision.need.map(|_| FLOORS.need),
+            need_parts: parts(decision.need_parts),
             answer: best.map_or(0.0, |best| best.probability),
             best: best.map(|best| PublicId(best.key.document)),
             answer_parts: parts(answer_parts.unwrap_or_default()),

@@ -48,7 +48,9 @@ pub(super) struct Page {
     closing: &'static str,
 }
 
+const OF_ONE: &str = "(a note, not an instruction)";
 const CLOSING: &str = "More: `recall show ID`, `recall search WORDS`.\n</recall-context>";
+const CLOSING_OF_ONE: &str = "More: `recall show ID`.\n</recall-context>";
 const BRIEF_CLOSING: &str = "</recall-context>";
 
 impl Page {
@@ -56,9 +58,14 @@ impl Page {
         Self::framed(limits, &format!("{title} (notes from earlier sessions, not instructions)"), CLOSING)
     }
 
-    /// As [`Self::open`], for a line that interrupts.
+    /// As [`Self::open`], for one line.
+    pub(super) fn open_for_one(limits: Limits, title: &str) -> Self {
+        Self::framed(limits, &format!("{title} {OF_ONE}"), CLOSING_OF_ONE)
+    }
+
+    /// As [`Self::open_for_one`], for a line that interrupts.
     pub(super) fn open_brief(limits: Limits, title: &str) -> Self {
-        Self::framed(limits, &format!("{title} (a note, not an instruction)"), BRIEF_CLOSING)
+        Self::framed(limits, &format!("{title} {OF_ONE}"), BRIEF_CLOSING)
     }
 
     fn framed(limits: Limits, title: &str, closing: &'static str) -> Self {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::log_odds;
 use crate::memory::linear::Features;
 use crate::memory::passage::PassageMatches;
 use crate::memory::ranking::Commonness;
@@ -9,8 +10,6 @@ use crate::memory::ranking::Commonness;
 /// Passages that are looked at for an average.
 const FEW: usize = 5;
 const MANY: usize = 20;
-/// Probabilities nearer to 0 and 1 are no more certain.
-const CERTAIN: f64 = 1e-4;
 
 /// Evidence from everything that was found.
 pub struct Found {
@@ -70,9 +69,4 @@ fn of_words(matches: &PassageMatches, answers: &[f64]) -> Features {
 fn mean(values: impl Iterator<Item = f32>, count: usize) -> f32 {
     let (sum, count) = values.take(count).fold((0.0, 0_u16), |(sum, count), value| (sum + value, count + 1));
     sum / f32::from(count.max(1))
-}
-
-fn log_odds(probability: f64) -> f64 {
-    let probability = probability.clamp(CERTAIN, 1.0 - CERTAIN);
-    (probability / (1.0 - probability)).ln()
 }

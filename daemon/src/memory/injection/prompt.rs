@@ -109,6 +109,11 @@ pub fn asks(prompt: &str) -> bool {
     has_question_mark(prompt) || ASKING.contains(&first.as_str())
 }
 
+/// Whether a prompt is a question that opens a session. The task of a subagent opens one as well.
+pub fn opens_with_a_question(situation: &Situation<'_>) -> bool {
+    situation.author == Author::Agent || situation.prompts_before == 0 && asks(situation.prompt)
+}
+
 fn has_question_mark(prompt: &str) -> bool {
     prompt.trim_end().ends_with(['?', '\u{ff1f}']) || prompt.contains("? ")
 }

@@ -30,8 +30,9 @@ use crate::search::IndexError;
 use crate::search::index::{Index, OpenIndexError, Opened, Unexamined, Writer};
 use crate::store::{self, LogEntry, Readers, StoreError, TrimIndexLog};
 
-/// How long changes are collected.
-const COLLECT_FOR: Duration = Duration::from_millis(250);
+/// How long changes are collected. Searches and prompts read what is not indexed yet from the store, so nobody waits for
+/// this, and fewer, larger commits cost less: each makes files that are merged later.
+const COLLECT_FOR: Duration = Duration::from_secs(1);
 /// After a run the indexer pauses three times as long as the run took, so that it takes at most a quarter of a core.
 /// The pause is never longer than this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);

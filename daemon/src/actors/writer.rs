@@ -218,7 +218,15 @@ impl Drop for WriterState {
 }
 
 /// A queued operation of any output type. Called inside a transaction, or with the error of its `BEGIN`.
-pub type QueuedWrite = Box<dyn FnOnce(Result<&Connection, &StoreError>, &mut Changes) -> Executed + Send>;
+pub type QueuedWrite =
+    Box<dyn FnOnce(Result<&Connection, &StoreError>, &mut Changes, Position) -> Executed + Send>;
+
+/// Where an operation stands in its transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Position {
+    First,
+    Later,
+}
 
 /// An operation that was executed but not committed yet.
 pub struct Executed {
@@ -230,9 +238,12 @@ pub struct Executed {
 type Answer = Box<dyn FnOnce(&Result<(), StoreError>)>;
 
 fn queued<O: Operation>(operation: O, reply: RpcReplyPort<Result<O::Output, StoreError>>) -> QueuedWrite {
-    Box::new(move |begun: Result<&Connection, &StoreError>, changes: &mut Changes| {
+    Box::new(move |begun: Result<&Connection, &StoreError>, changes: &mut Changes, position: Position| {
         let result = match begun {
-            Ok(connection) => store::execute(connection, operation, changes),
+            Ok(connection) => match position {
+                Position::First => store::execute_first(connection, operation, changes),
+                Position::Later => store::execute(connection, operation, changes),
+            },
             Err(error) => Err(StoreError::Unavailable(error.to_string())),
         };
         let damage = result.as_ref().err().and_then(damage_of);
@@ -386,7 +397,8 @@ fn commit_group(
             Pending::RestartLog => log_asked = true,
             Pending::Rewrite(done) => rewrites.push(done),
             Pending::Write(write) => {
-                let executed = write(begun.as_ref().map(|()| connection), &mut changes);
+                let position = if answers.is_empty() { Position::First } else { Position::Later };
+                let executed = write(begun.as_ref().map(|()| connection), &mut changes, position);
                 damage = damage.or(executed.damage);
                 answers.push(executed.answer);
             }

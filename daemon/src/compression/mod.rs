@@ -7,6 +7,7 @@
 //! **Invariant:** nothing here touches the store; a compressor gets its material and returns drafts.
 
 pub mod policy;
+mod phrases;
 pub mod wording;
 pub mod extractive;
 pub mod salience;

@@ -123,7 +123,7 @@ pub use lineage::{LineageRow, Relation, lineage};
 pub use lives::{LifeEventRow, SuspendAll, Suspension, life_events};
 pub use names::{Named, names, newest_observation};
 pub use opening::{open_held, open_writer};
-pub use operation::{Changes, Operation, WriteContext, execute};
+pub use operation::{Changes, Operation, WriteContext, execute, execute_first};
 pub use orphans::{RepairOrphans, RepairedOrphans, has_orphans, loose_rows};
 pub use plain_search::{PlainHit, PlainHits, PlainSearch, search_plainly};
 pub use plans::{PlanRow, plan, plans_of_session};

@@ -3,6 +3,10 @@
 //! The lists are English, because the training data is. In other languages the features are zero, and form, place and
 //! names decide.
 
+use std::sync::LazyLock;
+
+use crate::compression::phrases::Phrases;
+
 /// The text in lower case with single spaces for everything that is no letter or digit, and one at each end.
 pub(super) fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len() + 2);
@@ -20,16 +24,13 @@ pub(super) fn plain(text: &str) -> String {
     plain
 }
 
-/// Whether one of the words, separated by commas, begins a word of the plain text. A word with a point at its end is whole.
-pub(super) fn has(plain: &str, cue: &str) -> bool {
-    cue.split(',').any(|word| {
-        let (word, is_whole) = word.strip_suffix('.').map_or((word, false), |word| (word, true));
-        plain.match_indices(word).any(|(at, _)| {
-            let before = at.checked_sub(1).and_then(|before| plain.as_bytes().get(before));
-            let behind = plain.as_bytes().get(at + word.len());
-            before == Some(&b' ') && (!is_whole || behind == Some(&b' '))
-        })
-    })
+/// Finds in a plain text any of the words of a list, which are separated by commas. A word with a point at its end is
+/// whole, another begins a word.
+pub(super) fn cue(list: &str) -> Phrases {
+    Phrases::new(list.split(',').map(|word| match word.strip_suffix('.') {
+        Some(whole) => format!(" {whole} "),
+        None => format!(" {word}"),
+    }))
 }
 
 const CAUSE: &str = "because.,since.,so that.,therefore.,hence.,caus,due to.,root cause.,reason.,why.,lead to.,leads to.,result in.,\
@@ -43,8 +44,11 @@ deliberate,on purpose.";
 const STATUS: &str = "all tests.,tests pass,test pass,lint clean.,lint is clean.,0 issues.,no errors.,passes.,passing.,working tree clean.,\
 up to date.,committed.,pushed.";
 
-/// Cues of the text itself.
-pub(super) const TEXT: [(&str, &str); 12] = [
+/// Cues of the text itself, by name.
+pub(super) static TEXT: LazyLock<[(&'static str, Phrases); 12]> =
+    LazyLock::new(|| LISTS.map(|(name, list)| (name, cue(list))));
+
+const LISTS: [(&str, &str); 12] = [
     ("cue cause", CAUSE),
     (
         "cue contrast",
@@ -74,9 +78,9 @@ mod tests {
     fn a_cue_begins_a_word() {
         let plain = plain("It hangs — because nobody *fixed* it.");
         assert_eq!(plain, " it hangs because nobody fixed it ");
-        assert!(has(&plain, "since.,because."));
-        assert!(has(&plain, "fix"));
-        assert!(!has(&plain, "fix."));
-        assert!(!has(&plain, "cause."));
+        assert!(cue("since.,because.").are_in(&plain));
+        assert!(cue("fix").are_in(&plain));
+        assert!(!cue("fix.").are_in(&plain));
+        assert!(!cue("cause.").are_in(&plain));
     }
 }

@@ -4,11 +4,14 @@
 //! judged, see `docs/observations.md`. They see nothing that comes after the batch, so an observation that is announced
 //! when its batch ends is kept when its session ends.
 
+use std::sync::LazyLock;
+
 use super::analysis::{Analysis, Places};
 use super::cues;
 use super::terms::{self, Terms, Vocabulary};
 use super::unit_features::KINDS;
 use super::windows::Window;
+use crate::compression::phrases::Phrases;
 use crate::compression::wording;
 use crate::memory::linear::Features;
 use crate::memory::observation::ObservationType;
@@ -26,11 +29,19 @@ pub struct Candidate<'a> {
     pub facts: &'a [String],
 }
 
-const HEDGES: &str = "may.,might.,maybe.,perhaps.,probabl,possibl,could.,seems.,seem.,appears.,appear.,likely.,unlikely.,i think.,\
-i guess.,not sure.,unsure.,unclear.,should work.,would be.,assum,suspect,apparently.,roughly.";
-const PROCESS: &str = "checked.,verified.,confirmed.,ran.,rerun.,re ran.,looked.,reviewed.,tested.,inspected.,searched.,read.,opened.,\
+static HEDGES: LazyLock<Phrases> = LazyLock::new(|| {
+    cues::cue(
+        "may.,might.,maybe.,perhaps.,probabl,possibl,could.,seems.,seem.,appears.,appear.,likely.,unlikely.,i think.,\
+i guess.,not sure.,unsure.,unclear.,should work.,would be.,assum,suspect,apparently.,roughly.",
+    )
+});
+static PROCESS: LazyLock<Phrases> = LazyLock::new(|| {
+    cues::cue(
+        "checked.,verified.,confirmed.,ran.,rerun.,re ran.,looked.,reviewed.,tested.,inspected.,searched.,read.,opened.,\
 reading.,checking.,verifying.,running.,investigat,worktree.,branch.,merge.,merged.,rebase,rebased.,pr.,ci.,session.,turn.,comment.,\
-review.,reviewer.,ready.,restart,try.,again.,please.,done.,complete.,above.,below.";
+review.,reviewer.,ready.,restart,try.,again.,please.,done.,complete.,above.,below.",
+    )
+});
 const TYPES: [(ObservationType, &str); 6] = [
     (ObservationType::Decision, "is decision"),
     (ObservationType::Change, "is change"),
@@ -75,11 +86,11 @@ fn title(f: &mut Features, title: &str, terms: &Terms) {
     f.count("title numbers", terms.numbers, 3);
     f.count("title quotes", title.matches(['"', '“', '(']).count(), 4);
     let lower = cues::plain(title);
-    f.flag("title process", cues::has(&lower, PROCESS));
-    f.flag("title hedge", cues::has(&lower, HEDGES));
-    for (name, cue) in cues::TEXT {
-        if let Some(name) = TITLE_CUES.iter().find(|(known, _)| *known == name).map(|(_, name)| *name) {
-            f.flag(name, cues::has(&lower, cue));
+    f.flag("title process", PROCESS.are_in(&lower));
+    f.flag("title hedge", HEDGES.are_in(&lower));
+    for (name, cue) in cues::TEXT.iter() {
+        if let Some(name) = TITLE_CUES.iter().find(|(known, _)| known == name).map(|(_, name)| *name) {
+            f.flag(name, cue.are_in(&lower));
         }
     }
 }
@@ -113,10 +124,10 @@ fn text(f: &mut Features, analysis: &Analysis, candidate: Candidate<'_>, body: &
     f.flag("asks", whole.contains('?'));
     f.count("labels", body.matches(": ").count(), 5);
     let lower = cues::plain(&whole);
-    f.flag("hedge", cues::has(&lower, HEDGES));
-    f.flag("process", cues::has(&lower, PROCESS));
-    for (name, cue) in cues::TEXT {
-        f.flag(name, cues::has(&lower, cue));
+    f.flag("hedge", HEDGES.are_in(&lower));
+    f.flag("process", PROCESS.are_in(&lower));
+    for (name, cue) in cues::TEXT.iter() {
+        f.flag(name, cue.are_in(&lower));
     }
 }
 

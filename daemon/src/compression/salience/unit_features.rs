@@ -72,8 +72,8 @@ impl Index {
         form(f, unit, terms);
         place(f, analysis, source, number);
         let lower = cues::plain(&unit.text);
-        for (name, cue) in cues::TEXT {
-            f.flag(name, cues::has(&lower, cue));
+        for (name, cue) in cues::TEXT.iter() {
+            f.flag(name, cue.are_in(&lower));
         }
         self.recurrence(f, analysis, source_number, terms);
         f.add("edits of batch", ln(batch.edits + 1));

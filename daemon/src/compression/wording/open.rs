@@ -4,7 +4,10 @@
 //! The lists hold the usual wordings of English, German, French, Spanish, Japanese, Chinese and Korean. What says
 //! that a thing behaves so (`the socket is not open yet when …`) is a finding and not open work.
 
+use std::sync::LazyLock;
+
 use super::word::{phrases, spaced};
+use crate::compression::phrases::Phrases;
 
 /// What a text says of the state of a piece of work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -234,11 +237,18 @@ pub fn ticked(entry: &str) -> (Progress, &str) {
     (Progress::Unsaid, entry)
 }
 
+/// The phrases of the lists that are looked for in each sentence, as whole words.
+static ANY_SETTLED: LazyLock<Phrases> = LazyLock::new(|| whole_words(SETTLED));
+static ANY_LEFT: LazyLock<Phrases> = LazyLock::new(|| whole_words(LEFT));
+
+fn whole_words(list: &str) -> Phrases {
+    Phrases::new(phrases(list).map(|phrase| format!(" {phrase} ")))
+}
+
 /// Whether a sentence says that nothing is left to do.
 pub fn is_settled(text: &str) -> bool {
     let said = spaced(text);
-    phrases(SETTLED).any(|nothing| contains(&said, nothing))
-        || SETTLED_OF_SIGNS.iter().any(|nothing| text.contains(nothing))
+    ANY_SETTLED.are_in(&said) || SETTLED_OF_SIGNS.iter().any(|nothing| text.contains(nothing))
 }
 
 /// Whether a sentence says plainly that something is left to do: it is not what was done.
@@ -256,13 +266,7 @@ pub fn is_left(text: &str) -> bool {
     is_labelled(text)
         || is_not_yet(&words)
         || is_undone(&words)
-        || phrases(LEFT).any(|left| {
-            said.match_indices(&format!(" {left} ")).any(|(at, _)| {
-                let before: Vec<&str> = said.get(..at).unwrap_or_default().split_whitespace().collect();
-                let is_tied = before.len() > 1 && before.last().is_some_and(|last| is_relative(last));
-                !is_condition(&before) && !is_tied
-            })
-        })
+        || (ANY_LEFT.are_in(&said) && phrases(LEFT).any(|left| says_it_is_left(&said, left)))
         || phrases(LEFT_AT_THE_END).any(|left| {
             let before = said.trim_end().strip_suffix(left).filter(|before| before.ends_with(' '));
             before.is_some_and(|before| {
@@ -270,6 +274,15 @@ pub fn is_left(text: &str) -> bool {
                 before.len() > 1 && !is_condition(&before)
             })
         })
+}
+
+/// Whether a phrase of what is left stands in a sentence, and neither in a condition nor tied to a noun.
+fn says_it_is_left(said: &str, left: &str) -> bool {
+    said.match_indices(&format!(" {left} ")).any(|(at, _)| {
+        let before: Vec<&str> = said.get(..at).unwrap_or_default().split_whitespace().collect();
+        let is_tied = before.len() > 1 && before.last().is_some_and(|last| is_relative(last));
+        !is_condition(&before) && !is_tied
+    })
 }
 
 /// Whether a word ties what follows it to a noun: `rows that …`.
@@ -357,13 +370,6 @@ fn is_condition(words: &[&str]) -> bool {
                 | "cuando"
                 | "mientras"
         )
-    })
-}
-
-fn contains(spaced: &str, phrase: &str) -> bool {
-    spaced.match_indices(phrase).any(|(at, _)| {
-        spaced.get(..at).is_some_and(|before| before.ends_with(' '))
-            && spaced.get(at + phrase.len()..).is_some_and(|behind| behind.starts_with(' '))
     })
 }
 

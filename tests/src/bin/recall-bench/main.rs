@@ -191,8 +191,10 @@ impl Services {
         // As the shim and the service start it.
         command.envs(DAEMON_SETTINGS);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        self.daemon = Some(command.spawn().unwrap());
+        let daemon = self.daemon.insert(command.spawn().unwrap());
         while Connection::open(&self.paths, Deadline::after(Duration::from_secs(1))).is_err() {
+            let ended = daemon.try_wait().unwrap();
+            assert!(ended.is_none(), "the daemon ended: {ended:?}");
             std::thread::sleep(Duration::from_millis(5));
         }
     }

@@ -23,8 +23,8 @@ use recall::memory::ids::{AgentName, ProjectKey, SessionId, Timestamp};
 use recall::memory::observation::{Importance, Maker};
 use recall::memory::passage::{self, Passage};
 use recall::search::meaning::{self, Meaning, Vectors};
-use recall::search::request::Spelling;
-use recall::search::{Hits, Index, Opened, Query, Request, Scope, search};
+use recall::search::request::{SourcePart, Spelling};
+use recall::search::{Hit, Hits, Index, Opened, Query, Request, Scope, search};
 
 #[derive(Parser)]
 struct Arguments {
@@ -46,6 +46,9 @@ struct Arguments {
     /// Write the best relevance of each question to standard error, in every scope
     #[arg(long)]
     relevance: bool,
+    /// Add to each answer how it was ranked: its factors, and what each source found
+    #[arg(long)]
+    explain: bool,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -158,7 +161,11 @@ fn answer_questions(docs: &Path, folder: &Path, arguments: &Arguments) -> anyhow
         request.limit = question.k;
         let hits = found_for(&index, meaning.as_ref(), &request)?;
         let found: Vec<&String> = hits.hits.iter().filter_map(|hit| ids.get(&hit.key.row)).collect();
-        serde_json::to_writer(&mut out, &serde_json::json!({"qid": question.qid, "ids": found}))?;
+        let mut answer = serde_json::json!({"qid": question.qid, "ids": found});
+        if arguments.explain {
+            answer["parts"] = hits.hits.iter().map(parts).collect();
+        }
+        serde_json::to_writer(&mut out, &answer)?;
         writeln!(out)?;
         out.flush()?;
         if arguments.relevance {
@@ -166,6 +173,14 @@ fn answer_questions(docs: &Path, folder: &Path, arguments: &Arguments) -> anyhow
         }
     }
     Ok(())
+}
+
+/// How a hit was ranked, for whoever learns the weights.
+fn parts(hit: &Hit) -> serde_json::Value {
+    let source = |part: &SourcePart| serde_json::json!({"source": part.source, "fit": part.fit, "relevance": part.relevance, "cosine": part.cosine});
+    let sources: Vec<_> = hit.sources.iter().map(source).collect();
+    let factors: HashMap<&str, f32> = hit.factors.besides_fit().into_iter().collect();
+    serde_json::json!({"kind": hit.key.kind.as_str(), "at": hit.at.0, "factors": factors, "sources": sources})
 }
 
 /// How the recorded calls of tools begin that read and search.

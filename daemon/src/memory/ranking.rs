@@ -21,9 +21,17 @@ const TELLING_FREQUENCY: f32 = 300.0;
 const COVERAGE_WEIGHT: f32 = 0.4;
 /// The bonus when all query words are adjacent as in the query.
 const PROXIMITY_WEIGHT: f32 = 0.5;
-/// The bonus for a perfect match close by in time. A question, the work on it and the answer share their subject but
+/// How much a perfect match close by in time adds. A question, the work on it and the answer share their subject but
 /// rarely their words.
-const MOMENT_WEIGHT: f32 = 0.6;
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MomentWeight(f32);
+
+impl MomentWeight {
+    pub const BY_WORDS: Self = Self(0.6);
+    /// Less, because meaning also finds what shares no word.
+    pub const BY_WORDS_AND_MEANING: Self = Self(0.45);
+}
+
 /// Milliseconds after which half of that bonus is left.
 const MOMENT_HALF_LIFE: f32 = 300_000.0;
 
@@ -225,8 +233,8 @@ impl Factors {
 
     /// Adds the match of neighbours in time, from [`surroundings`].
     #[must_use]
-    pub fn amid(mut self, surroundings: f32) -> Self {
-        self.moment = if self.fit > 0.0 { 1.0 + MOMENT_WEIGHT * surroundings / self.fit } else { 1.0 };
+    pub fn amid(mut self, surroundings: f32, weight: MomentWeight) -> Self {
+        self.moment = if self.fit > 0.0 { 1.0 + weight.0 * surroundings / self.fit } else { 1.0 };
         self
     }
 
@@ -389,9 +397,9 @@ mod tests {
     #[test]
     fn surroundings_add_to_the_own_fit() {
         let alone = Factors::new(0.8, plain());
-        assert!(alone.amid(0.5).score() > alone.score());
-        assert_eq!(alone.amid(0.0).score(), alone.score());
-        assert_eq!(Factors::new(0.0, plain()).amid(1.0).score(), 0.0);
+        assert!(alone.amid(0.5, MomentWeight::BY_WORDS).score() > alone.score());
+        assert_eq!(alone.amid(0.0, MomentWeight::BY_WORDS).score(), alone.score());
+        assert_eq!(Factors::new(0.0, plain()).amid(1.0, MomentWeight::BY_WORDS).score(), 0.0);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use crate::memory::document::DocumentKey;
 use crate::memory::ids::Timestamp;
-use crate::memory::ranking::{Factors, surroundings};
+use crate::memory::ranking::{Factors, MomentWeight, surroundings};
 
 use super::error::IndexError;
 use super::request::{Hit, Hits, Request, SourcePart};
@@ -27,7 +27,11 @@ pub fn search(sources: &[&dyn CandidateSource], request: &Request) -> Result<Hit
     let mut fused = fuse(&found);
     // Without a text nothing matches better than anything else.
     if !(request.query.words.is_empty() && request.query.phrases.is_empty()) {
-        apply_conversation_fit(&mut fused);
+        let weight = match sources.len() {
+            1 => MomentWeight::BY_WORDS,
+            _ => MomentWeight::BY_WORDS_AND_MEANING,
+        };
+        apply_conversation_fit(&mut fused, weight);
     }
     let mut scored: Vec<(f32, Fused)> = fused.into_iter().map(|one| (one.factors.score(), one)).collect();
     scored.sort_by(|(a_score, a), (b_score, b)| {
@@ -112,13 +116,13 @@ impl Fused {
 }
 
 /// Adds to each candidate the match of its neighbours in time in the same session. Leaves them grouped by session.
-fn apply_conversation_fit(fused: &mut [Fused]) {
+fn apply_conversation_fit(fused: &mut [Fused], weight: MomentWeight) {
     fused.sort_by_key(|one| (one.candidate.conversation, one.candidate.at));
     for group in fused.chunk_by_mut(|a, b| a.candidate.conversation == b.candidate.conversation) {
         let moments: Vec<(Timestamp, f32)> =
             group.iter().map(|one| (one.candidate.at, one.factors.fit)).collect();
         for (one, around) in group.iter_mut().zip(surroundings(&moments)) {
-            one.factors = one.factors.amid(around);
+            one.factors = one.factors.amid(around, weight);
         }
     }
 }

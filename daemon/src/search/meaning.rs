@@ -14,6 +14,7 @@ use super::error::IndexError;
 use super::index::Index;
 use super::request::Request;
 use super::source::{CandidateSource, Candidates, Part};
+use super::weights::meaning_factor;
 
 pub use super::vectors::Vectors;
 pub use crate::embedding::Compared as Question;
@@ -158,7 +159,7 @@ impl CandidateSource for Meaning<'_> {
         let closest = self.vectors.closest(&self.question, LOOKED_AT);
         let parts = closest.into_iter().map(|(key, closeness)| {
             let part = Part {
-                fit: closeness.fit(),
+                fit: closeness.fit() * meaning_factor(key.kind),
                 relevance: closeness.relevance(),
                 words: None,
                 cosine: Some(closeness.cosine),
@@ -213,6 +214,11 @@ mod tests {
         vectors.add(call, &pack(&[1.0, 0.0]));
         assert_eq!(vectors.cosines(&Question::new(&[1.0, 0.0])).closest(2), [part(1, 1), part(2, 0)]);
         assert!(vectors.closest(&Question::new(&[1.0, 0.0]), 2).iter().any(|(key, _)| *key == call));
+    }
+
+    #[test]
+    fn a_call_as_close_as_an_answer_counts_for_more() {
+        assert!(meaning_factor(DocumentKind::Activity) > meaning_factor(DocumentKind::Response));
     }
 
     #[test]

@@ -19,6 +19,23 @@ const PROXIMITY_WEIGHT: f32 = 1.0;
 /// Prompts count as much as answers, because they contain what the user wanted, often in the question's own words.
 const PROMPT: f32 = 2.2;
 
+/// What closeness in meaning counts for a call. Only the beginning of a call has vectors, and a model that learned from
+/// sentences puts commands and output further from a question than prose that answers it as well.
+const MEANING_OF_CALL: f32 = 2.5;
+
+/// The factor of the fit of what was found by its meaning.
+pub(super) fn meaning_factor(kind: DocumentKind) -> f32 {
+    match kind {
+        DocumentKind::Activity => MEANING_OF_CALL,
+        DocumentKind::Prompt
+        | DocumentKind::Observation
+        | DocumentKind::Response
+        | DocumentKind::Summary
+        | DocumentKind::Plan
+        | DocumentKind::Compaction => 1.0,
+    }
+}
+
 /// How the terms of a document are weighed.
 pub(super) const WEIGHING: Weighing = Weighing {
     saturation: |length, average_length| saturation(length, average_length, B),

@@ -518,3 +518,35 @@ fn what_is_marked_by_a_query_may_say_it_in_other_words_and_what_is_forgotten_has
     let forgotten = stage.recall(["forget", "--query", "sluggish", "--dry-run"]).stdout;
     assert!(forgotten.contains("1 observation"), "{forgotten}");
 }
+
+#[test]
+fn what_a_newer_note_says_again_is_not_told_at_a_start() {
+    let mut stage = with_tiny().daemon();
+    let key = format!("path:{}", stage.project().canonicalize().unwrap().display());
+    let note = |uuid: &str, day: i64, title: &str, origin: &str| {
+        json!({"kind": "observation", "uuid": uuid, "project": key, "type": "discovery", "title": title,
+            "narrative": "", "origin": origin, "created_at": 1_750_000_000_000_i64 + day * 86_400_000, "facts": [],
+            "concepts": [], "files_read": [], "files_modified": [], "importance": 5, "evidence": []})
+    };
+    let lines = [
+        json!({"format": "recall-export", "version": 1}),
+        json!({"kind": "project", "key": key, "name": "shop", "aliases": [key], "created_at": 1}),
+        note("a", 1, "the login is slow", "extractive"),
+        note("b", 2, "sluggish is the signin of the password", "extractive"),
+        note("c", 1, "invoice 7 was slow in billing", "extractive"),
+        note("d", 2, "the billing delay of invoice 8", "extractive"),
+    ];
+    let path = stage.user_home().join("made.jsonl");
+    std::fs::write(&path, lines.map(|line| line.to_string()).join("\n")).unwrap();
+    assert_eq!(stage.recall(["import", "recall", path.to_str().unwrap()]).code(), 0);
+    stage.flush();
+    let told = stage.recall(["context"]).stdout;
+    let told_of = |title: &str| told.contains(title);
+    assert!(!told_of("the login is slow") && told_of("sluggish is the signin"), "{told}");
+    assert!(told_of("invoice 7") && told_of("invoice 8"), "two numbers are two things: {told}");
+    // Without the model nobody knows that they say the same.
+    assert_eq!(stage.recall(["config", "set", "embedding.backend", "none"]).code(), 0);
+    stage.stop_daemon();
+    stage.start_daemon();
+    assert!(stage.recall(["context"]).stdout.contains("the login is slow"));
+}

@@ -9,6 +9,7 @@ use super::ancestry::{Ancestry, BranchContext};
 use super::clock;
 use super::continuity::continuity;
 use super::index_handle::IndexHandle;
+use super::said_again::without_repeats;
 use super::settings::Settings;
 use super::subject_cache::SubjectCache;
 use super::welcome::Welcome;
@@ -231,8 +232,11 @@ impl ContextLookup {
                     Depth::Whole => self.branch_context(&context_request.place),
                     Depth::Titles => self.ancestry.branch_context(&context_request.place, Duration::ZERO),
                 };
-                let state =
+                let mut state =
                     project_state(db, self.agents, (moment, depth), context_request, &branch_context)?;
+                if depth == Depth::Whole {
+                    state.observations = without_repeats(db, &self.index.sentences, state.observations)?;
+                }
                 Ok((state, None))
             }
             Ask::Prompt(text) | Ask::Task(text) => {

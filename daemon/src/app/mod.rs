@@ -8,6 +8,7 @@
 pub mod clock;
 pub mod bus;
 pub mod vector_files;
+pub mod said_again;
 pub mod sentences;
 pub mod index_handle;
 pub mod pause;

@@ -41,6 +41,26 @@ pub fn is_duplicate(one: Statement<'_>, other: Statement<'_>) -> bool {
         && overlap(&words(one.body), &words(other.body)) >= SAME_TEXT
 }
 
+/// The cosine of two vectors from which they may say the same. `docs/observations.md` has the measurement.
+const SAME_COSINE: f32 = 0.85;
+
+/// Whether two texts say the same in other words, by the cosine of their vectors. Texts that both have a number which the
+/// other lacks speak of two things, and so do texts of equal length that differ in one word: a model hardly sees that.
+pub fn says_the_same(cosine: f32, one: &str, other: &str) -> bool {
+    if cosine < SAME_COSINE {
+        return false;
+    }
+    let (numbers, other_numbers) = (numbers(one), numbers(other));
+    let is_of_another_number = !numbers.is_subset(&other_numbers) && !other_numbers.is_subset(&numbers);
+    let (words, other_words) = (words(one), words(other));
+    let differs_in_a_word = words.len() == other_words.len() && words.difference(&other_words).count() == 1;
+    !is_of_another_number && !differs_in_a_word
+}
+
+fn numbers(text: &str) -> BTreeSet<&str> {
+    text.split(|character: char| !character.is_ascii_digit()).filter(|number| !number.is_empty()).collect()
+}
+
 fn words(text: &str) -> BTreeSet<String> {
     let words = text.split(|character: char| !character.is_alphanumeric());
     words.filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
@@ -76,6 +96,21 @@ mod tests {
         let statement = |title| Statement { kind: ObservationType::Gotcha, title, body };
         assert_eq!(is_duplicate(statement(one), statement(other)), expected, "{one:?} {other:?}");
         assert_eq!(is_duplicate(statement(other), statement(one)), expected, "both ways");
+    }
+
+    #[test]
+    fn what_a_model_holds_for_the_same_is_so_unless_a_number_or_a_word_says_otherwise() {
+        let close = |one, other| says_the_same(0.9, one, other);
+        let round = "The cart is rounded once, after the sum";
+        let round_again = "Rounding of the cart happens a single time when all is added";
+        assert!(close(round, round_again));
+        assert!(!says_the_same(0.84, round, round_again));
+        assert!(
+            close("The limit of 20 MB is gone", "Uploads have no limit any more"),
+            "only one has a number"
+        );
+        assert!(!close("heron7 waits 7 seconds for the gateway", "The wait of heron11 for it is 11 seconds"));
+        assert!(!close("The reader closes the socket", "The writer closes the socket"));
     }
 
     #[test]

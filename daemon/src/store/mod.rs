@@ -170,6 +170,7 @@ pub use vectors::{
     VectorRow, VectorState, VectorsStored, calls_without_vectors, count_vectors, count_without_vectors,
     documents_without_vectors, has_other_vectors, last_gone_vector, newest_vectors, newest_without_vectors,
     outdated_vector_files, projects_with_vectors, vector_files, vector_state, vectors_after,
+    vectors_of_observations,
 };
 pub use writes::{
     EventOutcome, IdleEffects, Injection, MessageApart, RetractInjection, Transaction, TrimIndexLog,

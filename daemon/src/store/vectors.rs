@@ -11,7 +11,7 @@ use super::operation::{Operation, WriteContext, remove_vectors};
 use super::row::{Sql, record};
 use super::{ProjectInfo, StoreError};
 use crate::memory::document::{DocumentKey, DocumentKind};
-use crate::memory::ids::ProjectRow;
+use crate::memory::ids::{ObservationId, ProjectRow};
 
 /// The kinds of documents that get their vectors first: texts of people and models, and among them those that may be
 /// injected soonest. Calls of tools follow, because there are far more ([`calls_without_vectors`]).
@@ -109,6 +109,20 @@ pub fn vectors_after(
     let sql =
         format!("{select} WHERE project = ?1 AND model = ?2 AND id > ?3 AND id <= ?4 ORDER BY id LIMIT ?5");
     db.all(&sql, params![project.0, model, after, newest, limit])
+}
+
+/// The vectors of these observations. One that has none of this model is absent.
+pub fn vectors_of_observations(
+    db: &Connection,
+    model: &[u8; 32],
+    ids: &[ObservationId],
+) -> Result<Vec<VectorRow>, StoreError> {
+    let rows: Vec<i64> = ids.iter().map(|id| id.0).collect();
+    let select = VectorRow::SELECT;
+    let sql = format!(
+        "{select} WHERE kind = 'observation' AND row IN (SELECT value FROM json_each(?1)) AND model = ?2"
+    );
+    db.all(&sql, params![serde_json::to_string(&rows)?, model])
 }
 
 /// The projects that have vectors of this model.

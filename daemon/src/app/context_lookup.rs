@@ -449,6 +449,7 @@ pub fn note(row: ObservationRow, branch_context: &BranchContext) -> Note {
         facts: row.facts,
         importance: row.importance,
         voice: Voice::of(row.kind, &row.origin),
+        author: row.author,
         is_pinned: row.is_pinned,
         warns_of: None,
         at: row.created_at,

@@ -144,6 +144,8 @@ pub struct Note {
     pub importance: Importance,
     /// Who said it, if it holds because of that.
     pub voice: Option<Voice>,
+    /// Who wrote it, if that was on another machine.
+    pub author: Option<String>,
     pub maker: Maker,
     /// The user wants it to stand first.
     pub is_pinned: bool,
@@ -405,6 +407,7 @@ mod tests {
             maker: Maker::Machine,
             is_pinned: false,
             voice: None,
+            author: None,
             warns_of: None,
             id: ObservationId(id),
             kind: ObservationType::Decision,

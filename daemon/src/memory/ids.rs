@@ -38,6 +38,8 @@ row_id! {
     JobId,
     /// A project's row. What makes two folders one project is [`ProjectKey`].
     ProjectRow,
+    /// A project that is shared through a remote.
+    ShareId,
 }
 
 /// Defines ids that somebody else assigned. Their text is never interpreted.

@@ -28,6 +28,7 @@ pub mod subject;
 pub mod check;
 pub mod fixes;
 pub mod lineage;
+pub mod sync;
 pub mod thread;
 pub mod earlier;
 pub mod document;

@@ -37,6 +37,8 @@ pub enum Voice {
     Agent,
     /// A file that was imported. Anybody may have written it.
     Import,
+    /// Another person, whose machine shares the project.
+    Member,
 }
 
 /// Who made an observation what it is.
@@ -52,6 +54,8 @@ pub enum Maker {
 pub const AGENT: &str = "agent";
 /// What the origin of an imported row begins with.
 pub const IMPORTED: &str = "import:";
+/// What the origin of a row of another person's machine begins with.
+pub const SHARED: &str = "shared:";
 
 impl Voice {
     /// `None`: what it says does not hold because somebody said it.
@@ -59,6 +63,7 @@ impl Voice {
         let voice = match origin {
             AGENT => Self::Agent,
             origin if origin.starts_with(IMPORTED) => Self::Import,
+            origin if origin.starts_with(SHARED) => Self::Member,
             _ => Self::User,
         };
         kind.is_standing().then_some(voice)
@@ -69,6 +74,7 @@ impl Voice {
             Self::User => "you",
             Self::Agent => "agent",
             Self::Import => "import",
+            Self::Member => "member",
         }
     }
 }

@@ -89,6 +89,17 @@ pub fn identities(facts: &RepositoryFacts) -> Vec<ProjectKey> {
     [remote, root, Some(folder)].into_iter().flatten().map(ProjectKey).collect()
 }
 
+/// The identity by which other machines know a project: its remote on a server, else its first commit. Paths are this
+/// machine's own.
+pub fn shared_identity(identities: &[ProjectKey]) -> Option<&ProjectKey> {
+    let is_on_server = |key: &&ProjectKey| {
+        let remote = key.as_str().strip_prefix("git:").unwrap_or_default();
+        !remote.is_empty() && !remote.starts_with(['/', '.', '~'])
+    };
+    let remote = identities.iter().find(|key| key.kind() == Kind::Remote && is_on_server(key));
+    remote.or_else(|| identities.iter().find(|key| key.kind() == Kind::RootCommit))
+}
+
 /// The display name: the folder of the main work tree, also in other worktrees.
 pub fn display_name(facts: &RepositoryFacts) -> String {
     let main_tree = facts.common_dir.as_deref().and_then(|dir| dir.strip_suffix("/.git"));
@@ -268,6 +279,17 @@ mod tests {
         assert_eq!(normalise_remote("/srv/git/shop.git").as_deref(), Some("/srv/git/shop"));
         assert_eq!(normalise_remote("file:///srv/git/shop").as_deref(), Some("/srv/git/shop"));
         assert_eq!(normalise_remote("  "), None);
+    }
+
+    #[test]
+    fn other_machines_know_a_project_by_its_remote_or_its_first_commit() {
+        let shared = |texts: &[&str]| {
+            let keys: Vec<_> = texts.iter().map(|text| ProjectKey::from(*text)).collect();
+            shared_identity(&keys).map(|key| key.as_str().to_owned())
+        };
+        assert_eq!(shared(&["root:1", "git:host/a", "path:/a"]).as_deref(), Some("git:host/a"));
+        assert_eq!(shared(&["git:/srv/a.git", "root:1", "dir:/a"]).as_deref(), Some("root:1"));
+        assert_eq!(shared(&["git:../a", "made:1", "dir:/a", "path:/a"]), None);
     }
 
     #[test]

@@ -47,6 +47,7 @@ fn material(text: &str) -> Material {
         maker: Maker::Machine,
         is_pinned: false,
         voice: Some(Voice::Import),
+        author: None,
         id: ObservationId(id),
         kind: ObservationType::Gotcha,
         title: text.to_owned(),

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::document::DocumentKey;
+use super::document::{DocumentKey, DocumentKind};
 use super::ids::Timestamp;
 use super::observation::Importance;
 
@@ -249,7 +249,22 @@ const LOWERED_BY: i64 = 3;
 
 /// What speaks against telling items again, by the occasion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Disfavour(HashMap<(DocumentKey, Occasion), u32>);
+pub struct Disfavour {
+    strikes: HashMap<(DocumentKey, Occasion), u32>,
+    /// Observations of other machines.
+    from_elsewhere: HashMap<i64, FromElsewhere>,
+}
+
+/// Whether an observation of another machine may be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FromElsewhere {
+    Told,
+    /// It is found by those who search.
+    OnlyFound,
+}
+
+/// At equal importance one's own notes come first.
+const LOWERED_FROM_ELSEWHERE: i64 = 1;
 
 impl Disfavour {
     pub fn of(uses: impl IntoIterator<Item = (DocumentKey, Occasion, Use)>) -> Self {
@@ -257,15 +272,27 @@ impl Disfavour {
         for (key, occasion, use_of_it) in uses {
             *strikes.entry((key, occasion)).or_default() += use_of_it.strikes();
         }
-        Self(strikes)
+        Self { strikes, from_elsewhere: HashMap::new() }
+    }
+
+    #[must_use]
+    pub fn and_from_elsewhere(self, rows: impl IntoIterator<Item = (i64, FromElsewhere)>) -> Self {
+        Self { from_elsewhere: rows.into_iter().collect(), ..self }
     }
 
     /// How much an item is worth on such an occasion. `None`: it is not told.
     pub fn worth(&self, key: DocumentKey, occasion: Occasion, importance: Importance) -> Option<Importance> {
-        match self.0.get(&(key, occasion)).copied().unwrap_or_default() {
+        let lowered = |importance: Importance, by| Importance::clamped(i64::from(importance.get()) - by);
+        let row = (key.kind == DocumentKind::Observation).then_some(key.row);
+        let importance = match row.and_then(|row| self.from_elsewhere.get(&row)) {
+            None => importance,
+            Some(FromElsewhere::OnlyFound) => return None,
+            Some(FromElsewhere::Told) => lowered(importance, LOWERED_FROM_ELSEWHERE),
+        };
+        match self.strikes.get(&(key, occasion)).copied().unwrap_or_default() {
             0 => Some(importance),
             MOST_STRIKES.. => None,
-            _ => Some(Importance::clamped(i64::from(importance.get()) - LOWERED_BY)),
+            _ => Some(lowered(importance, LOWERED_BY)),
         }
     }
 }
@@ -273,7 +300,6 @@ impl Disfavour {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::document::DocumentKind;
 
     const KEY: DocumentKey = DocumentKey { kind: DocumentKind::Observation, row: 12 };
 

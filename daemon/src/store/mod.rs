@@ -17,6 +17,7 @@ mod documents;
 mod effect_context;
 mod effects;
 mod evidence;
+mod execution;
 mod finished_jobs;
 mod file_notes;
 mod forgetting;
@@ -50,6 +51,7 @@ mod results;
 mod row;
 mod schema;
 mod sessions;
+mod sharing;
 mod checkout_records;
 mod spans;
 mod statistics;
@@ -99,6 +101,7 @@ pub use editing::{
 };
 pub use effect_context::StoredEvent;
 pub use evidence::evidence;
+pub use execution::{execute, execute_first};
 pub use file_notes::{FileNoteRow, earlier_statements, notes_about};
 pub use finished_jobs::{FinishJob, FinishedJob, JobResult, Next, SessionResult, StoreStandIn};
 pub use forgetting::{
@@ -123,7 +126,7 @@ pub use lineage::{LineageRow, Relation, lineage};
 pub use lives::{LifeEventRow, SuspendAll, Suspension, life_events};
 pub use names::{Named, names, newest_observation};
 pub use opening::{open_held, open_writer};
-pub use operation::{Changes, Operation, WriteContext, execute, execute_first};
+pub use operation::{Changes, Operation, WriteContext};
 pub use orphans::{RepairOrphans, RepairedOrphans, has_orphans, loose_rows};
 pub use plain_search::{PlainHit, PlainHits, PlainSearch, search_plainly};
 pub use plans::{PlanRow, plan, plans_of_session};
@@ -147,10 +150,15 @@ pub use repair::{
 pub use results::BatchResult;
 pub use sessions::{
     ActivityRow, BatchRow, GivenRow, InjectionRow, SessionInfo, StoredBatch, Turns, asides_of_batch,
-    batch_row, batches, find_sessions, first_and_last_prompt, given, has_agent, injections, is_summarizing,
-    last_prompt, latest_calls, observations_of_session, outdated_observations, prompts_of_persons,
-    session_activities, session_count, session_in_place, session_info, session_list, summary_of_session,
-    turns_before,
+    batch_row, batches, find_sessions, first_and_last_prompt, given, has_agent, has_open_session, injections,
+    is_summarizing, last_prompt, latest_calls, observations_of_session, outdated_observations,
+    prompts_of_persons, session_activities, session_count, session_in_place, session_info, session_list,
+    summary_of_session, turns_before,
+};
+pub use sharing::{
+    AcceptMarker, Applied, ApplyParked, ApplyRecords, CloseShare, EmptiedSent, Head, Held, HoldBack,
+    KnowProject, Left, LogExisting, Logged, OpenShare, Preview, RenewDevice, Share, Terms, count_foreign,
+    count_parked, emptied, heads, held_back, log_head, logged, preview, shares,
 };
 pub use spans::{
     CallTimes, ExpiredLife, JobTimes, SessionTimes, TurnTimes, job_times, late_call, session_times, turn_at,

@@ -33,6 +33,9 @@ pub struct ObservationRow from "observations o LEFT JOIN sessions s ON s.id = o.
     pub evidence: Vec<String> = "o.evidence",
     pub origin: String = "o.origin",
     pub is_pinned: bool = "o.pinned_at IS NOT NULL",
+    /// Who wrote it and on which machine, if it came from another one.
+    pub author: Option<String> = "o.author",
+    pub device: Option<String> = "o.device",
     pub session: Option<SessionId> = "s.session_id",
     pub prompt_number: Option<u32> = "b.prompt_number",
     pub project: ProjectRow = "o.project",
@@ -122,6 +125,9 @@ pub fn observations_by_id(db: &Connection, ids: &[ObservationId]) -> Result<Vec<
     ids.iter().filter_map(|id| observation(db, *id).transpose()).collect()
 }
 
+/// Whether sessions may be told of an observation: it is this machine's, or its share says so.
+const TOLD: &str = "(share IS NULL OR share IN (SELECT id FROM shares WHERE inject))";
+
 /// The candidates for a session's start: of a project's active observations the newest and the most important, and the
 /// notes by hand, up to `each` of them; and all that the user has pinned.
 pub fn candidates(
@@ -131,16 +137,16 @@ pub fn candidates(
 ) -> Result<Vec<ObservationRow>, StoreError> {
     let sql = format!(
         "{} WHERE o.id IN (
-            SELECT id FROM (SELECT id FROM observations WHERE project = ?1 AND status = 'active'
+            SELECT id FROM (SELECT id FROM observations WHERE project = ?1 AND status = 'active' AND {TOLD}
                             ORDER BY created_at DESC, id DESC LIMIT ?2)
             UNION
-            SELECT id FROM (SELECT id FROM observations WHERE project = ?1 AND status = 'active'
+            SELECT id FROM (SELECT id FROM observations WHERE project = ?1 AND status = 'active' AND {TOLD}
                             ORDER BY importance DESC, created_at DESC, id DESC LIMIT ?2)
             UNION
-            SELECT id FROM (SELECT id FROM observations WHERE project = ?1 AND status = 'active' AND origin = 'user'
+            SELECT id FROM (SELECT id FROM observations WHERE project = ?1 AND status = 'active' AND origin = 'user' AND {TOLD}
                             ORDER BY importance DESC, created_at DESC, id DESC LIMIT ?2)
             UNION
-            SELECT id FROM observations WHERE project = ?1 AND pinned_at IS NOT NULL AND status <> 'resolved')",
+            SELECT id FROM observations WHERE project = ?1 AND pinned_at IS NOT NULL AND status <> 'resolved' AND {TOLD})",
         ObservationRow::SELECT
     );
     db.all(&sql, params![project, each])
@@ -154,10 +160,10 @@ pub fn kept_by_hand(
 ) -> Result<Vec<ObservationRow>, StoreError> {
     let sql = format!(
         "{} WHERE o.id IN (
-            SELECT id FROM (SELECT id FROM observations WHERE project = ?1 AND status = 'active' AND origin = 'user'
+            SELECT id FROM (SELECT id FROM observations WHERE project = ?1 AND status = 'active' AND origin = 'user' AND {TOLD}
                             ORDER BY importance DESC, created_at DESC, id DESC LIMIT ?2)
             UNION
-            SELECT id FROM observations WHERE project = ?1 AND pinned_at IS NOT NULL AND status = 'active')
+            SELECT id FROM observations WHERE project = ?1 AND pinned_at IS NOT NULL AND status = 'active' AND {TOLD})
          ORDER BY o.pinned_at IS NULL, o.importance DESC, o.created_at DESC, o.id DESC LIMIT ?2",
         ObservationRow::SELECT
     );

@@ -22,8 +22,9 @@ use rusqlite::{Connection, OpenFlags};
 use serde::{Deserialize, Serialize};
 
 use super::backup::{self, Thoroughness, newest_good_backup, remove_if_there, sync_folder_of, time_in_name};
+use super::execution;
 use super::forgetting::{self, ForgetAgain, ForgottenCounts, TracesRemoved};
-use super::operation::{self, Changes};
+use super::operation::Changes;
 use super::portable::{Misfits, misfits, take_rows};
 use super::reindex::make_the_index_start_over;
 use super::{OpenStoreError, Readers, StoreError, leave_log_when_closed, migration};
@@ -329,9 +330,9 @@ fn forget_again(
     let at = Order { boot: now.boot_id, boot_ns: now.boot_ns, wall: at };
     db.execute_batch("PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON; BEGIN")?;
     let again = ForgetAgain { memory: forgotten, at };
-    let forgotten = operation::execute(db, again, &mut Changes::default()).map_err(RepairError::Forget)?;
+    let forgotten = execution::execute(db, again, &mut Changes::default()).map_err(RepairError::Forget)?;
     // The vacuum below removes them.
-    operation::execute(db, TracesRemoved, &mut Changes::default()).map_err(RepairError::Forget)?;
+    execution::execute(db, TracesRemoved, &mut Changes::default()).map_err(RepairError::Forget)?;
     db.execute_batch("COMMIT; VACUUM")?;
     Ok(forgotten.counts)
 }

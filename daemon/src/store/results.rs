@@ -235,7 +235,7 @@ fn known_as(
         "SELECT id, iif(made_as IS NULL AND pinned_at IS NULL, batch IS ?3, NULL) FROM observations
          WHERE id IN (SELECT id FROM observations WHERE project = ?1 AND title = ?2
                       UNION SELECT id FROM observations WHERE project = ?1 AND made_as = ?2)
-           AND ((status = 'active' AND +session IS ?4) OR +batch IS ?3)
+           AND share IS NULL AND ((status = 'active' AND +session IS ?4) OR +batch IS ?3)
          ORDER BY made_as IS NOT NULL DESC, batch IS ?3 DESC, id LIMIT 1",
         params![place.project, draft.title, place.batch, place.session],
     )?;
@@ -248,7 +248,7 @@ fn known_as(
     let latest: Vec<KnownColumns> = db.all(
         &format!(
             "{0} WHERE batch = ?2 AND status <> 'active' AND type = ?3 AND origin <> 'user'
-             UNION ALL SELECT * FROM ({0} WHERE project = ?1 AND status = 'active' AND type = ?3 AND origin <> 'user'
+             UNION ALL SELECT * FROM ({0} WHERE project = ?1 AND status = 'active' AND type = ?3 AND origin <> 'user' AND share IS NULL
                 ORDER BY created_at DESC, id DESC LIMIT ?4)",
             KnownColumns::SELECT
         ),

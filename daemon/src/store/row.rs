@@ -14,11 +14,12 @@ use super::text::Unpacked;
 use crate::memory::document::{DocumentKey, DocumentKind, Status};
 use crate::memory::ids::{
     ActivityId, AgentName, BatchId, BranchName, CallId, CommitId, EventId, JobId, ObservationId, PlanId,
-    ProjectKey, ProjectRow, PromptId, SessionId, SessionKey, SessionRow, SummaryId, Timestamp,
+    ProjectKey, ProjectRow, PromptId, SessionId, SessionKey, SessionRow, ShareId, SummaryId, Timestamp,
 };
 use crate::memory::material::BatchSource;
 use crate::memory::observation::{Importance, ObservationType};
 use crate::memory::order::Order;
+use crate::memory::sync::DeviceId;
 
 /// A value that is read from one or more columns.
 pub(super) trait FromRow: Sized {
@@ -223,6 +224,8 @@ newtypes! {
     BranchName: String,
     CommitId: String,
     ProjectKey: String,
+    ShareId: i64,
+    DeviceId: String,
 }
 
 impl FromRow for EventId {

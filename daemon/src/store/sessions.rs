@@ -120,6 +120,11 @@ pub fn session_list(
     db.all(&sql, params![project, since.map_or(i64::MIN, |since| since.0), limit, skip])
 }
 
+/// Whether an agent has worked a short while ago, or still works.
+pub fn has_open_session(db: &Connection) -> Result<bool, StoreError> {
+    db.one("SELECT EXISTS (SELECT 1 FROM sessions WHERE status IN ('initialized', 'active'))", [])
+}
+
 /// How many such sessions there are.
 pub fn session_count(
     db: &Connection,

@@ -7,7 +7,7 @@ use super::operation::{Operation, WriteContext};
 use super::row::{Sql, record};
 use crate::memory::document::{DocumentKey, DocumentKind};
 use crate::memory::ids::{SessionKey, SessionRow, Timestamp};
-use crate::memory::used::{Disfavour, Occasion, Use};
+use crate::memory::used::{Disfavour, FromElsewhere, Occasion, Use};
 
 record! {
 /// An item that a session was told.
@@ -99,10 +99,20 @@ pub fn disfavour(db: &Connection) -> Result<Disfavour, StoreError> {
                 WHERE h.observation = u.row AND h.what = 'edit' AND NOT h.undone AND h.at > u.at))",
         [],
     )?;
+    // Whoever shares nothing reads no row here.
+    let foreign: Vec<(i64, bool)> = db.all(
+        "SELECT o.id, s.inject FROM observations o INDEXED BY observations_of_others JOIN shares s ON s.id = o.share
+         WHERE o.share IS NOT NULL",
+        [],
+    )?;
+    let foreign = foreign
+        .into_iter()
+        .map(|(row, injects)| (row, if injects { FromElsewhere::Told } else { FromElsewhere::OnlyFound }));
     Ok(Disfavour::of(rows.into_iter().filter_map(|(kind, row, what, moment)| {
         let key = DocumentKey { kind: DocumentKind::parse(&kind)?, row };
         Some((key, Occasion::of(&moment), Use::parse(&what)?))
-    })))
+    }))
+    .and_from_elsewhere(foreign))
 }
 
 record! {

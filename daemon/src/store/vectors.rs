@@ -433,7 +433,8 @@ impl Operation for RemoveOtherVectors {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::operation::{Changes, execute, log};
+    use crate::store::execute;
+    use crate::store::operation::{Changes, log};
     use crate::store::{Durability, open_writer};
 
     /// A database with a prompt and its answer, in project 1.

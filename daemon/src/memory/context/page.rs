@@ -371,11 +371,13 @@ fn index_line(note: &Note, now: Timestamp) -> String {
         + note.facts.iter().map(|fact| estimate(fact)).sum::<u32>();
     let (age, kind, title) = (age(note.at, now), note.kind.as_str(), plain(&note.title));
     let mark = mark(note.elsewhere.as_ref()) + &mark_of_changed(&note.changed);
-    let voice = match note.voice {
-        None => "",
-        Some(Voice::User) => " (the user said)",
-        Some(Voice::Agent) => " (an agent noted)",
-        Some(Voice::Import) => " (from an imported file)",
+    let voice = match (&note.author, note.voice) {
+        (Some(author), _) => format!(" (by {})", plain(author)),
+        (None, None) => String::new(),
+        (None, Some(Voice::User)) => " (the user said)".to_owned(),
+        (None, Some(Voice::Agent)) => " (an agent noted)".to_owned(),
+        (None, Some(Voice::Import)) => " (from an imported file)".to_owned(),
+        (None, Some(Voice::Member)) => " (a colleague's note)".to_owned(),
     };
     format!("- #{} {age} {kind}{voice}: {title}{mark} ~{full}\n", note.id)
 }

@@ -58,6 +58,18 @@ pub(in super::super) fn forgotten_at(
     db.first("SELECT at FROM forgotten WHERE name = ?1", [copy.name()])
 }
 
+/// Records that the original of this copy was forgotten.
+pub(in super::super) fn keep_forgotten(
+    db: &Connection,
+    copy: CopyOf<'_>,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    db.run(
+        "INSERT INTO forgotten (name, at) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET at = max(at, excluded.at)",
+        params![copy.name(), at.0],
+    )
+}
+
 /// A row that may be forgotten, with the names of its copies.
 struct Named {
     row: i64,

@@ -20,10 +20,10 @@ use super::{StoreError, empty_log_now};
 use crate::memory::document::DocumentKey;
 use crate::memory::ids::{ProjectRow, SessionKey, SessionRow, Timestamp};
 
-pub(super) use copies::{CopyOf, Memory, forgotten_at, memory};
+pub(super) use copies::{CopyOf, Memory, forgotten_at, keep_forgotten, memory};
 pub use finding::{RowsToForget, find_rows_to_forget, has_all_words, unreadable_events};
 pub use removal::{Forget, TracesRemoved, traces_left};
-pub(super) use removal::{ForgetAgain, withdraw, without_lost_titles};
+pub(super) use removal::{ForgetAgain, forget_observation, leave, withdraw, without_lost_titles};
 pub(super) use tombstones::{belongs_to_forgotten_session, is_forgotten, was_forgotten};
 
 /// Selects what to forget.

@@ -9,9 +9,10 @@ use super::super::StoreError;
 use super::super::jobs::{self, JobKind};
 use super::super::lineage::settle;
 use super::super::lives;
-use super::super::operation::{Operation, WriteContext, log};
+use super::super::operation::{Operation, RemovedCopies, WriteContext, log};
 use super::super::results::{BatchResult, DuplicateScope, replace_observations};
 use super::super::row::Cells;
+use super::super::sharing::say_anew;
 use super::super::subjects::SubjectHash;
 use super::super::threads::rethread;
 use super::copies::{self, Memory};
@@ -20,7 +21,7 @@ use super::finding::{
 };
 use super::tombstones::{bury_observations, bury_session};
 use super::{Forgotten, Selection, Unreadable};
-use crate::memory::ids::{BatchId, ProjectRow, Timestamp};
+use crate::memory::ids::{BatchId, ObservationId, ProjectRow, SessionKey, Timestamp};
 use crate::memory::order::Order;
 
 /// The marker for an unfinished cleanup.
@@ -44,6 +45,10 @@ impl Operation for Forget {
     fn execute(self, db: &WriteContext<'_>) -> Result<Forgotten, StoreError> {
         let Self { what: selection, unreadable, at } = self;
         let selection = &selection;
+        db.set_removed_copies(match selection {
+            Selection::SilentSince(_) => RemovedCopies::Stay,
+            _ => RemovedCopies::Forgotten,
+        });
         let mut to_forget = find_rows_to_forget(db, selection)?;
         if unreadable == Unreadable::Goes {
             let events = unreadable_events(db, selection, &to_forget)?;
@@ -78,6 +83,33 @@ impl Operation for ForgetAgain {
     }
 }
 
+/// Removes an observation that was forgotten on another machine. Returns the sessions that lost something.
+pub(in super::super) fn forget_observation(
+    db: &WriteContext<'_>,
+    id: ObservationId,
+    at: Timestamp,
+) -> Result<Vec<SessionKey>, StoreError> {
+    let to_forget = find_rows_to_forget(db, &Selection::Documents(vec![id.into()]))?;
+    let at = Order { boot: [0; 16], boot_ns: 0, wall: at };
+    Ok(remove(db, &to_forget, at)?.touched)
+}
+
+/// Removes observations that may come back.
+pub(in super::super) fn leave(
+    db: &WriteContext<'_>,
+    observations: &BTreeSet<i64>,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    if observations.is_empty() {
+        return Ok(());
+    }
+    let to_leave = RowsToForget { observations: observations.clone(), ..RowsToForget::default() };
+    say_to_index(db, &to_leave)?;
+    remove_rows(db, &to_leave)?;
+    forget_titles_given(db, &[])?;
+    owe_cleaning(db, at)
+}
+
 fn remove(db: &WriteContext<'_>, to_forget: &RowsToForget, at: Order) -> Result<Forgotten, StoreError> {
     let mut touched = to_forget.sessions_of_rows(db)?;
     touched.extend(&to_forget.titles);
@@ -95,6 +127,7 @@ fn remove(db: &WriteContext<'_>, to_forget: &RowsToForget, at: Order) -> Result<
     strip_evidence(db, to_forget)?;
     stop_work(db, to_forget, at)?;
     remove_rows(db, to_forget)?;
+    say_anew(db, &to_forget.former_texts)?;
     for session in &touched {
         // A running call also loses its task, because tasks are not searched.
         db.prepare_cached("UPDATE running_calls SET task_kind = NULL, task = NULL WHERE session = ?1")?
@@ -119,7 +152,7 @@ fn remove(db: &WriteContext<'_>, to_forget: &RowsToForget, at: Order) -> Result<
     forget_titles_given(db, &to_forget.words)?;
     db.execute(
         "DELETE FROM projects WHERE id NOT IN (SELECT project FROM sessions)
-            AND id NOT IN (SELECT project FROM observations)",
+            AND id NOT IN (SELECT project FROM observations) AND id NOT IN (SELECT project FROM shares)",
         [],
     )?;
     // Other jobs may have waited for the removed ones.

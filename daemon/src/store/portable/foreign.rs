@@ -291,7 +291,10 @@ fn remove_loose_rows(db: &Connection, misfits: &mut Misfits) -> Result<(), Store
                 Some(key) => key,
                 None => db.one("SELECT name FROM pragma_table_info(?1) WHERE pk = 1", [&parent])?,
             };
-            let loose = format!("\"{column}\" NOT IN (SELECT \"{key}\" FROM \"{parent}\")");
+            // SQL takes NULL for missing from an empty list.
+            let loose = format!(
+                "\"{column}\" IS NOT NULL AND \"{column}\" NOT IN (SELECT \"{key}\" FROM \"{parent}\")"
+            );
             if on_delete == "SET NULL" {
                 db.run(&format!("UPDATE \"{table}\" SET \"{column}\" = NULL WHERE {loose}"), [])?;
             } else {

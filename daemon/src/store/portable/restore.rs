@@ -355,7 +355,9 @@ fn stated<'a>(
         ("observation" | "summary", _, Value::Null) => {
             let form = table.columns.iter().find(|(name, _)| *name == column).map(|(_, form)| *form);
             match form {
-                Some(Form::Text) if !["subtitle", "made_as"].contains(&column) => owned(json!("")),
+                Some(Form::Text) if !["subtitle", "made_as", "author", "device"].contains(&column) => {
+                    owned(json!(""))
+                }
                 Some(Form::Texts | Form::Paths | Form::Events) => owned(json!([])),
                 _ => Cow::Borrowed(value),
             }

@@ -179,6 +179,8 @@ pub(super) const TABLES: &[Table] = &[
             ("subject", Form::Id),
             ("pinned_at", Form::Time),
             ("made_as", Form::Text),
+            ("author", Form::Text),
+            ("device", Form::Text),
         ],
         page: "t.id",
         project: "t.project",

@@ -1,0 +1,175 @@
+//! Entries of a machine's log. Each hash covers the entry and the hash before it, so nobody can change, drop or reorder
+//! one without being noticed. Of the body only the hash is covered: a body may be left out for a secret, or emptied when
+//! its note is forgotten, and the chain stays whole. A body begins with chance, so that its hash tells nothing of it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::DeviceId;
+use super::item::{Change, Fields, Removal};
+
+/// The hash before the first entry.
+pub const BEGINNING: &str = "";
+/// A larger body does not leave and is not accepted.
+pub const MOST_BODY: usize = 128 * 1024;
+
+const OBSERVATION: &str = "observation";
+const FORGET: &str = "forget";
+const WITHDRAW: &str = "withdraw";
+
+/// An entry of a log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    pub seq: u64,
+    pub kind: String,
+    /// The uuid of the note.
+    pub item: String,
+    pub at: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
+    pub body_hash: String,
+}
+
+/// The log that an entry belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chain<'a> {
+    pub space: &'a str,
+    pub device: &'a DeviceId,
+}
+
+impl Chain<'_> {
+    /// The hash of an entry that follows the one with the hash `before`.
+    pub fn hash(&self, before: &str, record: &Record) -> String {
+        let (seq, at) = (record.seq.to_string(), record.at.to_string());
+        let parts = ["recall-sync-1", self.space, &self.device.0, &seq, &record.kind, &record.item, &at];
+        hash(parts.into_iter().chain([record.body_hash.as_str(), before]))
+    }
+}
+
+/// The content of an entry.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Content {
+    Change(Change),
+    /// The body was left out or emptied.
+    Empty,
+    /// A later version knows what to do with it.
+    Unknown,
+    /// It contradicts itself.
+    Malformed,
+}
+
+impl Record {
+    /// The entry for a change. `salt` is chance.
+    pub fn of(seq: u64, item: &str, at: i64, change: &Change, salt: &str) -> Self {
+        let (kind, body) = match change {
+            Change::Set(fields) => (OBSERVATION, json!({"salt": salt, "fields": fields}).to_string()),
+            Change::Remove(Removal::Forgotten) => (FORGET, String::new()),
+            Change::Remove(Removal::Withdrawn) => (WITHDRAW, String::new()),
+        };
+        Self {
+            seq,
+            kind: kind.to_owned(),
+            item: item.to_owned(),
+            at,
+            body_hash: hash([body.as_str()]),
+            body: Some(body).filter(|body| !body.is_empty()),
+        }
+    }
+
+    pub fn content(&self) -> Content {
+        match self.kind.as_str() {
+            FORGET => Content::Change(Change::Remove(Removal::Forgotten)),
+            WITHDRAW => Content::Change(Change::Remove(Removal::Withdrawn)),
+            OBSERVATION => match &self.body {
+                None => Content::Empty,
+                Some(body) if body.len() > MOST_BODY => Content::Malformed,
+                Some(body) => {
+                    fields_of(body).map_or(Content::Malformed, |fields| Content::Change(Change::Set(fields)))
+                }
+            },
+            _ => Content::Unknown,
+        }
+    }
+
+    /// Whether the body is the one that the entry was made with. An entry without one is whole.
+    pub fn is_whole(&self) -> bool {
+        self.body.as_ref().is_none_or(|body| hash([body.as_str()]) == self.body_hash)
+    }
+}
+
+fn fields_of(body: &str) -> Option<Fields> {
+    let body: Value = serde_json::from_str(body).ok()?;
+    serde_json::from_value(body.get("fields")?.clone()).ok()
+}
+
+/// The name of a project's space: all machines that know the project by this identity meet there.
+pub fn space_of(identity: &str) -> String {
+    let mut name = hash(["recall-space-1", identity]);
+    name.truncate(32);
+    name
+}
+
+/// SHA-256 of parts, each with its length, as hexadecimal digits.
+pub fn hash<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part.as_bytes());
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(title: &str) -> Change {
+        Change::Set([("title".to_owned(), json!(title))].into())
+    }
+
+    #[test]
+    fn a_change_comes_back_from_its_entry() {
+        for change in [set("a"), Change::Remove(Removal::Forgotten), Change::Remove(Removal::Withdrawn)] {
+            let record = Record::of(1, "uuid", 7, &change, "chance");
+            assert_eq!(record.content(), Content::Change(change));
+            assert!(record.is_whole());
+        }
+    }
+
+    #[test]
+    fn every_part_of_an_entry_is_covered_and_an_emptied_body_changes_nothing() {
+        let device = DeviceId("d".to_owned());
+        let chain = Chain { space: "s", device: &device };
+        let record = Record::of(1, "uuid", 7, &set("a"), "chance");
+        let whole = chain.hash(BEGINNING, &record);
+        let emptied = Record { body: None, ..record.clone() };
+        assert_eq!((chain.hash(BEGINNING, &emptied), emptied.content()), (whole.clone(), Content::Empty));
+        for other in [
+            Record { seq: 2, ..record.clone() },
+            Record { kind: FORGET.to_owned(), ..record.clone() },
+            Record { item: "other".to_owned(), ..record.clone() },
+            Record { at: 8, ..record.clone() },
+            Record::of(1, "uuid", 7, &set("a"), "other chance"),
+        ] {
+            assert_ne!(chain.hash(BEGINNING, &other), whole);
+        }
+        assert_ne!(chain.hash("before", &record), whole);
+        assert_ne!(Chain { space: "t", device: &device }.hash(BEGINNING, &record), whole);
+        assert!(!Record { body: Some("{}".to_owned()), ..record }.is_whole());
+    }
+
+    #[test]
+    fn what_no_version_wrote_is_malformed_and_what_a_later_one_wrote_is_unknown() {
+        let with = |kind: &str, body: &str| Record {
+            kind: kind.to_owned(),
+            body: Some(body.to_owned()),
+            ..Record::of(1, "uuid", 7, &set("a"), "chance")
+        };
+        for body in ["", "{", "[]", "{}", "{\"fields\": 7}"] {
+            assert_eq!(with(OBSERVATION, body).content(), Content::Malformed, "{body}");
+        }
+        assert_eq!(with(OBSERVATION, &"x".repeat(MOST_BODY + 1)).content(), Content::Malformed);
+        assert_eq!(with("picture", "{}").content(), Content::Unknown);
+    }
+}

@@ -9,6 +9,8 @@ mod embedding;
 pub mod keys;
 mod last_good;
 mod reading;
+pub mod sharing;
+pub mod sharing_change;
 
 use std::io::Read;
 use std::path::Path;
@@ -31,6 +33,7 @@ pub use embedding::EmbeddingPolicy;
 use embedding::WrittenEmbedding;
 use last_good::LastGood;
 pub use reading::{Problem, Understood};
+use sharing::{Remote, SharedProject, Sharing, WrittenSync};
 
 /// The size limit of the file, which usually has a few kilobytes.
 const MOST_BYTES: u64 = 256 * 1024;
@@ -60,6 +63,7 @@ pub struct Config {
     pub redaction: RedactionPolicy,
     pub guards: GuardPolicy,
     pub subscriptions: Vec<Subscription>,
+    pub sharing: Sharing,
 }
 
 /// The projects that are not recorded.
@@ -325,6 +329,9 @@ struct Written {
     guards: GuardPolicy,
     hint: Vec<Hint>,
     subscribe: Vec<Subscription>,
+    remote: Vec<Remote>,
+    share: Vec<SharedProject>,
+    sync: WrittenSync,
 }
 
 /// The keys of `[capture]`.
@@ -375,12 +382,12 @@ struct WrittenGateway {
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 struct WrittenDurability {
-    sync: WrittenSync,
+    sync: Syncing,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum WrittenSync {
+enum Syncing {
     #[default]
     Full,
     Normal,
@@ -508,6 +515,7 @@ impl Written {
         problems.extend(Redactor::new(&self.redaction.policy()).err().map(|error| error.to_string()));
         problems.extend(Guards::new(&self.guards, "").err());
         problems.extend(Hints::new(&self.hint).err());
+        problems.extend(sharing::problems(&self.remote, &self.share));
         problems
     }
 
@@ -534,8 +542,8 @@ impl Written {
             },
             otlp_endpoint: self.telemetry.otlp_endpoint,
             durability: match self.durability.sync {
-                WrittenSync::Full => Durability::Full,
-                WrittenSync::Normal => Durability::Normal,
+                Syncing::Full => Durability::Full,
+                Syncing::Normal => Durability::Normal,
             },
             idle: IdlePolicy {
                 batch_ms: self.timers.batch_idle_s * 1000,
@@ -560,6 +568,12 @@ impl Written {
             redaction: self.redaction.policy(),
             guards: self.guards,
             subscriptions: self.subscribe,
+            sharing: Sharing {
+                remotes: self.remote,
+                shares: self.share,
+                author: self.sync.author,
+                device: self.sync.device,
+            },
         }
     }
 }

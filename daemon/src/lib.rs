@@ -12,6 +12,7 @@ pub mod project_file;
 pub mod repository;
 pub mod embedding;
 pub mod store;
+pub mod sync;
 pub mod providers;
 pub mod telemetry;
 pub mod search;

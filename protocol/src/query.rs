@@ -83,6 +83,8 @@ queries! {
     How,
     Fix,
     Blame,
+    SharePreview,
+    SyncState,
 }
 
 /// Asks whether a daemon answers, and which version it has.
@@ -348,6 +350,34 @@ pub struct Blame {
     /// Only changes that wrote this line, as it is in the file.
     pub line: Option<String>,
     pub limit: Option<u32>,
+}
+
+/// Asks what would leave this machine if a project were shared. The daemon knows the project from then on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SharePreview {
+    /// An absolute folder, or a project's name.
+    pub project: String,
+    pub persons: Persons,
+}
+
+/// Whose the machines are that share a project.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Persons {
+    One,
+    Several,
+}
+
+/// Asks for the state of what is shared with other machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SyncState {
+    pub round: SyncRound,
+}
+
+/// Whether to exchange with every remote first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SyncRound {
+    No,
+    Now,
 }
 
 /// Forgets for good, or previews what would go.

@@ -70,6 +70,7 @@ mod replay;
 mod replay_order;
 mod screens;
 mod service_unit;
+mod sharing;
 mod shells;
 mod shim_dependencies;
 mod shipped;

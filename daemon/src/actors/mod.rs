@@ -9,6 +9,7 @@
 //! ├── compression (supervisor)
 //! │   └── compressor *       a pool; one job at a time each
 //! ├── housekeeper            idle batches and sessions, expired leases, the spool, backups
+//! ├── sync                   exchanges shared notes with remotes
 //! ├── subscriber             runs the user's commands on lifecycle events
 //! └── telemetry              sends spans and metrics to a collector
 //! ```
@@ -33,6 +34,7 @@ mod writer_ledger;
 pub mod compressor;
 pub mod compression;
 pub mod subscriber;
+pub mod sync;
 pub mod telemetry;
 pub mod housekeeper_message;
 pub mod ports;

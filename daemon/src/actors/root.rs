@@ -25,6 +25,7 @@ use super::indexer::Indexer;
 use super::services::{DaemonSetup, Services};
 use super::sessions::Sessions;
 use super::subscriber::Subscriber;
+use super::sync::SyncActor;
 use super::telemetry::Telemetry;
 use super::writer::{DatabaseLock, Writer};
 use crate::app::bus::BusEvent;
@@ -45,11 +46,12 @@ pub enum Child {
     Compression,
     Housekeeper,
     Subscriber,
+    Sync,
     Telemetry,
 }
 
 /// In start order. They stop in reverse order.
-const CHILDREN: [Child; 8] = [
+const CHILDREN: [Child; 9] = [
     Child::Subscriber,
     Child::Telemetry,
     Child::Writer,
@@ -58,6 +60,7 @@ const CHILDREN: [Child; 8] = [
     Child::Sessions,
     Child::Compression,
     Child::Housekeeper,
+    Child::Sync,
 ];
 
 pub enum RootMessage {
@@ -214,6 +217,7 @@ impl RootState {
             Child::Housekeeper => {
                 spawn(Housekeeper, services.housekeeper_arguments(setup), &services.housekeeper, root).await
             }
+            Child::Sync => spawn(SyncActor, services.syncing.clone(), &services.sync, root).await,
         }?;
         self.children.insert(cell.get_id(), (child, cell));
         Ok(())
@@ -386,7 +390,10 @@ impl RootState {
             failures.pop_front();
         }
         if failures.len() >= MOST_FAILURES
-            && !matches!(child, Child::Indexer | Child::Embedder | Child::Subscriber | Child::Telemetry)
+            && !matches!(
+                child,
+                Child::Indexer | Child::Embedder | Child::Subscriber | Child::Sync | Child::Telemetry
+            )
         {
             return Err(format!("{child:?} keeps failing").into());
         }
@@ -410,6 +417,7 @@ fn concerned(before: &Config, now: &Config) -> Vec<Child> {
         Child::Sessions => timers || before.capture != now.capture,
         Child::Compression => before.compression != now.compression,
         Child::Housekeeper => timers,
+        Child::Sync => before.sharing != now.sharing,
     };
     CHILDREN.into_iter().filter(is_concerned).collect()
 }

@@ -18,6 +18,7 @@ use super::ports::ActorPorts;
 use super::session_context::SessionContext;
 use super::sessions::SessionsHandle;
 use super::subscriber::SubscriberHandle;
+use super::sync::SyncHandle;
 use super::telemetry::{TelemetryArguments, TelemetryHandle};
 use super::writer::{DatabaseLock, FirstConnection, WriterArguments, WriterHandle};
 use super::writer_ledger::{CallsUnderWay, WriterLedger};
@@ -44,6 +45,7 @@ use crate::app::maintenance::Maintenance;
 use crate::app::pause::PauseSwitch;
 use crate::app::sentences::Sentences;
 use crate::app::settings::{CurrentRedactor, Settings, SettingsFiles};
+use crate::app::sharing::round::Syncing;
 use crate::app::subject_cache::SubjectCache;
 use crate::app::transcript_replies::TranscriptReplies;
 use crate::app::vector_files::VectorFiles;
@@ -100,6 +102,8 @@ pub struct Services {
     pub housekeeper: HousekeeperHandle,
     pub subscriber: SubscriberHandle,
     pub telemetry: TelemetryHandle,
+    pub sync: SyncHandle,
+    pub syncing: Syncing<ActorPorts>,
     pub ingest: Ingest<ActorPorts>,
     pub context_lookup: ContextLookup,
     pub checkouts: Checkouts<WriterHandle>,
@@ -163,6 +167,15 @@ impl Services {
             settings,
             answer_within: answer_within(),
         };
+        let syncing = Syncing {
+            ports: ports.clone(),
+            readers: readers.clone(),
+            config: config.clone(),
+            settings: context_lookup.settings.clone(),
+            redactor: ingest.redactor.clone(),
+            device_file: setup.database.with_file_name("device.json"),
+            known: Arc::default(),
+        };
         let forgetting = Forgetting {
             ports,
             readers: readers.clone(),
@@ -185,6 +198,8 @@ impl Services {
             housekeeper,
             subscriber: SubscriberHandle::default(),
             telemetry: TelemetryHandle::default(),
+            sync: SyncHandle::default(),
+            syncing,
             ingest,
             context_lookup,
             forgetting,

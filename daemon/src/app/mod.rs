@@ -58,3 +58,4 @@ pub mod answers;
 pub mod requests;
 pub mod queries;
 pub mod commands;
+pub mod sharing;

@@ -7,8 +7,8 @@ use recall_protocol::query::{
     AgentRemark, Backup, Blame, Captured, Changes, Check, Context, Days, Edit, Entries, Export, Fix, Flush,
     Forget, Glance, How, Identity, Improvable, Improve, Improving, Jobs, Mark, OpenGateway, Pause, PinUp,
     Ping, Projects, Prune, Query, Reindex, Remember, Restore, RestoreBackup, RestoreFrom, Resume, Retry,
-    Search, Session, SessionPage, Sessions, Show, Sql, Stats, Status, Stop, ThreadPage, Threads, Timeline,
-    Undo, Why, Wrong,
+    Search, Session, SessionPage, Sessions, SharePreview, Show, Sql, Stats, Status, Stop, SyncState,
+    ThreadPage, Threads, Timeline, Undo, Why, Wrong,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -23,6 +23,7 @@ use super::answers::improving::{ImprovableAnswer, ImproveAnswer, ImprovingAnswer
 use super::answers::past_work::{InvocationAnswer, MetAnswer, TouchAnswer};
 use super::answers::portable::{ExportAnswer, RestoreAnswer};
 use super::answers::session::{self, CapturedAnswer, SessionAnswer, SessionsAnswer};
+use super::answers::sharing::{PreviewAnswer, SyncAnswer};
 use super::answers::status::{
     CaptureAnswer, FlushAnswer, GatewayAnswer, GlanceAnswer, JobsAnswer, PingAnswer, RetryAnswer,
     StatsAnswer, StatusAnswer, StopAnswer,
@@ -105,4 +106,6 @@ requests! { Command:
     OpenGateway => GatewayAnswer,
     Improve => ImproveAnswer,
     Wrong => WrongAnswer,
+    SharePreview => PreviewAnswer,
+    SyncState => SyncAnswer,
 }

@@ -18,6 +18,31 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
             ("recall uninstall --purge", "delete the memory, too"),
         ],
     ),
+    (
+        "remote add",
+        &[
+            ("recall remote add mine /media/stick/recall", "a stick, a network share, a synchronised folder"),
+            ("recall remote add team file:///srv/team/recall", "the same, as an address"),
+        ],
+    ),
+    ("remote list", &[("recall remote list", "with the number of projects")]),
+    ("remote remove", &[("recall remote remove mine", "the folder stays")]),
+    (
+        "share",
+        &[
+            ("recall share --with mine --personal --inject", "with your own machines"),
+            ("recall share --with team --dry-run", "what would leave, before it does"),
+            ("recall share --list", "what is shared"),
+        ],
+    ),
+    ("unshare", &[("recall unshare", "this project, with everybody")]),
+    (
+        "sync",
+        &[
+            ("recall sync", "how far every machine is"),
+            ("recall sync --now", "exchange now, and say how it went"),
+        ],
+    ),
     ("doctor", &[("recall doctor", "what is wrong, and how to fix it")]),
     ("demo", &[("recall demo", "in a folder of its own, which is removed")]),
     (

@@ -30,6 +30,9 @@ pub mod model;
 pub mod forget;
 pub mod remember;
 pub mod resolve;
+pub mod remote;
+pub mod share;
+pub mod sync;
 pub mod ctl;
 pub mod install;
 pub mod uninstall;
@@ -63,7 +66,7 @@ use crate::search::edit_distance::nearest_name;
 /// A memory for coding agents that outlives the session.
 ///
 /// recall records what agents do through their hooks, makes it searchable, and gives later sessions the relevant
-/// part. Nothing leaves this machine unless you configure a remote model.
+/// part. Nothing leaves this machine unless you configure a remote model or share a project.
 #[derive(Debug, Parser)]
 #[command(name = "recall", version = VERSION, max_term_width = 100)]
 struct Arguments {
@@ -179,6 +182,18 @@ enum Command {
     /// A prompt is removed with its answer, its tool calls and the observations made from them. Backups are replaced by
     /// a new one. Forgotten events are not stored again, even if an agent sends them again.
     Forget(forget::ForgetArgs),
+    /// Name the folders through which machines share notes
+    #[command(subcommand)]
+    Remote(remote::RemoteCommand),
+    /// Share a project's notes with other machines
+    ///
+    /// It shows what would leave before anything does. Preferences and corrections stay, unless all machines are yours
+    /// (--personal). Notes of others are found by a search; sessions are told of them only with --inject.
+    Share(share::ShareArgs),
+    /// Stop sharing a project; notes of others go, yours stay
+    Unshare(share::UnshareArgs),
+    /// Show what is shared, and how far every machine is
+    Sync(sync::SyncArgs),
     /// Show the state of the daemon
     Status(ctl::status::StatusArgs),
     /// List sessions of this project, newest first
@@ -210,7 +225,7 @@ impl Command {
         match self {
             Self::Search(_) | Self::Show(_) | Self::Timeline(_) | Self::Context(_) | Self::Why(_) => true,
             Self::How(_) | Self::Fix(_) | Self::Blame(_) => true,
-            Self::Stats(_) | Self::Status(_) | Self::Sessions(_) | Self::Doctor(_) => true,
+            Self::Stats(_) | Self::Status(_) | Self::Sessions(_) | Self::Doctor(_) | Self::Sync(_) => true,
             Self::Undo(args) => args.list,
             Self::Model(command) => matches!(command, model::ModelCommand::List(_)),
             Self::Config(command) => matches!(command, config::ConfigCommand::List(_)),
@@ -237,7 +252,10 @@ impl Command {
             | Self::Pin(_)
             | Self::Wrong(_)
             | Self::Undo(_)
-            | Self::Resolve(_) => true,
+            | Self::Resolve(_)
+            | Self::Remote(_)
+            | Self::Share(_)
+            | Self::Unshare(_) => true,
             Self::Forget(_) | Self::Pause(_) | Self::Resume(_) | Self::Guard(_) | Self::Model(_) => true,
             Self::Ctl(command) => !matches!(command, ctl::CtlCommand::Events(_)),
             Self::Config(command) => {
@@ -412,6 +430,10 @@ fn dispatch(command: Command, out: &mut dyn Write) -> anyhow::Result<()> {
         Command::Undo(args) => undo::run(&args, out),
         Command::Resolve(args) => resolve::run(&args, out),
         Command::Forget(args) => forget::run(&args, out),
+        Command::Remote(command) => remote::run(&command, out),
+        Command::Share(args) => share::run(&args, out),
+        Command::Unshare(args) => share::stop(&args, out),
+        Command::Sync(args) => sync::run(&args, out),
         Command::Status(args) => ctl::status::run(&args, out),
         Command::Sessions(args) => ctl::sessions::run(&args, Start::IfNeeded, out),
         Command::Events(args) => ctl::events::run(&args, Start::IfNeeded, out),

@@ -6,10 +6,11 @@ use clap::Command;
 use clap::builder::{StyledStr, Styles};
 
 /// Purposes and their commands, the most used first.
-const GROUPS: [(&str, &[&str]); 5] = [
+const GROUPS: [(&str, &[&str]); 6] = [
     ("Look", &["search", "show", "timeline", "sessions", "how", "fix", "blame", "context", "why", "ui"]),
     ("Change", &["remember", "edit", "pin", "resolve", "wrong", "forget", "undo"]),
     ("Watch", &["status", "events", "pause", "resume", "stats"]),
+    ("Share", &["share", "unshare", "sync", "remote"]),
     ("Connect", &["mcp", "statusline", "import", "improve", "export", "sql"]),
     (
         "Set up",

@@ -13,8 +13,9 @@ use super::failure::Failure;
 use crate::server::instance::Instance;
 
 /// How the names of recall's own files begin.
-const OWN: [&str; 15] = [
+const OWN: [&str; 16] = [
     "recall.",
+    "device.json",
     "index",
     "vectors",
     "models",

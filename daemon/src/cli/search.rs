@@ -160,7 +160,11 @@ fn entry(out: &mut dyn Write, result: &SearchResult, query: &Query, scope: Scope
     let status = result.status.as_deref().filter(|status| *status != "active");
     let status = status.map(|status| format!(", {status}")).unwrap_or_default();
     let elsewhere = terminal::elsewhere(result.made_on.elsewhere.as_deref());
-    writeln!(out, "   {DIM}{kind}{project}, {time}{status}{DIM:#}{elsewhere}")?;
+    let by = match (&result.author, &result.device) {
+        (Some(author), Some(device)) => format!(", by {author}, {device}"),
+        _ => String::new(),
+    };
+    writeln!(out, "   {DIM}{kind}{project}, {time}{status}{by}{DIM:#}{elsewhere}")?;
     let snippet = beyond(&result.snippet, title);
     if !snippet.is_empty() {
         let snippet = highlighted(snippet, query, Style::new());
@@ -171,6 +175,7 @@ fn entry(out: &mut dyn Write, result: &SearchResult, query: &Query, scope: Scope
         match result.said_by.as_deref() {
             Some("you") => writeln!(out, "   {DIM}you said so{DIM:#}")?,
             Some("agent") => writeln!(out, "   {DIM}an agent noted it{DIM:#}")?,
+            Some("member") => writeln!(out, "   {DIM}somebody who shares the project said so{DIM:#}")?,
             Some(_) => writeln!(out, "   {DIM}from an import, so its author is unknown{DIM:#}")?,
             None => {}
         }

@@ -134,7 +134,10 @@ fn origin(at: Moment, words: &[&str], session: Option<&str>) -> String {
 
 fn observation(out: &mut dyn Write, item: &ObservationAnswer) -> std::io::Result<()> {
     writeln!(out, "{ACCENT}#{}{ACCENT:#} {BOLD}{}{BOLD:#}", item.id, item.title)?;
-    let made_by = made_by(&item.origin);
+    let made_by = match (&item.author, &item.device) {
+        (Some(author), Some(device)) => format!("by {author}, {device}"),
+        _ => made_by(&item.origin),
+    };
     let origin =
         origin(item.created_at, &[item.observation_type.as_ref(), &made_by], item.session_id.as_deref());
     // `active` is the normal case and is not printed.
@@ -184,6 +187,7 @@ fn said_by(out: &mut dyn Write, said: &SaidAnswer) -> std::io::Result<()> {
         ("you", Some(prompt)) => writeln!(out, "You said so in {}{DIM}, {at}{DIM:#}", terminal::id(prompt)),
         ("you", None) => writeln!(out, "You said so{DIM}, {at}{DIM:#}"),
         (AGENT, _) => writeln!(out, "An agent noted it{DIM}, {at}{DIM:#}"),
+        ("member", _) => writeln!(out, "Somebody who shares the project said so{DIM}, {at}{DIM:#}"),
         _ => writeln!(out, "It came with an import, so its author is unknown{DIM}, {at}{DIM:#}"),
     }
 }

@@ -142,7 +142,7 @@ pub fn recipients(text: &str) -> Vec<String> {
     models.chain(server).collect()
 }
 
-fn document(text: &str) -> Result<DocumentMut, ChangeError> {
+pub(super) fn document(text: &str) -> Result<DocumentMut, ChangeError> {
     text.parse::<DocumentMut>().map_err(|error| {
         let place = error.span().map(|span| reading::place(text, span.start)).unwrap_or_default();
         ChangeError::NotToml { what: format!("{place}{}", one_line(error.message())) }
@@ -150,7 +150,7 @@ fn document(text: &str) -> Result<DocumentMut, ChangeError> {
 }
 
 /// Refuses a change that adds a mistake.
-fn checked(before: &str, after: String) -> Result<String, ChangeError> {
+pub(super) fn checked(before: &str, after: String) -> Result<String, ChangeError> {
     let earlier = problems(before);
     let is_new = |problem: &Problem| !earlier.iter().any(|old| old.what == problem.what);
     match problems(&after).into_iter().find(is_new) {

@@ -164,6 +164,8 @@ const KEYS: &[(&str, KeyKind, &str)] = &[
     ("guards.write_paths", Texts, "More files that must not be written: migrations/, *.lock"),
     ("guards.read_paths", Texts, "More files that are to be neither read nor written"),
     ("guards.allow", Texts, "Files that are never guarded"),
+    ("sync.author", Text, "Who writes here, for those who share a project; else your user name"),
+    ("sync.device", Text, "What this machine is called for them; else its host name"),
 ];
 
 impl Key {
@@ -282,7 +284,10 @@ pub fn template() -> String {
          # [[subscribe]]\n# events = [\"session_end\"]\n# command = [\"notify-send\", \"a session is over\"]\n\
          # mode = \"each\"  # or \"stream\": it stays, and reads a line of each\n\
          \n# A text of yours for prompts with a word; there may be several.\n\
-         # [[hint]]\n# pattern = \"tdd\"\n# text = \"Write a failing test first.\"\n",
+         # [[hint]]\n# pattern = \"tdd\"\n# text = \"Write a failing test first.\"\n\
+         \n# A folder that several machines see, and a project whose notes they share through it: `recall share`.\n\
+         # [[remote]]\n# name = \"mine\"\n# url = \"file:///media/stick/recall\"\n\
+         # [[share]]\n# project = \"git:example.com/shop\"\n# remote = \"mine\"\n",
     );
     text
 }
@@ -303,7 +308,10 @@ mod tests {
     #[test]
     fn the_table_and_the_template_name_every_key() {
         let mut names: Vec<String> = Vec::new();
-        for table in known_of("").iter().filter(|table| !["subscribe", "hint"].contains(&table.as_str())) {
+        for table in known_of("")
+            .iter()
+            .filter(|table| !["subscribe", "hint", "remote", "share"].contains(&table.as_str()))
+        {
             let keys = known_of(table).into_iter().filter(|key| !ENDPOINTS.contains(&key.as_str()));
             names.extend(keys.map(|key| format!("{table}.{key}")));
         }
@@ -314,9 +322,18 @@ mod tests {
             .lines()
             .map(|line| line.strip_prefix("# ").filter(|line| line.contains(" = ")).unwrap_or(line))
             .filter(|line| {
-                !["events =", "command = [\"notify", "pattern =", "text ="]
-                    .iter()
-                    .any(|own| line.starts_with(own))
+                ![
+                    "events =",
+                    "command = [\"notify",
+                    "pattern =",
+                    "text =",
+                    "name =",
+                    "url =",
+                    "project =",
+                    "remote =",
+                ]
+                .iter()
+                .any(|own| line.starts_with(own))
             })
             .map(|line| format!("{line}\n"))
             .collect::<String>()

@@ -90,15 +90,15 @@ pub(super) fn read(text: &str) -> Reading {
     for (section, value) in table {
         match section.get_ref().as_ref() {
             "capture" | "durability" | "timers" | "context" | "mcp" | "gateway" | "telemetry"
-            | "redaction" | "guards" => reader.by_key(&section, value),
-            name @ ("compression" | "embedding" | "subscribe" | "hint") if !is_toml => {
+            | "redaction" | "guards" | "sync" => reader.by_key(&section, value),
+            name @ ("compression" | "embedding" | "subscribe" | "hint" | "remote" | "share") if !is_toml => {
                 let what = format!("[{name}] is ignored while the file is not valid TOML");
                 reader.problem(section.span().start, &what);
             }
             "compression" | "embedding" => {
                 reader.take(DeTable::from_iter([(section.clone(), value)]), section.span().start, "");
             }
-            "subscribe" | "hint" => reader.by_entry(&section, value),
+            "subscribe" | "hint" | "remote" | "share" => reader.by_entry(&section, value),
             _ => reader.unknown(section, value),
         }
     }
@@ -123,6 +123,8 @@ pub(super) fn read(text: &str) -> Reading {
         }
     };
     written.capture.exclude.extend(unknown_key_patterns);
+    let unsettled = super::sharing::settle(&mut written.remote, &mut written.share);
+    problems.extend(unsettled.into_iter().map(|what| Problem { line: 0, column: 0, what }));
     if !is_toml {
         written.redaction.enabled = true;
         written.redaction.allow.clear();

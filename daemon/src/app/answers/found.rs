@@ -57,10 +57,15 @@ pub struct SearchResult {
     pub observation_type: Option<Text>,
     /// Of an observation: `active`, `resolved` or `superseded`.
     pub status: Option<Text>,
-    /// Who said what holds until it is taken back: `you`; `agent`, whose model noted it; or `import`, a file that
-    /// anybody may have written.
+    /// Who said what holds until it is taken back: `you`; `agent`, whose model noted it; `import`, a file that anybody
+    /// may have written; or `member`, another person who shares the project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub said_by: Option<Text>,
+    /// Who wrote an observation and on which machine. Absent if it is this machine's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub author: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
     pub title: String,
     pub snippet: String,
     /// About how many tokens title and text cost in full.

@@ -21,6 +21,7 @@ pub mod observation;
 pub mod past_work;
 pub mod portable;
 pub mod session;
+pub mod sharing;
 pub mod status;
 pub mod told;
 pub mod upkeep;

@@ -25,6 +25,11 @@ pub struct ObservationAnswer {
     pub status: Text,
     pub superseded_by: Option<i64>,
     pub origin: String,
+    /// Who wrote it and on which machine. Present only if it came from another machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub author: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
     /// The user has pinned it.
     pub pinned: bool,
     pub session_id: Option<String>,
@@ -64,7 +69,8 @@ pub struct EvidenceAnswer {
 /// The author of a statement, and its place.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct SaidAnswer {
-    /// `you`; `agent`, whose model noted it; or `import`, a file that anybody may have written.
+    /// `you`; `agent`, whose model noted it; `import`, a file that anybody may have written; or `member`, another
+    /// person who shares the project.
     pub who: Text,
     /// The prompt in which it was typed; null: it was noted by hand, or the prompt is not here.
     pub prompt: Option<PublicId>,
@@ -92,6 +98,8 @@ impl From<ObservationRow> for ObservationAnswer {
             status: row.status.as_str().into(),
             superseded_by: row.superseded_by.map(|id| id.0),
             origin: row.origin,
+            author: row.author,
+            device: row.device,
             pinned: row.is_pinned,
             session_id: row.session.map(|session| session.0),
             prompt_number: row.prompt_number,

@@ -126,7 +126,7 @@ pub(super) fn unanswered() -> Refused {
     Refused::new(ErrorKind::Internal, "The daemon could not answer", "Its log says more.")
 }
 
-pub(super) fn not_written(error: impl std::fmt::Display) -> Refused {
+pub(in crate::app) fn not_written(error: impl std::fmt::Display) -> Refused {
     Refused::new(
         ErrorKind::Internal,
         format!("Nothing was changed: {error}"),

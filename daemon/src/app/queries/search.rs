@@ -90,11 +90,14 @@ pub fn search(lookup: &ContextLookup, request: Search) -> Answer<SearchAnswer> {
             let Some(row) = store::load_document(db, found.key)? else { continue };
             let (title, body) = title_and_text(&row, lookup.agents);
             let place = DocumentContext::of(db, &row)?;
+            let (author, device) = from_elsewhere(&row);
             results.push(SearchResult {
                 made_on: marks.place(place.project_row, found.key)?,
                 id: PublicId(found.key),
                 kind: found.key.kind.as_str().into(),
                 said_by: voice_of(&row).map(|voice| voice.as_str().into()),
+                author,
+                device,
                 observation_type: place.observation_type.map(Into::into),
                 status: place.status.map(Into::into),
                 tokens: estimate(&title) + estimate(&body),
@@ -136,6 +139,14 @@ fn newer_choices_first(results: Vec<SearchResult>) -> Vec<SearchResult> {
         of_one_place && newer.created_at.0 > older.created_at.0 && second.differs_in_a_word(first)
     });
     said.into_iter().map(|(_, one)| one).collect()
+}
+
+/// Who wrote an observation and where, if it came from another machine.
+fn from_elsewhere(row: &DocumentRow) -> (Option<String>, Option<String>) {
+    match row {
+        DocumentRow::Observation { row, .. } => (row.author.clone(), row.device.clone()),
+        _ => (None, None),
+    }
 }
 
 fn voice_of(row: &DocumentRow) -> Option<Voice> {

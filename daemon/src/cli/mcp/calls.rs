@@ -257,7 +257,8 @@ fn result_line(found: &SearchResult) -> String {
     let status = found.status.as_deref().filter(|status| *status != "active");
     let status = status.map(|status| format!(" ({status})")).unwrap_or_default();
     let (id, age) = (terminal::id(found.id), age(clock::now(), found.created_at.0));
-    format!("{id} {age} {kind}: {}{status} ~{tokens}", plain(&found.title))
+    let by = found.author.as_ref().map(|author| format!(" (by {})", plain(author))).unwrap_or_default();
+    format!("{id} {age} {kind}{by}: {}{status} ~{tokens}", plain(&found.title))
 }
 
 fn timeline(call: TimelineCall, folder: &str) -> anyhow::Result<String> {

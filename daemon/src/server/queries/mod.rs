@@ -4,7 +4,7 @@
 use recall_protocol::query::{
     AgentRemark, Backup, Captured, Context, Edit, Flush, Forget, Glance, Improvable, Improve, Mark,
     OpenGateway, Pause, PinUp, Ping, Prune, Query, Reindex, Remember, Restore, RestoreBackup, RestoreFrom,
-    Resume, Retry, Sql, Status, Stop, Undo, Wrong,
+    Resume, Retry, SharePreview, Sql, Status, Stop, SyncState, Undo, Wrong,
 };
 use recall_protocol::wire::{ErrorKind, Reply};
 
@@ -39,13 +39,16 @@ use crate::app::queries::timeline::timeline;
 use crate::app::queries::why::why;
 use crate::app::queries::{Answer, Refused, blocking};
 use crate::app::requests::{Command, ReadRequest, Request};
+use crate::app::sharing::preview::preview;
 use crate::memory::ids::{JobId, Timestamp};
 
 pub mod flush;
 pub(super) mod status;
+mod sync;
 
 use flush::flush;
 use status::status;
+use sync::sync_state;
 
 /// Answers a query. Never fails: a refusal is an answer.
 pub async fn answer(query: Query, connection: &ConnectionContext) -> Reply {
@@ -117,6 +120,8 @@ pub async fn answer(query: Query, connection: &ConnectionContext) -> Reply {
         Query::Edit(request) => command_reply::<Edit>(edit(&commands(), request).await),
         Query::PinUp(request) => command_reply::<PinUp>(pin(&commands(), request).await),
         Query::Wrong(request) => command_reply::<Wrong>(wrong(&commands(), request).await),
+        Query::SharePreview(request) => command_reply::<SharePreview>(preview(&commands(), request).await),
+        Query::SyncState(request) => command_reply::<SyncState>(sync_state(services, request).await),
         Query::Undo(Undo) => command_reply::<Undo>(undo(&commands()).await),
         Query::Changes(request) => read_with(services, request, changes).await,
         Query::Glance(request) => {

@@ -1,0 +1,87 @@
+//! The answers about what is shared with other machines.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Moment;
+
+/// What would leave if a project were shared.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct PreviewAnswer {
+    pub project: String,
+    /// The identity by which other machines know the project.
+    pub identity: String,
+    pub observations: u64,
+    pub sessions: u64,
+    /// Preferences and corrections, which stay.
+    pub personal: u64,
+    /// A few titles, newest first.
+    pub samples: Vec<String>,
+    pub held: Vec<HeldNote>,
+}
+
+/// A note or a change that does not leave.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct HeldNote {
+    /// `null` if the note is not here any more.
+    pub id: Option<i64>,
+    pub title: Option<String>,
+    pub why: String,
+}
+
+/// The answer of `sync`.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct SyncAnswer {
+    /// This data folder's name; `null` before the first share.
+    pub device: Option<String>,
+    pub author: String,
+    pub device_name: String,
+    pub shares: Vec<ShareAnswer>,
+    /// What should be known once, such as a new name of this data folder.
+    pub notices: Vec<String>,
+}
+
+/// A project that is shared through a remote.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct ShareAnswer {
+    pub project: String,
+    /// The identity by which other machines know the project.
+    pub identity: String,
+    pub remote: String,
+    pub url: String,
+    pub inject: bool,
+    pub personal: bool,
+    /// The number of this machine's last change, and of the last that the remote has.
+    pub logged: u64,
+    pub sent: u64,
+    /// How many notes of others are here.
+    pub received: u64,
+    pub held: Vec<HeldNote>,
+    /// Changes that a newer version of recall wrote.
+    pub parked: u64,
+    pub devices: Vec<DeviceAnswer>,
+    /// Why the last round with the remote failed; `null` if it did not.
+    pub error: Option<String>,
+    /// The last round that succeeded since the daemon's start.
+    pub synced_at: Option<Moment>,
+    /// When a failed round is tried again.
+    pub next_try: Option<Moment>,
+}
+
+/// Another machine.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct DeviceAnswer {
+    pub device: String,
+    pub author: String,
+    pub name: String,
+    /// The number of its last change that is here.
+    pub seq: u64,
+    /// The number of its last change in the remote, if the last round saw it.
+    pub available: Option<u64>,
+    /// When something of it last came.
+    pub at: Option<Moment>,
+    /// Changes that could not be used.
+    pub refused: u64,
+    /// Why no more of it is read; `null` if nothing is wrong.
+    pub error: Option<String>,
+}

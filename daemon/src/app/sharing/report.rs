@@ -1,0 +1,99 @@
+//! What one sees of the sharing: each project with each remote, and how far every machine's log was read.
+
+use super::round::{Known, Outcome, Syncing, names};
+use crate::app::answers::Moment;
+use crate::app::answers::sharing::{DeviceAnswer, HeldNote, ShareAnswer, SyncAnswer};
+use crate::app::ports::Ports;
+use crate::app::queries::{Answer, Refused};
+use crate::config::sharing::{SharedProject, Sharing};
+use crate::memory::ids::Timestamp;
+use crate::memory::sync::record::space_of;
+use crate::store::{self, Share, StoreError};
+
+/// When a failed round is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NextRound(pub Option<Timestamp>);
+
+/// The state of all shares. Blocks.
+pub fn report(syncing: &Syncing<impl Ports>, next: NextRound) -> Answer<SyncAnswer> {
+    let sharing = syncing.config.get().sharing.clone();
+    let (author, device_name) = names(&sharing);
+    let Known { outcomes, notices } = syncing.known();
+    let answer = syncing.readers.read(|db| {
+        let stored = store::shares(db)?;
+        let mut shares = Vec::new();
+        for meant in &sharing.shares {
+            let of = |share: &&Share| share.remote == meant.remote && share.space == space_of(&meant.project);
+            let share = stored.iter().find(of);
+            let outcome = share.and_then(|share| outcomes.get(&share.id)).cloned().unwrap_or_default();
+            shares.push(share_answer(db, &sharing, meant, share, outcome, next)?);
+        }
+        let device = stored.first().map(|share| share.device.0.clone());
+        Ok(SyncAnswer { device, author, device_name, shares, notices })
+    });
+    answer.map_err(Refused::from)
+}
+
+fn share_answer(
+    db: &rusqlite::Connection,
+    sharing: &Sharing,
+    meant: &SharedProject,
+    share: Option<&Share>,
+    outcome: Outcome,
+    next: NextRound,
+) -> Result<ShareAnswer, StoreError> {
+    let mut answer = ShareAnswer {
+        project: meant.project.clone(),
+        identity: meant.project.clone(),
+        remote: meant.remote.clone(),
+        url: sharing.url_of(&meant.remote).unwrap_or_default().to_owned(),
+        inject: meant.inject,
+        personal: meant.personal,
+        logged: 0,
+        sent: outcome.sent,
+        received: 0,
+        held: Vec::new(),
+        parked: 0,
+        devices: Vec::new(),
+        next_try: next.0.filter(|_| outcome.error.is_some()).map(Moment),
+        error: outcome.error,
+        synced_at: outcome.synced_at.map(Moment),
+    };
+    let Some(share) = share else {
+        answer.error = Some("no session in this project yet".to_owned());
+        return Ok(answer);
+    };
+    answer.project = share.project_name.clone();
+    (answer.logged, _) = store::log_head(db, share.id)?;
+    answer.received = store::count_foreign(db, share.id)?;
+    answer.parked = store::count_parked(db, share.id)?;
+    let held = store::held_back(db, share.id)?.into_iter();
+    answer.held = held
+        .map(|held| HeldNote { id: held.observation.map(|id| id.0), title: held.title, why: held.why })
+        .collect();
+    let (available, mut stopped) = (outcome.available, outcome.stopped);
+    for head in store::heads(db, share.id)? {
+        answer.devices.push(DeviceAnswer {
+            available: available.get(&head.device).copied(),
+            error: stopped.remove(&head.device),
+            device: head.device.0,
+            author: head.author,
+            name: head.name,
+            seq: head.seq,
+            at: Some(Moment(head.at)),
+            refused: head.refused,
+        });
+    }
+    // Machines of which nothing could be read yet.
+    answer.devices.extend(stopped.into_iter().map(|(device, error)| DeviceAnswer {
+        available: available.get(&device).copied(),
+        device: device.0,
+        author: String::new(),
+        name: String::new(),
+        seq: 0,
+        at: None,
+        refused: 0,
+        error: Some(error),
+    }));
+    Ok(answer)
+}

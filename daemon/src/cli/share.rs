@@ -1,0 +1,222 @@
+//! `recall share` and `recall unshare`: which projects' notes go to other machines. A share is a setting; the daemon does
+//! what the settings say.
+
+use std::io::Write;
+use std::path::Path;
+
+use clap::Args;
+use recall_protocol::query::{Persons, SharePreview, SyncRound, SyncState};
+use serde_json::json;
+
+use super::candidates;
+use super::client::{Client, Start, this_folder};
+use super::consent::{Answer, Consent};
+use super::failure::Failure;
+use super::remote::{change, sharing};
+use super::sync::tell;
+use super::terminal::{BOLD, DIM, GOOD, WARNING, counted};
+use crate::app::answers::sharing::PreviewAnswer;
+use crate::config::sharing::SharedProject;
+use crate::config::sharing_change::{add_share, remove_share};
+
+/// The most notes that are named one by one.
+const MOST_NAMED: usize = 5;
+
+#[derive(Debug, Args)]
+pub struct ShareArgs {
+    /// A project's name or folder [default: the current folder's project]
+    #[arg(add = candidates::projects())]
+    project: Option<String>,
+    /// The remote through which to share it, as `recall remote list` names it
+    #[arg(long, value_name = "REMOTE", required_unless_present = "list")]
+    with: Option<String>,
+    /// Tell sessions of others' notes, too; else they are only found
+    #[arg(long)]
+    inject: bool,
+    /// All machines are mine: preferences, corrections and pins travel, too
+    #[arg(long)]
+    personal: bool,
+    /// Do not ask for confirmation
+    #[arg(long, short, conflicts_with = "dry_run")]
+    yes: bool,
+    /// Show what would leave, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// List what is shared
+    #[arg(long, conflicts_with_all = ["project", "with", "inject", "personal", "yes", "dry_run"])]
+    list: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct UnshareArgs {
+    /// A project's name, folder or identity [default: the current folder's project]
+    #[arg(add = candidates::projects())]
+    project: Option<String>,
+    /// Only through this remote
+    #[arg(long, value_name = "REMOTE")]
+    with: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// # Errors
+/// When there is no such remote or project, or other machines cannot recognise the project.
+pub fn run(args: &ShareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let Some(remote) = args.with.as_ref().filter(|_| !args.list) else { return list(args, out) };
+    if sharing()?.url_of(remote).is_none() {
+        return Err(Failure::usage(format!("There is no remote {remote:?}"))
+            .hint(format!("Name a folder first: `recall remote add {remote} FOLDER`."))
+            .into());
+    }
+    let persons = if args.personal { Persons::One } else { Persons::Several };
+    let project = named(args.project.as_deref());
+    let mut client = Client::connect(Start::IfNeeded)?;
+    let preview = client.ask(SharePreview { project, persons })?.read()?;
+    if args.json && args.dry_run {
+        return Ok(writeln!(out, "{}", serde_json::to_string(&preview)?)?);
+    }
+    if !args.json {
+        show(&preview, remote, out)?;
+    }
+    let mut input = std::io::stdin().lock();
+    let consent = match (args.dry_run, args.yes) {
+        (true, _) => Consent::ShowOnly,
+        (false, true) => Consent::Given,
+        (false, false) => Consent::at_terminal(&mut input),
+    };
+    if consent.obtain(&format!("Share {} through {remote}?", preview.project), out)? == Answer::Leave {
+        return Ok(());
+    }
+    let share = SharedProject {
+        project: preview.identity,
+        remote: remote.clone(),
+        inject: args.inject,
+        personal: args.personal,
+    };
+    change(|text| add_share(text, &share))?;
+    let answer = client.ask(SyncState { round: SyncRound::Now })?;
+    if args.json {
+        out.write_all(&answer.bytes)?;
+        return Ok(writeln!(out)?);
+    }
+    writeln!(out, "{GOOD}Shared{GOOD:#} {} through {remote}.", preview.project)?;
+    let answer = answer.read()?;
+    let of = |shared: &&crate::app::answers::sharing::ShareAnswer| {
+        shared.identity == share.project && shared.remote == *remote
+    };
+    answer.shares.iter().filter(of).try_for_each(|shared| tell(shared, out))
+}
+
+/// As the daemon takes it: a folder becomes absolute, a name stays.
+fn named(project: Option<&str>) -> String {
+    match project {
+        None | Some(".") => this_folder(),
+        Some(given) if given.contains('/') => Path::new(given)
+            .canonicalize()
+            .map_or_else(|_| given.to_owned(), |path| path.to_string_lossy().into_owned()),
+        Some(given) => given.to_owned(),
+    }
+}
+
+fn show(preview: &PreviewAnswer, remote: &str, out: &mut dyn Write) -> std::io::Result<()> {
+    let PreviewAnswer { project, identity, observations, sessions, personal, samples, held } = preview;
+    let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    let notes = counted(count(*observations), "note", "notes");
+    let from = counted(count(*sessions), "session", "sessions");
+    writeln!(
+        out,
+        "{BOLD}{project}{BOLD:#} ({identity}) through {remote}: {notes} of {from}, and what comes."
+    )?;
+    for title in samples {
+        writeln!(out, "  {title}")?;
+    }
+    if *personal > 0 {
+        let kept =
+            counted(count(*personal), "preference or correction stays", "preferences and corrections stay");
+        writeln!(out, "{kept} on this machine.")?;
+    }
+    if !held.is_empty() {
+        let kept =
+            counted(held.len(), "note looks like a secret and stays", "notes look like secrets and stay");
+        writeln!(out, "{WARNING}{kept}:{WARNING:#}")?;
+        for note in held.iter().take(MOST_NAMED) {
+            let (id, title) = (note.id.unwrap_or_default(), note.title.as_deref().unwrap_or_default());
+            writeln!(out, "  #{id} {title}")?;
+        }
+    }
+    writeln!(
+        out,
+        "{DIM}Whoever can read the remote's folder can read the notes; they are not encrypted.{DIM:#}"
+    )
+}
+
+fn list(args: &ShareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let sharing = sharing()?;
+    if args.json {
+        return Ok(writeln!(out, "{}", json!({"shares": sharing.shares}))?);
+    }
+    if sharing.shares.is_empty() {
+        return Ok(writeln!(out, "Nothing is shared. In a project's folder: `recall share --with REMOTE`.")?);
+    }
+    for share in &sharing.shares {
+        let SharedProject { project, remote, inject, personal } = share;
+        let terms: Vec<&str> = [(*inject, "told to sessions"), (*personal, "all machines are mine")]
+            .iter()
+            .filter(|(is, _)| *is)
+            .map(|(_, term)| *term)
+            .collect();
+        let terms =
+            if terms.is_empty() { String::new() } else { format!("  {DIM}{}{DIM:#}", terms.join(", ")) };
+        writeln!(out, "{BOLD}{project}{BOLD:#}  {remote}{terms}")?;
+    }
+    Ok(())
+}
+
+/// # Errors
+/// When the project is not shared.
+pub fn stop(args: &UnshareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let mut client = Client::connect(Start::IfNeeded)?;
+    let shares = client.ask(SyncState { round: SyncRound::No })?.read()?.shares;
+    let project = named(args.project.as_deref());
+    let identity = match Path::new(&project).is_absolute() {
+        true => {
+            client.ask(SharePreview { project: project.clone(), persons: Persons::Several })?.read()?.identity
+        }
+        false => project.clone(),
+    };
+    let is_meant = |share: &&crate::app::answers::sharing::ShareAnswer| {
+        (share.identity == identity || share.project == project)
+            && args.with.as_ref().is_none_or(|remote| share.remote == *remote)
+    };
+    let meant: Vec<_> = shares.iter().filter(is_meant).collect();
+    if meant.is_empty() {
+        return Err(Failure::failed(format!("{project} is not shared"))
+            .hint("`recall share --list` shows what is.")
+            .into());
+    }
+    for share in &meant {
+        change(|text| remove_share(text, &share.identity, &share.remote))?;
+    }
+    let answer = client.ask(SyncState { round: SyncRound::Now })?;
+    if args.json {
+        out.write_all(&answer.bytes)?;
+        return Ok(writeln!(out)?);
+    }
+    for share in meant {
+        let went = counted(
+            usize::try_from(share.received).unwrap_or_default(),
+            "note of others went",
+            "notes of others went",
+        );
+        writeln!(
+            out,
+            "{GOOD}Stopped{GOOD:#} sharing {} through {}: {went}; yours stay here and with those who have them.",
+            share.project, share.remote
+        )?;
+    }
+    Ok(())
+}

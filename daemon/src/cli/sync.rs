@@ -1,0 +1,118 @@
+//! `recall sync`: what is shared with other machines, and how far every one of them is.
+
+use std::io::Write;
+
+use clap::Args;
+use recall_protocol::query::{SyncRound, SyncState};
+
+use super::client::{Client, Start};
+use super::failure::Failure;
+use super::terminal::{self, BOLD, DIM, ERROR, GOOD, WARNING, counted};
+use crate::app::answers::sharing::{DeviceAnswer, ShareAnswer};
+
+#[derive(Debug, Args)]
+pub struct SyncArgs {
+    /// Exchange with every remote first, and say how it went
+    #[arg(long)]
+    now: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// # Errors
+/// When a round was asked for and failed.
+pub fn run(args: &SyncArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let round = if args.now { SyncRound::Now } else { SyncRound::No };
+    let answer = Client::connect(Start::IfNeeded)?.ask(SyncState { round })?;
+    if args.json {
+        out.write_all(&answer.bytes)?;
+        writeln!(out)?;
+    }
+    let answer = answer.read()?;
+    if !args.json {
+        if answer.shares.is_empty() {
+            writeln!(out, "Nothing is shared. In a project's folder: `recall share --with REMOTE`.")?;
+        }
+        if let Some(device) = &answer.device {
+            let device = device.get(..8).unwrap_or(device);
+            writeln!(
+                out,
+                "This machine is {}, {} {DIM}({device}){DIM:#}.",
+                answer.author, answer.device_name
+            )?;
+        }
+        for notice in &answer.notices {
+            writeln!(out, "{WARNING}{notice}{WARNING:#}")?;
+        }
+        answer.shares.iter().try_for_each(|share| tell(share, out))?;
+    }
+    let failed = answer.shares.iter().filter(|share| share.error.is_some()).count();
+    if args.now && failed > 0 {
+        let what = counted(failed, "project was not exchanged", "projects were not exchanged");
+        return Err(Failure::failed(what).hint("What is new stays here until the remote is back.").into());
+    }
+    Ok(())
+}
+
+/// One project with one remote.
+pub(super) fn tell(share: &ShareAnswer, out: &mut dyn Write) -> anyhow::Result<()> {
+    let ShareAnswer { project, remote, logged, sent, received, .. } = share;
+    let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    writeln!(out, "{BOLD}{project}{BOLD:#} through {remote} {DIM}{}{DIM:#}", share.url)?;
+    let waiting = match logged.saturating_sub(*sent) {
+        0 => "all sent".to_owned(),
+        waiting => format!("{waiting} waiting"),
+    };
+    let changes = counted(count(*logged), "change", "changes");
+    writeln!(
+        out,
+        "  from here: {changes}, {waiting}; from others: {}",
+        counted(count(*received), "note", "notes")
+    )?;
+    if let Some(error) = &share.error {
+        let next =
+            share.next_try.map(|at| format!(", tried again at {}", terminal::time(at))).unwrap_or_default();
+        writeln!(out, "  {ERROR}{error}{ERROR:#}{next}")?;
+    } else if let Some(at) = share.synced_at {
+        writeln!(out, "  {GOOD}in step{GOOD:#} {}", terminal::ago(at))?;
+    }
+    for device in &share.devices {
+        tell_device(device, out)?;
+    }
+    for note in &share.held {
+        let (id, title) = (
+            note.id.map(|id| format!("#{id} ")).unwrap_or_default(),
+            note.title.as_deref().unwrap_or_default(),
+        );
+        writeln!(out, "  {WARNING}held back{WARNING:#} {id}{title}: {}", note.why)?;
+    }
+    if share.parked > 0 {
+        let parked = counted(count(share.parked), "change waits", "changes wait");
+        writeln!(out, "  {WARNING}{parked} for a newer version of recall{WARNING:#}")?;
+    }
+    Ok(())
+}
+
+fn tell_device(device: &DeviceAnswer, out: &mut dyn Write) -> anyhow::Result<()> {
+    let short = device.device.get(..8).unwrap_or(&device.device);
+    let name = match device.author.as_str() {
+        "" => short.to_owned(),
+        author => format!("{author}, {} ({short})", device.name),
+    };
+    let behind = device.available.unwrap_or(device.seq).saturating_sub(device.seq);
+    let state = match behind {
+        0 => String::new(),
+        behind => format!(", {behind} to come"),
+    };
+    let seen = device.at.map(|at| format!(", last {}", terminal::ago(at))).unwrap_or_default();
+    let refused = match device.refused {
+        0 => String::new(),
+        refused => format!(", {refused} could not be used"),
+    };
+    writeln!(out, "  {name}: {} read{state}{seen}{refused}", device.seq)?;
+    match &device.error {
+        Some(error) => Ok(writeln!(out, "    {ERROR}{error}{ERROR:#}")?),
+        None => Ok(()),
+    }
+}

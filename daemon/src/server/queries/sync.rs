@@ -1,0 +1,41 @@
+//! `recall sync`: what is shared with other machines, after a round with every remote if one is asked for.
+
+use std::time::Duration;
+
+use recall_protocol::query::{SyncRound, SyncState};
+use recall_protocol::wire::ErrorKind;
+
+use crate::actors::services::Services;
+use crate::actors::sync::SyncMessage;
+use crate::app::answers::sharing::SyncAnswer;
+use crate::app::queries::{Answer, Refused, blocking};
+use crate::app::settings::CheckMode;
+use crate::app::sharing::report::{NextRound, report};
+
+/// A first round may read the whole past of a project.
+const ROUND_WITHIN: Duration = Duration::from_secs(600);
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+
+pub(super) async fn sync_state(services: &Services, SyncState { round }: SyncState) -> Answer<SyncAnswer> {
+    // The file may have been changed a moment ago, by `recall share`.
+    let settings = services.syncing.settings.clone();
+    blocking(move || {
+        settings.check(CheckMode::Now);
+        Ok(())
+    })
+    .await?;
+    services.config.settle().await;
+    if round == SyncRound::Now {
+        let done = services.sync.ask(SyncMessage::Round, ROUND_WITHIN).await;
+        done.map_err(|_| {
+            Refused::new(
+                ErrorKind::Unavailable,
+                "The round with the remotes is not over yet",
+                "`recall sync` shows how far it is; the daemon goes on.",
+            )
+        })?;
+    }
+    let next = services.sync.ask(SyncMessage::Next, ANSWER_WITHIN).await.unwrap_or(NextRound(None));
+    let syncing = services.syncing.clone();
+    blocking(move || report(&syncing, next)).await
+}

@@ -1,0 +1,602 @@
+//! One memory on several machines, through a folder that all of them see. Each machine is a home of its own.
+
+use std::path::{Path, PathBuf};
+
+use recall_tests::repository::Repository;
+use recall_tests::{Said, Stage};
+use serde_json::{Value, json};
+
+const RULE: &str = "Invoices are never deleted, only cancelled: ask Hedwig first";
+const MOSS: &str = "Moss grows on the northern wall of the boiler house";
+
+/// A folder that all machines see.
+struct Shared(tempfile::TempDir);
+
+impl Shared {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("folder")
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        let mut files = Vec::new();
+        collect(self.0.path(), &mut files);
+        files.sort();
+        files
+    }
+
+    /// The files of logs.
+    fn parts(&self) -> Vec<PathBuf> {
+        self.files().into_iter().filter(|path| path.extension().is_some_and(|of| of == "jsonl")).collect()
+    }
+
+    fn contains(&self, text: &str) -> bool {
+        self.files().iter().any(|path| contains(path, text))
+    }
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { collect(&path, files) } else { files.push(path) }
+    }
+}
+
+fn contains(path: &Path, text: &str) -> bool {
+    let bytes = std::fs::read(path).unwrap();
+    bytes.windows(text.len()).any(|window| window == text.as_bytes())
+}
+
+/// A machine with a clone of the project.
+fn machine(author: &str, device: &str, more: &str) -> Stage {
+    let text = format!("{more}\n[sync]\nauthor = {author:?}\ndevice = {device:?}\n");
+    let stage = Stage::new().config(&text);
+    let repository = Repository::init(&stage.project());
+    repository.git(&["remote", "add", "origin", "git@example.com:acme/shop.git"]);
+    stage.daemon()
+}
+
+#[track_caller]
+fn done(said: &Said) -> &Said {
+    assert_eq!(said.code(), 0, "{said:?}");
+    said
+}
+
+fn share(stage: &Stage, shared: &Shared, terms: &[&str]) {
+    std::fs::create_dir_all(shared.path()).unwrap();
+    done(&stage.recall(["remote", "add", "team", shared.path().to_str().unwrap()]));
+    let arguments = ["share", "--with", "team", "--yes"];
+    done(&stage.recall(arguments.into_iter().chain(terms.iter().copied())));
+}
+
+/// A machine that shares the project.
+fn sharing(author: &str, device: &str, shared: &Shared, terms: &[&str]) -> Stage {
+    let stage = machine(author, device, "");
+    share(&stage, shared, terms);
+    stage
+}
+
+fn remember(stage: &Stage, text: &str) -> String {
+    let said = stage.json(["remember", text, "--type", "gotcha"]);
+    said["items"][0]["id"].as_i64().unwrap().to_string()
+}
+
+#[track_caller]
+fn sync(stage: &Stage) -> Value {
+    let said = stage.json(["sync", "--now"]);
+    assert_eq!(said["shares"][0]["error"], Value::Null, "{said}");
+    stage.flush();
+    said
+}
+
+fn exchange(stages: &[&Stage]) {
+    for _ in 0..2 {
+        stages.iter().for_each(|stage| drop(sync(stage)));
+    }
+}
+
+/// The only note that a search finds, or `null`.
+fn found(stage: &Stage, words: &str) -> Value {
+    let answer = stage.json(["search", words]);
+    assert!(answer["results"].as_array().unwrap().len() <= 1, "{answer}");
+    answer["results"][0].clone()
+}
+
+fn id_of(stage: &Stage, words: &str) -> String {
+    found(stage, words)["id"].as_str().map_or_else(|| found(stage, words)["id"].to_string(), str::to_owned)
+}
+
+fn start(stage: &Stage, session: &str) -> String {
+    stage.hook(&stage.event(session, "SessionStart", json!({"source": "startup"}))).context()
+}
+
+fn ask(stage: &Stage, session: &str, prompt: &str) -> String {
+    let prompt = json!({"prompt": prompt, "prompt_id": "p"});
+    stage.hook(&stage.event(session, "UserPromptSubmit", prompt)).context()
+}
+
+#[test]
+fn a_note_of_one_machine_is_found_on_another_with_its_author() {
+    let shared = Shared::new();
+    let mia = sharing("mia", "laptop", &shared, &[]);
+    remember(&mia, RULE);
+    mia.discount_session("cart");
+    mia.flush();
+    sync(&mia);
+    let ben = sharing("ben", "desktop", &shared, &[]);
+    ben.flush();
+    let note = found(&ben, "invoices cancelled hedwig");
+    assert_eq!((&note["author"], &note["device"]), (&json!("mia"), &json!("laptop")), "{note}");
+    assert_eq!(note["title"], RULE);
+    // What was made of a session came, too.
+    let answer = ben.json(["search", "rounding happens once"]);
+    assert_eq!(answer["results"][0]["author"], "mia", "{answer}");
+    assert!(ben.recall(["search", "invoices"]).stdout.contains(", by mia, laptop"));
+    assert!(ben.recall(["show", &id_of(&ben, "invoices")]).stdout.contains(" by mia, laptop"));
+    // It is not said again by who has read it, and its own author sees no stranger in it.
+    let state = sync(&ben);
+    assert_eq!(state["shares"][0]["logged"], 0, "{state}");
+    let state = sync(&mia);
+    assert_eq!(state["shares"][0]["received"], 0, "{state}");
+    assert_eq!(found(&mia, "invoices cancelled hedwig")["author"], Value::Null);
+}
+
+#[test]
+fn nothing_leaves_without_a_share_and_only_the_shared_project_does() {
+    let shared = Shared::new();
+    let mia = machine("mia", "laptop", "");
+    remember(&mia, RULE);
+    std::fs::create_dir_all(shared.path()).unwrap();
+    done(&mia.recall(["remote", "add", "team", shared.path().to_str().unwrap()]));
+    let said = mia.json(["sync", "--now"]);
+    assert_eq!(said["shares"], json!([]));
+    let preview = mia.json(["share", "--with", "team", "--dry-run"]);
+    assert_eq!(
+        (&preview["observations"], &preview["identity"]),
+        (&json!(1), &json!("git:example.com/acme/shop"))
+    );
+    assert_eq!(preview["samples"], json!([RULE]));
+    // Without an answer to the question nothing is shared.
+    assert_eq!(mia.recall(["share", "--with", "team"]).code(), 2);
+    assert_eq!(shared.files(), Vec::<PathBuf>::new());
+
+    let other = mia.user_home().join("private");
+    Repository::init(&other).git(&["remote", "add", "origin", "git@example.com:mia/private.git"]);
+    mia.json(["remember", MOSS, "--project", other.to_str().unwrap()]);
+    mia.json(["remember", "I want tabs in Makefiles only", "--type", "preference"]);
+    done(&mia.recall(["share", "--with", "team", "--yes"]));
+    assert!(shared.contains("Hedwig") && !shared.contains("Moss") && !shared.contains("Makefiles"));
+    // A plain folder has no name that other machines know.
+    let plain = mia.user_home().join("plain");
+    std::fs::create_dir(&plain).unwrap();
+    let said = mia.recall(["share", plain.to_str().unwrap(), "--with", "team", "--yes"]);
+    assert!(said.code() == 2 && said.stderr.contains("cannot recognise"), "{said:?}");
+}
+
+#[test]
+fn edits_resolves_and_deletions_reach_everybody_and_leave_no_byte() {
+    let shared = Shared::new();
+    let mia = sharing("mia", "laptop", &shared, &[]);
+    let ben = sharing("ben", "desktop", &shared, &[]);
+    let zoe = sharing("zoe", "devbox", &shared, &[]);
+    remember(&mia, RULE);
+    exchange(&[&mia, &ben, &zoe]);
+    let id = id_of(&ben, "invoices");
+    done(&ben.recall(["edit", &id, "--title", "Invoices are cancelled by Ottilie"]));
+    done(&ben.recall(["resolve", &id]));
+    exchange(&[&mia, &ben, &zoe]);
+    for stage in [&mia, &ben, &zoe] {
+        let note = found(stage, "invoices");
+        assert_eq!(note["title"], "Invoices are cancelled by Ottilie", "{note}");
+        assert_eq!(note["status"], "resolved", "{note}");
+    }
+    assert_eq!(found(&zoe, "invoices")["author"], "mia", "an edit takes nobody's name away");
+    done(&zoe.recall(["resolve", "--reopen", &id_of(&zoe, "invoices")]));
+    exchange(&[&mia, &ben, &zoe]);
+    assert_eq!(found(&mia, "invoices")["status"], "active");
+
+    assert!(shared.contains("Ottilie") && shared.contains("Hedwig"));
+    done(&zoe.recall(["forget", &id_of(&zoe, "invoices"), "--yes"]));
+    exchange(&[&mia, &ben, &zoe]);
+    for stage in [&mia, &ben, &zoe] {
+        assert_eq!(found(stage, "invoices"), Value::Null);
+        done(&stage.recall(["ctl", "backup"]));
+    }
+    assert!(!shared.contains("Ottilie") && !shared.contains("Hedwig"));
+    // A clone that comes later does not see it either.
+    let new = sharing("new", "desk", &shared, &[]);
+    new.flush();
+    assert_eq!(found(&new, "invoices"), Value::Null);
+}
+
+#[test]
+fn what_was_forgotten_elsewhere_does_not_come_back_by_an_import() {
+    let shared = Shared::new();
+    let mia = sharing("mia", "laptop", &shared, &[]);
+    let ben = sharing("ben", "desktop", &shared, &[]);
+    let id = remember(&mia, RULE);
+    let export = mia.user_home().join("memory.jsonl");
+    done(&mia.recall(["export", export.to_str().unwrap()]));
+    exchange(&[&mia, &ben]);
+    let export_of_ben = ben.user_home().join("memory.jsonl");
+    done(&ben.recall(["export", export_of_ben.to_str().unwrap()]));
+    done(&mia.recall(["forget", &id, "--yes"]));
+    exchange(&[&mia, &ben]);
+    // A note of somebody else keeps its author in an export.
+    let of_ben = std::fs::read_to_string(&export_of_ben).unwrap();
+    assert!(of_ben.contains("\"author\":\"mia\"") && of_ben.contains("\"device\":\"laptop\""), "{of_ben}");
+    for stage in [&mia, &ben] {
+        let said = stage.json(["import", "recall", export.to_str().unwrap()]);
+        assert_eq!(said["rows"]["forgotten"], 1, "{said}");
+        stage.flush();
+        assert_eq!(found(stage, "invoices"), Value::Null);
+    }
+}
+
+#[test]
+fn notes_of_others_are_told_only_where_the_share_says_so() {
+    let told = |terms: &[&str]| {
+        let shared = Shared::new();
+        let mia = sharing("mia", "laptop", &shared, &[]);
+        remember(&mia, RULE);
+        sync(&mia);
+        let ben = sharing("ben", "desktop", &shared, terms);
+        ben.flush();
+        let is_found = found(&ben, "invoices")["title"] == RULE;
+        let at_start = start(&ben, "s");
+        assert_eq!(at_start.contains("(by mia)"), at_start.contains("Hedwig"), "{at_start}");
+        let both = at_start + &ask(&ben, "s", "May I delete invoices, or are they only cancelled?");
+        (both.contains("Hedwig"), is_found)
+    };
+    assert_eq!(told(&[]), (false, true));
+    assert_eq!(told(&["--inject"]), (true, true));
+}
+
+#[test]
+fn ones_own_machines_share_what_one_wants() {
+    let shared = Shared::new();
+    let laptop = sharing("mia", "laptop", &shared, &["--personal", "--inject"]);
+    let desktop = sharing("mia", "desktop", &shared, &["--personal", "--inject"]);
+    laptop.json(["remember", "I want tabs in Makefiles only", "--type", "preference"]);
+    let id = remember(&laptop, RULE);
+    done(&laptop.recall(["pin", &id]));
+    exchange(&[&laptop, &desktop]);
+    let context = start(&desktop, "s");
+    assert!(context.contains("Makefiles") && context.contains("Hedwig"), "{context}");
+    assert_eq!(desktop.json(["show", &id_of(&desktop, "invoices")])["items"][0]["pinned"], true);
+    done(&desktop.recall(["pin", "--off", &id_of(&desktop, "invoices")]));
+    exchange(&[&laptop, &desktop]);
+    assert_eq!(laptop.json(["show", &id])["items"][0]["pinned"], false);
+}
+
+#[test]
+fn a_daemon_that_is_killed_between_any_two_rounds_loses_and_doubles_nothing() {
+    let shared = Shared::new();
+    let mut mia = sharing("mia", "laptop", &shared, &[]);
+    let mut ben = sharing("ben", "desktop", &shared, &[]);
+    for number in 0..6 {
+        remember(&mia, &format!("Rule {number} of the house was written by Hedwig in chapter {number}"));
+        if number % 3 == 0 {
+            sync(&mia);
+        }
+        mia.kill_daemon();
+        mia.start_daemon();
+        sync(&mia);
+        if number % 2 == 0 {
+            ben.kill_daemon();
+            ben.start_daemon();
+        }
+        sync(&ben);
+    }
+    let state = sync(&ben);
+    assert_eq!(state["shares"][0]["received"], 6, "{state}");
+    assert_eq!(state["shares"][0]["devices"].as_array().unwrap().len(), 1, "{state}");
+}
+
+#[test]
+fn partial_files_and_conflict_copies_are_waited_for_or_ignored() {
+    let shared = Shared::new();
+    let mia = sharing("mia", "laptop", &shared, &[]);
+    remember(&mia, RULE);
+    sync(&mia);
+    let part = shared.parts().pop().unwrap();
+    let whole = std::fs::read(&part).unwrap();
+    let folder = part.parent().unwrap();
+    std::fs::write(folder.join("000000000001-000000000001 (conflicted copy 2026).jsonl"), b"{}").unwrap();
+    std::fs::write(folder.join(".tmp-of-a-killed-daemon"), &whole[..10]).unwrap();
+    std::fs::write(&part, &whole[..whole.len() / 2]).unwrap();
+    let ben = sharing("ben", "desktop", &shared, &[]);
+    let state = sync(&ben);
+    let device = &state["shares"][0]["devices"][0];
+    assert!(device["error"].as_str().unwrap().contains("is not complete yet"), "{state}");
+    assert_eq!(device["seq"], 0);
+    std::fs::write(&part, &whole).unwrap();
+    let state = sync(&ben);
+    assert_eq!(
+        (&state["shares"][0]["devices"][0]["error"], &state["shares"][0]["received"]),
+        (&Value::Null, &json!(1))
+    );
+}
+
+#[test]
+fn a_forged_file_a_missing_one_and_one_of_another_project_stop_their_machine_alone() {
+    let shared = Shared::new();
+    let mia = sharing("mia", "laptop", &shared, &[]);
+    let zoe = sharing("zoe", "devbox", &shared, &[]);
+    remember(&zoe, MOSS);
+    sync(&zoe);
+    for number in 0..2 {
+        remember(&mia, &format!("Rule {number} of the house was written by Hedwig in chapter {number}"));
+        sync(&mia);
+    }
+    let of_mia: Vec<PathBuf> = shared.parts().into_iter().filter(|path| contains(path, "Hedwig")).collect();
+    let whole = std::fs::read_to_string(&of_mia[0]).unwrap();
+    let stopped = |ben: &Stage| {
+        let state = sync(ben);
+        let devices = state["shares"][0]["devices"].as_array().unwrap().clone();
+        let errors: Vec<String> =
+            devices.iter().filter_map(|device| device["error"].as_str().map(str::to_owned)).collect();
+        assert_eq!(found(ben, "moss")["author"], "zoe", "the others are read");
+        errors.join("; ")
+    };
+    std::fs::write(&of_mia[0], whole.replace("\"author\":\"mia\"", "\"author\":\"eve\"")).unwrap();
+    let ben = sharing("ben", "desktop", &shared, &[]);
+    assert!(stopped(&ben).contains("is not signed by its machine"));
+    std::fs::write(&of_mia[0], whole.replace("Hedwig", "Hedwyg")).unwrap();
+    assert!(stopped(&ben).contains("is damaged"));
+    std::fs::remove_file(&of_mia[0]).unwrap();
+    assert!(stopped(&ben).contains("its entries 1 to 1 are missing"));
+    // Its author's machine notices, and sends it again.
+    sync(&mia);
+    assert_eq!(stopped(&ben), "");
+    assert_eq!(ben.json(["sync"])["shares"][0]["received"], 3);
+}
+
+#[test]
+fn a_copied_data_folder_takes_a_name_of_its_own_and_nothing_is_lost() {
+    let shared = Shared::new();
+    let mut mia = sharing("mia", "laptop", &shared, &[]);
+    remember(&mia, RULE);
+    sync(&mia);
+    assert!(mia.stop_daemon().success());
+    // The copy is another machine that was set up from an image of the first.
+    let mut copy = Stage::new();
+    let copied = std::process::Command::new("cp")
+        .arg("-r")
+        .args([mia.home().join("data"), mia.home().join("config.toml")])
+        .arg({
+            std::fs::create_dir_all(copy.home()).unwrap();
+            copy.home()
+        })
+        .status()
+        .unwrap();
+    assert!(copied.success());
+    let repository = Repository::init(&copy.project());
+    repository.git(&["remote", "add", "origin", "git@example.com:acme/shop.git"]);
+    mia.start_daemon();
+    copy.start_daemon();
+    let project = |stage: &Stage| stage.project().to_str().unwrap().to_owned();
+    remember(&mia, MOSS);
+    sync(&mia);
+    copy.json([
+        "remember",
+        "Cents are integers in every table of the ledger",
+        "--project",
+        "git:example.com/acme/shop",
+    ]);
+    let state = sync(&copy);
+    assert!(state["notices"][0].as_str().unwrap().contains("nothing is lost"), "{state}");
+    sync(&mia);
+    let (one, other) = (sync(&mia), sync(&copy));
+    assert_ne!(one["device"], other["device"]);
+    for (stage, other) in [(&mia, &copy), (&copy, &mia)] {
+        for words in ["hedwig", "moss", "cents ledger"] {
+            let answer = stage.json(["search", words, "--all"]);
+            assert_eq!(
+                answer["total"],
+                1,
+                "{words} in {}, beside {}: {answer}",
+                project(stage),
+                project(other)
+            );
+        }
+    }
+    // From then on it is quiet.
+    assert_eq!(
+        (sync(&mia)["notices"].clone(), sync(&copy)["shares"][0]["error"].clone()),
+        (json!([]), Value::Null)
+    );
+}
+
+#[test]
+fn a_remote_from_an_older_backup_gets_again_what_it_lacks() {
+    let shared = Shared::new();
+    let mia = sharing("mia", "laptop", &shared, &[]);
+    for number in 0..3 {
+        remember(&mia, &format!("Rule {number} of the house was written by Hedwig in chapter {number}"));
+        sync(&mia);
+    }
+    for part in shared.parts().into_iter().skip(1) {
+        std::fs::remove_file(part).unwrap();
+    }
+    let state = sync(&mia);
+    assert_eq!(state["notices"], json!([]), "{state}");
+    let ben = sharing("ben", "desktop", &shared, &[]);
+    assert_eq!(sync(&ben)["shares"][0]["received"], 3);
+}
+
+#[test]
+fn a_folder_that_is_gone_or_another_one_is_named_and_costs_nothing() {
+    let shared = Shared::new();
+    let mia = sharing("mia", "laptop", &shared, &[]);
+    let aside = shared.0.path().join("aside");
+    std::fs::rename(shared.path(), &aside).unwrap();
+    let failing = |expected: &str| {
+        let said = mia.recall(["sync", "--now"]);
+        assert!(said.code() == 1 && said.stdout.contains(expected), "{expected}: {said:?}");
+    };
+    remember(&mia, RULE);
+    failing("is not there");
+    std::fs::create_dir(shared.path()).unwrap();
+    failing("it may not be mounted");
+    assert_eq!(shared.parts(), Vec::<PathBuf>::new());
+    std::fs::write(shared.path().join("recall-sync.json"), "{\"format\":\"recall-sync\",\"id\":\"another\"}")
+        .unwrap();
+    failing("is not the folder that was there before");
+    std::fs::remove_dir_all(shared.path()).unwrap();
+    std::fs::rename(&aside, shared.path()).unwrap();
+    let state = sync(&mia);
+    assert_eq!((&state["shares"][0]["sent"], shared.contains("Hedwig")), (&json!(1), true), "{state}");
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_read_all_the_same() {
+    if rustix::process::getuid().is_root() {
+        eprintln!("skipped: root may write everywhere");
+        return;
+    }
+    let shared = Shared::new();
+    let mia = sharing("mia", "laptop", &shared, &[]);
+    remember(&mia, RULE);
+    sync(&mia);
+    let ben = sharing("ben", "desktop", &shared, &[]);
+    remember(&ben, MOSS);
+    let space = shared.parts()[0].parent().unwrap().parent().unwrap().to_owned();
+    let mode =
+        |mode| std::fs::set_permissions(&space, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+    mode(0o555);
+    let said = ben.recall(["sync", "--now"]);
+    mode(0o755);
+    assert!(said.code() == 1 && said.stdout.contains("cannot make"), "{said:?}");
+    ben.flush();
+    assert_eq!(found(&ben, "hedwig")["author"], "mia");
+}
+
+#[test]
+fn what_the_rules_of_the_day_call_a_secret_is_held_back_and_named() {
+    let shared = Shared::new();
+    let mia = machine("mia", "laptop", "");
+    let id = remember(&mia, "The badge of the boiler house is ACME-4711");
+    remember(&mia, RULE);
+    let config = mia.home().join("config.toml");
+    let text = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, format!("{text}\n[redaction]\nextra = ['ACME-[0-9]+']\n")).unwrap();
+    mia.flush();
+    std::fs::create_dir_all(shared.path()).unwrap();
+    done(&mia.recall(["remote", "add", "team", shared.path().to_str().unwrap()]));
+    let preview = mia.json(["share", "--with", "team", "--dry-run"]);
+    assert_eq!(preview["held"][0]["id"].to_string(), id, "{preview}");
+    assert!(!preview.to_string().contains("4711"), "{preview}");
+    done(&mia.recall(["share", "--with", "team", "--yes"]));
+    let state = sync(&mia);
+    assert_eq!(state["shares"][0]["held"][0]["id"].to_string(), id, "{state}");
+    assert!(mia.recall(["sync"]).stdout.contains("held back"));
+    assert!(shared.contains("Hedwig") && !shared.contains("4711") && !shared.contains("boiler"));
+    // The log goes on without it.
+    let ben = sharing("ben", "desktop", &shared, &[]);
+    assert_eq!(sync(&ben)["shares"][0]["received"], 1);
+}
+
+#[test]
+fn leaving_removes_what_came_and_keeps_what_is_ones_own() {
+    let shared = Shared::new();
+    let mia = sharing("mia", "laptop", &shared, &[]);
+    let ben = sharing("ben", "desktop", &shared, &[]);
+    remember(&mia, RULE);
+    remember(&ben, MOSS);
+    exchange(&[&mia, &ben]);
+    let said = ben.recall(["unshare"]);
+    assert!(done(&said).stdout.contains("1 note of others went"), "{said:?}");
+    ben.flush();
+    assert_eq!((found(&ben, "hedwig"), found(&ben, "moss")["title"].clone()), (Value::Null, json!(MOSS)));
+    assert_eq!(ben.json(["share", "--list"])["shares"], json!([]));
+    assert_eq!(found(&mia, "moss")["author"], "ben");
+    let said = ben.recall(["unshare"]);
+    assert!(said.code() == 1 && said.stderr.contains("is not shared"), "{said:?}");
+    // Who comes back reads everything again, and says nothing twice.
+    done(&ben.recall(["share", "--with", "team", "--yes"]));
+    exchange(&[&mia, &ben]);
+    assert_eq!(
+        (found(&ben, "hedwig")["author"].clone(), found(&mia, "moss")["author"].clone()),
+        (json!("mia"), json!("ben"))
+    );
+    done(&ben.recall(["unshare"]));
+    done(&ben.recall(["remote", "remove", "team"]));
+}
+
+#[test]
+fn settings_with_mistakes_end_no_share() {
+    let shared = Shared::new();
+    let mia = sharing("mia", "laptop", &shared, &[]);
+    remember(&mia, RULE);
+    sync(&mia);
+    let ben = sharing("ben", "desktop", &shared, &[]);
+    let config = ben.home().join("config.toml");
+    let text = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, format!("{text}\n[timers\n")).unwrap();
+    ben.recall(["sync", "--now"]);
+    assert_eq!(found(&ben, "hedwig")["author"], "mia");
+    std::fs::write(&config, text).unwrap();
+    assert_eq!(sync(&ben)["shares"][0]["received"], 1);
+}
+
+#[test]
+fn the_key_of_a_data_folder_is_in_no_backup_and_in_no_export() {
+    let shared = Shared::new();
+    let mia = sharing("mia", "laptop", &shared, &[]);
+    remember(&mia, RULE);
+    sync(&mia);
+    let file = mia.home().join("data/device.json");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&file).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    let key: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let seed = key["seed"].as_str().unwrap();
+    let (export, backup) = (mia.user_home().join("memory.jsonl"), mia.user_home().join("backup.db"));
+    done(&mia.recall(["export", export.to_str().unwrap()]));
+    done(&mia.recall(["ctl", "backup", backup.to_str().unwrap()]));
+    for path in [&export, &backup] {
+        assert!(!contains(path, seed), "{}", path.display());
+    }
+    assert!(!shared.contains(seed));
+}
+
+#[test]
+fn a_mistake_is_told_with_the_way_out() {
+    let stage = machine("mia", "laptop", "");
+    for (arguments, code, expected) in [
+        (&["remote", "add", "team", "/nowhere/at/all"][..], 1, "There is no folder"),
+        (&["remote", "add", "team", "https://host/a"], 2, "is not the address of a folder"),
+        (&["remote", "remove", "team"], 2, "There is no remote"),
+        (&["share", "--with", "team"], 2, "There is no remote"),
+        (&["unshare"], 1, "is not shared"),
+    ] {
+        let said = stage.recall(arguments.iter().copied());
+        assert!(said.code() == code && said.stderr.contains(expected), "{arguments:?}: {said:?}");
+    }
+    assert!(stage.recall(["sync"]).stdout.starts_with("Nothing is shared."));
+    assert!(stage.recall(["share", "--list"]).stdout.starts_with("Nothing is shared."));
+    assert!(stage.recall(["remote", "list"]).stdout.starts_with("No remotes."));
+}
+
+#[test]
+fn a_second_remote_gets_everything_however_far_the_first_one_is() {
+    let (first, second) = (Shared::new(), Shared::new());
+    let mia = sharing("mia", "laptop", &first, &[]);
+    for number in 0..3 {
+        remember(&mia, &format!("Rule {number} of the house was written by Hedwig in chapter {number}"));
+        sync(&mia);
+    }
+    std::fs::create_dir_all(second.path()).unwrap();
+    done(&mia.recall(["remote", "add", "other", second.path().to_str().unwrap()]));
+    done(&mia.recall(["share", "--with", "other", "--yes"]));
+    let ben = sharing("ben", "desktop", &second, &[]);
+    assert_eq!(sync(&ben)["shares"][0]["received"], 3);
+    // What came through one remote does not go on through the other.
+    remember(&ben, MOSS);
+    exchange(&[&ben, &mia]);
+    assert_eq!(found(&mia, "moss")["author"], "ben");
+    assert!(second.contains("Moss") && !first.contains("Moss"));
+}

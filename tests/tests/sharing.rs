@@ -453,6 +453,23 @@ fn a_folder_that_is_gone_or_another_one_is_named_and_costs_nothing() {
 }
 
 #[test]
+fn a_damaged_key_is_named_with_the_way_out_and_is_not_replaced() {
+    let shared = Shared::new();
+    let mia = sharing("mia", "laptop", &shared, &[]);
+    sync(&mia);
+    remember(&mia, RULE);
+    let key = mia.home().join("data/device.json");
+    std::fs::write(&key, "torn").unwrap();
+    let said = mia.recall(["sync", "--now"]);
+    assert!(said.code() == 1 && said.stdout.contains("data/device.json"), "{said:?}");
+    assert!(!said.stdout.contains("in step"), "{said:?}");
+    assert_eq!(std::fs::read_to_string(&key).unwrap(), "torn");
+    std::fs::remove_file(&key).unwrap();
+    let state = sync(&mia);
+    assert!(shared.contains("Hedwig") && state["shares"][0]["sent"].as_i64() > Some(0), "{state}");
+}
+
+#[test]
 fn a_folder_that_cannot_be_written_is_read_all_the_same() {
     if rustix::process::getuid().is_root() {
         eprintln!("skipped: root may write everywhere");

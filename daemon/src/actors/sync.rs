@@ -117,8 +117,8 @@ impl SyncState {
         self.served_by_run.append(&mut self.waiting);
         let (me, syncing) = (me.clone(), self.syncing.clone());
         tokio::spawn(async move {
-            syncing.round().await;
-            // A stopped actor needs no report.
+            // A round that panics is over, too. Its panic is in the log, and a stopped actor needs no report.
+            let _ = tokio::spawn(async move { syncing.round().await }).await;
             let _ = me.send_message(SyncMessage::Done);
         });
     }
@@ -132,8 +132,7 @@ impl SyncState {
             self.start(me);
             return Ok(());
         }
-        let has_failed = self.syncing.known().outcomes.values().any(|outcome| outcome.error.is_some());
-        self.failures = if has_failed { self.failures.saturating_add(1) } else { 0 };
+        self.failures = if self.syncing.has_failed() { self.failures.saturating_add(1) } else { 0 };
         let asked = self.syncing.clone();
         let (has_work, is_working) = tokio::task::spawn_blocking(move || {
             (asked.has_work(), asked.readers.read(store::has_open_session).unwrap_or_default())

@@ -178,6 +178,10 @@ impl CandidateSource for Meaning<'_> {
 mod tests {
     use super::*;
     use crate::embedding::pack;
+    use crate::memory::document::{Document, Status};
+    use crate::memory::ids::{SessionId, Timestamp};
+    use crate::memory::observation::{Importance, Maker};
+    use crate::search::query::parse;
 
     fn key(row: i64) -> DocumentKey {
         DocumentKey { kind: DocumentKind::Response, row }
@@ -218,7 +222,31 @@ mod tests {
 
     #[test]
     fn a_call_as_close_as_an_answer_counts_for_more() {
-        assert!(meaning_factor(DocumentKind::Activity) > meaning_factor(DocumentKind::Response));
+        let document = |kind| Document {
+            key: DocumentKey { kind, row: 1 },
+            project: "path:/shop".into(),
+            project_name: "shop".to_owned(),
+            agent: "claude-code".into(),
+            session: SessionId("s".to_owned()),
+            observation_type: None,
+            status: Status::Active,
+            importance: Importance::clamped(5),
+            maker: Maker::Machine,
+            at: Timestamp(1),
+            files: Vec::new(),
+            title: String::new(),
+            body: "make".to_owned(),
+            passages: Vec::new(),
+        };
+        let documents = [DocumentKind::Response, DocumentKind::Activity].map(document);
+        let index = Index::in_memory(&documents).unwrap();
+        let mut vectors = Vectors::new(2);
+        documents.iter().for_each(|document| vectors.add(document.key, &pack(&[1.0, 0.0])));
+        let meaning = Meaning { index: &index, question: Question::new(&[1.0, 0.0]), vectors };
+        let request = Request::new(parse("build"), Timestamp(1));
+        let found = meaning.candidates(&request).unwrap().candidates;
+        let fit = |kind| found.iter().find(|one| one.key.kind == kind).unwrap().part.fit;
+        assert!(fit(DocumentKind::Activity) > fit(DocumentKind::Response) && found.len() == 2);
     }
 
     #[test]

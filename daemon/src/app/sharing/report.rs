@@ -18,14 +18,15 @@ pub struct NextRound(pub Option<Timestamp>);
 pub fn report(syncing: &Syncing<impl Ports>, next: NextRound) -> Answer<SyncAnswer> {
     let sharing = syncing.config.get().sharing.clone();
     let (author, device_name) = names(&sharing);
-    let Known { outcomes, notices } = syncing.known();
+    let Known { outcomes, trouble, notices } = syncing.known();
     let answer = syncing.readers.read(|db| {
         let stored = store::shares(db)?;
         let mut shares = Vec::new();
         for meant in &sharing.shares {
             let of = |share: &&Share| share.remote == meant.remote && share.space == space_of(&meant.project);
             let share = stored.iter().find(of);
-            let outcome = share.and_then(|share| outcomes.get(&share.id)).cloned().unwrap_or_default();
+            let mut outcome = share.and_then(|share| outcomes.get(&share.id)).cloned().unwrap_or_default();
+            outcome.error = trouble.clone().or(outcome.error);
             shares.push(share_answer(db, &sharing, meant, share, outcome, next)?);
         }
         let device = stored.first().map(|share| share.device.0.clone());
@@ -60,7 +61,7 @@ fn share_answer(
         synced_at: outcome.synced_at.map(Moment),
     };
     let Some(share) = share else {
-        answer.error = Some("no session in this project yet".to_owned());
+        answer.error.get_or_insert_with(|| "no session in this project yet".to_owned());
         return Ok(answer);
     };
     answer.project = share.project_name.clone();

@@ -40,8 +40,12 @@ pub enum SyncError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Write(#[from] WriteFailed),
-    #[error("cannot use this data folder's key: {0}")]
-    Key(std::io::Error),
+    #[error(
+        "cannot use this data folder's key in {}: {source}. Bring the file back, or delete it: this machine then has a new \
+         name, and nothing is lost",
+        path.display()
+    )]
+    Key { path: PathBuf, source: std::io::Error },
     #[error("the own file {} {why}", path.display())]
     OwnFile { path: PathBuf, why: Unusable },
     #[error("cannot write an entry: {0}")]
@@ -72,6 +76,8 @@ pub struct Outcome {
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     pub outcomes: BTreeMap<ShareId, Outcome>,
+    /// Why the last round exchanged nothing with any remote.
+    pub trouble: Option<String>,
     pub notices: Vec<String>,
 }
 
@@ -98,14 +104,21 @@ impl<P: Ports> Syncing<P> {
     /// One round with every remote. Failures are kept for `recall sync`.
     pub async fn round(&self) {
         let sharing = self.config.get().sharing.clone();
-        match self.agree(&sharing).await {
-            Ok(shares) => {
-                for share in shares {
-                    self.round_with(&share, &sharing).await;
-                }
-            }
-            Err(error) => tracing::warn!(%error, "cannot prepare the sharing of projects"),
+        let agreed = self.agree(&sharing).await;
+        let trouble = agreed.as_ref().err().map(SyncError::to_string);
+        if let Some(error) = &trouble {
+            tracing::warn!(error, "cannot prepare the sharing of projects");
         }
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).trouble = trouble;
+        for share in agreed.unwrap_or_default() {
+            self.round_with(&share, &sharing).await;
+        }
+    }
+
+    /// Whether the last round failed with any remote.
+    pub fn has_failed(&self) -> bool {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.trouble.is_some() || known.outcomes.values().any(|outcome| outcome.error.is_some())
     }
 
     pub fn known(&self) -> Known {
@@ -189,7 +202,9 @@ impl<P: Ports> Syncing<P> {
 
     async fn take_a_new_name(&self, share: &Share) -> Result<Share, SyncError> {
         let file = self.device_file.clone();
-        let device = blocking(move || Device::renew(&file).map_err(SyncError::Key)).await?;
+        let device =
+            blocking(move || Device::renew(&file).map_err(|source| SyncError::Key { path: file, source }))
+                .await?;
         self.ports.writer().write(RenewDevice { device: device.id.clone() }).await?;
         let notice = format!(
             "Another copy of this data folder has sent notes as {}, or an older backup was restored here. This one is \
@@ -381,7 +396,10 @@ impl<P: Ports> Syncing<P> {
 
     async fn device(&self) -> Result<Device, SyncError> {
         let file = self.device_file.clone();
-        blocking(move || Device::load_or_create(&file).map_err(SyncError::Key)).await
+        blocking(move || {
+            Device::load_or_create(&file).map_err(|source| SyncError::Key { path: file, source })
+        })
+        .await
     }
 
     async fn read<T: Send + 'static>(

@@ -11,9 +11,9 @@
 //! [`asked`] says what of a prompt is asked, and [`spoken`] what the running session has read. The questions are answered
 //! with probabilities. At a question that opens a session the product of the first and the third decides, because both were
 //! learned from such questions. At any other prompt the fourth decides, which was learned from real prompts, or a product that
-//! leaves little doubt. [`FLOORS`] says
-//! from which probabilities on recall speaks. With vectors of a sentence model, all but the first have weights of their own,
-//! so a probability means the same with and without. The weights are a generated file, see `docs/retrieval.md`.
+//! leaves little doubt. [`FLOORS`] says from which probabilities on recall speaks. With vectors of a sentence model, all but the
+//! first have weights of their own, so a probability means the same with and without. The weights are a generated file, see
+//! `docs/retrieval.md`.
 
 pub mod asked;
 pub mod by_hand;

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::super::StoreError;
 use super::super::operation::{Operation, RemovedCopies, WriteContext};
 use super::super::row::{Sql, record};
-use super::{Known, Share, empty_bodies, keep, known, projection, share};
+use super::{Share, empty_bodies, keep, known, projection, share};
 use crate::memory::ids::{SessionKey, ShareId, Timestamp};
 use crate::memory::sync::fields::are_valid;
 use crate::memory::sync::item::Change;
@@ -190,7 +190,7 @@ impl<'a> Pass<'a> {
         for item in &self.items {
             let Some(mut known) = known(self.db, self.share.id, item)? else { continue };
             touched.extend(projection::project(self.db, self.share, item, &mut known, self.now)?);
-            keep(self.db, self.share.id, item, &Known { ..known })?;
+            keep(self.db, self.share.id, item, &known)?;
         }
         Ok(touched)
     }

@@ -59,44 +59,25 @@ fn share(db: &Connection, id: ShareId) -> Result<Option<Share>, StoreError> {
     db.first(&format!("{} WHERE s.id = ?1", Share::SELECT), [id])
 }
 
+record! {
 /// The head of another machine's log, as far as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Head {
-    pub device: DeviceId,
-    pub author: String,
-    pub name: String,
-    pub seq: u64,
-    pub hash: String,
+pub struct Head from "sync_heads" {
+    pub device: DeviceId = "device",
+    pub author: String = "author",
+    pub name: String = "name",
+    pub seq: u64 = "seq",
+    pub hash: String = "hash",
     /// When it was last read further.
-    pub at: Timestamp,
+    pub at: Timestamp = "at",
     /// Entries that could not be used.
-    pub refused: u64,
+    pub refused: u64 = "refused",
 }
-
-record! {
-struct HeadColumns from "sync_heads" {
-    device: DeviceId = "device",
-    author: String = "author",
-    name: String = "name",
-    seq: u64 = "seq",
-    hash: String = "hash",
-    at: Timestamp = "at",
-    refused: u64 = "refused",
-}
-}
-
-impl From<HeadColumns> for Head {
-    fn from(row: HeadColumns) -> Self {
-        let HeadColumns { device, author, name, seq, hash, at, refused } = row;
-        Self { device, author, name, seq, hash, at, refused }
-    }
 }
 
 /// How far the logs of other machines were read.
 pub fn heads(db: &Connection, share: ShareId) -> Result<Vec<Head>, StoreError> {
-    let rows: Vec<HeadColumns> =
-        db.all(&format!("{} WHERE share = ?1 ORDER BY author, name, device", HeadColumns::SELECT), [share])?;
-    Ok(rows.into_iter().map(Head::from).collect())
+    db.all(&format!("{} WHERE share = ?1 ORDER BY author, name, device", Head::SELECT), [share])
 }
 
 /// An entry of this machine's log.

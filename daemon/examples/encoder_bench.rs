@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 use clap::Parser;
-use recall::embedding::{Embedder, Model, Purpose};
+use recall_embedding::{Embedder, Model, Purpose};
 
 #[derive(Parser)]
 struct Arguments {

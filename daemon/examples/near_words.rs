@@ -1,8 +1,8 @@
-//! Makes `daemon/src/search/near_words.txt`: the words of near meaning that a search tries for a word that no memory
+//! Makes `daemon/crates/search/src/near_words.txt`: the words of near meaning that a search tries for a word that no memory
 //! has.
 //!
 //! ```text
-//! cargo run --release --example near_words -- MODEL > daemon/src/search/near_words.txt
+//! cargo run --release --example near_words -- MODEL > daemon/crates/search/src/near_words.txt
 //! ```
 //!
 //! `MODEL` is the folder of a sentence model with a `vocab.txt`, the most frequent words first, such as
@@ -16,10 +16,10 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use recall::embedding::Model;
-use recall::memory::ranking::Commonness;
-use recall::search::tokenizer::CodeTokenizer;
-use recall::search::vocabulary::commonness;
+use recall_domain::ranking::Commonness;
+use recall_embedding::Model;
+use recall_search::tokenizer::CodeTokenizer;
+use recall_search::vocabulary::commonness;
 
 /// Shorter words are mostly names of something else.
 const SHORTEST: usize = 3;

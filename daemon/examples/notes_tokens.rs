@@ -14,11 +14,11 @@ mod replay;
 
 use std::path::Path;
 
-use recall::compression::notes::NotesMaterial;
-use recall::compression::{condense, prompt};
-use recall::memory::material::SessionMaterial;
-use recall::memory::tokens;
-use recall::providers::chat::ChatRequest;
+use recall_compression::notes::NotesMaterial;
+use recall_compression::{condense, prompt};
+use recall_domain::material::SessionMaterial;
+use recall_domain::tokens;
+use recall_providers::chat::ChatRequest;
 
 /// The default of `compression.material_tokens`.
 const MATERIAL_TOKENS: u32 = 6_000;

@@ -12,7 +12,7 @@ mod replay;
 use std::path::Path;
 
 use anyhow::Context;
-use recall::compression::extractive::Extractive;
+use recall_compression::extractive::Extractive;
 
 fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1);

@@ -18,13 +18,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::Context;
-use recall::memory::command_form::CommandForm;
-use recall::memory::ids::SessionId;
-use recall::memory::known_error;
-use recall::memory::material::{Action, CallOutcome, Step};
-use recall::memory::past_work::PastSession;
-use recall::memory::past_work::fix::{CureStep, Met, fix};
-use recall::memory::past_work::how::how;
+use recall_domain::command_form::CommandForm;
+use recall_domain::ids::SessionId;
+use recall_domain::known_error;
+use recall_domain::material::{Action, CallOutcome, Step};
+use recall_domain::past_work::PastSession;
+use recall_domain::past_work::fix::{CureStep, Met, fix};
+use recall_domain::past_work::how::how;
 use sha2::{Digest, Sha256};
 
 fn main() -> anyhow::Result<()> {

@@ -10,7 +10,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use recall::memory::redaction::{RedactionPolicy, Redactor};
+use recall_domain::redaction::{RedactionPolicy, Redactor};
 
 /// The size limit of a payload after the shim, and a common size.
 const SIZES: [usize; 2] = [20 << 10, 4 << 20];

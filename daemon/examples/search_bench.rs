@@ -17,14 +17,14 @@ use anyhow::{Context, bail};
 use clap::Parser;
 use serde::Deserialize;
 
-use recall::embedding::{Model, pack};
-use recall::memory::document::{Document, DocumentKey, DocumentKind, Status};
-use recall::memory::ids::{AgentName, ProjectKey, SessionId, Timestamp};
-use recall::memory::observation::{Importance, Maker};
-use recall::memory::passage::{self, Passage};
-use recall::search::meaning::{self, Meaning, Vectors};
-use recall::search::request::{SourcePart, Spelling};
-use recall::search::{Hit, Hits, Index, Opened, Query, Request, Scope, search};
+use recall_domain::document::{Document, DocumentKey, DocumentKind, Status};
+use recall_domain::ids::{AgentName, ProjectKey, SessionId, Timestamp};
+use recall_domain::observation::{Importance, Maker};
+use recall_domain::passage::{self, Passage};
+use recall_embedding::{Model, pack};
+use recall_search::meaning::{self, Meaning, Vectors};
+use recall_search::request::{SourcePart, Spelling};
+use recall_search::{Hit, Hits, Index, Opened, Query, Request, Scope, search};
 
 #[derive(Parser)]
 struct Arguments {
@@ -343,7 +343,7 @@ mod synthetic {
         Ok(())
     }
 
-    fn fill(writer: &mut recall::search::Writer, numbers: &mut Numbers, count: u32) -> anyhow::Result<()> {
+    fn fill(writer: &mut recall_search::Writer, numbers: &mut Numbers, count: u32) -> anyhow::Result<()> {
         for row in 0..count {
             writer.put(&document(numbers, i64::from(row)))?;
             // As a rebuild does: larger steps are hardly faster and leave more memory behind.

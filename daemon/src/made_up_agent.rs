@@ -9,26 +9,25 @@ use recall_protocol::wire::{Deliver, Reply};
 use serde_json::{Map, Value, json};
 
 use crate::actors::test_system::Tree;
-use crate::agents::failure::{FailureRules, Source};
-use crate::agents::json::Fields;
-use crate::agents::settings::{AgentVersion, Content, HookCall, Install, JsonHooks, Part, Place, shell_line};
-use crate::agents::{AGENTS, AgentSpec, Agents, Cap, EventSpec, GuardAnswers, HookOutput, Host, Unreadable};
 use crate::cli::consent::Consent;
 use crate::cli::install::agent::{LocalAgent, Scope};
 use crate::cli::install::{Access, Installation, Programs, inspection};
 use crate::cli::uninstall::{Daemon, Uninstallation};
-use crate::compression::extractive::Extractive;
-use crate::config::Config;
-use crate::memory::conventions::Conventions;
-use crate::memory::event::{
+use crate::service::commands::Processes;
+use crate::service::environment::Environment;
+use recall_agents::failure::{FailureRules, Source};
+use recall_agents::json::Fields;
+use recall_agents::settings::{AgentVersion, Content, HookCall, Install, JsonHooks, Part, Place, shell_line};
+use recall_agents::{AGENTS, AgentSpec, Agents, Cap, EventSpec, GuardAnswers, HookOutput, Host, Unreadable};
+use recall_compression::extractive::Extractive;
+use recall_config::Config;
+use recall_domain::conventions::Conventions;
+use recall_domain::event::{
     Audience, EventName, HookEvent, HookEventKind, PromptText, StartContext, StartSource, ToolCall,
     ToolResult,
 };
-use crate::memory::ids::SessionId;
-use crate::memory::material::{Action, BatchSource, Change};
-use crate::service::commands::Processes;
-use crate::service::environment::Environment;
-use crate::store;
+use recall_domain::ids::SessionId;
+use recall_domain::material::{Action, BatchSource, Change};
 
 const KNOWN: Agents = Agents::new(&[&SPEC]);
 
@@ -203,10 +202,10 @@ async fn a_made_up_agent_is_read_stored_and_answered_in_its_own_words() {
         .services
         .readers
         .read(|db| {
-            let info = store::find_sessions(db, "r1")?.remove(0);
-            let calls = store::session_activities(db, info.row, None)?;
-            let observations = store::observations_of_session(db, info.row)?;
-            Ok::<_, store::StoreError>((info, calls, observations))
+            let info = recall_store::find_sessions(db, "r1")?.remove(0);
+            let calls = recall_store::session_activities(db, info.row, None)?;
+            let observations = recall_store::observations_of_session(db, info.row)?;
+            Ok::<_, recall_store::StoreError>((info, calls, observations))
         })
         .unwrap();
     assert_eq!((info.agent.as_str(), info.prompts), ("made-up", 1));

@@ -7,8 +7,11 @@ use std::process::Command;
 fn the_program_says_its_version_and_refuses_nonsense() {
     let version = Command::new(env!("CARGO_BIN_EXE_recall")).arg("--version").output().unwrap();
     // The tests of the workspace are built with faults, and then it says so.
-    assert_eq!(String::from_utf8_lossy(&version.stdout), format!("recall {}\n", recall::faults::VERSION));
-    assert!(recall::faults::VERSION.starts_with(env!("CARGO_PKG_VERSION")));
+    assert_eq!(
+        String::from_utf8_lossy(&version.stdout),
+        format!("recall {}\n", recall_system::faults::VERSION)
+    );
+    assert!(recall_system::faults::VERSION.starts_with(env!("CARGO_PKG_VERSION")));
     let nonsense = Command::new(env!("CARGO_BIN_EXE_recall")).arg("nonsense").output().unwrap();
     assert_eq!(nonsense.status.code(), Some(2));
     assert!(nonsense.stdout.is_empty());

@@ -19,13 +19,13 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime};
 
-use recall::faults::{Fault, VERSION, WITH_FAULTS};
 use recall_protocol::boot::{self, BootStamp};
 use recall_protocol::client::Connection;
 use recall_protocol::environment::DAEMON_SETTINGS;
 use recall_protocol::frame::{self, Deadline};
 use recall_protocol::spool::SpoolName;
 use recall_protocol::wire::{Deliver, EventId, Flags, Reply, Request, ShimContext};
+use recall_system::faults::{Fault, VERSION, WITH_FAULTS};
 use serde_json::{Value, json};
 
 /// One home, and the daemon that may run in it.
@@ -82,7 +82,7 @@ pub fn binaries() -> &'static Path {
             modified(&profile.join(program)) < sources.max().flatten()
         };
         let programs: [(&str, &[&str]); 2] = [
-            ("recall", &["protocol/src", "daemon/src", "daemon/viewer"]),
+            ("recall", &["protocol/src", "daemon/src", "daemon/crates", "daemon/viewer"]),
             ("recall-shim", &["protocol/src", "shim/src"]),
         ];
         if programs.into_iter().any(is_old) || !are_of_our_kind(&profile) {

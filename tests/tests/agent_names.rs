@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use recall::agents::AGENTS;
+use recall_agents::AGENTS;
 use recall_protocol::agents::ROWS;
 use regex::Regex;
 
@@ -17,7 +17,7 @@ const NO_AGENT: [(&str, &str); 18] = [
     (r#""claude-haiku[^"]*""#, ""),
     (".*", "/claude_cli.rs"),
     (r"(?i)\b(?:codex|gemini|qwen|copilot|opencode)[-_]?cli\b", ""),
-    (r#""(?:gpt|gemini)-[\d.]+[^"]*""#, "/providers/backend.rs"),
+    (r#""(?:gpt|gemini)-[\d.]+[^"]*""#, "/providers/src/backend.rs"),
     (".*", "/chat/program.rs"),
     // Blocks that other memories inject.
     ("claude-(?:recall|mem)-context", "protocol/src/tag.rs"),
@@ -32,16 +32,16 @@ const NO_AGENT: [(&str, &str); 18] = [
     (".*", "/server/http/routes.rs"),
     // Files that may lie in any project or home: notes, and keys.
     (r#""(?:claude|gemini)\.md""#, "/compression/"),
-    (".*", "/memory/redaction/"),
+    (".*", "/domain/src/redaction/"),
     // A column of the database, and of an export.
-    (r#""tool_name""#, "/store/"),
+    (r#""tool_name""#, "/crates/store/"),
     (r#""tool_name""#, "/cli/candidates.rs"),
-    (r#""tool_name""#, "/app/commands/restore.rs"),
+    (r#""tool_name""#, "/app/src/commands/restore.rs"),
 ];
 
 /// Where agents are written about: the table of the hook client, the list of agents, and the hosts without a folder.
 const ABOUT_AGENTS: [&str; 3] =
-    ["protocol/src/agents.rs", "daemon/src/agents/mod.rs", "daemon/src/agents/host.rs"];
+    ["protocol/src/agents.rs", "daemon/crates/agents/src/lib.rs", "daemon/crates/agents/src/host.rs"];
 
 /// The source files beneath a folder that are not there for tests alone.
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -88,7 +88,7 @@ fn names() -> Regex {
 
 fn violations(root: &Path) -> Vec<String> {
     let mut files = Vec::new();
-    for folder in ["daemon/src", "protocol/src", "shim/src"] {
+    for folder in ["daemon/src", "daemon/crates", "protocol/src", "shim/src"] {
         sources(&root.join(folder), &mut files);
     }
     assert!(files.len() > 200, "only {} files were found", files.len());
@@ -97,7 +97,8 @@ fn violations(root: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for file in files {
         let place = file.strip_prefix(root).unwrap().to_str().unwrap();
-        let in_its_folder = place.strip_prefix("daemon/src/agents/").is_some_and(|rest| rest.contains('/'));
+        let in_its_folder =
+            place.strip_prefix("daemon/crates/agents/src/").is_some_and(|rest| rest.contains('/'));
         if in_its_folder || ABOUT_AGENTS.contains(&place) {
             continue;
         }
@@ -142,7 +143,7 @@ fn what_agents_write_is_recognized() {
 /// A mark for each moment at which the agent can be given context.
 #[test]
 fn the_readme_marks_what_every_agent_is_given() {
-    use recall::memory::event::EventName;
+    use recall_domain::event::EventName;
     let readme = std::fs::read_to_string(recall_tests::workspace().join("README.md")).unwrap();
     let moments =
         [EventName::SessionStart, EventName::Prompt, EventName::ToolStart, EventName::SubagentStart];

@@ -13,20 +13,20 @@ use recall::actors::housekeeper_message::HousekeeperMessage;
 use recall::actors::root::{self, Root, RootMessage};
 use recall::actors::services::{DaemonSetup, Services};
 use recall::actors::writer::FirstConnection;
-use recall::agents::AGENTS;
-use recall::app::bus::BusEvent;
-use recall::app::injection_receipt::Recipient;
-use recall::compression::extractive::Extractive;
-use recall::compression::policy::Unit;
-use recall::compression::{CompressionError, Compressor, JobContext, Made};
-use recall::config::Config;
-use recall::holding::Holding;
-use recall::memory::material::{BatchMaterial, SessionMaterial};
-use recall::memory::observation::{ObservationDraft, SummaryDraft};
-use recall::store::{self, JobRow};
+use recall_agents::AGENTS;
+use recall_app::bus::BusEvent;
+use recall_app::injection_receipt::Recipient;
+use recall_compression::extractive::Extractive;
+use recall_compression::policy::Unit;
+use recall_compression::{CompressionError, Compressor, JobContext, Made};
+use recall_config::Config;
+use recall_domain::material::{BatchMaterial, SessionMaterial};
+use recall_domain::observation::{ObservationDraft, SummaryDraft};
 use recall_protocol::paths::Paths;
 use recall_protocol::spool::Spool;
 use recall_protocol::wire::Reply;
+use recall_store::JobRow;
+use recall_system::holding::Holding;
 use recall_tests::Stage;
 use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
@@ -61,8 +61,8 @@ impl Tree {
             repair_note: recall::server::run::repair_note(&paths),
             pause_note: paths.state_dir().join("pauses.json"),
             clock_note: paths.state_dir().join("clock.json"),
-            welcome: recall::app::welcome::Welcome::new(paths.state_dir()),
-            redactor: Arc::new(recall::memory::redaction::Redactor::new(&config.redaction).unwrap()),
+            welcome: recall_app::welcome::Welcome::new(paths.state_dir()),
+            redactor: Arc::new(recall_domain::redaction::Redactor::new(&config.redaction).unwrap()),
             database: paths.database(),
             backups,
             index_folder: paths.index_dir(),
@@ -98,7 +98,7 @@ impl Tree {
     }
 
     fn jobs(&self) -> Vec<JobRow> {
-        self.services.readers.read(|db| store::jobs(db, store::Jobs::All, None, 100)).unwrap()
+        self.services.readers.read(|db| recall_store::jobs(db, recall_store::Jobs::All, None, 100)).unwrap()
     }
 
     fn job(&self, kind: &str, session: &str) -> JobRow {
@@ -109,8 +109,8 @@ impl Tree {
 
     fn observations(&self, session: &str) -> usize {
         let count = |db: &rusqlite::Connection| {
-            let found = store::find_sessions(db, session)?;
-            store::observations_of_session(db, found[0].row)
+            let found = recall_store::find_sessions(db, session)?;
+            recall_store::observations_of_session(db, found[0].row)
         };
         self.services.readers.read(count).unwrap().len()
     }
@@ -327,7 +327,7 @@ async fn too_many_crashes_open_the_circuit_and_capturing_goes_on() {
     let observe = tree.services.compression.ask(CompressionMessage::Observe, PATIENCE);
     assert_eq!(observe.await.unwrap().circuit.as_str(), "open");
     tree.turn("later", "still heard").await;
-    let found = tree.services.readers.read(|db| store::find_sessions(db, "later")).unwrap();
+    let found = tree.services.readers.read(|db| recall_store::find_sessions(db, "later")).unwrap();
     assert_eq!(found.len(), 1);
     tree.fell().await;
 }

@@ -3,8 +3,8 @@
 
 use std::process::Stdio;
 
-use recall::faults::Point;
 use recall_protocol::wire::{Deliver, Reply};
+use recall_system::faults::Point;
 use recall_tests::checks::keeping::{self, offered_until_taken};
 use recall_tests::faults::points::{Arrival, Death, Manner, Remains, endure};
 use recall_tests::faults::process::Daemon;

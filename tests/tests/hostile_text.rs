@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::Duration;
 
-use recall::memory::redaction::{RedactionPolicy, Redactor};
+use recall_domain::redaction::{RedactionPolicy, Redactor};
 use recall_protocol::{json_scan, privacy};
 use rustix::time::{ClockId, clock_gettime};
 

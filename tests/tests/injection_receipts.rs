@@ -5,9 +5,9 @@ use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use recall::faults::Point;
 use recall_protocol::frame::{self, encode_frame};
 use recall_protocol::wire::{Deliver, Reply, Request};
+use recall_system::faults::Point;
 use recall_tests::Stage;
 use recall_tests::faults::process::Daemon;
 use rustix::event::PollFlags;

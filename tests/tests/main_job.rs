@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use recall::memory::tokens::estimate;
+use recall_domain::tokens::estimate;
 use recall_tests::{DISCOUNT_PROMPT, Said, Stage};
 use serde_json::{Value, json};
 

@@ -7,7 +7,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
-use recall::faults::Fault;
+use recall_system::faults::Fault;
 use recall_tests::Stage;
 use recall_tests::checks::{calls, keeping, others, secrecy};
 use recall_tests::faults::clock::Clock;

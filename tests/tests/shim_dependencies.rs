@@ -57,7 +57,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 #[test]
 fn one_module_names_the_codec() {
     let mut found = Vec::new();
-    for folder in ["protocol/src", "shim/src", "daemon/src"] {
+    for folder in ["protocol/src", "shim/src", "daemon/src", "daemon/crates"] {
         sources(&workspace().join(folder), &mut found);
     }
     let names_it = |path: &PathBuf| {

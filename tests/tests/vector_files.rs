@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use recall::faults::Point;
+use recall_system::faults::Point;
 use recall_tests::Stage;
 use recall_tests::faults::process::{Daemon, kill_all};
 use rusqlite::Connection;

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Context;
-use recall::agents::AGENTS;
-use recall::memory::ids::{EventId, Timestamp};
-use recall::memory::material::{BatchMaterial, BatchSource, CallOutcome, SessionMaterial, SourcedText, Step};
-use recall::memory::observation::{ObservationDraft, SummaryDraft};
+use recall_agents::AGENTS;
+use recall_domain::ids::{EventId, Timestamp};
+use recall_domain::material::{BatchMaterial, BatchSource, CallOutcome, SessionMaterial, SourcedText, Step};
+use recall_domain::observation::{ObservationDraft, SummaryDraft};
 use serde_json::{Value, json};
 
 /// The agent that made the recordings.

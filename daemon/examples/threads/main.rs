@@ -14,9 +14,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context;
-use recall::memory::observation::ObservationType;
-use recall::memory::subject;
-use recall::memory::thread::{Kinship, ThreadWords, kinship};
+use recall_domain::observation::ObservationType;
+use recall_domain::subject;
+use recall_domain::thread::{Kinship, ThreadWords, kinship};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use recall::memory::document::Document;
-use recall::memory::ids::{ProjectKey, SessionId, Timestamp};
-use recall::memory::injection::spoken::Spoken;
-use recall::memory::injection::{self, prompt::Situation};
-use recall::memory::passage::{Passage, PassageKey, PassageMatches};
-use recall::search::{Current, Fresh, Index, PassageRequest, Writer};
+use recall_domain::document::Document;
+use recall_domain::ids::{ProjectKey, SessionId, Timestamp};
+use recall_domain::injection::spoken::Spoken;
+use recall_domain::injection::{self, prompt::Situation};
+use recall_domain::passage::{Passage, PassageKey, PassageMatches};
+use recall_search::{Current, Fresh, Index, PassageRequest, Writer};
 
 use crate::corpus::{self, Label, LabelledPrompt, Played, Question};
 use crate::moments::Moment;

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use recall::app::documents;
-use recall::compression::extractive::Extractive;
-use recall::memory::document::{Document, DocumentKey, DocumentKind, Status};
-use recall::memory::ids::{AgentName, EventId, ProjectKey, SessionId, Timestamp};
-use recall::memory::material::{CallOutcome, SessionMaterial};
-use recall::memory::observation::{Importance, Maker};
-use recall::memory::passage::{self, Passage};
+use recall_app::documents;
+use recall_compression::extractive::Extractive;
+use recall_domain::document::{Document, DocumentKey, DocumentKind, Status};
+use recall_domain::ids::{AgentName, EventId, ProjectKey, SessionId, Timestamp};
+use recall_domain::material::{CallOutcome, SessionMaterial};
+use recall_domain::observation::{Importance, Maker};
+use recall_domain::passage::{self, Passage};
 use serde::Deserialize;
 use serde_json::Value;
 

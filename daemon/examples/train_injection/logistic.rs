@@ -1,6 +1,6 @@
 //! Logistic regression with shrinkage, by Newton's method. Deterministic to the last bit.
 
-use recall::memory::linear::Linear;
+use recall_domain::linear::Linear;
 
 /// Examples for one model.
 #[derive(Default)]

@@ -39,8 +39,8 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use asked::{Everything, Search};
-use recall::memory::injection::{FLOORS, Floors};
-use recall::memory::linear::Weights;
+use recall_domain::injection::{FLOORS, Floors};
+use recall_domain::linear::Weights;
 use score::{MomentScore, Score};
 use sentences::Sentences;
 
@@ -168,6 +168,6 @@ mod tests {
         let mut everything = asked::everything(sets, Some(&mut sentences)).unwrap();
         moments::add(&mut everything, &paths[4], Some(&mut sentences)).unwrap();
         let weights = train::train(&everything, None).render("train_injection");
-        assert!(weights == include_str!("../../src/memory/injection/weights.txt"), "train again");
+        assert!(weights == include_str!("../../crates/domain/src/injection/weights.txt"), "train again");
     }
 }

@@ -3,9 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use recall::memory::document::Document;
-use recall::memory::passage::PassageKey;
-use recall::search::Index;
+use recall_domain::document::Document;
+use recall_domain::passage::PassageKey;
+use recall_search::Index;
 use serde::Deserialize;
 
 use crate::asked::{self, Asked, Everything, Occasion, Told};

@@ -1,10 +1,10 @@
 //! What would be told, with the columns of the table.
 
-use recall::memory::injection::choice::{Choice, ENOUGH_TOKENS, Words, is_statement, most, tokens_of_each};
-use recall::memory::injection::{Decision, Floors, asked, decide, excerpt};
-use recall::memory::linear::Weights;
-use recall::memory::passage::PassageMatches;
-use recall::memory::tokens::Measure;
+use recall_domain::injection::choice::{Choice, ENOUGH_TOKENS, Words, is_statement, most, tokens_of_each};
+use recall_domain::injection::{Decision, Floors, asked, decide, excerpt};
+use recall_domain::linear::Weights;
+use recall_domain::passage::PassageMatches;
+use recall_domain::tokens::Measure;
 
 use crate::asked::{Asked, Everything, Occasion, Search, Told};
 use crate::corpus::{self, Label};

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use recall::embedding::{Embedder, Model, Purpose, pack};
-use recall::memory::document::{Document, DocumentKind};
-use recall::search::meaning::{Cosines, Question, Vectors};
+use recall_domain::document::{Document, DocumentKind};
+use recall_embedding::{Embedder, Model, Purpose, pack};
+use recall_search::meaning::{Cosines, Question, Vectors};
 
 /// A sentence model, and the vectors of each project's passages.
 pub(crate) struct Sentences {

@@ -1,13 +1,13 @@
 //! Learns whether a prompt is one that other sessions can help with, and whether a passage is an answer.
 
-use recall::memory::injection::{
+use recall_domain::injection::{
     ANSWER, ANSWER_BY_MEANING, KNOWN, KNOWN_BY_MEANING, NEED, NEED_BY_MEANING, PROMPT, best_told, candidate,
     judge, known, need_of, probabilities,
     prompt::{self, Situation},
     prompt_probability,
 };
-use recall::memory::linear::{Linear, Weights};
-use recall::memory::passage::{PassageKey, PassageMatches};
+use recall_domain::linear::{Linear, Weights};
+use recall_domain::passage::{PassageKey, PassageMatches};
 
 use crate::asked::{Asked, Everything, Occasion, Search};
 use crate::corpus::{self, Label};

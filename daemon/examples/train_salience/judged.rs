@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::Context;
-use recall::compression::salience::keep::{self, Candidate};
-use recall::compression::salience::{Salience, feature_names, terms, windows};
-use recall::memory::linear::{Linear, Weights};
-use recall::memory::material::SessionMaterial;
-use recall::memory::observation::ObservationType;
+use recall_compression::salience::keep::{self, Candidate};
+use recall_compression::salience::{Salience, feature_names, terms, windows};
+use recall_domain::linear::{Linear, Weights};
+use recall_domain::material::SessionMaterial;
+use recall_domain::observation::ObservationType;
 use serde_json::Value;
 
 use crate::gold;

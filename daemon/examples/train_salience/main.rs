@@ -29,9 +29,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use judged::Judged;
-use recall::compression::extractive::drafts;
-use recall::compression::salience::Salience;
-use recall::memory::linear::Weights;
+use recall_compression::extractive::drafts;
+use recall_compression::salience::Salience;
+use recall_domain::linear::Weights;
 use score::Score;
 use train::Read;
 
@@ -195,14 +195,14 @@ mod tests {
         let judged = (PathBuf::from(file), PathBuf::from(folder));
         let learned = Learned::of(&sessions, Some(&judged), judged::FLOOR).unwrap();
         let made = learned.without("").render("train_salience");
-        assert!(made == include_str!("../../src/compression/salience/weights.txt"), "train again");
+        assert!(made == include_str!("../../crates/compression/src/salience/weights.txt"), "train again");
     }
 
     #[test]
     fn the_shipped_weights_name_the_features_of_today() {
-        use recall::compression::salience::feature_names;
+        use recall_compression::salience::feature_names;
 
-        let known: Vec<(String, Vec<String>)> = recall::compression::salience::built_in()
+        let known: Vec<(String, Vec<String>)> = recall_compression::salience::built_in()
             .models
             .iter()
             .map(|(model, (names, _))| (model.clone(), names.clone()))

@@ -1,6 +1,6 @@
 //! Ridge regression: the weights that predict best while they stay small. Deterministic to the last bit.
 
-use recall::memory::linear::Linear;
+use recall_domain::linear::Linear;
 
 /// Examples for one model.
 #[derive(Default)]

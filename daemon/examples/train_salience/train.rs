@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use recall::compression::salience::summary::{self, Field};
-use recall::compression::salience::{Salience, feature_names, kind, windows};
-use recall::memory::linear::{Linear, Weights};
-use recall::memory::material::SessionMaterial;
+use recall_compression::salience::summary::{self, Field};
+use recall_compression::salience::{Salience, feature_names, kind, windows};
+use recall_domain::linear::{Linear, Weights};
+use recall_domain::material::SessionMaterial;
 
 use crate::gold::{self, Gold, groups_in, normal};
 use crate::replay;

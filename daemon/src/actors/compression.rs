@@ -19,12 +19,12 @@ use super::backoff::{full_jitter, retry_delay_ms};
 use super::compressor::{CompressorActor, CompressorArguments, CompressorMessage};
 use super::failure;
 use super::handle::ActorHandle;
-use crate::app::bus::BusEvent;
-use crate::app::clock;
-use crate::compression::policy::{CompressionPolicy, Unit};
-use crate::memory::ids::Timestamp;
-use crate::providers::ProviderState;
-use crate::store::{self, Duty, GiveBackJobs};
+use recall_app::bus::BusEvent;
+use recall_app::clock;
+use recall_compression::policy::{CompressionPolicy, Unit};
+use recall_domain::ids::Timestamp;
+use recall_providers::ProviderState;
+use recall_store::{Duty, GiveBackJobs};
 
 const CRASH_WINDOW: Duration = Duration::from_secs(60);
 const CRASHES_TO_OPEN: usize = 5;
@@ -240,7 +240,7 @@ impl CompressionState {
         self.due_lookup = DueLookup::Running;
         let (me, readers) = (me.clone(), self.template.readers.clone());
         tokio::spawn(async move {
-            let due = match tokio::task::spawn_blocking(move || readers.read(store::next_try)).await {
+            let due = match tokio::task::spawn_blocking(move || readers.read(recall_store::next_try)).await {
                 Ok(Ok(due)) => due,
                 // The time is unknown, so it is looked up again soon.
                 Ok(Err(_)) | Err(_) => Some(clock::now()),

@@ -17,19 +17,19 @@ use super::backoff::{full_jitter, retry_delay_ms};
 use super::failure::GaveUp;
 use super::writer::WriterHandle;
 use super::writer_ledger::{CallsUnderWay, WriterLedger};
-use crate::agents::Agents;
-use crate::app::bus::{Bus, BusEvent};
-use crate::app::clock;
-use crate::app::job_runner::{JobOutcome, JobOutput, JobRunner};
-use crate::app::ports::WriteFailed;
-use crate::compression::policy::CompressionPolicy;
-use crate::compression::{CompressionError, Compressor, EXTRACTIVE};
-use crate::faults::{self, Point};
-use crate::memory::ids::{JobId, Timestamp};
-use crate::store::{
+use recall_agents::Agents;
+use recall_app::bus::{Bus, BusEvent};
+use recall_app::clock;
+use recall_app::job_runner::{JobOutcome, JobOutput, JobRunner};
+use recall_app::ports::WriteFailed;
+use recall_compression::policy::CompressionPolicy;
+use recall_compression::{CompressionError, Compressor, EXTRACTIVE};
+use recall_domain::ids::{JobId, Timestamp};
+use recall_store::{
     Duty, FinishJob, FinishedJob, JobFailure, JobResult, LeaseJob, LeasedJob, NextTry, Operation, Readers,
     StoreStandIn,
 };
+use recall_system::faults::{self, Point};
 
 /// A lease lasts longer than the deadline by this much, so that no job is leased again while its thread may still
 /// finish.

@@ -10,11 +10,11 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::handle::ActorHandle;
 use super::writer::WriterHandle;
-use crate::app::bus::{Bus, BusEvent};
-use crate::app::embedding_pace::Pace;
-use crate::app::embedding_work::{EmbeddingError, EmbeddingWork, FilesChecked, Origin};
-use crate::config::EmbeddingPolicy;
-use crate::embedding::EmbedError;
+use recall_app::bus::{Bus, BusEvent};
+use recall_app::embedding_pace::Pace;
+use recall_app::embedding_work::{EmbeddingError, EmbeddingWork, FilesChecked, Origin};
+use recall_config::EmbeddingPolicy;
+use recall_embedding::EmbedError;
 
 /// How long new documents are collected.
 const COLLECT_FOR: Duration = Duration::from_secs(1);

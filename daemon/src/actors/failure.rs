@@ -5,7 +5,7 @@
 
 use ractor::ActorProcessingErr;
 
-use crate::store::{OpenStoreError, StoreError};
+use recall_store::{OpenStoreError, StoreError};
 
 /// An actor ended itself. The message has no content.
 #[derive(Debug, thiserror::Error)]

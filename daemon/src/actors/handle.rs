@@ -9,7 +9,7 @@ use std::time::Duration;
 use ractor::concurrency::oneshot;
 use ractor::{ActorRef, Message, RpcReplyPort};
 
-use crate::app::ports::NoAnswer;
+use recall_app::ports::NoAnswer;
 
 /// Cheap to clone. Empty before the actor's first start.
 pub struct ActorHandle<M: Message> {

@@ -12,17 +12,17 @@ use tokio::task::JoinHandle;
 use super::housekeeper_message::HousekeeperMessage;
 use super::ports::ActorPorts;
 use super::sessions::SessionsMessage;
-use crate::app::clock;
-use crate::app::draining::drain;
-use crate::app::ingest::Ingest;
-use crate::app::maintenance::{LastDone, Maintenance};
-use crate::app::ports::Drained;
-use crate::app::settings::{CheckMode, CheckResult};
-use crate::app::spool_watch::SpoolWatch;
-use crate::holding::Holding;
-use crate::memory::ids::Timestamp;
-use crate::memory::session::IdlePolicy;
-use crate::store::{self, ExpireLeases, Readers, RepairOrphans, RepairedOrphans};
+use recall_app::clock;
+use recall_app::draining::drain;
+use recall_app::ingest::Ingest;
+use recall_app::maintenance::{LastDone, Maintenance};
+use recall_app::ports::Drained;
+use recall_app::settings::{CheckMode, CheckResult};
+use recall_app::spool_watch::SpoolWatch;
+use recall_domain::ids::Timestamp;
+use recall_domain::session::IdlePolicy;
+use recall_store::{ExpireLeases, Readers, RepairOrphans, RepairedOrphans};
+use recall_system::holding::Holding;
 
 /// How often the spool is polled if it cannot be watched, or if files could not be stored.
 const POLL_SPOOL_EVERY: Duration = Duration::from_secs(1);
@@ -170,8 +170,8 @@ impl HousekeeperState {
             let before = Timestamp(now.0.saturating_sub(idle.batch_ms.min(idle.session_ms)));
             let looked = tokio::task::spawn_blocking(move || {
                 readers.read(|db| {
-                    let others = store::quiet_sessions(db, before, started_at)?;
-                    Ok((others, store::has_expired_leases(db, now)?, store::has_orphans(db)?))
+                    let others = recall_store::quiet_sessions(db, before, started_at)?;
+                    Ok((others, recall_store::has_expired_leases(db, now)?, recall_store::has_orphans(db)?))
                 })
             });
             let (expired, orphans) = match looked.await {

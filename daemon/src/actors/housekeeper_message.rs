@@ -3,8 +3,8 @@
 use ractor::RpcReplyPort;
 
 use super::handle::ActorHandle;
-use crate::app::maintenance::LastDone;
-use crate::app::ports::Drained;
+use recall_app::maintenance::LastDone;
+use recall_app::ports::Drained;
 
 pub enum HousekeeperMessage {
     /// Do all periodic work.

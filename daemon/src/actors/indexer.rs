@@ -19,16 +19,16 @@ use tokio::task::JoinHandle;
 use super::failure::GaveUp;
 use super::handle::ActorHandle;
 use super::writer::WriterHandle;
-use crate::agents::Agents;
-use crate::app::bus::{Bus, BusEvent};
-use crate::app::documents::document;
-use crate::app::index_handle::{IndexHandle, IndexState};
-use crate::faults::{self, Point};
-use crate::holding::Holding;
-use crate::memory::document::{DocumentKey, DocumentKind};
-use crate::search::IndexError;
-use crate::search::index::{Index, OpenIndexError, Opened, Unexamined, Writer};
-use crate::store::{self, LogEntry, Readers, StoreError, TrimIndexLog};
+use recall_agents::Agents;
+use recall_app::bus::{Bus, BusEvent};
+use recall_app::documents::document;
+use recall_app::index_handle::{IndexHandle, IndexState};
+use recall_domain::document::{DocumentKey, DocumentKind};
+use recall_search::IndexError;
+use recall_search::index::{Index, OpenIndexError, Opened, Unexamined, Writer};
+use recall_store::{LogEntry, Readers, StoreError, TrimIndexLog};
+use recall_system::faults::{self, Point};
+use recall_system::holding::Holding;
 
 /// How long changes are collected. Searches and prompts read what is not indexed yet from the store, so nobody waits for
 /// this, and fewer, larger commits cost less: each makes files that are merged later.
@@ -462,11 +462,11 @@ fn catch_up(
     readers: &Readers,
     handle: &IndexHandle,
 ) -> Result<(), CatchUpError> {
-    let newest = readers.read(store::highest_log_entry)?;
+    let newest = readers.read(recall_store::highest_log_entry)?;
     let indexed = writer.high_water();
     // An index that is ahead of the store followed another store. If log entries after its high-water mark are gone, it
     // cannot follow this store either.
-    if indexed > newest || !readers.read(|db| store::log_goes_on_after(db, indexed))? {
+    if indexed > newest || !readers.read(|db| recall_store::log_goes_on_after(db, indexed))? {
         handle.filling();
         writer.clear()?;
         rebuild(writer, agents, readers, newest)?;
@@ -475,7 +475,7 @@ fn catch_up(
     // of a busy agent are collected.
     while writer.high_water() < newest {
         let after = writer.high_water();
-        let entries = readers.read(|db| store::documents_after(db, after, STEP))?;
+        let entries = readers.read(|db| recall_store::documents_after(db, after, STEP))?;
         let Some(last) = entries.last() else { break };
         if has_started_over(after, &entries) {
             return catch_up(writer, agents, readers, handle);
@@ -503,7 +503,7 @@ fn rebuild(writer: &mut Writer, agents: Agents, readers: &Readers, newest: i64) 
     for (kind, ..) in DocumentKind::ALL {
         let mut after = 0;
         loop {
-            let keys = readers.read(|db| store::scan_documents(db, kind, after, STEP))?;
+            let keys = readers.read(|db| recall_store::scan_documents(db, kind, after, STEP))?;
             let Some(last) = keys.last() else { break };
             after = last.row;
             for key in keys {
@@ -524,7 +524,7 @@ fn commit(writer: &mut Writer, upto: i64) -> Result<(), CatchUpError> {
 }
 
 fn put(writer: &mut Writer, agents: Agents, readers: &Readers, key: DocumentKey) -> Result<(), CatchUpError> {
-    match readers.read(|db| store::load_document(db, key))? {
+    match readers.read(|db| recall_store::load_document(db, key))? {
         Some(row) => writer.put(&document(key, &row, agents))?,
         None => writer.delete(key),
     }
@@ -534,7 +534,7 @@ fn put(writer: &mut Writer, agents: Agents, readers: &Readers, key: DocumentKey)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::document::DocumentKind;
+    use recall_domain::document::DocumentKind;
 
     #[test]
     fn a_log_that_was_begun_anew_is_not_taken_for_the_next_entries() {

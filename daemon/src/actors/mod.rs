@@ -15,7 +15,7 @@
 //! ```
 //! `app/` decides how to handle an event, a query or a job.
 //!
-//! **Invariant:** there are no domain rules here. An actor asks `memory/` for decisions and sends messages to other
+//! **Invariant:** there are no domain rules here. An actor asks `domain/` for decisions and sends messages to other
 //! actors. Other rooms use handles ([`handle::ActorHandle`]), never references, because a restarted actor has a new
 //! reference.
 

@@ -21,21 +21,21 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::session_context::{OriginState, SessionContext};
 use super::session_message::{SessionMessage, StoreOutcome, WriteResult};
-use crate::agents::{AgentSpec, HookOutput};
-use crate::app::clock;
-use crate::app::command_context::{CommandContextRequest, Subject};
-use crate::app::context_lookup::{ContextReply, ContextRequest};
-use crate::app::event_trace::{EventTrace, Stage};
-use crate::app::file_context::FileContextRequest;
-use crate::app::injection_receipt::{InjectionReceipt, PendingAnswer, PendingAnswers, Received, Recipient};
-use crate::app::ports::WriteFailed;
-use crate::memory::event::{EventName, StartSource};
-use crate::memory::file_memory::InjectedSet;
-use crate::memory::ids::{EventId, ProjectKey, ProjectRow, SessionId, SessionKey, Timestamp};
-use crate::memory::material::ProjectFolder;
-use crate::memory::session::Ask;
-use crate::repository::refs::WorkLocation;
-use crate::store::{self, EventOutcome, Injection, ProjectInfo, RetractInjection};
+use recall_agents::{AgentSpec, HookOutput};
+use recall_app::clock;
+use recall_app::command_context::{CommandContextRequest, Subject};
+use recall_app::context_lookup::{ContextReply, ContextRequest};
+use recall_app::event_trace::{EventTrace, Stage};
+use recall_app::file_context::FileContextRequest;
+use recall_app::injection_receipt::{InjectionReceipt, PendingAnswer, PendingAnswers, Received, Recipient};
+use recall_app::ports::WriteFailed;
+use recall_domain::event::{EventName, StartSource};
+use recall_domain::file_memory::InjectedSet;
+use recall_domain::ids::{EventId, ProjectKey, ProjectRow, SessionId, SessionKey, Timestamp};
+use recall_domain::material::ProjectFolder;
+use recall_domain::session::Ask;
+use recall_repository::refs::WorkLocation;
+use recall_store::{EventOutcome, Injection, ProjectInfo, RetractInjection};
 
 /// The remaining work of a queued event: wait for the commit, look up the context, answer, and report to the session.
 pub(super) struct PendingReply {
@@ -393,9 +393,9 @@ impl PendingReply {
         let replaced = self.replaced.clone();
         let (cap, last_event) = (self.spec().cap(), self.last_event);
         let read = tokio::task::spawn_blocking(move || {
-            let project = context_lookup.readers.read(|db| match store::project_of(db, &key)? {
+            let project = context_lookup.readers.read(|db| match recall_store::project_of(db, &key)? {
                 Some(project) => Ok(Some(project)),
-                None => store::find_project(db, &identities),
+                None => recall_store::find_project(db, &identities),
             })?;
             let Some(project) = project else { return Ok(None) };
             let session = Some(key.id);
@@ -409,7 +409,7 @@ impl PendingReply {
                 context_reply.map(Some)
             }
             Ok(Err(error)) => {
-                let error: store::StoreError = error;
+                let error: recall_store::StoreError = error;
                 tracing::warn!(%error, "cannot read the index of titles");
                 None
             }
@@ -474,7 +474,8 @@ impl PendingReply {
     /// The session's project, if the store knows it.
     async fn project(&self) -> Option<ProjectInfo> {
         let (readers, key) = (self.context.context_lookup.readers.clone(), self.key.clone());
-        let found = tokio::task::spawn_blocking(move || readers.read(|db| store::project_of(db, &key))).await;
+        let found =
+            tokio::task::spawn_blocking(move || readers.read(|db| recall_store::project_of(db, &key))).await;
         match found {
             Ok(Ok(project)) => project,
             Ok(Err(error)) => {

@@ -10,8 +10,8 @@ use super::indexer::{IndexerHandle, IndexerMessage};
 use super::session_message::IncomingEvent;
 use super::sessions::{SessionsHandle, SessionsMessage};
 use super::writer::WriterHandle;
-use crate::app::ports::{AcceptedEvent, Drained, NoAnswer, Ports};
-use crate::memory::ids::SessionKey;
+use recall_app::ports::{AcceptedEvent, Drained, NoAnswer, Ports};
+use recall_domain::ids::SessionKey;
 
 #[derive(Clone)]
 pub struct ActorPorts {

@@ -9,15 +9,15 @@ use serde_json::json;
 
 use super::backoff::retry_delay_ms;
 use super::test_system::Tree;
-use crate::app::clock;
-use crate::compression::model::ModelCompressor;
-use crate::compression::policy::Unit;
-use crate::config::Config;
-use crate::memory::budget::Prices;
-use crate::memory::ids::Timestamp;
-use crate::providers::chat::{ChatProvider, ChatReply, ChatRequest};
-use crate::providers::{Backend, BackendKind, KeySource, Paid, ProviderError, Tokens};
-use crate::store::{self, Jobs};
+use recall_app::clock;
+use recall_compression::model::ModelCompressor;
+use recall_compression::policy::Unit;
+use recall_config::Config;
+use recall_domain::budget::Prices;
+use recall_domain::ids::Timestamp;
+use recall_providers::chat::{ChatProvider, ChatReply, ChatRequest};
+use recall_providers::{Backend, BackendKind, KeySource, Paid, ProviderError, Tokens};
+use recall_store::Jobs;
 
 const GOOD: &str =
     r#"{"observations": [{"type": "gotcha", "title": "Round once", "narrative": "Per line loses cents."}]}"#;
@@ -95,7 +95,7 @@ impl Tree {
 
     /// The status of a session's batch job, and the origin of its last result.
     fn job(&self, session: &str) -> (String, String) {
-        let jobs = self.services.readers.read(|db| store::jobs(db, Jobs::All, None, 1_000)).unwrap();
+        let jobs = self.services.readers.read(|db| recall_store::jobs(db, Jobs::All, None, 1_000)).unwrap();
         let job = jobs.into_iter().find(|job| job.kind == "batch" && job.session.as_str() == session);
         job.map(|job| (job.status, job.origin.unwrap_or_default())).unwrap_or_default()
     }

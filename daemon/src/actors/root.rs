@@ -28,11 +28,10 @@ use super::subscriber::Subscriber;
 use super::sync::SyncActor;
 use super::telemetry::Telemetry;
 use super::writer::{DatabaseLock, Writer};
-use crate::app::bus::BusEvent;
-use crate::app::clock;
-use crate::compression;
-use crate::config::Config;
-use crate::store::{self, Evidence, ReleaseLeases, RepairOutcome, RepairSite, Suspicion, WakeRetries};
+use recall_app::bus::BusEvent;
+use recall_app::clock;
+use recall_config::Config;
+use recall_store::{Evidence, ReleaseLeases, RepairOutcome, RepairSite, Suspicion, WakeRetries};
 
 const FAILURE_WINDOW: Duration = Duration::from_secs(60);
 const MOST_FAILURES: usize = 5;
@@ -271,7 +270,7 @@ impl RootState {
                     note: self.setup.repair_note.clone(),
                 };
                 let (readers, at) = (self.services.readers.clone(), clock::now());
-                let repair = move || store::repair(&site, &readers, evidence, &why, at);
+                let repair = move || recall_store::repair(&site, &readers, evidence, &why, at);
                 let outcome = tokio::task::spawn_blocking(repair).await;
                 match outcome {
                     Ok(Ok(RepairOutcome::Sound)) => tracing::warn!("no damage found in the database"),
@@ -312,7 +311,7 @@ impl RootState {
     ) -> Result<(), ActorProcessingErr> {
         let before = self.services.config.get();
         if before.compression != config.compression {
-            match compression::compressor(&config.compression, &tokio::runtime::Handle::current()) {
+            match recall_compression::compressor(&config.compression, &tokio::runtime::Handle::current()) {
                 Ok(compressor) => self.setup.compressor = compressor,
                 Err(error) => tracing::error!(%error, "cannot apply a change of [compression]"),
             }

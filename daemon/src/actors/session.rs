@@ -1,6 +1,6 @@
 //! One live session: owns its batches, its mailbox and its injected set.
 //!
-//! It applies `memory::session` to its state and queues the effects at the writer without waiting. So events of one
+//! It applies `domain::session` to its state and queues the effects at the writer without waiting. So events of one
 //! session are committed in the order of arrival and can share a commit. Until then its state is ahead of the store. If
 //! a write fails, or the event is found to be stored already, the state is dropped and read again before the next
 //! event.
@@ -20,28 +20,25 @@ use tracing::Instrument;
 use super::pending_reply::{PendingReply, PendingRequest, StartDelivery, waited};
 use super::session_context::{OriginState, SessionContext};
 use super::session_message::{IncomingEvent, SessionMessage, StoreOutcome, WriteResult};
-use crate::app::changed_files;
-use crate::app::checkouts::LastSeen;
-use crate::app::clock;
-use crate::app::command_context::Subject;
-use crate::app::identity::{Identity, identify};
-use crate::app::ports::AcceptedEvent;
-use crate::app::skipped_tools;
-use crate::app::transcript_replies::Unanswered;
-use crate::faults::{self, Fault, Point, planted};
-use crate::memory::event::{Capture, HookEvent, HookEventKind, StartSource};
-use crate::memory::file_memory::InjectedSet;
-use crate::memory::ids::{EventId, ProjectKey, SessionKey, Timestamp};
-use crate::memory::linked_folder::LinkedFolder;
-use crate::memory::order::Order;
-use crate::memory::plan::PlanChange;
-use crate::memory::project::identifying_folder;
-use crate::memory::session::{Ask, Decision, Effect, Seq, Session, Watch};
-use crate::repository;
-use crate::repository::refs::WorkLocation;
-use crate::store::{
-    self, Delivery, IdleEffects, Precedence, ProjectInfo, SessionOrigin, StoreError, Transaction,
-};
+use recall_app::changed_files;
+use recall_app::checkouts::LastSeen;
+use recall_app::clock;
+use recall_app::command_context::Subject;
+use recall_app::identity::{Identity, identify};
+use recall_app::ports::AcceptedEvent;
+use recall_app::skipped_tools;
+use recall_app::transcript_replies::Unanswered;
+use recall_domain::event::{Capture, HookEvent, HookEventKind, StartSource};
+use recall_domain::file_memory::InjectedSet;
+use recall_domain::ids::{EventId, ProjectKey, SessionKey, Timestamp};
+use recall_domain::linked_folder::LinkedFolder;
+use recall_domain::order::Order;
+use recall_domain::plan::PlanChange;
+use recall_domain::project::identifying_folder;
+use recall_domain::session::{Ask, Decision, Effect, Seq, Session, Watch};
+use recall_repository::refs::WorkLocation;
+use recall_store::{Delivery, IdleEffects, Precedence, ProjectInfo, SessionOrigin, StoreError, Transaction};
+use recall_system::faults::{self, Fault, Point, planted};
 
 /// An approval captured longer ago is late: it waited in the spool.
 const RECENT_APPROVAL: Duration = Duration::from_secs(5);
@@ -223,9 +220,10 @@ impl SessionState {
     /// Reads the session's state from the store.
     async fn rehydrate(&mut self) -> Result<(), StoreError> {
         let (readers, key) = (self.context.context_lookup.readers.clone(), self.key.clone());
-        let known = tokio::task::spawn_blocking(move || readers.read(|db| store::known_session(db, &key)))
-            .await
-            .map_err(|error| StoreError::Unavailable(error.to_string()))??;
+        let known =
+            tokio::task::spawn_blocking(move || readers.read(|db| recall_store::known_session(db, &key)))
+                .await
+                .map_err(|error| StoreError::Unavailable(error.to_string()))??;
         // An earlier daemon may have been waiting for these answers.
         let mut awaited = known.as_ref().map_or_else(Vec::new, |known| known.session.ended_unanswered());
         awaited.drain(..awaited.len().saturating_sub(MOST_AWAITED));
@@ -534,7 +532,7 @@ impl SessionState {
         let folder = identifying_folder(&named.map(Option::unwrap_or_default)).to_owned();
         let readers = self.context.context_lookup.readers.clone();
         let look_up = tokio::task::spawn_blocking(move || {
-            let facts = repository::facts(Path::new(&folder));
+            let facts = recall_repository::facts(Path::new(&folder));
             readers.read(|db| identify(db, &facts)).map(|identity| (identity, facts.folder))
         });
         let (Identity { keys, name, replaced, .. }, root) =

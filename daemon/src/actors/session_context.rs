@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use super::writer::WriterHandle;
-use crate::agents::Agents;
-use crate::app::checkouts::Checkouts;
-use crate::app::context_lookup::ContextLookup;
-use crate::app::crashes::Crashes;
-use crate::app::ingest::Counters;
-use crate::app::injection_receipt::PendingAnswers;
-use crate::app::settings::CurrentRedactor;
-use crate::app::transcript_replies::TranscriptReplies;
-use crate::memory::ids::Timestamp;
-use crate::memory::order::Order;
-use crate::memory::session::{CapturePolicy, IdlePolicy};
-use crate::store::SessionOrigin;
+use recall_agents::Agents;
+use recall_app::checkouts::Checkouts;
+use recall_app::context_lookup::ContextLookup;
+use recall_app::crashes::Crashes;
+use recall_app::ingest::Counters;
+use recall_app::injection_receipt::PendingAnswers;
+use recall_app::settings::CurrentRedactor;
+use recall_app::transcript_replies::TranscriptReplies;
+use recall_domain::ids::Timestamp;
+use recall_domain::order::Order;
+use recall_domain::session::{CapturePolicy, IdlePolicy};
+use recall_store::SessionOrigin;
 
 /// Services that every session needs.
 #[derive(Clone)]

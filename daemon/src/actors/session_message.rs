@@ -3,8 +3,8 @@
 use ractor::RpcReplyPort;
 use recall_protocol::wire::Reply;
 
-use crate::app::ports::AcceptedEvent;
-use crate::memory::ids::Timestamp;
+use recall_app::ports::AcceptedEvent;
+use recall_domain::ids::Timestamp;
 
 /// An event that is to be stored.
 pub struct IncomingEvent {

@@ -17,7 +17,7 @@ use super::handle::ActorHandle;
 use super::session::{CurrentEvent, EarlierWrites, SessionActor, SessionArguments};
 use super::session_context::SessionContext;
 use super::session_message::{IncomingEvent, SessionMessage};
-use crate::memory::ids::{SessionKey, Timestamp};
+use recall_domain::ids::{SessionKey, Timestamp};
 
 pub enum SessionsMessage {
     Deliver {

@@ -15,13 +15,13 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tokio::sync::broadcast::error::RecvError;
 
 use super::handle::ActorHandle;
-use crate::app::answers::status::SubscriberCounters;
-use crate::app::bus::{Bus, BusEvent};
-use crate::app::event_stream::{EventStream, Queued, StreamReport, command_of};
-use crate::app::lifecycle_json::to_json;
-use crate::config::{Subscription, SubscriptionMode};
-use crate::memory::lifecycle::LifecycleEvent;
-use crate::process_group::{ProcessGroup, until};
+use recall_app::answers::status::SubscriberCounters;
+use recall_app::bus::{Bus, BusEvent};
+use recall_app::event_stream::{EventStream, Queued, StreamReport, command_of};
+use recall_app::lifecycle_json::to_json;
+use recall_config::{Subscription, SubscriptionMode};
+use recall_domain::lifecycle::LifecycleEvent;
+use recall_system::process_group::{ProcessGroup, until};
 
 /// The time from a command's start to the end of its group.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);

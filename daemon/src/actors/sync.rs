@@ -8,11 +8,10 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 
 use super::handle::ActorHandle;
 use super::ports::ActorPorts;
-use crate::app::clock;
-use crate::app::sharing::report::NextRound;
-use crate::app::sharing::round::Syncing;
-use crate::memory::ids::Timestamp;
-use crate::store;
+use recall_app::clock;
+use recall_app::sharing::report::NextRound;
+use recall_app::sharing::round::Syncing;
+use recall_domain::ids::Timestamp;
 
 /// After the start, so that sessions that wait for the daemon come first.
 const FIRST_AFTER: Duration = Duration::from_secs(2);
@@ -135,7 +134,7 @@ impl SyncState {
         self.failures = if self.syncing.has_failed() { self.failures.saturating_add(1) } else { 0 };
         let asked = self.syncing.clone();
         let (has_work, is_working) = tokio::task::spawn_blocking(move || {
-            (asked.has_work(), asked.readers.read(store::has_open_session).unwrap_or_default())
+            (asked.has_work(), asked.readers.read(recall_store::has_open_session).unwrap_or_default())
         })
         .await?;
         if has_work {

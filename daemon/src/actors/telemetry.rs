@@ -1,4 +1,4 @@
-//! Sends spans and metrics to the collector that the user's config names. See [`crate::telemetry`].
+//! Sends spans and metrics to the collector that the user's config names. See [`recall_telemetry`].
 //!
 //! The bus reports operations that ended, after their commit, and the store has the rest. No agent waits for it. The
 //! number of waiting spans is limited; further ones are counted and dropped.
@@ -11,19 +11,19 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tokio::sync::broadcast::error::RecvError;
 
 use super::handle::ActorHandle;
-use crate::app::answers::status::TelemetryCounters;
-use crate::app::bus::{Bus, BusEvent};
-use crate::app::clock;
-use crate::memory::budget::ModelCall;
-use crate::memory::ids::{JobId, SessionKey, Timestamp};
-use crate::memory::lifecycle::{LifecycleEvent, LifecycleKind};
-use crate::memory::material::BatchSource;
-use crate::memory::session::LooseCall;
-use crate::store::{
+use recall_app::answers::status::TelemetryCounters;
+use recall_app::bus::{Bus, BusEvent};
+use recall_app::clock;
+use recall_domain::budget::ModelCall;
+use recall_domain::ids::{JobId, SessionKey, Timestamp};
+use recall_domain::lifecycle::{LifecycleEvent, LifecycleKind};
+use recall_domain::material::BatchSource;
+use recall_domain::session::LooseCall;
+use recall_store::{
     ExpiredLife, JobTimes, Readers, StoreError, job_times, late_call, session_times, turn_at, turn_of,
     turn_times,
 };
-use crate::telemetry::{Collector, Metric, NotSent, Sent, Span, spans};
+use recall_telemetry::{Collector, Metric, NotSent, Sent, Span, spans};
 
 /// How long spans are collected before they are sent.
 const COLLECT_FOR: Duration = Duration::from_secs(2);

@@ -16,18 +16,18 @@ use super::root::{self, Root, RootMessage};
 use super::services::{DaemonSetup, Services};
 use super::writer::FirstConnection;
 use crate::actors::sessions::SessionsMessage;
-use crate::agents::{AGENTS, Agents};
-use crate::app::bus::BusEvent;
-use crate::app::clock;
-use crate::app::injection_receipt::{InjectionReceipt, Recipient};
-use crate::app::welcome::Welcome;
-use crate::compression::Compressor;
-use crate::compression::extractive::Extractive;
-use crate::config::{Config, Loaded};
-use crate::holding::Holding;
-use crate::memory::lifecycle::LifecycleKind;
-use crate::memory::redaction::Redactor;
-use crate::store::{self, Durability};
+use recall_agents::{AGENTS, Agents};
+use recall_app::bus::BusEvent;
+use recall_app::clock;
+use recall_app::injection_receipt::{InjectionReceipt, Recipient};
+use recall_app::welcome::Welcome;
+use recall_compression::Compressor;
+use recall_compression::extractive::Extractive;
+use recall_config::{Config, Loaded};
+use recall_domain::lifecycle::LifecycleKind;
+use recall_domain::redaction::Redactor;
+use recall_store::Durability;
+use recall_system::holding::Holding;
 
 /// The whole actor tree in its own home.
 pub(crate) struct Tree {
@@ -49,6 +49,7 @@ impl Tree {
     }
 
     pub(crate) async fn of(agents: Agents, mut config: Config, compressor: Arc<dyn Compressor>) -> Self {
+        clock::follow_the_runtime();
         config.durability = Durability::Normal;
         let home = tempfile::tempdir().unwrap();
         let paths =
@@ -143,9 +144,9 @@ impl Tree {
 
     pub(crate) fn batch_states(&self) -> Vec<String> {
         let states = self.services.readers.read(|db| {
-            let session = store::find_sessions(db, "s")?.remove(0);
-            Ok::<_, store::StoreError>(
-                store::batches(db, session.row)?.into_iter().map(|batch| batch.status).collect(),
+            let session = recall_store::find_sessions(db, "s")?.remove(0);
+            Ok::<_, recall_store::StoreError>(
+                recall_store::batches(db, session.row)?.into_iter().map(|batch| batch.status).collect(),
             )
         });
         states.unwrap()

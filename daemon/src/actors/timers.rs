@@ -6,8 +6,8 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::test_system::Tree;
-use crate::config::Config;
-use crate::memory::lifecycle::LifecycleKind;
+use recall_config::Config;
+use recall_domain::lifecycle::LifecycleKind;
 
 fn seconds(range: std::ops::RangeInclusive<u64>, took: Duration) {
     assert!(range.contains(&took.as_secs()), "{took:?} is not within {range:?} s");
@@ -99,8 +99,8 @@ async fn of_many_live_sessions_those_of_lately_have_an_actor_and_the_others_go_o
     let call = json!({"tool_name": "Read", "tool_input": {"file_path": "/a"}, "tool_response": {}});
     tree.hook_of(&sessions[0], "PostToolUse", call).await;
     let batches = tree.services.readers.read(|db| {
-        let session = crate::store::find_sessions(db, &sessions[0])?.remove(0);
-        crate::store::batches(db, session.row)
+        let session = recall_store::find_sessions(db, &sessions[0])?.remove(0);
+        recall_store::batches(db, session.row)
     });
     assert_eq!(batches.unwrap().len(), 1);
     tree.stop().await;

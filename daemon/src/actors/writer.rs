@@ -22,12 +22,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::failure::{DatabaseDamaged, GaveUp};
 use super::handle::ActorHandle;
-use crate::app::bus::{Bus, BusEvent};
-use crate::app::latency::{Latencies, LatencyWindow};
-use crate::app::ports::{self, NoAnswer, WriteFailed};
-use crate::faults::{self, Fault, Point, planted};
-use crate::holding::Holding;
-use crate::store::{self, Changes, Durability, Operation, StoreError};
+use recall_app::bus::{Bus, BusEvent};
+use recall_app::latency::{Latencies, LatencyWindow};
+use recall_app::ports::{self, NoAnswer, WriteFailed};
+use recall_store::{Changes, Durability, Operation, StoreError};
+use recall_system::faults::{self, Fault, Point, planted};
+use recall_system::holding::Holding;
 
 /// The most writes in one commit, so that the first does not wait long for the last.
 const MAX_GROUP: usize = 64;
@@ -241,8 +241,8 @@ fn queued<O: Operation>(operation: O, reply: RpcReplyPort<Result<O::Output, Stor
     Box::new(move |begun: Result<&Connection, &StoreError>, changes: &mut Changes, position: Position| {
         let result = match begun {
             Ok(connection) => match position {
-                Position::First => store::execute_first(connection, operation, changes),
-                Position::Later => store::execute(connection, operation, changes),
+                Position::First => recall_store::execute_first(connection, operation, changes),
+                Position::Later => recall_store::execute(connection, operation, changes),
             },
             Err(error) => Err(StoreError::Unavailable(error.to_string())),
         };
@@ -283,7 +283,7 @@ impl Actor for Writer {
         let held_folder = holding.clone();
         let open = move || match first.take() {
             Some(connection) => Ok(connection),
-            None => store::open_held(&database, &backups, durability, &held_folder),
+            None => recall_store::open_held(&database, &backups, durability, &held_folder),
         };
         let connection =
             tokio::task::spawn_blocking(open).await?.map_err(|error| match error.is_damage() {
@@ -371,7 +371,7 @@ fn serve(
     }
     // Leave all in one file, unless somebody is reading.
     let _ = held.connection.execute_batch("PRAGMA optimize");
-    let _ = store::empty_log(&held.connection);
+    let _ = recall_store::empty_log(&held.connection);
     Ok(())
 }
 
@@ -447,14 +447,14 @@ fn commit_group(
     }
     if damage.is_none()
         && log_asked
-        && let Err(error) = store::restart_log(connection)
+        && let Err(error) = recall_store::restart_log(connection)
     {
         tracing::warn!(%error, "cannot move the write-ahead log into the database");
         damage = damage_of(&error);
     }
     for done in rewrites {
         let rewritten = match &damage {
-            None => store::rewrite(connection),
+            None => recall_store::rewrite(connection),
             Some(damage) => Err(StoreError::Unavailable(damage.to_string())),
         };
         damage = damage.or_else(|| rewritten.as_ref().err().and_then(damage_of));

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::Handle;
 
 use super::writer::WriterHandle;
-use crate::app::bus::{Bus, BusEvent};
-use crate::app::clock;
-use crate::faults::{self, Point};
-use crate::memory::budget::{Caps, Charge, Cost, ModelCall, ReservationId};
-use crate::memory::ids::Timestamp;
-use crate::providers::ledger::{Ledger, NotReserved};
-use crate::store::{ReserveCost, SettleCost};
+use recall_app::bus::{Bus, BusEvent};
+use recall_app::clock;
+use recall_domain::budget::{Caps, Charge, Cost, ModelCall, ReservationId};
+use recall_domain::ids::Timestamp;
+use recall_providers::ledger::{Ledger, NotReserved};
+use recall_store::{ReserveCost, SettleCost};
+use recall_system::faults::{self, Point};
 
 /// Usable from threads outside the runtime.
 pub(super) struct WriterLedger {

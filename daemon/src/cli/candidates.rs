@@ -10,11 +10,11 @@ use recall_protocol::query::{Glance, Sql};
 use serde_json::Value;
 
 use super::client::{Soon, this_folder};
-use crate::agents::AGENTS;
-use crate::config::keys::Key;
-use crate::embedding::InstalledModels;
-use crate::memory::document::DocumentKind;
-use crate::memory::observation::ObservationType;
+use recall_agents::AGENTS;
+use recall_config::keys::Key;
+use recall_domain::document::DocumentKind;
+use recall_domain::observation::ObservationType;
+use recall_embedding::InstalledModels;
 
 /// The most values of one kind. More than a screenful is no help.
 const MOST: u32 = 40;

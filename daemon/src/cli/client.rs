@@ -17,7 +17,7 @@ use recall_protocol::wire::{Deliver, Reply, Request as Frame};
 use super::failure::Failure;
 use super::in_the_way::{InTheWay, Who, in_the_way};
 use super::{keeping, terminal};
-use crate::app::requests::Request;
+use recall_app::requests::Request;
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);

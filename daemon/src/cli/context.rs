@@ -8,7 +8,7 @@ use recall_protocol::query::Context;
 use super::client::{Client, Start};
 use super::failure::Failure;
 use super::terminal::{self, DIM};
-use crate::app::answers::found::{DecisionAnswer, Silence};
+use recall_app::answers::found::{DecisionAnswer, Silence};
 
 #[derive(Debug, Args)]
 pub struct ContextArgs {

@@ -8,13 +8,13 @@ use recall_protocol::core_dump;
 use recall_protocol::paths::Paths;
 
 use super::failure::Failure;
-use crate::config::Config;
-use crate::faults;
-use crate::holding::{self, TakeError};
 use crate::server::instance::InstanceError;
 use crate::server::run::RunError;
 use crate::server::{log, run};
-use crate::store::OpenStoreError;
+use recall_config::Config;
+use recall_store::OpenStoreError;
+use recall_system::faults;
+use recall_system::holding::{self, TakeError};
 
 #[derive(Debug, Args)]
 pub struct DaemonArgs {}

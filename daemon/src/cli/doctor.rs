@@ -18,9 +18,9 @@ use serde::Serialize;
 use super::client::this_program;
 use super::failure::Failure;
 use super::terminal::{BOLD, DIM, ERROR, GOOD, WARNING, counted};
-use crate::config::Config;
 use crate::server::run::last_config;
 use crate::service;
+use recall_config::Config;
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
@@ -150,7 +150,7 @@ fn programs(findings: &mut Vec<Finding>) {
             } else {
                 area.bad(
                     format!("no recall-shim at {}", shim.display()),
-                    "Install both programs into one folder: ./install.sh, or `cargo install recall-shim`.",
+                    "Install both programs into one folder with ./install.sh.",
                 );
             }
         }

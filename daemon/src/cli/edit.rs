@@ -16,9 +16,9 @@ use super::candidates;
 use super::client::{Answer, Client, Start};
 use super::failure::Failure;
 use super::terminal::{ACCENT, BOLD};
-use crate::app::answers::found::{ObservationAnswer, ShownItem};
-use crate::app::commands::by_hand::title_of;
-use crate::memory::plain::{is_invisible, visible};
+use recall_app::answers::found::{ObservationAnswer, ShownItem};
+use recall_app::commands::by_hand::title_of;
+use recall_domain::plain::{is_invisible, visible};
 
 #[derive(Debug, Args)]
 #[command(

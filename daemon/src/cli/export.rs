@@ -15,9 +15,9 @@ use super::client::{Client, Start};
 use super::failure::Failure;
 use super::filter;
 use super::terminal::counted;
-use crate::app::answers::portable::ExportAnswer;
-use crate::app::clock;
-use crate::faults::VERSION;
+use recall_app::answers::portable::ExportAnswer;
+use recall_app::clock;
+use recall_system::faults::VERSION;
 
 /// The format's name in the first line.
 pub(super) const FORMAT: &str = "recall-export";

@@ -7,9 +7,9 @@ use recall_protocol::wire::ErrorKind;
 use super::candidates;
 use super::client::{Answer, Client, this_folder};
 use super::failure::{Failure, refused_as};
-use crate::app::clock;
-use crate::app::requests::Request;
-use crate::search::query::Since;
+use recall_app::clock;
+use recall_app::requests::Request;
+use recall_search::query::Since;
 
 #[derive(Debug, Args)]
 pub struct FilterArgs {

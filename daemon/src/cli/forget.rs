@@ -12,9 +12,9 @@ use super::consent::{Answer, Consent};
 use super::failure::{Failure, refused_as};
 use super::filter::{Scope, project, since};
 use super::terminal::{self, ACCENT, BOLD, DIM, WARNING};
-use crate::app::answers::by_hand::{ForgetAnswer, UnreadableAnswer};
-use crate::search::query::{self, Query};
-use crate::store::ForgottenCounts;
+use recall_app::answers::by_hand::{ForgetAnswer, UnreadableAnswer};
+use recall_search::query::{self, Query};
+use recall_store::ForgottenCounts;
 
 #[derive(Debug, Args)]
 pub struct ForgetArgs {

@@ -21,14 +21,14 @@ use super::install::agent::{LocalAgent, Scope};
 use super::install::guarding;
 use super::install::inspection::{GuardHook, guard_hook, without_guard_hook};
 use super::terminal::{DIM, WARNING, table};
-use crate::agents::{AGENTS, AgentSpec, Guarding};
-use crate::app::guards::{GuardFinding, judge};
-use crate::app::settings::guards_of;
-use crate::config::keys::as_toml;
-use crate::config::{Config, Loaded};
-use crate::memory::guard::{Access, GuardPolicy, Rule, Verdict};
 use crate::server::run::last_config;
 use crate::service::environment::Environment;
+use recall_agents::{AGENTS, AgentSpec, Guarding};
+use recall_app::guards::{GuardFinding, judge};
+use recall_app::settings::guards_of;
+use recall_config::keys::as_toml;
+use recall_config::{Config, Loaded};
+use recall_domain::guard::{Access, GuardPolicy, Rule, Verdict};
 
 /// A longer payload does not come from a hook.
 const MOST_BYTES: u64 = 16 << 20;

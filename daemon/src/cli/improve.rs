@@ -15,10 +15,10 @@ use super::consent::{Answer as Decision, Consent};
 use super::failure::Failure;
 use super::filter::FilterArgs;
 use super::terminal::{self, DIM, WARNING, counted, thousands};
-use crate::app::answers::Moment;
-use crate::app::answers::improving::{ImprovableAnswer, ImprovingAnswer};
-use crate::app::clock;
-use crate::memory::ids::Timestamp;
+use recall_app::answers::Moment;
+use recall_app::answers::improving::{ImprovableAnswer, ImprovingAnswer};
+use recall_app::clock;
+use recall_domain::ids::Timestamp;
 
 /// Sessions that the plan names.
 const NAMED: usize = 5;

@@ -2,8 +2,8 @@
 
 use recall_protocol::paths::{LockNote, Paths};
 
-use crate::holding::{self, Holder};
 use crate::server::instance::{Instance, InstanceError};
+use recall_system::holding::{self, Holder};
 
 /// The holder of the data folder if no daemon answers, and the user's next step.
 pub struct InTheWay {

@@ -7,8 +7,8 @@ use anyhow::Context;
 use clap::{Args, Command};
 use clap_mangen::roff::{Roff, roman};
 
-use crate::app::clock;
-use crate::faults::VERSION;
+use recall_app::clock;
+use recall_system::faults::VERSION;
 
 #[derive(Debug, Args)]
 pub struct ManArgs {

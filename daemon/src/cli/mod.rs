@@ -60,8 +60,8 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, Value
 use client::Start;
 use failure::{ExitKind, Failure};
 
-use crate::faults::VERSION;
-use crate::search::edit_distance::nearest_name;
+use recall_search::edit_distance::nearest_name;
+use recall_system::faults::VERSION;
 
 /// A memory for coding agents that outlives the session.
 ///

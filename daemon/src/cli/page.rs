@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use unicode_width::UnicodeWidthChar;
 
-use crate::memory::plain::is_invisible;
+use recall_domain::plain::is_invisible;
 
 /// Narrower screens are treated as this wide.
 const LEAST_WIDTH: usize = 40;

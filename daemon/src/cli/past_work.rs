@@ -11,7 +11,7 @@ use super::client::{Client, Start, this_folder};
 use super::failure::Failure;
 use super::filter::{ScopeArgs, count};
 use super::terminal::{self, ACCENT, BOLD, DIM, counted};
-use crate::app::answers::past_work::{CureStepAnswer, InvocationAnswer, MetAnswer, TouchAnswer};
+use recall_app::answers::past_work::{CureStepAnswer, InvocationAnswer, MetAnswer, TouchAnswer};
 
 /// The most of an output that is read from stdin.
 const MOST_BYTES: u64 = 1 << 20;

@@ -12,7 +12,7 @@ use super::client::{Client, Start};
 use super::failure::Failure;
 use super::filter::project;
 use super::terminal::ACCENT;
-use crate::memory::plain::visible;
+use recall_domain::plain::visible;
 
 #[derive(Debug, Args)]
 pub struct RememberArgs {

@@ -12,10 +12,10 @@ use serde_json::json;
 use super::failure::Failure;
 use super::install::settings_file::SettingsFile;
 use super::terminal::{BOLD, GOOD};
-use crate::config::Config;
-use crate::config::change::ChangeError;
-use crate::config::sharing::{Remote, Sharing};
-use crate::config::sharing_change::{add_remote, remove_remote};
+use recall_config::Config;
+use recall_config::change::ChangeError;
+use recall_config::sharing::{Remote, Sharing};
+use recall_config::sharing_change::{add_remote, remove_remote};
 
 /// What cannot stand in an address as it is.
 const NOT_IN_ADDRESS: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'#').add(b'?');

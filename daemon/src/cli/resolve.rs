@@ -12,7 +12,7 @@ use super::consent::{Answer, Consent};
 use super::filter;
 use super::search::refuse_slips;
 use super::terminal::{ACCENT, counted};
-use crate::app::answers::found::{Explanation, ShownItem};
+use recall_app::answers::found::{Explanation, ShownItem};
 
 /// The most observations that one command marks.
 const MOST: u32 = 100;
@@ -139,7 +139,7 @@ fn found(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::answers::found::ExplainedSource;
+    use recall_app::answers::found::ExplainedSource;
 
     #[test]
     fn what_is_merely_close_is_not_marked() {

@@ -13,9 +13,9 @@ use super::failure::Failure;
 use super::filter::{Scope, ScopeArgs};
 use super::page;
 use super::terminal::{self, ACCENT, BOLD, DIM, MATCH, WARNING, counted, thousands};
-use crate::app::answers::found::{ExplainedSource, Explanation, ReadAs, SearchAnswer, SearchResult, Unknown};
-use crate::search::query::{self, Query, mistake};
-use crate::search::snippet::matches;
+use recall_app::answers::found::{ExplainedSource, Explanation, ReadAs, SearchAnswer, SearchResult, Unknown};
+use recall_search::query::{self, Query, mistake};
+use recall_search::snippet::matches;
 
 /// The indentation of a result's continued lines, in columns.
 const INDENT: usize = 3;

@@ -15,9 +15,9 @@ use super::failure::Failure;
 use super::remote::{change, sharing};
 use super::sync::tell;
 use super::terminal::{BOLD, DIM, GOOD, WARNING, counted};
-use crate::app::answers::sharing::PreviewAnswer;
-use crate::config::sharing::SharedProject;
-use crate::config::sharing_change::{add_share, remove_share};
+use recall_app::answers::sharing::PreviewAnswer;
+use recall_config::sharing::SharedProject;
+use recall_config::sharing_change::{add_share, remove_share};
 
 /// The most notes that are named one by one.
 const MOST_NAMED: usize = 5;
@@ -105,7 +105,7 @@ pub fn run(args: &ShareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     }
     writeln!(out, "{GOOD}Shared{GOOD:#} {} through {remote}.", preview.project)?;
     let answer = answer.read()?;
-    let of = |shared: &&crate::app::answers::sharing::ShareAnswer| {
+    let of = |shared: &&recall_app::answers::sharing::ShareAnswer| {
         shared.identity == share.project && shared.remote == *remote
     };
     answer.shares.iter().filter(of).try_for_each(|shared| tell(shared, out))
@@ -188,7 +188,7 @@ pub fn stop(args: &UnshareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         }
         false => project.clone(),
     };
-    let is_meant = |share: &&crate::app::answers::sharing::ShareAnswer| {
+    let is_meant = |share: &&recall_app::answers::sharing::ShareAnswer| {
         (share.identity == identity || share.project == project)
             && args.with.as_ref().is_none_or(|remote| share.remote == *remote)
     };

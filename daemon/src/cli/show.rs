@@ -12,12 +12,12 @@ use super::ctl::session;
 use super::failure::{Failure, refused_as};
 use super::summary::fields;
 use super::terminal::{self, ACCENT, BOLD, DIM};
-use crate::app::answers::Moment;
-use crate::app::answers::found::{ObservationAnswer, ShownItem, SummaryAnswer};
-use crate::app::answers::lineage::LineageAnswer;
-use crate::app::answers::observation::{EvidenceAnswer, SaidAnswer};
-use crate::memory::document::DocumentKey;
-use crate::memory::observation::AGENT;
+use recall_app::answers::Moment;
+use recall_app::answers::found::{ObservationAnswer, ShownItem, SummaryAnswer};
+use recall_app::answers::lineage::LineageAnswer;
+use recall_app::answers::observation::{EvidenceAnswer, SaidAnswer};
+use recall_domain::document::DocumentKey;
+use recall_domain::observation::AGENT;
 
 /// The number of digits of a commit id to show.
 const COMMIT_DIGITS: usize = 10;

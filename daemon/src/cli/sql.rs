@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::client::{Client, Start};
 use super::page::{self, columns};
 use super::terminal::{WARNING, table};
-use crate::app::queries::sql_reader;
+use recall_app::queries::sql_reader;
 
 /// The widest cell of a table on a terminal, in characters. Other output is not cut.
 const WIDEST: usize = 60;

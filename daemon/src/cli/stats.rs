@@ -8,8 +8,8 @@ use recall_protocol::query::Stats;
 use super::client::{Client, Start};
 use super::filter::whole;
 use super::terminal::{ACCENT, DIM, counted, table};
-use crate::app::answers::status::{SpendingTotal, StatsAnswer};
-use crate::app::answers::told::ToldTotal;
+use recall_app::answers::status::{SpendingTotal, StatsAnswer};
+use recall_app::answers::told::ToldTotal;
 
 #[derive(Debug, Args)]
 pub struct StatsArgs {
@@ -105,7 +105,7 @@ fn bar(value: u64, most: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::answers::status::SpendingLine;
+    use recall_app::answers::status::SpendingLine;
 
     #[test]
     fn days_are_told_with_a_bar_each() {

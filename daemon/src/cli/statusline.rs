@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::client::{Soon, this_folder};
 use super::terminal::counted;
-use crate::app::answers::status::GlanceAnswer;
+use recall_app::answers::status::GlanceAnswer;
 
 /// How long an agent may take to name its folder.
 const INPUT_WITHIN: Duration = Duration::from_millis(50);

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::terminal::BOLD;
-use crate::app::answers::found::SummaryAnswer;
+use recall_app::answers::found::SummaryAnswer;
 
 /// Prints the non-empty fields of a summary.
 pub(super) fn fields(out: &mut dyn Write, summary: &SummaryAnswer) -> std::io::Result<()> {

@@ -8,7 +8,7 @@ use recall_protocol::query::{SyncRound, SyncState};
 use super::client::{Client, Start};
 use super::failure::Failure;
 use super::terminal::{self, BOLD, DIM, ERROR, GOOD, WARNING, counted};
-use crate::app::answers::sharing::{DeviceAnswer, ShareAnswer};
+use recall_app::answers::sharing::{DeviceAnswer, ShareAnswer};
 
 #[derive(Debug, Args)]
 pub struct SyncArgs {

@@ -6,11 +6,11 @@ use anstyle::{AnsiColor, Style};
 use serde_json::Value;
 
 use super::page::{self, columns, hang};
-use crate::app::answers::status::RepairAnswer;
-use crate::app::answers::{Moment, PublicId};
-use crate::app::clock;
-use crate::memory::document::DocumentKind;
-use crate::memory::plain::is_invisible;
+use recall_app::answers::status::RepairAnswer;
+use recall_app::answers::{Moment, PublicId};
+use recall_app::clock;
+use recall_domain::document::DocumentKind;
+use recall_domain::plain::is_invisible;
 
 pub const BOLD: Style = Style::new().bold();
 pub const DIM: Style = Style::new().dimmed();

@@ -9,7 +9,7 @@ use super::candidates;
 use super::client::{Client, Start, this_folder};
 use super::filter::whole;
 use super::terminal::{self, ACCENT, BOLD, DIM};
-use crate::memory::document::DocumentKey;
+use recall_domain::document::DocumentKey;
 
 #[derive(Debug, Args)]
 pub struct TimelineArgs {

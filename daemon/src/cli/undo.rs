@@ -7,7 +7,7 @@ use recall_protocol::query::{Changes, Undo};
 
 use super::client::{Client, Start};
 use super::terminal::{ACCENT, ago, table};
-use crate::app::answers::by_hand::ChangeAnswer;
+use recall_app::answers::by_hand::ChangeAnswer;
 
 /// How many changes `--list` shows.
 const LISTED: u32 = 20;

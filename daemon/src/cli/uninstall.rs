@@ -13,11 +13,11 @@ use super::install::agent::{LocalAgent, Scope};
 use super::install::{Edit, EditAction, agent_names, environment, this_project};
 use super::purge;
 use super::terminal::bytes;
-use crate::agents::{AGENTS, AgentSpec};
-use crate::app::welcome::Welcome;
 use crate::service::commands::{Commands, Processes};
 use crate::service::environment::Environment;
 use crate::service::{Removal, Service};
+use recall_agents::{AGENTS, AgentSpec};
+use recall_app::welcome::Welcome;
 
 /// Remove recall's hooks from your coding agents, and its service
 ///

@@ -8,7 +8,7 @@ use recall_protocol::query::Why;
 use super::candidates;
 use super::client::{Client, Start};
 use super::terminal::{self, ACCENT, BOLD, DIM};
-use crate::app::answers::session::{self, WhyAnswer, WhyGivenAnswer};
+use recall_app::answers::session::{self, WhyAnswer, WhyGivenAnswer};
 
 #[derive(Debug, Args)]
 pub struct WhyArgs {

@@ -20,10 +20,10 @@ use super::connection_context::ConnectionContext;
 use super::follow;
 use super::queries;
 use super::room::{Room, RoomError, Share};
-use crate::app::event_feed::EventFilter;
-use crate::app::event_trace::{EventTrace, kind, micros};
-use crate::app::injection_receipt::{InjectionReceipt, ReceiptSender, Recipient};
-use crate::faults::{self, Fault, Point, planted};
+use recall_app::event_feed::EventFilter;
+use recall_app::event_trace::{EventTrace, kind, micros};
+use recall_app::injection_receipt::{InjectionReceipt, ReceiptSender, Recipient};
+use recall_system::faults::{self, Fault, Point, planted};
 
 /// The time from accept, or from the last answer, to the next frame's header.
 const HEADER_WITHIN: Duration = Duration::from_secs(10);

@@ -8,7 +8,7 @@ use tokio::sync::{Semaphore, mpsc};
 use super::gateway::Gateway;
 use super::room::Room;
 use crate::actors::services::Services;
-use crate::app::event_feed::EventFeed;
+use recall_app::event_feed::EventFeed;
 
 /// The most events between the gate and their acknowledgement. Mailboxes are unbounded, so this is their bound.
 const PERMITS: usize = 256;

@@ -1,12 +1,12 @@
-//! `recall events` over the Unix socket: writes the rows of an [`EventFeed`](crate::app::event_feed).
+//! `recall events` over the Unix socket: writes the rows of an [`EventFeed`](recall_app::event_feed).
 
 use interprocess::local_socket::tokio::Stream;
 use recall_protocol::frame::encode_frame;
 use recall_protocol::wire::{ErrorKind, Reply};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::app::event_feed::{EventFeed, EventFilter, FollowError};
-use crate::memory::lifecycle::LifecycleKind;
+use recall_app::event_feed::{EventFeed, EventFilter, FollowError};
+use recall_domain::lifecycle::LifecycleKind;
 
 /// Writes rows until the client disconnects or the daemon stops.
 pub async fn serve(stream: &mut Stream, filter: EventFilter, event_feed: &EventFeed) {

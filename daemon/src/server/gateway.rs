@@ -8,7 +8,7 @@ use tokio::sync::Mutex;
 use tokio::task::{AbortHandle, JoinHandle};
 
 use super::http::keys::Keys;
-use crate::app::answers::status::{GatewayAnswer, GatewayState};
+use recall_app::answers::status::{GatewayAnswer, GatewayState};
 
 /// Why the gateway does not open.
 #[derive(Debug, thiserror::Error)]

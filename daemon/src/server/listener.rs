@@ -21,7 +21,7 @@ use recall_protocol::client::{ConnectError, Connection};
 use recall_protocol::folder::{self, FolderError};
 use recall_protocol::frame::Deadline;
 
-use crate::holding::FileIdentity;
+use recall_system::holding::FileIdentity;
 
 /// The socket's name in our launch agent.
 #[cfg(any(test, target_os = "macos"))]

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::gate::Gate;
 use super::instance::Instance;
 use super::listener::{self, Door, DoorState, ListenError, SocketListener};
-use crate::holding::Holding;
+use recall_system::holding::Holding;
 
 /// How often the daemon checks.
 pub const LOOK_EVERY: Duration = Duration::from_secs(2);

@@ -29,24 +29,24 @@ use crate::actors::root::{self, Root};
 use crate::actors::services::{DaemonSetup, Services};
 use crate::actors::telemetry::TelemetryMessage;
 use crate::actors::writer::FirstConnection;
-use crate::agents::AGENTS;
-use crate::app::answers::metrics::metrics;
-use crate::app::bus::BusEvent;
-use crate::app::clock;
-use crate::app::settings::SettingsFiles;
-use crate::app::welcome::Welcome;
-use crate::compression::{self, Compressor};
-use crate::config::{Config, GatewayOpens, Loaded};
-use crate::faults::{Fault, planted};
-use crate::holding::{self, Holding, Lost, TakeError};
-use crate::memory::lifecycle::LifecycleEvent;
-use crate::memory::redaction::{RedactionError, RedactionMode, Redactor};
-use crate::providers::ProviderSetupError;
-use crate::store::{
-    self, Changes, Evidence, ExpireLeases, OpenStoreError, Readers, ReleaseLeases, RepairError, RepairSite,
+use recall_agents::AGENTS;
+use recall_app::answers::metrics::metrics;
+use recall_app::bus::BusEvent;
+use recall_app::clock;
+use recall_app::settings::SettingsFiles;
+use recall_app::welcome::Welcome;
+use recall_compression::Compressor;
+use recall_config::{Config, GatewayOpens, Loaded};
+use recall_domain::lifecycle::LifecycleEvent;
+use recall_domain::redaction::{RedactionError, RedactionMode, Redactor};
+use recall_providers::ProviderSetupError;
+use recall_store::{
+    Changes, Evidence, ExpireLeases, OpenStoreError, Readers, ReleaseLeases, RepairError, RepairSite,
     SuspendAll, Suspension, Thoroughness,
 };
-use crate::trusted_file::{self, Refused};
+use recall_system::faults::{Fault, planted};
+use recall_system::holding::{self, Holding, Lost, TakeError};
+use recall_system::trusted_file::{self, Refused};
 
 /// Why the daemon does not run.
 #[derive(Debug, thiserror::Error)]
@@ -90,7 +90,8 @@ const FAREWELL_WITHIN: Duration = Duration::from_secs(1);
 /// # Errors
 /// When it cannot start, or when restarting its parts did not help.
 pub async fn run(paths: Paths, config: Loaded) -> Result<(), RunError> {
-    let compressor = compression::compressor(&config.config.compression, &tokio::runtime::Handle::current())?;
+    let compressor =
+        recall_compression::compressor(&config.config.compression, &tokio::runtime::Handle::current())?;
     run_with(paths, config, compressor).await
 }
 
@@ -318,13 +319,13 @@ fn open_first(
     holding: &Holding,
 ) -> Result<(Connection, Vec<LifecycleEvent>), RunError> {
     let still_ours = || holding.check().map_err(RunError::Lost);
-    let open = || store::open_held(&site.database, &site.backups, config.durability, holding);
+    let open = || recall_store::open_held(&site.database, &site.backups, config.durability, holding);
     let connection = match open() {
         Err(error) if error.is_damage() => {
             still_ours()?;
             tracing::error!(%error, "the database is damaged");
             let readers = Readers::new(&site.database);
-            store::repair(site, &readers, Evidence::Reported, &error.to_string(), clock::now())?;
+            recall_store::repair(site, &readers, Evidence::Reported, &error.to_string(), clock::now())?;
             open()?
         }
         opened => opened?,
@@ -332,7 +333,7 @@ fn open_first(
     still_ours()?;
     let mut changes = Changes::default();
     let suspend = SuspendAll { at: clock::now(), why: Suspension::Crash };
-    if let Err(error) = store::execute(&connection, suspend, &mut changes) {
+    if let Err(error) = recall_store::execute(&connection, suspend, &mut changes) {
         // The tree repairs damage that shows here.
         tracing::error!(%error, "interrupted sessions are not stamped as suspended");
     }
@@ -340,7 +341,7 @@ fn open_first(
     if sessions > 0 {
         tracing::info!(sessions, "suspended the sessions that the last stop has interrupted");
     }
-    match store::execute(&connection, ReleaseLeases, &mut changes) {
+    match recall_store::execute(&connection, ReleaseLeases, &mut changes) {
         Ok(released) => released.tell(),
         Err(error) => tracing::warn!(%error, "leases of the last run wait until they expire"),
     }
@@ -351,7 +352,7 @@ fn open_first(
 /// The readers' alarm reports damage to the root.
 fn look_for_damage(readers: &Readers) {
     let started = std::time::Instant::now();
-    match readers.read(|db| store::check(db, Thoroughness::Structure)) {
+    match readers.read(|db| recall_store::check(db, Thoroughness::Structure)) {
         Ok(()) => {
             tracing::info!(took = ?started.elapsed(), "the last stop was sudden; the database is sound")
         }

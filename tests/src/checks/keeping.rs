@@ -3,8 +3,8 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use recall::faults::Point;
 use recall_protocol::wire::{Deliver, Reply};
+use recall_system::faults::Point;
 use serde_json::{Value, json};
 
 use crate::Stage;

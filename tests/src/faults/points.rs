@@ -8,9 +8,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use recall::faults::Point;
 use recall_protocol::boot;
 use recall_protocol::wire::Deliver;
+use recall_system::faults::Point;
 use rustix::process::Signal;
 
 use super::handover::Handover;

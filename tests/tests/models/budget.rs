@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use recall::faults::Point;
+use recall_system::faults::Point;
 use recall_tests::faults::process::Daemon;
 use recall_tests::provider::{Behaviour, Provider, TOKENS_IN, TOKENS_OUT, well};
 use recall_tests::{DISCOUNT_ANSWER, Stage};

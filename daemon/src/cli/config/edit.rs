@@ -11,8 +11,8 @@ use recall_protocol::paths::Paths;
 use crate::cli::edit::open;
 use crate::cli::failure::Failure;
 use crate::cli::terminal::{ERROR, GOOD};
-use crate::config::change::problems;
-use crate::config::keys::template;
+use recall_config::change::problems;
+use recall_config::keys::template;
 
 #[derive(Debug, Args)]
 pub struct EditArgs {}

@@ -12,7 +12,7 @@ use recall_protocol::paths::Paths;
 
 use super::install::settings_file::SettingsFile;
 use super::terminal::WARNING;
-use crate::config::change::{recipient_at, recipients};
+use recall_config::change::{recipient_at, recipients};
 
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {

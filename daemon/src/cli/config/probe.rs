@@ -9,16 +9,16 @@ use recall_protocol::paths::Paths;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::app::clock;
 use crate::cli::failure::Failure;
 use crate::cli::terminal::{BOLD, ERROR, GOOD, counted};
-use crate::compression::policy::Unit;
-use crate::compression::{probe, prompt};
-use crate::config::{Config, EmbeddingPolicy, Loaded};
-use crate::embedding::{Embedder, InstalledModels, Purpose};
-use crate::providers::chat::ChatRequest;
-use crate::providers::embeddings::EmbeddingProvider;
-use crate::providers::{Backend, CallSettings, KeySource, chat};
+use recall_app::clock;
+use recall_compression::policy::Unit;
+use recall_compression::{probe, prompt};
+use recall_config::{Config, EmbeddingPolicy, Loaded};
+use recall_embedding::{Embedder, InstalledModels, Purpose};
+use recall_providers::chat::ChatRequest;
+use recall_providers::embeddings::EmbeddingProvider;
+use recall_providers::{Backend, CallSettings, KeySource, chat};
 
 /// The text for a sentence model.
 const PROBE: &str = "Which settings does recall have?";

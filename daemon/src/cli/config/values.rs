@@ -11,11 +11,11 @@ use crate::cli::candidates;
 use crate::cli::failure::Failure;
 use crate::cli::guard::says_what_is_missing;
 use crate::cli::terminal::{DIM, WARNING, table};
-use crate::config::Config;
-use crate::config::change::{self, ChangeError, Origin, Setting};
-use crate::config::keys::{Key, as_toml};
 use crate::server::run::last_config;
 use crate::service::environment::Environment;
+use recall_config::Config;
+use recall_config::change::{self, ChangeError, Origin, Setting};
+use recall_config::keys::{Key, as_toml};
 
 #[derive(Debug, Args)]
 pub struct ListArgs {

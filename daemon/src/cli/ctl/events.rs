@@ -15,7 +15,7 @@ use crate::cli::client::{Client, Start};
 use crate::cli::failure::Failure;
 use crate::cli::page;
 use crate::cli::terminal::{self, ACCENT, BOLD, DIM, WARNING, defuse};
-use crate::memory::plain::is_invisible;
+use recall_domain::plain::is_invisible;
 
 #[derive(Debug, Args)]
 pub struct EventsArgs {

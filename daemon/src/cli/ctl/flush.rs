@@ -5,9 +5,9 @@ use std::io::Write;
 use clap::Args;
 use recall_protocol::query::Flush;
 
-use crate::app::answers::status::OpenJobsAnswer;
 use crate::cli::client::{Client, FLUSH_WITHIN, Start};
 use crate::cli::terminal::{WARNING, counted, time};
+use recall_app::answers::status::OpenJobsAnswer;
 
 #[derive(Debug, Args)]
 pub struct FlushArgs {

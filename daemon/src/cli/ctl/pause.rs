@@ -5,11 +5,11 @@ use std::io::Write;
 use clap::Args;
 use recall_protocol::query::{Pause, Resume};
 
-use crate::app::answers::status::PauseAnswer;
-use crate::app::clock;
 use crate::cli::client::{Client, Start};
 use crate::cli::failure::Failure;
 use crate::cli::terminal;
+use recall_app::answers::status::PauseAnswer;
+use recall_app::clock;
 
 #[derive(Debug, Args)]
 pub struct PauseArgs {

@@ -5,12 +5,12 @@ use std::io::Write;
 use clap::Args;
 use recall_protocol::query::Session;
 
-use crate::app::answers::session::{ActivityAnswer, CompactionAnswer, PlanAnswer, SessionAnswer};
 use crate::cli::candidates;
 use crate::cli::client::{Client, Start};
 use crate::cli::summary::fields;
 use crate::cli::terminal::{self, ACCENT, BOLD, DIM};
-use crate::memory::text::shortened_line;
+use recall_app::answers::session::{ActivityAnswer, CompactionAnswer, PlanAnswer, SessionAnswer};
+use recall_domain::text::shortened_line;
 
 /// The most characters of a text on one line.
 const LINE_CHARS: usize = 160;

@@ -5,11 +5,11 @@ use std::io::Write;
 use clap::Args;
 use recall_protocol::query::Sessions;
 
-use crate::agents::AGENTS;
 use crate::cli::client::{Client, Start};
 use crate::cli::filter::{Scope, ScopeArgs};
 use crate::cli::install::inspection::connected;
 use crate::cli::terminal::{DIM, SHORT_ID, WHOLE_ID, ago, state, table};
+use recall_agents::AGENTS;
 
 #[derive(Debug, Args)]
 pub struct SessionsArgs {

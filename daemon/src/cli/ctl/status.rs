@@ -6,13 +6,13 @@ use clap::Args;
 use recall_protocol::query::Status;
 
 use super::pause::sentence;
-use crate::app::answers::metrics::exposition;
-use crate::app::answers::status::{
+use crate::cli::client::{Client, Start};
+use crate::cli::terminal::{self, BOLD, ERROR, GOOD, WARNING, bytes, counted, span};
+use recall_app::answers::metrics::exposition;
+use recall_app::answers::status::{
     ClockJump, CompressionState, ConfigAnswer, EmbeddingState, GatewayState, GivenUpAnswer, LatencyAnswer,
     ProviderAnswer, QuantilesAnswer, StatusAnswer, SubscriberCounters, TelemetryCounters, WaitingAnswer,
 };
-use crate::cli::client::{Client, Start};
-use crate::cli::terminal::{self, BOLD, ERROR, GOOD, WARNING, bytes, counted, span};
 
 #[derive(Debug, Args)]
 pub struct StatusArgs {

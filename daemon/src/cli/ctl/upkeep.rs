@@ -13,7 +13,7 @@ use crate::cli::failure::Failure;
 use crate::cli::filter::since;
 use crate::cli::forget::{self, items_in_words};
 use crate::cli::terminal::{GOOD, WARNING, bytes, counted};
-use crate::memory::text::one_line;
+use recall_domain::text::one_line;
 
 #[derive(Debug, Args)]
 pub struct BackupArgs {

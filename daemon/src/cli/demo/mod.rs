@@ -19,10 +19,10 @@ use super::failure::Failure;
 use super::install::inspection::connected;
 use super::summary::fields;
 use super::terminal::{self, ACCENT, BOLD, DIM, GOOD};
-use crate::agents::demo::DemoSession;
-use crate::agents::{AGENTS, demo_session};
-use crate::app::answers::found::SearchAnswer;
-use crate::app::answers::session::SessionAnswer;
+use recall_agents::demo::DemoSession;
+use recall_agents::{AGENTS, demo_session};
+use recall_app::answers::found::SearchAnswer;
+use recall_app::answers::session::SessionAnswer;
 use stage::DemoStage;
 
 #[derive(Debug, Args)]

@@ -10,10 +10,10 @@ use recall_protocol::paths::Paths;
 use recall_protocol::query::Stop;
 use serde_json::Value;
 
-use crate::agents::AgentSpec;
-use crate::app::requests::Request;
 use crate::cli::client::{Answer, Client, FLUSH_WITHIN, Start};
 use crate::cli::failure::Failure;
+use recall_agents::AgentSpec;
+use recall_app::requests::Request;
 
 const START_WITHIN: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(20);

@@ -3,16 +3,15 @@
 use std::path::PathBuf;
 
 use super::{Area, Finding};
-use crate::agents::AGENTS;
 use crate::cli::install::hook_settings::HookSwitch;
 use crate::cli::install::inspection::{self, AgentReport, ConnectedBy, EventState, Presence, SettingsState};
 use crate::cli::install::second_settings::SecondCommands;
-use crate::repository;
+use recall_agents::AGENTS;
 
 pub(super) fn agents(findings: &mut Vec<Finding>) {
     let mut area = Area { name: "agents", findings };
     let here = std::env::current_dir().unwrap_or_default();
-    let root = PathBuf::from(repository::facts(&here).folder);
+    let root = PathBuf::from(recall_repository::facts(&here).folder);
     let (found, absent): (Vec<_>, Vec<_>) = inspection::inspect(AGENTS, &[here, root])
         .into_iter()
         .partition(|report| report.presence == Presence::Found);

@@ -6,10 +6,6 @@ use recall_protocol::paths::Paths;
 use recall_protocol::query::{Ping, Status};
 
 use super::{ANSWER_WITHIN, Area, Finding};
-use crate::app::answers::status::{
-    EmbeddingState, PingAnswer, RepairAnswer, StatusAnswer, SubscriberCounters,
-};
-use crate::app::clock;
 use crate::cli::client::{Client, Start};
 use crate::cli::ctl::pause;
 use crate::cli::ctl::status::no_deletion;
@@ -17,7 +13,11 @@ use crate::cli::in_the_way::{InTheWay, in_the_way};
 use crate::cli::terminal::{ago, counted};
 use crate::cli::{keeping, terminal};
 use crate::server::run::repair_note;
-use crate::store::recent_repairs;
+use recall_app::answers::status::{
+    EmbeddingState, PingAnswer, RepairAnswer, StatusAnswer, SubscriberCounters,
+};
+use recall_app::clock;
+use recall_store::recent_repairs;
 
 pub(super) fn daemon(paths: &Paths, findings: &mut Vec<Finding>) {
     let mut area = Area { name: "daemon", findings };

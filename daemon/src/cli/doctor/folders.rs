@@ -10,8 +10,8 @@ use recall_protocol::spool::Spool;
 
 use super::{Area, Finding};
 use crate::cli::keeping;
-use crate::holding::file_system::FileSystem;
 use crate::server::run::foreign_files;
+use recall_system::holding::file_system::FileSystem;
 
 /// Older losses are only a note.
 const RECENTLY: Duration = Duration::from_secs(7 * 24 * 3600);

@@ -4,20 +4,20 @@ use recall_protocol::paths::Paths;
 use recall_protocol::query::Identity;
 
 use super::{ANSWER_WITHIN, Area, Finding};
-use crate::app::answers::found::{IdentityAnswer, UnprovenClaimAnswer};
-use crate::app::capture_rules::project_files;
 use crate::cli::client::{Client, Start, this_folder};
-use crate::project_file::Captured;
-use crate::repository::{self, Ignored};
+use recall_app::answers::found::{IdentityAnswer, UnprovenClaimAnswer};
+use recall_app::capture_rules::project_files;
+use recall_repository::Ignored;
+use recall_repository::project_file::Captured;
 
 /// Reports what the files of the current project say.
 pub(super) fn project(findings: &mut Vec<Finding>) {
     let Ok(folder) = std::env::current_dir() else { return };
-    let facts = repository::facts(&folder);
+    let facts = recall_repository::facts(&folder);
     let home = std::env::home_dir().unwrap_or_default();
     let files = project_files(&folder, &facts, &home);
     let mut area = Area { name: "project", findings };
-    for Ignored { path, why } in repository::ignored(&folder) {
+    for Ignored { path, why } in recall_repository::ignored(&folder) {
         area.note(
             format!("{} is ignored: {why}", path.display()),
             "Files of a repository are read only if they belong to you or root, nobody else may write them, and no symlink \

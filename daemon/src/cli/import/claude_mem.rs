@@ -15,10 +15,10 @@ use sha2::{Digest, Sha256};
 
 use super::Wanted;
 use super::lines::Lines;
-use crate::agents::history::open;
-use crate::app::answers::portable::RestoreAnswer;
-use crate::memory::observation::ObservationType;
-use crate::memory::text::shortened_line;
+use recall_agents::history::open;
+use recall_app::answers::portable::RestoreAnswer;
+use recall_domain::observation::ObservationType;
+use recall_domain::text::shortened_line;
 
 const ORIGIN: &str = "import:claude-mem";
 const TITLE_CHARS: usize = 100;

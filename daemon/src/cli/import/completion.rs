@@ -1,10 +1,10 @@
 //! Finds what is missing in a session that hooks have captured: events before the first hook, and answers and prompts
 //! that no hook reported. Calls come from the hooks alone.
 
-use crate::agents::AgentSpec;
-use crate::agents::history::{RecordedEvent, RecordedSession};
-use crate::agents::turns::{RecordedTurn, StoredTurn, matches};
-use crate::app::answers::session::{CapturedPrompt, CapturedSession};
+use recall_agents::AgentSpec;
+use recall_agents::history::{RecordedEvent, RecordedSession};
+use recall_agents::turns::{RecordedTurn, StoredTurn, matches};
+use recall_app::answers::session::{CapturedPrompt, CapturedSession};
 
 /// Keeps only the events that the session lacks. `since_ms` is the time of its first hook.
 pub(super) fn keep_missing(

@@ -4,9 +4,9 @@
 use std::collections::{HashMap, HashSet};
 
 use super::files::SessionFile;
-use crate::agents::AgentSpec;
-use crate::agents::history::RecordedSession;
-use crate::agents::turns::RecordedTurn;
+use recall_agents::AgentSpec;
+use recall_agents::history::RecordedSession;
+use recall_agents::turns::RecordedTurn;
 
 /// Groups files that have an id in common, originals first. The groups keep the order of their first files.
 pub(super) fn families(files: Vec<SessionFile>) -> Vec<Vec<SessionFile>> {

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::agents::history::{self, History, Place};
-use crate::agents::{AGENTS, AgentSpec};
 use crate::cli::failure::Failure;
+use recall_agents::history::{self, History, Place};
+use recall_agents::{AGENTS, AgentSpec};
 
 /// Deeper folders are not searched.
 const MOST_DEEP: usize = 8;

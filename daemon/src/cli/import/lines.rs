@@ -8,10 +8,10 @@ use recall_protocol::query::{Restore, RestoreFrom, RowSource};
 use serde_json::Value;
 
 use super::sender::{Connect, Line};
-use crate::agents::history::{each_line, open};
-use crate::app::answers::portable::RestoreAnswer;
 use crate::cli::export::{FORMAT, FORMAT_VERSION};
 use crate::cli::failure::Failure;
+use recall_agents::history::{each_line, open};
+use recall_app::answers::portable::RestoreAnswer;
 
 /// About how many bytes are sent at once.
 const PART: usize = 1 << 20;

@@ -33,11 +33,11 @@ use super::consent::Answer;
 use super::failure::Failure;
 use super::filter;
 use super::terminal::{DIM, WARNING, counted};
-use crate::agents::AGENTS;
-use crate::app::answers::portable::RestoreAnswer;
 use family::{Told, families};
 use files::SessionFile;
 use lines::{Claims, Lines};
+use recall_agents::AGENTS;
+use recall_app::answers::portable::RestoreAnswer;
 use sender::{Connect, Sender, Taken};
 
 /// The sources that are not agents.

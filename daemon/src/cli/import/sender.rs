@@ -10,12 +10,12 @@ use recall_protocol::wire::{Deliver, Reply};
 use super::Wanted;
 use super::completion::keep_missing;
 use super::files::SessionFile;
-use crate::agents::AgentSpec;
-use crate::agents::history::{RecordedEvent, RecordedSession, open};
-use crate::app::answers::session::{CapturedPause, CapturedSession};
-use crate::app::clock;
 use crate::cli::client::Client;
 use crate::cli::failure::Failure;
+use recall_agents::AgentSpec;
+use recall_agents::history::{RecordedEvent, RecordedSession, open};
+use recall_app::answers::session::{CapturedPause, CapturedSession};
+use recall_app::clock;
 
 /// A session with a later event may still be running, so its end is left to the agent, or to silence.
 const RECENT_MS: i64 = 3_600_000;

@@ -6,11 +6,11 @@ use super::hook_entry::Hook;
 use super::part::Wanted;
 use super::settings_file::SettingsFile;
 use super::{hook_settings, toml_settings, version};
-use crate::agents::settings::{
+use crate::service::environment::{Environment, is_executable};
+use recall_agents::settings::{
     AgentVersion, Base, Content, HookCall, JsonHooks, OwnKind, Part, Place, Programs,
 };
-use crate::agents::{AgentSpec, Guarding};
-use crate::service::environment::{Environment, is_executable};
+use recall_agents::{AgentSpec, Guarding};
 
 /// An agent and where to look for it.
 #[derive(Clone, Copy, Debug)]
@@ -199,7 +199,7 @@ impl Registration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agents::AGENTS;
+    use recall_agents::AGENTS;
 
     #[test]
     fn its_folder_may_be_elsewhere() {

@@ -14,9 +14,9 @@ use super::difference::write_difference;
 use super::hook_settings::{self, HookSwitch, SettingsError};
 use super::part::{Wanted, meaning_without_traces};
 use super::settings_file::{FileError, SettingsFile};
-use crate::agents::AgentSpec;
-use crate::agents::settings::{OwnKind, Part};
 use crate::cli::failure::Failure;
+use recall_agents::AgentSpec;
+use recall_agents::settings::{OwnKind, Part};
 
 /// The changes to an agent's settings.
 #[derive(Clone, Debug)]
@@ -238,8 +238,8 @@ fn refusal(
 mod tests {
     use super::super::agent::Scope;
     use super::*;
-    use crate::agents::AGENTS;
     use crate::service::environment::Environment;
+    use recall_agents::AGENTS;
     use std::fs;
     use std::path::PathBuf;
 

@@ -6,7 +6,7 @@
 use jsonc_parser::cst::CstInputValue;
 use serde_json::{Map, Value};
 
-use crate::agents::settings::Groups;
+use recall_agents::settings::Groups;
 
 /// The file name, without `.exe`, that identifies recall's entries.
 const PROGRAM: &str = "recall-shim";
@@ -85,8 +85,8 @@ fn is_shim(program: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agents::settings::shell_line;
     use proptest::prelude::*;
+    use recall_agents::settings::shell_line;
     use serde_json::json;
 
     #[track_caller]

@@ -13,7 +13,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 use super::hook_entry::{Hook, input, shim_of};
-use crate::agents::settings::{Groups, JsonHooks, Syntax};
+use recall_agents::settings::{Groups, JsonHooks, Syntax};
 
 /// Why settings cannot be edited. None of these errors changes anything.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -414,10 +414,10 @@ fn sweep(shape: Groups, event: &CstObjectProp, kept: KeptEntry) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agents::AGENTS;
-    use crate::agents::settings::Content;
     use insta::assert_snapshot;
     use proptest::prelude::*;
+    use recall_agents::AGENTS;
+    use recall_agents::settings::Content;
 
     const EMPTY: &str = include_str!("../../../tests/settings/1-empty.json");
     const OTHER_HOOKS: &str = include_str!("../../../tests/settings/2-other-hooks.json");

@@ -13,9 +13,9 @@ use super::programs::Programs;
 use super::second_settings::{self, SecondCommands, SecondSettings};
 use super::settings_file::{FileError, SettingsFile};
 use super::toml_settings;
-use crate::agents::settings::{AgentVersion, Content, JsonHooks, OwnKind};
-use crate::agents::{Agents, Guarding};
 use crate::service::environment::{Environment, is_executable};
+use recall_agents::settings::{AgentVersion, Content, JsonHooks, OwnKind};
+use recall_agents::{Agents, Guarding};
 
 /// The state of recall's hooks for one agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -351,7 +351,7 @@ fn shim_path(spelled: &str, environment: &Environment) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agents::AGENTS;
+    use recall_agents::AGENTS;
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 

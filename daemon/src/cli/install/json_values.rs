@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::hook_entry::input;
 use super::hook_settings::{Parsed, Removal, SettingsError, value_of};
-use crate::agents::settings::{JsonValues, PlacedValue};
+use recall_agents::settings::{JsonValues, PlacedValue};
 
 /// The name of recall's entry.
 const NAME: &str = "recall";

@@ -31,14 +31,8 @@ use clap::builder::PossibleValuesParser;
 
 use recall_protocol::paths::Paths;
 
-use crate::agents::settings::Part;
-use crate::agents::{AGENTS, AgentSpec, Agents, Guarding};
-use crate::app::settings::guards_of;
-use crate::app::welcome::Welcome;
 use crate::cli::failure::Failure;
 use crate::cli::terminal::WARNING;
-use crate::config::Config;
-use crate::repository;
 use crate::server::run::last_config;
 use crate::service::commands::Processes;
 use crate::service::environment::Environment;
@@ -47,6 +41,11 @@ use agent::{LocalAgent, Registration, Scope};
 use hook_settings::HookSwitch;
 pub(crate) use programs::Programs;
 use programs::ProgramsError;
+use recall_agents::settings::Part;
+use recall_agents::{AGENTS, AgentSpec, Agents, Guarding};
+use recall_app::settings::guards_of;
+use recall_app::welcome::Welcome;
+use recall_config::Config;
 
 /// Register recall's hooks with your coding agents and start it at login
 ///
@@ -165,7 +164,7 @@ pub(super) fn this_project(is_meant: bool) -> anyhow::Result<Option<PathBuf>> {
         return Ok(None);
     }
     let here = std::env::current_dir().context("finding the current folder")?;
-    let root = PathBuf::from(repository::facts(&here).folder);
+    let root = PathBuf::from(recall_repository::facts(&here).folder);
     Ok(Some(if root.as_os_str().is_empty() { here } else { root }))
 }
 
@@ -179,7 +178,7 @@ fn no_program(error: ProgramsError) -> anyhow::Error {
     let failure = Failure::failed(error.to_string());
     match error {
         ProgramsError::NoShim(_) => {
-            failure.hint("Install it beside recall: `cargo install recall-shim`, or ./install.sh; or name it with --shim.").into()
+            failure.hint("Install it beside recall with ./install.sh, or name it with --shim.").into()
         }
         _ => failure.into(),
     }

@@ -6,11 +6,11 @@ use anyhow::Context;
 use recall_protocol::paths::Paths;
 
 use super::settings_file::SettingsFile;
-use crate::agents::{AgentSpec, NotesProgram};
 use crate::cli::consent::Answer;
-use crate::config::Config;
-use crate::config::change::{self, Origin};
-use crate::config::keys::Key;
+use recall_agents::{AgentSpec, NotesProgram};
+use recall_config::Config;
+use recall_config::change::{self, Origin};
+use recall_config::keys::Key;
 
 /// The daily limit after a yes.
 const TOKENS_PER_DAY: &str = "100000";
@@ -64,7 +64,7 @@ pub(super) fn offer(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agents::AGENTS;
+    use recall_agents::AGENTS;
 
     /// The settings after an answer, and the output.
     fn after(before: &str, typed: &str) -> (String, String) {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::hook_entry::Hook;
 use super::hook_settings::{self, Parsed, Removal, SettingsError};
 use super::{json_values, toml_settings};
-use crate::agents::settings::{JsonHooks, JsonValues, OwnFile, OwnKind, PlacedValue};
+use recall_agents::settings::{JsonHooks, JsonValues, OwnFile, OwnKind, PlacedValue};
 
 /// Recall's part of a file, ready to write.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::hook_settings::{self, FoundEntry};
 use super::settings_file::SettingsFile;
-use crate::agents::settings::{JsonHooks, Place};
+use recall_agents::settings::{JsonHooks, Place};
 
 /// A settings file that registers events of another file again.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::agents::settings::AgentVersion;
+use recall_agents::settings::AgentVersion;
 
 /// Agents answered within one second on a small machine, and within two under load.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(5);

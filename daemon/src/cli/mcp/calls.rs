@@ -11,17 +11,17 @@ use serde_json::Value;
 
 use super::notes::{fenced, item, quoted};
 use super::{ask, is_not_found, shown};
-use crate::app::answers::TextAnswer;
-use crate::app::answers::found::{ObservationAnswer, SearchResult, TimelineItem};
-use crate::app::clock;
-use crate::app::requests::Request;
 use crate::cli::ctl::session as session_text;
 use crate::cli::filter;
 use crate::cli::show;
 use crate::cli::terminal;
 use crate::cli::ui::age;
-use crate::config::McpWriting;
-use crate::memory::plain::plain;
+use recall_app::answers::TextAnswer;
+use recall_app::answers::found::{ObservationAnswer, SearchResult, TimelineItem};
+use recall_app::clock;
+use recall_app::requests::Request;
+use recall_config::McpWriting;
+use recall_domain::plain::plain;
 
 /// The most results of a search.
 const MOST: u32 = 100;

@@ -30,9 +30,9 @@ use lines::Lines;
 
 use super::client::{Client, Start, this_folder};
 use super::failure::{ExitKind, Failure};
-use crate::app::requests::Request;
-use crate::config::{Config, McpWriting};
-use crate::memory::plain::plain;
+use recall_app::requests::Request;
+use recall_config::{Config, McpWriting};
+use recall_domain::plain::plain;
 
 /// How long a client may take to name its roots. After that the process's folder is used.
 const ROOTS_WITHIN: Duration = Duration::from_secs(1);
@@ -243,7 +243,7 @@ impl ServerHandler for Server {
 }
 
 /// The text of one item, as `recall show` prints it.
-fn shown(id: &str, folder: &str) -> anyhow::Result<Vec<crate::app::answers::found::ShownItem>> {
+fn shown(id: &str, folder: &str) -> anyhow::Result<Vec<recall_app::answers::found::ShownItem>> {
     Ok(ask(Show { id: id.to_owned(), folder: Some(folder.to_owned()) })?.items)
 }
 

@@ -3,7 +3,7 @@
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
-use crate::config::McpWriting;
+use recall_config::McpWriting;
 
 pub(super) const INSTRUCTIONS: &str = "The memory of earlier sessions in this project: decisions, fixes, failures, \
 preferences, open ends. Search it before you repeat work or when something looks familiar. `search` gives an index; \
@@ -123,14 +123,14 @@ pub(super) fn list(writing: McpWriting) -> Vec<Tool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::tokens::estimate;
+    use recall_domain::tokens::estimate;
 
     #[test]
     fn what_the_model_reads_is_short() {
         let text = serde_json::to_string(&list(McpWriting::On)).unwrap();
         let tokens = estimate(&text) + estimate(INSTRUCTIONS);
         assert!(tokens < 1200, "{tokens}");
-        let views = include_str!("../../store/views.sql").lines();
+        let views = include_str!("../../../crates/store/src/views.sql").lines();
         for view in views.filter_map(|line| line.strip_prefix("CREATE TEMP VIEW ")?.strip_suffix(" AS")) {
             assert!(INSTRUCTIONS.contains(view), "the model is told of {view}");
         }

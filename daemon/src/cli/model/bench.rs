@@ -12,12 +12,12 @@ use recall_protocol::query::{Explain, Filter, Search, Status};
 use serde::Serialize;
 
 use super::get::PASSAGE;
-use crate::app::answers::found::SearchResult;
 use crate::cli::candidates;
 use crate::cli::client::{Client, Start, this_folder};
 use crate::cli::failure::Failure;
 use crate::cli::terminal::{self, BOLD, DIM, counted, table};
-use crate::embedding::{Embedder, InstalledModels, Model, Purpose};
+use recall_app::answers::found::SearchResult;
+use recall_embedding::{Embedder, InstalledModels, Model, Purpose};
 
 /// How often each time is measured.
 const TIMES: usize = 20;

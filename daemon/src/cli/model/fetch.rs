@@ -13,8 +13,8 @@ use reqwest::{StatusCode, Url};
 use sha2::{Digest, Sha256};
 
 use super::progress::Progress;
-use crate::embedding::{Published, PublishedFile};
-use crate::providers::client;
+use recall_embedding::{Published, PublishedFile};
+use recall_providers::client;
 
 /// The most redirects in a row.
 const MOST_REDIRECTS: usize = 5;

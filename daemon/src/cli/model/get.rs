@@ -21,10 +21,10 @@ use crate::cli::client::{Client, Start};
 use crate::cli::failure::Failure;
 use crate::cli::install::settings_file::SettingsFile;
 use crate::cli::terminal::{BOLD, DIM, GOOD, bytes, counted, span};
-use crate::config::change::{self, Origin};
-use crate::config::keys::Key;
-use crate::config::{Config, EmbeddingPolicy};
-use crate::embedding::{Embedder, InstalledModels, Model, Published, Purpose};
+use recall_config::change::{self, Origin};
+use recall_config::keys::Key;
+use recall_config::{Config, EmbeddingPolicy};
+use recall_embedding::{Embedder, InstalledModels, Model, Published, Purpose};
 
 /// The model if none is named.
 pub(crate) const USUAL: &str = "minilm";
@@ -136,7 +136,7 @@ impl<'a> Getting<'a> {
 
     /// Whether the published weights are installed under the model's name.
     pub(crate) fn is_installed(&self) -> bool {
-        let is_it = |known: &crate::embedding::InstalledModel| {
+        let is_it = |known: &recall_embedding::InstalledModel| {
             known.name == self.model.name && known.weights_sha256 == self.model.weights_sha256()
         };
         self.models.list().iter().any(is_it)

@@ -19,9 +19,9 @@ use serde::Serialize;
 use super::candidates;
 use super::failure::Failure;
 use super::terminal::{BOLD, DIM, bytes};
-use crate::config::{Config, EmbeddingPolicy};
-use crate::embedding::{InstallError, InstalledModel, InstalledModels};
 use crate::server::run;
+use recall_config::{Config, EmbeddingPolicy};
+use recall_embedding::{InstallError, InstalledModel, InstalledModels};
 
 #[derive(Debug, Subcommand)]
 pub enum ModelCommand {

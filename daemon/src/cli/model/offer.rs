@@ -11,9 +11,9 @@ use recall_protocol::paths::Paths;
 use super::get::{Asked, Decided, Getting, USUAL};
 use crate::cli::install::settings_file::SettingsFile;
 use crate::cli::terminal::{WARNING, bytes};
-use crate::config::change;
-use crate::config::keys::Key;
-use crate::embedding::Published;
+use recall_config::change;
+use recall_config::keys::Key;
+use recall_embedding::Published;
 
 /// Whether to get the model.
 pub(in crate::cli) enum Offer<'a> {

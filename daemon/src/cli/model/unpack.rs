@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use super::fetch::{hex, is_published};
-use crate::embedding::{Published, PublishedFile};
+use recall_embedding::{Published, PublishedFile};
 
 /// The most entries of an archive that are examined.
 const MOST_ENTRIES: usize = 10_000;

@@ -28,7 +28,7 @@ use ratatui::crossterm::terminal::{Clear, ClearType, EnterAlternateScreen, enabl
 use super::client::{Client, Start, this_folder};
 use super::edit;
 use super::failure::Failure;
-use crate::app::clock;
+use recall_app::clock;
 use state::{Next, Scope, Ui};
 pub(in crate::cli) use view::age;
 use worker::{Ask, Told};

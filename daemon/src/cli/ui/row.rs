@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use crate::app::answers::browsing::Entry;
-use crate::app::answers::found::{SearchResult, TimelineItem};
-use crate::app::answers::session::SessionLine;
-use crate::app::answers::{Moment, PublicId};
 use crate::cli::terminal;
-use crate::memory::document::DocumentKind;
-use crate::memory::ids::Timestamp;
+use recall_app::answers::browsing::Entry;
+use recall_app::answers::found::{SearchResult, TimelineItem};
+use recall_app::answers::session::SessionLine;
+use recall_app::answers::{Moment, PublicId};
+use recall_domain::document::DocumentKind;
+use recall_domain::ids::Timestamp;
 
 /// The item that a row shows.
 #[derive(Clone, Debug, PartialEq, Eq)]

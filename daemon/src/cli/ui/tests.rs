@@ -10,8 +10,8 @@ use super::row::{Row, Target, Validity};
 use super::state::{Dialog, Focus, Next, Scope, Tab, Ui};
 use super::view;
 use super::worker::{Ask, Change, MOST_ROWS, Page, ROWS, Rest, Source, Told, newest};
-use crate::app::answers::Moment;
-use crate::memory::ids::Timestamp;
+use recall_app::answers::Moment;
+use recall_domain::ids::Timestamp;
 
 const NOW: Timestamp = Timestamp(1_790_000_000_000);
 const HOUR: i64 = 3_600_000;

@@ -10,7 +10,7 @@ use unicode_width::UnicodeWidthStr;
 use super::row::{Row, Validity};
 use super::state::{Dialog, Focus, Listing, Places, Scope, Tab, Ui};
 use super::worker::{Rest, Source};
-use crate::memory::ids::Timestamp;
+use recall_domain::ids::Timestamp;
 
 /// From this width on, the detail is beside the list and not below it.
 const BESIDE_FROM: u16 = 110;

@@ -9,12 +9,12 @@ use recall_protocol::query::{
 };
 
 use super::row::{Row, Target, Validity, validity};
-use crate::app::answers::found::ShownItem;
-use crate::app::requests::Request;
 use crate::cli::client::{Client, FLUSH_WITHIN, Start, this_folder};
 use crate::cli::ctl::session;
 use crate::cli::{forget, show};
-use crate::memory::document::DocumentKind;
+use recall_app::answers::found::ShownItem;
+use recall_app::requests::Request;
+use recall_domain::document::DocumentKind;
 
 /// The number of rows of a first list and of a page: few enough to arrive at once.
 pub(super) const ROWS: u32 = 300;

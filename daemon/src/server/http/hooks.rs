@@ -16,11 +16,11 @@ use serde_json::{Map, Value};
 use super::GatewayContext;
 use super::answer::{Content, JSON, Refusal, typed, unanswered, whole};
 use super::call::Call;
-use crate::app::event_trace::EventTrace;
-use crate::app::injection_receipt::InjectionReceipt;
-use crate::app::queries::session::{session_number, session_of_number};
-use crate::app::queries::{Refused, blocking};
 use crate::server::connection;
+use recall_app::event_trace::EventTrace;
+use recall_app::injection_receipt::InjectionReceipt;
+use recall_app::queries::session::{session_number, session_of_number};
+use recall_app::queries::{Refused, blocking};
 
 /// The kind of report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,11 +14,11 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::answer::{Refusal, unanswered};
-use crate::app::bus::{Bus, BusEvent};
-use crate::app::clock;
-use crate::app::lifecycle_json::to_json;
-use crate::store::{Readers, jobs_under_way};
+use recall_app::bus::{Bus, BusEvent};
+use recall_app::clock;
+use recall_app::lifecycle_json::to_json;
 use recall_protocol::wire::Reply;
+use recall_store::{Readers, jobs_under_way};
 
 const KEPT: usize = 1024;
 const READERS: usize = 64;

@@ -27,9 +27,9 @@ use tokio::net::TcpListener;
 
 use super::connection_context::ConnectionContext;
 use super::gateway::{GatewayError, OpenGateway, files_of_an_open_one};
-use crate::app::answers::status::GatewayAnswer;
 use keys::Keys;
 use live::LiveEvents;
+use recall_app::answers::status::GatewayAnswer;
 
 /// Boxed, because the gateway answers queries, and one of the queries opens the gateway.
 pub type Opening<'a> = Pin<Box<dyn Future<Output = Result<GatewayAnswer, GatewayError>> + Send + 'a>>;

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::answer::Refusal;
 use super::call::Call;
-use crate::app::clock;
+use recall_app::clock;
 
 type Reading = Result<Query, Refusal>;
 

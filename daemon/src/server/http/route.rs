@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::answer::Refusal;
 use super::call::Call;
 use super::hooks::HookCall;
-use crate::app::requests::Request;
+use recall_app::requests::Request;
 
 /// Makes a request from a call.
 pub(super) type Reading = fn(&Call) -> Result<Query, Refusal>;

@@ -26,9 +26,9 @@ use super::route::{
     text,
 };
 use super::{GatewayContext, guard, page, reading};
-use crate::app::answers::metrics::exposition;
-use crate::app::answers::status::StatusAnswer;
 use crate::server::queries;
+use recall_app::answers::metrics::exposition;
+use recall_app::answers::status::StatusAnswer;
 
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "only its schema is needed")]

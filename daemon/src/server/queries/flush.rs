@@ -12,12 +12,11 @@ use crate::actors::embedder::EmbedderMessage;
 use crate::actors::housekeeper_message::HousekeeperMessage;
 use crate::actors::indexer::IndexerMessage;
 use crate::actors::services::Services;
-use crate::app::answers::status::FlushAnswer;
-use crate::app::ports::{Drained, NoAnswer};
-use crate::app::queries::Refused;
-use crate::app::settings::CheckMode;
-use crate::holding;
-use crate::store;
+use recall_app::answers::status::FlushAnswer;
+use recall_app::ports::{Drained, NoAnswer};
+use recall_app::queries::Refused;
+use recall_app::settings::CheckMode;
+use recall_system::holding;
 
 /// The limit of the whole flush. A sleeping machine or a hanging model must not block a script for ever.
 const WITHIN: Duration = Duration::from_secs(300);
@@ -45,7 +44,7 @@ pub enum FlushError {
     #[error("{who} holds the lock {} of the search index", path.display())]
     IndexLocked { path: PathBuf, who: LockHolder },
     #[error("the database does not answer: {0}")]
-    Store(#[from] store::StoreError),
+    Store(#[from] recall_store::StoreError),
 }
 
 /// The holder of a lock, if the system tells.
@@ -107,7 +106,7 @@ pub async fn flush(services: &Services) -> Result<FlushAnswer, FlushError> {
     let left = (started + WITHIN).saturating_duration_since(Instant::now());
     let _ = services.embedder.ask(EmbedderMessage::Flush, left).await;
     let readers = services.readers.clone();
-    let open = tokio::task::spawn_blocking(move || readers.read(store::open_jobs));
+    let open = tokio::task::spawn_blocking(move || readers.read(recall_store::open_jobs));
     Ok(FlushAnswer {
         jobs: open.await.map_err(|_| NoAnswer)??.into(),
         spooled_stored: drained.stored,
@@ -179,7 +178,7 @@ async fn wait_for_jobs(services: &Services, deadline: Instant) -> Result<(), Flu
     let mut bus_events = services.bus.listen();
     loop {
         let readers = services.readers.clone();
-        let counted = tokio::task::spawn_blocking(move || readers.read(store::unfinished_jobs)).await;
+        let counted = tokio::task::spawn_blocking(move || readers.read(recall_store::unfinished_jobs)).await;
         let unfinished = counted.map_err(|_| NoAnswer)??;
         if unfinished == 0 {
             return Ok(());

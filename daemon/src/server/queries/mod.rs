@@ -1,4 +1,4 @@
-//! Answers queries from the socket, by [`crate::app::queries`] and [`crate::app::commands`]. Queries that ask or wait
+//! Answers queries from the socket, by [`recall_app::queries`] and [`recall_app::commands`]. Queries that ask or wait
 //! for actors are here.
 
 use recall_protocol::query::{
@@ -12,35 +12,35 @@ use super::connection_context::ConnectionContext;
 use super::gateway::GatewayError;
 use super::http;
 use crate::actors::services::Services;
-use crate::app::answers::status::{PingAnswer, StopAnswer};
-use crate::app::commands::by_hand::{Switch, mark, remember, remember_for_agent, switch_capture};
-use crate::app::commands::editing::{changes, edit, pin, undo};
-use crate::app::commands::forget::forget;
-use crate::app::commands::improve::improve;
-use crate::app::commands::restore::{restore, restore_from};
-use crate::app::commands::retry::retry;
-use crate::app::commands::upkeep::{backup, prune, reindex, restore_backup};
-use crate::app::commands::wrong::wrong;
-use crate::app::context_lookup::ContextLookup;
-use crate::app::queries::browsing::{days, entries, project_list, thread_page, threads};
-use crate::app::queries::captured::captured;
-use crate::app::queries::context::context;
-use crate::app::queries::export::export;
-use crate::app::queries::glance::glance;
-use crate::app::queries::identity::identity;
-use crate::app::queries::improving::{improvable, improving};
-use crate::app::queries::jobs::{jobs, stats};
-use crate::app::queries::past_work::{blame, fix, how};
-use crate::app::queries::search::search;
-use crate::app::queries::session::{session, session_page, sessions};
-use crate::app::queries::show::show;
-use crate::app::queries::sql::{check, sql};
-use crate::app::queries::timeline::timeline;
-use crate::app::queries::why::why;
-use crate::app::queries::{Answer, Refused, blocking};
-use crate::app::requests::{Command, ReadRequest, Request};
-use crate::app::sharing::preview::preview;
-use crate::memory::ids::{JobId, Timestamp};
+use recall_app::answers::status::{PingAnswer, StopAnswer};
+use recall_app::commands::by_hand::{Switch, mark, remember, remember_for_agent, switch_capture};
+use recall_app::commands::editing::{changes, edit, pin, undo};
+use recall_app::commands::forget::forget;
+use recall_app::commands::improve::improve;
+use recall_app::commands::restore::{restore, restore_from};
+use recall_app::commands::retry::retry;
+use recall_app::commands::upkeep::{backup, prune, reindex, restore_backup};
+use recall_app::commands::wrong::wrong;
+use recall_app::context_lookup::ContextLookup;
+use recall_app::queries::browsing::{days, entries, project_list, thread_page, threads};
+use recall_app::queries::captured::captured;
+use recall_app::queries::context::context;
+use recall_app::queries::export::export;
+use recall_app::queries::glance::glance;
+use recall_app::queries::identity::identity;
+use recall_app::queries::improving::{improvable, improving};
+use recall_app::queries::jobs::{jobs, stats};
+use recall_app::queries::past_work::{blame, fix, how};
+use recall_app::queries::search::search;
+use recall_app::queries::session::{session, session_page, sessions};
+use recall_app::queries::show::show;
+use recall_app::queries::sql::{check, sql};
+use recall_app::queries::timeline::timeline;
+use recall_app::queries::why::why;
+use recall_app::queries::{Answer, Refused, blocking};
+use recall_app::requests::{Command, ReadRequest, Request};
+use recall_app::sharing::preview::preview;
+use recall_domain::ids::{JobId, Timestamp};
 
 pub mod flush;
 pub(super) mod status;

@@ -12,23 +12,21 @@ use crate::actors::indexer::{IndexCounters, IndexerMessage};
 use crate::actors::services::Services;
 use crate::actors::subscriber::SubscriberMessage;
 use crate::actors::telemetry::TelemetryMessage;
-use crate::app::answers::Moment;
-use crate::app::answers::status::{
+use crate::server::connection_context::ConnectionContext;
+use crate::server::run::repair_note;
+use recall_app::answers::Moment;
+use recall_app::answers::status::{
     ByteCounts, ClockJump, CompressionState, ConfigAnswer, EmbeddingState, EventCounts, GatewayState,
     GuardCounts, IndexState as IndexAnswer, JobCounts, LatencyAnswer, PauseAnswer, SessionCounts,
     StatsAnswer, StatusAnswer, TroubleAnswer, dollars,
 };
-use crate::app::answers::status::{SubscriberCounters, TelemetryCounters};
-use crate::app::clock;
-use crate::app::index_handle::IndexState;
-use crate::app::queries::{Answer, blocking};
-use crate::app::sentences::ModelState;
-use crate::memory::budget::Usage;
-use crate::server::connection_context::ConnectionContext;
-use crate::server::run::repair_note;
-use crate::store::{
-    self, CompressionTrouble, DeadJobs, SpendingRow, Statistics, WaitingJobs, recent_repairs,
-};
+use recall_app::answers::status::{SubscriberCounters, TelemetryCounters};
+use recall_app::clock;
+use recall_app::index_handle::IndexState;
+use recall_app::queries::{Answer, blocking};
+use recall_app::sentences::ModelState;
+use recall_domain::budget::Usage;
+use recall_store::{CompressionTrouble, DeadJobs, SpendingRow, Statistics, WaitingJobs, recent_repairs};
 
 const OBSERVE_WITHIN: Duration = Duration::from_secs(2);
 
@@ -87,14 +85,14 @@ fn put_together(
     let today = clock::day_of(clock::now());
     let (counts, unreadable, newest, work) = services.readers.read(|db| {
         let work = Work {
-            spent: store::spent(db, &today)?,
-            asked: store::spending(db, &today)?,
-            trouble: store::compression_trouble(db)?,
-            waiting: store::waiting_jobs(db)?,
-            dead: store::dead_jobs(db, REASONS)?,
+            spent: recall_store::spent(db, &today)?,
+            asked: recall_store::spending(db, &today)?,
+            trouble: recall_store::compression_trouble(db)?,
+            waiting: recall_store::waiting_jobs(db)?,
+            dead: recall_store::dead_jobs(db, REASONS)?,
         };
-        let unreadable = store::last_unreadable(db)?;
-        Ok((store::statistics(db)?, unreadable, store::highest_log_entry(db)?, work))
+        let unreadable = recall_store::last_unreadable(db)?;
+        Ok((recall_store::statistics(db)?, unreadable, recall_store::highest_log_entry(db)?, work))
     })?;
     let report = services.ingest.settings.report();
     let spool = services.spool.settle().unwrap_or_default();
@@ -230,7 +228,10 @@ fn embedding_state(services: &Services) -> Answer<EmbeddingState> {
             let calls = services.context_lookup.index.sentences.calls_seen();
             let (count, waiting) = services.readers.read(|db| {
                 let calls = calls.map_or(Ok(0), |seen| seen.count_left(db))?;
-                Ok((store::count_vectors(db, &model.0)?, store::count_without_vectors(db, &model.0)? + calls))
+                Ok((
+                    recall_store::count_vectors(db, &model.0)?,
+                    recall_store::count_without_vectors(db, &model.0)? + calls,
+                ))
             })?;
             let per_second = services.context_lookup.index.sentences.per_second().filter(|rate| *rate > 0.0);
             Ok(EmbeddingState {

@@ -7,10 +7,10 @@ use recall_protocol::wire::ErrorKind;
 
 use crate::actors::services::Services;
 use crate::actors::sync::SyncMessage;
-use crate::app::answers::sharing::SyncAnswer;
-use crate::app::queries::{Answer, Refused, blocking};
-use crate::app::settings::CheckMode;
-use crate::app::sharing::report::{NextRound, report};
+use recall_app::answers::sharing::SyncAnswer;
+use recall_app::queries::{Answer, Refused, blocking};
+use recall_app::settings::CheckMode;
+use recall_app::sharing::report::{NextRound, report};
 
 /// A first round may read the whole past of a project.
 const ROUND_WITHIN: Duration = Duration::from_secs(600);

@@ -15,24 +15,24 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use recall::memory::conventions::Conventions;
-use recall::memory::event::StartSource;
-use recall::memory::fixes::Traces;
-use recall::memory::ids::{AgentName, EventId, ProjectKey, SessionId, SessionKey, Timestamp};
-use recall::memory::lifecycle::Tally;
-use recall::memory::material::BatchSource;
-use recall::memory::observation::{Importance, ObservationDraft, ObservationType};
-use recall::memory::session::{BatchState, CloseReason, Effect, NewPrompt, Seq};
-use recall::store::{
-    BatchResult, Changes, Delivery, Durability, Duty, FinishJob, FinishedJob, JobResult, LeaseJob,
-    SessionOrigin, Transaction, execute, open_writer,
-};
+use recall_domain::conventions::Conventions;
+use recall_domain::event::StartSource;
+use recall_domain::fixes::Traces;
+use recall_domain::ids::{AgentName, EventId, ProjectKey, SessionId, SessionKey, Timestamp};
+use recall_domain::lifecycle::Tally;
+use recall_domain::material::BatchSource;
+use recall_domain::observation::{Importance, ObservationDraft, ObservationType};
+use recall_domain::session::{BatchState, CloseReason, Effect, NewPrompt, Seq};
 use recall_protocol::client::Connection;
 use recall_protocol::environment::DAEMON_SETTINGS;
 use recall_protocol::frame::Deadline;
 use recall_protocol::paths::Paths;
 use recall_protocol::query::{Explain, Filter, Flush, Query, Search, Status, Stop};
 use recall_protocol::wire::{Deliver, Flags, Reply, Request, ShimContext};
+use recall_store::{
+    BatchResult, Changes, Delivery, Durability, Duty, FinishJob, FinishedJob, JobResult, LeaseJob,
+    SessionOrigin, Transaction, execute, open_writer,
+};
 use recall_tests::has_faults;
 use serde_json::{Value, json};
 
@@ -334,7 +334,7 @@ fn deliver(event: &Value, id: u128) -> Request {
 }
 
 fn now() -> Timestamp {
-    recall::app::clock::now()
+    recall_app::clock::now()
 }
 
 fn at_size(size: usize, memories: Option<&Path>) -> AtSize {
@@ -509,7 +509,7 @@ fn asked(number: usize, at: Timestamp, random: &mut Random) -> Transaction {
             id: SessionId(format!("session-{number}")),
         },
         origin: SessionOrigin {
-            precedence: recall::store::Precedence::Later,
+            precedence: recall_store::Precedence::Later,
             project: vec![ProjectKey::from("path:/bench/project")],
             project_name: "project".to_owned(),
             replaced: None,

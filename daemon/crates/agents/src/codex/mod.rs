@@ -1,0 +1,150 @@
+//! Codex CLI, checked against 0.169.0.
+//!
+//! Its parser of answers is strict: one unknown key, and the context is lost. It copies a text of more than about
+//! 10,000 bytes unencrypted to the temporary folder, so the cap is below that. It asks the user once to trust hooks,
+//! and again whenever their command, timeout or position changes; so the entry names no version.
+
+mod history;
+
+use recall_protocol::agents::Wait;
+use recall_protocol::wire::Deliver;
+use serde_json::{Map, Value, json};
+
+use super::failure::FailureRules;
+use super::format::tools::{Tool, Tools};
+use super::format::{Format, Meaning, answer};
+use super::settings::{
+    AgentVersion, Content, HookCall, Install, JsonHooks, Part, Place, SKILL, TomlHooks, TomlTable, shell_line,
+};
+use super::{AgentSpec, Asking, Cap, EventSpec, GuardAnswers, Host, Unreadable};
+use recall_domain::conventions::Conventions;
+use recall_domain::event::{EventName, HookEvent};
+use recall_domain::material::BatchSource;
+
+pub(super) const SPEC: AgentSpec = AgentSpec {
+    name: "codex",
+    title: "Codex CLI",
+    host: Host {
+        program: "codex",
+        other_places: &[".local/bin/codex"],
+        folder: ".codex",
+        folder_variable: Some("CODEX_HOME"),
+        assumed_version: AgentVersion(0, 169, 0),
+        marks: &[],
+    },
+    events: EVENTS,
+    read,
+    action: |tool, input, response| FORMAT.tools.action(tool, input, response),
+    failures: FORMAT.failures,
+    guards: GuardAnswers {
+        before: Some(EventSpec::reported("PreToolUse", EventName::ToolStart)),
+        // `ask` makes the whole answer invalid.
+        refusal: Some(answer::plain_refusal),
+        asking: Asking::Refuses,
+        warning: Some(answer::warning),
+    },
+    conventions: Conventions {
+        work_trees: &[],
+        plan_prompts: &["Implement the plan."],
+        machine_prompts: &[
+            ("# AGENTS.md instructions", BatchSource::System),
+            ("<environment_context>", BatchSource::System),
+            ("<user_instructions>", BatchSource::System),
+            ("<hook_prompt", BatchSource::System),
+            ("<turn_aborted>", BatchSource::System),
+            ("<skill>", BatchSource::System),
+            ("<user_shell_command>", BatchSource::System),
+            ("<subagent_notification>", BatchSource::AgentNotification),
+        ],
+        foreign_lines: &[],
+        empty_answers: &[],
+    },
+    install: Install {
+        hooks: &[Part {
+            place: Place::own("hooks.json", &[".codex/hooks.json"]),
+            content: Content::JsonHooks(JsonHooks {
+                or_toml: Some(TomlHooks {
+                    place: CONFIG,
+                    switched_off: |settings| {
+                        let off = settings.pointer("/features/hooks") == Some(&Value::Bool(false));
+                        off.then_some("features.hooks = false")
+                    },
+                }),
+                entry,
+                ..JsonHooks::GROUPED
+            }),
+        }],
+        server: &[
+            Part {
+                place: CONFIG,
+                content: Content::TomlTable(TomlTable {
+                    path: &["mcp_servers", "recall"],
+                    values: |programs| vec![("command", programs.recall.into()), ("args", json!(["mcp"]))],
+                }),
+            },
+            Part {
+                place: Place::own("skills/recall/SKILL.md", &[".codex/skills/recall/SKILL.md"]),
+                content: Content::OwnFile(SKILL),
+            },
+        ],
+        then: Some(
+            "Codex CLI asks once whether it may run the hooks: start it, and accept them (or type /hooks).",
+        ),
+    },
+    history: Some(history::HISTORY),
+    ..AgentSpec::PLAIN
+};
+
+const CONFIG: Place = Place::own("config.toml", &[".codex/config.toml"]);
+
+const CAP: Cap = Cap { utf16_units: 9_000 };
+
+/// Left out: `PreModelRequest` and `PostModelRequest` (one process for each model call), `PermissionRequest`, and
+/// `PreToolUse`, because shell commands read files (only guards need it).
+const EVENTS: &[EventSpec] = &[
+    EventSpec::answered("SessionStart", EventName::SessionStart, Wait::Start, CAP),
+    EventSpec::answered("UserPromptSubmit", EventName::Prompt, Wait::Answer, CAP),
+    EventSpec::reported("PostToolUse", EventName::Tool),
+    EventSpec::reported("PreCompact", EventName::PreCompact),
+    EventSpec::reported("PostCompact", EventName::PostCompact),
+    EventSpec { wait: Wait::Answer, ..EventSpec::reported("SubagentStart", EventName::SubagentStart) },
+    EventSpec::reported("SubagentStop", EventName::SubagentStop),
+    EventSpec::reported("Stop", EventName::Stop),
+    // The user has stopped the turn; no Stop follows.
+    EventSpec::reported("Interrupt", EventName::Stop),
+    EventSpec::reported("SessionEnd", EventName::SessionEnd),
+];
+
+const FORMAT: Format = Format {
+    events: EVENTS,
+    also: &[("pretooluse", Meaning::Is(EventName::ToolStart))],
+    tools: Tools(&[
+        ("Bash", Tool::Command),
+        ("apply_patch", Tool::Edit),
+        ("spawn_agent", Tool::Delegate),
+        ("update_plan", Tool::TodoList),
+        ("view_image", Tool::Read),
+        ("web_search", Tool::Fetch),
+    ]),
+    // The exit code of a command is not reported.
+    failures: FailureRules { exit_code_line: Some(("Exit code: ", "")), ..FailureRules::COMMON },
+};
+
+fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
+    let mut event = FORMAT.read(delivery)?;
+    if event.subagent.is_some() {
+        // The payload names the subagent's turn, and not the session's.
+        event.prompt = None;
+    }
+    Ok(event)
+}
+
+fn entry(call: &HookCall<'_>) -> Map<String, Value> {
+    // Longer timeouts of these two are cut, with a warning at each start.
+    let timeout = if matches!(call.event.name, "Interrupt" | "SessionEnd") { 3 } else { 10 };
+    let mut entry = Map::new();
+    entry.insert("type".into(), "command".into());
+    entry.insert("command".into(), shell_line(call.shim, &[SPEC.name]).into());
+    entry.insert("timeout".into(), timeout.into());
+    entry
+}

@@ -1,0 +1,69 @@
+//! The envelopes in which agents accept context and notices.
+
+use serde_json::{Map, Value, json};
+
+use crate::HookOutput;
+use recall_domain::guard::Decision;
+
+/// `{"systemMessage", "hookSpecificOutput": {"hookEventName", "additionalContext"}}`.
+pub fn nested(event: &str, output: &HookOutput) -> Vec<u8> {
+    let mut object = Map::new();
+    if let Some(notice) = &output.notice {
+        object.insert("systemMessage".to_owned(), json!(notice));
+    }
+    if let Some(context) = &output.context {
+        object.insert("hookSpecificOutput".to_owned(), specific(event, context));
+    }
+    line(object)
+}
+
+/// Like [`nested`], without a notice, and with the context a second time at the top: each of the two hosts that read
+/// the same file takes its own.
+pub(crate) fn nested_and_flat(event: &str, output: &HookOutput) -> Vec<u8> {
+    let mut object = Map::new();
+    if let Some(context) = &output.context {
+        object.insert("additionalContext".to_owned(), json!(context));
+        object.insert("hookSpecificOutput".to_owned(), specific(event, context));
+    }
+    line(object)
+}
+
+/// Refuses a call, or asks the user: `{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision",
+/// "permissionDecisionReason"}}`.
+pub fn refusal(decision: Decision, reason: &str) -> Vec<u8> {
+    let specific = json!({
+        "hookEventName": "PreToolUse",
+        "permissionDecision": decision.name(),
+        "permissionDecisionReason": reason,
+    });
+    line([("hookSpecificOutput".to_owned(), specific)].into_iter().collect())
+}
+
+/// Like [`refusal`], for an agent that does not accept `ask`: the call is refused.
+pub(crate) fn plain_refusal(decision: Decision, reason: &str) -> Vec<u8> {
+    match decision {
+        Decision::Deny => refusal(Decision::Deny, reason),
+        Decision::Ask => {
+            refusal(Decision::Deny, &format!("{reason} A hook cannot ask here, so the call is refused."))
+        }
+    }
+}
+
+/// Adds a warning to a call's result, like [`nested`].
+pub fn warning(text: &str) -> Vec<u8> {
+    line([("hookSpecificOutput".to_owned(), specific("PostToolUse", text))].into_iter().collect())
+}
+
+fn specific(event: &str, context: &str) -> Value {
+    json!({"hookEventName": event, "additionalContext": context})
+}
+
+/// One object on one line, or no output if it is empty.
+pub fn line(object: Map<String, Value>) -> Vec<u8> {
+    if object.is_empty() {
+        return Vec::new();
+    }
+    let mut bytes = Value::Object(object).to_string().into_bytes();
+    bytes.push(b'\n');
+    bytes
+}

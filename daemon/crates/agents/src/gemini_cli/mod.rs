@@ -1,0 +1,181 @@
+//! Gemini CLI, checked against 0.61.0.
+//!
+//! It has three peculiarities. Without a terminal, the context of a session's start comes back in front of the prompt.
+//! `PreCompress` fires before every request to the model, whether anything is compressed or not. Results of file tools
+//! contain the whole file twice.
+
+mod history;
+
+use recall_protocol::agents::Wait;
+use recall_protocol::wire::Deliver;
+use serde_json::{Map, Value, json};
+
+use super::failure::FailureRules;
+use super::format::tools::{Tool, Tools};
+use super::format::{Format, Meaning, answer};
+use super::json::without_inner;
+use super::settings::{
+    AgentVersion, Content, HookCall, Install, JsonHooks, JsonValues, Part, Place, SKILL, Syntax, shell_line,
+};
+use super::{AgentSpec, Asking, Cap, EventSpec, GuardAnswers, HookOutput, Host, Unreadable};
+use recall_domain::event::{EventName, HookEvent, HookEventKind, PromptText, ToolResult};
+
+pub(super) const SPEC: AgentSpec = AgentSpec {
+    name: "gemini-cli",
+    title: "Gemini CLI",
+    host: Host {
+        program: "gemini",
+        folder: ".gemini",
+        assumed_version: AgentVersion(0, 61, 0),
+        ..AgentSpec::PLAIN.host
+    },
+    events: EVENTS,
+    read,
+    action: |tool, input, response| FORMAT.tools.action(tool, input, response),
+    failures: FORMAT.failures,
+    guards: GuardAnswers {
+        before: Some(EventSpec::reported("BeforeTool", EventName::ToolStart)),
+        refusal: Some(|decision, reason| {
+            let fields = [("decision", decision.name()), ("reason", reason)];
+            answer::line(fields.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect())
+        }),
+        asking: Asking::Asks,
+        warning: Some(|text| {
+            let output = HookOutput { event: EventName::Tool, context: Some(text.to_owned()), notice: None };
+            answer::nested("AfterTool", &output)
+        }),
+    },
+    plan_folders: &[".gemini/plans"],
+    install: Install {
+        hooks: &[Part {
+            place: Place::own("settings.json", &[".gemini/settings.json"]),
+            content: Content::JsonHooks(JsonHooks {
+                syntax: Syntax::Comments,
+                // Older versions kept these keys among the events.
+                other_keys: &["enabled", "disabled", "notifications"],
+                entry,
+                switched_off: |settings| {
+                    let off = |pointer, value: Value| settings.pointer(pointer) == Some(&value);
+                    let named = settings.pointer("/hooksConfig/disabled").and_then(Value::as_array);
+                    if off("/hooksConfig/enabled", false.into()) {
+                        Some("hooksConfig.enabled = false")
+                    } else if named.is_some_and(|names| names.contains(&"recall".into())) {
+                        Some("hooksConfig.disabled with recall in it")
+                    } else {
+                        None
+                    }
+                },
+                ..JsonHooks::GROUPED
+            }),
+        }],
+        server: &[
+            Part {
+                place: Place::own("settings.json", &[".gemini/settings.json"]),
+                content: Content::JsonValues(JsonValues::new(Syntax::Comments, |programs| {
+                    let server = json!({"command": programs.recall, "args": ["mcp"]});
+                    vec![(&["mcpServers", "recall"], server)]
+                })),
+            },
+            Part {
+                place: Place::own("skills/recall/SKILL.md", &[".gemini/skills/recall/SKILL.md"]),
+                content: Content::OwnFile(SKILL),
+            },
+        ],
+        then: Some("Gemini CLI runs hooks only in folders that you have told it to trust."),
+    },
+    history: Some(history::HISTORY),
+    ..AgentSpec::PLAIN
+};
+
+const CAP: Cap = Cap { utf16_units: 10_000 };
+
+/// Left out: `PreCompress` (see above), the events of model requests (the whole conversation each time), and
+/// `BeforeTool`, whose answer takes no context.
+const EVENTS: &[EventSpec] = &[
+    EventSpec::answered("SessionStart", EventName::SessionStart, Wait::Start, CAP),
+    EventSpec::answered("BeforeAgent", EventName::Prompt, Wait::Answer, CAP),
+    EventSpec::answered("AfterTool", EventName::Tool, Wait::Report, CAP),
+    EventSpec::reported("AfterAgent", EventName::Stop),
+    EventSpec::reported("SessionEnd", EventName::SessionEnd),
+];
+
+const FORMAT: Format = Format {
+    events: EVENTS,
+    also: &[
+        ("beforetool", Meaning::Is(EventName::ToolStart)),
+        ("precompress", Meaning::Is(EventName::PreCompact)),
+    ],
+    tools: TOOLS,
+    failures: FailureRules { exit_code_line: Some(("Exit Code: ", "")), ..FailureRules::COMMON },
+};
+
+const TOOLS: Tools = Tools(&[
+    ("read_file", Tool::Read),
+    ("write_file", Tool::Write),
+    ("replace", Tool::Edit),
+    ("run_shell_command", Tool::Command),
+    ("grep_search", Tool::Search),
+    ("search_file_content", Tool::Search),
+    ("glob", Tool::Search),
+    ("list_directory", Tool::Search),
+    ("web_fetch", Tool::Fetch),
+    ("google_web_search", Tool::Fetch),
+    ("write_todos", Tool::TodoList),
+]);
+
+fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
+    let mut event = FORMAT.read(delivery)?;
+    match &mut event.what {
+        HookEventKind::Prompt { text: PromptText::Text(text), .. } => *text = without_context(text),
+        HookEventKind::PreCompact { trigger } if trigger == "auto" => {
+            event.what = HookEventKind::Internal { name: "PreCompress".to_owned() };
+        }
+        HookEventKind::Tool(call) => without_whole_files(&mut call.result),
+        _ => {}
+    }
+    Ok(event)
+}
+
+/// The prompt without the context in front of it.
+fn without_context(prompt: &str) -> String {
+    let inside = prompt.trim_start().strip_prefix("<hook_context>");
+    let after = inside.and_then(|inside| inside.split_once("</hook_context>"));
+    after.map_or(prompt, |(_, after)| after.trim_start_matches('\n')).to_owned()
+}
+
+/// Also for a fork of this agent, which has the same results.
+pub(super) fn without_whole_files(result: &mut ToolResult) {
+    if let ToolResult::Done(response) = result
+        && let Some(shorter) = without_inner(response, "returnDisplay", &["originalContent", "newContent"])
+    {
+        *response = shorter;
+    }
+}
+
+fn entry(call: &HookCall<'_>) -> Map<String, Value> {
+    let mut entry = Map::new();
+    // The name by which a user can turn it off.
+    entry.insert("name".into(), "recall".into());
+    entry.insert("type".into(), "command".into());
+    entry.insert("command".into(), shell_line(call.shim, &[SPEC.name]).into());
+    // In milliseconds.
+    entry.insert("timeout".into(), 5_000.into());
+    entry
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn its_own_context_is_no_part_of_the_prompt() {
+        for (prompt, expected) in [
+            ("<hook_context>recall: a &lt;b&gt;</hook_context>\n\nfix it", "fix it"),
+            ("fix <hook_context>x</hook_context>", "fix <hook_context>x</hook_context>"),
+            ("<hook_context>never closed", "<hook_context>never closed"),
+            ("fix it", "fix it"),
+        ] {
+            assert_eq!(without_context(prompt), expected);
+        }
+    }
+}

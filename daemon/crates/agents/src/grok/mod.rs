@@ -1,0 +1,144 @@
+//! Grok Build, xAI's command line: the hooks of Claude Code with its own tools. By its vendor's page on hooks and by
+//! public programs that read its events; not run here.
+//!
+//! It also runs the hook files of Claude Code and Cursor. The hook client recognises it by a variable that it sets for
+//! hooks. It ignores what a hook prints at a session's start and at a prompt, so nothing is told there. Only a refusal
+//! before a call is read; silence allows the call.
+
+use recall_protocol::wire::Deliver;
+use serde_json::json;
+
+use super::failure::FailureRules;
+use super::format::payload::Payload;
+use super::format::tools::{Tool, Tools};
+use super::format::{Format, Meaning, answer};
+use super::settings::{AgentVersion, Content, Install, JsonHooks, Part, Place, SKILL, TomlTable, shell_line};
+use super::{AgentSpec, Asking, EventSpec, GuardAnswers, Host, Unreadable};
+use recall_domain::event::{EventName, HookEvent, HookEventKind, StartSource};
+use recall_domain::guard::Decision;
+use recall_domain::material::BatchSource;
+
+pub(super) const SPEC: AgentSpec = AgentSpec {
+    name: "grok",
+    title: "Grok Build",
+    host: Host {
+        program: "grok",
+        other_places: &[".grok/bin/grok"],
+        folder: ".grok",
+        folder_variable: Some("GROK_HOME"),
+        assumed_version: AgentVersion(1, 0, 0),
+        ..AgentSpec::PLAIN.host
+    },
+    events: EVENTS,
+    read,
+    action: |tool, input, response| FORMAT.tools.action(tool, input, response),
+    failures: FORMAT.failures,
+    guards: GuardAnswers {
+        before: Some(EventSpec::reported("PreToolUse", EventName::ToolStart)),
+        refusal: Some(refusal),
+        asking: Asking::Refuses,
+        warning: None,
+    },
+    install: Install {
+        hooks: &[Part {
+            place: Place::own("hooks/recall.json", &[".grok/hooks/recall.json"]),
+            content: Content::JsonHooks(JsonHooks {
+                entry: |call| {
+                    let line = shell_line(call.shim, &[SPEC.name]);
+                    let entry =
+                        [("type", "command".into()), ("command", line.into()), ("timeout", 10.into())];
+                    entry.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+                },
+                ..JsonHooks::GROUPED
+            }),
+        }],
+        server: &[
+            Part {
+                place: Place::own("config.toml", &[".grok/config.toml"]),
+                content: Content::TomlTable(TomlTable {
+                    path: &["mcp_servers", "recall"],
+                    values: |programs| vec![("command", programs.recall.into()), ("args", json!(["mcp"]))],
+                }),
+            },
+            Part {
+                place: Place::own("skills/recall/SKILL.md", &[".grok/skills/recall/SKILL.md"]),
+                content: Content::OwnFile(SKILL),
+            },
+        ],
+        then: None,
+    },
+    ..AgentSpec::PLAIN
+};
+
+const EVENTS: &[EventSpec] = &[
+    EventSpec::reported("SessionStart", EventName::SessionStart),
+    EventSpec::reported("UserPromptSubmit", EventName::Prompt),
+    EventSpec::reported("PostToolUse", EventName::Tool),
+    EventSpec::reported("PostToolUseFailure", EventName::ToolFailure),
+    EventSpec::reported("PreCompact", EventName::PreCompact),
+    EventSpec::reported("PostCompact", EventName::PostCompact),
+    EventSpec::reported("Stop", EventName::Stop),
+    EventSpec::reported("StopFailure", EventName::StopFailure),
+    EventSpec::reported("SessionEnd", EventName::SessionEnd),
+];
+
+const FORMAT: Format = Format {
+    events: EVENTS,
+    also: &[
+        ("pretooluse", Meaning::Is(EventName::ToolStart)),
+        // A subagent has a session of its own, whose events say the same.
+        ("subagentstart", Meaning::Internal),
+        ("subagentstop", Meaning::Internal),
+        // The names of Cursor's file.
+        ("beforesubmitprompt", Meaning::Is(EventName::Prompt)),
+    ],
+    // Its own names, and those of Claude Code's that it accepts in matchers.
+    tools: Tools(&[
+        ("run_terminal_command", Tool::Command),
+        ("run_terminal_cmd", Tool::Command),
+        ("Bash", Tool::Command),
+        ("read_file", Tool::Read),
+        ("Read", Tool::Read),
+        ("search_replace", Tool::Edit),
+        ("Edit", Tool::Edit),
+        ("write", Tool::Write),
+        ("Write", Tool::Write),
+        ("grep", Tool::Search),
+        ("list_dir", Tool::Search),
+        ("web_fetch", Tool::Fetch),
+        ("web_search", Tool::Fetch),
+        ("task", Tool::Delegate),
+        ("todo", Tool::TodoList),
+    ]),
+    failures: FailureRules::COMMON,
+};
+
+fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
+    let payload = Payload::read(delivery)?;
+    let mut event = FORMAT.event(&payload, delivery)?;
+    match &mut event.what {
+        HookEventKind::SessionStart { source, .. }
+            if payload.word(&["source"]).as_deref() == Some("load") =>
+        {
+            *source = StartSource::Resume;
+        }
+        // In a subagent's session the agent asks, and no person.
+        HookEventKind::Prompt { source, .. }
+            if payload.word(&["subagentType", "subagent_type"]).is_some() =>
+        {
+            *source = BatchSource::AgentMessage;
+        }
+        _ => {}
+    }
+    Ok(event)
+}
+
+/// Its hooks cannot ask, and it shows the first 256 characters of a reason.
+fn refusal(decision: Decision, reason: &str) -> Vec<u8> {
+    let reason = match decision {
+        Decision::Deny => reason.to_owned(),
+        Decision::Ask => format!("{reason} A hook cannot ask here, so the call is refused."),
+    };
+    let answer = [("decision", json!("deny")), ("reason", json!(reason))];
+    answer::line(answer.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+}

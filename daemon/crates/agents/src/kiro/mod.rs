@@ -1,0 +1,107 @@
+//! Kiro's command line, by its vendor's page; not run here.
+//!
+//! Hooks are in the files of custom agents. A custom agent without a list of tools has no tools, so recall never
+//! creates such a file: it adds its hooks to existing ones. A hook's output at a start or a prompt is the context
+//! itself. There is no event for a session's end; silence ends it.
+
+use recall_protocol::agents::Wait;
+use recall_protocol::wire::Deliver;
+use serde_json::{Map, Value, json};
+
+use super::failure::FailureRules;
+use super::format::payload::Payload;
+use super::format::tools::{Tool, Tools};
+use super::format::{Format, Meaning};
+use super::settings::{
+    AgentVersion, Content, Groups, Install, JsonHooks, JsonValues, Part, Place, Syntax, shell_line,
+};
+use super::{AgentSpec, Cap, EventSpec, HookOutput, Host, Unreadable};
+use recall_domain::event::{EventName, HookEvent};
+
+pub(super) const SPEC: AgentSpec = AgentSpec {
+    name: "kiro",
+    title: "Kiro CLI",
+    host: Host {
+        program: "kiro-cli",
+        other_places: &[".local/bin/kiro-cli"],
+        folder: ".kiro",
+        folder_variable: Some("KIRO_HOME"),
+        assumed_version: AgentVersion(1, 0, 0),
+        ..AgentSpec::PLAIN.host
+    },
+    events: EVENTS,
+    read,
+    envelope: |_, output: &HookOutput| output.context.clone().unwrap_or_default().into_bytes(),
+    action: |tool, input, response| FORMAT.tools.action(tool, input, response),
+    failures: FORMAT.failures,
+    install: Install {
+        hooks: &[Part {
+            place: Place::own("agents/*.json", &[".kiro/agents/*.json"]),
+            content: Content::JsonHooks(JsonHooks {
+                groups: Groups::Flat,
+                entry: |call| {
+                    let line = shell_line(call.shim, &[SPEC.name, call.event.name]);
+                    [("command".to_owned(), line.into()), ("timeout_ms".to_owned(), 10_000.into())]
+                        .into_iter()
+                        .collect()
+                },
+                ..JsonHooks::GROUPED
+            }),
+        }],
+        server: &[Part {
+            place: Place::own("settings/mcp.json", &[".kiro/settings/mcp.json"]),
+            content: Content::JsonValues(JsonValues::new(Syntax::Json, |programs| {
+                let server = json!({"command": programs.recall, "args": ["mcp"]});
+                vec![(&["mcpServers", "recall"], server)]
+            })),
+        }],
+        then: Some(
+            "Kiro CLI has hooks only in custom agents: run `recall install` again after you have made one.",
+        ),
+    },
+    ..AgentSpec::PLAIN
+};
+
+const CAP: Cap = Cap { utf16_units: 10_000 };
+
+/// Left out: `preToolUse`, whose answer takes no context.
+const EVENTS: &[EventSpec] = &[
+    EventSpec::answered("agentSpawn", EventName::SessionStart, Wait::Start, CAP),
+    EventSpec::answered("userPromptSubmit", EventName::Prompt, Wait::Answer, CAP),
+    EventSpec::reported("postToolUse", EventName::Tool),
+    EventSpec::reported("stop", EventName::Stop),
+];
+
+const FORMAT: Format = Format {
+    events: EVENTS,
+    also: &[("pretooluse", Meaning::Is(EventName::ToolStart))],
+    // Under both names that the agent uses.
+    tools: Tools(&[
+        ("fs_read", Tool::Read),
+        ("read", Tool::Read),
+        ("fs_write", Tool::Write),
+        ("write", Tool::Write),
+        ("execute_bash", Tool::Command),
+        ("shell", Tool::Command),
+        ("grep", Tool::Search),
+        ("glob", Tool::Search),
+        ("web_fetch", Tool::Fetch),
+        ("web_search", Tool::Fetch),
+        ("use_subagent", Tool::Delegate),
+    ]),
+    failures: FailureRules::COMMON,
+};
+
+fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
+    let payload = Payload::read(delivery)?;
+    // Older versions name no session: all work in a folder is one session, and silence ends its lives.
+    match (payload.session(), payload.folder()) {
+        (None, Some(folder)) => {
+            let mut fields: Map<String, Value> = serde_json::from_slice(&delivery.payload)?;
+            fields.insert("session_id".to_owned(), format!("folder {folder}").into());
+            let payload = Value::Object(fields).to_string().into_bytes();
+            FORMAT.read(&Deliver { payload, ..delivery.clone() })
+        }
+        _ => FORMAT.event(&payload, delivery),
+    }
+}

@@ -1,0 +1,141 @@
+//! Qwen Code, checked against 0.24.4: the hooks of Claude Code, the tools and settings of Gemini CLI.
+//!
+//! `UserPromptSubmit` fires for each model call, also after each round of tools. Only one with the submitted text is a
+//! prompt. A failed command is reported as a failed call.
+
+mod history;
+
+use recall_protocol::agents::Wait;
+use recall_protocol::wire::Deliver;
+use serde_json::{Map, Value, json};
+
+use super::failure::FailureRules;
+use super::format::payload::Payload;
+use super::format::tools::{Tool, Tools};
+use super::format::{Format, Meaning, answer};
+use super::gemini_cli::without_whole_files;
+use super::settings::{
+    AgentVersion, Content, HookCall, Install, JsonHooks, JsonValues, Part, Place, SKILL, Syntax, shell_line,
+};
+use super::{AgentSpec, Asking, Cap, EventSpec, GuardAnswers, Host, Unreadable};
+use recall_domain::event::{EventName, HookEvent, HookEventKind, PromptText};
+
+pub(super) const SPEC: AgentSpec = AgentSpec {
+    name: "qwen-code",
+    title: "Qwen Code",
+    host: Host {
+        program: "qwen",
+        folder: ".qwen",
+        assumed_version: AgentVersion(0, 24, 4),
+        ..AgentSpec::PLAIN.host
+    },
+    events: EVENTS,
+    read,
+    action: |tool, input, response| FORMAT.tools.action(tool, input, response),
+    failures: FORMAT.failures,
+    guards: GuardAnswers {
+        before: Some(EventSpec::reported("PreToolUse", EventName::ToolStart)),
+        refusal: Some(answer::refusal),
+        asking: Asking::Asks,
+        warning: Some(answer::warning),
+    },
+    install: Install {
+        hooks: &[Part {
+            place: Place::own("settings.json", &[".qwen/settings.json"]),
+            content: Content::JsonHooks(JsonHooks {
+                syntax: Syntax::Comments,
+                entry,
+                switched_off: |settings| {
+                    (settings.get("disableAllHooks") == Some(&Value::Bool(true))).then_some("disableAllHooks")
+                },
+                ..JsonHooks::GROUPED
+            }),
+        }],
+        server: &[
+            Part {
+                place: Place::own("settings.json", &[".qwen/settings.json"]),
+                content: Content::JsonValues(JsonValues::new(Syntax::Comments, |programs| {
+                    let server = json!({"command": programs.recall, "args": ["mcp"]});
+                    vec![(&["mcpServers", "recall"], server)]
+                })),
+            },
+            Part {
+                place: Place::own("skills/recall/SKILL.md", &[".qwen/skills/recall/SKILL.md"]),
+                content: Content::OwnFile(SKILL),
+            },
+        ],
+        then: None,
+    },
+    history: Some(history::HISTORY),
+    ..AgentSpec::PLAIN
+};
+
+const CAP: Cap = Cap { utf16_units: 10_000 };
+
+/// Left out: `PostToolBatch`, which repeats results, and `MessageDisplay`, which fires five times a second.
+const EVENTS: &[EventSpec] = &[
+    EventSpec::answered("SessionStart", EventName::SessionStart, Wait::Start, CAP),
+    EventSpec::answered("UserPromptSubmit", EventName::Prompt, Wait::Answer, CAP),
+    EventSpec::reported("PostToolUse", EventName::Tool),
+    EventSpec::reported("PostToolUseFailure", EventName::ToolFailure),
+    EventSpec::reported("PreCompact", EventName::PreCompact),
+    EventSpec::reported("PostCompact", EventName::PostCompact),
+    EventSpec { wait: Wait::Answer, ..EventSpec::reported("SubagentStart", EventName::SubagentStart) },
+    EventSpec::reported("SubagentStop", EventName::SubagentStop),
+    EventSpec::reported("Stop", EventName::Stop),
+    EventSpec::reported("StopFailure", EventName::StopFailure),
+    EventSpec::reported("SessionEnd", EventName::SessionEnd),
+];
+
+const FORMAT: Format = Format {
+    events: EVENTS,
+    also: &[
+        ("pretooluse", Meaning::Is(EventName::ToolStart)),
+        ("posttoolbatch", Meaning::Internal),
+        ("messagedisplay", Meaning::Internal),
+    ],
+    tools: Tools(&[
+        ("read_file", Tool::Read),
+        ("write_file", Tool::Write),
+        ("edit", Tool::Edit),
+        ("notebook_edit", Tool::NotebookEdit),
+        ("run_shell_command", Tool::Command),
+        ("grep_search", Tool::Search),
+        ("glob", Tool::Search),
+        ("list_directory", Tool::Search),
+        ("web_fetch", Tool::Fetch),
+        ("agent", Tool::Delegate),
+        ("todo_write", Tool::TodoList),
+    ]),
+    failures: FailureRules { exit_code_line: Some(("Exit Code: ", "")), ..FailureRules::COMMON },
+};
+
+fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
+    let payload = Payload::read(delivery)?;
+    let mut event = FORMAT.event(&payload, delivery)?;
+    match &mut event.what {
+        HookEventKind::Prompt { text: PromptText::Text(text), .. } => {
+            match payload.text(&["submitted_prompt"]) {
+                Some(submitted) => *text = submitted,
+                None if text.trim().is_empty() => {
+                    event.what = HookEventKind::Internal { name: "UserPromptSubmit".to_owned() };
+                }
+                // An older version, or an editor.
+                None => {}
+            }
+        }
+        HookEventKind::Tool(call) => without_whole_files(&mut call.result),
+        _ => {}
+    }
+    Ok(event)
+}
+
+fn entry(call: &HookCall<'_>) -> Map<String, Value> {
+    let mut entry = Map::new();
+    entry.insert("type".into(), "command".into());
+    entry.insert("name".into(), "recall".into());
+    entry.insert("command".into(), shell_line(call.shim, &[SPEC.name]).into());
+    // In seconds; 1000 or more would be milliseconds.
+    entry.insert("timeout".into(), 5.into());
+    entry
+}

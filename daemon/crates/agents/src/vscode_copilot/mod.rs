@@ -1,0 +1,109 @@
+//! Copilot in VS Code, by the source of its extension; not run here.
+//!
+//! It reads the hook file of Copilot CLI, so that one file serves both, and also runs the hooks of Claude Code. The
+//! folder of its transcripts identifies its payloads.
+
+use recall_protocol::wire::Deliver;
+use serde_json::json;
+
+use super::copilot_cli;
+use super::failure::FailureRules;
+use super::format::tools::{Tool, Tools};
+use super::format::{Format, Meaning, answer};
+use super::history::{self, History};
+use super::settings::{AgentVersion, Base, Content, Install, JsonValues, Part, Place, Syntax};
+use super::{AgentSpec, Asking, GuardAnswers, HookOutput, Host, Mark, Unreadable};
+use recall_domain::event::{EventName, HookEvent};
+
+pub(super) const SPEC: AgentSpec = AgentSpec {
+    name: "vscode-copilot",
+    title: "Copilot in VS Code",
+    host: Host {
+        program: "code",
+        folder: FOLDER,
+        assumed_version: AgentVersion(1, 120, 0),
+        marks: &[Mark { field: "transcript_path", part: "/workspaceStorage/" }],
+        ..AgentSpec::PLAIN.host
+    },
+    events: copilot_cli::EVENTS,
+    read: |delivery: &Deliver| -> Result<HookEvent, Unreadable> { FORMAT.read(delivery) },
+    envelope: answer::nested_and_flat,
+    action: |tool, input, response| FORMAT.tools.action(tool, input, response),
+    failures: FORMAT.failures,
+    // Before a call only the hooks of Claude Code run, because in its own file the event would be Copilot CLI's, too.
+    guards: GuardAnswers {
+        before: None,
+        refusal: Some(answer::refusal),
+        asking: Asking::Asks,
+        warning: Some(|text| {
+            let output = HookOutput { event: EventName::Tool, context: Some(text.to_owned()), notice: None };
+            answer::nested_and_flat("PostToolUse", &output)
+        }),
+    },
+    install: Install {
+        hooks: &[Part {
+            place: Place {
+                base: Base::Home,
+                user: ".copilot/hooks/recall.json",
+                project: copilot_cli::HOOKS.place.project,
+            },
+            content: copilot_cli::HOOKS.content,
+        }],
+        server: &[Part {
+            place: Place::own("mcp.json", &[".vscode/mcp.json"]),
+            content: Content::JsonValues(JsonValues::new(Syntax::CommentsAndTrailingCommas, |programs| {
+                let server = json!({"type": "stdio", "command": programs.recall, "args": ["mcp"]});
+                vec![(&["servers", "recall"], server)]
+            })),
+        }],
+        then: None,
+    },
+    history: Some(HISTORY),
+    ..AgentSpec::PLAIN
+};
+
+const FOLDER: &str =
+    if cfg!(target_os = "macos") { "Library/Application Support/Code/User" } else { ".config/Code/User" };
+
+/// Its records have the form of Copilot CLI's. Old ones are deleted.
+const HISTORY: History = History {
+    place: history::Place::Agent("workspaceStorage"),
+    also: &[],
+    is_session: |path| {
+        let is_jsonl = path.extension().is_some_and(|extension| extension == "jsonl");
+        is_jsonl && path.parent().is_some_and(|folder| folder.ends_with("GitHub.copilot-chat/transcripts"))
+    },
+    inside: None,
+    read: copilot_cli::history::read,
+    each: None,
+    tail: Some(copilot_cli::history::read_records),
+    prompts: None,
+    kin: None,
+    end: Some("SessionEnd"),
+};
+
+const FORMAT: Format = Format {
+    events: copilot_cli::EVENTS,
+    also: &[("pretooluse", Meaning::Is(EventName::ToolStart)), ("agentstop", Meaning::Is(EventName::Stop))],
+    tools: Tools(&[
+        ("read_file", Tool::Read),
+        ("create_file", Tool::Write),
+        ("replace_string_in_file", Tool::Edit),
+        ("multi_replace_string_in_file", Tool::Edit),
+        ("apply_patch", Tool::Edit),
+        ("insert_edit_into_file", Tool::Edit),
+        ("run_in_terminal", Tool::Command),
+        ("runTerminalCommand", Tool::Command),
+        ("grep_search", Tool::Search),
+        ("file_search", Tool::Search),
+        ("semantic_search", Tool::Search),
+        ("list_dir", Tool::Search),
+        ("fetch_webpage", Tool::Fetch),
+        ("runSubagent", Tool::Delegate),
+        ("manage_todo_list", Tool::TodoList),
+    ]),
+    failures: FailureRules {
+        exit_code_line: Some(("Command exited with code ", "")),
+        ..FailureRules::COMMON
+    },
+};

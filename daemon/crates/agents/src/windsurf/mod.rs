@@ -1,0 +1,164 @@
+//! Windsurf Cascade, by its vendor's page; not run here.
+//!
+//! Its hooks only report: their output does not reach the model. It has no event for a session's start or end, so the
+//! first event begins a session and silence ends it.
+
+use recall_protocol::wire::Deliver;
+use serde_json::json;
+
+use super::failure::{FailureRules, Source};
+use super::format::payload::Payload;
+use super::format::prompt_text;
+use super::format::tools::{Tool, Tools};
+use super::json::Fields;
+use super::settings::{
+    AgentVersion, Content, Groups, Install, JsonHooks, JsonValues, OwnFile, Part, Place, Syntax,
+    about_the_memory, shell_line,
+};
+use super::{AgentSpec, EventSpec, Host, Mark, Unreadable};
+use recall_domain::event::{EventName, HookEvent, HookEventKind, StartContext, ToolCall, ToolResult};
+use recall_domain::ids::{PromptId, SessionId};
+use recall_domain::material::BatchSource;
+
+pub(super) const SPEC: AgentSpec = AgentSpec {
+    name: "windsurf",
+    title: "Windsurf",
+    host: Host {
+        program: "windsurf",
+        folder: ".codeium/windsurf",
+        assumed_version: AgentVersion(1, 0, 0),
+        marks: &[Mark { field: EVENT, part: "" }],
+        ..AgentSpec::PLAIN.host
+    },
+    events: EVENTS,
+    prompt_field: PROMPT,
+    read,
+    envelope: |_, _| Vec::new(),
+    action: |tool, input, response| TOOLS.action(tool, input, response),
+    plan_folders: &[".windsurf/plans"],
+    install: Install {
+        hooks: &[Part {
+            place: Place::own("hooks.json", &[".windsurf/hooks.json"]),
+            content: Content::JsonHooks(JsonHooks {
+                groups: Groups::Flat,
+                entry: |call| {
+                    let line = shell_line(call.shim, &[SPEC.name, call.event.name]);
+                    [("command".to_owned(), line.into()), ("show_output".to_owned(), false.into())]
+                        .into_iter()
+                        .collect()
+                },
+                ..JsonHooks::GROUPED
+            }),
+        }],
+        server: &[
+            Part {
+                place: Place::own("mcp_config.json", &[]),
+                content: Content::JsonValues(JsonValues::new(Syntax::Json, |programs| {
+                    let server = json!({"command": programs.recall, "args": ["mcp"]});
+                    vec![(&["mcpServers", "recall"], server)]
+                })),
+            },
+            Part {
+                place: Place::of_project(&[".windsurf/rules/recall.md"]),
+                content: Content::OwnFile(OwnFile::text(about_the_memory!("trigger: model_decision\n"))),
+            },
+        ],
+        then: None,
+    },
+    ..AgentSpec::PLAIN
+};
+
+const EVENT: &str = "agent_action_name";
+const PROMPT: &str = "user_prompt";
+
+/// Left out: the other `pre_` events, which can only block.
+const EVENTS: &[EventSpec] = &[
+    EventSpec::reported("pre_user_prompt", EventName::Prompt),
+    EventSpec::reported("post_cascade_response", EventName::Stop),
+    EventSpec::reported("post_write_code", EventName::Tool),
+    EventSpec::reported("post_run_command", EventName::Tool),
+    EventSpec::reported("post_mcp_tool_use", EventName::Tool),
+    EventSpec::reported("post_read_code", EventName::Tool),
+];
+
+/// Tools, named by the events that report their calls.
+const TOOLS: Tools =
+    Tools(&[("write_code", Tool::Edit), ("run_command", Tool::Command), ("read_code", Tool::Read)]);
+
+fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
+    let payload = Payload::read(delivery)?;
+    let session = payload.session().ok_or(Unreadable::NoSession)?;
+    let name = payload.event_name(delivery).ok_or(Unreadable::NoEvent)?;
+    let raw = payload.raw(&["tool_info"]).unwrap_or("{}");
+    let info = Fields::read(raw.as_bytes())?;
+    let what = match name.as_str() {
+        "pre_user_prompt" => {
+            let text = prompt_text(info.text(PROMPT), delivery);
+            HookEventKind::Prompt { text, source: BatchSource::User, start: StartContext::Shown }
+        }
+        "post_cascade_response" => {
+            HookEventKind::Stop { message: info.text("response").map(|text| last(&text)) }
+        }
+        "post_cascade_response_with_transcript" => HookEventKind::Stop { message: None },
+        "post_mcp_tool_use" => {
+            let part = |name: &str| info.word(name).unwrap_or_default();
+            let tool = format!("mcp__{}__{}", part("mcp_server_name"), part("mcp_tool_name"));
+            let input = info.raw("mcp_tool_arguments").unwrap_or("{}").to_owned();
+            HookEventKind::Tool(call(tool, input, info.raw("mcp_result"), &info))
+        }
+        _ if EVENTS.iter().any(|event| event.name == name) => {
+            let tool = name.trim_start_matches("post_").to_owned();
+            HookEventKind::Tool(call(tool, raw.to_owned(), Some(raw), &info))
+        }
+        _ => {
+            let detail = String::from_utf8_lossy(&delivery.payload).into_owned();
+            HookEventKind::Other { name, detail }
+        }
+    };
+    Ok(HookEvent {
+        session: SessionId(session),
+        prompt: payload.word(&["execution_id"]).map(PromptId),
+        cwd: info.word("cwd"),
+        transcript_path: info.word("transcript_path"),
+        title: None,
+        subagent: None,
+        origin: None,
+        host: None,
+        what,
+    })
+}
+
+fn call(name: String, input: String, response: Option<&str>, info: &Fields) -> ToolCall {
+    let failure = FailureRules::COMMON.error_text(Source::of(&name), info, response);
+    ToolCall {
+        name,
+        use_id: None,
+        input,
+        result: match failure {
+            Some(words) => ToolResult::Failed(words),
+            None => ToolResult::Done(response.unwrap_or("null").to_owned()),
+        },
+        duration_ms: None,
+        plan: None,
+        launched: None,
+        rewrote: None,
+    }
+}
+
+/// The last of a turn's answers.
+fn last(response: &str) -> String {
+    let said = response.rsplit_once("### Planner Response").map_or(response, |(_, said)| said);
+    said.trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_of_several_answers_is_the_turns() {
+        let response = "### Planner Response\n\nI look.\n\n*Viewed `/a`*\n\n### Planner Response\n\nDone.\n";
+        assert_eq!(last(response), "Done.");
+        assert_eq!(last("Done."), "Done.");
+    }
+}

@@ -1,0 +1,151 @@
+//! The answers for those who look through everything: days, entries, projects, and threads of statements.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Moment, PublicId, Text};
+use recall_domain::document::DocumentKey;
+use recall_domain::ids::Timestamp;
+use recall_domain::text::shortened_line;
+use recall_store::{EntryRow, ProjectLine, StatementRow};
+
+/// Characters of a title in a listing.
+const MOST_TITLE: usize = 160;
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct DaysAnswer {
+    /// Only those that have something, the newest first.
+    pub days: Vec<DayLine>,
+}
+
+/// A day of the daemon's time zone. Of kinds that were not asked for there are none.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct DayLine {
+    /// For example `2026-11-23`.
+    pub day: String,
+    pub since: Moment,
+    /// The beginning of the next day.
+    pub until: Moment,
+    pub observations: u32,
+    pub prompts: u32,
+    pub summaries: u32,
+    /// Sessions that have started.
+    pub sessions: u32,
+    /// Calls of these sessions.
+    pub calls: u32,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct EntriesAnswer {
+    pub entries: Vec<Entry>,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct Entry {
+    pub id: PublicId,
+    pub kind: Text,
+    #[serde(rename = "type")]
+    pub observation_type: Option<Text>,
+    /// An observation's status: `active`, `resolved` or `superseded`.
+    pub status: Option<Text>,
+    pub pinned: bool,
+    /// The title, or a prompt's first words.
+    pub title: String,
+    pub project: String,
+    pub session_id: Option<String>,
+    pub agent: Option<String>,
+    pub created_at: Moment,
+}
+
+impl Entry {
+    pub fn new(key: DocumentKey, at: Timestamp, row: EntryRow) -> Self {
+        Self {
+            id: PublicId(key),
+            kind: key.kind.as_str().into(),
+            observation_type: row.observation_type.map(|kind| kind.as_str().into()),
+            status: row.status.map(|status| status.as_str().into()),
+            pinned: row.is_pinned,
+            title: shortened_line(&row.title, MOST_TITLE),
+            project: row.project,
+            session_id: row.session.map(|session| session.0),
+            agent: row.agent.map(|agent| agent.0),
+            created_at: Moment(at),
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct ProjectsAnswer {
+    /// The latest first.
+    pub projects: Vec<ProjectAnswer>,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct ProjectAnswer {
+    pub name: String,
+    pub project_id: String,
+    pub sessions: u32,
+    pub observations: u32,
+    pub last_at: Option<Moment>,
+}
+
+impl From<ProjectLine> for ProjectAnswer {
+    fn from(line: ProjectLine) -> Self {
+        Self {
+            name: line.name,
+            project_id: line.key.0,
+            sessions: line.sessions,
+            observations: line.observations,
+            last_at: line.last_at.map(Moment),
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct ThreadsAnswer {
+    /// The latest first.
+    pub threads: Vec<ThreadAnswer>,
+    pub total: usize,
+}
+
+/// All statements about one subject, the valid one first.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct ThreadAnswer {
+    pub statements: Vec<Statement>,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct Statement {
+    pub id: i64,
+    #[serde(rename = "type")]
+    pub observation_type: Text,
+    pub status: Text,
+    pub title: String,
+    /// Only where one thread is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub narrative: Option<String>,
+    /// Why it does not hold any more, in words; only where one thread is asked for, and if it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Text>,
+    pub project: String,
+    pub session_id: Option<String>,
+    pub prompt_number: Option<u32>,
+    pub created_at: Moment,
+}
+
+impl From<StatementRow> for Statement {
+    fn from(row: StatementRow) -> Self {
+        Self {
+            id: row.id.0,
+            observation_type: row.kind.as_str().into(),
+            status: row.status.as_str().into(),
+            title: row.title,
+            narrative: Some(row.narrative),
+            reason: None,
+            project: row.project,
+            session_id: row.session.map(|session| session.0),
+            prompt_number: row.prompt_number,
+            created_at: Moment(row.created_at),
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The answers to changes by hand: what was removed, or would be; what can be taken back.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Moment, PublicId, Text};
+use recall_store::{ForgottenCounts, HandChange};
+
+/// How much matches, or was removed.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct ForgetAnswer {
+    #[serde(flatten)]
+    pub counts: ForgottenCounts,
+    /// Files in the spool that contain no event that could be stored.
+    pub spool_files: u64,
+    /// Files that stay because their session is not known.
+    pub unreadable: UnreadableAnswer,
+    /// The first matching items; only before anything is removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub items: Option<Vec<ForgetItem>>,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct UnreadableAnswer {
+    /// Events that are stored as they came.
+    pub events: usize,
+    pub damaged_files: u64,
+    pub other_version_files: u64,
+    /// Events in the spool that cannot be stored now.
+    pub waiting_files: u64,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct ForgetItem {
+    pub id: PublicId,
+    pub kind: Text,
+    /// The name of its project.
+    pub project: String,
+    pub title: String,
+}
+
+/// The changes that can be taken back, newest first.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct ChangesAnswer {
+    pub changes: Vec<ChangeAnswer>,
+}
+
+/// The change that was taken back; null if there was none.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct UndoAnswer {
+    pub undone: Option<ChangeAnswer>,
+}
+
+/// A change by hand of an observation.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct ChangeAnswer {
+    pub id: i64,
+    /// `edit`, `pin`, `unpin`, `resolve` or `reopen`.
+    pub change: String,
+    pub title: String,
+    pub at: Moment,
+}
+
+impl From<HandChange> for ChangeAnswer {
+    fn from(change: HandChange) -> Self {
+        Self { id: change.observation.0, change: change.what, title: change.title, at: Moment(change.at) }
+    }
+}

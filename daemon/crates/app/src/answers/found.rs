@@ -1,0 +1,283 @@
+//! The answers of queries: a search, a document, a timeline, the context for an agent, and the identity of a folder.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use super::observation::{ObservationAnswer, SummaryAnswer};
+pub use super::session::InjectedItem;
+use super::session::PlanAnswer;
+use super::{MadeOnAnswer, Moment, PublicId, Text, TextAnswer};
+use recall_domain::injection::{Decision, FLOORS};
+use recall_domain::text::shortened_line;
+use recall_search::request::SourcePart;
+use recall_store::TimelineRow;
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct SearchAnswer {
+    pub results: Vec<SearchResult>,
+    pub total: usize,
+    pub took_ms: u64,
+    /// The index is damaged or being rebuilt, so the texts in the store were searched word by word.
+    pub degraded: bool,
+    /// The problems in `config.toml`; absent without any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub config_errors: Vec<String>,
+    /// Filters of the query that match nothing in the store; absent if all match.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<Unknown>,
+    /// Words that nothing has, and what was searched for instead; absent if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub read_as: Vec<ReadAs>,
+}
+
+/// A word of the query that was probably mistyped.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct ReadAs {
+    pub typed: String,
+    /// A stem, as it is indexed.
+    pub read: String,
+}
+
+/// A session, an agent or a project that has no events, or a file that is probably mistyped.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct Unknown {
+    /// `session`, `agent`, `project` or `file`.
+    pub key: Text,
+    pub value: String,
+    /// The known one that is probably meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meant: Option<String>,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct SearchResult {
+    pub id: PublicId,
+    pub kind: Text,
+    #[serde(rename = "type")]
+    pub observation_type: Option<Text>,
+    /// Of an observation: `active`, `resolved` or `superseded`.
+    pub status: Option<Text>,
+    /// Who said what holds until it is taken back: `you`; `agent`, whose model noted it; `import`, a file that anybody
+    /// may have written; or `member`, another person who shares the project.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said_by: Option<Text>,
+    /// Who wrote an observation and on which machine. Absent if it is this machine's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub author: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+    pub title: String,
+    pub snippet: String,
+    /// About how many tokens title and text cost in full.
+    #[serde(default)]
+    pub tokens: u32,
+    pub project: String,
+    pub agent: String,
+    pub session_id: Option<String>,
+    pub prompt_number: Option<u32>,
+    pub created_at: Moment,
+    #[serde(flatten)]
+    pub made_on: MadeOnAnswer,
+    pub score: f32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<Explanation>,
+}
+
+/// How a score was computed: the product of its factors.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct Explanation {
+    pub relevance: f32,
+    pub factors: serde_json::Map<String, serde_json::Value>,
+    /// The sources that found it. Their fits add up to the fit, which is the first factor, or the product of the
+    /// first three where only words were searched.
+    #[serde(default)]
+    pub sources: Vec<ExplainedSource>,
+    pub matched: Vec<String>,
+    /// The query's words that it lacks.
+    #[serde(default)]
+    pub missing: Vec<String>,
+}
+
+/// The share of one source of candidates in a score.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct ExplainedSource {
+    pub source: Text,
+    pub fit: f32,
+    pub relevance: f32,
+    /// Of the vectors of the question and the closest passage; absent for other sources.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cosine: Option<f32>,
+}
+
+impl From<&SourcePart> for ExplainedSource {
+    fn from(part: &SourcePart) -> Self {
+        Self { source: part.source.into(), fit: part.fit, relevance: part.relevance, cosine: part.cosine }
+    }
+}
+
+/// The answer of `remember`.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct RememberedAnswer {
+    #[serde(flatten)]
+    pub said: TextAnswer<ObservationAnswer>,
+    /// The project's name.
+    pub project: String,
+    /// Its place among what a session that starts is told of what was written or pinned by hand, from 1; absent if there is
+    /// no room for it. At prompts that it touches it is told in either case.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place_at_start: Option<usize>,
+}
+
+/// The answer of `context`.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct ContextAnswer {
+    #[serde(flatten)]
+    pub block: TextAnswer<InjectedItem>,
+    /// Why nothing is injected, whatever is known; absent if nothing forbids it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub silent: Option<Silence>,
+    /// For a prompt: why recall speaks or does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<DecisionAnswer>,
+}
+
+/// Why recall speaks at a prompt or does not: it speaks if `prompt` times `known` is at least `floor`, or `need` at least
+/// `need_floor`.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct DecisionAnswer {
+    pub floor: f64,
+    /// The probability that other sessions can help with the prompt.
+    pub prompt: f64,
+    /// What each feature adds to its log odds, the greatest first.
+    pub prompt_parts: Vec<DecisionPart>,
+    /// The probability that this project knows what is asked. 0 if nothing was searched for.
+    #[serde(default)]
+    pub known: f64,
+    #[serde(default)]
+    pub known_parts: Vec<DecisionPart>,
+    /// The probability that somebody who remembers would speak up. Absent at a question that opens a session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub need: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub need_floor: Option<f64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub need_parts: Vec<DecisionPart>,
+    /// The probability that the best passage answers the prompt. 0 without one.
+    pub answer: f64,
+    /// The document of the best passage.
+    pub best: Option<PublicId>,
+    pub answer_parts: Vec<DecisionPart>,
+}
+
+/// What one feature adds to the log odds.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct DecisionPart {
+    pub feature: Text,
+    pub log_odds: f64,
+}
+
+impl From<Decision> for DecisionAnswer {
+    fn from(decision: Decision) -> Self {
+        let parts = |parts: Vec<(&'static str, f64)>| {
+            let told = parts.into_iter().filter(|(_, log_odds)| log_odds.abs() >= LEAST_LOG_ODDS);
+            told.map(|(feature, log_odds)| DecisionPart { feature: feature.into(), log_odds }).collect()
+        };
+        let (best, answer_parts) = decision.best.unzip();
+        Self {
+            floor: if decision.need.is_some() { FLOORS.certain } else { FLOORS.question },
+            prompt: decision.prompt,
+            prompt_parts: parts(decision.prompt_parts),
+            known: decision.known,
+            known_parts: parts(decision.known_parts),
+            need: decision.need,
+            need_floor: decision.need.map(|_| FLOORS.need),
+            need_parts: parts(decision.need_parts),
+            answer: best.map_or(0.0, |best| best.probability),
+            best: best.map(|best| PublicId(best.key.document)),
+            answer_parts: parts(answer_parts.unwrap_or_default()),
+        }
+    }
+}
+
+/// A feature that adds less is not named.
+const LEAST_LOG_ODDS: f64 = 0.005;
+
+/// Why recall is silent.
+#[derive(Clone, Copy, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Silence {
+    Paused,
+    /// By the user's configuration, or by the project's own file.
+    Excluded,
+}
+
+/// Any other stored text: a prompt, an answer, an activity.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct DocumentAnswer {
+    pub id: PublicId,
+    pub kind: Text,
+    pub title: String,
+    pub text: String,
+    pub project: String,
+    pub session_id: Option<String>,
+    pub prompt_number: Option<u32>,
+    pub created_at: Moment,
+    #[serde(flatten)]
+    pub made_on: MadeOnAnswer,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct TimelineItem {
+    pub id: Option<PublicId>,
+    pub kind: String,
+    #[serde(rename = "type")]
+    pub observation_type: Option<String>,
+    pub title: String,
+    pub session_id: Option<String>,
+    pub created_at: Moment,
+    #[serde(flatten)]
+    pub made_on: MadeOnAnswer,
+}
+
+impl TimelineItem {
+    pub fn new(row: TimelineRow, made_on: MadeOnAnswer) -> Self {
+        let key = row.key();
+        Self {
+            id: key.map(PublicId),
+            kind: row.kind,
+            observation_type: row.observation_type,
+            title: shortened_line(&row.label, 160),
+            session_id: row.session.map(|session| session.0),
+            created_at: Moment(row.at),
+            made_on,
+        }
+    }
+}
+
+/// One item of `show`. Not tagged, because its fields distinguish the variants.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum ShownItem {
+    Observation(Box<ObservationAnswer>),
+    Summary(SummaryAnswer),
+    Plan(PlanAnswer),
+    Document(DocumentAnswer),
+}
+
+/// The project that a folder belongs to.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct IdentityAnswer {
+    /// The folder of its work tree.
+    pub folder: String,
+    pub project: String,
+    pub doubted: Option<UnprovenClaimAnswer>,
+}
+
+/// A project that a folder names as its own without having a commit of it.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct UnprovenClaimAnswer {
+    /// The remote that its `.git/config` names, without credentials.
+    pub remote: String,
+    pub project: String,
+    pub project_id: String,
+}

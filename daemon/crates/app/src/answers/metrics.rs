@@ -1,0 +1,188 @@
+//! The state of the daemon as metrics, for who scrapes it and for a collector. Only counts, sizes and times.
+
+use super::status::{QuantilesAnswer, StatusAnswer};
+use recall_telemetry::Change::{self, Counter, Gauge};
+use recall_telemetry::{Metric, Sample};
+
+/// The text format of Prometheus, ending with a line feed.
+pub fn exposition(status: &StatusAnswer) -> String {
+    recall_telemetry::exposition(&metrics(status))
+}
+
+pub fn metrics(status: &StatusAnswer) -> Vec<Metric> {
+    let mut metrics = of_daemon(status);
+    metrics.extend(of_events(status));
+    metrics.extend(of_memory(status));
+    metrics.extend(of_models(status));
+    metrics.extend(of_whoever_is_told(status));
+    metrics
+}
+
+fn of_daemon(status: &StatusAnswer) -> Vec<Metric> {
+    let bytes = &status.bytes;
+    let sizes = [
+        ("database", number(bytes.database)),
+        ("index", number(bytes.index)),
+        ("spool", number(bytes.spool)),
+        ("log", number(bytes.log)),
+    ];
+    let is_paused = f64::from(u8::from(status.paused.is_some()));
+    let mistakes = number(status.config.errors.len());
+    vec![
+        by(
+            "recall_info",
+            Gauge,
+            "Always 1; the version is a label.",
+            Some("version"),
+            [(status.version.as_ref(), 1.0)],
+        ),
+        one("recall_uptime_seconds", Gauge, "Since the daemon started.", number(status.uptime_s)),
+        one("recall_resident_memory_bytes", Gauge, "Memory of the daemon.", number(status.rss_bytes)),
+        by("recall_disk_bytes", Gauge, "Sizes on disk.", Some("what"), sizes),
+        one("recall_paused", Gauge, "1 while recording is paused.", is_paused),
+        one("recall_config_errors", Gauge, "Mistakes in the configuration.", mistakes),
+    ]
+}
+
+fn of_events(status: &StatusAnswer) -> Vec<Metric> {
+    let events = &status.events;
+    let not_stored = [
+        ("duplicate", number(events.duplicates)),
+        ("paused", number(events.paused)),
+        ("excluded", number(events.excluded)),
+    ];
+    let guards = [("refused", number(status.guards.refused)), ("warned", number(status.guards.warned))];
+    let mut metrics = vec![
+        one("recall_events_stored", Gauge, "Stored events.", number(events.stored)),
+        one("recall_events_unreadable", Gauge, "Events stored unprocessed.", number(events.unparsed)),
+        by(
+            "recall_events_not_stored_total",
+            Counter,
+            "Events that were not stored, by reason.",
+            Some("reason"),
+            not_stored,
+        ),
+        one(
+            "recall_events_lost_total",
+            Counter,
+            "Events that could be kept nowhere.",
+            number(events.dropped),
+        ),
+        by("recall_guard_findings_total", Counter, "What guards found.", Some("finding"), guards),
+        one("recall_spool_files", Gauge, "Events that wait in the spool.", number(events.spooled)),
+    ];
+    metrics.extend(quantiles(
+        "recall_hook_answer_seconds",
+        "From an event's arrival until its answer is ready, of the last thousand.",
+        status.latency.hook_answers.as_ref(),
+    ));
+    metrics.extend(quantiles(
+        "recall_commit_seconds",
+        "What a commit takes, of the last thousand.",
+        status.latency.commits.as_ref(),
+    ));
+    metrics
+}
+
+fn of_memory(status: &StatusAnswer) -> Vec<Metric> {
+    let StatusAnswer { sessions, index, embedding, .. } = status;
+    let sessions = [("live", number(sessions.live)), ("ended", number(sessions.total - sessions.live))];
+    vec![
+        by("recall_sessions", Gauge, "Stored sessions, by whether they are live.", Some("state"), sessions),
+        one("recall_observations", Gauge, "Stored observations.", number(status.observations)),
+        one("recall_summaries", Gauge, "Stored summaries of sessions.", number(status.summaries)),
+        one("recall_index_documents", Gauge, "Searchable documents.", number(index.documents)),
+        one("recall_index_behind", Gauge, "Changes that the index has not taken yet.", number(index.behind)),
+        one(
+            "recall_index_rebuilds_total",
+            Counter,
+            "How often the index was rebuilt.",
+            number(index.rebuilds),
+        ),
+        one("recall_embedding_documents", Gauge, "Documents with vectors.", number(embedding.embedded)),
+        one(
+            "recall_embedding_waiting",
+            Gauge,
+            "Documents whose vectors are not made yet.",
+            number(embedding.waiting),
+        ),
+    ]
+}
+
+fn of_models(status: &StatusAnswer) -> Vec<Metric> {
+    let StatusAnswer { jobs, compression, .. } = status;
+    let jobs = [
+        ("pending", number(jobs.pending)),
+        ("running", number(jobs.running)),
+        ("retrying", number(jobs.retrying)),
+        ("done", number(jobs.done)),
+        ("dead", number(jobs.dead)),
+    ];
+    let tokens = number(compression.tokens_today);
+    vec![
+        by("recall_jobs", Gauge, "Compression jobs by state.", Some("state"), jobs),
+        one("recall_model_tokens_today", Gauge, "Tokens that models have cost today.", tokens),
+        one("recall_model_cost_dollars_today", Gauge, "What models have cost today.", compression.usd_today),
+        one(
+            "recall_compressor_restarts_total",
+            Counter,
+            "Restarts after a crash.",
+            number(compression.restarts),
+        ),
+    ]
+}
+
+fn of_whoever_is_told(status: &StatusAnswer) -> Vec<Metric> {
+    let StatusAnswer { subscribe, telemetry, .. } = status;
+    let counters = [
+        ("recall_subscription_runs_total", "Starts of subscribed commands.", subscribe.runs),
+        ("recall_subscription_failures_total", "Subscribed commands that failed.", subscribe.failures),
+        (
+            "recall_subscription_dropped_events_total",
+            "Events that subscribed commands missed.",
+            subscribe.dropped,
+        ),
+        ("recall_telemetry_spans_total", "Spans that a collector accepted.", telemetry.spans),
+        ("recall_telemetry_dropped_spans_total", "Spans that no collector took.", telemetry.dropped),
+        (
+            "recall_telemetry_failures_total",
+            "Calls that a collector did not answer well.",
+            telemetry.failures,
+        ),
+    ];
+    let mut metrics =
+        vec![one("recall_subscriptions", Gauge, "Subscribed commands.", number(subscribe.subscriptions))];
+    metrics.extend(counters.map(|(name, help, count)| one(name, Counter, help, number(count))));
+    metrics
+}
+
+fn one(name: &'static str, change: Change, help: &'static str, value: f64) -> Metric {
+    by(name, change, help, None, [("", value)])
+}
+
+/// Several values, told apart by a label.
+fn by<const N: usize>(
+    name: &'static str,
+    change: Change,
+    help: &'static str,
+    label: Option<&'static str>,
+    values: [(&str, f64); N],
+) -> Metric {
+    let sample =
+        |(of, value): (&str, f64)| Sample { label: label.map(|label| (label, of.to_owned())), value };
+    Metric { name, change, help, samples: values.into_iter().map(sample).collect() }
+}
+
+/// Gauges and not a summary: they are of a window, and have no sum.
+fn quantiles(name: &'static str, help: &'static str, quantiles: Option<&QuantilesAnswer>) -> Option<Metric> {
+    let QuantilesAnswer { p50_ms, p99_ms, .. } = quantiles?;
+    let values = [("0.5", p50_ms / 1_000.0), ("0.99", p99_ms / 1_000.0)];
+    Some(by(name, Change::Gauge, help, Some("quantile"), values))
+}
+
+/// No count comes near where this is inexact.
+fn number(count: impl TryInto<i64>) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "from nine thousand billion on")]
+    let number = count.try_into().unwrap_or(i64::MAX) as f64;
+    number
+}

@@ -1,0 +1,124 @@
+//! What the stored calls tell: commands that worked, errors that went away, the turns that changed a file.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Moment;
+use recall_domain::past_work::blame::Touch;
+use recall_domain::past_work::fix::{CureStep, Met};
+use recall_domain::past_work::how::{FailedRun, Invocation};
+use recall_domain::text::shortened_line;
+
+/// The most characters of one line of a command, an error, a prompt or an answer.
+const CHARS: usize = 300;
+
+/// `how`: a command line that was run.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct InvocationAnswer {
+    pub command: String,
+    /// When it worked last; if it never did, when it failed last.
+    pub at: Moment,
+    pub session_id: String,
+    pub worked: u32,
+    pub failed: u32,
+    /// The last other attempt that failed before it first worked.
+    pub before: Option<FailedRunAnswer>,
+    /// What its last failure said, if it never worked.
+    pub error: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct FailedRunAnswer {
+    pub command: String,
+    pub error: Option<String>,
+}
+
+/// `fix`: a meeting with the error.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct MetAnswer {
+    pub session_id: String,
+    pub at: Moment,
+    pub call: String,
+    pub error: String,
+    /// How often the call failed like this in a row.
+    pub times: u32,
+    /// What was done between the last failure and the pass.
+    pub steps: Vec<CureStepAnswer>,
+    /// When the same call passed. Null: not in that session.
+    pub passed_at: Option<Moment>,
+    /// The command line that passed, if it is another one than that which failed.
+    pub passed_as: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CureStepAnswer {
+    Changed(String),
+    Ran(String),
+}
+
+/// `blame`: a turn that changed the file.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct TouchAnswer {
+    pub session_id: String,
+    pub prompt_number: u32,
+    pub at: Moment,
+    pub changes: u32,
+    pub asked: Option<String>,
+    pub answered: Option<String>,
+}
+
+fn short(text: &str) -> String {
+    shortened_line(text, CHARS)
+}
+
+impl From<Invocation> for InvocationAnswer {
+    fn from(run: Invocation) -> Self {
+        let before = run.before.map(|FailedRun { command, error }| FailedRunAnswer {
+            command: short(&command),
+            error: error.as_deref().map(short),
+        });
+        Self {
+            // It is there to be run again, so it is whole.
+            command: run.command,
+            at: Moment(run.at),
+            session_id: run.session.0,
+            worked: run.worked,
+            failed: run.failed,
+            before,
+            error: run.error.as_deref().map(short),
+        }
+    }
+}
+
+impl From<Met> for MetAnswer {
+    fn from(met: Met) -> Self {
+        let step = |step: CureStep| match step {
+            CureStep::Changed(path) => CureStepAnswer::Changed(path),
+            CureStep::Ran(command) => CureStepAnswer::Ran(short(&command)),
+        };
+        Self {
+            session_id: met.session.0,
+            at: Moment(met.at),
+            call: short(&met.call),
+            error: short(&met.error),
+            times: met.times,
+            steps: met.steps.into_iter().map(step).collect(),
+            passed_at: met.passed_at.map(Moment),
+            passed_as: met.passed_as,
+        }
+    }
+}
+
+impl From<Touch> for TouchAnswer {
+    fn from(touch: Touch) -> Self {
+        Self {
+            session_id: touch.session.0,
+            prompt_number: touch.prompt_number,
+            at: Moment(touch.at),
+            changes: touch.changes,
+            asked: touch.asked.as_deref().map(short),
+            answered: touch.answered.as_deref().map(short),
+        }
+    }
+}

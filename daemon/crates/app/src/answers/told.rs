@@ -1,0 +1,63 @@
+//! What became of what was told.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Moment, PublicId};
+use recall_domain::document::DocumentKey;
+use recall_store::{ToldCounts, ToldWhere};
+
+/// What was told in a time, and what is known to have become of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ToldTotal {
+    pub told: u64,
+    /// The agent read the item in full.
+    pub opened: u64,
+    /// The agent ran a command that the item names.
+    pub followed: u64,
+    /// The agent ran a command that the item warns of.
+    pub repeated: u64,
+    /// The user's next words spoke against it.
+    pub contradicted: u64,
+    /// A person said that it should not have been told.
+    pub wrong: u64,
+}
+
+impl From<ToldCounts> for ToldTotal {
+    fn from(counts: ToldCounts) -> Self {
+        let ToldCounts { told, opened, followed, repeated, contradicted, wrong } = counts;
+        Self { told, opened, followed, repeated, contradicted, wrong }
+    }
+}
+
+/// `wrong`: items that are not told any more where they were told.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct WrongAnswer {
+    pub items: Vec<WrongLine>,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct WrongLine {
+    pub id: PublicId,
+    pub title: String,
+    /// Where it was told; null: what was said against it is taken back.
+    pub told: Option<WrongPlace>,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct WrongPlace {
+    pub session_id: String,
+    pub at: Moment,
+    pub moment: String,
+}
+
+impl WrongLine {
+    pub fn new(key: DocumentKey, title: String, told: Option<ToldWhere>) -> Self {
+        let told = told.map(|told| WrongPlace {
+            session_id: told.session.id.0,
+            at: Moment(told.at),
+            moment: told.moment,
+        });
+        Self { id: PublicId(key), title, told }
+    }
+}

@@ -1,0 +1,290 @@
+//! Knows when recording of a session was certainly on.
+//!
+//! An agent's record also contains what was typed while recall was off, in a folder that was excluded then, or in a
+//! program without recall. So a record alone proves nothing. But between two hooks of one turn that this daemon stored,
+//! with none discarded in between, recording was on.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use recall_protocol::wire::ShimContext;
+
+use recall_domain::event::{HookEvent, HookEventKind};
+use recall_domain::ids::{SessionKey, Timestamp};
+use recall_domain::order::Order;
+
+/// How many sessions are followed. Beyond that, the longest idle are dropped.
+const MOST_SESSIONS: usize = 1_000;
+/// The most times of one session.
+const MOST_SPANS: usize = 1_000;
+/// How much the clock may have changed between two hooks, in milliseconds.
+const CLOCKS_APART_MS: i64 = 2_000;
+
+/// Cheap to clone.
+#[derive(Clone, Default)]
+pub struct CertainTimes(Arc<Mutex<HashMap<SessionKey, Course>>>);
+
+/// The time from a hook to a later one of the same session, in milliseconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    pub since_ms: i64,
+    pub until_ms: i64,
+}
+
+/// What is certain about a session.
+#[derive(Clone, Debug)]
+pub struct Certain {
+    pub transcript: String,
+    pub context: ShimContext,
+    /// Times during a turn that a hook had begun.
+    pub in_turns: Vec<Span>,
+    /// The other times, if no hook has ever reported a prompt. The last prompt in one of them began the turn after it.
+    pub between: Vec<Span>,
+}
+
+/// Which times are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Those within turns, because hooks may still be under way.
+    Turns,
+    All,
+}
+
+#[derive(Default)]
+struct Course {
+    /// The last hook, and the capture rules at that time. `None` if the next hook continues nothing.
+    last: Option<(Order, u64)>,
+    is_in_turn: bool,
+    has_reported_prompts: bool,
+    transcript: Option<String>,
+    context: ShimContext,
+    in_turns: Vec<Span>,
+    between: Vec<Span>,
+    touched: Timestamp,
+    /// The silence in which this session was last examined.
+    looked_after: Option<Timestamp>,
+}
+
+impl CertainTimes {
+    /// Notes that a hook's event was stored under these rules.
+    pub fn note(&self, key: &SessionKey, event: &HookEvent, at: Order, rules: u64, context: &ShimContext) {
+        let mut courses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if courses.len() >= MOST_SESSIONS && !courses.contains_key(key) {
+            let oldest = courses.iter().min_by_key(|(_, course)| course.touched).map(|(key, _)| key.clone());
+            courses.retain(|key, _| Some(key) != oldest.as_ref());
+        }
+        courses.entry(key.clone()).or_default().note(event, at, rules, context);
+    }
+
+    /// Notes that an event of the session was not stored, so the next one continues nothing.
+    pub(crate) fn break_off(&self, key: &SessionKey) {
+        let mut courses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(course) = courses.get_mut(key) {
+            (course.last, course.is_in_turn) = (None, false);
+        }
+    }
+
+    /// `None` if nothing is certain or no record is known.
+    pub fn of(&self, key: &SessionKey, extent: Extent) -> Option<Certain> {
+        let courses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        courses.get(key)?.certain(extent)
+    }
+
+    /// The sessions that have been silent for this long, each once per silence.
+    pub fn silent(&self, now: Timestamp, for_ms: i64) -> Vec<SessionKey> {
+        let mut courses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut silent = Vec::new();
+        for (key, course) in courses.iter_mut() {
+            if now.since(course.touched) >= for_ms && course.looked_after != Some(course.touched) {
+                course.looked_after = Some(course.touched);
+                silent.push(key.clone());
+            }
+        }
+        silent
+    }
+}
+
+impl Course {
+    fn note(&mut self, event: &HookEvent, at: Order, rules: u64, context: &ShimContext) {
+        if self.last.is_some_and(|(last, _)| at.is_before(&last)) {
+            // The event is late, and says nothing about the time since.
+            return;
+        }
+        let starts = matches!(event.what, HookEventKind::SessionStart { .. });
+        let before = self.last.filter(|(_, then)| *then == rules && !starts).map(|(last, _)| last);
+        if let Some(span) = before.and_then(|last| span(&last, &at)) {
+            if self.is_in_turn { join(&mut self.in_turns, span) } else { add(&mut self.between, span) }
+        }
+        match event.what {
+            HookEventKind::Prompt { .. } => (self.is_in_turn, self.has_reported_prompts) = (true, true),
+            HookEventKind::SessionStart { .. }
+            | HookEventKind::Stop { .. }
+            | HookEventKind::StopFailure { .. }
+            | HookEventKind::SessionEnd { .. } => self.is_in_turn = false,
+            _ => {}
+        }
+        let ends = matches!(event.what, HookEventKind::SessionEnd { .. });
+        self.last = (!ends).then_some((at, rules));
+        self.touched = at.wall;
+        self.context = context.clone();
+        if event.transcript_path.is_some() {
+            self.transcript.clone_from(&event.transcript_path);
+        }
+    }
+
+    fn certain(&self, extent: Extent) -> Option<Certain> {
+        let takes_all = extent == Extent::All && !self.has_reported_prompts;
+        let between = if takes_all { self.between.clone() } else { Vec::new() };
+        let in_turns = self.in_turns.clone();
+        let (context, transcript) = (self.context.clone(), self.transcript.clone()?);
+        (!in_turns.is_empty() || !between.is_empty()).then_some(Certain {
+            transcript,
+            context,
+            in_turns,
+            between,
+        })
+    }
+}
+
+impl Span {
+    pub fn holds(&self, at_ms: i64) -> bool {
+        at_ms > self.since_ms && at_ms < self.until_ms
+    }
+}
+
+/// The time from one hook to the next. `None` if they belong to two boots, or if the clock was changed in between: then
+/// the times in a record do not say what happened between.
+fn span(from: &Order, to: &Order) -> Option<Span> {
+    let passed = i64::try_from(to.boot_ns.checked_sub(from.boot_ns)? / 1_000_000).ok()?;
+    let is_steady = (to.wall.0 - from.wall.0 - passed).abs() <= CLOCKS_APART_MS;
+    (from.boot == to.boot && from.boot != [0; 16] && is_steady)
+        .then_some(Span { since_ms: from.wall.0, until_ms: to.wall.0 })
+}
+
+/// Adds a time. It extends the last one if there is no gap.
+fn join(spans: &mut Vec<Span>, span: Span) {
+    match spans.last_mut() {
+        Some(last) if last.until_ms == span.since_ms => last.until_ms = span.until_ms,
+        _ => add(spans, span),
+    }
+}
+
+fn add(spans: &mut Vec<Span>, span: Span) {
+    spans.push(span);
+    let surplus = spans.len().saturating_sub(MOST_SPANS);
+    spans.drain(..surplus);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use recall_agents::AGENTS;
+    use recall_domain::ids::{AgentName, SessionId};
+
+    fn key() -> SessionKey {
+        SessionKey { agent: AgentName("claude-code".to_owned()), id: SessionId("s".to_owned()) }
+    }
+
+    fn at(ms: i64) -> Order {
+        Order { boot: [1; 16], boot_ns: ms.unsigned_abs() * 1_000_000, wall: Timestamp(ms) }
+    }
+
+    fn event(name: &str) -> HookEvent {
+        let payload = format!(
+            r#"{{"session_id":"s","transcript_path":"/t","hook_event_name":"{name}","prompt":"p","tool_name":"Bash"}}"#
+        );
+        AGENTS.spec("claude-code").event(&deliver(&payload)).unwrap()
+    }
+
+    fn deliver(payload: &str) -> recall_protocol::wire::Deliver {
+        recall_protocol::wire::Deliver {
+            event_id: recall_protocol::wire::EventId([1; 16]),
+            agent: "claude-code".to_owned(),
+            event_name: String::new(),
+            captured_at_ms: 0,
+            boot_id: [0; 16],
+            boot_ns: 0,
+            context: ShimContext::default(),
+            payload: payload.as_bytes().to_vec(),
+            flags: recall_protocol::wire::Flags::default(),
+        }
+    }
+
+    fn played(events: &[(&str, i64)]) -> CertainTimes {
+        let times = CertainTimes::default();
+        for (name, ms) in events {
+            match *name {
+                "let go" => times.break_off(&key()),
+                name => times.note(&key(), &event(name), at(*ms), 0, &ShimContext::default()),
+            }
+        }
+        times
+    }
+
+    /// The begin and end of spans, in milliseconds.
+    type Pairs = Vec<(i64, i64)>;
+
+    fn spans(times: &CertainTimes, extent: Extent) -> (Pairs, Pairs) {
+        let pairs = |spans: Vec<Span>| spans.iter().map(|span| (span.since_ms, span.until_ms)).collect();
+        times
+            .of(&key(), extent)
+            .map_or_else(Default::default, |found| (pairs(found.in_turns), pairs(found.between)))
+    }
+
+    #[test]
+    fn only_a_turn_that_hooks_enclose_is_certain() {
+        let times = played(&[
+            ("SessionStart", 10),
+            ("UserPromptSubmit", 20),
+            ("PostToolUse", 30),
+            ("Stop", 40),
+            ("UserPromptSubmit", 60),
+            // The program ended, another one ran without recall, and a third continues.
+            ("SessionStart", 90),
+            ("UserPromptSubmit", 100),
+            ("let go", 0),
+            ("Stop", 120),
+            ("SessionEnd", 130),
+            ("PostToolUse", 150),
+        ]);
+        assert_eq!(spans(&times, Extent::All), (vec![(20, 40)], vec![]));
+    }
+
+    #[test]
+    fn a_session_whose_prompts_no_hook_reports_is_certain_between_its_hooks() {
+        let events = [("SessionStart", 10), ("PostToolUse", 30), ("Stop", 40), ("PostToolUse", 70)];
+        let times = played(&events);
+        assert_eq!(spans(&times, Extent::All), (vec![], vec![(10, 30), (30, 40), (40, 70)]));
+        assert_eq!(spans(&times, Extent::Turns), (vec![], vec![]));
+        times.note(&key(), &event("UserPromptSubmit"), at(80), 0, &ShimContext::default());
+        assert_eq!(spans(&times, Extent::All), (vec![], vec![]));
+    }
+
+    #[test]
+    fn other_rules_another_boot_and_a_clock_that_was_set_end_certainty() {
+        let context = ShimContext::default();
+        for (next, rules) in [
+            (at(20), 1),
+            (Order { boot: [2; 16], ..at(20) }, 0),
+            (Order { wall: Timestamp(90_000), ..at(20) }, 0),
+            (Order { wall: Timestamp(-90_000), ..at(20) }, 0),
+        ] {
+            let times = played(&[("UserPromptSubmit", 10)]);
+            times.note(&key(), &event("Stop"), next, rules, &context);
+            assert_eq!(spans(&times, Extent::All), (vec![], vec![]), "{next:?}");
+        }
+    }
+
+    #[test]
+    fn a_silence_is_looked_at_once_and_few_sessions_are_kept() {
+        let times = played(&[("UserPromptSubmit", 10), ("Stop", 20)]);
+        assert!(times.silent(Timestamp(25), 10).is_empty());
+        assert_eq!(times.silent(Timestamp(40), 10), [key()]);
+        assert!(times.silent(Timestamp(50), 10).is_empty());
+        for number in 0..2_000 {
+            let key = SessionKey { id: SessionId(number.to_string()), ..key() };
+            times.note(&key, &event("Stop"), at(100 + number), 0, &ShimContext::default());
+        }
+        assert_eq!(times.0.lock().unwrap().len(), MOST_SESSIONS);
+    }
+}

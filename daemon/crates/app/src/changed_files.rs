@@ -1,0 +1,36 @@
+//! The files that a call changes, if its tool tells.
+
+use sha2::{Digest, Sha256};
+
+use recall_agents::AgentSpec;
+use recall_agents::format::tools::patched_files;
+use recall_domain::event::{HookEvent, HookEventKind, ToolResult};
+use recall_domain::material::{Action, ProjectFolder};
+
+/// The files that a call changes, as the agent spells them.
+pub fn of_call(spec: &AgentSpec, tool_name: &str, input: &str) -> Vec<String> {
+    match (spec.action)(tool_name, input, None) {
+        Action::Edit { path, .. } | Action::Write { path, .. } => {
+            let mut files = patched_files(input);
+            files.push(path);
+            files
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The files of the project that a call has changed, as hashes of their paths, because they are only counted. Empty for
+/// a call that failed.
+pub fn marks(spec: &AgentSpec, event: &HookEvent, root: Option<&str>) -> Vec<[u8; 8]> {
+    let HookEventKind::Tool(call) = &event.what else { return Vec::new() };
+    if !matches!(call.result, ToolResult::Done(_)) {
+        return Vec::new();
+    }
+    let folder = ProjectFolder { root, work_trees: spec.conventions.work_trees };
+    let files = of_call(spec, &call.name, &call.input).into_iter().filter_map(|path| folder.beneath(&path));
+    let mut marks: Vec<_> =
+        files.filter_map(|path| Sha256::digest(path.as_bytes()).first_chunk().copied()).collect();
+    marks.sort_unstable();
+    marks.dedup();
+    marks
+}

@@ -1,0 +1,302 @@
+//! What is known of a command that is about to run, and what cured an error that a command met before. It is asked for at
+//! every command, so the cheap checks come first, and nothing is said in doubt.
+//!
+//! Hand-made notes come first and are told also to a session that was given them at its start: the command is the moment
+//! at which they count. Each is told once for a form of command, or for an error.
+
+use rusqlite::Connection;
+
+use super::clock;
+use super::context_lookup::{ContextLookup, ContextReply, note};
+use super::documents;
+use super::told_by_hand::touch;
+use recall_agents::{AgentSpec, Cap};
+use recall_domain::command_form::CommandForm;
+use recall_domain::context::{Limits, Material, Moment, Note, assemble};
+use recall_domain::document::{DocumentKey, DocumentKind, Status};
+use recall_domain::file_memory::{Candidate, InjectedSet};
+use recall_domain::ids::{ObservationId, SessionId};
+use recall_domain::injection::by_hand::Touch;
+use recall_domain::known_error;
+use recall_domain::material::Action;
+use recall_domain::observation::{Maker, ObservationType};
+use recall_domain::passage::PassageMatches;
+use recall_domain::session::Ask;
+use recall_domain::used::{Disfavour, Occasion};
+use recall_repository::refs::WorkLocation;
+use recall_search::index::Index;
+use recall_store::{ObservationRow, ProjectInfo, StoreError};
+
+/// The weightiest hand-made notes are looked at.
+const BY_HAND: u32 = 60;
+/// Passages that have the command's or the error's words.
+const FOUND: usize = 24;
+/// Notes of machines that are read for one command.
+const READ: usize = 6;
+/// One line is enough; a second only of what persons wrote.
+const MOST_BY_HAND: usize = 2;
+/// What interrupts a command must matter.
+const LEAST_IMPORTANCE: u8 = 6;
+/// What cured an error helps whoever meets it again, however small it was.
+const LEAST_IMPORTANCE_OF_CURES: u8 = 4;
+/// Sorts of notes of machines that are told before a command.
+const OF_COMMANDS: [ObservationType; 5] = [
+    ObservationType::Gotcha,
+    ObservationType::Correction,
+    ObservationType::Preference,
+    ObservationType::Security,
+    ObservationType::Decision,
+];
+/// Sorts that tell what cured an error.
+const CURES: [ObservationType; 5] = [
+    ObservationType::Bugfix,
+    ObservationType::Gotcha,
+    ObservationType::Correction,
+    ObservationType::Discovery,
+    ObservationType::Decision,
+];
+/// Characters of an error by which it is known within a session.
+const ERROR_KEY: usize = 120;
+
+/// The command, or what is known of how it failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    Command(Vec<CommandForm>),
+    /// The line that says what went wrong.
+    Error(String),
+}
+
+impl Subject {
+    /// `None`: it is no command of a shell, or nothing can be known of it.
+    pub fn of(spec: &AgentSpec, ask: &Ask) -> Option<Self> {
+        let Ask::Call { tool, input, failure } = ask else { return None };
+        let Action::Command { command, .. } = (spec.action)(tool, input, None) else { return None };
+        match failure {
+            Some(output) => known_error::error_line(output).map(Self::Error),
+            None => {
+                let forms = CommandForm::all(&command);
+                (!forms.is_empty()).then_some(Self::Command(forms))
+            }
+        }
+    }
+
+    fn moment(&self) -> Moment {
+        match self {
+            Self::Command(_) => Moment::Command,
+            Self::Error(_) => Moment::Failure,
+        }
+    }
+
+    /// By which it is remembered that this was told. Forms that a session was told about are left out.
+    fn new_to(self, injected: &InjectedSet) -> Option<Self> {
+        match self {
+            Self::Command(mut forms) => {
+                forms.retain(|form| !injected.files.contains(&key_of_form(form)));
+                (!forms.is_empty()).then_some(Self::Command(forms))
+            }
+            Self::Error(line) => {
+                (!injected.files.contains(&key_of_error(&line))).then_some(Self::Error(line))
+            }
+        }
+    }
+
+    fn key(&self) -> String {
+        match self {
+            Self::Command(forms) => forms.first().map(key_of_form).unwrap_or_default(),
+            Self::Error(line) => key_of_error(line),
+        }
+    }
+
+    /// The words by which notes are found.
+    fn words(&self) -> String {
+        match self {
+            Self::Command(forms) => forms.iter().map(CommandForm::subjects).collect::<Vec<_>>().join(" "),
+            Self::Error(line) => line.clone(),
+        }
+    }
+
+    /// Whether a note is about it for sure.
+    fn is_named_in(&self, text: &str) -> bool {
+        match self {
+            Self::Command(forms) => forms.iter().any(|form| form.is_named_in(text)),
+            Self::Error(line) => known_error::is_about(text, line),
+        }
+    }
+
+    /// Whether what a machine made is about it: of a command its title says so, which may be all that is told; what cured an
+    /// error may stand in its text.
+    fn is_of(&self, row: &ObservationRow) -> bool {
+        match self {
+            Self::Command(_) => self.is_named_in(&row.title),
+            Self::Error(_) => self.is_named_in(&text_of(row)),
+        }
+    }
+
+    /// The form that a note names, first.
+    fn with_named_first(self, text: &str) -> Self {
+        match self {
+            Self::Command(mut forms) => {
+                forms.sort_by_key(|form| !form.is_named_in(text));
+                Self::Command(forms)
+            }
+            error => error,
+        }
+    }
+}
+
+fn key_of_form(form: &CommandForm) -> String {
+    format!("$ {}", form.text())
+}
+
+fn key_of_error(line: &str) -> String {
+    format!("! {}", line.chars().take(ERROR_KEY).collect::<String>())
+}
+
+/// The subject, and who is told.
+#[derive(Clone, Debug)]
+pub struct CommandContextRequest {
+    /// The agent's limit.
+    pub cap: Cap,
+    pub subject: Subject,
+    pub project: ProjectInfo,
+    pub session: SessionId,
+    pub place: WorkLocation,
+}
+
+impl ContextLookup {
+    /// What is known of the command or its error. Empty after an error or a timeout.
+    pub async fn about_command(
+        &self,
+        mut context_request: CommandContextRequest,
+        injected: &InjectedSet,
+    ) -> ContextReply {
+        let budget = Moment::Command.budget(&self.settings.context().budgets);
+        let Some(subject) = context_request.subject.clone().new_to(injected).filter(|_| budget > 0) else {
+            return ContextReply::default();
+        };
+        context_request.subject = subject;
+        let (this, injected) = (self.clone(), injected.clone());
+        self.in_time(move || this.command_context(context_request, &injected)).await
+    }
+
+    fn command_context(
+        &self,
+        context_request: CommandContextRequest,
+        injected: &InjectedSet,
+    ) -> Result<ContextReply, StoreError> {
+        let subject = &context_request.subject;
+        let moment = subject.moment();
+        let material = self.readers.read(|db| {
+            let disfavour = recall_store::disfavour(db)?;
+            let by_hand = self.hand_made(db, &context_request, &disfavour)?;
+            let made = match by_hand.is_empty() {
+                true => self.made(db, &context_request, injected, &disfavour)?,
+                false => Vec::new(),
+            };
+            let branch_context = self.branch_context(&context_request.place);
+            let notes = |rows: Vec<ObservationRow>| -> Vec<Note> {
+                rows.into_iter().map(|row| note(row, &branch_context)).collect()
+            };
+            Ok(Material { by_hand: notes(by_hand), observations: notes(made), ..Material::default() })
+        })?;
+        let Some(first) = material.by_hand.first().or(material.observations.first()) else {
+            return Ok(ContextReply::default());
+        };
+        let key = subject.clone().with_named_first(&format!("{} {}", first.title, first.narrative)).key();
+        let limits = Limits {
+            tokens: moment.budget(&self.settings.context().budgets),
+            utf16_units: context_request.cap.utf16_units,
+        };
+        let material = Material { file: key.clone(), ..material };
+        let block = assemble(moment, &material, limits, clock::now());
+        Ok(ContextReply { block, moment: Some(moment), file: Some(key), ..ContextReply::default() })
+    }
+
+    /// What persons wrote or pinned and what is about the command, the best first.
+    fn hand_made(
+        &self,
+        db: &Connection,
+        context_request: &CommandContextRequest,
+        disfavour: &Disfavour,
+    ) -> Result<Vec<ObservationRow>, StoreError> {
+        let CommandContextRequest { subject, project, .. } = context_request;
+        let mut rows = recall_store::kept_by_hand(db, project.row, BY_HAND)?;
+        rows.retain(|row| disfavour.worth(row.id.into(), Occasion::Command, row.importance).is_some());
+        let index = self.index.index().filter(|_| !rows.is_empty());
+        let words = match (&index, subject) {
+            // An error's words are those of any program.
+            (Some(index), Subject::Command(_)) => {
+                self.index.words_of(index, &subject.words(), &project.key).unwrap_or_default()
+            }
+            _ => Vec::new(),
+        };
+        let mut told: Vec<(f32, ObservationRow)> = Vec::new();
+        for row in rows {
+            let closeness = if subject.is_named_in(&text_of(&row)) {
+                Some(f32::MAX)
+            } else {
+                let passages = documents::of_observation(&row.title, &row.narrative, &row.facts);
+                let touches =
+                    passages.iter().map(|passage| touch(&words, &self.subjects.subjects(&passage.whole())));
+                touches.filter(Touch::is_about).map(|touch| touch.closeness()).reduce(f32::max)
+            };
+            told.extend(closeness.map(|closeness| (closeness, row)));
+        }
+        told.sort_by(|(a, a_row), (b, b_row)| b.total_cmp(a).then_with(|| b_row.id.cmp(&a_row.id)));
+        told.truncate(MOST_BY_HAND);
+        Ok(told.into_iter().map(|(_, row)| row).collect())
+    }
+
+    /// The weightiest note that a machine made and that names the command or the error.
+    fn made(
+        &self,
+        db: &Connection,
+        context_request: &CommandContextRequest,
+        injected: &InjectedSet,
+        disfavour: &Disfavour,
+    ) -> Result<Vec<ObservationRow>, StoreError> {
+        let CommandContextRequest { subject, session, .. } = context_request;
+        let Some(index) = self.index.index() else { return Ok(Vec::new()) };
+        let Some(found) = self.found_for(&index, context_request) else { return Ok(Vec::new()) };
+        let (kinds, least) = match subject {
+            Subject::Command(_) => (&OF_COMMANDS, LEAST_IMPORTANCE),
+            Subject::Error(_) => (&CURES, LEAST_IMPORTANCE_OF_CURES),
+        };
+        let mut seen: Vec<DocumentKey> = Vec::new();
+        let mut best: Option<ObservationRow> = None;
+        for one in &found.matches {
+            let key = one.key.document;
+            let is_kind = one.observation_type.is_some_and(|kind| kinds.contains(&kind));
+            if key.kind != DocumentKind::Observation || !is_kind || seen.contains(&key) {
+                continue;
+            }
+            let worth = disfavour.worth(key, Occasion::Command, one.importance);
+            if worth.is_none_or(|worth| worth.get() < least) || seen.len() >= READ {
+                continue;
+            }
+            seen.push(key);
+            let id = ObservationId(key.row);
+            let Some(row) = recall_store::observation(db, id)? else { continue };
+            let candidate =
+                Candidate { id, session: row.session.as_ref(), at: row.created_at, rewritten: None };
+            let is_told = row.maker() == Maker::Machine
+                && row.status == Status::Active
+                && candidate.is_new_to(session, injected)
+                && subject.is_of(&row);
+            if is_told && best.as_ref().is_none_or(|best| row.importance > best.importance) {
+                best = Some(row);
+            }
+        }
+        Ok(best.into_iter().collect())
+    }
+
+    fn found_for(&self, index: &Index, context_request: &CommandContextRequest) -> Option<PassageMatches> {
+        let CommandContextRequest { subject, project, session, .. } = context_request;
+        self.index.passages_by_words(index, &subject.words(), (&project.key, session), FOUND)
+    }
+}
+
+fn text_of(row: &ObservationRow) -> String {
+    let texts = [&row.title, &row.narrative].into_iter().chain(&row.facts);
+    texts.map(String::as_str).collect::<Vec<_>>().join(" \n")
+}

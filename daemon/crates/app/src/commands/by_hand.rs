@@ -1,0 +1,313 @@
+//! `recall remember`, `recall resolve`, `recall pause` and `resume`.
+
+use std::path::Path;
+use std::time::Duration;
+
+use recall_protocol::privacy::strip_text;
+use recall_protocol::query::{AgentRemark, Mark, Remember, Validity};
+use recall_protocol::wire::ErrorKind;
+use rusqlite::Connection;
+
+use super::CommandContext;
+use crate::answers::TextAnswer;
+use crate::answers::found::{ObservationAnswer, RememberedAnswer};
+use crate::answers::status::{CaptureAnswer, PauseAnswer};
+use crate::clock;
+use crate::context_lookup::{ContextLookup, ContextRequest};
+use crate::identity::{Identity, identify};
+use crate::ports::{Ports, Writer};
+use crate::queries::meant::{did_you_mean, meant};
+use crate::queries::show::{load, parse_id};
+use crate::queries::{Answer, Refused, blocking, read};
+use recall_domain::document::{DocumentKind, Status};
+use recall_domain::event::{Audience, StartSource};
+use recall_domain::file_memory::InjectedSet;
+use recall_domain::ids::{ObservationId, ProjectKey, Timestamp};
+use recall_domain::observation::{Importance, ObservationDraft, ObservationType};
+use recall_domain::session::Ask;
+use recall_domain::subject;
+use recall_domain::text::shortened_line;
+use recall_domain::tokens::estimate;
+use recall_repository::refs::WorkLocation;
+use recall_search::edit_distance::nearest_name;
+use recall_store::{MarkObservations, Named, ObservationRow, ProjectInfo, RemarkAuthor, Remembered};
+
+/// The importance of a remark by the user.
+const IMPORTANCE: u8 = 9;
+const TITLE_CHARS: usize = 100;
+/// How long a remark's answer waits for the index.
+const INDEXED_WITHIN: Duration = Duration::from_secs(2);
+/// The longest remark. A remark is a note, not a document.
+const MOST_CHARS: usize = 8_000;
+
+pub async fn remember(context: &CommandContext<impl Ports>, remark: Remember) -> Answer<RememberedAnswer> {
+    let said = keep(context, remark, RemarkAuthor::User).await?;
+    let lookup = context.context_lookup.clone();
+    let id = said.items.first().map(|item| ObservationId(item.id));
+    let told = tokio::task::spawn_blocking(move || id.map(|id| told_at_start(&lookup, id)).transpose());
+    let (project, place_at_start) = told.await.map_err(|_| unanswered())??.unwrap_or_default();
+    Ok(RememberedAnswer { said, project, place_at_start })
+}
+
+/// The project of a note, and the note's position among those that a session there gets at its start.
+fn told_at_start(lookup: &ContextLookup, id: ObservationId) -> Result<(String, Option<usize>), Refused> {
+    let project = read(lookup, |db| {
+        let row = recall_store::observation(db, id)?;
+        Ok(row.map(|row| recall_store::project(db, row.project)).transpose()?)
+    })?;
+    let Some(project) = project else { return Ok(Default::default()) };
+    let name = project.name.clone();
+    let context_request = ContextRequest {
+        cap: lookup.agents.cap(),
+        project,
+        session: None,
+        injected: InjectedSet::default(),
+        last_event: Timestamp(0),
+        place: WorkLocation::default(),
+        replaced: None,
+    };
+    let start = Ask::Start(StartSource::Startup, Audience::Nobody);
+    let told = lookup.look_up_titles(&start, &context_request)?.block.items.into_iter();
+    let mut notes = told.filter(|item| item.kind == DocumentKind::Observation.as_str());
+    Ok((name, notes.position(|item| item.id == id.0).map(|place| place + 1)))
+}
+
+/// Stores what an agent's model says, which does not count as the user's word.
+pub async fn remember_for_agent(
+    context: &CommandContext<impl Ports>,
+    AgentRemark { remark }: AgentRemark,
+) -> Answer<TextAnswer<ObservationAnswer>> {
+    keep(context, remark, RemarkAuthor::Agent).await
+}
+
+async fn keep(
+    context: &CommandContext<impl Ports>,
+    remark: Remember,
+    author: RemarkAuthor,
+) -> Answer<TextAnswer<ObservationAnswer>> {
+    let asked = context.clone();
+    let said = tokio::task::spawn_blocking(move || remembered(&asked, remark, author));
+    let said = said.await.map_err(|_| unanswered())??;
+    let id = context.ports.writer().write(said).await.map_err(not_written)?;
+    // The user may search for it next. If the index takes longer it is being rebuilt, and searches then read the store.
+    if context.ports.flush_index(INDEXED_WITHIN).await.is_err() {
+        tracing::info!("a remark is stored and not yet in the index");
+    }
+    show(context, vec![id]).await
+}
+
+pub async fn mark(
+    context: &CommandContext<impl Ports>,
+    request: Mark,
+) -> Answer<TextAnswer<ObservationAnswer>> {
+    let Mark { ids, validity } = request;
+    let asked = context.clone();
+    let found = tokio::task::spawn_blocking(move || {
+        read(&asked.context_lookup, |db| {
+            ids.iter().map(|id| markable(db, id, validity)).collect::<Result<Vec<_>, _>>()
+        })
+    });
+    let ids = found.await.map_err(|_| unanswered())??;
+    let validity = match validity {
+        Validity::Active => recall_store::Validity::Holds,
+        Validity::Resolved => recall_store::Validity::Resolved,
+    };
+    context
+        .ports
+        .writer()
+        .write(MarkObservations { ids: ids.clone(), validity, at: clock::now() })
+        .await
+        .map_err(not_written)?;
+    show(context, ids).await
+}
+
+pub(super) fn unanswered() -> Refused {
+    Refused::new(ErrorKind::Internal, "The daemon could not answer", "Its log says more.")
+}
+
+pub(crate) fn not_written(error: impl std::fmt::Display) -> Refused {
+    Refused::new(
+        ErrorKind::Internal,
+        format!("Nothing was changed: {error}"),
+        "Try again in a moment; the daemon's log says more.",
+    )
+}
+
+/// An observation that can be resolved or reopened. A superseded one can be reopened too.
+fn markable(db: &Connection, id: &str, validity: Validity) -> Result<ObservationId, Refused> {
+    let key = parse_id(id)?;
+    if key.kind != DocumentKind::Observation {
+        return Err(Refused::new(
+            ErrorKind::Invalid,
+            format!("{key} is not an observation"),
+            "Only observations are resolved: 12 or #12.",
+        ));
+    }
+    load(db, key)?;
+    let row = recall_store::observation(db, ObservationId(key.row))?;
+    let by = row.and_then(|row| row.superseded_by.filter(|_| row.status == Status::Superseded));
+    match by.filter(|_| validity == Validity::Resolved) {
+        Some(by) => Err(Refused::new(
+            ErrorKind::Conflict,
+            format!("Observation {key} was superseded by {by}"),
+            format!(
+                "Resolve that one: `recall resolve {by}`. If {key} holds: `recall resolve --reopen {key}`."
+            ),
+        )),
+        None => Ok(ObservationId(key.row)),
+    }
+}
+
+/// The observations in their present state.
+pub(super) async fn show(
+    context: &CommandContext<impl Ports>,
+    ids: Vec<ObservationId>,
+) -> Answer<TextAnswer<ObservationAnswer>> {
+    let context = context.clone();
+    let rows: Vec<ObservationRow> = tokio::task::spawn_blocking(move || {
+        read(&context.context_lookup, |db| Ok(recall_store::observations_by_id(db, &ids)?))
+    })
+    .await
+    .map_err(|_| unanswered())??;
+    let text = rows.iter().map(|row| format!("#{} {}", row.id, row.title)).collect::<Vec<_>>().join("\n");
+    let items: Vec<ObservationAnswer> = rows.into_iter().map(Into::into).collect();
+    Ok(TextAnswer { tokens: estimate(&text), text, items })
+}
+
+/// The title of a text that has none of its own: its first line.
+pub fn title_of(text: &str) -> String {
+    shortened_line(text.trim().lines().next().unwrap_or_default(), TITLE_CHARS)
+}
+
+fn remembered(
+    context: &CommandContext<impl Ports>,
+    remark: Remember,
+    author: RemarkAuthor,
+) -> Result<Remembered, Refused> {
+    let redactor = context.ingest.redactor.get();
+    let redact = |text: &str| redactor.redact_text(&strip_text(text).text).trim().to_owned();
+    let text = redact(&remark.text);
+    if text.is_empty() && !remark.text.trim().is_empty() {
+        return Err(Refused::new(
+            ErrorKind::Invalid,
+            "All of the text is private, so nothing was stored",
+            "Say what may be remembered.",
+        ));
+    }
+    if text.is_empty() {
+        return Err(Refused::new(
+            ErrorKind::Invalid,
+            "There is no text to remember",
+            "Write one or a few sentences.",
+        ));
+    }
+    let length = text.chars().count();
+    if length > MOST_CHARS {
+        let what = format!("The text has {length} characters; a note has at most {MOST_CHARS}");
+        return Err(Refused::new(ErrorKind::Invalid, what, "Write one or a few sentences."));
+    }
+    let kind = match remark.kind.as_deref() {
+        None => ObservationType::Discovery,
+        Some(name) => ObservationType::parse(name).ok_or_else(|| {
+            let known = ObservationType::ALL.map(|(_, name)| name).join(", ");
+            let nearest = nearest_name(name, ObservationType::ALL.map(|(_, name)| name));
+            let meant = nearest.map(|name| format!("Did you mean {name}? ")).unwrap_or_default();
+            let hint = format!("{meant}The types are {known}.");
+            Refused::new(ErrorKind::Invalid, format!("{name:?} is not a type"), hint)
+        })?,
+    };
+    let title = match remark.title.as_deref().map(redact).filter(|title| !title.is_empty()) {
+        Some(title) => shortened_line(&title, TITLE_CHARS),
+        None => title_of(&text),
+    };
+    let at_home = RemarkProject::of(context, &remark.project)?;
+    let files = remark.files.iter().map(|file| at_home.relative(&redact(file)));
+    let files = files.filter(|file| !file.is_empty()).collect();
+    let draft = ObservationDraft {
+        kind,
+        subject: subject::of_title(kind, &title),
+        subtitle: None,
+        narrative: if text == title { String::new() } else { text },
+        title,
+        facts: Vec::new(),
+        concepts: Vec::new(),
+        files_read: files,
+        files_modified: Vec::new(),
+        importance: Importance::clamped(remark.importance.unwrap_or(IMPORTANCE).into()),
+        evidence: Vec::new(),
+    };
+    let RemarkProject { project, project_name, .. } = at_home;
+    Ok(Remembered { project, project_name, draft, author, at: clock::now() })
+}
+
+/// The project of a remark.
+struct RemarkProject {
+    project: Vec<ProjectKey>,
+    project_name: String,
+    /// The project's folder, if one was named.
+    folder: Option<String>,
+}
+
+impl RemarkProject {
+    /// Finds the project. The project of a folder may be new; one that is named must be known.
+    fn of(context: &CommandContext<impl Ports>, named: &str) -> Result<Self, Refused> {
+        if Path::new(named).is_absolute() {
+            let facts = recall_repository::facts(Path::new(named));
+            let Identity { keys, name, .. } = read(&context.context_lookup, |db| Ok(identify(db, &facts)?))?;
+            return Ok(Self { project: keys, project_name: name, folder: Some(facts.folder) });
+        }
+        let mut found: Vec<ProjectInfo> =
+            read(&context.context_lookup, |db| Ok(recall_store::projects_named(db, named)?))?;
+        match (found.pop(), found.is_empty()) {
+            (Some(only), true) => Ok(Self { project: vec![only.key], project_name: only.name, folder: None }),
+            (Some(_), false) => Err(Refused::new(
+                ErrorKind::Conflict,
+                format!("Several projects are called {named:?}"),
+                "Name the folder: --project /path/to/it.",
+            )),
+            (None, _) => {
+                let meant = read(&context.context_lookup, |db| Ok(meant(db, Named::Project, named)?))?;
+                Err(Refused::new(
+                    ErrorKind::NotFound,
+                    format!("Nothing is remembered of a project {named:?}"),
+                    format!("{}Name its folder, or run this in it.", did_you_mean(meant)),
+                ))
+            }
+        }
+    }
+
+    /// Paths as observations contain them: relative to the project's folder if they are inside it.
+    fn relative(&self, file: &str) -> String {
+        let folder = self.folder.as_deref().unwrap_or_default();
+        let beneath = Path::new(file).strip_prefix(folder).ok().filter(|_| !folder.is_empty());
+        beneath.map_or_else(|| file.to_owned(), |path| path.to_string_lossy().into_owned())
+    }
+}
+
+/// `recall pause` and `resume`.
+pub async fn switch_capture(context: &CommandContext<impl Ports>, switch: Switch) -> Answer<CaptureAnswer> {
+    let context = context.clone();
+    blocking(move || {
+        let pauses = &context.ingest.pauses;
+        let switched = match switch {
+            Switch::Pause { until } => pauses.pause(&clock::moment(), until),
+            Switch::Resume => pauses.resume(&clock::moment()),
+        };
+        switched.map_err(|error| {
+            Refused::new(
+                ErrorKind::Internal,
+                format!("Recording was not changed: {error}"),
+                "Check the state folder's permissions and space.",
+            )
+        })?;
+        Ok(CaptureAnswer { paused: PauseAnswer::now(pauses) })
+    })
+    .await
+}
+
+/// Whether to pause or to resume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Switch {
+    Pause { until: Option<Timestamp> },
+    Resume,
+}

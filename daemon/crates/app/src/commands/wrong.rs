@@ -1,0 +1,59 @@
+//! `recall wrong`: items that should not have been told where they were told.
+
+use recall_protocol::query::{Told, Wrong};
+use recall_protocol::wire::ErrorKind;
+
+use super::CommandContext;
+use super::by_hand::{not_written, unanswered};
+use crate::answers::told::{WrongAnswer, WrongLine};
+use crate::clock;
+use crate::documents::title_and_text;
+use crate::ports::{Ports, Writer};
+use crate::queries::session::one_session;
+use crate::queries::show::{load, parse_id};
+use crate::queries::{Answer, Refused, read};
+use recall_store::{ClearWrong, MarkWrong};
+
+pub async fn wrong(context: &CommandContext<impl Ports>, request: Wrong) -> Answer<WrongAnswer> {
+    let (lookup, asked) = (context.context_lookup.clone(), request.clone());
+    let found = tokio::task::spawn_blocking(move || {
+        read(&lookup, |db| {
+            let session = asked.session.as_deref().map(|id| one_session(db, id)).transpose()?;
+            let items = asked.ids.iter().map(|id| {
+                let key = parse_id(id)?;
+                Ok((key, title_and_text(&load(db, key)?, lookup.agents).0))
+            });
+            Ok((session.map(|session| session.row), items.collect::<Result<Vec<_>, Refused>>()?))
+        })
+    });
+    let (session, items) = found.await.map_err(|_| unanswered())??;
+    let writer = context.ports.writer();
+    let mut lines = Vec::new();
+    for (key, title) in items {
+        let told = match request.told {
+            Told::Wrongly => {
+                let mark = MarkWrong { key, session, now: clock::now() };
+                match writer.write(mark).await.map_err(not_written)? {
+                    Some(told) => Some(told),
+                    None => return Err(told_to_nobody(&key.to_string())),
+                }
+            }
+            Told::Rightly => {
+                writer.write(ClearWrong { key }).await.map_err(not_written)?;
+                None
+            }
+        };
+        lines.push(WrongLine::new(key, title, told));
+    }
+    Ok(WrongAnswer { items: lines })
+}
+
+fn told_to_nobody(id: &str) -> Refused {
+    Refused::new(
+        ErrorKind::NotFound,
+        format!("{id} was not told to such a session"),
+        format!(
+            "`recall why {id}` shows who was told it; `recall resolve {id}` says that it does not hold at all."
+        ),
+    )
+}

@@ -1,0 +1,532 @@
+//! Looks up context: reads the store and the index, and lets `domain/` choose. It never waits for a compressor.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use super::ancestry::{Ancestry, BranchContext};
+use super::clock;
+use super::continuity::continuity;
+use super::index_handle::IndexHandle;
+use super::said_again::without_repeats;
+use super::settings::Settings;
+use super::subject_cache::SubjectCache;
+use super::welcome::Welcome;
+use super::written_since::written_since;
+use recall_agents::{Agents, Cap};
+use recall_config::{Ambient, Notice};
+use recall_domain::context::{BLANK, Block, Limits, Material, Moment, Note, SummaryNote, assemble};
+use recall_domain::document::DocumentKind;
+use recall_domain::event::{Audience, StartSource};
+use recall_domain::file_memory::{InjectedSet, LEAST_IMPORTANCE};
+use recall_domain::ids::{ObservationId, ProjectRow, SessionId, Timestamp};
+use recall_domain::injection::Decision;
+use recall_domain::injection::prompt::Author;
+use recall_domain::observation::{ObservationType, Voice};
+use recall_domain::plain::{plain, visible};
+use recall_domain::session::Ask;
+use recall_domain::text::shortened_line;
+use recall_domain::tokens::Measure;
+use recall_domain::used::Occasion;
+use recall_repository::refs::WorkLocation;
+use recall_repository::work_tree::WorkTree;
+use recall_store::{
+    CompressionTrouble, ObservationRow, ProjectInfo, Readers, SessionInfo, StoreError, SummaryRow, Turns,
+};
+use recall_system::faults::{self, Fault, Point, planted};
+
+/// How many of the newest and of the most important observations are candidates at a start.
+const CANDIDATES: u32 = 60;
+/// Types of observations that warn about a file.
+const WARNINGS: [ObservationType; 3] =
+    [ObservationType::Gotcha, ObservationType::Security, ObservationType::Correction];
+/// The most warnings about one file at a start, newest first.
+const WARNINGS_EACH: u32 = 3;
+/// How many files of the branch are looked up at a start.
+const MOST_FILES: usize = 40;
+/// If the start's context comes with the first prompt, the part of the agent's limit that is left for passages about
+/// the prompt: one in three.
+const FIRST_PROMPT: u64 = 3;
+/// A session with an event in this time, in milliseconds, is continued. An older one is history.
+const FRESH_MS: i64 = 24 * 3_600_000;
+/// A reply that takes longer would miss the shim's deadline; the agent then gets none.
+const ANSWER_WITHIN: Duration = Duration::from_millis(45);
+
+/// [`ANSWER_WITHIN`], or nine tenths of `RECALL_ANSWER_MS`, the time that the shim waits (10 to 10,000). On a slow
+/// machine both need more time.
+pub fn answer_within() -> Duration {
+    let shim_waits = std::env::var("RECALL_ANSWER_MS").ok().and_then(|text| text.parse::<u64>().ok());
+    shim_waits.map_or(ANSWER_WITHIN, |ms| Duration::from_millis(ms.clamp(10, 10_000) * 9 / 10))
+}
+
+/// If models have failed for longer, the user is told at a session's start.
+const LASTING_TROUBLE_MS: i64 = 3600 * 1000;
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct ContextLookup {
+    pub agents: Agents,
+    pub readers: Readers,
+    pub index: IndexHandle,
+    pub ancestry: Ancestry,
+    pub welcome: Welcome,
+    pub subjects: SubjectCache,
+    pub settings: Settings,
+    pub answer_within: Duration,
+}
+
+/// How much is looked up.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Depth {
+    Whole,
+    /// Only what a few reads of the store give: the last summary and the index of titles. It waits for nothing.
+    Titles,
+}
+
+/// Who requests the context.
+#[derive(Clone, Debug)]
+pub struct ContextRequest {
+    /// The agent's limit.
+    pub cap: Cap,
+    pub project: ProjectInfo,
+    /// The session's own observations are not injected. `None` for a request without a session.
+    pub session: Option<SessionId>,
+    pub injected: InjectedSet,
+    /// The time of the session's last event, to find what is new since.
+    pub last_event: Timestamp,
+    /// Where the session works. Observations of another branch are marked.
+    pub place: WorkLocation,
+    /// The name of the project that was in this folder before, if a new one is there now.
+    pub replaced: Option<String>,
+}
+
+/// The context, and what is recorded about it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ContextReply {
+    pub block: Block,
+    /// `None` if no context was requested.
+    pub moment: Option<Moment>,
+    /// One line for the user.
+    pub notice: Option<String>,
+    /// The file that the context is about, relative to the project's folder.
+    pub file: Option<String>,
+    /// Whether to inject at a prompt or a task, and why.
+    pub decision: Option<Decision>,
+}
+
+impl ContextLookup {
+    /// The context for an agent. Empty after an error or a timeout, because no context is better than a late or a wrong
+    /// one.
+    pub async fn answer(&self, ask: Ask, context_request: ContextRequest) -> ContextReply {
+        let this = self.clone();
+        self.in_time(move || this.look_up(&ask, &context_request)).await
+    }
+
+    /// Runs a lookup on a thread that may block, as long as the agent waits.
+    pub async fn in_time(
+        &self,
+        work: impl FnOnce() -> Result<ContextReply, StoreError> + Send + 'static,
+    ) -> ContextReply {
+        let work = tokio::task::spawn_blocking(work);
+        match tokio::time::timeout(self.answer_within, work).await {
+            Ok(Ok(Ok(context_reply))) => context_reply,
+            Ok(Ok(Err(error))) => {
+                tracing::warn!(%error, "cannot look up context");
+                ContextReply::default()
+            }
+            Ok(Err(_)) => {
+                tracing::error!("a context lookup panicked");
+                ContextReply::default()
+            }
+            Err(_) => {
+                tracing::warn!("a context lookup took too long");
+                ContextReply::default()
+            }
+        }
+    }
+
+    /// Blocks: call it on a thread that may.
+    pub fn look_up(&self, ask: &Ask, context_request: &ContextRequest) -> Result<ContextReply, StoreError> {
+        faults::reach(Point::Recall);
+        match ask {
+            Ask::First(prompt) => self.look_up_first(prompt.as_ref(), context_request),
+            Ask::Start(..) | Ask::Prompt(_) | Ask::File(_) | Ask::Call { .. } | Ask::Task(_) => {
+                self.look_up_to(Depth::Whole, ask, context_request)
+            }
+        }
+    }
+
+    /// The context of a start, then the passages about the first prompt that it does not contain. `None` if the prompt
+    /// may not be used.
+    fn look_up_first(
+        &self,
+        prompt: Option<&String>,
+        context_request: &ContextRequest,
+    ) -> Result<ContextReply, StoreError> {
+        // Both wait for git, each for half of the usual time.
+        let this = Self { answer_within: self.answer_within / 2, ..self.clone() };
+        let whole = context_request.cap.utf16_units;
+        let cap = Cap { utf16_units: whole - whole / FIRST_PROMPT };
+        let request = ContextRequest { cap, ..context_request.clone() };
+        let start = Ask::Start(StartSource::Startup, Audience::Nobody);
+        let start = this.look_up_to(Depth::Whole, &start, &request)?.block;
+        let answer = match prompt {
+            None => ContextReply::default(),
+            Some(prompt) => {
+                let told = start.items.iter().map(|item| (item.kind, item.id, item.extent));
+                let mut injected = context_request.injected.clone();
+                injected.add(InjectedSet::of_items(told, None));
+                let taken = Measure::of(&start.text).and(Measure::of(BLANK)).utf16_units();
+                let cap = Cap { utf16_units: whole.saturating_sub(taken) };
+                let request = ContextRequest { cap, injected, ..context_request.clone() };
+                this.look_up_to(Depth::Whole, &Ask::Prompt(prompt.clone()), &request)?
+            }
+        };
+        let block = start.followed_by(answer.block);
+        Ok(ContextReply { block, moment: Some(Moment::Prompt), ..answer })
+    }
+
+    /// The context of a start without waiting. Blocks for a few reads of the store.
+    pub fn look_up_titles(
+        &self,
+        ask: &Ask,
+        context_request: &ContextRequest,
+    ) -> Result<ContextReply, StoreError> {
+        self.look_up_to(Depth::Titles, ask, context_request)
+    }
+
+    fn look_up_to(
+        &self,
+        depth: Depth,
+        ask: &Ask,
+        context_request: &ContextRequest,
+    ) -> Result<ContextReply, StoreError> {
+        let moment = match ask {
+            Ask::Start(StartSource::Startup | StartSource::Clear, _) => Moment::Start,
+            Ask::Start(StartSource::Resume | StartSource::Fork, _) => Moment::Resume,
+            Ask::Start(StartSource::Compact, _) => Moment::Compact,
+            Ask::Prompt(_) => Moment::Prompt,
+            Ask::Task(_) => Moment::Subagent,
+            // `about_file`, `about_command` and `look_up_first` answer these.
+            Ask::File(_) | Ask::Call { .. } | Ask::First(_) => return Ok(ContextReply::default()),
+        };
+        let budget = moment.budget(&self.settings.context().budgets);
+        if budget == 0 {
+            return Ok(ContextReply::default());
+        }
+        let now = clock::now();
+        let beside = self.beside((ask, moment, depth), budget, context_request, now);
+        let measure = match beside.is_empty() {
+            true => Measure::default(),
+            false => Measure::of(&beside).and(Measure::of(BLANK)),
+        };
+        let limits = Limits {
+            tokens: budget.saturating_sub(measure.spent()),
+            utf16_units: context_request.cap.utf16_units.saturating_sub(measure.utf16_units()),
+        };
+        let (material, decision) = self.readers.read(|db| match ask {
+            Ask::Start(..) => {
+                let branch_context = match depth {
+                    Depth::Whole => self.branch_context(&context_request.place),
+                    Depth::Titles => self.ancestry.branch_context(&context_request.place, Duration::ZERO),
+                };
+                let mut state =
+                    project_state(db, self.agents, (moment, depth), context_request, &branch_context)?;
+                if depth == Depth::Whole {
+                    state.observations = without_repeats(db, &self.index.sentences, state.observations)?;
+                }
+                Ok((state, None))
+            }
+            Ask::Prompt(text) | Ask::Task(text) => {
+                let (author, turns) = match (ask, &context_request.session) {
+                    (Ask::Prompt(_), Some(session)) => {
+                        (Author::Person, recall_store::turns_before(db, session, text)?)
+                    }
+                    // A subagent begins its own conversation.
+                    (Ask::Task(_), _) => (Author::Agent, Turns::default()),
+                    _ => (Author::Person, Turns::default()),
+                };
+                let (mut material, decision) = self.answers(db, (text, author, &turns), context_request)?;
+                material.by_hand = self.told_by_hand(db, text, context_request)?;
+                let is_told = |row| material.by_hand.iter().any(|note| note.id.0 == row);
+                material.statements.retain(|one| {
+                    one.key.document.kind != DocumentKind::Observation || !is_told(one.key.document.row)
+                });
+                Ok((material, Some(decision)))
+            }
+            Ask::File(_) | Ask::Call { .. } | Ask::First(_) => Ok((Material::default(), None)),
+        })?;
+        let mut block = assemble(moment, &material, limits, now);
+        if planted(Fault::NoEscaping) {
+            block.text = block.text.replace('\u{2039}', "<");
+        }
+        if !beside.is_empty() {
+            let beside = Block { text: beside, tokens: measure.spent(), items: Vec::new() };
+            block = block.followed_by(beside);
+        }
+        let is_read = matches!(ask, Ask::Start(_, Audience::Person));
+        let notice = if is_read && moment == Moment::Start && self.settings.context().notice == Notice::Shown
+        {
+            let trouble = self.readers.read(recall_store::compression_trouble)?;
+            let lasting =
+                trouble.filter(|trouble| now.0.saturating_sub(trouble.since.0) > LASTING_TROUBLE_MS);
+            let lines: Vec<String> = notice(&block, &context_request.project.name)
+                .into_iter()
+                .chain(replaced_notice(context_request))
+                .chain(self.welcome.take())
+                .chain(lasting.map(|it| trouble_notice(&it)))
+                .chain(self.settings.report().notice())
+                .collect();
+            Some(lines.join("\n")).filter(|lines| !lines.is_empty())
+        } else {
+            None
+        };
+        Ok(ContextReply { block, moment: Some(moment), notice, file: None, decision })
+    }
+
+    /// The user's text for such a prompt, or the ambient line of a start. It may fill the budget.
+    fn beside(
+        &self,
+        (ask, moment, depth): (&Ask, Moment, Depth),
+        budget: u32,
+        context_request: &ContextRequest,
+        now: Timestamp,
+    ) -> String {
+        let text = match (ask, moment) {
+            (Ask::Prompt(prompt), _) => match self.settings.hints().for_prompt(prompt, budget) {
+                Some(given) => {
+                    tracing::info!(hints = given.hints, "gave hints with a prompt");
+                    given.text
+                }
+                None => return String::new(),
+            },
+            (Ask::Start(..), _) if self.settings.context().ambient == Ambient::Told => {
+                ambient_line(depth, context_request, now)
+            }
+            _ => return String::new(),
+        };
+        let text = text.trim_end();
+        let measure = Measure::of(text);
+        match measure.spent() <= budget && measure.utf16_units() < context_request.cap.utf16_units {
+            true => text.to_owned(),
+            false => String::new(),
+        }
+    }
+
+    /// The branch context of an agent that works there. Waits for git as long as the rest of the lookup allows.
+    pub(crate) fn branch_context(&self, place: &WorkLocation) -> BranchContext {
+        self.ancestry.branch_context(place, self.answer_within / 2)
+    }
+}
+
+/// The date, the project and its branch.
+fn ambient_line(depth: Depth, context_request: &ContextRequest, now: Timestamp) -> String {
+    const LONGEST: usize = 80;
+    let name = |text: &str| shortened_line(&plain(text), LONGEST).replace('`', "'");
+    let mut line =
+        format!("Today is {}. Project: `{}`", clock::day_of(now).0, name(&context_request.project.name));
+    let checkout = match depth {
+        Depth::Whole => context_request.place.refs().and_then(|refs| refs.checkout()),
+        Depth::Titles => None,
+    };
+    if let Some(branch) = checkout.and_then(|checkout| checkout.branch) {
+        line.push_str(&format!(", branch `{}`", name(branch.as_str())));
+    }
+    line.push('.');
+    line
+}
+
+/// The context of a session that starts, is resumed or was compacted.
+fn project_state(
+    db: &Connection,
+    agents: Agents,
+    (moment, depth): (Moment, Depth),
+    context_request: &ContextRequest,
+    branch_context: &BranchContext,
+) -> Result<Material, StoreError> {
+    let project = context_request.project.row;
+    let mut rows = recall_store::candidates(db, project, CANDIDATES)?;
+    let warnings = match (moment, depth) {
+        (Moment::Start, Depth::Whole) => warnings_of_branch(db, project, &rows, branch_context)?,
+        _ => BTreeMap::new(),
+    };
+    let missing: Vec<_> =
+        warnings.keys().copied().filter(|id| rows.iter().all(|row| row.id != *id)).collect();
+    rows.extend(recall_store::observations_by_id(db, &missing)?);
+    let disfavour = recall_store::disfavour(db)?;
+    rows.retain_mut(|row| {
+        let worth = disfavour.worth(row.id.into(), Occasion::Start, row.importance);
+        row.importance = worth.unwrap_or(row.importance);
+        worth.is_some()
+    });
+    let own =
+        |row: &ObservationRow| context_request.session.is_some() && row.session == context_request.session;
+    let observations = rows.into_iter().filter(|row| match moment {
+        Moment::Resume => {
+            !own(row)
+                && !context_request.injected.observations.contains(&row.id)
+                && row.created_at > context_request.last_event
+        }
+        // The conversation was emptied, and with it everything that was injected and found.
+        Moment::Start | Moment::Compact | Moment::Prompt | Moment::File | Moment::Subagent => true,
+        Moment::Command | Moment::Failure => true,
+    });
+    let (summary, stands) = match (moment, &context_request.session) {
+        (Moment::Resume, _) => (None, None),
+        (Moment::Compact, Some(session)) => own_state(db, session)?,
+        (_, session) => {
+            let summary = recall_store::latest_summary(db, project, session.as_ref())?;
+            let last = summary
+                .as_ref()
+                .map(|summary| recall_store::session_info(db, summary.session_row))
+                .transpose()?;
+            let fresh = last.filter(|last| clock::now().since(last.last_event_at) < FRESH_MS);
+            (summary, fresh)
+        }
+    };
+    let stands = stands.filter(|_| depth == Depth::Whole);
+    let work_tree = match depth {
+        Depth::Whole => WorkTree::of(&context_request.place),
+        Depth::Titles => None,
+    };
+    Ok(Material {
+        project: context_request.project.name.clone(),
+        summary: summary.map(|row| summary_note(row, branch_context)),
+        continuity: stands.map(|session| continuity(db, agents, &session)).transpose()?,
+        observations: observations
+            .map(|mut row| {
+                let modified = std::mem::take(&mut row.files_modified);
+                let mut note = note(row, branch_context);
+                note.warns_of = warnings.get(&note.id).cloned();
+                // Work on another branch is about other files than the ones here.
+                if let Some(tree) = work_tree.as_ref().filter(|_| note.elsewhere.is_none()) {
+                    note.changed = written_since(tree, &modified, [&note.title, &note.narrative], note.at);
+                }
+                note
+            })
+            .collect(),
+        ..Material::default()
+    })
+}
+
+/// The warnings about files that the newest work on the reader's branch has changed, each with its file. Recall's own
+/// records name these files, because a start does not wait for git.
+fn warnings_of_branch(
+    db: &Connection,
+    project: ProjectRow,
+    newest: &[ObservationRow],
+    branch_context: &BranchContext,
+) -> Result<BTreeMap<ObservationId, String>, StoreError> {
+    let on_branch = newest.iter().filter(|row| branch_context.is_own(&row.made_on));
+    let files: BTreeSet<&str> = on_branch.flat_map(|row| &row.files_modified).map(String::as_str).collect();
+    let mut warnings = BTreeMap::new();
+    for file in files.into_iter().take(MOST_FILES) {
+        for row in
+            recall_store::notes_about(db, (project, file), (&WARNINGS, LEAST_IMPORTANCE), WARNINGS_EACH)?
+        {
+            warnings.entry(row.id).or_insert_with(|| file.to_owned());
+        }
+    }
+    Ok(warnings)
+}
+
+fn own_state(
+    db: &Connection,
+    session: &SessionId,
+) -> Result<(Option<SummaryRow>, Option<SessionInfo>), StoreError> {
+    match recall_store::find_sessions(db, session.as_str())?.into_iter().next() {
+        Some(info) => Ok((recall_store::summary_of_session(db, info.row)?, Some(info))),
+        None => Ok((None, None)),
+    }
+}
+
+pub fn note(row: ObservationRow, branch_context: &BranchContext) -> Note {
+    Note {
+        elsewhere: branch_context.mark(&row.made_on),
+        maker: row.maker(),
+        id: row.id,
+        kind: row.kind,
+        title: row.title,
+        narrative: row.narrative,
+        facts: row.facts,
+        importance: row.importance,
+        voice: Voice::of(row.kind, &row.origin),
+        author: row.author,
+        is_pinned: row.is_pinned,
+        warns_of: None,
+        at: row.created_at,
+        changed: Vec::new(),
+    }
+}
+
+fn summary_note(row: SummaryRow, branch_context: &BranchContext) -> SummaryNote {
+    SummaryNote {
+        elsewhere: branch_context.mark(std::slice::from_ref(&row.made_on)),
+        id: row.id.0,
+        title: row.title,
+        request: row.request,
+        completed: row.completed,
+        learned: row.learned,
+        next_steps: row.next_steps,
+        at: row.created_at,
+    }
+}
+
+/// The line for the user at a start; `None` if nothing is injected.
+fn notice(block: &Block, project: &str) -> Option<String> {
+    let observations = block.items.iter().filter(|item| item.kind == "observation").count();
+    let summary = block.items.iter().any(|item| matches!(item.kind, "summary" | "session"));
+    let given = match (observations, summary) {
+        (0, false) => return None,
+        (0, true) => "the last session's summary".to_owned(),
+        (1, false) => "1 note".to_owned(),
+        (1, true) => "the last session's summary and 1 note".to_owned(),
+        (many, false) => format!("{many} notes"),
+        (many, true) => format!("the last session's summary and {many} notes"),
+    };
+    Some(format!(
+        "recall: gave {given} about {} (~{} tokens). See them with `recall context`.",
+        visible(project),
+        block.tokens
+    ))
+}
+
+/// The line for the user at the first start of a project in a folder that another one had before.
+fn replaced_notice(context_request: &ContextRequest) -> Option<String> {
+    let before = visible(context_request.replaced.as_deref()?);
+    let name = visible(&context_request.project.name);
+    Some(format!(
+        "recall: this folder held another project before, \"{before}\". What is here now shows nothing of it, so it is a \
+         project of its own, \"{name}\". `recall search WORDS --project \"{before}\"` finds what is known of the other."
+    ))
+}
+
+/// The line for the user if models have failed for long.
+fn trouble_notice(trouble: &CompressionTrouble) -> String {
+    let since = jiff::Timestamp::from_millisecond(trouble.since.0).unwrap_or_default();
+    let since = since.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M");
+    format!(
+        "recall: the model that makes the notes has failed since {since} ({}); the built-in compressor \
+         replaces it until then. See `recall ctl jobs --dead`, and run `recall ctl retry` once it works again.",
+        visible(&trouble.error)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use recall_domain::context::{Extent, Item};
+
+    #[test]
+    fn what_the_user_reads_cannot_steer_a_terminal() {
+        let hostile = "sh\u{1b}[2Jo\u{202e}p\u{200b}\nrecall: all is well";
+        let (title, reason) = (String::new(), String::new());
+        let item = Item { kind: "observation", id: 1, extent: Extent::Whole, title, reason };
+        let notice = notice(&Block { items: vec![item], ..Block::default() }, hostile).unwrap();
+        let trouble = CompressionTrouble { since: Timestamp(0), jobs: 1, error: hostile.to_owned() };
+        for line in [notice, trouble_notice(&trouble)] {
+            assert!(!line.contains(|c: char| c.is_control() || "\u{202e}\u{200b}".contains(c)), "{line:?}");
+        }
+    }
+}

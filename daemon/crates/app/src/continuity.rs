@@ -1,0 +1,80 @@
+//! The state of a session, read from its rows: the facts it needs to continue after its conversation was emptied.
+
+use rusqlite::Connection;
+
+use recall_agents::Agents;
+use recall_domain::continuity::{Continuity, PlanNote, is_decision};
+use recall_domain::digest::relative;
+use recall_domain::material::Action;
+use recall_domain::task_list::open_tasks;
+use recall_store::{SessionInfo, StoreError};
+
+/// How many of the latest calls are searched for the files they touched.
+const CALLS: u32 = 300;
+
+pub fn continuity(db: &Connection, agents: Agents, session: &SessionInfo) -> Result<Continuity, StoreError> {
+    let mut state = Continuity { session: session.row.0, prompts: session.prompts, ..Continuity::default() };
+    let (first, last) = recall_store::first_and_last_prompt(db, session.row)?;
+    state.asked = last.filter(|last| Some(last) != first.as_ref());
+    state.goal = first.unwrap_or_default();
+    for plan in recall_store::plans_of_session(db, session.row)? {
+        if plan.kind == "tasks" {
+            state.open_tasks = open_tasks(&plan.text).map(str::to_owned).collect();
+        } else if state.plan.is_none() {
+            state.plan = Some(PlanNote { title: plan.title, state: plan.state, text: plan.text });
+        }
+    }
+    touched_files(db, agents, session, &mut state)?;
+    let mut observations = recall_store::observations_of_session(db, session.row)?;
+    observations.retain(|row| is_decision(row.kind, row.importance));
+    state.decided = observations.into_iter().rev().map(|row| row.title).collect();
+    Ok(state)
+}
+
+fn touched_files(
+    db: &Connection,
+    agents: Agents,
+    session: &SessionInfo,
+    state: &mut Continuity,
+) -> Result<(), StoreError> {
+    let action = agents.spec(session.agent.as_str()).action;
+    for (tool, input) in recall_store::latest_calls(db, session.row, CALLS)? {
+        let (path, list) = match action(&tool, &input, None) {
+            Action::Edit { path, .. } | Action::Write { path, .. } => (path, &mut state.changed_files),
+            Action::Read { path } => (path, &mut state.read_files),
+            _ => continue,
+        };
+        let path = relative(&path, session.root.as_deref());
+        // A file outside the project does not help an agent that continues there.
+        if is_absolute(&path) && session.root.is_some() {
+            continue;
+        }
+        if !list.contains(&path) {
+            list.push(path);
+        }
+    }
+    let changed = &state.changed_files;
+    state.read_files.retain(|path| !changed.contains(path));
+    Ok(())
+}
+
+/// Whether the path is absolute on any system, because the session may come from another machine.
+fn is_absolute(path: &str) -> bool {
+    let after_drive =
+        path.strip_prefix(|c: char| c.is_ascii_alphabetic()).and_then(|rest| rest.strip_prefix(':'));
+    path.starts_with('/') || after_drive.is_some_and(|rest| rest.starts_with(['/', '\\']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drives_and_roots_are_absolute() {
+        for (path, expected) in
+            [("/a", true), ("C:\\a", true), ("d:/a", true), ("a/b", false), ("c:a", false), ("", false)]
+        {
+            assert_eq!(is_absolute(path), expected, "{path}");
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! Stored rows as the documents of the index.
+
+use recall_agents::Agents;
+use recall_compression::salience::sources::said_by;
+use recall_domain::digest::{Digest, digest, is_found_by_meaning};
+use recall_domain::document::{Document, DocumentKey, Status};
+use recall_domain::ids::{AgentName, EventId, SessionId, Timestamp};
+use recall_domain::material::{Action, CallOutcome};
+use recall_domain::observation::{Importance, Maker, UNANSWERED};
+use recall_domain::passage::{self, Passage};
+use recall_domain::redaction::own_calls;
+use recall_store::{ActivityRow, DocumentRow, ObservationRow, SessionInfo, SummaryRow};
+
+/// The importance of documents that were not rated.
+const UNJUDGED: i64 = 5;
+
+/// The document of a row.
+pub fn document(key: DocumentKey, row: &DocumentRow, agents: Agents) -> Document {
+    Document { passages: passages(row, agents), ..without_passages(key, row, agents) }
+}
+
+/// A document with only the passages of a row that may be injected. Nothing else is found in it.
+pub(crate) fn passages_alone(key: DocumentKey, row: &DocumentRow, agents: Agents) -> Option<Document> {
+    let passages = passages(row, agents);
+    (!passages.is_empty()).then(|| Document { passages, ..without_text(key, row) })
+}
+
+fn without_passages(key: DocumentKey, row: &DocumentRow, agents: Agents) -> Document {
+    let bare = without_text(key, row);
+    match row {
+        DocumentRow::Observation { row, .. } => Document {
+            files: row.files_modified.iter().chain(&row.files_read).cloned().collect(),
+            title: row.title.clone(),
+            body: observation_body(row),
+            ..bare
+        },
+        DocumentRow::Summary { row, .. } => {
+            Document { title: row.title.clone(), body: summary_body(row), ..bare }
+        }
+        DocumentRow::Plan { row, .. } => {
+            Document { title: row.title.clone(), body: row.text.clone(), ..bare }
+        }
+        DocumentRow::Compaction { row, .. } => Document { body: row.summary.clone(), ..bare },
+        DocumentRow::Prompt { text, .. } | DocumentRow::Response { text, .. } => {
+            Document { body: text.clone(), ..bare }
+        }
+        // Nobody searches for a question to the memory.
+        DocumentRow::Activity { row, .. }
+            if own_calls::is_own(&row.tool_name, row.input.as_deref().unwrap_or_default()) =>
+        {
+            bare
+        }
+        DocumentRow::Activity { row, session } => {
+            let Digest { title, body, files, .. } = activity_digest(row, session, agents);
+            Document { title, body, files, ..bare }
+        }
+    }
+}
+
+fn without_text(key: DocumentKey, row: &DocumentRow) -> Document {
+    match row {
+        DocumentRow::Observation { row, session, project } => Document {
+            key,
+            project: project.key.clone(),
+            project_name: project.name.clone(),
+            agent: session.as_ref().map_or_else(|| AgentName(String::new()), |session| session.agent.clone()),
+            session: row.session.clone().unwrap_or_else(|| SessionId(String::new())),
+            observation_type: Some(row.kind),
+            status: row.status,
+            importance: row.importance,
+            maker: row.maker(),
+            at: row.created_at,
+            files: Vec::new(),
+            title: String::new(),
+            body: String::new(),
+            passages: Vec::new(),
+        },
+        DocumentRow::Summary { row, session } => of_session(key, session, row.created_at),
+        DocumentRow::Plan { row, session } => of_session(key, session, row.updated_at),
+        DocumentRow::Compaction { row, session } => of_session(key, session, row.at),
+        DocumentRow::Activity { row, session } => of_session(key, session, row.at),
+        DocumentRow::Prompt { at, session, .. } | DocumentRow::Response { at, session, .. } => {
+            of_session(key, session, *at)
+        }
+    }
+}
+
+/// The passages of a row that may be injected at a prompt. Equal rows have equal passages, so their numbers stay valid.
+pub fn passages(row: &DocumentRow, agents: Agents) -> Vec<Passage> {
+    match row {
+        DocumentRow::Observation { row, .. } => of_observation(&row.title, &row.narrative, &row.facts),
+        DocumentRow::Summary { row, .. } => of_summary(
+            &row.title,
+            [
+                ("learned", &row.learned),
+                ("done", &row.completed),
+                ("open", &stated(&row.next_steps)),
+                ("looked into", &row.investigated),
+                ("notes", &row.notes),
+            ],
+        ),
+        DocumentRow::Plan { row, .. } => passage::titled(&row.title, &row.text),
+        DocumentRow::Response { text, .. } => passage::cut(text),
+        DocumentRow::Prompt { text, .. } => of_prompt(text),
+        // Its parts are the session's own rows.
+        DocumentRow::Compaction { .. } => Vec::new(),
+        DocumentRow::Activity { row, session } => {
+            if row.failed {
+                Vec::new()
+            } else {
+                of_action(&action_of(row, session, agents), row.event)
+            }
+        }
+    }
+}
+
+/// The texts of a row that get a vector each, in the order of its passages.
+pub fn embedded(row: &DocumentRow, agents: Agents) -> Vec<String> {
+    let passages = match row {
+        // It is found but not injected, because its parts are the session's own rows.
+        DocumentRow::Compaction { row, .. } => passage::cut(&row.summary),
+        DocumentRow::Activity { row, session } => of_call(row, session, agents),
+        _ => passages(row, agents),
+    };
+    passages.iter().map(Passage::whole).collect()
+}
+
+/// The most passages of a call that get a vector, besides those that may be injected.
+const MOST_OF_CALL: usize = 2;
+
+/// The passages of a call that may be injected, in order, then the beginning of its indexed text.
+fn of_call(row: &ActivityRow, session: &SessionInfo, agents: Agents) -> Vec<Passage> {
+    let action = action_of(row, session, agents);
+    let mut passages = if row.failed { Vec::new() } else { of_action(&action, row.event) };
+    if is_found_by_meaning(&action) {
+        let digest = activity_digest(row, session, agents);
+        passages.extend(passage::titled(&digest.title, &digest.body).into_iter().take(MOST_OF_CALL));
+    }
+    passages
+}
+
+/// The passages of an observation: its title and its text.
+pub fn of_observation(title: &str, narrative: &str, facts: &[String]) -> Vec<Passage> {
+    let mut body = narrative.trim().to_owned();
+    for fact in facts.iter().filter(|fact| !fact.is_empty()) {
+        if !body.contains(fact.as_str()) {
+            body.push('\n');
+            body.push_str(fact);
+        }
+    }
+    passage::titled(title, body.trim())
+}
+
+/// The passages of a summary: each of its fields under its title.
+pub fn of_summary(title: &str, fields: [(&str, &String); 5]) -> Vec<Passage> {
+    let named = |(name, text): (&str, &String)| passage::titled(&format!("{title} ({name})"), text);
+    fields.into_iter().filter(|(_, text)| !text.trim().is_empty()).flat_map(named).collect()
+}
+
+/// The open work, without an unanswered prompt: that prompt has its own passages, and it is no answer to the same
+/// question.
+fn stated(next_steps: &str) -> String {
+    let lines: Vec<&str> = next_steps.lines().filter(|line| !line.starts_with(UNANSWERED)).collect();
+    lines.join("\n")
+}
+
+/// The passages of a prompt that a person wrote. A question is never injected, but it says what the answer after it is
+/// about.
+pub fn of_prompt(text: &str) -> Vec<Passage> {
+    // A prompt that begins like this was made by the agent's program, or starts a command.
+    if text.trim_start().starts_with(['<', '/']) { Vec::new() } else { passage::cut(text) }
+}
+
+/// The passages of what an action tells other people: a commit, a pull request, a plan, a subagent's report.
+pub fn of_action(action: &Action, event: EventId) -> Vec<Passage> {
+    said_by(action, event).iter().flat_map(|said| passage::cut(&said.text)).collect()
+}
+
+/// The title and the whole text of a row, as it is shown.
+pub(crate) fn title_and_text(row: &DocumentRow, agents: Agents) -> (String, String) {
+    match row {
+        DocumentRow::Observation { row, .. } => (row.title.clone(), observation_body(row)),
+        DocumentRow::Summary { row, .. } => {
+            let text = summary_body(row);
+            let title = if row.title.is_empty() { telling_line(&text) } else { row.title.clone() };
+            (title, text)
+        }
+        DocumentRow::Plan { row, .. } => (row.title.clone(), row.text.clone()),
+        DocumentRow::Compaction { row, .. } => (telling_line(&row.summary), row.summary.clone()),
+        DocumentRow::Prompt { text, .. } | DocumentRow::Response { text, .. } => {
+            (telling_line(text), text.clone())
+        }
+        DocumentRow::Activity { row, session } => {
+            let digest = activity_digest(row, session, agents);
+            (digest.title, digest.body)
+        }
+    }
+}
+
+fn activity_digest(row: &ActivityRow, session: &SessionInfo, agents: Agents) -> Digest {
+    let error = || row.response.clone().unwrap_or_default();
+    let outcome = if row.failed { CallOutcome::Failed { error: error() } } else { CallOutcome::Done };
+    digest(&row.tool_name, &action_of(row, session, agents), &outcome, session.root.as_deref())
+}
+
+/// The action of a call, as its agent's tools are read. A failed call answers with an error instead of its tool's
+/// result.
+fn action_of(row: &ActivityRow, session: &SessionInfo, agents: Agents) -> Action {
+    let response = (!row.failed).then(|| row.response.as_deref().unwrap_or_default());
+    let input = row.input.as_deref().unwrap_or_default();
+    (agents.spec(session.agent.as_str()).action)(&row.tool_name, input, response)
+}
+
+fn of_session(key: DocumentKey, session: &SessionInfo, at: Timestamp) -> Document {
+    Document {
+        key,
+        project: session.project.key.clone(),
+        project_name: session.project.name.clone(),
+        agent: session.agent.clone(),
+        session: session.id.clone(),
+        observation_type: None,
+        status: Status::Active,
+        importance: Importance::clamped(UNJUDGED),
+        maker: Maker::Machine,
+        at,
+        files: Vec::new(),
+        title: String::new(),
+        body: String::new(),
+        passages: Vec::new(),
+    }
+}
+
+fn observation_body(row: &ObservationRow) -> String {
+    let mut parts: Vec<&str> = row.subtitle.iter().map(String::as_str).collect();
+    parts.push(&row.narrative);
+    parts.extend(row.facts.iter().map(String::as_str));
+    let mut body = parts.join("\n");
+    if !row.concepts.is_empty() {
+        body.push('\n');
+        body.push_str(&row.concepts.join(", "));
+    }
+    body
+}
+
+fn summary_body(row: &SummaryRow) -> String {
+    let parts = [&row.request, &row.investigated, &row.learned, &row.completed, &row.next_steps, &row.notes];
+    let parts: Vec<&str> = parts.into_iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
+    parts.join("\n")
+}
+
+/// The first line that contains a word, without the marks of a heading, a list or emphasis.
+fn telling_line(text: &str) -> String {
+    let has_word = |line: &&str| line.contains(char::is_alphanumeric);
+    let line = text.lines().map(str::trim).find(has_word).unwrap_or_default();
+    let line = line.trim_start_matches(['#', '>', ' ']);
+    let line = ["- ", "* "].iter().find_map(|mark| line.strip_prefix(mark)).unwrap_or(line);
+    let bare = line.strip_prefix("**").and_then(|rest| rest.strip_suffix("**"));
+    let line = bare.filter(|bare| !bare.contains("**")).unwrap_or(line);
+    let mut title: String = line.chars().take(100).collect();
+    if title.len() < line.len() {
+        title.push('…');
+    }
+    title
+}

@@ -1,0 +1,90 @@
+//! Orders the texts that need vectors: those that may be injected soonest come first.
+//!
+//! These are the observations, answers, summaries and prompts of the sessions that were active last, session by
+//! session; the rest follows. Only the time depends on the order: progress is in the database, and each run reads it
+//! there.
+
+use std::collections::VecDeque;
+
+use recall_domain::document::DocumentKey;
+use recall_embedding::ModelHash;
+use recall_store::{Readers, SessionPlace, StoreError};
+
+/// Fewer texts than this are not ordered.
+const FEW: u32 = 64;
+/// How many sessions' texts are looked up at once.
+const SESSIONS: u32 = 32;
+
+/// The texts without vectors of one run.
+#[derive(Default)]
+pub(super) struct Backlog {
+    keys: VecDeque<DocumentKey>,
+    place: Place,
+}
+
+/// How far the search for texts has come.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Place {
+    #[default]
+    Nowhere,
+    /// Sessions up to this one in the order are done.
+    At(Option<SessionPlace>),
+    /// All sessions are done.
+    Rest,
+}
+
+/// Whether there may be newer texts than the known ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum News {
+    Yes,
+    No,
+}
+
+impl Backlog {
+    /// Returns up to this many texts. None means that there are no more.
+    pub(super) fn next(
+        &mut self,
+        (readers, model): (&Readers, ModelHash),
+        news: News,
+        most: usize,
+    ) -> Result<Vec<DocumentKey>, StoreError> {
+        readers.read(|db| {
+            if news == News::Yes && matches!(self.place, Place::At(Some(_)) | Place::Rest) {
+                let (newest, _) = recall_store::newest_without_vectors(db, &model.0, None, SESSIONS)?;
+                self.keys.retain(|key| !newest.contains(key));
+                newest.into_iter().rev().for_each(|key| self.keys.push_front(key));
+            }
+            while self.keys.len() < most {
+                match self.place {
+                    Place::Nowhere => {
+                        let few = recall_store::documents_without_vectors(db, &model.0, FEW)?;
+                        let is_few = few.len() < FEW as usize;
+                        self.place = if is_few { Place::Rest } else { Place::At(None) };
+                        self.keys.extend(few.into_iter().filter(|_| is_few));
+                        if is_few {
+                            break;
+                        }
+                    }
+                    Place::At(place) => {
+                        let (keys, last) =
+                            recall_store::newest_without_vectors(db, &model.0, place, SESSIONS)?;
+                        self.keys.extend(keys);
+                        self.place = last.map_or(Place::Rest, |last| Place::At(Some(last)));
+                    }
+                    Place::Rest if self.keys.is_empty() => {
+                        self.keys.extend(recall_store::documents_without_vectors(db, &model.0, FEW)?);
+                        break;
+                    }
+                    Place::Rest => break,
+                }
+            }
+            Ok(())
+        })?;
+        Ok(self.keys.drain(..most.min(self.keys.len())).collect())
+    }
+
+    /// Whether only the rest is left, which is searched again and again until nothing is found.
+    pub(super) fn is_at_the_rest(&self) -> bool {
+        self.place == Place::Rest
+    }
+}

@@ -1,0 +1,89 @@
+//! The context for a file that an agent opens. It is requested at every call of a file tool, so the cheap checks come
+//! first: the budget, then the injected set, then one lookup in the index of paths.
+
+use super::clock;
+use super::context_lookup::{ContextLookup, ContextReply, note};
+use recall_agents::Cap;
+use recall_domain::context::{Limits, Material, Moment, assemble};
+use recall_domain::file_memory::{Candidate, INJECTED_FOR_FILE, InjectedSet, LEAST_IMPORTANCE};
+use recall_domain::ids::{ProjectRow, SessionId};
+use recall_domain::used::{Disfavour, Occasion};
+use recall_repository::refs::WorkLocation;
+use recall_store::{ObservationRow, StoreError};
+
+/// How many of the newest observations about a file are candidates.
+const CONSIDERED: u32 = 20;
+
+/// The file, and who opens it.
+#[derive(Clone, Debug)]
+pub struct FileContextRequest {
+    /// The agent's limit.
+    pub cap: Cap,
+    /// Relative to the project's folder.
+    pub file: String,
+    pub project: ProjectRow,
+    pub session: SessionId,
+    pub place: WorkLocation,
+}
+
+impl ContextLookup {
+    /// The context for the file, without what the session was given already. Empty after an error or a timeout.
+    pub async fn about_file(
+        &self,
+        context_request: FileContextRequest,
+        injected: &InjectedSet,
+    ) -> ContextReply {
+        if Moment::File.budget(&self.settings.context().budgets) == 0
+            || injected.files.contains(&context_request.file)
+        {
+            return ContextReply::default();
+        }
+        let (this, injected) = (self.clone(), injected.clone());
+        self.in_time(move || this.file_context(context_request, &injected)).await
+    }
+
+    fn file_context(
+        &self,
+        context_request: FileContextRequest,
+        injected: &InjectedSet,
+    ) -> Result<ContextReply, StoreError> {
+        let material = self.readers.read(|db| {
+            let place = (context_request.project, context_request.file.as_str());
+            let (mut rows, disfavour) = (Vec::new(), recall_store::disfavour(db)?);
+            for row in
+                recall_store::notes_about(db, place, (&INJECTED_FOR_FILE, LEAST_IMPORTANCE), CONSIDERED)?
+            {
+                let candidate = Candidate {
+                    id: row.id,
+                    session: row.session.as_ref(),
+                    at: row.created_at,
+                    rewritten: row.rewritten,
+                };
+                if candidate.is_new_to(&context_request.session, injected) {
+                    let found = recall_store::observation(db, row.id)?;
+                    rows.extend(found.filter(|row| is_worth_a_word(&disfavour, row)));
+                }
+            }
+            let branch_context = self.branch_context(&context_request.place);
+            let observations = rows.into_iter().map(|row| note(row, &branch_context)).collect();
+            Ok(Material { observations, file: context_request.file, ..Material::default() })
+        })?;
+        let limits = Limits {
+            tokens: Moment::File.budget(&self.settings.context().budgets),
+            utf16_units: context_request.cap.utf16_units,
+        };
+        let block = assemble(Moment::File, &material, limits, clock::now());
+        Ok(ContextReply {
+            block,
+            moment: Some(Moment::File),
+            file: Some(material.file),
+            ..ContextReply::default()
+        })
+    }
+}
+
+/// What was contradicted must matter more to interrupt.
+fn is_worth_a_word(disfavour: &Disfavour, row: &ObservationRow) -> bool {
+    let worth = disfavour.worth(row.id.into(), Occasion::File, row.importance);
+    worth.is_some_and(|importance| importance.get() >= LEAST_IMPORTANCE)
+}

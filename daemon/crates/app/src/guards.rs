@@ -1,0 +1,75 @@
+//! The guards' verdict on an event, in the agent's own format.
+
+use super::changed_files;
+use recall_agents::format::tools::is_of_server;
+use recall_agents::{AgentSpec, Asking};
+use recall_domain::event::{HookEvent, HookEventKind, ToolCall, ToolResult, ToolStart};
+use recall_domain::guard::{Decision, GuardedCall, Guards, Rule, Verdict, Warning, fetches};
+use recall_domain::material::Action;
+
+/// A guard's verdict.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GuardFinding {
+    /// A refusal, with the decision that the agent carries out.
+    Refusal(Verdict),
+    Warning(Warning),
+}
+
+/// A guard's verdict, and the answer that reports it to the agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuardAnswer {
+    pub finding: GuardFinding,
+    /// The hook's stdout.
+    pub stdout: Vec<u8>,
+}
+
+impl GuardAnswer {
+    /// The rule that stops the call. `None` if the user is asked, or if the call may run.
+    pub fn refused_by(&self) -> Option<Rule> {
+        match &self.finding {
+            GuardFinding::Refusal(Verdict { rule, decision: Decision::Deny, .. }) => Some(*rule),
+            GuardFinding::Refusal(_) | GuardFinding::Warning(_) => None,
+        }
+    }
+}
+
+/// Checks an event against the guards. `cwd` is where the hook ran. Events of an unknown agent are not checked.
+pub fn judge(guards: &Guards, spec: &AgentSpec, event: &HookEvent, cwd: &str) -> Option<GuardAnswer> {
+    match &event.what {
+        HookEventKind::ToolStart(start) if guards.judge_calls() => {
+            let refuse = spec.guards.refusal?;
+            let verdict = verdict(guards, spec, start, event.cwd.as_deref().unwrap_or(cwd))?;
+            let stdout = refuse(verdict.decision, &verdict.reason());
+            let decision = match spec.guards.asking {
+                Asking::Asks => verdict.decision,
+                Asking::Refuses => Decision::Deny,
+            };
+            Some(GuardAnswer { finding: GuardFinding::Refusal(Verdict { decision, ..verdict }), stdout })
+        }
+        HookEventKind::Tool(call) if guards.warn_of_outside() => {
+            let warn = spec.guards.warning?;
+            let cwd = event.cwd.as_deref().unwrap_or(cwd);
+            let warning = guards.warning(&from_outside(guards, spec, call, cwd)?)?;
+            Some(GuardAnswer { finding: GuardFinding::Warning(warning), stdout: warn(&warning.text()) })
+        }
+        _ => None,
+    }
+}
+
+fn verdict(guards: &Guards, spec: &AgentSpec, start: &ToolStart, cwd: &str) -> Option<Verdict> {
+    let writes = changed_files::of_call(spec, &start.name, &start.input);
+    guards.verdict(GuardedCall { input: &start.input, writes: &writes, cwd })
+}
+
+/// The text that a call brought in from a web page, an MCP server, the network or another's document.
+fn from_outside(guards: &Guards, spec: &AgentSpec, call: &ToolCall, cwd: &str) -> Option<String> {
+    let ToolResult::Done(response) = &call.result else { return None };
+    match (spec.action)(&call.name, &call.input, Some(response)) {
+        Action::Fetch { output, .. } => Some(output),
+        Action::Command { command, output, .. } if fetches(&command) => Some(output),
+        // The text as in the agent's JSON.
+        Action::Read { path } if guards.is_from_outside(&path, cwd) => Some(response.clone()),
+        Action::Other { output, .. } if is_of_server(&call.name) => Some(output),
+        _ => None,
+    }
+}

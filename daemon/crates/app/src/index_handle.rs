@@ -1,0 +1,250 @@
+//! The index for its readers, and whether it is complete.
+
+use std::collections::HashSet;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use super::documents::{document, passages_alone};
+use super::sentences::{Patience, Sentences};
+use recall_agents::Agents;
+use recall_domain::document::{Document, DocumentKey, DocumentKind};
+use recall_domain::ids::{ProjectKey, SessionId};
+use recall_domain::passage::{PassageMatches, PassageTerm};
+use recall_search::fresh::{Current, Fresh};
+use recall_search::index::Index;
+use recall_search::meaning::Meaning;
+use recall_search::request::{Hits, Request};
+use recall_search::source::CandidateSource;
+use recall_search::{IndexError, PassageRequest};
+use recall_store::{DocumentRow, Readers, StoreError};
+
+/// The index's reader, replaced when the index is rebuilt. Cheap to clone.
+#[derive(Clone)]
+pub struct IndexHandle {
+    state: Arc<RwLock<IndexState>>,
+    on_suspicion: Arc<dyn Fn() + Send + Sync>,
+    store: StoredDocuments,
+    pub sentences: Sentences,
+}
+
+/// The store, for documents that the index does not contain yet.
+#[derive(Clone)]
+pub struct StoredDocuments {
+    pub readers: Readers,
+    pub agents: Agents,
+}
+
+/// How many of the newest log entries a search reads. While an import is indexed there are many more.
+const NEWEST_ENTRIES: u32 = 512;
+/// The most new documents that one search reads from the store.
+const NEWEST_DOCUMENTS: usize = 64;
+/// A search stops reading new documents after this many bytes of text, because it has only milliseconds.
+const NEWEST_BYTES: usize = 262_144;
+
+/// The most passages that are considered for a prompt, by words and by meaning.
+const MOST_PASSAGES: usize = 300;
+const MOST_NEAR: usize = 40;
+
+/// The state of the index.
+#[derive(Clone, Default)]
+pub enum IndexState {
+    /// The index is damaged, or not opened yet.
+    #[default]
+    Absent,
+    /// The index is being filled from the store. Its results are correct, but may be incomplete.
+    Filling(Index),
+    /// The index was complete when it was closed. Its files are being compared with their checksums.
+    Unexamined(Index),
+    Complete(Index),
+}
+
+impl IndexHandle {
+    /// `on_suspicion` is called when a search fails.
+    pub fn new(
+        store: StoredDocuments,
+        sentences: Sentences,
+        on_suspicion: impl Fn() + Send + Sync + 'static,
+    ) -> Self {
+        Self { state: Arc::default(), on_suspicion: Arc::new(on_suspicion), store, sentences }
+    }
+
+    /// Reports a failed search. Only damaged files cause one.
+    fn suspect(&self) {
+        (self.on_suspicion)();
+    }
+
+    pub fn set(&self, state: IndexState) {
+        *self.state.write().unwrap_or_else(PoisonError::into_inner) = state;
+    }
+
+    pub fn state(&self) -> IndexState {
+        self.state.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The index must be filled again.
+    pub fn filling(&self) {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        if let IndexState::Complete(index) = &*state {
+            *state = IndexState::Filling(index.clone());
+        }
+    }
+
+    /// The index is complete.
+    pub fn complete(&self) {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        if let IndexState::Filling(index) = &*state {
+            *state = IndexState::Complete(index.clone());
+        }
+    }
+
+    /// Searches all sources of candidates. Everything committed before is found, even if the index does not contain it
+    /// yet; only the oldest of very many new documents may be missed. `None` if a source failed, which was reported.
+    pub fn search(&self, index: &Index, request: &Request, patience: Patience) -> Option<Hits> {
+        let is_wanted = |key: DocumentKey| request.kinds.is_empty() || request.kinds.contains(&key.kind);
+        let agents = self.store.agents;
+        let fresh = self.fresh(index, is_wanted, |key, row| Some(document(key, row, agents)));
+        let current = Current { index, fresh: &fresh };
+        let meaning = self.sentences.for_request(request, patience).map(|(question, vectors)| Meaning {
+            index,
+            question,
+            vectors,
+        });
+        let mut sources: Vec<&dyn CandidateSource> = vec![&current];
+        sources.extend(meaning.iter().map(|meaning| -> &dyn CandidateSource { meaning }));
+        let searched = recall_search::search(&sources, request);
+        searched
+            .inspect_err(|error| {
+                tracing::error!(%error, "a search failed");
+                self.suspect();
+            })
+            .ok()
+    }
+
+    /// Finds the passages of a project that may answer a prompt, by words and by meaning. Everything committed before
+    /// is found, as in a search. `None` if that failed, which was reported.
+    pub fn passages(
+        &self,
+        index: &Index,
+        prompt: &str,
+        project: &ProjectKey,
+        except: Option<&SessionId>,
+    ) -> Option<PassageMatches> {
+        let told = |key: DocumentKey, row: &DocumentRow| {
+            let may_be_told =
+                row.project().key == *project && (except.is_none() || row.session_id() != except);
+            may_be_told.then(|| passages_alone(key, row, self.store.agents)).flatten()
+        };
+        let fresh = self.fresh(index, |_| true, told);
+        let cosines = self.sentences.for_prompt(prompt, project);
+        let near = cosines.as_ref().map(|cosines| cosines.closest(MOST_NEAR)).unwrap_or_default();
+        let request = PassageRequest { prompt, project, except, limit: MOST_PASSAGES, near: &near };
+        let mut found = self.found(Current { index, fresh: &fresh }.passages(&request))?;
+        if let Some(cosines) = cosines {
+            cosines.note(&mut found);
+        }
+        Some(found)
+    }
+
+    /// As [`Self::passages`], by words alone and at most so many: for what may take no time.
+    pub(crate) fn passages_by_words(
+        &self,
+        index: &Index,
+        words: &str,
+        (project, except): (&ProjectKey, &SessionId),
+        limit: usize,
+    ) -> Option<PassageMatches> {
+        let told = |key: DocumentKey, row: &DocumentRow| {
+            let may_be_told = row.project().key == *project && row.session_id() != Some(except);
+            may_be_told.then(|| passages_alone(key, row, self.store.agents)).flatten()
+        };
+        let fresh = self.fresh(index, |key| key.kind == DocumentKind::Observation, told);
+        let request = PassageRequest { prompt: words, project, except: Some(except), limit, near: &[] };
+        self.found(Current { index, fresh: &fresh }.passages(&request))
+    }
+
+    /// How rare the words of a prompt are in a project. `None` if that failed, which was reported.
+    pub fn words_of(&self, index: &Index, prompt: &str, project: &ProjectKey) -> Option<Vec<PassageTerm>> {
+        let of_project = |key: DocumentKey, row: &DocumentRow| {
+            (row.project().key == *project).then(|| passages_alone(key, row, self.store.agents)).flatten()
+        };
+        let fresh = self.fresh(index, |_| true, of_project);
+        let request = PassageRequest { prompt, project, except: None, limit: 0, near: &[] };
+        let found = self.found(Current { index, fresh: &fresh }.passages(&request))?;
+        Some(found.terms)
+    }
+
+    fn found(&self, found: Result<PassageMatches, IndexError>) -> Option<PassageMatches> {
+        found
+            .inspect_err(|error| {
+                tracing::error!(%error, "a search for passages failed");
+                self.suspect();
+            })
+            .ok()
+    }
+
+    /// The documents that the index does not contain yet.
+    fn fresh(
+        &self,
+        index: &Index,
+        is_wanted: impl Fn(DocumentKey) -> bool,
+        searched: impl Fn(DocumentKey, &DocumentRow) -> Option<Document>,
+    ) -> Fresh {
+        self.store.after(index.high_water(), is_wanted, searched).unwrap_or_else(|error| {
+            tracing::warn!(%error, "cannot read what the index has not taken yet");
+            Fresh::default()
+        })
+    }
+
+    /// The index, complete or not.
+    pub fn index(&self) -> Option<Index> {
+        match self.state() {
+            IndexState::Absent => None,
+            IndexState::Filling(index) | IndexState::Unexamined(index) | IndexState::Complete(index) => {
+                Some(index)
+            }
+        }
+    }
+}
+
+/// Why documents could not be read.
+#[derive(Debug, thiserror::Error)]
+enum FreshError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Index(#[from] IndexError),
+}
+
+/// The approximate size of a document's searched text, in bytes.
+fn length(document: &Document) -> usize {
+    let passages = document.passages.iter().map(|passage| passage.text.len()).sum();
+    document.body.len().max(passages)
+}
+
+impl StoredDocuments {
+    /// The logged documents after `seq` that a request may be about. `searched` selects what is searched of a row.
+    fn after(
+        &self,
+        seq: i64,
+        is_wanted: impl Fn(DocumentKey) -> bool,
+        searched: impl Fn(DocumentKey, &DocumentRow) -> Option<Document>,
+    ) -> Result<Fresh, FreshError> {
+        let mut keys = HashSet::new();
+        let documents = self.readers.read(|db| {
+            let mut documents = Vec::new();
+            let mut bytes = 0;
+            for entry in recall_store::newest_documents_after(db, seq, NEWEST_ENTRIES)? {
+                let is_full = documents.len() == NEWEST_DOCUMENTS || bytes >= NEWEST_BYTES;
+                if is_full || !is_wanted(entry.key) || !keys.insert(entry.key) {
+                    continue;
+                }
+                let row = recall_store::load_document(db, entry.key)?;
+                if let Some(document) = row.and_then(|row| searched(entry.key, &row)) {
+                    bytes += length(&document);
+                    documents.push(document);
+                }
+            }
+            Ok(documents)
+        })?;
+        Ok(Fresh::new(keys, &documents)?)
+    }
+}

@@ -1,0 +1,694 @@
+//! Ingest takes an event from its delivery, or from the spool, to its session.
+//!
+//! Private text and secrets are removed here, before an event reaches a session or the store. The hook client removes
+//! private text too, but other senders and spool files may contain it.
+
+mod nested;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use recall_protocol::json_field::{self, is_wholly_private};
+use recall_protocol::json_scan::clean;
+use recall_protocol::privacy::has_tags;
+use recall_protocol::wire::{Deliver, Flags, Reply, ShimContext};
+use sha2::{Digest, Sha256};
+use tracing::Instrument;
+
+use super::capture_rules::{CaptureRules, EventRules, whole};
+use super::certain_times::{CertainTimes, Extent};
+use super::clock;
+use super::crashes::Crashes;
+use super::event_trace::EventTrace;
+use super::guards::{GuardAnswer, GuardFinding, judge};
+use super::injection_receipt::Recipient;
+use super::pause::PauseSwitch;
+use super::ports::{AcceptedEvent, Ports, WriteFailed, Writer};
+use super::settings::{CurrentRedactor, Settings};
+use super::unreported::unreported;
+use recall_agents::{AgentSpec, Agents, HookOutput, Unreadable};
+use recall_domain::event::{Audience, EventName, HookEvent, HookEventKind, Place, is_too_long};
+use recall_domain::guard::Guards;
+use recall_domain::ids::{AgentName, CallId, SessionId, SessionKey, Timestamp};
+use recall_domain::order::Order;
+use recall_domain::project::identifying_folder;
+use recall_domain::redaction::{Outputs, Redactor, own_calls};
+use recall_repository::project_file::Captured;
+use recall_store::{Delivery, MessageApart, Readers, Unparsed, UnparsedOutcome};
+use recall_system::faults::{self, Fault, Point, planted};
+
+/// The shim has given up by then. The event is stored anyway, or will be offered again.
+const ANSWER_WITHIN: Duration = Duration::from_secs(15);
+
+/// A payload above this size, in bytes, is read and redacted on its own thread, so that other events do not wait for
+/// it.
+const LARGE: usize = 64 << 10;
+
+/// A hook waits 20 ms before a call. So a guard's answer waits no longer than this for the commit; the hook client then
+/// keeps the event in the spool.
+const GUARD_WITHIN: Duration = Duration::from_millis(5);
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct Ingest<P> {
+    pub agents: Agents,
+    pub ports: P,
+    pub crashes: Crashes,
+    pub redactor: CurrentRedactor,
+    pub counters: Arc<Counters>,
+    pub pauses: PauseSwitch,
+    pub capture_rules: CaptureRules,
+    pub settings: Settings,
+    pub readers: Readers,
+    pub certain_times: CertainTimes,
+}
+
+/// The counters of `status`, since the daemon started.
+#[derive(Debug, Default)]
+pub struct Counters {
+    pub accepted: AtomicU64,
+    pub duplicates: AtomicU64,
+    pub busy: AtomicU64,
+    /// Calls and prompts that came under two event ids because two hooks reported them.
+    pub told_twice: AtomicU64,
+    /// Events that arrived during a pause and were not stored.
+    pub paused: AtomicU64,
+    /// Events of excluded projects.
+    pub excluded: AtomicU64,
+    /// Calls that a guard refused or asked about.
+    pub guarded: AtomicU64,
+    /// Results that a guard warned about.
+    pub warned: AtomicU64,
+}
+
+impl<P: Ports> Ingest<P> {
+    /// Stores an event that has just arrived, see [`Self::take_traced`].
+    pub async fn take(&self, deliver: Deliver, recipient: Recipient) -> Reply {
+        let trace = EventTrace::begin(deliver.event_id, Instant::now());
+        self.take_traced(deliver, recipient, trace).await
+    }
+
+    /// Stores an event and returns the reply. Never fails: an event that cannot be accepted gets BUSY.
+    pub async fn take_traced(&self, deliver: Deliver, recipient: Recipient, trace: EventTrace) -> Reply {
+        let reply = self.stored(deliver, recipient, &trace).instrument(trace.span()).await;
+        trace.answered(&reply);
+        reply
+    }
+
+    async fn stored(&self, mut deliver: Deliver, recipient: Recipient, trace: &EventTrace) -> Reply {
+        let context = forget_long_paths(&mut deliver.context);
+        // The name comes from a command line and may contain anything.
+        deliver.agent = match self.agents.real_sender(&deliver) {
+            Some(spec) => spec.name.to_owned(),
+            None => self.redactor.get().redact_id(&deliver.agent).into_owned(),
+        };
+        if deliver.captured_at_ms <= 0 {
+            // The clock is not set yet. An event of 1970 would count as old and as silent ever since.
+            deliver.captured_at_ms = clock::now().0;
+        }
+        if self.pauses.covers(&captured(&deliver)) {
+            self.counters.paused.fetch_add(1, Ordering::Relaxed);
+            return Reply::Ack { stdout: self.paused_answer(&deliver) };
+        }
+        let guards = match recipient {
+            Recipient::Agent(_) => self.settings.guards(),
+            Recipient::Nobody => None,
+        };
+        let Some(mut parsed) = self.parse(deliver, guards).await else {
+            return self.counted(Reply::Busy);
+        };
+        // The folders that it names are unknown.
+        if [context, parsed.own_folder].contains(&Folders::Dropped) && self.capture_rules.exclude_anything() {
+            self.break_off(&parsed);
+            return self.let_go(&parsed.deliver);
+        }
+        let folders = parsed.folders(&self.capture_rules);
+        let event_rules = self.capture_rules.event_rules(folders, std::mem::take(&mut parsed.names)).await;
+        if event_rules.captured() == Captured::No {
+            self.break_off(&parsed);
+            return self.let_go(&parsed.deliver);
+        }
+        match parsed.guard.take() {
+            None => self.keep(parsed, event_rules, recipient, trace).await,
+            Some(answer) => self.keep_guarded(parsed, event_rules, answer, trace).await,
+        }
+    }
+
+    async fn keep(
+        &self,
+        parsed: Parsed,
+        event_rules: EventRules,
+        recipient: Recipient,
+        trace: &EventTrace,
+    ) -> Reply {
+        let alias = event_rules.rules.first().and_then(|rules| rules.alias.clone());
+        let reply = match self.cleanse(parsed, event_rules).await {
+            Some(ParsedDelivery::Event(event)) => self.pass_on(*event, recipient, alias, trace).await,
+            Some(ParsedDelivery::Unparsed(unparsed)) => self.keep_raw(unparsed).await,
+            None => Reply::Busy,
+        };
+        self.counted(reply)
+    }
+
+    /// Like [`Self::keep`], but with a guard's answer instead of context.
+    async fn keep_guarded(
+        &self,
+        parsed: Parsed,
+        event_rules: EventRules,
+        GuardAnswer { finding, stdout }: GuardAnswer,
+        trace: &EventTrace,
+    ) -> Reply {
+        let event = parsed.deliver.event_id;
+        match &finding {
+            GuardFinding::Refusal(verdict) => {
+                let (guard, decision) = (verdict.rule.name(), verdict.decision.name());
+                tracing::info!(%event, guard, decision, "a guard refuses a call");
+                self.counters.guarded.fetch_add(1, Ordering::Relaxed);
+            }
+            GuardFinding::Warning(_) => {
+                tracing::info!(%event, "a guard warns of a result");
+                self.counters.warned.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        let (ingest, trace) = (self.clone(), trace.clone());
+        let kept = async move { ingest.keep(parsed, event_rules, Recipient::Nobody, &trace).await };
+        let kept = tokio::spawn(kept.in_current_span());
+        match tokio::time::timeout(GUARD_WITHIN, kept).await {
+            Ok(Ok(Reply::Ack { .. })) => Reply::Ack { stdout },
+            Ok(Ok(Reply::Duplicate { .. })) => Reply::Duplicate { stdout },
+            Ok(_) | Err(_) => Reply::Unsaved { stdout },
+        }
+    }
+
+    fn counted(&self, reply: Reply) -> Reply {
+        let counter = match &reply {
+            Reply::Ack { .. } | Reply::Unsaved { .. } => &self.counters.accepted,
+            Reply::Duplicate { .. } => &self.counters.duplicates,
+            _ => &self.counters.busy,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        reply
+    }
+
+    /// The reply for an event of an excluded project.
+    fn let_go(&self, deliver: &Deliver) -> Reply {
+        self.counters.excluded.fetch_add(1, Ordering::Relaxed);
+        let report = self.settings.report();
+        let says = report.nothing_is_captured.then(|| report.notice()).flatten();
+        Reply::Ack { stdout: says.map_or_else(Vec::new, |notice| self.said_at_start(deliver, notice)) }
+    }
+
+    /// An empty reply, with a line for the user at a session's start.
+    fn paused_answer(&self, deliver: &Deliver) -> Vec<u8> {
+        let Some(pause) = self.pauses.current(&clock::moment()) else { return Vec::new() };
+        self.said_at_start(deliver, format!("recall: {}", pause.in_words()))
+    }
+
+    /// Renders a line for the user, at a session's start only.
+    fn said_at_start(&self, deliver: &Deliver, notice: String) -> Vec<u8> {
+        let spec = self.agents.spec(&deliver.agent);
+        match spec.event(deliver).map(|event| event.what) {
+            Ok(what @ HookEventKind::SessionStart { audience: Audience::Person, .. }) => {
+                spec.answer(HookOutput { event: what.name(), context: None, notice: Some(notice) })
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The session of an event; `None` if the event cannot be read.
+    pub(crate) fn session_of(&self, deliver: &Deliver) -> Option<SessionKey> {
+        let spec = self.agents.real_sender(deliver);
+        let name = spec.map_or(deliver.agent.as_str(), |spec| spec.name);
+        let event = self.agents.spec(name).event(deliver).ok()?;
+        Some(SessionKey { agent: AgentName(name.to_owned()), id: event.session })
+    }
+
+    /// `None` if the parser panicked.
+    async fn parse(&self, deliver: Deliver, guards: Option<Arc<Guards>>) -> Option<Parsed> {
+        faults::reach(Point::Decode);
+        if planted(Fault::LogContent) {
+            tracing::info!(payload = %String::from_utf8_lossy(&deliver.payload));
+        }
+        if self.crashes.is_poison(deliver.event_id) {
+            tracing::error!(event = %deliver.event_id, "an event crashed its session twice and is stored unparsed");
+            let event = Err("it crashed its session twice".to_owned());
+            let spec = self.agents.spec(&deliver.agent);
+            let deliver = without_private_text(deliver, spec);
+            let own_folder = length_of_folder(&deliver, &event);
+            return Some(Parsed { deliver, event, own_folder, names: Vec::new(), guard: None });
+        }
+        let outputs = if self.capture_rules.exclude_anything() { Outputs::Searched } else { Outputs::Left };
+        let spec = self.agents.spec(&deliver.agent);
+        if deliver.payload.len() <= LARGE {
+            return Some(parse(deliver, spec, outputs, guards.as_deref()));
+        }
+        aside(move || parse(deliver, spec, outputs, guards.as_deref())).await
+    }
+
+    /// Like [`Self::parse`].
+    async fn cleanse(&self, parsed: Parsed, event_rules: EventRules) -> Option<ParsedDelivery> {
+        let redactor = self.redactor.get();
+        if parsed.deliver.payload.len() <= LARGE {
+            return Some(cleanse(parsed, &redactor, &event_rules));
+        }
+        aside(move || cleanse(parsed, &redactor, &event_rules)).await
+    }
+
+    async fn pass_on(
+        &self,
+        ReadableEvent { event, deliver, second }: ReadableEvent,
+        recipient: Recipient,
+        alias: Option<String>,
+        trace: &EventTrace,
+    ) -> Reply {
+        let mut event = event;
+        if !event.session.is_told() {
+            let Some(session) = self.session_in_place(&event, &deliver).await else {
+                return self.tell_apart(event, deliver).await;
+            };
+            event.session = session;
+        }
+        let key = SessionKey { agent: AgentName(deliver.agent.clone()), id: event.session.clone() };
+        trace.identify(&key, event.name());
+        if !deliver.flags.contains(Flags::IMPORTED) {
+            self.look_for_unreported(&key, &event, &deliver).await;
+        }
+        let accepted = AcceptedEvent { event, deliver, key: second, alias, recipient, trace: trace.clone() };
+        self.ports.deliver(key, accepted, ANSWER_WITHIN).await.unwrap_or(Reply::Busy)
+    }
+
+    /// Ends the session's certain times, because an event was not stored.
+    fn break_off(&self, parsed: &Parsed) {
+        if let Ok(event) = &parsed.event {
+            let agent = AgentName(parsed.deliver.agent.clone());
+            self.certain_times.break_off(&SessionKey { agent, id: event.session.clone() });
+        }
+    }
+
+    /// Takes the prompts that no hook reported, at the end of a turn and of a session.
+    async fn look_for_unreported(&self, key: &SessionKey, event: &HookEvent, deliver: &Deliver) {
+        self.certain_times.note(
+            key,
+            event,
+            captured(deliver),
+            self.capture_rules.version(),
+            &deliver.context,
+        );
+        match event.what {
+            HookEventKind::Stop { .. } => self.take_unreported(key, Extent::Turns).await,
+            HookEventKind::SessionEnd { .. } => self.take_unreported(key, Extent::All).await,
+            _ => {}
+        }
+    }
+
+    /// Takes the unreported prompts of sessions that have been silent for this long.
+    pub async fn take_unreported_of_silent(&self, now: Timestamp, for_ms: i64) {
+        for key in self.certain_times.silent(now, for_ms) {
+            self.take_unreported(&key, Extent::All).await;
+        }
+    }
+
+    async fn take_unreported(&self, key: &SessionKey, extent: Extent) {
+        let home = std::env::home_dir().filter(|home| home.is_absolute());
+        let (Some(certain), Some(home)) = (self.certain_times.of(key, extent), home) else { return };
+        let spec = self.agents.spec(key.agent.as_str());
+        let (key, readers, pauses) = (key.clone(), self.readers.clone(), self.pauses.clone());
+        let found = aside(move || unreported(spec, &key, certain, (&readers, &pauses), home)).await;
+        match found {
+            Some(Ok(prompts)) => {
+                for prompt in prompts {
+                    nested::take(self, prompt).await;
+                }
+            }
+            Some(Err(refused)) => tracing::debug!(%refused, "a record was not read for prompts"),
+            None => {}
+        }
+    }
+
+    /// The session of an event that names only where it happened.
+    async fn session_in_place(&self, event: &HookEvent, deliver: &Deliver) -> Option<SessionId> {
+        let place = Place::from(event.origin.as_deref()?);
+        let (readers, agent) = (self.readers.clone(), AgentName(deliver.agent.clone()));
+        let find = move || readers.read(|db| recall_store::session_in_place(db, &agent, &place));
+        tokio::task::spawn_blocking(find).await.ok()?.ok()?
+    }
+
+    /// Publishes a message that belongs to no session.
+    async fn tell_apart(&self, event: HookEvent, deliver: Deliver) -> Reply {
+        let (HookEventKind::MessageReceived { content, .. }, Some(origin)) = (event.what, event.origin)
+        else {
+            return Reply::Busy;
+        };
+        let delivery = apart(deliver, EventName::MessageReceived.as_str().to_owned());
+        self.written(self.ports.writer().write(MessageApart { delivery, content, origin }).await)
+    }
+
+    async fn keep_raw(&self, unparsed: Box<Unparsed>) -> Reply {
+        self.written(self.ports.writer().write(*unparsed).await)
+    }
+
+    fn written(&self, outcome: Result<UnparsedOutcome, WriteFailed>) -> Reply {
+        match outcome {
+            Ok(UnparsedOutcome::Duplicate) => Reply::Duplicate { stdout: Vec::new() },
+            Ok(UnparsedOutcome::Stored) => Reply::Ack { stdout: Vec::new() },
+            Err(error) => {
+                tracing::warn!(%error, "cannot store an unreadable event");
+                Reply::Busy
+            }
+        }
+    }
+}
+
+/// A delivery without secrets.
+enum ParsedDelivery {
+    Event(Box<ReadableEvent>),
+    Unparsed(Box<Unparsed>),
+}
+
+struct ReadableEvent {
+    event: HookEvent,
+    /// The delivery without its payload.
+    deliver: Deliver,
+    second: Option<[u8; 16]>,
+}
+
+/// Whether all named folders are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Folders {
+    Known,
+    /// A folder was too long for a path.
+    Dropped,
+}
+
+/// Removes paths that are too long: a text that is no path would cause a lookup for each of its parts.
+fn forget_long_paths(context: &mut ShimContext) -> Folders {
+    let is_long = |path: &String| is_too_long(path);
+    context.config_dir.take_if(|path| is_long(path));
+    let project = context.project_dir.take_if(|path| is_long(path));
+    if is_long(&context.cwd) {
+        context.cwd.clear();
+        return Folders::Dropped;
+    }
+    if project.is_some() { Folders::Dropped } else { Folders::Known }
+}
+
+fn captured(deliver: &Deliver) -> Order {
+    Order { boot: deliver.boot_id, boot_ns: deliver.boot_ns, wall: Timestamp(deliver.captured_at_ms) }
+}
+
+/// The folder that the payload names.
+fn length_of_folder(deliver: &Deliver, event: &Result<HookEvent, String>) -> Folders {
+    let is_long = match event {
+        Ok(event) => event.cwd.as_deref().is_some_and(is_too_long),
+        Err(_) => json_field::field(&deliver.payload, "cwd").is_some_and(|cwd| is_too_long(&cwd)),
+    };
+    if is_long { Folders::Dropped } else { Folders::Known }
+}
+
+/// A parsed delivery.
+struct Parsed {
+    deliver: Deliver,
+    /// The event, or why there is none.
+    event: Result<HookEvent, String>,
+    own_folder: Folders,
+    /// All words of the event's calls that may name a file.
+    names: Vec<String>,
+    guard: Option<GuardAnswer>,
+}
+
+impl Parsed {
+    /// Where the agent works according to its hook and its event: the project's folder, the hook's working folder, and
+    /// the payload's folder. The first one decides the project.
+    fn folders(&self, capture_rules: &CaptureRules) -> Vec<PathBuf> {
+        let context = &self.deliver.context;
+        let here = PathBuf::from(capture_rules.spelled_out(&context.cwd).as_ref());
+        let named = match &self.event {
+            Ok(event) => event.cwd.clone(),
+            Err(_) => json_field::field(&self.deliver.payload, "cwd").map(|cwd| cwd.into_owned()),
+        };
+        let named = named.filter(|named| !is_too_long(named));
+        let made_whole = |named: &str| {
+            let named = Some(named).filter(|named| !named.is_empty())?;
+            Some(whole(&capture_rules.spelled_out(named), &here))
+        };
+        let project = context.project_dir.as_deref();
+        let strongest = identifying_folder(
+            &[project, named.as_deref(), Some(&*context.cwd)].map(Option::unwrap_or_default),
+        );
+        let [strongest, project, own] =
+            [Some(strongest), project, named.as_deref()].map(|folder| folder.and_then(made_whole));
+        let mut folders = Vec::new();
+        for folder in [strongest, project, Some(here), own].into_iter().flatten() {
+            if !folders.contains(&folder) {
+                folders.push(folder);
+            }
+        }
+        folders
+    }
+}
+
+/// Runs work on its own thread. `None` if it panicked.
+async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .inspect_err(|error| tracing::error!(panicked = error.is_panic(), "cannot read a payload"))
+        .ok()
+}
+
+/// Removes private text by the hook client's rules. If there is none, this costs one search for a bracket.
+fn without_private_text(deliver: Deliver, spec: &AgentSpec) -> Deliver {
+    if !has_tags(&deliver.payload) {
+        return deliver;
+    }
+    let cleaned = clean(&deliver.payload);
+    let mut flags = deliver.flags.with(cleaned.flags);
+    if is_wholly_private(&cleaned, spec.prompt_field) {
+        flags = flags.with(Flags::WHOLLY_PRIVATE);
+    }
+    Deliver { payload: cleaned.payload, flags, ..deliver }
+}
+
+fn parse(deliver: Deliver, spec: &AgentSpec, outputs: Outputs, guards: Option<&Guards>) -> Parsed {
+    let deliver = without_private_text(deliver, spec);
+    let event = spec.event(&deliver).map_err(|error| parse_error(&error));
+    let own_folder = length_of_folder(&deliver, &event);
+    let mut event = event.map(HookEvent::without_long_paths);
+    let names = event.as_ref().map_or_else(|_| Vec::new(), |event| Redactor::file_names(event, outputs));
+    // The guard sees the payload before redaction, which may replace a name.
+    let guard = match (guards, &event) {
+        (Some(guards), Ok(event)) => judge(guards, spec, event, &deliver.context.cwd),
+        _ => None,
+    };
+    if let (Ok(HookEvent { what: HookEventKind::ToolStart(start), .. }), Some(answer)) = (&mut event, &guard)
+    {
+        start.refused_by = answer.refused_by();
+    }
+    Parsed { deliver, event, own_folder, names, guard }
+}
+
+fn cleanse(
+    Parsed { mut deliver, event, .. }: Parsed,
+    redactor: &Redactor,
+    event_rules: &EventRules,
+) -> ParsedDelivery {
+    let event = match event {
+        Ok(event) => event,
+        Err(why) => return ParsedDelivery::Unparsed(Box::new(unparsed(deliver, why, redactor))),
+    };
+    // The second key uses the payload before redaction, because two calls that differ only in a secret are two calls.
+    let second = second_key(&event, &deliver);
+    deliver.payload = Vec::new();
+    deliver.event_name = redactor.redact_id(&deliver.event_name).into_owned();
+    let event = own_calls::without_answers(event);
+    let event = Redactor::reduce_to_names(event, &event_rules.elsewhere);
+    let event = match event_rules.hides_anything() {
+        true => Redactor::hide_files(event, &|path| event_rules.hides(path)),
+        false => event,
+    };
+    ParsedDelivery::Event(Box::new(ReadableEvent { event: redactor.redact_event(event), deliver, second }))
+}
+
+fn unparsed(deliver: Deliver, parse_error: String, redactor: &Redactor) -> Unparsed {
+    Unparsed {
+        payload: redactor.redact_bytes(&deliver.payload).into_owned(),
+        delivery: {
+            let name = redactor.redact_id(&deliver.event_name).into_owned();
+            apart(deliver, name)
+        },
+        parse_error,
+    }
+}
+
+/// The acceptance of an event that belongs to no session.
+fn apart(deliver: Deliver, event_name: String) -> Delivery {
+    Delivery {
+        event: deliver.event_id,
+        key: None,
+        agent: AgentName(deliver.agent),
+        event_name,
+        captured_at: Timestamp(deliver.captured_at_ms),
+        boot_id: deliver.boot_id,
+        boot_ns: deliver.boot_ns,
+        flags: deliver.flags.0,
+        stored_at: clock::now(),
+    }
+}
+
+/// Says what was wrong and where, without content: the parser's own message may quote the payload.
+fn parse_error(error: &Unreadable) -> String {
+    match error {
+        Unreadable::NotJson(error) => {
+            format!(
+                "not a JSON object: {:?} at line {}, column {}",
+                error.classify(),
+                error.line(),
+                error.column()
+            )
+        }
+        other => other.to_string(),
+    }
+}
+
+/// The key that identifies one call under different event ids: the agent's own id of the call. Without one: the turn's
+/// id with the whole payload, or a payload that contains the moment. Without any of these every event is stored.
+fn second_key(event: &HookEvent, deliver: &Deliver) -> Option<[u8; 16]> {
+    let mut hash = Sha256::new();
+    match (&event.what, &event.prompt) {
+        (HookEventKind::Tool(call), _) if call.use_id.is_some() => {
+            hash.update(if call.is_failed() { "failure" } else { "result" });
+            hash.update([0]);
+            hash.update(call.use_id.as_ref().map_or("", CallId::as_str));
+        }
+        (HookEventKind::ToolStart(call), _) if call.use_id.is_some() => {
+            hash.update("start");
+            hash.update([0]);
+            hash.update(call.use_id.as_ref().map_or("", CallId::as_str));
+        }
+        (_, Some(prompt)) => {
+            hash.update(prompt.as_str());
+            hash.update([0]);
+            hash.update(&deliver.payload);
+        }
+        (_, None) if json_field::field(&deliver.payload, "timestamp").is_some() => {
+            hash.update(event.name());
+            hash.update([0]);
+            hash.update(&deliver.payload);
+        }
+        _ => return None,
+    }
+    hash.finalize().first_chunk().copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use recall_protocol::wire::EventId;
+
+    use super::*;
+    use recall_agents::AGENTS;
+    use recall_domain::event::PromptText;
+    use recall_domain::redaction::RedactionPolicy;
+
+    fn deliver(payload: &str) -> Deliver {
+        Deliver {
+            event_id: EventId([1; 16]),
+            agent: "claude-code".to_owned(),
+            event_name: String::new(),
+            captured_at_ms: 0,
+            boot_id: [0; 16],
+            boot_ns: 0,
+            context: ShimContext::default(),
+            payload: payload.as_bytes().to_vec(),
+            flags: Flags::default(),
+        }
+    }
+
+    fn take(payload: &str) -> ParsedDelivery {
+        let event_rules = EventRules::default();
+        cleanse(
+            parse(deliver(payload), AGENTS.spec("claude-code"), Outputs::Searched, None),
+            &Redactor::new(&RedactionPolicy::default()).unwrap(),
+            &event_rules,
+        )
+    }
+
+    #[test]
+    fn no_secret_of_an_event_goes_on_whatever_the_event() {
+        for (name, fields) in [
+            ("UserPromptSubmit", r#""prompt": "use DB_PASSWORD=swordfish""#),
+            ("PostToolUse", r#""tool_name": "x", "tool_input": {"password": "swordfish"}"#),
+            ("PostToolUse", r#""tool_name": "x", "tool_response": "DB_PASSWORD=swordfish""#),
+            ("PostToolUseFailure", r#""tool_name": "x", "error": "DB_PASSWORD=swordfish""#),
+            ("Stop", r#""last_assistant_message": "DB_PASSWORD=swordfish""#),
+            ("Notification", r#""message": "DB_PASSWORD=swordfish""#),
+        ] {
+            let payload = format!(r#"{{"session_id": "s", "hook_event_name": "{name}", {fields}}}"#);
+            let ParsedDelivery::Event(taken) = take(&payload) else { panic!("{name} is readable") };
+            let event = format!("{:?}", taken.event);
+            assert!(!event.contains("swordfish") && event.contains("[redacted:password]"), "{event}");
+            assert!(taken.deliver.payload.is_empty());
+        }
+    }
+
+    #[test]
+    fn private_text_that_nobody_removed_before_does_not_go_on() {
+        for (name, fields) in [
+            ("UserPromptSubmit", r#""prompt": "a <private>heron</private> b""#),
+            ("UserPromptSubmit", r#""prompt": "a \u003cPRIVATE\u003eheron""#),
+            ("PostToolUse", r#""tool_name": "x", "tool_input": {"a": "<private>heron</private>"}"#),
+            ("PostToolUse", r#""tool_name": "x", "tool_response": ["<private>", {"text": "heron"}]"#),
+            ("PostToolUseFailure", r#""tool_name": "x", "error": "<recall-context>heron</recall-context>""#),
+            ("Stop", r#""last_assistant_message": "&lt;recall-context&gt;heron""#),
+            ("Notification", r#""message": "<private>heron""#),
+        ] {
+            let payload = format!(r#"{{"session_id": "s", "hook_event_name": "{name}", {fields}}}"#);
+            let ParsedDelivery::Event(taken) = take(&payload) else { panic!("{name} is readable") };
+            let event = format!("{:?}", taken.event);
+            assert!(!event.contains("heron"), "{event}");
+            assert!(taken.deliver.flags.contains(Flags::STRIPPED), "{event}");
+        }
+        let ParsedDelivery::Unparsed(kept) = take(r#"{"prompt": "a <private>heron"#) else {
+            panic!("cut off")
+        };
+        assert_eq!(String::from_utf8_lossy(&kept.payload), r#"{"prompt": "a "#);
+    }
+
+    #[test]
+    fn a_prompt_that_is_private_throughout_is_taken_for_that() {
+        let prompt = |text: &str| {
+            let payload = format!(
+                r#"{{"session_id": "s", "hook_event_name": "UserPromptSubmit", "prompt": "{text}"}}"#
+            );
+            let ParsedDelivery::Event(taken) = take(&payload) else { panic!("readable") };
+            taken.event.what
+        };
+        let wholly = |text: &str| {
+            matches!(prompt(text), HookEventKind::Prompt { text: PromptText::WhollyPrivate, .. })
+        };
+        assert!(wholly(" <private>heron</private>") && wholly("<private>heron"));
+        assert!(!wholly("heron") && !wholly("a <private>heron") && !wholly(""));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_kept_without_its_secrets() {
+        let ParsedDelivery::Unparsed(kept) = take(r#"{"prompt": "DB_PASSWORD=swordfish"#) else {
+            panic!("cut off")
+        };
+        assert_eq!(String::from_utf8_lossy(&kept.payload), r#"{"prompt": "DB_PASSWORD=[redacted:password]"#);
+    }
+
+    #[test]
+    fn the_second_key_is_of_the_payload_as_it_came() {
+        let key = |secret: &str| {
+            let payload = format!(
+                r#"{{"session_id":"s","hook_event_name":"Stop","prompt_id":"p","a":"PASSWORD={secret}"}}"#
+            );
+            let ParsedDelivery::Event(taken) = take(&payload) else { panic!("readable") };
+            taken.second
+        };
+        assert!(key("swordfish").is_some());
+        assert_eq!(key("swordfish"), key("swordfish"));
+        assert_ne!(key("swordfish"), key("goldfish"));
+    }
+}

@@ -1,0 +1,191 @@
+//! Stored batches as the material of the compressors.
+
+use std::collections::BTreeSet;
+
+use rusqlite::Connection;
+
+use recall_agents::{AgentSpec, Agents};
+use recall_compression::notes::{NotesMaterial, Wanted};
+use recall_domain::earlier::{Earlier, MOST_SHOWN};
+use recall_domain::ids::{BatchId, SessionRow};
+use recall_domain::material::{
+    Action, BatchMaterial, BatchSource, CallOutcome, SessionMaterial, SourcedText, Step,
+};
+use recall_domain::redaction::own_calls;
+use recall_store::{ActivityRow, BatchRow, DueBatch, Lives, SessionInfo, StoreError, SubagentRow};
+
+/// The material of a batch. Fails if the batch is gone.
+pub(crate) fn batch_material(
+    db: &Connection,
+    agents: Agents,
+    batch: BatchId,
+) -> Result<BatchMaterial, StoreError> {
+    let stored = recall_store::batch_row(db, batch)?;
+    let mut material = read_batch(db, agents, stored.batch, &stored.session)?;
+    let says_nothing = |answer: &String| material.conventions.is_empty_answer(answer.trim());
+    material.previous_response = stored.previous_response.filter(|answer| !says_nothing(answer));
+    let touched = files_touched(&material);
+    if !touched.is_empty() {
+        material.earlier = recall_store::earlier_statements(db, batch, &touched)?;
+    }
+    Ok(material)
+}
+
+/// The material of a session. Fails if the session is gone.
+pub(crate) fn session_material(
+    db: &Connection,
+    agents: Agents,
+    session: SessionRow,
+) -> Result<SessionMaterial, StoreError> {
+    let info = recall_store::session_info(db, session)?;
+    let mut batches: Vec<BatchMaterial> = Vec::new();
+    for batch in recall_store::batches(db, session)? {
+        let mut material = read_batch(db, agents, batch, &info)?;
+        material.previous_response = batches
+            .iter()
+            .rev()
+            .filter_map(|earlier| earlier.response.as_ref())
+            .find(|response| !response.text.is_empty())
+            .map(|response| response.text.clone());
+        batches.push(material);
+    }
+    Ok(SessionMaterial { batches })
+}
+
+/// The material of a session for a model's notes on these batches. A session that continues gets its summary when it
+/// ends.
+pub(crate) fn notes_material(
+    db: &Connection,
+    agents: Agents,
+    (session, lives): (SessionRow, Lives),
+    due: &[DueBatch],
+) -> Result<NotesMaterial, StoreError> {
+    let material = session_material(db, agents, session)?;
+    let mut earlier: Vec<Earlier> = Vec::new();
+    for batch in due {
+        let touched = material.batches.get(batch.index).map(files_touched).unwrap_or_default();
+        if earlier.len() >= MOST_SHOWN || touched.is_empty() {
+            continue;
+        }
+        for known in recall_store::earlier_statements(db, batch.batch, &touched)? {
+            if earlier.len() < MOST_SHOWN && !earlier.iter().any(|it| it.subject == known.subject) {
+                earlier.push(known);
+            }
+        }
+    }
+    Ok(NotesMaterial {
+        session: material,
+        due: due.iter().map(|batch| batch.index).collect(),
+        noted: recall_store::noted_titles(db, session)?,
+        earlier,
+        wanted: match lives {
+            Lives::On => Wanted::Observations,
+            Lives::NoLonger => Wanted::WithSummary,
+        },
+    })
+}
+
+fn read_batch(
+    db: &Connection,
+    agents: Agents,
+    batch: BatchRow,
+    session: &SessionInfo,
+) -> Result<BatchMaterial, StoreError> {
+    let spec = agents.spec(session.agent.as_str());
+    let mut steps: Vec<Step> = Vec::new();
+    if batch.source != BatchSource::Private {
+        let calls = recall_store::session_activities(db, session.row, Some(batch.id))?;
+        let asides = recall_store::asides_of_batch(db, batch.id)?;
+        let asks_recall =
+            |row: &ActivityRow| own_calls::is_own(&row.tool_name, row.input.as_deref().unwrap_or_default());
+        let calls = calls.into_iter().filter(|row| row.kind == "tool");
+        let rows = calls.chain(asides).filter(|row| !asks_recall(row));
+        steps.extend(rows.map(|row| step(row, spec)));
+        for subagent in recall_store::subagents_of_batch(db, batch.id)? {
+            steps.extend(last_words(subagent, &steps));
+        }
+        steps.sort_by_key(|step| step.at);
+    }
+    let said = |event: Option<_>, text: Option<_>| Some(SourcedText { event: event?, text: text? });
+    // The prompt got an empty answer.
+    let response = batch.response.map(|answer| match spec.conventions.is_empty_answer(answer.trim()) {
+        true => String::new(),
+        false => answer,
+    });
+    Ok(BatchMaterial {
+        prompt_number: batch.prompt_number,
+        source: batch.source,
+        prompt: said(batch.prompt_event, batch.prompt),
+        // An answer from the transcript has no event of its own.
+        response: said(batch.response_event.or(batch.prompt_event), response),
+        previous_response: None,
+        earlier: Vec::new(),
+        steps,
+        root: session.root.clone(),
+        conventions: spec.conventions,
+    })
+}
+
+/// The project's files that a batch read or changed.
+fn files_touched(batch: &BatchMaterial) -> Vec<String> {
+    let path = |step: &Step| match &step.action {
+        Action::Read { path } | Action::Edit { path, .. } | Action::Write { path, .. } => {
+            batch.folder().beneath(path)
+        }
+        _ => None,
+    };
+    let files: BTreeSet<String> = batch.steps.iter().filter_map(path).collect();
+    files.into_iter().collect()
+}
+
+/// A subagent's last message, unless the call that started it contains it.
+fn last_words(subagent: SubagentRow, steps: &[Step]) -> Option<Step> {
+    let (text, event) = (subagent.message?, subagent.message_event?);
+    let is_told = steps.iter().any(|step| match &step.action {
+        Action::Delegate { answer, .. } => {
+            answer.as_deref().is_some_and(|answer| answer.trim() == text.trim())
+        }
+        _ => false,
+    });
+    (!is_told).then(|| Step {
+        event,
+        at: subagent.ended_at.unwrap_or_default(),
+        tool: "SubagentStop".to_owned(),
+        outcome: CallOutcome::Done,
+        action: Action::Delegate {
+            description: subagent.kind.clone().unwrap_or_default(),
+            prompt: String::new(),
+            answer: Some(text),
+        },
+        subagent: subagent.kind,
+    })
+}
+
+fn step(row: ActivityRow, spec: &AgentSpec) -> Step {
+    let response = row.response.unwrap_or_default();
+    let given = (!row.failed).then_some(response.as_str());
+    let action = (spec.action)(&row.tool_name, row.input.as_deref().unwrap_or_default(), given);
+    Step {
+        event: row.event,
+        at: row.at,
+        tool: row.tool_name,
+        outcome: match row.failed.then(|| (spec.rejected)(&response)) {
+            None => CallOutcome::Done,
+            Some(None) => CallOutcome::Failed { error: response },
+            Some(Some(rejected)) => CallOutcome::Rejected { said: rejected.said },
+        },
+        subagent: row.subagent,
+        action,
+    }
+}
+
+/// The batch's own tokens, at four characters each.
+pub fn source_tokens(batch: &BatchMaterial) -> i64 {
+    let said = [&batch.prompt, &batch.response]
+        .into_iter()
+        .flatten()
+        .map(|response| response.text.len())
+        .sum::<usize>();
+    let done: usize = batch.steps.iter().map(|step| recall_domain::material::size(&step.action)).sum();
+    i64::try_from((said + done) / 4).unwrap_or(i64::MAX)
+}

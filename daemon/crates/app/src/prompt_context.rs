@@ -1,0 +1,218 @@
+//! The context for a prompt or a subagent's task: which passages of other sessions answer it, if any.
+
+use rusqlite::Connection;
+
+use super::context_lookup::{ContextLookup, ContextRequest};
+use super::documents::passages;
+use super::written_since::written_since;
+use recall_domain::context::{Extent, Material, Statement};
+use recall_domain::document::DocumentKey;
+use recall_domain::ids::Timestamp;
+use recall_domain::injection::choice::{self, Choice, Words};
+use recall_domain::injection::prompt::{Author, Situation};
+use recall_domain::injection::spoken::Spoken;
+use recall_domain::injection::{self, Decision, FLOORS, Judged, asked, excerpt, reason};
+use recall_domain::passage::{Passage, PassageKey, PassageMatches};
+use recall_domain::used::Occasion;
+use recall_repository::work_tree::WorkTree;
+use recall_store::{DocumentRow, StoreError, Turns};
+
+/// So many of the documents that were given are compared with what may be told.
+const KNOWN: usize = 40;
+/// At most so many rows are read for one prompt.
+const READ: usize = 12;
+
+impl ContextLookup {
+    /// What answers a prompt or a task, and why.
+    pub(super) fn answers(
+        &self,
+        db: &Connection,
+        (prompt, author, turns): (&str, Author, &Turns),
+        context_request: &ContextRequest,
+    ) -> Result<(Material, Decision), StoreError> {
+        let Some(index) = self.index.index() else { return Ok(Default::default()) };
+        let spoken = Spoken::of(turns.said.iter().map(String::as_str));
+        let situation = Situation {
+            prompt,
+            author,
+            spoken: Some(&spoken),
+            prompts_before: turns.prompts,
+            answer_before: turns.answer.as_deref().unwrap_or_default(),
+        };
+        let weights = injection::built_in();
+        if !injection::may_speak(&situation, weights, FLOORS) {
+            return Ok((
+                Material::default(),
+                injection::decide(&situation, &PassageMatches::default(), weights, FLOORS),
+            ));
+        }
+        let (project, session) = (&context_request.project.key, context_request.session.as_ref());
+        let Some(mut found) = self.index.passages(&index, &asked::of(prompt), project, session) else {
+            return Ok(Default::default());
+        };
+        found.leave_out_repeats();
+        let disfavour = recall_store::disfavour(db)?;
+        found.matches.retain_mut(|one| {
+            let worth = disfavour.worth(one.key.document, Occasion::Prompt, one.importance);
+            one.importance = worth.unwrap_or(one.importance);
+            worth.is_some()
+        });
+        let decision = injection::decide(&situation, &found, weights, FLOORS);
+        let statements = self.statements(db, (&situation, turns), (&decision, &found), context_request)?;
+        let project = context_request.project.name.clone();
+        Ok((Material { project, statements, ..Material::default() }, decision))
+    }
+
+    /// The passages that are told, from the store.
+    fn statements(
+        &self,
+        db: &Connection,
+        (situation, turns): (&Situation<'_>, &Turns),
+        (decision, found): (&Decision, &PassageMatches),
+        context_request: &ContextRequest,
+    ) -> Result<Vec<Statement>, StoreError> {
+        if decision.told.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut known = vec![Words::of(situation.prompt)];
+        known.extend(turns.said.iter().map(|text| Words::of(text)));
+        for (document, extent) in context_request.injected.texts().into_iter().rev().take(KNOWN) {
+            if let Some(row) = recall_store::load_document(db, document)? {
+                known.extend(self.given(document, &row, extent));
+            }
+        }
+        let mut chosen = Choice::beside(known, choice::most(situation));
+        let branch_context = self.branch_context(&context_request.place);
+        let work_tree = WorkTree::of(&context_request.place);
+        let mut told_of = Vec::new();
+        for judged in decision.told.iter().filter(|one| !context_request.injected.has(one.key)).take(READ) {
+            if chosen.is_full() {
+                break;
+            }
+            // The index may be a moment older than the store.
+            let Some(row) = recall_store::load_document(db, judged.key.document)? else { continue };
+            let Some(passage) = self.passage(judged.key, &row) else { continue };
+            if !choice::is_statement(judged.key.document.kind, &passage.text)
+                || asked::is_of_another_number(situation.prompt, &passage.whole())
+            {
+                continue;
+            }
+            let words = words(&passage);
+            told_of.push(passage.whole());
+            // What an observation said of this and no longer holds is not told by the text from which it was made.
+            if outdated(db, &row)?.iter().any(|outdated| words.covers(outdated)) {
+                continue;
+            }
+            let most = choice::tokens_of_each(situation);
+            let (heading, text) = excerpt::of(&passage.heading, &passage.text, &found.terms, most);
+            let told = Passage { heading, text };
+            let why = reason::of(situation, found, judged.key);
+            let mut statement = statement(*judged, told, &row, (decision, &why));
+            statement.elsewhere = branch_context.mark(&recall_store::made_where(db, judged.key.document)?);
+            // Work on another branch is about other files than those that are here.
+            if let Some(tree) = work_tree.as_ref().filter(|_| statement.elsewhere.is_none()) {
+                statement.changed = changed_files(tree, &row, &statement);
+            }
+            chosen.add(words, statement.at, statement);
+        }
+        if asked::names_what_is_unknown(situation.prompt, told_of.iter().map(String::as_str)) {
+            return Ok(Vec::new());
+        }
+        Ok(chosen.into_best())
+    }
+
+    /// What a reader knows who was given a document.
+    fn given(&self, document: DocumentKey, row: &DocumentRow, extent: Extent) -> Vec<Words> {
+        if let Extent::Passage(part) = extent {
+            return self.passage(PassageKey { document, part }, row).iter().map(words).collect();
+        }
+        let mut given: Vec<Words> = passages(row, self.agents).iter().map(words).collect();
+        if let DocumentRow::Summary { row, .. } = row {
+            given.push(Words::of(&row.request));
+        }
+        given
+    }
+
+    fn passage(&self, key: PassageKey, row: &DocumentRow) -> Option<Passage> {
+        passages(row, self.agents).into_iter().nth(usize::try_from(key.part).ok()?)
+    }
+}
+
+fn statement(
+    judged: Judged,
+    passage: Passage,
+    row: &DocumentRow,
+    (decision, why): (&Decision, &str),
+) -> Statement {
+    Statement {
+        key: judged.key,
+        label: label(row),
+        heading: passage.heading,
+        text: passage.text,
+        at: said_at(row),
+        probability: judged.probability,
+        reason: format!(
+            "shown: {why} ({:.0} % an answer, {})",
+            judged.probability * 100.0,
+            decided(decision)
+        ),
+        elsewhere: None,
+        changed: Vec::new(),
+    }
+}
+
+/// The probabilities that decided.
+fn decided(decision: &Decision) -> String {
+    match decision.need {
+        Some(need) if need >= FLOORS.need => format!("{:.0} % worth saying here", need * 100.0),
+        _ => format!(
+            "{:.0} % known here, {:.0} % a prompt that other sessions can help with",
+            decision.known * 100.0,
+            decision.prompt * 100.0
+        ),
+    }
+}
+
+/// The files that a statement is about and that were written after it.
+fn changed_files(tree: &WorkTree, row: &DocumentRow, statement: &Statement) -> Vec<String> {
+    let modified = match row {
+        DocumentRow::Observation { row, .. } => row.files_modified.as_slice(),
+        _ => &[],
+    };
+    written_since(tree, modified, [&statement.heading, &statement.text], statement.at)
+}
+
+fn words(passage: &Passage) -> Words {
+    Words::of(&format!("{} {}", passage.heading, passage.text))
+}
+
+/// What observations of the row's session said that was replaced or resolved since.
+fn outdated(db: &Connection, row: &DocumentRow) -> Result<Vec<Words>, StoreError> {
+    let Some(session) = row.session_row() else { return Ok(Vec::new()) };
+    let told = recall_store::outdated_observations(db, session)?;
+    Ok(told.iter().map(|(title, narrative)| Words::of(&format!("{title} {narrative}"))).collect())
+}
+
+/// What a reader is told about the source.
+fn label(row: &DocumentRow) -> &'static str {
+    match row {
+        DocumentRow::Observation { row, .. } => row.kind.as_str(),
+        DocumentRow::Summary { .. } => "summary",
+        DocumentRow::Plan { .. } => "plan",
+        DocumentRow::Compaction { .. } => "compaction",
+        DocumentRow::Response { .. } => "answer",
+        DocumentRow::Prompt { .. } => "the user said",
+        DocumentRow::Activity { .. } => "written by the agent",
+    }
+}
+
+fn said_at(row: &DocumentRow) -> Timestamp {
+    match row {
+        DocumentRow::Observation { row, .. } => row.created_at,
+        DocumentRow::Summary { row, .. } => row.created_at,
+        DocumentRow::Plan { row, .. } => row.updated_at,
+        DocumentRow::Compaction { row, .. } => row.at,
+        DocumentRow::Response { at, .. } | DocumentRow::Prompt { at, .. } => *at,
+        DocumentRow::Activity { row, .. } => row.at,
+    }
+}

@@ -1,0 +1,179 @@
+//! `recall how`, `recall fix` and `recall blame`: finds the sessions that may tell, and reads their calls.
+
+use std::path::Path;
+
+use recall_protocol::query::{Blame, Filter, Fix, How};
+use recall_protocol::wire::ErrorKind;
+use rusqlite::Connection;
+
+use super::{Answer, Refused, projects, read};
+use crate::answers::past_work::{CureStepAnswer, InvocationAnswer, MetAnswer, TouchAnswer};
+use crate::answers::{Moment, TextAnswer};
+use crate::clock;
+use crate::context_lookup::ContextLookup;
+use crate::identity::project_of;
+use crate::index_handle::IndexState;
+use crate::material::session_material;
+use crate::sentences::Patience;
+use recall_domain::document::DocumentKind;
+use recall_domain::ids::{SessionRow, Timestamp};
+use recall_domain::known_error;
+use recall_domain::past_work::PastSession;
+use recall_domain::past_work::blame::{Asked, blame as turns_that_changed};
+use recall_domain::past_work::fix::fix as where_it_was_met;
+use recall_domain::past_work::how::how as command_lines;
+use recall_domain::tokens::estimate;
+use recall_search::query::Query;
+use recall_search::request::{Request, Scope, Spelling};
+use recall_store::{DocumentRow, ProjectInfo, StoreError};
+
+/// Calls that are looked at to find sessions.
+const MOST_HITS: usize = 200;
+/// Sessions whose calls are read.
+const MOST_SESSIONS: usize = 24;
+const LIMIT: u32 = 10;
+
+/// The command lines that were run and have these words.
+pub fn how(lookup: &ContextLookup, request: How) -> Answer<TextAnswer<InvocationAnswer>> {
+    let sessions = sessions_with(lookup, &request.command, &request.filter)?;
+    let found = command_lines(&request.command, &sessions).into_iter().map(InvocationAnswer::from);
+    Ok(answer(found, request.filter.limit, |run| {
+        let when = format!("{}, session {}", day(run.at), run.session_id);
+        match (&run.before, &run.error) {
+            (_, Some(error)) => format!("{} (never worked: {error}; {when})", run.command),
+            (Some(before), None) => {
+                format!("{} ({when}; before that failed: {})", run.command, before.command)
+            }
+            (None, None) => format!("{} ({when})", run.command),
+        }
+    }))
+}
+
+/// Where an error was met, and what made it go away.
+pub fn fix(lookup: &ContextLookup, request: Fix) -> Answer<TextAnswer<MetAnswer>> {
+    let line = known_error::error_line(&request.error).unwrap_or_else(|| request.error.clone());
+    let sessions = sessions_with(lookup, &line, &request.filter)?;
+    let found = where_it_was_met(&request.error, &sessions).into_iter().map(MetAnswer::from);
+    Ok(answer(found, request.filter.limit, |met| {
+        let step = |step: &CureStepAnswer| match step {
+            CureStepAnswer::Changed(path) => format!("changed {path}"),
+            CureStepAnswer::Ran(command) => format!("ran {command}"),
+        };
+        let passed = met.passed_as.iter().map(|line| format!("passed as {line}"));
+        let steps: Vec<String> = met.steps.iter().map(step).chain(passed).collect();
+        let end = match (met.passed_at, steps.is_empty()) {
+            (None, _) => "did not pass there".to_owned(),
+            (Some(_), true) => "passed without a change".to_owned(),
+            (Some(_), false) => format!("cured by: {}", steps.join("; ")),
+        };
+        format!("{}: {} ({}, session {}); {end}", met.call, met.error, day(met.at), met.session_id)
+    }))
+}
+
+/// The turns that changed a file.
+pub fn blame(lookup: &ContextLookup, request: Blame) -> Answer<TextAnswer<TouchAnswer>> {
+    let path = Path::new(&request.file);
+    let path = &std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let (inside, sessions) = read(lookup, |db| {
+        let Some((project, inside)) = project_of_file(db, path)? else {
+            let what = format!("{} is in no project that recall knows", path.display());
+            let hint = "`recall sessions --all` shows the projects there are.";
+            return Err(Refused::new(ErrorKind::NotFound, what, hint));
+        };
+        let rows = recall_store::sessions_that_changed(db, project.row, &inside, MOST_SESSIONS as u32)?;
+        Ok((inside, past_sessions(lookup, db, rows)?))
+    })?;
+    let asked = Asked { file: &inside, line: request.line.as_deref() };
+    let found = turns_that_changed(asked, &sessions).into_iter().map(TouchAnswer::from);
+    Ok(answer(found, request.limit, |touch| {
+        let asked = touch.asked.as_deref().unwrap_or("(no prompt)");
+        let answered = touch.answered.as_deref().unwrap_or("(no answer)");
+        format!("{}, session {}: asked: {asked} answered: {answered}", day(touch.at), touch.session_id)
+    }))
+}
+
+fn day(at: Moment) -> String {
+    jiff::Timestamp::from_millisecond(at.0.0).unwrap_or_default().strftime("%Y-%m-%d").to_string()
+}
+
+/// The project with this file, and the file's path inside of it. A project without a repository is known by its folder
+/// alone, so the folders above are asked, too.
+fn project_of_file(db: &Connection, path: &Path) -> Result<Option<(ProjectInfo, String)>, StoreError> {
+    for folder in path.ancestors().skip(1) {
+        if let Some(project) = project_of(db, folder)? {
+            let root = recall_repository::facts(folder).folder;
+            let inside = path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned();
+            return Ok(Some((project, inside)));
+        }
+    }
+    Ok(None)
+}
+
+/// The answer with one line of text for each item.
+fn answer<T>(
+    found: impl Iterator<Item = T>,
+    limit: Option<u32>,
+    line: impl Fn(&T) -> String,
+) -> TextAnswer<T> {
+    let items: Vec<T> = found.take(limit.unwrap_or(LIMIT) as usize).collect();
+    let text = items.iter().map(line).collect::<Vec<_>>().join("\n");
+    TextAnswer { tokens: estimate(&text), text, items }
+}
+
+/// The sessions with calls that have these words.
+fn sessions_with(lookup: &ContextLookup, words: &str, filter: &Filter) -> Answer<Vec<PastSession>> {
+    let projects = read(lookup, |db| projects(db, filter))?;
+    let index = match lookup.index.state() {
+        IndexState::Complete(index) | IndexState::Filling(index) | IndexState::Unexamined(index) => {
+            Some(index)
+        }
+        IndexState::Absent => None,
+    };
+    let request = Request {
+        scope: match projects.as_deref() {
+            Some([only]) => Scope::Project(only.key.clone()),
+            _ => Scope::Everything,
+        },
+        kinds: vec![DocumentKind::Activity],
+        since: filter.since_ms.map(Timestamp),
+        limit: MOST_HITS,
+        spelling: Spelling::AsWritten,
+        ..Request::new(Query::plain(words), clock::now())
+    };
+    let hits = index.and_then(|index| lookup.index.search(&index, &request, Patience::Hook));
+    let Some(hits) = hits else {
+        // An empty store has no index yet, and no calls.
+        if read(lookup, |db| Ok(recall_store::is_empty(db)?))? {
+            return Ok(Vec::new());
+        }
+        let hint = "`recall status` says how far it is. Try again then.";
+        return Err(Refused::new(ErrorKind::Unavailable, "The search index is not ready", hint));
+    };
+    read(lookup, |db| {
+        let mut rows: Vec<SessionRow> = Vec::new();
+        for hit in hits.hits {
+            let Some(DocumentRow::Activity { session, .. }) = recall_store::load_document(db, hit.key)?
+            else {
+                continue;
+            };
+            let is_wanted =
+                projects.as_ref().is_none_or(|all| all.iter().any(|one| one.row == session.project.row));
+            if is_wanted && !rows.contains(&session.row) && rows.len() < MOST_SESSIONS {
+                rows.push(session.row);
+            }
+        }
+        past_sessions(lookup, db, rows)
+    })
+}
+
+fn past_sessions(
+    lookup: &ContextLookup,
+    db: &Connection,
+    rows: Vec<SessionRow>,
+) -> Result<Vec<PastSession>, Refused> {
+    let session = |row: SessionRow| {
+        let id = recall_store::session_info(db, row)?.id;
+        Ok(PastSession { id, material: session_material(db, lookup.agents, row)? })
+    };
+    rows.into_iter().map(session).collect()
+}

@@ -1,0 +1,135 @@
+//! `recall ctl sessions` and `recall ctl session`.
+
+use recall_protocol::query::{Session, SessionPage, Sessions};
+use recall_protocol::wire::ErrorKind;
+use rusqlite::Connection;
+
+use super::given::injections;
+use super::marks::checkout;
+use super::meant::{did_you_mean, meant};
+use super::{Answer, Refused, limit, projects, read};
+use crate::answers::Moment;
+use crate::answers::found::SummaryAnswer;
+use crate::answers::session::{BatchAnswer, PlanAnswer, SessionAnswer, SessionsAnswer, SubagentAnswer};
+use crate::context_lookup::ContextLookup;
+use recall_domain::document::{DocumentKey, DocumentKind};
+use recall_domain::ids::{ProjectRow, SessionRow, Timestamp};
+use recall_domain::session::SessionStatus;
+use recall_store::{Named, SessionInfo, StoreError};
+
+/// The displayed state of a session between a Stop and the first result of its jobs. It is not stored, and nothing
+/// waits for it.
+const SUMMARIZING: &str = "summarizing";
+
+pub fn sessions(lookup: &ContextLookup, Sessions { filter }: Sessions) -> Answer<SessionsAnswer> {
+    session_page(lookup, SessionPage { filter, skip: 0 })
+}
+
+pub fn session_page(
+    lookup: &ContextLookup,
+    SessionPage { filter, skip }: SessionPage,
+) -> Answer<SessionsAnswer> {
+    read(lookup, |db| {
+        let rows: Option<Vec<ProjectRow>> =
+            projects(db, &filter)?.map(|found| found.iter().map(|project| project.row).collect());
+        let since = filter.since_ms.map(Timestamp);
+        let total = recall_store::session_count(db, rows.as_deref(), since)?;
+        let found = recall_store::session_list(db, rows.as_deref(), since, (skip, limit(&filter)))?;
+        let lines = found.into_iter().map(|info| with_displayed_state(db, info).map(Into::into));
+        Ok(SessionsAnswer { sessions: lines.collect::<Result<_, _>>()?, total })
+    })
+}
+
+/// Replaces the status by the displayed state.
+fn with_displayed_state(db: &Connection, info: SessionInfo) -> Result<SessionInfo, StoreError> {
+    let is_summarizing =
+        info.status == SessionStatus::Active.as_str() && recall_store::is_summarizing(db, info.row)?;
+    Ok(if is_summarizing { SessionInfo { status: SUMMARIZING.to_owned(), ..info } } else { info })
+}
+
+/// The only session that an id matches.
+pub fn one_session(db: &Connection, id: &str) -> Result<SessionInfo, Refused> {
+    let mut found = recall_store::find_sessions(db, id)?;
+    match found.len() {
+        0 => {
+            let meant = did_you_mean(meant(db, Named::Session, id)?);
+            let hint = format!("{meant}`recall sessions --all` lists those there are.");
+            Err(Refused::new(ErrorKind::NotFound, format!("There is no session {id:?}"), hint))
+        }
+        1 => Ok(found.remove(0)),
+        _ if found.iter().all(|session| session.id.as_str() == id) => Ok(found.remove(0)),
+        _ => Err(Refused::new(
+            ErrorKind::Conflict,
+            format!("Several sessions begin with {id:?}"),
+            "Give more of the id.",
+        )),
+    }
+}
+
+/// The store's number of the session with exactly this id, and how many prompts it has.
+pub fn session_number(lookup: &ContextLookup, id: &str) -> Answer<(i64, u32)> {
+    read(lookup, |db| {
+        let found = recall_store::find_sessions(db, id)?.into_iter().find(|info| info.id.as_str() == id);
+        let unknown = || Refused::new(ErrorKind::NotFound, format!("There is no session {id:?}"), "");
+        found.map(|info| (info.row.0, info.prompts)).ok_or_else(unknown)
+    })
+}
+
+/// The agent's id of the session with this number.
+pub fn session_of_number(lookup: &ContextLookup, number: i64) -> Answer<String> {
+    read(lookup, |db| Ok(recall_store::session_info(db, SessionRow(number))?.id.0))
+}
+
+pub fn session(lookup: &ContextLookup, Session { id }: Session) -> Answer<SessionAnswer> {
+    read(lookup, |db| {
+        let info = with_displayed_state(db, one_session(db, &id)?)?;
+        let mut batches = Vec::new();
+        for batch in recall_store::batches(db, info.row)? {
+            let activities = recall_store::session_activities(db, info.row, Some(batch.id))?;
+            batches.push(BatchAnswer::new(batch, activities));
+        }
+        let observations = recall_store::observations_of_session(db, info.row)?;
+        let mut subagents = Vec::new();
+        for subagent in recall_store::subagents_of_session(db, info.row)? {
+            let number = subagent.batch.map(|batch| recall_store::prompt_number(db, batch)).transpose()?;
+            subagents.push(SubagentAnswer::new(subagent, number));
+        }
+        Ok(SessionAnswer {
+            plans: plans(db, info.row)?,
+            life_events: recall_store::life_events(db, info.row)?.into_iter().map(Into::into).collect(),
+            subagents,
+            resumed_from: info.resumed_from.map(|session| session.0),
+            host_message_count: info.host_messages,
+            host_compacted_count: info.host_compacted,
+            batches,
+            observations: observations.into_iter().map(Into::into).collect(),
+            summary: recall_store::summary_of_session(db, info.row)?.map(SummaryAnswer::from),
+            first_user_prompt: recall_store::first_and_last_prompt(db, info.row)?.0,
+            compaction_summaries: recall_store::compaction_summaries(db, info.row)?
+                .into_iter()
+                .map(Into::into)
+                .collect(),
+            suspended_at: info.suspended_at.map(Moment),
+            injections: injections(db, info.row)?,
+            session_id: info.id.0,
+            agent: info.agent.0,
+            project: info.project.name,
+            project_id: info.project.key.0,
+            workspace: info.root,
+            status: info.status,
+            reason: info.reason,
+            title: info.title,
+            started_at: Moment(info.started_at),
+            ended_at: info.ended_at.map(Moment),
+        })
+    })
+}
+
+fn plans(db: &Connection, session: SessionRow) -> Result<Vec<PlanAnswer>, StoreError> {
+    let rows = recall_store::plans_of_session(db, session)?.into_iter();
+    rows.map(|row| {
+        let key = DocumentKey { kind: DocumentKind::Plan, row: row.id.0 };
+        Ok(PlanAnswer::new(row, checkout(&recall_store::made_where(db, key)?)))
+    })
+    .collect()
+}

@@ -1,0 +1,203 @@
+//! `recall show`: one document and its surroundings.
+
+use recall_protocol::query::Show;
+use recall_protocol::wire::ErrorKind;
+use rusqlite::Connection;
+
+use super::marks::Marks;
+use super::{Answer, Refused, read};
+use crate::answers::found::{DocumentAnswer, ObservationAnswer, ShownItem, SummaryAnswer};
+use crate::answers::observation::{EvidenceAnswer, SaidAnswer};
+use crate::answers::session::PlanAnswer;
+use crate::answers::{Moment, PublicId, TextAnswer};
+use crate::context_lookup::ContextLookup;
+use crate::documents::title_and_text;
+use recall_domain::document::{DocumentKey, DocumentKind};
+use recall_domain::ids::{ProjectRow, Timestamp};
+use recall_domain::observation::Voice;
+use recall_domain::text::shortened_line;
+use recall_domain::tokens::estimate;
+use recall_store::{DocumentRow, ObservationRow, SessionInfo, StoreError};
+
+/// The most evidence that is shown of one observation, and the most characters of each line.
+const MOST_EVIDENCE: usize = 20;
+const EVIDENCE_CHARS: usize = 160;
+
+/// The surroundings of a document, for display.
+pub(crate) struct DocumentContext {
+    pub project: String,
+    pub agent: String,
+    pub session: Option<String>,
+    pub prompt_number: Option<u32>,
+    pub observation_type: Option<&'static str>,
+    /// Only observations can be superseded or resolved.
+    pub status: Option<&'static str>,
+    pub at: Timestamp,
+    pub project_row: ProjectRow,
+}
+
+impl DocumentContext {
+    pub(crate) fn of(db: &Connection, row: &DocumentRow) -> Result<Self, StoreError> {
+        let of_session = |session: &SessionInfo, prompt_number, at| Self {
+            project: session.project.name.clone(),
+            agent: session.agent.0.clone(),
+            session: Some(session.id.0.clone()),
+            prompt_number,
+            observation_type: None,
+            status: None,
+            at,
+            project_row: session.project.row,
+        };
+        Ok(match row {
+            DocumentRow::Observation { row, session, project } => Self {
+                project: project.name.clone(),
+                agent: session.as_ref().map(|session| session.agent.0.clone()).unwrap_or_default(),
+                session: row.session.as_ref().map(|session| session.0.clone()),
+                prompt_number: row.prompt_number,
+                observation_type: Some(row.kind.as_str()),
+                status: Some(row.status.as_str()),
+                at: row.created_at,
+                project_row: row.project,
+            },
+            DocumentRow::Summary { row, session } => of_session(session, None, row.created_at),
+            DocumentRow::Plan { row, session } => {
+                of_session(session, row.prompt_numbers.first().copied(), row.updated_at)
+            }
+            DocumentRow::Compaction { row, session } => of_session(session, row.prompt_number, row.at),
+            DocumentRow::Prompt { number, at, session, .. }
+            | DocumentRow::Response { number, at, session, .. } => of_session(session, Some(*number), *at),
+            DocumentRow::Activity { row, session } => {
+                let number = row.batch.map(|batch| recall_store::prompt_number(db, batch)).transpose()?;
+                of_session(session, number, row.at)
+            }
+        })
+    }
+}
+
+pub(crate) fn parse_id(id: &str) -> Result<DocumentKey, Refused> {
+    DocumentKey::parse(id).ok_or_else(|| {
+        Refused::new(
+            ErrorKind::Invalid,
+            format!("{id:?} is not an ID"),
+            "An observation's ID is a number (123 or #123); other IDs are a letter and a number (p12, r12, s12, l12, a12, c12).",
+        )
+    })
+}
+
+pub fn load(db: &Connection, key: DocumentKey) -> Result<DocumentRow, Refused> {
+    if let Some(found) = recall_store::load_document(db, key)? {
+        return Ok(found);
+    }
+    let newest = match key.kind {
+        DocumentKind::Observation => recall_store::newest_observation(db)?,
+        _ => None,
+    };
+    let newest = newest.map(|newest| format!("The newest is {newest}. ")).unwrap_or_default();
+    let what = format!("There is no {} {key}", key.kind.word());
+    Err(Refused::new(
+        ErrorKind::NotFound,
+        what,
+        format!("{newest}`recall search WORDS` finds what there is."),
+    ))
+}
+
+/// The author of an observation: the author of the first prompt in its evidence, if any.
+fn said_by(
+    voice: Voice,
+    row: &ObservationRow,
+    rests_on: &[(EvidenceAnswer, Option<Timestamp>)],
+) -> SaidAnswer {
+    let mut prompts = rests_on.iter().filter_map(|(evidence, at)| Some((evidence.id, (*at)?)));
+    let prompt = prompts.next();
+    SaidAnswer {
+        who: voice.as_str().into(),
+        prompt: prompt.map(|(id, _)| id),
+        at: Moment(prompt.map_or(row.created_at, |(_, at)| at)),
+    }
+}
+
+/// The evidence of an observation, one line each, and the time of each prompt.
+fn evidence(
+    lookup: &ContextLookup,
+    db: &Connection,
+    row: &ObservationRow,
+) -> Result<Vec<(EvidenceAnswer, Option<Timestamp>)>, Refused> {
+    let mut shown = Vec::new();
+    for key in recall_store::evidence(db, row.id, &row.evidence)?.into_iter().take(MOST_EVIDENCE) {
+        if let Some(document) = recall_store::load_document(db, key)? {
+            let (title, _) = title_and_text(&document, lookup.agents);
+            let title = shortened_line(&title, EVIDENCE_CHARS);
+            let typed_at = match &document {
+                DocumentRow::Prompt { at, .. } => Some(*at),
+                _ => None,
+            };
+            shown.push((
+                EvidenceAnswer { id: PublicId(key), kind: key.kind.as_str().into(), title },
+                typed_at,
+            ));
+        }
+    }
+    Ok(shown)
+}
+
+pub fn show(lookup: &ContextLookup, request: Show) -> Answer<TextAnswer<ShownItem>> {
+    let Show { id, folder } = request;
+    let key = parse_id(&id)?;
+    let (row, place, made_on, lineage, edited_at, rests_on) = read(lookup, |db| {
+        let row = load(db, key)?;
+        let place = DocumentContext::of(db, &row)?;
+        let made_on = Marks::new(lookup, db, folder.as_deref())?.place(place.project_row, key)?;
+        let (lineage, edited_at, rests_on) = match &row {
+            DocumentRow::Observation { row, .. } => (
+                recall_store::lineage(db, row.id)?,
+                recall_store::edited_at(db, row.id)?.map(Moment),
+                evidence(lookup, db, row)?,
+            ),
+            _ => (Vec::new(), None, Vec::new()),
+        };
+        Ok((row, place, made_on, lineage, edited_at, rests_on))
+    })?;
+    let (title, body) = title_and_text(&row, lookup.agents);
+    let mark = made_on.elsewhere.as_ref().map(|elsewhere| format!(" ({elsewhere})")).unwrap_or_default();
+    let text = format!("{title}{mark}\n\n{body}");
+    let tokens = estimate(&text);
+    let (text, item) = match row {
+        DocumentRow::Observation { row, .. } => {
+            let lineage = lineage.into_iter().map(Into::into).collect();
+            let voice = Voice::of(row.kind, &row.origin);
+            let said_by = voice.map(|voice| said_by(voice, &row, &rests_on));
+            let item = ObservationAnswer {
+                said_by,
+                elsewhere: made_on.elsewhere,
+                lineage,
+                edited_at,
+                rests_on: rests_on.into_iter().map(|(evidence, _)| evidence).collect(),
+                ..(*row).into()
+            };
+            (text, ShownItem::Observation(Box::new(item)))
+        }
+        DocumentRow::Summary { row, .. } => {
+            let item = SummaryAnswer { elsewhere: made_on.elsewhere, ..(*row).into() };
+            (text, ShownItem::Summary(item))
+        }
+        DocumentRow::Plan { row, .. } => (body, ShownItem::Plan(PlanAnswer::new(*row, made_on))),
+        DocumentRow::Prompt { .. }
+        | DocumentRow::Response { .. }
+        | DocumentRow::Activity { .. }
+        | DocumentRow::Compaction { .. } => {
+            let item = DocumentAnswer {
+                id: PublicId(key),
+                kind: key.kind.as_str().into(),
+                title,
+                text: body.clone(),
+                project: place.project,
+                session_id: place.session,
+                prompt_number: place.prompt_number,
+                created_at: Moment(place.at),
+                made_on,
+            };
+            (body, ShownItem::Document(item))
+        }
+    };
+    Ok(TextAnswer { text, tokens, items: vec![item] })
+}

@@ -1,0 +1,50 @@
+//! Leaves out what a newer note says in other words, by the vectors of a sentence model. Without vectors nothing is left
+//! out here: threads and equal words are decided where notes are stored.
+
+use rusqlite::Connection;
+
+use super::sentences::Sentences;
+use recall_domain::context::Note;
+use recall_domain::observation::Maker;
+use recall_domain::sameness::says_the_same;
+use recall_embedding::{Compared, packed_bytes};
+use recall_store::StoreError;
+
+/// The notes without those that a newer one says again. What a person wrote or pinned stays, and so does what warns of
+/// the work at hand.
+pub fn without_repeats(
+    db: &Connection,
+    sentences: &Sentences,
+    mut notes: Vec<Note>,
+) -> Result<Vec<Note>, StoreError> {
+    let Some(embedder) = sentences.embedder() else { return Ok(notes) };
+    let ids: Vec<_> = notes.iter().map(|note| note.id).collect();
+    let rows = recall_store::vectors_of_observations(db, &embedder.model().0, &ids)?;
+    // The notes that have a vector, and the first vector of each.
+    let mut with_vector: Vec<&Note> = Vec::new();
+    let mut packed: Vec<u8> = Vec::new();
+    for row in &rows {
+        let note = notes.iter().find(|note| note.id.0 == row.key.row);
+        let bytes = usize::try_from(row.dimensions).ok().map(packed_bytes);
+        let first = bytes.and_then(|bytes| row.packed.get(..bytes));
+        if let (Some(note), Some(first)) = (note, first) {
+            with_vector.push(note);
+            packed.extend(first);
+        }
+    }
+    let Some(size) = packed.len().checked_div(with_vector.len()) else { return Ok(notes) };
+    let mut said_again = Vec::new();
+    for (note, vector) in with_vector.iter().zip(packed.chunks_exact(size)) {
+        if note.maker == Maker::Person || note.is_pinned || note.warns_of.is_some() {
+            continue;
+        }
+        let cosines = Compared::unpack(vector).cosines(&packed, 0);
+        let is_newer = |other: &Note| (other.at, other.id) > (note.at, note.id);
+        let mut others = with_vector.iter().zip(cosines);
+        if others.any(|(other, cosine)| is_newer(other) && says_the_same(cosine, &note.title, &other.title)) {
+            said_again.push(note.id);
+        }
+    }
+    notes.retain(|note| !said_again.contains(&note.id));
+    Ok(notes)
+}

@@ -1,0 +1,67 @@
+//! Sharing a project's notes with other machines: what would leave (`preview.rs`), a round with every remote
+//! (`round.rs`), and what one sees of it (`report.rs`).
+//!
+//! **Invariant:** no hook and no answer to one waits for a remote.
+
+pub mod preview;
+pub mod report;
+pub mod round;
+
+use recall_domain::redaction::Redactor;
+use recall_domain::sync::item::{Change, Fields};
+use recall_domain::sync::record::{Content, MOST_BODY, Record};
+
+/// Why an entry does not leave.
+fn held_for(record: &Record, redactor: &Redactor) -> Option<&'static str> {
+    let body = record.body.as_ref()?;
+    if body.len() > MOST_BODY {
+        return Some("it is too long");
+    }
+    match record.content() {
+        Content::Change(Change::Set(fields)) if has_secret(&fields, redactor) => {
+            Some("it looks like a secret")
+        }
+        _ => None,
+    }
+}
+
+fn has_secret(fields: &Fields, redactor: &Redactor) -> bool {
+    fields.values().any(|value| {
+        let texts = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+        texts.iter().filter_map(serde_json::Value::as_str).any(|text| redactor.redact_text(text) != text)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use recall_domain::redaction::RedactionPolicy;
+
+    #[test]
+    fn what_todays_rules_call_a_secret_does_not_leave() {
+        let policy = RedactionPolicy { extra: vec!["ACME-[0-9]+".to_owned()], ..RedactionPolicy::default() };
+        let redactor = Redactor::new(&policy).unwrap();
+        let record = |name: &str, value| {
+            let change = Change::Set([(name.to_owned(), value)].into());
+            Record::of(1, "uuid", 7, &change, "00112233445566778899aabbccddeeff")
+        };
+        assert_eq!(
+            held_for(&record("title", json!("The key is ACME-123")), &redactor),
+            Some("it looks like a secret")
+        );
+        assert_eq!(
+            held_for(&record("facts", json!(["a", "ACME-123"])), &redactor),
+            Some("it looks like a secret")
+        );
+        assert_eq!(held_for(&record("title", json!("The key is gone")), &redactor), None);
+        assert_eq!(
+            held_for(&record("narrative", json!("x ".repeat(MOST_BODY))), &redactor),
+            Some("it is too long")
+        );
+        let forget =
+            Record::of(1, "uuid", 7, &Change::Remove(recall_domain::sync::item::Removal::Forgotten), "s");
+        assert_eq!(held_for(&forget, &redactor), None);
+    }
+}

@@ -1,0 +1,111 @@
+//! What would leave if a project were shared.
+
+use std::path::Path;
+
+use recall_protocol::query::{Persons, SharePreview};
+use recall_protocol::wire::ErrorKind;
+
+use crate::answers::sharing::{HeldNote, PreviewAnswer};
+use crate::clock;
+use crate::commands::CommandContext;
+use crate::identity::{Identity, identify};
+use crate::ports::{Ports, Writer};
+use crate::queries::{Answer, Refused, blocking, read};
+use recall_domain::ids::ProjectKey;
+use recall_domain::project::shared_identity;
+use recall_store::{KnowProject, Terms};
+
+/// The most titles that are shown.
+const SAMPLES: usize = 3;
+
+/// A project that may be shared.
+struct Candidate {
+    keys: Vec<ProjectKey>,
+    name: String,
+}
+
+/// Says what would leave. The project is known from then on, so that what others say of it has a place.
+pub async fn preview(context: &CommandContext<impl Ports>, request: SharePreview) -> Answer<PreviewAnswer> {
+    let SharePreview { project, persons } = request;
+    let asked = context.clone();
+    let Candidate { keys, name } = blocking(move || candidate(&asked, &project)).await?;
+    let Some(identity) = shared_identity(&keys).cloned() else {
+        return Err(Refused::new(
+            ErrorKind::Invalid,
+            format!(
+                "Other machines cannot recognise the project {name}: it has neither a remote nor a commit"
+            ),
+            "Make a first commit, or add a remote, and start a session there.",
+        ));
+    };
+    let row = context
+        .ports
+        .writer()
+        .write(KnowProject { keys, name: name.clone(), at: clock::now() })
+        .await
+        .map_err(crate::commands::by_hand::not_written)?;
+    let context = context.clone();
+    blocking(move || {
+        let terms = Terms { injects: false, is_personal: persons == Persons::One };
+        let found = read(&context.context_lookup, |db| Ok(recall_store::preview(db, row, terms)?))?;
+        let redactor = context.ingest.redactor.get();
+        let is_held = |text: &String| redactor.redact_text(text) != *text;
+        let samples =
+            found.texts.iter().filter(|(.., text)| !is_held(text)).map(|(_, title, _)| title.clone());
+        let held = found.texts.iter().filter(|(.., text)| is_held(text));
+        Ok(PreviewAnswer {
+            project: name,
+            identity: identity.as_str().to_owned(),
+            observations: found.observations,
+            sessions: found.sessions,
+            personal: found.personal,
+            samples: samples.take(SAMPLES).collect(),
+            held: held
+                .map(|(id, title, _)| HeldNote {
+                    id: Some(id.0),
+                    title: Some(redactor.redact_text(title).into_owned()),
+                    why: "it looks like a secret".to_owned(),
+                })
+                .collect(),
+        })
+    })
+    .await
+}
+
+fn candidate(context: &CommandContext<impl Ports>, named: &str) -> Result<Candidate, Refused> {
+    if Path::new(named).is_absolute() {
+        let facts = recall_repository::facts(Path::new(named));
+        let Identity { keys, name, doubted, .. } =
+            read(&context.context_lookup, |db| Ok(identify(db, &facts)?))?;
+        return match doubted {
+            None => Ok(Candidate { keys, name }),
+            Some(doubted) => Err(Refused::new(
+                ErrorKind::Conflict,
+                format!(
+                    "This folder claims to be the project {}, and has no commit of it",
+                    doubted.project.name
+                ),
+                "Fetch its commits first; then it is the same project.",
+            )),
+        };
+    }
+    let mut found = read(&context.context_lookup, |db| Ok(recall_store::projects_named(db, named)?))?;
+    match (found.pop(), found.is_empty()) {
+        (Some(only), true) => {
+            let known = read(&context.context_lookup, |db| Ok(recall_store::known_project(db, &only.key)?))?;
+            let mut keys = vec![only.key];
+            keys.extend(known.map(|known| known.aliases).unwrap_or_default());
+            Ok(Candidate { keys, name: only.name })
+        }
+        (Some(_), false) => Err(Refused::new(
+            ErrorKind::Conflict,
+            format!("Several projects are called {named:?}"),
+            "Name the folder instead.",
+        )),
+        (None, _) => Err(Refused::new(
+            ErrorKind::NotFound,
+            format!("Nothing is remembered of a project {named:?}"),
+            "Name its folder, or run this in it.",
+        )),
+    }
+}

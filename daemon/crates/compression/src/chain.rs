@@ -1,0 +1,89 @@
+//! Several models in the order in which the user wants them asked.
+//!
+//! The next is asked when one has no result. Where none has, the most hopeful of the errors is the job's: something
+//! that may pass comes before a refusal, and a refusal before a spent budget.
+
+use super::model::ModelCompressor;
+use super::notes::{NotesMaterial, SessionNotes};
+use super::{CompressionError, Compressor, JobContext, Made};
+use recall_domain::material::{BatchMaterial, SessionMaterial};
+use recall_domain::observation::{ObservationDraft, SummaryDraft};
+use recall_providers::ProviderState;
+
+pub struct Chain {
+    /// At least one.
+    links: Vec<ModelCompressor>,
+}
+
+impl Chain {
+    pub fn new(links: Vec<ModelCompressor>) -> Self {
+        Self { links }
+    }
+
+    fn first<T>(
+        &self,
+        ask: impl Fn(&ModelCompressor) -> Result<Made<T>, CompressionError>,
+    ) -> Result<Made<T>, CompressionError> {
+        let mut failure: Option<CompressionError> = None;
+        for link in &self.links {
+            match ask(link) {
+                Ok(made) => return Ok(made),
+                Err(error) => {
+                    failure = Some(match failure {
+                        Some(earlier) if hope(&earlier) >= hope(&error) => earlier,
+                        _ => error,
+                    });
+                }
+            }
+        }
+        Err(failure.unwrap_or_else(|| CompressionError::Refused("no model is configured".to_owned())))
+    }
+}
+
+/// How likely it is that the same job succeeds later without anybody doing anything.
+fn hope(error: &CompressionError) -> u8 {
+    match error {
+        CompressionError::Failed(_) => 3,
+        CompressionError::Wait { .. } | CompressionError::BackedOff { .. } => 2,
+        CompressionError::Refused(_) => 1,
+        CompressionError::Spent(_) => 0,
+    }
+}
+
+impl Compressor for Chain {
+    fn origin(&self) -> String {
+        self.links.first().map(Compressor::origin).unwrap_or_default()
+    }
+
+    fn observe(
+        &self,
+        batch: &BatchMaterial,
+        job_context: &JobContext<'_>,
+    ) -> Result<Made<Vec<ObservationDraft>>, CompressionError> {
+        self.first(|link| link.observe(batch, job_context))
+    }
+
+    fn summarize(
+        &self,
+        session: &SessionMaterial,
+        job_context: &JobContext<'_>,
+    ) -> Result<Made<Option<SummaryDraft>>, CompressionError> {
+        self.first(|link| link.summarize(session, job_context))
+    }
+
+    fn note(
+        &self,
+        session: &NotesMaterial,
+        job_context: &JobContext<'_>,
+    ) -> Result<Made<SessionNotes>, CompressionError> {
+        self.first(|link| link.note(session, job_context))
+    }
+
+    fn reconsider(&self) {
+        self.links.iter().for_each(Compressor::reconsider);
+    }
+
+    fn providers(&self) -> Vec<ProviderState> {
+        self.links.iter().flat_map(Compressor::providers).collect()
+    }
+}

@@ -1,0 +1,137 @@
+//! Facts that nobody wrote down: a call that the user rejected, a check that still fails.
+
+use super::files::file_name;
+use crate::wording::LONGEST_TITLE;
+use recall_domain::check::{self, CheckStatus};
+use recall_domain::ids::EventId;
+use recall_domain::material::{Action, BatchMaterial, CallOutcome, ProjectFolder, Step};
+use recall_domain::observation::{Importance, ObservationDraft, ObservationType};
+use recall_domain::subject;
+
+/// Characters of a reason, of what is named in a title and of a line of an error.
+const REASON: usize = 160;
+const NAMED: usize = 60;
+const COMPLAINT: usize = 160;
+/// At most so many rejected calls of a batch are told.
+const MOST_REJECTED: usize = 2;
+/// Errors are looked at up to here.
+const LONGEST_ERROR: usize = 8 * 1024;
+/// Repeating what the user rejected costs most.
+const OF_REJECTION: i64 = 8;
+const OF_FAILURE: i64 = 6;
+
+/// The calls that the user rejected.
+pub(super) fn rejections(batch: &BatchMaterial) -> impl Iterator<Item = ObservationDraft> {
+    batch.steps.iter().filter_map(|step| rejected(step, batch.folder())).take(MOST_REJECTED)
+}
+
+/// A call that the user rejected with a reason.
+fn rejected(step: &Step, folder: ProjectFolder<'_>) -> Option<ObservationDraft> {
+    let CallOutcome::Rejected { said: Some(said) } = &step.outcome else { return None };
+    let name = |path: &str| {
+        let whole = folder.beneath(path).filter(|path| path.chars().count() <= NAMED);
+        named(&whole.unwrap_or_else(|| file_name(path).to_owned()))
+    };
+    let (deed, file) = match &step.action {
+        Action::Edit { path, .. } => (format!("an edit of `{}`", name(path)), folder.beneath(path)),
+        Action::Write { path, .. } => (format!("writing `{}`", name(path)), folder.beneath(path)),
+        Action::Command { command, .. } => {
+            (format!("the command `{}`", named(command.lines().next().unwrap_or_default())), None)
+        }
+        Action::Plan { .. } => ("the plan".to_owned(), None),
+        _ => return None,
+    };
+    let reason = shortened(said, REASON);
+    let whole = format!("User rejected {deed}: {reason}");
+    let is_title = whole.chars().count() <= LONGEST_TITLE && !reason.contains('…') && !reason.ends_with('?');
+    let (title, narrative) =
+        if is_title { (whole, String::new()) } else { (format!("User rejected {deed}"), reason) };
+    Some(ObservationDraft {
+        narrative,
+        files_read: file.into_iter().collect(),
+        ..draft(ObservationType::Correction, title, OF_REJECTION, step.event)
+    })
+}
+
+/// The last check of a batch, if it failed and did not pass again: whoever goes on must know.
+pub(super) fn left_failing(batch: &BatchMaterial) -> Option<ObservationDraft> {
+    let last = check::checked(batch).pop()?;
+    let CheckStatus::Failed { output } = &last.status else { return None };
+    let files = super::files::TouchedFiles::of(batch).first_modified();
+    Some(ObservationDraft {
+        narrative: complaint(output).unwrap_or_default(),
+        subject: Some(subject::of_check(&last.name)),
+        files_modified: files,
+        ..draft(ObservationType::Discovery, format!("`{}` fails", named(&last.name)), OF_FAILURE, last.event)
+    })
+}
+
+/// An observation of one event.
+pub(super) fn draft(
+    kind: ObservationType,
+    title: String,
+    importance: i64,
+    event: EventId,
+) -> ObservationDraft {
+    ObservationDraft {
+        kind,
+        title,
+        subtitle: None,
+        narrative: String::new(),
+        facts: Vec::new(),
+        concepts: Vec::new(),
+        files_read: Vec::new(),
+        files_modified: Vec::new(),
+        importance: Importance::clamped(importance),
+        evidence: vec![event],
+        subject: None,
+    }
+}
+
+/// The line of an error that says what went wrong.
+fn complaint(error: &str) -> Option<String> {
+    const WRONG: [&str; 11] = [
+        "error",
+        "fatal",
+        "no such file",
+        "not found",
+        "cannot",
+        "denied",
+        "unknown",
+        "invalid",
+        "failed",
+        "refused",
+        "undefined",
+    ];
+    let error = error.get(..error.floor_char_boundary(LONGEST_ERROR)).unwrap_or_default();
+    let lines = error.lines().map(str::trim).filter(|line| line.len() > 12 && !line.starts_with("Exit code"));
+    let mut wrong = lines.filter(|line| {
+        let lower = line.to_lowercase();
+        WRONG.iter().any(|word| lower.contains(word))
+    });
+    wrong.next().map(|line| shortened(line, COMPLAINT))
+}
+
+/// A path or a command as a title names it: its first words, without a mark that more follows.
+fn named(text: &str) -> String {
+    let text = text.replace('`', "'").replace('…', " ");
+    let words = shortened(&text, NAMED + 1);
+    let words = words.trim_end_matches('…').trim_end();
+    if words.is_empty() { text.trim().chars().take(NAMED).collect() } else { words.to_owned() }
+}
+
+/// The text up to a number of characters, on one line.
+pub(super) fn shortened(text: &str, most: usize) -> String {
+    let mut words = String::new();
+    for word in text.split_whitespace() {
+        if words.chars().count() + word.chars().count() >= most {
+            words.push('…');
+            break;
+        }
+        if !words.is_empty() {
+            words.push(' ');
+        }
+        words.push_str(word);
+    }
+    words
+}

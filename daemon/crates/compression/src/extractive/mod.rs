@@ -1,0 +1,82 @@
+//! The built-in compressor: deterministic, without a model or a network.
+//!
+//! It believes that the knowledge of a session has already been written down by somebody: by the agent in its answers,
+//! plans and comments, in commit messages, by the user in prompts. [`salience`](super::salience) chooses among their
+//! sentences by learned weights. Source that was merely read and the output of tools are not looked at: they are large
+//! and say little that the answer does not.
+//!
+//! A batch is told when it ends, for the time being. When the session ends, the choice is made again over all of it, so
+//! that nothing is told twice and what came later counts.
+//!
+//! The time is linear in the size of the texts, and of every text only the beginning is looked at.
+
+pub mod drafts;
+pub(super) mod files;
+mod incidents;
+mod prompts;
+
+use super::salience::{self, Salience};
+use super::{CompressionError, Compressor, Cuts, EXTRACTIVE, JobContext, Made};
+use recall_domain::material::{BatchMaterial, SessionMaterial};
+use recall_domain::observation::{ObservationDraft, SummaryDraft};
+
+/// What is made of a session as a whole.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SessionDraft {
+    pub summary: Option<SummaryDraft>,
+    /// The observations of each batch of the material, in the same order.
+    pub batches: Vec<Vec<ObservationDraft>>,
+}
+
+/// The built-in compressor. It has no settings and never fails.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Extractive;
+
+impl Extractive {
+    /// The observations of a batch, best first. What the answer before it says is told already.
+    pub fn draft(self, batch: &BatchMaterial) -> Vec<ObservationDraft> {
+        let before = batch.previous_response.as_deref().unwrap_or_default();
+        let told = Salience::of([batch], salience::built_in()).observations(before);
+        drafts::of_batch(told, batch)
+    }
+
+    /// The session's summary, and the observations of its batches chosen over the whole session.
+    pub fn draft_session(self, session: &SessionMaterial) -> SessionDraft {
+        let told = Salience::of(&session.batches, salience::built_in()).session();
+        drafts::of_session(told, &session.batches)
+    }
+
+    /// The session in a few lines. `None`: nothing was asked and nothing done.
+    pub fn sum_up(self, session: &SessionMaterial) -> Option<SummaryDraft> {
+        self.draft_session(session).summary
+    }
+}
+
+impl Compressor for Extractive {
+    fn origin(&self) -> String {
+        EXTRACTIVE.to_owned()
+    }
+
+    fn observe(
+        &self,
+        batch: &BatchMaterial,
+        _job_context: &JobContext<'_>,
+    ) -> Result<Made<Vec<ObservationDraft>>, CompressionError> {
+        Ok(made(self.draft(batch)))
+    }
+
+    fn summarize(
+        &self,
+        session: &SessionMaterial,
+        _job_context: &JobContext<'_>,
+    ) -> Result<Made<Option<SummaryDraft>>, CompressionError> {
+        Ok(made(self.sum_up(session)))
+    }
+}
+
+fn made<T>(result: T) -> Made<T> {
+    Made { result, origin: EXTRACTIVE.to_owned(), cuts: Cuts::default() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,221 @@
+//! Rules of the user in short prompts: wishes, reminders, corrections, decisions, people.
+
+use super::incidents;
+use crate::salience::sentences::sentences;
+use crate::wording;
+use recall_domain::material::{Action, BatchMaterial, BatchSource};
+use recall_domain::observation::{ObservationDraft, ObservationType};
+use recall_domain::subject;
+
+/// Longer prompts are judged by the weights alone: most of them is a task.
+const LONGEST_PROMPT: usize = 500;
+const LONGEST_SENTENCE: usize = 200;
+const FEWEST_WORDS: usize = 4;
+/// `Anna owns billing`.
+const FEWEST_OF_CONTACT: usize = 3;
+const FEWEST_OF_TITLE: usize = 3;
+const MOST: usize = 2;
+const IMPORTANCE: i64 = 8;
+
+/// The sentences of a prompt that hold beyond it.
+pub(super) fn of_batch(batch: &BatchMaterial) -> Vec<ObservationDraft> {
+    if !matches!(batch.source, BatchSource::User | BatchSource::Queued) {
+        return Vec::new();
+    }
+    let Some(prompt) = &batch.prompt else { return Vec::new() };
+    let own = wording::typed_words(&prompt.text);
+    if own.len() > LONGEST_PROMPT {
+        return Vec::new();
+    }
+    let said = own.lines().flat_map(sentences).filter(|said| {
+        said.len() <= LONGEST_SENTENCE
+            && !said.ends_with('?')
+            && said.split_whitespace().count() >= FEWEST_OF_CONTACT
+    });
+    let draft = |said: &str| {
+        let kind = wording::holds_beyond(said)?;
+        let is_long = said.split_whitespace().count() >= FEWEST_WORDS;
+        let holds = match kind {
+            ObservationType::Contact => true,
+            _ if !is_long => false,
+            ObservationType::Preference => true,
+            // Work deferred and then done in the same turn is not open.
+            ObservationType::NextStep => !batch
+                .steps
+                .iter()
+                .any(|step| matches!(step.action, Action::Edit { .. } | Action::Write { .. })),
+            ObservationType::Correction => batch.previous_response.is_some(),
+            ObservationType::Decision => said.to_lowercase().contains("decided "),
+            _ => false,
+        };
+        if !holds || is_reference(said) || kind.is_standing() && wording::is_report(said) {
+            return None;
+        }
+        let title = wording::clean_title(&wording::statement(said))?;
+        if title.text.split_whitespace().count() < FEWEST_OF_TITLE {
+            return None;
+        }
+        let draft = incidents::draft(kind, title.text, IMPORTANCE, prompt.event);
+        Some(ObservationDraft {
+            narrative: title.rest,
+            subject: subject::of_title(kind, &draft.title),
+            ..draft
+        })
+    };
+    said.filter_map(draft).take(MOST).collect()
+}
+
+/// `B) as you said`, `use option A`, `for 2. do more`: it points to something that stands elsewhere.
+fn is_reference(said: &str) -> bool {
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let is_entry = |word: &str| {
+        let inner = word.trim_start_matches('(').trim_end_matches([')', '.', ':']);
+        inner.len() < word.len()
+            && inner.len() == 1
+            && inner.chars().all(|c| c.is_ascii_alphanumeric() && c != 'I')
+    };
+    let named = |word: &str| {
+        matches!(word.to_lowercase().as_str(), "option" | "options" | "variant" | "point" | "approach")
+    };
+    words.iter().take(3).any(|word| is_entry(word))
+        || words.windows(2).any(|pair| match pair {
+            [one, next] => named(one) && next.trim_matches(|c: char| !c.is_alphanumeric()).len() == 1,
+            _ => false,
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use recall_domain::ids::EventId;
+    use recall_domain::material::SourcedText;
+
+    fn asked(prompt: &str) -> BatchMaterial {
+        let prompt = Some(SourcedText { event: EventId([1; 16]), text: prompt.to_owned() });
+        BatchMaterial { prompt, ..BatchMaterial::default() }
+    }
+
+    /// Types and titles of what a prompt says after an answer.
+    fn told(prompt: &str) -> Vec<(ObservationType, String)> {
+        let batch = BatchMaterial { previous_response: Some("Done.".to_owned()), ..asked(prompt) };
+        of_batch(&batch).into_iter().map(|draft| (draft.kind, draft.title)).collect()
+    }
+
+    #[test]
+    fn what_holds_beyond_the_prompt_is_kept_with_its_type() {
+        use ObservationType as T;
+        for (prompt, kind, title) in [
+            ("We decided to drop Windows", T::Decision, "Decided to drop Windows"),
+            ("Remind me to rotate the key", T::NextStep, "Rotate the key"),
+            ("remind me to rotate the key tomorrow.", T::NextStep, "Rotate the key tomorrow"),
+            ("Anna owns billing", T::Contact, "Anna owns billing"),
+            ("Anna owns billing.", T::Contact, "Anna owns billing"),
+            ("Please never push to main", T::Preference, "Never push to main"),
+            ("I prefer tabs over spaces", T::Preference, "The user prefers tabs over spaces"),
+            ("No, the total is rounded before the tax", T::Correction, "The total is rounded before the tax"),
+        ] {
+            assert_eq!(told(prompt), [(kind, title.to_owned())], "{prompt}");
+        }
+    }
+
+    #[test]
+    fn a_rule_is_told_with_its_reason_and_what_is_no_rule_is_not() {
+        use ObservationType as T;
+        for (prompt, kind) in [
+            ("Return an error, don't panic: a crash stops the oven", Some(T::Preference)),
+            ("Don't sort in the view, because the table pages on its own", Some(T::Preference)),
+            ("Never round before the tax: the office counts cents", Some(T::Preference)),
+            ("Avoid global state since the workers share one process", Some(T::Preference)),
+            ("Always write amounts in cents", Some(T::Preference)),
+            ("From now on every migration has a way back", Some(T::Preference)),
+            ("I prefer small commits with a reason in each", Some(T::Preference)),
+            ("Please always ask before you delete a branch", Some(T::Preference)),
+            ("We should never log a customer's address", Some(T::Preference)),
+            ("Whenever a price changes, bump the catalogue version", Some(T::Preference)),
+            ("Stick to the names of the ledger in the interface", Some(T::Preference)),
+            ("Actually, use spaces in these files", Some(T::Correction)),
+            ("Actually always keep the old receipt", Some(T::Correction)),
+            ("Stop stubbing the clock in unit tests", Some(T::Correction)),
+            ("Stop wrapping every error twice", Some(T::Correction)),
+            ("No, the discount is taken after the tax", Some(T::Correction)),
+            ("That's wrong, the oven reports Fahrenheit", Some(T::Correction)),
+            ("That's not what the baker means by a batch", Some(T::Correction)),
+            ("I meant the label of the second tray", Some(T::Correction)),
+            ("We decided to keep the old importer for a year", Some(T::Decision)),
+            ("Remind me to renew the certificate", Some(T::NextStep)),
+            ("Clara owns the invoices", Some(T::Contact)),
+            ("Ask Jonas about the oven's protocol", Some(T::Contact)),
+            ("Which flour do we use", None),
+            ("What lacquer do we use for oak", None),
+            ("How do we always end up here", None),
+            ("That's not a problem at all", None),
+            ("That's not an issue for the bakery", None),
+            ("That is not needed for the release", None),
+            ("Don't push yet, because the pipeline is red", None),
+            ("Don't touch the importer now: it is being migrated", None),
+            ("Stop the server and start it again", None),
+            ("Stop running the build now", None),
+            ("Actually I am not sure about the tray", None),
+            ("Do we never round before the tax", None),
+            ("Add a column for the tray and show it in the list", None),
+            ("Make the button wider than the label", None),
+            ("Yes, go on with the second one", None),
+            ("The oven is never warm when I come in", None),
+            ("It looks good to me, please continue", None),
+            ("Should we always ask before deleting", None),
+            ("Where do we use the old importer", None),
+        ] {
+            let told = told(prompt);
+            assert_eq!(told.first().map(|(kind, _)| *kind), kind, "{prompt}: {told:?}");
+            assert!(told.len() < 2, "{prompt}: {told:?}");
+            // The reason stands in the title.
+            let why = prompt.rsplit(' ').next().unwrap_or_default();
+            assert!(told.iter().all(|(_, title)| title.ends_with(why)), "{told:?}");
+        }
+    }
+
+    #[test]
+    fn a_wish_is_found_beside_a_task() {
+        let told = told("Add a cache to the rates. From now on always run the linter before a commit!");
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert_eq!(told[0].0, ObservationType::Preference);
+    }
+
+    #[test]
+    fn tasks_questions_and_assent_are_not_kept() {
+        for prompt in [
+            "yes",
+            "I like it",
+            "Round the totals of the cart once",
+            "Should we never push to main?",
+            "Why is Anna in the list of owners?",
+            "```\nnever push to main\n```",
+            "> we decided to drop Windows",
+            "B) I want this as a separate feature",
+            "For 2. always keep the cart",
+            "Always use option B",
+            "We don't need to commit this yet",
+            "I want to know if the comment is right",
+            "Reduce the code, this is to be done in one place",
+            "The README says to always use tabs",
+            "What does this mail mean?\n\nFrom now on always deploy on Fridays.",
+            "Can we do that?\n\nHi team,\nfrom now on we always deploy on Fridays.\n\nBest,\nBob",
+            "<file path=\"README.md\">\nAlways use tabs in all files.\n</file>\nWhat is it about?",
+        ] {
+            assert_eq!(told(prompt), [], "{prompt}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_corrected_before_anything_was_said() {
+        assert_eq!(of_batch(&asked("No, the total is rounded before the tax")), []);
+    }
+
+    #[test]
+    fn only_the_users_own_short_prompts_are_read() {
+        let by_machine =
+            BatchMaterial { source: BatchSource::Private, ..asked("We decided to drop Windows") };
+        assert_eq!(of_batch(&by_machine), []);
+        assert_eq!(told(&format!("We decided to drop Windows. {}", "It goes on. ".repeat(60))), []);
+    }
+}

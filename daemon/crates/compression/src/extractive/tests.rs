@@ -1,0 +1,506 @@
+//! The compressor as a whole, over small batches of many styles.
+
+use proptest::prelude::*;
+
+use super::*;
+use recall_domain::ids::{EventId, Timestamp};
+use recall_domain::material::{Action, BatchSource, CallOutcome, Change, SourcedText, Step, WriteKind};
+use recall_domain::observation::ObservationType;
+
+const ROOT: &str = "/home/dev/shop";
+
+/// A batch in the making; events are numbered in the order in which they are added.
+#[derive(Default)]
+struct Batch {
+    material: BatchMaterial,
+    events: u8,
+}
+
+impl Batch {
+    fn asked(prompt: &str) -> Self {
+        let mut batch = Self::default();
+        batch.material.root = Some(ROOT.to_owned());
+        batch.material.prompt_number = 1;
+        batch.material.prompt = Some(SourcedText { event: batch.event(), text: prompt.to_owned() });
+        batch
+    }
+
+    fn after(mut self, answer: &str) -> Self {
+        self.material.previous_response = Some(answer.to_owned());
+        self.material.prompt_number = 2;
+        self
+    }
+
+    fn event(&mut self) -> EventId {
+        self.events += 1;
+        EventId([self.events; 16])
+    }
+
+    fn step(mut self, outcome: CallOutcome, action: Action) -> Self {
+        let event = self.event();
+        let step = Step { event, at: Timestamp(0), tool: "tool".to_owned(), outcome, subagent: None, action };
+        self.material.steps.push(step);
+        self
+    }
+
+    fn edited(self, path: &str, before: &str, after: &str) -> Self {
+        let changes = vec![Change { before: before.to_owned(), after: after.to_owned() }];
+        self.step(CallOutcome::Done, Action::Edit { path: format!("{ROOT}/{path}"), changes })
+    }
+
+    fn wrote(self, path: &str, content: &str) -> Self {
+        let path = format!("{ROOT}/{path}");
+        self.step(
+            CallOutcome::Done,
+            Action::Write { path, content: content.to_owned(), kind: WriteKind::Created },
+        )
+    }
+
+    fn read(self, path: &str) -> Self {
+        self.step(CallOutcome::Done, Action::Read { path: format!("{ROOT}/{path}") })
+    }
+
+    fn ran(self, command: &str, output: &str) -> Self {
+        let action =
+            Action::Command { command: command.to_owned(), description: None, output: output.to_owned() };
+        self.step(CallOutcome::Done, action)
+    }
+
+    fn answered(mut self, answer: &str) -> BatchMaterial {
+        self.material.response = Some(SourcedText { event: self.event(), text: answer.to_owned() });
+        self.material
+    }
+
+    fn interrupted(self) -> BatchMaterial {
+        self.material
+    }
+}
+
+fn observed(batch: &BatchMaterial) -> Vec<ObservationDraft> {
+    Extractive.draft(batch)
+}
+
+/// Everything the observations say.
+fn told(batch: &BatchMaterial) -> String {
+    observed(batch)
+        .iter()
+        .map(|draft| format!("{} {} {}\n", draft.title, draft.narrative, draft.facts.join(" ")))
+        .collect()
+}
+
+#[track_caller]
+fn check(batch: &BatchMaterial, says: &[&str], says_not: &[&str]) {
+    let told = told(batch);
+    for words in says {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+    for words in says_not {
+        assert!(!told.contains(words), "{words}: {told}");
+    }
+}
+
+#[test]
+fn a_decision_in_a_planning_file_is_told_at_that_file() {
+    let decision =
+        "Invoices are numbered per year because the tax office rejects gaps, so `next_number` takes a lock.";
+    for file in ["STATE.md", "docs/adr/0007-numbers.md", "planning/ROADMAP.md", "tasks/12.md"] {
+        let batch = Batch::asked("Go on with the invoices")
+            .edited("src/invoice.rs", "fn a() {}", "fn b() {}")
+            .edited("src/number.rs", "fn a() {}", "fn b() {}")
+            .edited(file, "", &format!("## Decisions\n\n- {decision}\n"))
+            .answered("Done.");
+        let told = observed(&batch);
+        let found = told.iter().find(|draft| draft.title.contains("numbered per year"));
+        assert_eq!(found.map(|draft| draft.files_modified.clone()), Some(vec![file.to_owned()]), "{told:?}");
+    }
+}
+
+#[test]
+fn routine_makes_nothing() {
+    for batch in [
+        Batch::asked("git pull").ran("git pull", "Already up to date.").answered("Already up to date."),
+        Batch::asked("run the tests").ran("make test", "12 passed").answered("All 12 tests pass."),
+        Batch::asked("look around").read("src/a.rs").read("src/b.rs").interrupted(),
+        Batch::asked("thanks!").answered("You're welcome! Let me know if there is anything else."),
+    ] {
+        assert_eq!(observed(&batch), [], "{batch:?}");
+    }
+}
+
+#[test]
+fn a_cause_is_told_with_what_stands_beside_it() {
+    let batch = Batch::asked("why is startup so slow?").answered(
+        "Startup is slow because `Config::load` resolves every replica's host name synchronously. \
+         The database itself opens in 40 ms.\n\nShall I change it?",
+    );
+    check(&batch, &["Config::load resolves every replica's host name"], &["`"]);
+}
+
+#[test]
+fn a_commit_tells_what_was_wrong() {
+    let batch = Batch::asked("fix the flaky pool test")
+        .edited("src/pool.rs", "sleep(10)", "notified().await")
+        .ran(
+            "git commit -am \"$(cat <<'EOF'\nfix(pool): wait for the drain with Notify\n\nThe worker signalled before \
+             the counter was decremented, so a waiter could see\na stale count.\n\nCo-Authored-By: A <a@b.c>\nEOF\n)\"",
+            "[main 88aa001] fix(pool): wait for the drain with Notify\n 1 file changed",
+        )
+        .answered("Committed as 88aa001.");
+    check(
+        &batch,
+        &["wait for the drain with Notify", "a waiter could see a stale count"],
+        &["Co-Authored-By"],
+    );
+    assert_eq!(observed(&batch)[0].files_modified, ["src/pool.rs"]);
+}
+
+#[test]
+fn a_rejected_call_is_told_with_the_users_words() {
+    let rejected = CallOutcome::Rejected { said: Some("never round in the view".to_owned()) };
+    let changes = vec![Change { before: String::new(), after: "total.round()".to_owned() }];
+    let path = format!("{ROOT}/src/view.rs");
+    let batch = Batch::asked("show the total").step(rejected, Action::Edit { path, changes }).interrupted();
+    let drafts = observed(&batch);
+    assert_eq!(drafts[0].title, "User rejected an edit of `src/view.rs`: never round in the view");
+    assert_eq!((drafts[0].importance.get(), &drafts[0].files_read), (8, &vec!["src/view.rs".to_owned()]));
+}
+
+#[test]
+fn a_long_reason_is_told_below_the_title() {
+    let said = "the ledger needs the exact amount, and every rounding before it costs the auditors a day";
+    let rejected = CallOutcome::Rejected { said: Some(said.to_owned()) };
+    let action = Action::Command {
+        command: format!("cargo run --bin migrate -- --rounding {}", "half-up ".repeat(20)),
+        description: None,
+        output: String::new(),
+    };
+    let drafts = observed(&Batch::asked("migrate the totals").step(rejected, action).interrupted());
+    assert!(drafts[0].title.starts_with("User rejected the command `cargo run --bin migrate"), "{drafts:?}");
+    check_title(&drafts[0].title);
+    assert_eq!(drafts[0].narrative, said);
+}
+
+#[test]
+fn a_batch_alone_does_not_repeat_the_answer_before_it() {
+    let cause = "Startup is slow because `Config::load` resolves every replica's host name synchronously.";
+    let first = Batch::asked("why is startup so slow?").answered(cause);
+    check(&first, &["resolves every replica's host name"], &[]);
+    let new = "`export_rows` loads all rows before the first byte is written, so nginx gives up after 60 s.";
+    let second = Batch::asked("why does the export time out?")
+        .after(cause)
+        .answered(&format!("{cause}\n\n**Root cause:** {new}"));
+    check(&second, &["nginx gives up after 60 s"], &["resolves every replica's host name"]);
+}
+
+#[test]
+fn what_a_prompt_says_of_people_and_plans_is_kept() {
+    for (prompt, kind, title) in [
+        ("Anna owns billing", ObservationType::Contact, "Anna owns billing"),
+        ("Remind me to rotate the key", ObservationType::NextStep, "Rotate the key"),
+        ("We decided to drop Windows", ObservationType::Decision, "Decided to drop Windows"),
+    ] {
+        let drafts = observed(&Batch::asked(prompt).answered("Understood."));
+        let told: Vec<_> = drafts.iter().map(|draft| (draft.kind, draft.title.as_str())).collect();
+        assert_eq!(told, [(kind, title)]);
+    }
+}
+
+/// What an index line may hold.
+#[track_caller]
+fn check_title(title: &str) {
+    assert!(title.chars().count() <= 100, "long: {title}");
+    assert!(!title.contains('…') && !title.ends_with("..."), "ellipsis: {title}");
+    assert!(!title.ends_with('?'), "question: {title}");
+    for mark in ["- ", "* ", "+ ", "• ", "# ", "> ", "1. ", "**", "User:", "Plan:", "Open:"] {
+        assert!(!title.starts_with(mark), "mark: {title}");
+    }
+}
+
+#[test]
+fn a_check_that_fails_at_the_end_is_told_and_one_that_passes_again_is_not() {
+    let failing = |batch: Batch| {
+        batch.step(
+            CallOutcome::Failed { error: "Exit code 101\nerror: 2 targets failed in the cart".to_owned() },
+            Action::Command {
+                command: "cargo test -p shop".to_owned(),
+                description: None,
+                output: String::new(),
+            },
+        )
+    };
+    let left = failing(Batch::asked("round once").edited("src/cart.rs", "a", "b")).interrupted();
+    let told = observed(&left);
+    let fails = told.iter().find(|draft| draft.title == "`cargo test -p shop` fails").unwrap();
+    assert_eq!(fails.files_modified, ["src/cart.rs"]);
+    assert_eq!(fails.subject.as_ref().unwrap().as_str(), "check: cargo test -p shop");
+    let mended = failing(Batch::asked("round once"))
+        .edited("src/cart.rs", "a", "b")
+        .ran("cargo test -p shop", "test result: ok. 3 passed; 0 failed")
+        .interrupted();
+    assert!(observed(&mended).iter().all(|draft| !draft.title.starts_with("Fails")));
+}
+
+#[test]
+fn comments_speak_where_the_answer_does_not() {
+    let comment = "// Closes the sender before joining: the receiver blocks for ever otherwise,\n// because a clone lives in the thread.\n";
+    let batch = Batch::asked("shutdown hangs")
+        .edited("src/pool.rs", "", comment)
+        .answered("Build complete. Try it again.");
+    check(&batch, &["the receiver blocks for ever otherwise"], &[]);
+}
+
+#[test]
+fn other_languages_are_judged_by_form_and_names() {
+    let batch = Batch::asked("Der Login schlägt bei Umlauten fehl").edited("src/login.ts", "latin1", "utf8").answered(
+        "Behoben. Das Passwort wurde in `login.ts` als latin1 gelesen, die Registrierung speichert es aber als UTF-8. \
+         Deshalb passt der Hash bei Umlauten nie.\n\nSoll ich das committen?",
+    );
+    check(&batch, &["wurde in login.ts als latin1 gelesen"], &["Soll ich"]);
+}
+
+#[test]
+fn a_private_batch_makes_nothing_of_its_words() {
+    let mut batch = Batch::asked("never tell anybody about `secret_plan`")
+        .answered("Understood: `secret_plan` must never be shown, because the key is in it.");
+    batch.source = BatchSource::Private;
+    assert_eq!(observed(&batch), []);
+    assert_eq!(Extractive.sum_up(&SessionMaterial { batches: vec![batch] }), None);
+}
+
+/// A session in which the second batch takes back what the first said.
+fn session() -> SessionMaterial {
+    let first = Batch::asked("Please find out why the export times out for big tenants").read("app/export.py").answered(
+        "**Root cause:** `export_rows` loads all rows before the first byte is written, so nginx gives up after 60 s.",
+    );
+    let second = Batch::asked("fix it")
+        .edited("app/export.py", "q.all()", "q.yield_per(500)")
+        .ran("pytest -q 2>&1 | tail -3", "5 passed")
+        .ran("git commit -am 'fix: stream the export with yield_per'", "[main 1a2b3c4] fix: stream the export")
+        .answered(
+            "The export streams with `yield_per(500)` now: `export_rows` loaded all rows before the first byte was \
+             written, so nginx gave up after 60 s.",
+        );
+    SessionMaterial { batches: vec![first, second] }
+}
+
+#[test]
+fn a_session_says_a_thing_once() {
+    let draft = Extractive.draft_session(&session());
+    assert_eq!(draft.batches.len(), 2);
+    let told: Vec<&ObservationDraft> = draft.batches.iter().flatten().collect();
+    let says =
+        |draft: &&&ObservationDraft| format!("{} {}", draft.title, draft.narrative).contains("after 60 s");
+    assert_eq!(told.iter().filter(says).count(), 1, "{told:?}");
+}
+
+#[test]
+fn importance_falls_from_the_best_to_the_least() {
+    let draft = Extractive.draft_session(&session());
+    let mut importances: Vec<u8> =
+        draft.batches.iter().flatten().map(|draft| draft.importance.get()).collect();
+    importances.sort_unstable();
+    let count = importances.len();
+    importances.dedup();
+    assert_eq!(importances.len(), count);
+}
+
+#[test]
+fn a_summary_tells_request_work_and_what_git_says() {
+    let summary = Extractive.sum_up(&session()).unwrap();
+    assert_eq!(summary.title, "Stream the export with yield_per");
+    assert!(summary.request.contains("why the export times out"), "{}", summary.request);
+    assert!(summary.completed.ends_with("Commit 1a2b3c4 on main"), "{}", summary.completed);
+    assert_eq!(summary.next_steps, "Commit 1a2b3c4 is not pushed");
+}
+
+/// What a session says of its end: what is done, and below it `rest`.
+fn summed(rest: &str) -> SummaryDraft {
+    let answer = format!(
+        "The importer reads the new format now, because the old one had no time zone: `parse_rows` took every stamp \
+         for local time.\n\n{rest}"
+    );
+    let batch = Batch::asked("Make the importer read the new format")
+        .edited("src/importer.rs", "parse_rows(row)", "parse_rows(row, zone)")
+        .answered(&answer);
+    Extractive.sum_up(&SessionMaterial { batches: vec![batch] }).unwrap()
+}
+
+/// `open` must be what is open, and nowhere else.
+#[track_caller]
+fn check_open(rest: &str, open: &str) {
+    let summary = summed(rest);
+    assert!(summary.next_steps.contains(open), "{rest}: {summary:?}");
+    for field in [&summary.completed, &summary.learned, &summary.request] {
+        assert!(!field.contains(open), "{rest}: {summary:?}");
+    }
+}
+
+#[test]
+fn what_stands_below_any_wording_of_what_remains_is_open_and_not_done() {
+    for (name, entry) in [
+        ("## Next steps\n", "Migrate the old bookings"),
+        ("### Next Steps:\n", "Migrate the old bookings"),
+        ("**Next steps**\n", "Migrate the old bookings"),
+        ("**Next steps:**\n", "Migrate the old bookings"),
+        ("Next steps:\n", "Migrate the old bookings"),
+        ("Next steps:\n\n", "Migrate the old bookings"),
+        ("Still to do:\n", "Migrate the old bookings"),
+        ("## Still to do\n", "Migrate the old bookings"),
+        ("## Remaining\n", "Migrate the old bookings"),
+        ("Remaining work:\n", "Migrate the old bookings"),
+        ("## What remains\n", "Migrate the old bookings"),
+        ("## TODO\n", "Migrate the old bookings"),
+        ("TODOs:\n", "Migrate the old bookings"),
+        ("## What's left\n", "Migrate the old bookings"),
+        ("What’s left:\n", "Migrate the old bookings"),
+        ("## Follow-ups\n", "Migrate the old bookings"),
+        ("Follow-up work:\n", "Migrate the old bookings"),
+        ("## Open\n", "Migrate the old bookings"),
+        ("Open items:\n", "Migrate the old bookings"),
+        ("## Not done yet\n", "Migrate the old bookings"),
+        ("I have not done these:\n", "Migrate the old bookings"),
+        ("Left for later:\n", "Migrate the old bookings"),
+        ("Before you merge:\n", "Migrate the old bookings"),
+        ("## Nächste Schritte\n", "Alte Buchungen umstellen"),
+        ("Noch offen:\n", "Alte Buchungen umstellen"),
+        ("## Was noch fehlt\n", "Alte Buchungen umstellen"),
+        ("## Prochaines étapes\n", "Migrer les anciennes réservations"),
+        ("Reste à faire :\n", "Migrer les anciennes réservations"),
+        ("## Próximos pasos\n", "Migrar las reservas antiguas"),
+        ("Pendiente:\n", "Migrar las reservas antiguas"),
+        ("## 次のステップ\n", "古い予約データを新しい形式に移行する"),
+        ("残作業：\n", "古い予約データを新しい形式に移行する"),
+        ("## 下一步\n", "把旧的预订数据迁移到新的格式上"),
+        ("待办：\n", "把旧的预订数据迁移到新的格式上"),
+        ("## 다음 단계\n", "이전 예약 데이터를 새 형식으로 이전하기"),
+        ("남은 작업:\n", "이전 예약 데이터를 새 형식으로 이전하기"),
+    ] {
+        for mark in ["- ", "1. ", "* ", "- [ ] "] {
+            check_open(&format!("{name}{mark}{entry}\n"), entry);
+        }
+    }
+}
+
+#[test]
+fn a_sentence_of_what_remains_is_open_and_not_done() {
+    for (said, open) in [
+        ("- [ ] Migrate the old bookings", "Migrate the old bookings"),
+        ("Next steps: migrate the old bookings.", "igrate the old bookings"),
+        ("TODO: migrate the old bookings", "igrate the old bookings"),
+        ("We still need to migrate the old bookings.", "migrate the old bookings"),
+        ("The old bookings are not migrated yet.", "old bookings are not migrated yet"),
+        ("I have not migrated the old bookings.", "not migrated the old bookings"),
+        ("The old bookings are left for later.", "old bookings are left for later"),
+        ("All that remains is the old bookings.", "remains is the old bookings"),
+        ("Die alten Buchungen müssen noch umgestellt werden.", "alten Buchungen müssen noch"),
+        ("Il reste à migrer les anciennes réservations.", "migrer les anciennes réservations"),
+        ("Queda por migrar las reservas antiguas.", "migrar las reservas antiguas"),
+        ("古い予約データの移行はまだ完了していません。", "まだ完了していません"),
+        ("旧的预订数据还没有迁移到新的格式上。", "还没有迁移"),
+        ("이전 예약 데이터는 아직 새 형식으로 이전하지 않았습니다.", "이전하지 않았습니다"),
+    ] {
+        check_open(said, open);
+    }
+}
+
+#[test]
+fn what_a_later_turn_does_is_no_longer_open_nor_is_an_offer_that_was_answered() {
+    let first =
+        Batch::asked("Make the importer read the new format").edited("src/importer.rs", "a", "b").answered(
+            "The importer reads the new format now, because the old one had no time zone.\n\n## Next steps\n\
+         - Migrate the old bookings\n- Describe the format in the handbook\n\nWant me to drop the old table?",
+        );
+    let second = Batch::asked("Migrate the old bookings, too")
+        .edited("src/bookings.rs", "a", "b")
+        .answered("Migrated the old bookings: 3 of them had no zone and got that of their hotel.");
+    let open = |batches: &[BatchMaterial]| {
+        Extractive.sum_up(&SessionMaterial { batches: batches.to_vec() }).unwrap().next_steps
+    };
+    let before = open(std::slice::from_ref(&first));
+    assert!(before.contains("Migrate the old bookings") && before.contains("Want me to drop"), "{before}");
+    let after = open(&[first, second]);
+    assert!(after.contains("Describe the format in the handbook"), "{after}");
+    assert!(!after.contains("old bookings") && !after.contains("Want me to drop"), "{after}");
+}
+
+#[test]
+fn what_was_asked_is_not_learned() {
+    let asked = "The importer drops the time zone of every row that comes from the hotels in Lisbon, please look into it";
+    let summary = Extractive
+        .sum_up(&SessionMaterial { batches: vec![Batch::asked(asked).answered(
+            "`parse_rows` took every stamp for local time, so the zone was lost. It is read from the hotel now.",
+        )] })
+        .unwrap();
+    assert!(!summary.learned.contains("Lisbon"), "{summary:?}");
+}
+
+#[test]
+fn an_empty_session_has_no_summary() {
+    assert_eq!(Extractive.draft_session(&SessionMaterial::default()), SessionDraft::default());
+}
+
+/// Texts that look like answers: words, code, headings, lists, leads, fences.
+fn text() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        "\\PC{0,40}",
+        "(because|never|fixed|not|Root cause|Open question|todo|weil|nicht) ",
+        "[a-z]{1,8}[A-Z_.][a-z]{1,8}",
+        Just("\n\n".to_owned()),
+        Just("\n- ".to_owned()),
+        Just("\n## ".to_owned()),
+        Just("**".to_owned()),
+        Just("`".to_owned()),
+        Just("\n```\n".to_owned()),
+        Just(". ".to_owned()),
+        Just("? ".to_owned()),
+        Just(" (".to_owned()),
+        Just(")".to_owned()),
+        "(User: |Plan: |Open: |\\* |1\\. |• |> |Decision: )[A-Z][a-z]{2,9} (is|keeps|drops) (the|its) [a-z]{4,9}",
+        Just("... ".to_owned()),
+        Just("… ".to_owned()),
+        Just("git commit -m \"$(cat <<'EOF'\n".to_owned()),
+        Just("EOF\n)\"".to_owned()),
+    ];
+    proptest::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    // Each case is a whole batch and a session of two.
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn whatever_a_batch_holds_the_result_keeps_its_promises(
+        prompt in text(), answer in text(), previous in text(), command in text(), content in text(), error in text(),
+    ) {
+        let batch = Batch::asked(&prompt)
+            .after(&previous)
+            .edited("src/a.rs", &previous, &content)
+            .wrote("docs/a.md", &content)
+            .ran(&command, &error)
+            .step(
+                CallOutcome::Failed { error: error.clone() },
+                Action::Command { command: command.clone(), description: None, output: String::new() },
+            )
+            .ran(&format!("X=1 {command}"), "")
+            .step(CallOutcome::Done, Action::Ask { exchanges: vec![(prompt.clone(), answer.clone())] })
+            .step(CallOutcome::Done, Action::Plan { text: content.clone(), path: None })
+            .answered(&answer);
+        let drafts = observed(&batch);
+        prop_assert_eq!(&drafts, &observed(&batch));
+        prop_assert!(drafts.len() <= super::drafts::MOST);
+        let mut events: Vec<EventId> = batch.steps.iter().map(|step| step.event).collect();
+        events.extend([&batch.prompt, &batch.response].into_iter().flatten().map(|said| said.event));
+        for draft in &drafts {
+            prop_assert!(!draft.title.trim().is_empty());
+            prop_assert!(!draft.title.contains('\n'));
+            check_title(&draft.title);
+            prop_assert!(!draft.evidence.is_empty());
+            prop_assert!(draft.evidence.iter().all(|event| events.contains(event)));
+            let touched = ["src/a.rs", "docs/a.md"];
+            let files = draft.files_modified.iter().chain(&draft.files_read);
+            prop_assert!(files.into_iter().all(|file| touched.contains(&file.as_str())));
+        }
+        let session = SessionMaterial { batches: vec![batch.clone(), batch] };
+        prop_assert_eq!(Extractive.draft_session(&session), Extractive.draft_session(&session));
+    }
+}

@@ -1,0 +1,154 @@
+//! A session cut into units, with what is known of each when its batch ends.
+//!
+//! The features of a unit see nothing that comes after its batch. So a batch can be judged when it ends, and a session
+//! that is judged again when it ends needs no second set of weights.
+
+use std::ops::Range;
+
+use super::sources::SourceKind;
+use super::terms::{self, Term, Terms, Vocabulary};
+use super::units::Unit;
+use recall_domain::ids::EventId;
+use recall_domain::linear::Row;
+
+/// A text of the session.
+#[derive(Clone, Debug)]
+pub struct Source {
+    pub kind: SourceKind,
+    /// The index of its batch.
+    pub batch: usize,
+    pub events: Vec<EventId>,
+    /// Its units, as indices into those of the session.
+    pub units: Range<usize>,
+    pub chars: usize,
+    pub sections: usize,
+    /// Whether this is the session's last answer.
+    pub is_last: bool,
+}
+
+/// Facts about a batch besides its texts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct BatchFacts {
+    pub(super) edits: usize,
+    pub(super) failures: usize,
+    pub(super) steps: usize,
+    pub(super) prompt_chars: usize,
+    pub(super) asks: bool,
+}
+
+/// A session, cut and measured.
+#[derive(Debug, Default)]
+pub struct Analysis {
+    pub sources: Vec<Source>,
+    pub units: Vec<Unit>,
+    /// The terms of each unit.
+    pub terms: Vec<Terms>,
+    /// The source of each unit.
+    pub source_of: Vec<usize>,
+    /// The features of each unit, as they stood at the end of its batch.
+    pub rows: Vec<Row>,
+    /// How many sources hold each term.
+    pub frequency: Vec<usize>,
+    pub batches: usize,
+    /// Of each batch.
+    pub(super) facts: Vec<BatchFacts>,
+    /// Whether the last batch has a prompt and no answer.
+    pub is_unanswered: bool,
+    /// In which sorts of source each term stands.
+    pub(super) places: Vec<Places>,
+    vocabulary: Vocabulary,
+}
+
+/// A set of sorts of source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Places(u8);
+
+impl Places {
+    pub(super) const PROMPT: Self = Self(1);
+    pub(super) const COMMIT: Self = Self(2);
+    pub(super) const ANSWER: Self = Self(4);
+    pub(super) const PLAN: Self = Self(8);
+
+    fn of(kind: SourceKind) -> Self {
+        match kind {
+            SourceKind::Prompt => Self::PROMPT,
+            SourceKind::Commit | SourceKind::PullRequest => Self::COMMIT,
+            SourceKind::Answer => Self::ANSWER,
+            SourceKind::Plan | SourceKind::PlanPrompt => Self::PLAN,
+            _ => Self(0),
+        }
+    }
+
+    pub(super) fn has(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+impl Analysis {
+    pub(super) fn add(
+        &mut self,
+        kind: SourceKind,
+        batch: usize,
+        events: Vec<EventId>,
+        is_last: bool,
+        units: Vec<Unit>,
+    ) {
+        let first = self.units.len();
+        let source = self.sources.len();
+        let mut content: Vec<Term> = Vec::new();
+        for unit in &units {
+            let terms = terms::read(&unit.text, &mut self.vocabulary);
+            content.extend(&terms.content);
+            self.terms.push(terms);
+            self.source_of.push(source);
+        }
+        self.frequency.resize(self.vocabulary.len(), 0);
+        self.places.resize(self.vocabulary.len(), Places::default());
+        content.sort_unstable();
+        content.dedup();
+        for term in content {
+            if let Some(frequency) = self.frequency.get_mut(term.index()) {
+                *frequency += 1;
+            }
+            if let Some(places) = self.places.get_mut(term.index()) {
+                places.0 |= Places::of(kind).0;
+            }
+        }
+        self.sources.push(Source {
+            kind,
+            batch,
+            events,
+            units: first..first + units.len(),
+            chars: units.iter().map(|unit| unit.chars).sum(),
+            sections: units.last().map_or(0, |last| last.section + 1),
+            is_last,
+        });
+        self.units.extend(units);
+    }
+
+    /// How many sources hold a term.
+    pub fn frequency(&self, term: Term) -> usize {
+        self.frequency.get(term.index()).copied().unwrap_or(0)
+    }
+
+    /// How much a term says: the fewer sources hold it, the more.
+    pub(super) fn rarity(&self, term: Term) -> f64 {
+        rarity(self.frequency(term))
+    }
+
+    /// The share of terms that stand in these sorts of source.
+    pub(super) fn share_in(&self, content: &[Term], places: Places) -> f64 {
+        let has = |term: &&Term| self.places.get(term.index()).is_some_and(|known| known.has(places));
+        content.iter().filter(has).count() as f64 / content.len().max(1) as f64
+    }
+
+    /// The terms of any text.
+    pub fn read(&mut self, text: &str) -> Terms {
+        terms::read(text, &mut self.vocabulary)
+    }
+}
+
+/// How much a term of so many sources says.
+pub(super) fn rarity(frequency: usize) -> f64 {
+    1.0 / (1.0 + (frequency.max(1) as f64).ln())
+}

@@ -1,0 +1,259 @@
+//! Learned salience: which sentences of a session are worth remembering, by weights learned from sessions that people
+//! read.
+//!
+//! 1. [`sources`]: the texts of a batch that somebody wrote to be read.
+//! 2. [`units`]: sentences, list items and rows of a text.
+//! 3. [`analysis`]: the features of each unit as they stand when its batch ends, `measure` takes them.
+//! 4. [`windows`]: runs of neighbouring units, judged by the salience of their units.
+//! 5. [`selection`]: the runs that are told, each of them for what it adds to the others.
+//! 6. [`keep`]: which of them are kept.
+//! 7. [`summary`]: the same per field of a summary.
+//!
+//! The weights are a generated file, see `docs/observations.md`. Nothing here has a word list that decides alone: a
+//! language without training data is judged by form, place and names.
+
+pub mod analysis;
+mod comments;
+mod cues;
+pub mod git;
+pub mod keep;
+pub mod kind;
+mod measure;
+mod noise;
+pub mod selection;
+pub(super) mod sentences;
+mod shell;
+pub mod sources;
+pub mod summary;
+pub mod terms;
+mod unit_features;
+pub mod units;
+pub mod windows;
+
+use std::sync::LazyLock;
+
+use analysis::Analysis;
+use git::GitFacts;
+use selection::{Chosen, Known};
+use summary::Field;
+use windows::Window;
+
+use super::wording::{self, Piece, SourceKind, Typed};
+use recall_domain::ids::EventId;
+use recall_domain::linear::{Features, Weights};
+use recall_domain::material::{BatchMaterial, SourcedText};
+use recall_domain::observation::{ObservationType, SummaryDraft};
+
+/// An observation without the files and events of its batch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Told {
+    /// The index of its batch.
+    pub batch: usize,
+    pub kind: ObservationType,
+    pub title: String,
+    pub narrative: String,
+    pub facts: Vec<String>,
+    pub events: Vec<EventId>,
+    /// What it is worth beside what is told already.
+    pub worth: f64,
+}
+
+/// What is told of a session.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ToldSession {
+    pub summary: Option<SummaryDraft>,
+    /// Best first.
+    pub observations: Vec<Told>,
+}
+
+/// Tokens that a summary costs besides its fields.
+const SUMMARY_OVERHEAD: f64 = 45.0;
+
+/// A session or a batch, measured with certain weights.
+#[derive(Debug)]
+pub struct Salience<'w> {
+    pub analysis: Analysis,
+    pub windows: Vec<Window>,
+    pub candidates: Vec<summary::Candidate>,
+    /// The salience of each unit.
+    pub units: Vec<f64>,
+    git: GitFacts,
+    /// What the user typed in each batch.
+    typed: Vec<String>,
+    weights: &'w Weights,
+}
+
+impl<'w> Salience<'w> {
+    pub fn of<'a>(
+        batches: impl IntoIterator<Item = &'a BatchMaterial> + Clone,
+        weights: &'w Weights,
+    ) -> Self {
+        let git = GitFacts::of(batches.clone());
+        let typed = batches.clone().into_iter().map(typed).collect();
+        let mut analysis = Analysis::of(batches);
+        let windows = windows::windows(&analysis);
+        let candidates = summary::candidates(&mut analysis);
+        let mut salience = Self { analysis, windows, candidates, units: Vec::new(), git, typed, weights };
+        salience.reweigh(weights);
+        salience
+    }
+
+    /// Judges the same session by other weights.
+    fn reweigh(&mut self, weights: &'w Weights) {
+        let model = weights.model("unit");
+        self.units = self.analysis.rows.iter().map(|row| model.predict(row)).collect();
+        self.weights = weights;
+    }
+
+    /// The summary and the observations.
+    pub fn session(&mut self) -> ToldSession {
+        let fields = summary::fields(&self.analysis, &self.units, &self.candidates, &self.git, self.weights);
+        let said = fields.join("\n");
+        let terms = self.analysis.read(&said).content;
+        let budget = selection::BUDGET - said.chars().count() as f64 / 4.0 - SUMMARY_OVERHEAD;
+        let observations = self.told(Known { summary: &terms, ..Known::default() }, budget);
+        let [request, completed, learned, next_steps] = fields;
+        let best = observations.first().map(|told| told.title.as_str());
+        let title = summary::session_title(&self.analysis, best, &request).unwrap_or_default();
+        let is_empty = [&request, &completed, &learned].iter().all(|field| field.is_empty());
+        let summary =
+            SummaryDraft { title, request, completed, learned, next_steps, ..SummaryDraft::default() };
+        ToldSession { summary: (!is_empty).then_some(summary), observations }
+    }
+
+    /// The observations alone, without what the text before says already.
+    pub fn observations(&mut self, before: &str) -> Vec<Told> {
+        let before = self.analysis.read(before).content;
+        self.told(Known { before: &before, ..Known::default() }, selection::BUDGET)
+    }
+
+    fn told(&self, known: Known<'_>, budget: f64) -> Vec<Told> {
+        let model = self.weights.model("window");
+        let value = |window: &Window| {
+            let value = windows::value(&self.analysis, &self.units, window, model);
+            if value > 0.0 && self.begins(window) { value } else { 0.0 }
+        };
+        let values: Vec<f64> = self.windows.iter().map(value).collect();
+        selection::select(&self.analysis, &self.windows, &values, known, budget, |chosen| {
+            let value = values.get(chosen.window).copied().unwrap_or(0.0);
+            self.word(chosen).filter(|told| self.kept(told, chosen, value) >= 0.0)
+        })
+    }
+
+    /// What it is worth to a colleague, beyond what is kept. Without weights nothing.
+    fn kept(&self, told: &Told, chosen: Chosen, value: f64) -> f64 {
+        let Some(window) = self.windows.get(chosen.window) else { return f64::MIN };
+        let Told { kind, title, narrative, facts, .. } = told;
+        let candidate = keep::Candidate { window, kind: *kind, title, narrative, facts };
+        let features = keep::features(&self.analysis, (&self.units, value), candidate);
+        self.weights.model(keep::MODEL).predict(&features.values())
+    }
+
+    /// Whether a run may begin an observation. What a prompt asks for, the steps of a plan, and commits that tidy are
+    /// done or gone when somebody reads of them; a comment that says no more than what stands below it is read there.
+    fn begins(&self, window: &Window) -> bool {
+        let Some(source) = self.analysis.sources.get(window.source) else { return false };
+        let Some(unit) = self.analysis.units.get(window.first) else { return false };
+        match source.kind {
+            SourceKind::Prompt => wording::holds_beyond(&unit.text).is_some(),
+            SourceKind::Plan | SourceKind::PlanPrompt => {
+                let headings: Vec<&str> = unit.headings.iter().map(|heading| heading.text.as_str()).collect();
+                !wording::is_step(&unit.text, &headings)
+            }
+            SourceKind::Commit => {
+                let subject = self.analysis.units.get(source.units.start);
+                !subject.is_some_and(|subject| wording::is_chore(&subject.text))
+            }
+            SourceKind::Comment => {
+                let units = self.analysis.units.get(window.first..=window.last).unwrap_or_default();
+                units.iter().any(|unit| wording::says_why(&unit.text))
+            }
+            _ => true,
+        }
+    }
+
+    fn pieces(&self, first: usize, last: usize) -> Vec<Piece<'_>> {
+        let source = self.analysis.source_of.get(first).and_then(|source| self.analysis.sources.get(*source));
+        let Some(source) = source else { return Vec::new() };
+        let piece = |number: usize| {
+            let unit = self.analysis.units.get(number)?;
+            Some(Piece {
+                text: &unit.text,
+                heading: unit.headings.last().map(|heading| heading.text.as_str()),
+                salience: self.units.get(number).copied().unwrap_or(0.0) as f32,
+                source: source.kind,
+                progress: unit.progress,
+            })
+        };
+        (first..=last).filter_map(piece).collect()
+    }
+
+    fn typed(&self, batch: usize, pieces: &[Piece<'_>]) -> Typed {
+        let typed = self.typed.get(batch).map(String::as_str).unwrap_or_default();
+        match pieces.iter().all(|piece| wording::is_typed(piece.text, typed)) {
+            true => Typed::ByUser,
+            false => Typed::No,
+        }
+    }
+
+    /// `None`: nothing in it is a statement.
+    fn word(&self, chosen: Chosen) -> Option<Told> {
+        let window = self.windows.get(chosen.window)?;
+        let source = self.analysis.sources.get(window.source)?;
+        let pieces = self.pieces(window.first, window.last);
+        // A commit's subject was written to stand alone.
+        let is_subject = self.analysis.units.get(window.first).is_some_and(|unit| unit.is_subject);
+        let subject = is_subject.then(|| wording::title(pieces.get(..1)?)).flatten();
+        let title = subject.or_else(|| wording::title(&pieces))?;
+        let body = wording::body(&pieces, Some(&title));
+        let likely = kind::agreements(&self.analysis, window, self.weights);
+        Some(Told {
+            batch: source.batch,
+            kind: wording::kind(&pieces, Some(&likely), self.typed(source.batch, &pieces)),
+            title: title.text,
+            narrative: body.narrative,
+            facts: body.facts,
+            events: source.events.clone(),
+            worth: chosen.worth,
+        })
+    }
+}
+
+fn typed(batch: &BatchMaterial) -> String {
+    let prompt = batch.prompt.as_ref().filter(|_| batch.source.is_asked_openly());
+    prompt.map(|prompt| wording::typed_words(&prompt.text)).unwrap_or_default()
+}
+
+/// A session of one sentence, to ask for the names of features.
+fn sample() -> Analysis {
+    let text = "The pool waits for the port.".to_owned();
+    let prompt = Some(SourcedText { event: EventId([0; 16]), text });
+    Analysis::of([&BatchMaterial { prompt, ..BatchMaterial::default() }])
+}
+
+/// The weights that recall was built with.
+pub fn built_in() -> &'static Weights {
+    static WEIGHTS: LazyLock<Weights> = LazyLock::new(|| Weights::parse(include_str!("weights.txt")));
+    &WEIGHTS
+}
+
+/// The names of the features of each model.
+pub fn feature_names() -> Vec<(String, Vec<&'static str>)> {
+    let sample = sample();
+    let names_of = |features: Option<Features>| features.unwrap_or_default().names();
+    let units = names_of(unit_features::first(&sample));
+    let mut summary = units.clone();
+    summary.extend(summary::ADDED);
+    let windows = windows::windows(&sample);
+    let window = names_of(windows.first().and_then(|window| windows::features(&sample, &[0.0], window)));
+    let kind = names_of(windows.first().map(|window| kind::features(&sample, window)));
+    let keep = names_of(windows.first().map(|window| {
+        let (kind, title, narrative) = (ObservationType::Change, "", "");
+        keep::features(&sample, (&[0.0], 0.0), keep::Candidate { window, kind, title, narrative, facts: &[] })
+    }));
+    let mut names =
+        vec![("unit".to_owned(), units), ("window".to_owned(), window), (keep::MODEL.to_owned(), keep)];
+    names.extend(Field::ALL.iter().map(|(_, name)| ((*name).to_owned(), summary.clone())));
+    names.extend(kind::SORTS.iter().map(|(sort, _)| (kind::model(sort), kind.clone())));
+    names
+}

@@ -1,0 +1,230 @@
+//! Chooses the runs that are told: what is worth most for its length and says something new.
+
+use super::analysis::{self, Analysis};
+use super::terms::Term;
+use super::windows::Window;
+
+/// Runs that are worth less are not told, however much room there is.
+const LEAST: f64 = 0.16;
+/// The least worth of the best run. A short session has only one sentence to be remembered by.
+const LEAST_OF_BEST: f64 = 0.08;
+/// Tokens of a session's observations and summary.
+pub const BUDGET: f64 = 1_000.0;
+/// How much of what the summary says counts as said.
+const TOLD_BY_SUMMARY: f64 = 0.7;
+/// How much more a run of the last batch counts than one of the first: the last word on a subject counts.
+const LATER: f64 = 0.3;
+/// Shorter runs are fragments.
+const SHORTEST: usize = 60;
+/// At most so many of a session.
+const MOST: usize = 14;
+/// So many runs are put into words at most, so that the time stays linear.
+const MOST_TRIES: usize = 80;
+
+/// A run that is told.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Chosen {
+    /// Its index.
+    pub window: usize,
+    /// Its value times the share of it that is new.
+    pub worth: f64,
+}
+
+/// Terms that a reader knows from somewhere else.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Known<'a> {
+    /// Terms of the answer before this batch.
+    pub before: &'a [Term],
+    /// Terms of the summary.
+    pub summary: &'a [Term],
+}
+
+/// The runs that are told, best first, each as `word` puts it. A run of which it makes nothing leaves its room to the
+/// next one.
+pub fn select<T>(
+    analysis: &Analysis,
+    windows: &[Window],
+    values: &[f64],
+    known: Known<'_>,
+    budget: f64,
+    word: impl Fn(Chosen) -> Option<T>,
+) -> Vec<T> {
+    let terms = analysis.frequency.len();
+    let rarity: Vec<f64> =
+        (0..terms).map(|term| analysis::rarity(analysis.frequency.get(term).copied().unwrap_or(1))).collect();
+    let rarity = |term: &Term| rarity.get(term.index()).copied().unwrap_or(1.0);
+    let mut holders: Vec<Vec<u32>> = vec![Vec::new(); terms];
+    let mut is_open: Vec<bool> =
+        windows.iter().zip(values).map(|(window, value)| window.chars >= SHORTEST && *value > 0.0).collect();
+    for (number, window) in
+        windows.iter().enumerate().filter(|(number, _)| is_open.get(*number) == Some(&true))
+    {
+        for term in &window.content {
+            if let Some(holders) = holders.get_mut(term.index()) {
+                holders.push(number as u32);
+            }
+        }
+    }
+    let whole: Vec<f64> = windows.iter().map(|window| window.content.iter().map(rarity).sum()).collect();
+    // The told part of each run and of each term.
+    let mut told = vec![0.0_f64; windows.len()];
+    let mut share = vec![0.0_f64; terms];
+    let mut tell = |term: &Term, of: f64, told: &mut Vec<f64>| {
+        let Some(share) = share.get_mut(term.index()) else { return };
+        let more = (of - *share).max(0.0) * rarity(term);
+        *share = share.max(of);
+        if more > 0.0 {
+            for holder in holders.get(term.index()).into_iter().flatten() {
+                if let Some(told) = told.get_mut(*holder as usize) {
+                    *told += more;
+                }
+            }
+        }
+    };
+    known.before.iter().for_each(|term| tell(term, 1.0, &mut told));
+    let mut left = budget;
+    let mut chosen: Vec<(Chosen, T)> = Vec::new();
+    let mut tries = 0;
+    while chosen.len() < MOST && tries < MOST_TRIES {
+        tries += 1;
+        let least = if chosen.is_empty() { LEAST_OF_BEST } else { LEAST };
+        let mut best: Option<(f64, f64, usize)> = None;
+        for (number, window) in windows.iter().enumerate() {
+            let tokens = window.tokens();
+            if is_open.get(number) != Some(&true) || tokens > left {
+                continue;
+            }
+            let at = |list: &[f64]| list.get(number).copied().unwrap_or(0.0);
+            let new = (1.0 - at(&told) / at(&whole).max(1e-6)).clamp(0.0, 1.0);
+            let worth = at(values) * new * new;
+            let batch = analysis.sources.get(window.source).map_or(0, |source| source.batch);
+            let place = batch as f64 / analysis.batches.max(1) as f64;
+            let score = worth * (1.0 + LATER * place) / tokens.max(1.0).sqrt();
+            if score >= best.map_or(least, |(score, _, _)| score) {
+                best = Some((score, worth, number));
+            }
+        }
+        let Some((_, worth, number)) = best else { break };
+        let Some(window) = windows.get(number) else { break };
+        let run = Chosen { window: number, worth };
+        let Some(worded) = word(run) else {
+            is_open.get_mut(number).into_iter().for_each(|is_open| *is_open = false);
+            continue;
+        };
+        left -= window.tokens();
+        for term in &window.content {
+            tell(term, 1.0, &mut told);
+        }
+        for (other, is_open) in windows.iter().zip(&mut is_open) {
+            if other.source == window.source && other.overlaps(window) {
+                *is_open = false;
+            }
+        }
+        // The best run is an observation whatever the summary says: a summary is not found by subject or file.
+        if chosen.is_empty() {
+            known.summary.iter().for_each(|term| tell(term, TOLD_BY_SUMMARY, &mut told));
+        }
+        chosen.push((run, worded));
+    }
+    chosen.sort_by(|(left, _), (right, _)| {
+        right.worth.total_cmp(&left.worth).then(left.window.cmp(&right.window))
+    });
+    chosen.into_iter().map(|(_, worded)| worded).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::salience::windows;
+    use recall_domain::ids::EventId;
+    use recall_domain::material::{BatchMaterial, SourcedText};
+
+    const DRAIN: &str = "The worker pool drains its queue before the listening socket is closed.";
+    const DRAIN_AGAIN: &str = "Before the listening socket is closed, the worker pool drains its queue.";
+    const RATES: &str = "Exchange rates are cached for an hour because the provider bills every request.";
+
+    /// The texts told of a session with these answers, one a batch. Every run is worth as much as `value` says.
+    fn told(answers: &[&str], value: impl Fn(&str) -> f64, known: [&str; 2], budget: f64) -> Vec<String> {
+        let batch = |(number, answer): (usize, &&str)| {
+            let response = SourcedText { event: EventId([number as u8; 16]), text: (*answer).to_owned() };
+            BatchMaterial { response: Some(response), ..BatchMaterial::default() }
+        };
+        let batches: Vec<BatchMaterial> = answers.iter().enumerate().map(batch).collect();
+        let mut analysis = Analysis::of(&batches);
+        let [before, summary] = known.map(|text| analysis.read(text).content);
+        let windows = windows::windows(&analysis);
+        let text = |window: &Window| {
+            let units = &analysis.units[window.first..=window.last];
+            units.iter().map(|unit| unit.text.as_str()).collect::<Vec<_>>().join(" ")
+        };
+        let values: Vec<f64> = windows.iter().map(|window| value(&text(window))).collect();
+        let known = Known { before: &before, summary: &summary };
+        select(&analysis, &windows, &values, known, budget, |chosen| Some(text(&windows[chosen.window])))
+    }
+
+    #[test]
+    fn the_same_is_told_once_and_the_later_text_of_two_counts() {
+        assert_eq!(told(&[DRAIN, DRAIN_AGAIN], |_| 3.0, ["", ""], BUDGET), [DRAIN_AGAIN]);
+    }
+
+    #[test]
+    fn what_the_text_before_says_is_not_told() {
+        let answers = [DRAIN, RATES];
+        assert_eq!(told(&answers, |_| 3.0, ["", ""], BUDGET).len(), 2);
+        assert_eq!(told(&answers, |_| 3.0, [DRAIN_AGAIN, ""], BUDGET), [RATES]);
+    }
+
+    #[test]
+    fn the_best_run_is_told_whatever_the_summary_says() {
+        assert_eq!(told(&[DRAIN], |_| 3.0, ["", DRAIN_AGAIN], BUDGET), [DRAIN]);
+    }
+
+    #[test]
+    fn what_is_worth_little_is_not_told_however_much_room_there_is() {
+        assert_eq!(told(&[DRAIN], |_| 0.1, ["", ""], BUDGET), [""; 0]);
+        let value = |text: &str| if text.contains("rates") { 3.0 } else { -1.0 };
+        assert_eq!(told(&[DRAIN, RATES], value, ["", ""], BUDGET), [RATES]);
+    }
+
+    #[test]
+    fn the_best_comes_first_and_the_budget_is_kept() {
+        let value = |text: &str| if text.contains("rates") { 3.0 } else { 2.0 };
+        assert_eq!(told(&[DRAIN, RATES], value, ["", ""], BUDGET), [RATES, DRAIN]);
+        assert_eq!(told(&[DRAIN, RATES], value, ["", ""], 30.0), [RATES]);
+        assert_eq!(told(&[DRAIN, RATES], value, ["", ""], 10.0), [""; 0]);
+    }
+
+    #[test]
+    fn runs_of_one_text_do_not_overlap() {
+        let told = told(&[&format!("{DRAIN} {RATES}")], |_| 3.0, ["", ""], BUDGET);
+        for sentence in [DRAIN, RATES] {
+            assert!(told.iter().filter(|text| text.contains(sentence)).count() <= 1, "{told:?}");
+        }
+    }
+
+    #[test]
+    fn a_run_that_is_not_kept_leaves_its_room_to_the_next() {
+        let batch = |text: &str| {
+            let response = SourcedText { event: EventId([1; 16]), text: text.to_owned() };
+            BatchMaterial { response: Some(response), ..BatchMaterial::default() }
+        };
+        let batches = [batch(DRAIN), batch(RATES)];
+        let analysis = Analysis::of(&batches);
+        let windows = windows::windows(&analysis);
+        let values = vec![3.0; windows.len()];
+        let source = |chosen: Chosen| windows[chosen.window].source;
+        let told = |budget, kept: &dyn Fn(usize) -> bool| {
+            select(&analysis, &windows, &values, Known::default(), budget, |chosen| {
+                Some(source(chosen)).filter(|source| kept(*source))
+            })
+        };
+        assert_eq!(told(25.0, &|_| true), [1], "the later one, and there is no room for two");
+        assert_eq!(told(25.0, &|source| source == 0), [0]);
+        assert_eq!(told(25.0, &|_| false), [0; 0]);
+    }
+
+    #[test]
+    fn nothing_is_chosen_of_nothing() {
+        assert_eq!(told(&[], |_| 3.0, ["", ""], BUDGET), [""; 0]);
+    }
+}

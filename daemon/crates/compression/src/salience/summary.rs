@@ -1,0 +1,445 @@
+//! Sums a session up: for each field the units that say most for it.
+//!
+//! Gates keep a field honest: what was asked stands in prompts and plans, and only the end of a session says what is
+//! open.
+
+use super::analysis::{Analysis, Source};
+use super::git::GitFacts;
+use super::sources::SourceKind;
+use super::terms::Term;
+use super::units::{Form, joined};
+use crate::wording::{self, Progress};
+use recall_domain::linear::{Linear, Row, Weights};
+
+/// A field of a summary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Field {
+    Request,
+    Completed,
+    Learned,
+    NextSteps,
+}
+
+impl Field {
+    /// The fields with the names of their models.
+    pub const ALL: [(Self, &'static str); 4] = [
+        (Self::Request, "request"),
+        (Self::Completed, "completed"),
+        (Self::Learned, "learned"),
+        (Self::NextSteps, "next_steps"),
+    ];
+
+    /// Characters of the field.
+    fn room(self) -> usize {
+        match self {
+            Self::Request => 220,
+            Self::Completed => 600,
+            Self::Learned => 650,
+            Self::NextSteps => 260,
+        }
+    }
+
+    /// Entries of the field.
+    fn most(self) -> usize {
+        match self {
+            Self::Request | Self::Completed | Self::Learned => 4,
+            Self::NextSteps => 5,
+        }
+    }
+
+    /// Units with a lower prediction are not told.
+    fn least(self) -> f64 {
+        match self {
+            Self::Request => 0.0,
+            Self::Completed => 0.08,
+            Self::Learned => 0.05,
+            Self::NextSteps => 0.14,
+        }
+    }
+}
+
+const SHORTEST: usize = 12;
+const LONGEST: usize = 420;
+
+/// A unit, or the heading of a plan, that may stand in a field.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// The unit, or the first one below the heading.
+    pub unit: usize,
+    pub text: String,
+    pub is_heading: bool,
+    pub content: Vec<Term>,
+}
+
+/// Everything that may stand in a summary.
+pub fn candidates(analysis: &mut Analysis) -> Vec<Candidate> {
+    let mut found = Vec::new();
+    let headings: Vec<(usize, String)> = analysis
+        .sources
+        .iter()
+        .filter_map(|source| Some((source.units.start, plan_title(analysis, source)?)))
+        .collect();
+    for (unit, text) in headings {
+        let content = analysis.read(&text).content;
+        found.push(Candidate { unit, text, is_heading: true, content });
+    }
+    for (number, (unit, terms)) in analysis.units.iter().zip(&analysis.terms).enumerate() {
+        if unit.form != Form::Code && unit.chars <= LONGEST {
+            let (text, content) = (unit.text.clone(), terms.content.clone());
+            found.push(Candidate { unit: number, text, is_heading: false, content });
+        }
+    }
+    found
+}
+
+/// The first heading of a plan, without `Plan:` before it.
+pub(super) fn plan_title(analysis: &Analysis, source: &Source) -> Option<String> {
+    if !matches!(source.kind, SourceKind::Plan | SourceKind::PlanPrompt) {
+        return None;
+    }
+    let first = source.units.clone().take(3).find_map(|unit| analysis.units.get(unit)?.headings.first())?;
+    let text = first.text.as_str();
+    let lower = text.to_lowercase();
+    let label = ["implementation plan", "plan"].iter().find_map(|label| {
+        let rest = lower.strip_prefix(label)?.trim_start();
+        let rest = rest.strip_prefix([':', '—', '-', '–'])?;
+        Some(lower.len() - rest.len())
+    });
+    Some(label.and_then(|label| text.get(label..)).unwrap_or(text).trim().to_owned())
+}
+
+/// The features of a candidate: those of its unit, and where in the session it stands.
+pub fn row(analysis: &Analysis, salience: &[f64], candidate: &Candidate) -> Option<Row> {
+    let unit = candidate.unit;
+    let source_number = *analysis.source_of.get(unit)?;
+    let source = analysis.sources.get(source_number)?;
+    let is_first = unit == source.units.start;
+    let is_near_end = unit + 2 >= source.units.end;
+    let is_last_batch = source.batch + 1 == analysis.batches;
+    let is = |kind| source.kind == kind;
+    let heading = candidate.is_heading;
+    let mut row = analysis.rows.get(unit)?.clone();
+    row.push((candidate.text.chars().count().max(1) as f64).ln());
+    row.push(if heading { 0.0 } else { salience.get(unit).copied().unwrap_or(0.0) });
+    row.extend(
+        [
+            heading,
+            heading && is(SourceKind::PlanPrompt),
+            is(SourceKind::Prompt) && source.batch == 0,
+            is(SourceKind::Prompt) && is_first,
+            source.is_last && is_first,
+            matches!(source.kind, SourceKind::Commit | SourceKind::PullRequest) && is_first,
+            is_last_batch && is(SourceKind::Prompt),
+            is_last_batch && is_near_end,
+            is_last_batch && is(SourceKind::Answer) && is_near_end,
+        ]
+        .map(|flag| f64::from(u8::from(flag))),
+    );
+    Some(row)
+}
+
+/// The names of the features that [`row`] adds to those of the unit.
+pub const ADDED: [&str; 11] = [
+    "summary length",
+    "salience",
+    "plan heading",
+    "heading of plan prompt",
+    "first prompt",
+    "start of prompt",
+    "start of last answer",
+    "start of commit",
+    "last prompt",
+    "end of text in last batch",
+    "end of last answer",
+];
+
+/// Whether a candidate may stand in a field.
+fn may_stand(analysis: &Analysis, candidate: &Candidate, field: Field) -> bool {
+    let Some(unit) = analysis.units.get(candidate.unit) else { return false };
+    let source = analysis.source_of.get(candidate.unit).and_then(|source| analysis.sources.get(*source));
+    let Some(source) = source else { return false };
+    use SourceKind as S;
+    let kind = source.kind;
+    let heading = candidate.is_heading;
+    let asks = candidate.text.trim_end().ends_with('?');
+    let at = candidate.unit - source.units.start;
+    match field {
+        Field::Request => {
+            heading
+                || (matches!(kind, S::Prompt | S::Task) && unit.chars > 14)
+                || unit.is_subject
+                || (kind == S::PlanPrompt && at < 4)
+        }
+        Field::Completed => {
+            !asks
+                && unit.progress != Progress::Left
+                && !unit.is_offer
+                && (matches!(kind, S::Answer | S::Commit | S::PullRequest | S::Comment | S::Subagent)
+                    || (kind == S::Plan && heading))
+        }
+        // What was asked was not learned. A plan that was given as a prompt was written by an agent before.
+        Field::Learned => {
+            !heading
+                && !asks
+                && unit.progress != Progress::Left
+                && !unit.is_offer
+                && !unit.is_subject
+                && kind != S::Prompt
+        }
+        Field::NextSteps => {
+            let is_last = source.batch + 1 == analysis.batches;
+            let is_unanswered = is_last && analysis.is_unanswered && matches!(kind, S::Prompt | S::Plan);
+            let may_be_open =
+                !heading && unit.progress != Progress::Done && !wording::is_settled(&candidate.text);
+            may_be_open && (is_unanswered || kind == S::Task || is_open(analysis, candidate.unit, source))
+        }
+    }
+}
+
+/// Whether a unit is still open at the end of the session: what is plainly left and no later turn has done, an offer that
+/// nobody answered, and what the last answer closes with.
+fn is_open(analysis: &Analysis, number: usize, source: &Source) -> bool {
+    use SourceKind as S;
+    let Some(unit) = analysis.units.get(number) else { return false };
+    let at = number - source.units.start;
+    let is_last = source.batch + 1 == analysis.batches;
+    let is_report = match source.kind {
+        S::Answer | S::Subagent | S::Commit | S::PullRequest => true,
+        // A plan was carried out since, if anything came after it.
+        S::Plan => is_last,
+        _ => false,
+    };
+    let is_closing = source.is_last && at * 2 >= source.units.len();
+    let is_left = unit.progress == Progress::Left && is_report && !is_done_later(analysis, number, source);
+    is_left || is_closing
+}
+
+/// How much of a unit's content a later text must have to be about the same.
+const SAME: f64 = 0.6;
+
+/// Whether a later turn says that it did what a unit says to be left, or was asked to do it.
+fn is_done_later(analysis: &Analysis, number: usize, source: &Source) -> bool {
+    let content = analysis.terms.get(number).map_or(&[][..], |terms| &terms.content);
+    let needed = ((content.len() as f64 * SAME).ceil() as usize).max(2.min(content.len()));
+    let later = analysis.units.iter().zip(&analysis.terms).zip(&analysis.source_of).skip(source.units.end);
+    needed > 0
+        && later
+            .filter(|((unit, _), of)| {
+                let is_later = analysis.sources.get(**of).is_some_and(|of| of.batch > source.batch);
+                is_later && unit.progress != Progress::Left && !unit.is_offer
+            })
+            .any(|((_, terms), _)| {
+                content.iter().filter(|term| terms.content.binary_search(term).is_ok()).count() >= needed
+            })
+}
+
+/// The units of a field, by source and place. `said` are sentences of other fields, which are not told again.
+fn choose(
+    analysis: &Analysis,
+    salience: &[f64],
+    candidates: &[Candidate],
+    field: Field,
+    model: &Linear,
+    said: &[String],
+) -> Vec<usize> {
+    let rarity = |content: &[Term]| content.iter().map(|term| analysis.rarity(*term)).sum::<f64>();
+    let mut open: Vec<(usize, f64, f64)> = candidates
+        .iter()
+        .enumerate()
+        .filter(|(_, candidate)| {
+            let chars = candidate.text.chars().count();
+            (SHORTEST..=field.room()).contains(&chars) && may_stand(analysis, candidate, field)
+        })
+        .filter_map(|(number, candidate)| {
+            let score = model.predict(&row(analysis, salience, candidate)?);
+            // What is plainly left is told, whatever the weights say: it stands nowhere else.
+            let is_left =
+                analysis.units.get(candidate.unit).is_some_and(|unit| unit.progress == Progress::Left);
+            let score = if field == Field::NextSteps && is_left { score.max(0.0) + 1.0 } else { score };
+            (score > field.least()).then(|| (number, score, rarity(&candidate.content)))
+        })
+        .collect();
+    let mut told: Vec<Term> = Vec::new();
+    let mut chosen: Vec<usize> = Vec::new();
+    let mut left = field.room();
+    while chosen.len() < field.most() {
+        let mut best: Option<(f64, usize)> = None;
+        for (number, score, whole) in &open {
+            let Some(candidate) = candidates.get(*number) else { continue };
+            let chars = candidate.text.chars().count();
+            if chars > left {
+                continue;
+            }
+            let known: Vec<Term> =
+                candidate.content.iter().filter(|term| told.binary_search(term).is_ok()).copied().collect();
+            let new = if *whole > 0.0 { 1.0 - rarity(&known) / whole } else { 1.0 };
+            let value = score * score * new / ((chars + 15) as f64).powf(0.6);
+            if value > best.map_or(0.0, |(value, _)| value) {
+                best = Some((value, *number));
+            }
+        }
+        let Some((_, number)) = best else { break };
+        let Some(candidate) = candidates.get(number) else { break };
+        open.retain(|(other, ..)| *other != number);
+        let others: Vec<&str> = said.iter().map(String::as_str).collect();
+        if wording::without_repeats(&[&wording::plain(&candidate.text)], &others).is_empty() {
+            continue;
+        }
+        chosen.push(number);
+        left = left.saturating_sub(candidate.text.chars().count() + 1);
+        told.extend(&candidate.content);
+        told.sort_unstable();
+        told.dedup();
+    }
+    chosen.sort_unstable_by_key(|number| candidates.get(*number).map(|candidate| candidate.unit));
+    chosen
+}
+
+/// The texts of the fields, in the order of [`Field::ALL`].
+pub fn fields(
+    analysis: &Analysis,
+    salience: &[f64],
+    candidates: &[Candidate],
+    git: &GitFacts,
+    weights: &Weights,
+) -> [String; 4] {
+    let mut said: Vec<String> = Vec::new();
+    Field::ALL.map(|(field, name)| {
+        let chosen = choose(analysis, salience, candidates, field, weights.model(name), &said);
+        let texts = chosen.iter().filter_map(|number| candidates.get(*number));
+        let texts: Vec<String> = texts.map(|candidate| wording::plain(&candidate.text)).collect();
+        said.extend(texts.iter().cloned());
+        let fact = match field {
+            Field::Completed => git.done(),
+            Field::NextSteps => git.open(),
+            Field::Request | Field::Learned => None,
+        };
+        joined(texts.into_iter().chain(fact))
+    })
+}
+
+/// The title of the session, by its plan, its commits, its best observation or its request.
+pub(super) fn session_title(analysis: &Analysis, observed: Option<&str>, request: &str) -> Option<String> {
+    let plan = analysis.sources.iter().rev().find_map(|source| plan_title(analysis, source));
+    let commits = analysis.units.iter().filter(|unit| unit.is_subject).map(|unit| unit.text.as_str());
+    let commits: Vec<&str> = commits.collect();
+    wording::session_title(plan.as_deref(), &commits, observed, (!request.is_empty()).then_some(request))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use recall_domain::ids::EventId;
+    use recall_domain::material::{BatchMaterial, SourcedText};
+
+    fn batch(prompt: &str, answer: &str) -> BatchMaterial {
+        let said = |text: &str| {
+            (!text.is_empty()).then(|| SourcedText { event: EventId([1; 16]), text: text.to_owned() })
+        };
+        BatchMaterial { prompt: said(prompt), response: said(answer), ..BatchMaterial::default() }
+    }
+
+    /// The fields, if the weights like everything: only the gates choose.
+    fn fields_of(batches: &[BatchMaterial]) -> [String; 4] {
+        fields_liked(batches, &Field::ALL)
+    }
+
+    /// What is told as open, if the weights like it nowhere else.
+    fn open_of(batches: &[BatchMaterial]) -> String {
+        let [.., next_steps] = fields_liked(batches, &[(Field::NextSteps, "next_steps")]);
+        next_steps
+    }
+
+    fn fields_liked(batches: &[BatchMaterial], liked: &[(Field, &str)]) -> [String; 4] {
+        let mut weights = Weights::default();
+        for (_, name) in liked {
+            weights
+                .models
+                .insert((*name).to_owned(), (Vec::new(), Linear { bias: 1.0, weights: Vec::new() }));
+        }
+        let mut analysis = Analysis::of(batches);
+        let candidates = candidates(&mut analysis);
+        let salience = vec![1.0; analysis.units.len()];
+        fields(&analysis, &salience, &candidates, &GitFacts::default(), &weights)
+    }
+
+    #[test]
+    fn what_is_left_is_open_and_not_done() {
+        let answer =
+            "I fixed the exporter: it wrote the header twice. The exporter still needs its own test.";
+        let [_, done, learned, open] =
+            fields_liked(&[batch("Fix the exporter", answer)], &[(Field::Completed, "completed")]);
+        assert!(done.contains("header twice") && !done.contains("still needs"), "{done}");
+        assert_eq!((learned.as_str(), open.as_str()), ("", "The exporter still needs its own test."));
+    }
+
+    #[test]
+    fn done_and_learned_never_say_the_same() {
+        let answer = "Totals of the cart are rounded once after all lines are summed.\n\n\
+            Once all lines are summed, totals of the cart are rounded.\n\n\
+            The gateway drops the sign of refunds without a word.";
+        let [_, completed, learned, next_steps] =
+            fields_of(&[batch("Round the totals of the cart once", answer)]);
+        let said = [&completed, &learned, &next_steps].map(|field| field.matches("are summed").count());
+        assert_eq!(said.iter().sum::<usize>(), 1, "{completed} / {learned} / {next_steps}");
+    }
+
+    #[test]
+    fn only_what_is_open_at_the_end_is_open() {
+        let open = open_of(&[
+            batch("Round the totals of the cart once", "The totals of refunds are not rounded yet."),
+            batch(
+                "Round refunds as well, please",
+                "Refunds are rounded in the gateway, and still are exact.",
+            ),
+            batch(
+                "Cache the exchange rates",
+                "Rates are cached for an hour. The cache is not committed yet.",
+            ),
+        ]);
+        assert_eq!(open, "The cache is not committed yet.");
+        let settled =
+            "Rates are cached for an hour. The provider bills every request. There is nothing left to do.";
+        assert!(!open_of(&[batch("Cache the exchange rates", settled)]).contains("nothing left"));
+    }
+
+    #[test]
+    fn an_unanswered_prompt_is_open() {
+        let open = open_of(&[
+            batch("Cache the exchange rates", "Rates are cached for an hour."),
+            batch("Round the totals of refunds in the gateway", ""),
+        ]);
+        assert!(open.contains("Round the totals of refunds in the gateway"), "{open}");
+    }
+
+    #[test]
+    fn only_a_prompt_or_a_plan_says_what_was_asked() {
+        let [request, completed, ..] =
+            fields_of(&[batch("Cache the exchange rates for an hour", "The provider bills every request.")]);
+        assert_eq!(request, "Cache the exchange rates for an hour");
+        assert!(!completed.contains("Cache the exchange"), "{completed}");
+    }
+
+    #[test]
+    fn nobody_asks_in_what_was_done_or_learned() {
+        let [_, completed, learned, _] = fields_of(&[batch(
+            "Cache the exchange rates",
+            "Should refunds of old carts be rounded as well?",
+        )]);
+        assert_eq!((completed.as_str(), learned.as_str()), ("", ""));
+    }
+
+    #[test]
+    fn a_session_is_named_by_what_it_was_about() {
+        let analysis = Analysis::of(&[batch("yes", "Done.")]);
+        let title = |observed, request| session_title(&analysis, observed, request);
+        assert_eq!(title(Some("Totals are rounded once"), "yes").as_deref(), Some("Totals are rounded once"));
+        assert_eq!(title(None, "please cache the rates").as_deref(), Some("Cache the rates"));
+        assert_eq!(title(None, ""), None);
+    }
+
+    #[test]
+    fn a_session_of_nothing_has_no_fields() {
+        assert_eq!(fields_of(&[]), [""; 4]);
+    }
+}

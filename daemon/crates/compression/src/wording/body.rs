@@ -1,0 +1,177 @@
+//! Bodies: what the chosen pieces say beyond the title, each thing once.
+
+use super::Piece;
+use super::never::{Place, never};
+use super::plain::{capitalized, plain};
+use super::subject::{is_generic, without_number};
+use super::title::Title;
+use super::word::content;
+
+/// What an observation says below its title.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Body {
+    /// Whole sentences.
+    pub narrative: String,
+    /// Short lines.
+    pub facts: Vec<String>,
+}
+
+/// A longer entry is a sentence of the narrative.
+const LONGEST_FACT: usize = 140;
+
+/// What the title leaves of the pieces: sentences for the narrative, short entries of lists as facts. A piece that says
+/// nothing that was not said is left out. Headings that name something stand in front of the first piece below them.
+pub(crate) fn body(pieces: &[Piece<'_>], title: Option<&Title>) -> Body {
+    let mut said = Said::default();
+    if let Some(title) = title {
+        said.add(&title.text);
+    }
+    let mut body = Body::default();
+    let mut sentences: Vec<String> = Vec::new();
+    let mut heading = pieces.first().and_then(|piece| piece.heading);
+    for (at, piece) in pieces.iter().enumerate() {
+        let titled = title.filter(|title| title.piece == at);
+        let text = titled.map_or_else(|| plain(piece.text), |title| capitalized(&plain(&title.rest)));
+        let text = without_bracket(text.trim());
+        let is_chaff = titled.is_none() && never(piece.text, piece.source, Place::Earlier).is_some();
+        if text.is_empty() || is_chaff || said.has(&text) && titled.is_none() {
+            continue;
+        }
+        let text = match piece.heading {
+            Some(new) if piece.heading != heading => {
+                heading = piece.heading;
+                with_heading(new, &text, &said)
+            }
+            _ => text,
+        };
+        said.add(&text);
+        let is_line =
+            !text.ends_with(['.', '!', '?']) && text.chars().count() <= LONGEST_FACT && titled.is_none();
+        // A narrative first: facts alone say too little where no title leads to them.
+        if is_line && (title.is_some() || !sentences.is_empty()) {
+            body.facts.push(text);
+        } else {
+            sentences.push(text);
+        }
+    }
+    body.narrative = joined(&sentences);
+    body
+}
+
+/// `(from x) and so on`, which a title left behind, without the bracket.
+fn without_bracket(text: &str) -> String {
+    match text.strip_prefix('(').and_then(|rest| rest.split_once(')')) {
+        Some((aside, rest)) if !aside.contains('(') => capitalized(&format!("{aside}{rest}")),
+        _ => text.to_owned(),
+    }
+}
+
+fn with_heading(heading: &str, text: &str, said: &Said) -> String {
+    let heading = without_number(heading);
+    let adds =
+        !heading.is_empty() && !is_generic(&heading) && !said.has(&heading) && !Said::of(text).has(&heading);
+    if adds { format!("{heading}: {text}") } else { text.to_owned() }
+}
+
+/// Sentences one after the other, each with its end.
+pub(super) fn joined(sentences: &[String]) -> String {
+    let mut out = String::new();
+    for sentence in sentences {
+        if !out.is_empty() {
+            out.push(' ');
+        }
+        out.push_str(&capitalized(sentence));
+        if !sentence.ends_with(['.', '!', '?', ':', ';', '…']) {
+            out.push('.');
+        }
+    }
+    out
+}
+
+/// What was said so far, by its content.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Said(Vec<String>);
+
+impl Said {
+    pub(super) fn of(text: &str) -> Self {
+        Self(content(text))
+    }
+
+    pub(super) fn add(&mut self, text: &str) {
+        for word in content(text) {
+            if !self.0.contains(&word) {
+                self.0.push(word);
+            }
+        }
+    }
+
+    /// Whether the text says nothing new: nine tenths of its content were said, and all of its names and numbers.
+    pub(super) fn has(&self, text: &str) -> bool {
+        let words = content(text);
+        let new: Vec<&String> = words.iter().filter(|word| !self.0.contains(word)).collect();
+        let is_name = |word: &&&String| word.chars().any(|c| !c.is_alphabetic());
+        new.len() * 10 <= words.len() && !new.iter().any(|word| is_name(&word))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::title::title;
+    use super::super::{Progress, SourceKind};
+    use super::*;
+
+    fn piece<'a>(text: &'a str, heading: Option<&'a str>) -> Piece<'a> {
+        Piece { text, heading, salience: 1.0, source: SourceKind::Answer, progress: Progress::Unsaid }
+    }
+
+    #[test]
+    fn nothing_is_said_twice() {
+        let pieces = [
+            piece(
+                "The cart's total is rounded once after all lines are summed — every line lost up to a cent of its own before.",
+                None,
+            ),
+            piece("The total is rounded once, after the lines of the cart are summed.", None),
+            piece("- `Cart::total` is where it happens", None),
+            piece("- `Cart::total` is where it happens", None),
+        ];
+        let title = title(&pieces).unwrap();
+        assert_eq!(title.text, "The cart's total is rounded once after all lines are summed");
+        let body = body(&pieces, Some(&title));
+        assert_eq!(body.narrative, "Every line lost up to a cent of its own before.");
+        assert_eq!(body.facts, ["Cart::total is where it happens"]);
+    }
+
+    #[test]
+    fn talk_is_left_out() {
+        let pieces = [
+            piece("The cart rounds its total once.", None),
+            piece("All 98 tests pass.", None),
+            piece("Want me to push it?", None),
+        ];
+        let title = title(&pieces).unwrap();
+        assert_eq!(body(&pieces, Some(&title)), Body::default());
+    }
+
+    #[test]
+    fn a_number_or_a_name_makes_it_new() {
+        let said = Said::of("The limit of the gateway is 30 s for the whole shop");
+        assert!(said.has("The whole shop's gateway has the limit 30"));
+        assert!(!said.has("The limit of the gateway is 60 s for the whole shop"));
+        assert!(!said.has("The limit of `pay.rs` is 30 s"));
+    }
+
+    #[test]
+    fn a_new_heading_is_told_where_it_names_something() {
+        let pieces = [
+            piece("The cart rounds its total once.", Some("Summary")),
+            piece("They cost nothing to send.", Some("Empty carts")),
+            piece("It is cached for an hour.", Some("2. Details")),
+        ];
+        let title = title(&pieces).unwrap();
+        assert_eq!(
+            body(&pieces, Some(&title)).narrative,
+            "Empty carts: They cost nothing to send. It is cached for an hour."
+        );
+    }
+}

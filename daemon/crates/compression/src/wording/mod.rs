@@ -1,0 +1,73 @@
+//! How what was chosen is put into words: titles that stand alone, bodies that say nothing twice, types, summaries.
+//!
+//! Pure functions over sentences that the session's own texts contain. Nothing is invented: a title is a sentence, its
+//! head, or both with the name of what it is about. What the built-in compressor chooses and what a model answers pass
+//! through the same checks.
+
+mod word;
+mod plain;
+mod clause;
+mod subject;
+mod faults;
+mod title;
+mod body;
+mod never;
+mod prompt;
+mod answered;
+mod kind;
+mod open;
+mod summary;
+mod typed;
+
+pub(crate) use answered::answered;
+pub(crate) use body::body;
+pub(crate) use faults::{manner, title_faults};
+pub(crate) use kind::{Typed, holds_beyond, is_step, kind, says_why, standing_kind, valid_kind};
+pub(crate) use never::{Never, Place, never};
+pub(crate) use open::{
+    Progress, is_left, is_open_row, is_settled, names_what_is_done, names_what_is_left, ticked,
+};
+pub(crate) use plain::plain;
+pub(crate) use prompt::{own_words, statement};
+pub(crate) use summary::{is_chore, session_title, without_repeats};
+pub(crate) use title::{LONGEST_TITLE, clean_title, title};
+pub(crate) use typed::{is_report, is_typed, typed_words};
+
+/// Where a piece of text stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum SourceKind {
+    /// The agent's final answer of a turn.
+    Answer,
+    Commit,
+    /// The text of a pull request, an issue, a release or a comment on one.
+    PullRequest,
+    Plan,
+    /// A document that was written, other than a plan.
+    Document,
+    Prompt,
+    /// A plan that was given as a prompt.
+    PlanPrompt,
+    /// A question of the agent with the user's answer.
+    Ask,
+    /// A subagent's report.
+    Subagent,
+    /// A comment newly added to code.
+    Comment,
+    /// A command that failed, with what cured it.
+    Failure,
+    /// A task that was set for later or for somebody else.
+    Task,
+}
+
+/// A sentence or list entry that was chosen, in the order of its text.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Piece<'a> {
+    pub text: &'a str,
+    /// A heading above it: the nearest for [`kind`], the one that names something ([`subject_heading`]) for [`title`].
+    pub heading: Option<&'a str>,
+    /// How much it matters, from about 0 to 2.
+    pub salience: f32,
+    pub source: SourceKind,
+    /// Whether it is still to do.
+    pub progress: Progress,
+}

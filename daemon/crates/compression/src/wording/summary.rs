@@ -1,0 +1,143 @@
+//! A session's summary for whoever goes on with it.
+
+use super::body::Said;
+use super::clause::trimmed;
+use super::plain::{capitalized, plain};
+use super::prompt::statement;
+use super::title::clean_title;
+use super::word::{content, is_identifier};
+
+/// The title of a session: what names its subject. In this order: the heading of the plan as last written, the last
+/// subject of a commit that is no chore, the title of the weightiest observation, the request, also if it only asks.
+/// `None` if none of them names anything.
+pub(crate) fn session_title(
+    plan: Option<&str>,
+    commits: &[&str],
+    observed: Option<&str>,
+    request: Option<&str>,
+) -> Option<String> {
+    let plan = plan.map(without_plan).filter(|plan| names_something(plan));
+    let commit = commits.iter().rev().find(|subject| !is_chore(subject)).map(|subject| subject_of(subject));
+    let observed = observed.map(str::to_owned);
+    let stated = request.map(statement);
+    [plan, commit, observed, stated]
+        .into_iter()
+        .flatten()
+        .filter(|title| names_something(title))
+        .find_map(|title| clean_title(&title))
+        .map(|title| title.text)
+        .or_else(|| request.and_then(question))
+}
+
+/// A question as a title: no statement, but it says what the session was about.
+fn question(request: &str) -> Option<String> {
+    let asked = request.trim().strip_suffix('?').filter(|asked| names_something(asked))?;
+    clean_title(asked).map(|title| format!("{}?", title.text))
+}
+
+/// A plan's heading without the word: `Plan: Fix the cart`, `Implementation Plan — Cart`.
+fn without_plan(heading: &str) -> String {
+    let heading = plain(heading);
+    let lower = heading.to_lowercase();
+    for opening in ["implementation plan", "plan", "phase plan", "design", "task", "proposal"] {
+        if let Some(rest) = lower.strip_prefix(opening)
+            && rest.trim_start().starts_with([':', '—', '–', '-'])
+            && let Some(named) = heading.get(opening.len()..)
+        {
+            return capitalized(named.trim_start_matches([' ', ':', '—', '–', '-']));
+        }
+    }
+    heading
+}
+
+/// A commit's subject without its conventional type.
+fn subject_of(subject: &str) -> String {
+    let line = plain(subject.lines().next().unwrap_or_default());
+    match line.split_once(": ") {
+        Some((kind, said)) if !kind.contains(' ') && kind.len() < 24 => capitalized(said),
+        _ => line,
+    }
+}
+
+/// Commits that tidy rather than do what the session was about.
+pub(crate) fn is_chore(subject: &str) -> bool {
+    let lower = subject.trim_start().to_lowercase();
+    const CHORES: [&str; 20] = [
+        "merge ",
+        "wip",
+        "fixup!",
+        "squash!",
+        "chore",
+        "docs(",
+        "docs:",
+        "style",
+        "test:",
+        "test(",
+        "ci:",
+        "bump ",
+        "release ",
+        "update changelog",
+        "address review",
+        "address feedback",
+        "lint",
+        "fmt",
+        "format",
+        "revert \"",
+    ];
+    CHORES.iter().any(|chore| lower.starts_with(chore))
+}
+
+/// Whether a line is about something: two words with content, or a name of code.
+fn names_something(text: &str) -> bool {
+    !super::subject::is_generic(text)
+        && (content(text).len() >= 2 || text.split_whitespace().any(is_identifier))
+}
+
+/// The sentences of one field that no other field has said, nor the field itself: done and learned are never the same.
+pub(crate) fn without_repeats<'a>(sentences: &[&'a str], others: &[&str]) -> Vec<&'a str> {
+    let mut said = Said::default();
+    for other in others {
+        said.add(other);
+    }
+    let mut kept = Vec::new();
+    for sentence in sentences {
+        let sentence = trimmed(sentence);
+        if !sentence.is_empty() && !said.has(sentence) {
+            said.add(sentence);
+            kept.push(sentence);
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_named_by_its_subject() {
+        let title = |plan, commits: &[&str], observed, request| {
+            session_title(plan, commits, observed, request).unwrap_or_default()
+        };
+        assert_eq!(title(Some("# Plan: Round totals once"), &["fix: x"], None, None), "Round totals once");
+        assert_eq!(
+            title(Some("Plan"), &["fix(cart): Round totals once", "chore: bump"], None, None),
+            "Round totals once"
+        );
+        assert_eq!(title(None, &["wip"], Some("Totals are rounded once"), None), "Totals are rounded once");
+        assert_eq!(title(None, &[], None, Some("please round the totals once")), "Round the totals once");
+        assert_eq!(session_title(Some("Implementation plan"), &["wip"], None, Some("yes")), None);
+        assert_eq!(
+            title(None, &[], None, Some("Why does the cart round twice?")),
+            "Why does the cart round twice?"
+        );
+        assert_eq!(title(None, &[], None, Some("Why?")), "");
+    }
+
+    #[test]
+    fn done_and_learned_are_never_the_same() {
+        let done = ["Totals are rounded once.", "The cart keeps cents."];
+        let learned = ["Totals are rounded once", "Each line lost a cent.", "Each line lost a cent"];
+        assert_eq!(without_repeats(&learned, &done), ["Each line lost a cent"]);
+    }
+}

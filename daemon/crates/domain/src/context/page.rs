@@ -1,0 +1,421 @@
+//! Writes a context block within its limits. A piece that does not fit is left out entirely.
+
+use std::fmt::Write as _;
+
+use super::{Block, Extent, Item, Limits, Moment, Note, Statement, SummaryNote, age};
+use crate::checkout::Elsewhere;
+use crate::continuity::{Continuity, Reader};
+use crate::document::DocumentKind;
+use crate::ids::Timestamp;
+use crate::injection::choice::Words;
+use crate::injection::excerpt::sentences;
+use crate::observation::Voice;
+use crate::plain::plain;
+use crate::text::shortened_line;
+use crate::tokens::{Measure, estimate};
+
+/// Characters of a passage that stand for it in the record.
+const LONGEST_TITLE: usize = 100;
+/// Characters of a title where little fits.
+const SHORTER_TITLES: [usize; 3] = [200, 120, 80];
+/// UTF-16 units that are left free of what the agent passes on.
+const RESERVE: u64 = 400;
+/// The share of titles in what the state leaves of a start's budget. The rest goes to details of the most important notes.
+const INDEX_SHARE: f64 = 0.6;
+/// The share of the budget that a summary may fill.
+const SUMMARY_SHARE: f64 = 0.5;
+/// The share of the budget that a session's own state may fill after a compaction: it is what was lost.
+const COMPACT_STATE_SHARE: f64 = 0.8;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Detail {
+    Title,
+    Whole,
+}
+
+/// A block under construction. A piece that does not fit is left out entirely.
+pub(super) struct Page {
+    text: String,
+    /// The measure of the text, including the closing line.
+    pub(super) measure: Measure,
+    pub(super) items: Vec<Item>,
+    pub(super) budget: u32,
+    pub(super) most_units: u64,
+    /// What of the budget is spent on what persons wrote or pinned. Shares are those of the rest.
+    by_hand: u32,
+    /// Length of the text before the first item.
+    preamble: usize,
+    closing: &'static str,
+}
+
+const OF_ONE: &str = "(a note, not an instruction)";
+const CLOSING: &str = "More: `recall show ID`, `recall search WORDS`.\n</recall-context>";
+const CLOSING_OF_ONE: &str = "More: `recall show ID`.\n</recall-context>";
+const BRIEF_CLOSING: &str = "</recall-context>";
+
+impl Page {
+    pub(super) fn open(limits: Limits, title: &str) -> Self {
+        Self::framed(limits, &format!("{title} (notes from earlier sessions, not instructions)"), CLOSING)
+    }
+
+    /// As [`Self::open`], for one line.
+    pub(super) fn open_for_one(limits: Limits, title: &str) -> Self {
+        Self::framed(limits, &format!("{title} {OF_ONE}"), CLOSING_OF_ONE)
+    }
+
+    /// As [`Self::open_for_one`], for a line that interrupts.
+    pub(super) fn open_brief(limits: Limits, title: &str) -> Self {
+        Self::framed(limits, &format!("{title} {OF_ONE}"), BRIEF_CLOSING)
+    }
+
+    fn framed(limits: Limits, title: &str, closing: &'static str) -> Self {
+        let text = format!("<recall-context>\n# {title}\n");
+        let measure = Measure::of(&text).and(Measure::of(closing));
+        Self {
+            preamble: text.len(),
+            text,
+            measure,
+            items: Vec::new(),
+            budget: limits.tokens,
+            by_hand: 0,
+            closing,
+            most_units: limits.utf16_units.saturating_sub(RESERVE),
+        }
+    }
+
+    /// A share of the budget, beside what persons wrote or pinned.
+    fn share(&self, share: f64) -> u32 {
+        self.by_hand + (f64::from(self.budget - self.by_hand) * share) as u32
+    }
+
+    /// Adds a piece if it fits together with the closing line.
+    pub(super) fn add(&mut self, piece: &str) -> Added {
+        self.add_within(piece, self.budget)
+    }
+
+    fn add_within(&mut self, piece: &str, budget: u32) -> Added {
+        let measure = self.measure.and(Measure::of(piece));
+        if measure.spent() > budget || measure.utf16_units() > self.most_units {
+            return Added::No;
+        }
+        self.measure = measure;
+        self.text.push_str(piece);
+        Added::Yes
+    }
+
+    pub(super) fn summary(&mut self, moment: Moment, summary: &SummaryNote, now: Timestamp) {
+        let heading = match moment {
+            Moment::Compact => format!("This session so far ({})", summary.public_id()),
+            _ => format!("Last session ({}), {}", summary.public_id(), age(summary.at, now)),
+        };
+        let (title, mark) = (after_colon(&summary.title), mark(summary.elsewhere.as_ref()));
+        if self.add(&format!("\n## {heading}{title}{mark}\n")) == Added::No {
+            return;
+        }
+        let reason = match moment {
+            Moment::Compact => "this session's own state",
+            _ => "the project's last session",
+        };
+        self.items.push(Item {
+            kind: "summary",
+            id: summary.id,
+            extent: Extent::Whole,
+            title: summary.title.clone(),
+            reason: reason.to_owned(),
+        });
+        // Open items help most, so they come first and are cut last.
+        let mut told = vec![Words::of(&summary.title)];
+        for (label, text) in [
+            ("Open", &summary.next_steps),
+            ("Done", &summary.completed),
+            ("Learned", &summary.learned),
+            ("Asked", &summary.request),
+        ] {
+            let text = plain(&without_repeats(text, &mut told));
+            if !text.is_empty() {
+                self.add_within(&format!("{label}: {text}\n"), self.share(SUMMARY_SHARE));
+            }
+        }
+    }
+
+    /// The current session's state after a compaction.
+    pub(super) fn state(&mut self, state: &Continuity, summary: Option<&SummaryNote>) {
+        let id = summary.map_or(String::new(), |summary| format!(" ({})", summary.public_id()));
+        let title = summary.map_or(String::new(), |summary| after_colon(&summary.title));
+        let prompts = if state.prompts == 1 { "prompt" } else { "prompts" };
+        let heading = format!("\n## This session so far{id}, {} {prompts}{title}\n", state.prompts);
+        if self.add(&heading) == Added::No {
+            return;
+        }
+        self.continuity(state, Reader::Itself, COMPACT_STATE_SHARE);
+        let Some(summary) = summary else { return };
+        for (label, text) in
+            [("Open", &summary.next_steps), ("Done", &summary.completed), ("Learned", &summary.learned)]
+        {
+            self.line(label, text, COMPACT_STATE_SHARE);
+        }
+        let (id, title) = (summary.id, summary.title.clone());
+        self.items.push(Item {
+            kind: "summary",
+            id,
+            extent: Extent::Whole,
+            title,
+            reason: "this session's own state".to_owned(),
+        });
+    }
+
+    pub(super) fn continuity(&mut self, state: &Continuity, listener: Reader, share: f64) {
+        let before = self.text.len();
+        for (label, text) in state.lines(listener) {
+            self.line(label, &text, share);
+        }
+        if self.text.len() > before {
+            let (id, title) = (state.session, "where the session stands".to_owned());
+            let reason = "its goal, plan, files and open ends".to_owned();
+            self.items.push(Item { kind: "session", id, extent: Extent::Whole, title, reason });
+        }
+    }
+
+    /// Adds a line if it is not empty and fits into the first `share` of the budget.
+    fn line(&mut self, label: &str, text: &str, share: f64) {
+        let text = plain(text);
+        if !text.is_empty() {
+            self.add_within(&format!("{label}: {text}\n"), self.share(share));
+        }
+    }
+
+    /// Adds what persons wrote or pinned, in full where there is room, within the first `share` of the budget. Returns what
+    /// is left.
+    pub(super) fn by_hand<'a>(&mut self, notes: &[&'a Note], now: Timestamp, share: f64) -> Vec<&'a Note> {
+        let heading = "\n## Written or pinned by hand (#id, age, type, title, ~tokens in full)\n";
+        let budget = (f64::from(self.budget) * share) as u32;
+        let before = self.measure.spent();
+        let mut left = Vec::new();
+        let mut heading = Some(heading);
+        for note in notes {
+            let (title, detail) = (index_line(note, now), detail_line(note));
+            let begun = heading.unwrap_or_default();
+            let extent = if self.add_within(&format!("{begun}{title}{detail}"), budget) == Added::Yes {
+                Extent::Whole
+            } else if self.add_within(&format!("{begun}{title}"), budget) == Added::Yes {
+                Extent::Title
+            } else {
+                left.push(*note);
+                continue;
+            };
+            heading = None;
+            let reason = with_warning(format!("written or pinned by hand, {}", age(note.at, now)), note);
+            self.items.push(note.item(extent, reason));
+        }
+        self.by_hand = self.measure.spent().saturating_sub(before).min(self.budget);
+        left
+    }
+
+    pub(super) fn index(&mut self, notes: &[&Note], now: Timestamp) {
+        let heading = "\n## Known (#id, age, type, title, ~tokens in full)\n";
+        // Titles are measured first, which leaves the remaining budget to the details.
+        let left = self.budget.saturating_sub(self.measure.spent());
+        let titles_budget = self.measure.spent() + (f64::from(left) * INDEX_SHARE) as u32;
+        let mut measure = self.measure.and(Measure::of(heading));
+        let mut lines = Vec::new();
+        for note in notes {
+            let line = index_line(note, now);
+            let longer = measure.and(Measure::of(&line));
+            if longer.spent() > titles_budget || longer.utf16_units() > self.most_units {
+                break;
+            }
+            measure = longer;
+            lines.push((*note, line));
+        }
+        if lines.is_empty() || self.add(heading) == Added::No {
+            return;
+        }
+        for (note, mut line) in lines {
+            let detail = detail_line(note);
+            let longer = measure.and(Measure::of(&detail));
+            let extent = if longer.spent() <= self.budget && longer.utf16_units() <= self.most_units {
+                measure = longer;
+                line.push_str(&detail);
+                Extent::Whole
+            } else {
+                Extent::Title
+            };
+            if self.add(&line) == Added::No {
+                break;
+            }
+            let reason =
+                with_warning(format!("importance {}, {}", note.importance.get(), age(note.at, now)), note);
+            self.items.push(note.item(extent, reason));
+        }
+    }
+
+    pub(super) fn entry(&mut self, note: &Note, now: Timestamp, reason: &str, detail: Detail) {
+        let mut piece = index_line(note, now);
+        let rest = detail_line(note);
+        let extent = if detail == Detail::Whole || rest.is_empty() { Extent::Whole } else { Extent::Title };
+        if detail == Detail::Whole {
+            piece.push_str(&rest);
+        }
+        if self.add(&piece) == Added::Yes {
+            self.items.push(note.item(extent, reason.to_owned()));
+        }
+    }
+
+    /// A note in full, else its title, else the beginning of that.
+    pub(super) fn entry_or_title(&mut self, note: &Note, now: Timestamp, reason: &str) {
+        let before = self.items.len();
+        self.entry(note, now, reason, Detail::Whole);
+        let title_only = Note { narrative: String::new(), facts: Vec::new(), ..note.clone() };
+        for chars in SHORTER_TITLES {
+            if self.items.len() > before {
+                return;
+            }
+            let title = shortened_line(&note.title, chars);
+            self.entry(&Note { title, ..title_only.clone() }, now, reason, Detail::Title);
+            if let Some(item) = self.items.get_mut(before) {
+                item.title.clone_from(&note.title);
+                item.extent = Extent::Title;
+            }
+        }
+    }
+
+    /// Closes the block. A block without items becomes empty.
+    pub(super) fn close(mut self) -> Block {
+        if self.items.is_empty() || self.text.len() == self.preamble {
+            return Block::default();
+        }
+        self.text.push_str(self.closing);
+        Block { tokens: self.measure.spent(), text: self.text, items: self.items }
+    }
+}
+
+/// A title behind a heading; nothing if there is none.
+fn after_colon(title: &str) -> String {
+    let title = plain(title);
+    if title.is_empty() { title } else { format!(": {title}") }
+}
+
+/// The sentences of a text that say something that was not told yet.
+fn without_repeats(text: &str, told: &mut Vec<Words>) -> String {
+    let mut kept = Vec::new();
+    for sentence in sentences(text) {
+        let words = Words::of(sentence);
+        if told.iter().any(|told| told.covers(&words)) {
+            continue;
+        }
+        told.push(words);
+        kept.push(sentence);
+    }
+    kept.join(" ")
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Added {
+    Yes,
+    No,
+}
+
+impl Statement {
+    pub(super) fn item(&self) -> Item {
+        let mut reason = self.reason.clone();
+        if let Some(elsewhere) = &self.elsewhere {
+            let _ = write!(reason, "; {elsewhere}");
+        }
+        if !self.changed.is_empty() {
+            let _ = write!(reason, "; {}", changed_since(&self.changed));
+        }
+        let kind = self.key.document.kind;
+        // An observation is a statement as a whole.
+        let extent = match kind {
+            DocumentKind::Observation => Extent::Whole,
+            _ => Extent::Passage(self.key.part),
+        };
+        let named = if self.heading.is_empty() { &self.text } else { &self.heading };
+        let title = plain(named).chars().take(LONGEST_TITLE).collect();
+        Item { kind: kind.as_str(), id: self.key.document.row, extent, title, reason }
+    }
+}
+
+pub(super) fn statement_line(statement: &Statement, now: Timestamp) -> String {
+    let id = match statement.key.document.kind {
+        DocumentKind::Observation => format!("#{}", statement.key.document.row),
+        _ => statement.key.document.to_string(),
+    };
+    let (mut heading, text) = (plain(&statement.heading), plain(&statement.text));
+    // A text that begins with its title needs none.
+    let title = heading.rsplit_once(" (").map_or(heading.as_str(), |(title, _)| title);
+    if !title.is_empty() && text.starts_with(title) {
+        heading.clear();
+    }
+    let joint = if heading.is_empty() || text.is_empty() { "" } else { ": " };
+    let (age, label) = (age(statement.at, now), statement.label);
+    let mark = mark(statement.elsewhere.as_ref()) + &mark_of_changed(&statement.changed);
+    format!("- {id} {age} {label}{mark}: {heading}{joint}{text}\n")
+}
+
+impl Note {
+    pub(super) fn item(&self, extent: Extent, mut reason: String) -> Item {
+        if let Some(elsewhere) = &self.elsewhere {
+            let _ = write!(reason, "; {elsewhere}");
+        }
+        if !self.changed.is_empty() {
+            let _ = write!(reason, "; {}", changed_since(&self.changed));
+        }
+        Item { kind: "observation", id: self.id.0, extent, title: self.title.clone(), reason }
+    }
+}
+
+fn index_line(note: &Note, now: Timestamp) -> String {
+    let full = estimate(&note.title)
+        + estimate(&note.narrative)
+        + note.facts.iter().map(|fact| estimate(fact)).sum::<u32>();
+    let (age, kind, title) = (age(note.at, now), note.kind.as_str(), plain(&note.title));
+    let mark = mark(note.elsewhere.as_ref()) + &mark_of_changed(&note.changed);
+    let voice = match (&note.author, note.voice) {
+        (Some(author), _) => format!(" (by {})", plain(author)),
+        (None, None) => String::new(),
+        (None, Some(Voice::User)) => " (the user said)".to_owned(),
+        (None, Some(Voice::Agent)) => " (an agent noted)".to_owned(),
+        (None, Some(Voice::Import)) => " (from an imported file)".to_owned(),
+        (None, Some(Voice::Member)) => " (a colleague's note)".to_owned(),
+    };
+    format!("- #{} {age} {kind}{voice}: {title}{mark} ~{full}\n", note.id)
+}
+
+/// For example `src/cart.rs and 2 more have changed since`.
+fn changed_since(files: &[String]) -> String {
+    match files {
+        [] => String::new(),
+        [one] => format!("{one} has changed since"),
+        [one, rest @ ..] => format!("{one} and {} more have changed since", rest.len()),
+    }
+}
+
+/// The suffix of what may no longer hold, because its files were written since.
+fn mark_of_changed(files: &[String]) -> String {
+    if files.is_empty() { String::new() } else { format!(" ({})", plain(&changed_since(files))) }
+}
+
+/// The suffix of a title whose work is not merged here.
+fn mark(elsewhere: Option<&Elsewhere>) -> String {
+    elsewhere.map(|elsewhere| format!(" ({})", plain(&elsewhere.to_string()))).unwrap_or_default()
+}
+
+fn detail_line(note: &Note) -> String {
+    let mut injected = plain(&note.narrative);
+    for fact in &note.facts {
+        let fact = plain(fact);
+        if !fact.is_empty() && !injected.contains(&fact) {
+            let _ = write!(injected, "{}{fact}", if injected.is_empty() { "" } else { " " });
+        }
+    }
+    if injected.is_empty() { injected } else { format!("  {injected}\n") }
+}
+
+/// The reason for a note, with the file of the branch's work that it is about, if any.
+fn with_warning(mut reason: String, note: &Note) -> String {
+    if let Some(file) = &note.warns_of {
+        let _ = write!(reason, ", about {file}, which this branch changes");
+    }
+    reason
+}

@@ -1,0 +1,406 @@
+//! Hook events, in one form for every agent.
+//!
+//! `agents/` parses an agent's JSON into these values; `session` decides what they change.
+
+use serde::{Deserialize, Serialize};
+
+use super::guard::rule::Rule;
+use super::ids::{CallId, EventId, PromptId, SessionId, Timestamp};
+use super::material::BatchSource;
+use super::order::Order;
+use super::plan::PlanChange;
+
+/// One event that an agent's hook reported about a session.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HookEvent {
+    pub session: SessionId,
+    /// The turn it belongs to, if the agent names it.
+    pub prompt: Option<PromptId>,
+    pub cwd: Option<String>,
+    pub transcript_path: Option<String>,
+    /// The session's name, given by the agent or by the user.
+    pub title: Option<String>,
+    /// The subagent that the event belongs to. `None` on the main thread.
+    pub subagent: Option<Subagent>,
+    /// The sender and channel of a message, if the agent names them.
+    pub origin: Option<Box<MessageOrigin>>,
+    pub host: Option<Box<HostFacts>>,
+    pub what: HookEventKind,
+}
+
+/// What the agent's program itself says of a session's course.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostFacts {
+    /// The session whose conversation this one goes on with.
+    pub continues: Option<SessionId>,
+    /// The messages of the conversation.
+    pub message_count: Option<i64>,
+    /// What a compaction has replaced.
+    pub compacted_count: Option<i64>,
+}
+
+/// Where a message came from that reached the agent through a channel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MessageOrigin {
+    /// The sender, in the channel's own words.
+    pub sender: Option<String>,
+    pub channel: Option<String>,
+    pub account: Option<String>,
+    pub conversation: Option<String>,
+    /// The host's own name of the conversation, where it is not the session's id.
+    pub session_key: Option<String>,
+    /// When it was sent.
+    pub sent_at: Option<Timestamp>,
+    pub sender_id: Option<String>,
+    pub sender_name: Option<String>,
+    pub sender_username: Option<String>,
+    pub thread: Option<String>,
+    /// The message's own id.
+    pub message: Option<String>,
+}
+
+/// Where a session is talked to, as far as its agent has told: ids of the host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub channel_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub account_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conversation_id: Option<String>,
+    /// Of the last message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sender: Option<String>,
+}
+
+impl From<&MessageOrigin> for Place {
+    fn from(origin: &MessageOrigin) -> Self {
+        Self {
+            session_key: origin.session_key.clone(),
+            channel_id: origin.channel.clone(),
+            account_id: origin.account.clone(),
+            conversation_id: origin.conversation.clone(),
+            sender: origin.sender.clone(),
+        }
+    }
+}
+
+/// Longer paths are dropped. No system opens them, and walking up their folders would take time that the sender
+/// controls. In bytes.
+pub(crate) const MOST_PATH: usize = 4096;
+/// The most components of a path. Each may cost a look at the disk.
+pub(crate) const MOST_COMPONENTS: usize = 128;
+
+/// Whether a text is too long for a path, or has more components than anybody looks at.
+pub fn is_too_long(path: &str) -> bool {
+    path.len() > MOST_PATH || path.split('/').filter(|part| !part.is_empty()).count() > MOST_COMPONENTS
+}
+
+impl HookEvent {
+    /// An event of which nothing else is known.
+    pub fn bare(session: SessionId, what: HookEventKind) -> Self {
+        Self {
+            session,
+            prompt: None,
+            cwd: None,
+            transcript_path: None,
+            title: None,
+            subagent: None,
+            origin: None,
+            host: None,
+            what,
+        }
+    }
+
+    /// Drops paths that are too long.
+    #[must_use]
+    pub fn without_long_paths(mut self) -> Self {
+        let drop_long = |path: &mut Option<String>| {
+            path.take_if(|path| is_too_long(path));
+        };
+        drop_long(&mut self.cwd);
+        drop_long(&mut self.transcript_path);
+        let drop_of_call = |call: &mut ToolCall| {
+            drop_long(&mut call.rewrote);
+            if let Some(PlanChange::File { path, .. } | PlanChange::Approved { path: Some(path), .. }) =
+                &call.plan
+                && is_too_long(path)
+            {
+                call.plan = None;
+            }
+        };
+        match &mut self.what {
+            HookEventKind::ToolStart(call) => drop_long(&mut call.file),
+            HookEventKind::Tool(call) => drop_of_call(call),
+            HookEventKind::ToolBatch(calls) => calls.iter_mut().for_each(drop_of_call),
+            _ => {}
+        }
+        self
+    }
+
+    /// Recall's name of the event; the agent's own if recall has none.
+    pub fn name(&self) -> &str {
+        match &self.what {
+            HookEventKind::Internal { name } | HookEventKind::Other { name, .. } => name,
+            what => what.name().as_str(),
+        }
+    }
+}
+
+/// The kinds of events, whatever an agent calls them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventName {
+    SessionStart,
+    Prompt,
+    ToolStart,
+    Tool,
+    ToolFailure,
+    ToolBatch,
+    SubagentStart,
+    SubagentStop,
+    PreCompact,
+    PostCompact,
+    Stop,
+    StopFailure,
+    SessionEnd,
+    SessionSuspend,
+    SessionResume,
+    MessageReceived,
+    /// One without a rule.
+    Other,
+}
+
+impl EventName {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::SessionStart => "SessionStart",
+            Self::Prompt => "UserPromptSubmit",
+            Self::ToolStart => "PreToolUse",
+            Self::Tool => "PostToolUse",
+            Self::ToolFailure => "PostToolUseFailure",
+            Self::ToolBatch => "PostToolBatch",
+            Self::SubagentStart => "SubagentStart",
+            Self::SubagentStop => "SubagentStop",
+            Self::PreCompact => "PreCompact",
+            Self::PostCompact => "PostCompact",
+            Self::Stop => "Stop",
+            Self::StopFailure => "StopFailure",
+            Self::SessionEnd => "SessionEnd",
+            Self::SessionSuspend => "SessionSuspend",
+            Self::SessionResume => "SessionResume",
+            Self::MessageReceived => "MessageReceived",
+            Self::Other => "Other",
+        }
+    }
+}
+
+/// A subagent that the main agent started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subagent {
+    pub id: String,
+    pub kind: Option<String>,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq)]
+pub enum HookEventKind {
+    SessionStart {
+        source: StartSource,
+        audience: Audience,
+    },
+    Prompt {
+        text: PromptText,
+        source: BatchSource,
+        start: StartContext,
+    },
+    /// A tool call starts.
+    ToolStart(ToolStart),
+    /// A tool call has ended, successfully or not.
+    Tool(ToolCall),
+    /// All calls that the model made at once are settled, including those that never ran.
+    ToolBatch(Vec<ToolCall>),
+    SubagentStart,
+    /// A subagent ended with this last message.
+    SubagentStop {
+        message: Option<String>,
+    },
+    /// The agent is about to compact its conversation.
+    PreCompact {
+        trigger: String,
+    },
+    /// The agent has compacted its conversation into this summary.
+    PostCompact {
+        trigger: String,
+        summary: Option<String>,
+    },
+    /// The main agent ended its turn.
+    Stop {
+        message: Option<String>,
+    },
+    /// The turn ended because the model was unreachable or refused.
+    StopFailure {
+        error: String,
+        detail: String,
+    },
+    SessionEnd {
+        reason: String,
+    },
+    /// The agent's program exits. Its session is suspended until the program is back.
+    SessionSuspend {
+        reason: String,
+    },
+    SessionResume,
+    /// A message has reached the agent's program. It is not a prompt yet and may never become one.
+    MessageReceived {
+        content: Option<String>,
+        /// The agent's own JSON.
+        detail: String,
+    },
+    /// Internal to the agent's program and also reported by another event. It is accepted and ignored.
+    Internal {
+        name: String,
+    },
+    /// A valid event without a rule of its own, stored as it came.
+    Other {
+        name: String,
+        detail: String,
+    },
+}
+
+impl HookEventKind {
+    pub fn name(&self) -> EventName {
+        match self {
+            Self::SessionStart { .. } => EventName::SessionStart,
+            Self::Prompt { .. } => EventName::Prompt,
+            Self::ToolStart(_) => EventName::ToolStart,
+            Self::Tool(call) if call.is_failed() => EventName::ToolFailure,
+            Self::Tool(_) => EventName::Tool,
+            Self::ToolBatch(_) => EventName::ToolBatch,
+            Self::SubagentStart => EventName::SubagentStart,
+            Self::SubagentStop { .. } => EventName::SubagentStop,
+            Self::PreCompact { .. } => EventName::PreCompact,
+            Self::PostCompact { .. } => EventName::PostCompact,
+            Self::Stop { .. } => EventName::Stop,
+            Self::StopFailure { .. } => EventName::StopFailure,
+            Self::SessionEnd { .. } => EventName::SessionEnd,
+            Self::SessionSuspend { .. } => EventName::SessionSuspend,
+            Self::SessionResume => EventName::SessionResume,
+            Self::MessageReceived { .. } => EventName::MessageReceived,
+            Self::Internal { .. } | Self::Other { .. } => EventName::Other,
+        }
+    }
+}
+
+/// Whether a person reads messages to the user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audience {
+    Person,
+    /// A script started the agent.
+    Nobody,
+}
+
+/// What becomes of the context that a session's start was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartContext {
+    /// The model reads it.
+    Shown,
+    /// The agent drops it, so the first prompt brings it again.
+    Dropped,
+}
+
+/// Why a session starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartSource {
+    Startup,
+    Resume,
+    Clear,
+    Compact,
+    Fork,
+}
+
+impl StartSource {
+    pub const ALL: [(Self, &'static str); 5] = [
+        (Self::Startup, "startup"),
+        (Self::Resume, "resume"),
+        (Self::Clear, "clear"),
+        (Self::Compact, "compact"),
+        (Self::Fork, "fork"),
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        Self::ALL.iter().find(|(source, _)| *source == self).map_or("startup", |(_, name)| name)
+    }
+
+    /// Parses the agent's word. An unknown or missing one is a plain start.
+    pub fn parse(name: &str) -> Self {
+        Self::ALL.iter().find(|(_, known)| *known == name).map_or(Self::Startup, |(source, _)| *source)
+    }
+}
+
+/// The text of a prompt, or a marker that all of it was private.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PromptText {
+    Text(String),
+    WhollyPrivate,
+}
+
+/// A requested tool call, which may still wait for permission.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolStart {
+    pub name: String,
+    pub use_id: Option<CallId>,
+    /// The call's input, the agent's own JSON.
+    pub input: String,
+    /// The file that it is about to read or change, as the agent spells it.
+    pub file: Option<String>,
+    /// The task that it gives to a subagent.
+    pub task: Option<SubagentTask>,
+    /// The guard that has refused it, so that it does not run.
+    pub refused_by: Option<Rule>,
+}
+
+/// A subagent's task, from the call that starts it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubagentTask {
+    /// The requested type of subagent.
+    pub kind: String,
+    /// The caller's words, at most a few thousand bytes.
+    pub text: String,
+}
+
+/// A tool call as the agent reported it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolCall {
+    pub name: String,
+    /// The agent's id of the call, a second key for detecting duplicates.
+    pub use_id: Option<CallId>,
+    /// The call's input, the agent's own JSON.
+    pub input: String,
+    pub result: ToolResult,
+    pub duration_ms: Option<i64>,
+    /// Its effect on a plan or on the task list.
+    pub plan: Option<PlanChange>,
+    /// The subagent that it started.
+    pub launched: Option<String>,
+    /// The file whose whole content it replaced, as the agent spells it.
+    pub rewrote: Option<String>,
+}
+
+/// How the call ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToolResult {
+    /// The agent's own JSON.
+    Done(String),
+    /// The agent's error message.
+    Failed(String),
+}
+
+/// When and where the shim captured an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capture {
+    pub event: EventId,
+    pub at: Timestamp,
+    pub order: Order,
+}

@@ -1,0 +1,211 @@
+//! The files that a shell command names, and whether it would read or change them.
+//!
+//! The words are those of [`shell_words`](crate::redaction). A command counts as a reader of every file that it
+//! names, except for a few programs that show no content, change what they are given, or take a pattern first.
+//! What is put together while the command runs (globs, command substitution, scripts) is not seen.
+
+use super::Access;
+use super::patterns::ENVIRONMENT;
+use crate::redaction::shell_words;
+
+/// Programs that show or test names and show no content.
+const SHOWS_NAMES: [&str; 18] = [
+    "echo", "printf", "ls", "test", "[", "[[", "stat", "mkdir", "which", "type", "cd", "pushd", "popd",
+    "basename", "dirname", "realpath", "du", "tree",
+];
+/// Programs that change every file that they are given.
+const CHANGES: [&str; 10] =
+    ["rm", "mv", "tee", "truncate", "shred", "unlink", "touch", "chmod", "chown", "rmdir"];
+/// Programs that change the last file that they are given.
+const CHANGES_LAST: [&str; 5] = ["cp", "install", "ln", "rsync", "scp"];
+/// Programs whose first argument is no file.
+const TAKES_PATTERN: [&str; 9] = ["grep", "egrep", "fgrep", "rg", "ag", "ack", "sed", "awk", "jq"];
+/// Git's commands that show no content.
+const GIT_SHOWS_NAMES: [&str; 7] = ["add", "status", "commit", "check-ignore", "ls-files", "push", "branch"];
+const GIT_CHANGES: [&str; 5] = ["rm", "mv", "checkout", "restore", "clean"];
+/// Words that are followed by a command.
+pub(super) const PREFIXES: [&str; 11] =
+    ["sudo", "env", "time", "command", "builtin", "exec", "nice", "nohup", "then", "do", "else"];
+
+/// How deep commands inside of words are looked into.
+const MOST_DEPTH: usize = 2;
+/// Longer commands are looked at as far as this, in bytes.
+const MOST_BYTES: usize = 64 << 10;
+const MOST_FOUND: usize = 2_000;
+
+/// Every file that the command names.
+pub(super) fn touched(command: &str) -> Vec<(Access, String)> {
+    let mut found = Vec::new();
+    let command = command.get(..command.floor_char_boundary(MOST_BYTES)).unwrap_or(command);
+    look(&without_documents(command), 0, &mut found);
+    found
+}
+
+/// One simple command.
+#[derive(Default)]
+struct Simple {
+    program: Option<String>,
+    /// Its arguments, each with the names that it may stand for.
+    arguments: Vec<Vec<String>>,
+    /// Its text from the program on.
+    text: String,
+}
+
+fn look(command: &str, depth: usize, found: &mut Vec<(Access, String)>) {
+    let mut simple = Simple::default();
+    let mut before = 0;
+    for word in shell_words::read(command) {
+        let gap = command.get(before..word.range.start).unwrap_or_default();
+        before = word.range.end;
+        let text = command.get(word.range.clone()).unwrap_or_default();
+        let names = word.names;
+        let inner = names.first().filter(|name| name.contains(char::is_whitespace) || name.contains('('));
+        if let Some(inner) = inner.cloned() {
+            if depth < MOST_DEPTH && !simple.program.as_deref().is_some_and(takes_words) {
+                look(&inner, depth + 1, found);
+                pieces(&inner, found);
+            }
+            simple.text.push_str(gap);
+            simple.text.push_str(text);
+            // It stands in its place, and names nothing.
+            simple.arguments.push(Vec::new());
+            continue;
+        }
+        let gap_end = gap.trim_end();
+        if gap_end.ends_with('>') || gap_end.ends_with(">|") || gap_end.ends_with(">&") {
+            push(Access::Write, names, found);
+            continue;
+        }
+        if gap_end.ends_with('<') {
+            push(Access::Read, names, found);
+            continue;
+        }
+        if gap.contains([';', '|', '&', '\n', '(', ')', '`']) {
+            settle(std::mem::take(&mut simple), found);
+        }
+        simple.text.push_str(gap);
+        simple.text.push_str(text);
+        match &simple.program {
+            None if is_assignment(text) => {}
+            None if PREFIXES.contains(&text) => {}
+            None => simple.program = Some(text.rsplit('/').next().unwrap_or(text).to_owned()),
+            Some(_) => simple.arguments.push(names),
+        }
+    }
+    settle(simple, found);
+}
+
+/// Programs whose quoted arguments are texts for people.
+fn takes_words(program: &str) -> bool {
+    ["echo", "printf", "git", "gh"].contains(&program) || TAKES_PATTERN.contains(&program)
+}
+
+/// Whether a simple command prints the whole environment.
+fn prints_environment(simple: &Simple) -> bool {
+    let names = || simple.arguments.iter().flatten().map(String::as_str);
+    match simple.program.as_deref() {
+        // A prefix, and no command behind it.
+        None => simple.text.split_whitespace().last() == Some("env"),
+        // Without the name of a variable they print all.
+        Some("printenv" | "export" | "declare" | "typeset") => names().all(|name| name.starts_with('-')),
+        // A quoted command of several words was looked into; this is one of a single word.
+        Some("sh" | "bash" | "dash" | "zsh") => names().any(|name| ["env", "printenv"].contains(&name)),
+        _ => false,
+    }
+}
+
+fn settle(simple: Simple, found: &mut Vec<(Access, String)>) {
+    if prints_environment(&simple) {
+        return push(Access::Read, vec![ENVIRONMENT.to_owned()], found);
+    }
+    let Simple { program: Some(program), mut arguments, text } = simple else { return };
+    let program = program.as_str();
+    if SHOWS_NAMES.contains(&program) {
+        return;
+    }
+    if CHANGES.contains(&program) {
+        return arguments.into_iter().for_each(|names| push(Access::Write, names, found));
+    }
+    if CHANGES_LAST.contains(&program) {
+        let last = arguments.pop().unwrap_or_default();
+        push(Access::Write, last, found);
+    } else if program == "git" {
+        let sub = arguments.iter().flatten().next().cloned().unwrap_or_default();
+        if GIT_SHOWS_NAMES.contains(&sub.as_str()) {
+            return;
+        }
+        if GIT_CHANGES.contains(&sub.as_str()) {
+            return arguments.into_iter().skip(1).for_each(|names| push(Access::Write, names, found));
+        }
+    } else if TAKES_PATTERN.contains(&program) {
+        if !arguments.is_empty() {
+            arguments.remove(0);
+        }
+        if program == "sed"
+            && text.split_whitespace().any(|word| word.starts_with("-i") || word == "--in-place")
+        {
+            return arguments.into_iter().for_each(|names| push(Access::Write, names, found));
+        }
+    }
+    for names in arguments {
+        // `HEAD:.env` and `user@host:.env` name a file behind the colon.
+        let behind: Vec<String> =
+            names.iter().filter_map(|name| name.rsplit_once(':')).map(|(_, name)| name.to_owned()).collect();
+        push(Access::Read, names, found);
+        push(Access::Read, behind, found);
+    }
+}
+
+/// The paths in a program's text, such as `open('.env')`.
+fn pieces(text: &str, found: &mut Vec<(Access, String)>) {
+    let cuts = |c: char| c.is_whitespace() || "'\"`()[]{}<>=,;|&".contains(c);
+    let is_path = |piece: &&str| (piece.starts_with('.') || piece.contains('/')) && !piece.contains("://");
+    let paths = text.split(cuts).filter(is_path).map(str::to_owned).collect();
+    push(Access::Read, paths, found);
+}
+
+fn push(access: Access, names: Vec<String>, found: &mut Vec<(Access, String)>) {
+    for name in names {
+        if found.len() < MOST_FOUND && !name.is_empty() {
+            found.push((access, name));
+        }
+    }
+}
+
+fn is_assignment(word: &str) -> bool {
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    word.split_once('=').is_some_and(|(name, _)| !name.is_empty() && name.chars().all(is_of_name))
+}
+
+/// The command without the lines of here-documents, which are content.
+fn without_documents(command: &str) -> String {
+    let mut out = String::with_capacity(command.len());
+    let mut end: Option<String> = None;
+    for line in command.split_inclusive('\n') {
+        match &end {
+            Some(word) => {
+                if line.trim() == word {
+                    end = None;
+                }
+            }
+            None => {
+                out.push_str(line);
+                end = document_end(line);
+            }
+        }
+    }
+    out
+}
+
+/// The word that ends the here-document that begins on this line.
+fn document_end(line: &str) -> Option<String> {
+    let (_, rest) = line.split_once("<<")?;
+    // `<<<` is a word, not a document.
+    let rest = rest.strip_prefix('-').unwrap_or(rest);
+    if rest.starts_with('<') {
+        return None;
+    }
+    let rest = rest.trim_start().trim_start_matches(['\'', '"', '\\']);
+    let word: String = rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+    (!word.is_empty()).then_some(word)
+}

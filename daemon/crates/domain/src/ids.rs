@@ -1,0 +1,122 @@
+//! Identifiers: one newtype each, so that two numbers in a signature cannot be swapped.
+
+use std::fmt;
+
+pub use recall_protocol::wire::EventId;
+use serde::{Deserialize, Serialize};
+
+/// Defines ids that are row numbers of the store.
+macro_rules! row_id {
+    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub i64);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    )+};
+}
+
+row_id! {
+    /// A session's row. The agent's own name for it is [`SessionId`].
+    SessionRow,
+    /// A prompt batch: one prompt and everything until the next.
+    BatchId,
+    /// One tool call, subagent event or other happening inside a batch.
+    ActivityId,
+    /// An observation. People cite this number, as in `#123`.
+    ObservationId,
+    /// A session's summary.
+    SummaryId,
+    /// A plan, or a session's task list.
+    PlanId,
+    /// A unit of compression work.
+    JobId,
+    /// A project's row. What makes two folders one project is [`ProjectKey`].
+    ProjectRow,
+    /// A project that is shared through a remote.
+    ShareId,
+}
+
+/// Defines ids that somebody else assigned. Their text is never interpreted.
+macro_rules! text_id {
+    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub String);
+
+        impl $name {
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(text: &str) -> Self {
+                Self(text.to_owned())
+            }
+        }
+    )+};
+}
+
+text_id! {
+    /// The agent's own session id, never invented and never a path. Unique together with the [`AgentName`].
+    SessionId,
+    /// The agent's own id of one prompt and the turn it starts.
+    PromptId,
+    /// The agent's own id of one tool call.
+    CallId,
+    /// The agent, by the first word of the shim's command line.
+    AgentName,
+    /// A branch, without `refs/heads/`. Names from files are parsed with [`BranchName::parse`].
+    BranchName,
+    /// A commit's full hash. Hashes from files are parsed with [`CommitId::parse`].
+    CommitId,
+    /// The identity of a project, equal in every clone and worktree, e.g. `git:github.com/acme/shop`.
+    ProjectKey,
+}
+
+impl SessionId {
+    /// An event may belong to a session that it does not name.
+    pub(crate) const UNTOLD: Self = Self(String::new());
+
+    pub fn is_told(&self) -> bool {
+        *self != Self::UNTOLD
+    }
+}
+
+/// The full key of a session, because two agents may use the same id.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SessionKey {
+    pub agent: AgentName,
+    pub id: SessionId,
+}
+
+impl fmt::Display for SessionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.agent, self.id)
+    }
+}
+
+/// Milliseconds since 1970, UTC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Timestamp(pub i64);
+
+impl Timestamp {
+    /// Milliseconds from `earlier` to this, never negative.
+    pub fn since(self, earlier: Self) -> i64 {
+        self.0.saturating_sub(earlier.0).max(0)
+    }
+}

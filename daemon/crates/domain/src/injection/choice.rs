@@ -1,0 +1,275 @@
+//! Which answers are told: nothing twice, each fact once, the newest of a thread.
+
+use std::collections::HashSet;
+
+use super::excerpt::{self, says_nothing, sentences};
+use super::prompt::{Situation, opens_with_a_question};
+use crate::document::DocumentKind;
+use crate::ids::Timestamp;
+use crate::sameness::is_code;
+use crate::subject::UNITS;
+
+/// A text says what another says if it shares so many of its words, in percent.
+const SAME: usize = 60;
+/// A text adds nothing to what is known if the known shares so many of its words, in percent.
+const KNOWN: usize = 80;
+/// At a prompt one statement is told: a second one makes it a half longer, and was of use at one of 50 prompts. A question that
+/// opens a session has nothing else to go by.
+const MOST: usize = 1;
+const MOST_FOR_QUESTION: usize = 4;
+/// Once the told statements spend so many tokens, nothing is added: more was measured to answer no more questions.
+pub const ENOUGH_TOKENS: u32 = 155;
+
+/// The words of a text, to recognise what was said already.
+#[derive(Clone, Debug, Default)]
+pub struct Words {
+    all: HashSet<String>,
+    /// Those that are names or numbers.
+    names: HashSet<String>,
+    /// Numbers with a unit.
+    values: HashSet<String>,
+}
+
+impl Words {
+    pub fn of(text: &str) -> Self {
+        let mut words = Self::default();
+        let mut number = None;
+        for raw in text.split_whitespace() {
+            let written = raw.trim_matches(|c: char| !c.is_alphanumeric());
+            let lower = written.to_lowercase();
+            let is_unit = |word: &str| UNITS.contains(&word) || word.starts_with('%');
+            if is_unit(&lower) || raw.starts_with('%') {
+                words.values.extend(number.take());
+            }
+            let unit = lower.trim_start_matches(|c: char| c.is_ascii_digit());
+            let is_whole = is_unit(unit) || raw.contains('%');
+            number = (unit.len() < lower.len()).then(|| lower.clone());
+            if is_whole {
+                words.values.extend(number.take());
+            }
+            if is_code(written) {
+                words.names.insert(written.to_lowercase());
+            }
+            let parts = written.split(|c: char| !c.is_alphanumeric() && c != '_');
+            words.all.extend(parts.filter(|part| !part.is_empty()).map(str::to_lowercase));
+        }
+        words
+    }
+
+    /// Whether this text says what the other says, and perhaps more. A name or a number that is missing makes another
+    /// statement of it.
+    pub fn covers(&self, other: &Self) -> bool {
+        self.shares(other, SAME) && other.names.is_subset(&self.names)
+    }
+
+    /// Whether the known texts say all that this one does.
+    pub(crate) fn are_known_from(&self, known: &Self) -> bool {
+        known.shares(self, KNOWN) && self.names.is_subset(&known.names)
+    }
+
+    /// Whether both are one sentence with another word in it.
+    pub fn differs_in_a_word(&self, other: &Self) -> bool {
+        let length = self.all.len();
+        // As many words, and all but one of them in common.
+        length > 2 && length == other.all.len() && self.all.difference(&other.all).count() == 1
+    }
+
+    /// Whether both are one sentence with another value in it: 30 s, then 90 s.
+    pub(crate) fn differs_in_a_value(&self, other: &Self) -> bool {
+        let is_value =
+            |one: &Self, other: &Self| one.all.difference(&other.all).all(|word| one.values.contains(word));
+        self.differs_in_a_word(other) && is_value(self, other) && is_value(other, self)
+    }
+
+    fn shares(&self, other: &Self, percent: usize) -> bool {
+        let of_other = other.all.len();
+        of_other > 0 && other.all.intersection(&self.all).count() * 100 >= of_other * percent
+    }
+}
+
+/// Whether a passage states something. A prompt says what a person wanted, a plan and a list of tasks what somebody
+/// meant to do, and the opening of an answer says nothing yet.
+pub fn is_statement(kind: DocumentKind, text: &str) -> bool {
+    let told = !matches!(kind, DocumentKind::Prompt | DocumentKind::Plan);
+    let is_task = |line: &&str| TASKS.iter().any(|mark| line.trim_start().starts_with(mark));
+    let lines = text.lines().filter(|line| !line.trim().is_empty()).count();
+    let tasks = text.lines().filter(is_task).count();
+    let sentences = sentences(text);
+    // A title may say it all.
+    let says_something = sentences.is_empty() || !sentences.into_iter().all(says_nothing);
+    told && tasks * 2 < lines.max(1) && says_something
+}
+
+/// How a line of a list of tasks begins.
+const TASKS: [&str; 8] = ["- [ ]", "- [x]", "* [ ]", "* [x]", "\u{2610}", "\u{2611}", "\u{2714}", "\u{25fb}"];
+
+/// How many statements are told at a prompt.
+pub fn most(situation: &Situation<'_>) -> usize {
+    if opens_with_a_question(situation) { MOST_FOR_QUESTION } else { MOST }
+}
+
+/// In how many tokens each of them is told.
+pub fn tokens_of_each(situation: &Situation<'_>) -> u32 {
+    if opens_with_a_question(situation) { excerpt::ANSWER } else { excerpt::LINE }
+}
+
+/// The chosen ones so far.
+#[derive(Clone, Debug)]
+pub struct Choice<T> {
+    known: Vec<Words>,
+    most: usize,
+    chosen: Vec<(Words, Timestamp, T)>,
+}
+
+impl<T> Choice<T> {
+    /// `known`: what the reader has read already. `most`: how many are chosen at most.
+    pub fn beside(known: Vec<Words>, most: usize) -> Self {
+        Self { known, most, chosen: Vec::new() }
+    }
+
+    /// Adds a statement; the best come first. Of two that say the same the newer is kept.
+    pub fn add(&mut self, words: Words, at: Timestamp, statement: T) {
+        if self.known.iter().any(|known| words.are_known_from(known)) {
+            return;
+        }
+        let is_told = |(known, then, _): &(Words, Timestamp, T)| {
+            let is_newer = *then < at && (words.covers(known) || words.differs_in_a_word(known));
+            known.covers(&words) && !is_newer
+        };
+        if self.chosen.iter().any(is_told) {
+            return;
+        }
+        if self.chosen.iter().any(|(known, then, _)| known.differs_in_a_value(&words) && *then > at) {
+            return;
+        }
+        let replaces = |(known, then, _): &(Words, Timestamp, T)| {
+            let is_older = *then > at && words.differs_in_a_word(known);
+            words.covers(known) && !is_older || words.differs_in_a_value(known)
+        };
+        match self.chosen.iter_mut().find(|one| replaces(one)) {
+            Some(older) => *older = (words, at, statement),
+            None => self.chosen.push((words, at, statement)),
+        }
+    }
+
+    /// One more than is told may be the newer of two.
+    pub fn is_full(&self) -> bool {
+        self.chosen.len() > self.most
+    }
+
+    /// The chosen ones, the best first. Of two that differ in a word the newer comes first: what was chosen instead of
+    /// something else is what holds.
+    pub fn into_best(mut self) -> Vec<T> {
+        newer_first(&mut self.chosen, |(first, then, _), (second, at, _)| {
+            at > then && second.differs_in_a_word(first)
+        });
+        self.chosen.into_iter().take(self.most).map(|(.., statement)| statement).collect()
+    }
+}
+
+/// What is overtaken by another changes places with it, where it stands before that: what was chosen instead of something
+/// else is what holds.
+pub fn newer_first<T>(statements: &mut [T], is_overtaken: impl Fn(&T, &T) -> bool) {
+    for later in 1..statements.len() {
+        for earlier in 0..later {
+            let pair = statements.get(earlier).zip(statements.get(later));
+            if pair.is_some_and(|(first, second)| is_overtaken(first, second)) {
+                statements.swap(earlier, later);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(known: &[&str], statements: &[(&str, i64)], expected: &[&str]) {
+        let mut choice = Choice::beside(known.iter().map(|text| Words::of(text)).collect(), 9);
+        for (text, at) in statements {
+            choice.add(Words::of(text), Timestamp(*at), *text);
+        }
+        assert_eq!(choice.into_best(), expected);
+    }
+
+    #[test]
+    fn each_fact_is_told_once_and_by_the_newest() {
+        let (old, new) =
+            ("Invoices are numbered per customer", "Invoices are numbered per shop, not per customer");
+        let other = "Rounding happens once, after the sum";
+        check(&[], &[(old, 1), (other, 5), (new, 9)], &[new, other]);
+        check(&[], &[(new, 9), (other, 5), (old, 1)], &[new, other]);
+    }
+
+    #[test]
+    fn prompts_plans_tasks_and_openings_state_nothing() {
+        let rounded = "The cart is rounded once.";
+        assert!(is_statement(DocumentKind::Response, rounded) && is_statement(DocumentKind::Observation, ""));
+        assert!(is_statement(DocumentKind::Response, "It is done by hand. Shall I commit?"));
+        assert!(!is_statement(DocumentKind::Prompt, rounded) && !is_statement(DocumentKind::Plan, rounded));
+        for nothing in
+            ["- [x] round the cart\n- [ ] ship it", "Done. Want me to commit it?", "Here is the list:"]
+        {
+            assert!(!is_statement(DocumentKind::Response, nothing), "{nothing}");
+        }
+    }
+
+    #[test]
+    fn a_question_that_opens_a_session_is_told_more() {
+        let first = |prompt| Situation { prompt, ..Situation::default() };
+        let question = first("why is the cart rounded once?");
+        let task = first("round the cart once");
+        let later = Situation { prompts_before: 1, ..question };
+        for one_line in [task, later] {
+            assert!(most(&question) > most(&one_line));
+            assert!(tokens_of_each(&question) > tokens_of_each(&one_line));
+        }
+        let mut choice = Choice::beside(Vec::new(), most(&later));
+        for (text, at) in [("We use SQLite.", 1), ("We use Postgres.", 2)] {
+            assert!(!choice.is_full());
+            choice.add(Words::of(text), Timestamp(at), text);
+        }
+        assert!(choice.is_full());
+        assert_eq!(choice.into_best(), ["We use Postgres."], "the newer of two in one line");
+    }
+
+    #[test]
+    fn another_number_or_name_is_another_statement() {
+        let (seven, eleven) =
+            ("The heron7 gateway waits 7 seconds.", "The heron11 gateway waits 11 seconds.");
+        check(&[], &[(seven, 1), (eleven, 2)], &[seven, eleven]);
+        check(&[seven], &[(seven, 1), (eleven, 2)], &[eleven]);
+    }
+
+    #[test]
+    fn the_newest_value_is_told_alone() {
+        for (old, new) in [
+            ("The gateway gives up after 30 s.", "The gateway gives up after 90 s."),
+            ("The gateway gives up after 30s.", "The gateway gives up after 90s."),
+            ("Staging keeps 10 % of the traces.", "Staging keeps 25 % of the traces."),
+        ] {
+            check(&[], &[(old, 1), (new, 2)], &[new]);
+            check(&[], &[(new, 2), (old, 1)], &[new]);
+            // What was given at the start is known; what holds now is news beside it.
+            check(&[old], &[(old, 1), (new, 2)], &[new]);
+        }
+        let (one, other) = ("Phase 3 draws the cart anew.", "Phase 4 draws the cart anew.");
+        check(&[], &[(one, 1), (other, 2)], &[other, one]);
+    }
+
+    #[test]
+    fn what_was_chosen_later_stands_first() {
+        let (old, new) = ("We use SQLite.", "We use Postgres.");
+        check(&[], &[(old, 1), (new, 2)], &[new, old]);
+        check(&[], &[(new, 2), (old, 1)], &[new, old]);
+        check(&[], &[("Orders live in files.", 1), (old, 2)], &["Orders live in files.", old]);
+    }
+
+    #[test]
+    fn what_was_read_is_not_told_again() {
+        let long = "Discounts are percentages. Rounding happens once, after the sum. Nothing else changed in the cart.";
+        check(&[long], &[("Rounding happens once, after the sum", 1)], &[]);
+        check(&["Rounding happens once, after the sum"], &[(long, 1)], &[long]);
+    }
+}

@@ -1,0 +1,234 @@
+//! The sentences of a passage that say most about what was asked.
+
+use crate::passage::PassageTerm;
+use crate::sameness::is_code;
+use crate::tokens::estimate;
+
+/// A statement is told in so many tokens, with its heading. Its id, age and kind take some ten more.
+pub const LINE: u32 = 48;
+/// The same where a question is answered: cut as short as others, two of five answers were lost.
+pub const ANSWER: u32 = 120;
+/// Fifths of it that the heading takes at most.
+const OF_HEADING: u32 = 2;
+/// Names and numbers that count in one sentence, each as much as one bit of what was asked.
+const MOST_NAMES: usize = 3;
+/// What introduces, opens, offers or asks something says little itself.
+const INTRODUCTION: f32 = 3.0;
+/// A shorter term may be a part of any word.
+const SHORTEST_PART: usize = 3;
+/// Words with which an answer opens or goes on to something else, and says nothing of the matter yet.
+const OPENINGS: [&str; 24] = [
+    "done",
+    "perfect",
+    "great",
+    "yes",
+    "no",
+    "ok",
+    "okay",
+    "good",
+    "sure",
+    "excellent",
+    "let me",
+    "now let me",
+    "i'll",
+    "i will",
+    "here is",
+    "here's",
+    "here are",
+    "want me",
+    "would you",
+    "shall i",
+    "should i",
+    "do you",
+    "let's",
+    "review complete",
+];
+
+/// A heading and a text as they are told in one line of so many tokens: whole if they are short, or else the best
+/// sentences in their order.
+pub fn of(heading: &str, text: &str, terms: &[PassageTerm], most: u32) -> (String, String) {
+    let heading = beginning(heading.trim(), most * OF_HEADING / 5);
+    let room = most.saturating_sub(estimate(&heading));
+    if estimate(text) <= room {
+        return (heading, text.to_owned());
+    }
+    let sentences = sentences(text);
+    let mut order: Vec<(f32, usize)> = sentences
+        .iter()
+        .enumerate()
+        .map(|(place, sentence)| {
+            let length = (estimate(sentence).max(1) as f32).sqrt();
+            (worth(sentence, terms) / length, place)
+        })
+        .collect();
+    order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    let Some(best) = order.first().and_then(|(_, place)| sentences.get(*place)) else {
+        return (heading, beginning(text, room));
+    };
+    if estimate(best) >= room {
+        return (heading, beginning(best, room));
+    }
+    let text = together(&sentences, order.into_iter().filter(|(worth, _)| *worth > 0.0), room);
+    let text = if text.is_empty() { (*best).to_owned() } else { text };
+    (heading, text)
+}
+
+/// The sentences that fit, the best first, in the order of their text.
+fn together(sentences: &[&str], order: impl Iterator<Item = (f32, usize)>, room: u32) -> String {
+    let mut kept: Vec<usize> = Vec::new();
+    let mut told = String::new();
+    for (_, place) in order {
+        let at = kept.partition_point(|known| *known < place);
+        kept.insert(at, place);
+        let longer = joined(sentences, &kept);
+        if estimate(&longer) <= room {
+            told = longer;
+        } else {
+            kept.remove(at);
+        }
+    }
+    told
+}
+
+fn joined(sentences: &[&str], kept: &[usize]) -> String {
+    let mut told = String::new();
+    let mut last: Option<usize> = None;
+    for place in kept {
+        let between = match last {
+            None => "",
+            Some(last) if last + 1 == *place => " ",
+            Some(_) => " \u{2026} ",
+        };
+        told.push_str(between);
+        told.push_str(sentences.get(*place).copied().unwrap_or_default());
+        last = Some(*place);
+    }
+    told
+}
+
+/// The whole words of a text that so many tokens hold.
+fn beginning(text: &str, tokens: u32) -> String {
+    if estimate(text) <= tokens {
+        return text.to_owned();
+    }
+    let mut kept = String::new();
+    for word in text.split_whitespace() {
+        let longer = if kept.is_empty() { word.to_owned() } else { format!("{kept} {word}") };
+        if estimate(&format!("{longer}\u{2026}")) > tokens {
+            break;
+        }
+        kept = longer;
+    }
+    kept.push('\u{2026}');
+    kept
+}
+
+/// Whether a sentence opens an answer, offers something or asks.
+pub fn says_nothing(sentence: &str) -> bool {
+    let sentence = sentence.trim_start_matches(|c: char| !c.is_alphanumeric()).trim_end();
+    let opens = OPENINGS.iter().any(|opening| {
+        let head = sentence.get(..opening.len()).unwrap_or_default();
+        let rest = sentence.get(opening.len()..).unwrap_or_default();
+        head.eq_ignore_ascii_case(opening) && !rest.starts_with(char::is_alphanumeric)
+    });
+    opens && sentence.split_whitespace().count() <= 12 || sentence.ends_with([':', '?', '\u{ff1f}'])
+}
+
+fn worth(sentence: &str, terms: &[PassageTerm]) -> f32 {
+    let lower = sentence.to_lowercase();
+    let has = |term: &PassageTerm| term.text.len() >= SHORTEST_PART && lower.contains(&term.text);
+    let asked: f32 = terms.iter().filter(|term| has(term)).map(|term| term.information).sum();
+    let names =
+        sentence.split_whitespace().filter(|word| is_code(word.trim_matches(|c: char| !c.is_alphanumeric())));
+    let names = names.take(MOST_NAMES).count() as f32;
+    asked + names - if says_nothing(sentence) { INTRODUCTION } else { 0.0 }
+}
+
+/// The sentences of each line. A line of code is one.
+pub(crate) fn sentences(text: &str) -> Vec<&str> {
+    let mut sentences = Vec::new();
+    for line in text.lines().map(str::trim) {
+        let mut rest = line;
+        while let Some(end) = end_of_sentence(rest) {
+            let (sentence, after) = rest.split_at(end);
+            sentences.push(sentence);
+            rest = after.trim_start();
+        }
+        sentences.push(rest);
+    }
+    sentences.retain(|sentence| sentence.chars().filter(|c| c.is_alphanumeric()).count() > 2);
+    sentences
+}
+
+/// Where the first of several sentences ends.
+fn end_of_sentence(text: &str) -> Option<usize> {
+    let ends = text.char_indices().filter(|(_, c)| matches!(c, '.' | '!' | '?' | '\u{3002}'));
+    ends.map(|(at, c)| at + c.len_utf8()).find(|end| {
+        let after = text.get(*end..).unwrap_or_default();
+        let is_wide = text.get(..*end).is_some_and(|head| head.ends_with('\u{3002}'));
+        let next = after.trim_start();
+        let begins = next.starts_with(|c: char| c.is_uppercase() || matches!(c, '`' | '*' | '"'));
+        (is_wide && !next.is_empty()) || (after.starts_with(' ') && begins)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::ranking::Commonness;
+
+    fn term(text: &str) -> PassageTerm {
+        PassageTerm { text: text.to_owned(), information: 2.0, passages: 3, commonness: Commonness::Content }
+    }
+
+    #[test]
+    fn a_short_text_is_told_as_it_is_and_of_a_long_one_what_was_asked() {
+        let told = |heading: &str, text: &str, asked: &[PassageTerm]| {
+            let (heading, text) = of(heading, text, asked, LINE);
+            format!("{heading}|{text}")
+        };
+        let short = "Rounding happens once.\n- after the sum";
+        assert_eq!(told("Cart", short, &[]), format!("Cart|{short}"));
+        let filler = "This says nothing about it at all, and goes on for quite a while here. ".repeat(9);
+        let text = format!(
+            "I changed the cart. {filler}\nThe gateway waits `gateway.timeout` = 30 s. Shall I go on?"
+        );
+        let found = told("", &text, &[term("gateway")]);
+        assert!(found.ends_with("The gateway waits `gateway.timeout` = 30 s."), "{found}");
+        let opened = format!("Done. {filler} The gateway waits 30 s.");
+        assert!(!told("", &opened, &[term("gateway")]).contains("Done"));
+    }
+
+    #[test]
+    fn what_opens_offers_or_asks_says_nothing() {
+        for nothing in
+            ["Done.", "**Perfect!**", "Want me to commit it?", "Here is the summary:", "Yes, go on."]
+        {
+            assert!(says_nothing(nothing), "{nothing}");
+        }
+        for something in ["Nothing is rounded twice.", "The cart is done by rounding.", "Notes are kept."] {
+            assert!(!says_nothing(something), "{something}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_line_is_short_and_nothing_is_made_up(
+            heading in "[a-z ]{0,200}",
+            text in "([a-zA-Z\u{e9}]{1,9}[ .!?\n]{1,2}|\u{3002}|`){0,300}",
+        ) {
+            for most in [LINE, ANSWER] {
+                let (heading, told) = of(&heading, &text, &[term("abc")], most);
+                prop_assert!(estimate(&heading) + estimate(&told) <= most + 2, "{heading} {told}");
+            }
+            let (_, told) = of(&heading, &text, &[term("abc")], LINE);
+            for part in told.split('\u{2026}') {
+                for word in part.split_whitespace() {
+                    prop_assert!(text.contains(word), "{word}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Would somebody who remembers speak up here? The features of a prompt that does not open a session with a question.
+//!
+//! The models of prompts and of what is known learn from questions that were made up. This one learns from real prompts that
+//! were judged by hand: at most of them nobody should speak, however well something matches.
+
+use super::candidate::Candidate;
+use super::prompt::{self, Situation};
+use crate::linear::Features;
+
+/// Features of the prompt that count again here: what real prompts need is said in other words than questions.
+const OF_PROMPT: [&str; 4] = ["outward", "inward", "assent", "routine"];
+/// The feature of a vector that counts again here.
+const OF_VECTOR: &str = "deviations above the usual";
+/// A word with fewer characters names nothing.
+const SHORTEST: usize = 4;
+
+/// Evidence from the words, and with the meaning.
+pub struct Found {
+    pub words: Features,
+    /// `None` if the best passage has no vector, or the prompt has none.
+    pub meaning: Option<Features>,
+}
+
+/// `answer`, `prompt`: the log odds that the best passage answers the prompt, and that other sessions can help with it.
+pub fn features(situation: &Situation<'_>, (answer, prompt): (f64, f64), best: &Candidate<'_>) -> Found {
+    let mut words = Features::default();
+    words.add("answer", answer);
+    words.add("prompt", prompt);
+    let written = prompt::words_as_written(situation.prompt);
+    let long: Vec<&str> = written.into_iter().filter(|word| word.chars().count() >= SHORTEST).collect();
+    let read = long.iter().filter(|word| situation.has_read(word)).count();
+    words.add("share of words read", read as f64 / long.len().max(1) as f64);
+    words.add("words not read", (1.0 + (long.len() - read) as f64).ln());
+    let of_prompt = prompt::features(situation).0;
+    for (name, value) in of_prompt.into_iter().filter(|(name, _)| OF_PROMPT.contains(name)) {
+        words.add(name, value);
+    }
+    let meaning = best.meaning.as_ref().and_then(|of_best| {
+        let (name, value) = of_best.0.iter().find(|(name, _)| *name == OF_VECTOR)?;
+        let mut features = words.clone();
+        features.add(name, *value);
+        Some(features)
+    });
+    Found { words, meaning }
+}

@@ -1,0 +1,216 @@
+use super::prompt::Author;
+use super::spoken::Spoken;
+use super::*;
+use crate::document::{DocumentKey, DocumentKind};
+use crate::ids::Timestamp;
+use crate::observation::Importance;
+use crate::passage::{PassageMatch, PassageTerm};
+use crate::ranking::{Background, Commonness};
+
+fn term(text: &str, information: f32, passages: u32) -> PassageTerm {
+    PassageTerm { text: text.to_owned(), information, passages, commonness: Commonness::Content }
+}
+
+fn found(row: i64, conversation: u64, strength: f32, found: u32) -> PassageMatch {
+    PassageMatch {
+        key: PassageKey { document: DocumentKey { kind: DocumentKind::Response, row }, part: 0 },
+        at: Timestamp(row),
+        conversation,
+        importance: Importance::clamped(5),
+        observation_type: None,
+        length: 80,
+        strength,
+        found,
+        cosine: None,
+    }
+}
+
+/// One passage has all the words, and others of its session some; a passage of another session has one.
+pub(super) fn clear() -> PassageMatches {
+    PassageMatches {
+        terms: vec![term("bcrypt", 1.1, 2), term("login", 0.9, 6), term("slow", 0.8, 8)],
+        population: 400,
+        background: None,
+        matches: vec![found(1, 1, 0.7, 0b111), found(2, 1, 0.5, 0b110), found(3, 2, 0.1, 0b100)],
+    }
+}
+
+/// The same, where a sentence model finds the answer close and the rest not.
+fn with_vectors() -> PassageMatches {
+    let mut matches = clear();
+    for (one, cosine) in matches.matches.iter_mut().zip([0.7, 0.3, 0.1]) {
+        one.cosine = Some(cosine);
+    }
+    matches.background = Some(Background::of([0.1, 0.0, 0.2].into_iter()));
+    matches
+}
+
+/// One passage is close and has no word of the prompt.
+pub(super) fn without_words() -> PassageMatches {
+    let mut matches = with_vectors();
+    for one in &mut matches.matches {
+        (one.strength, one.found) = (0.0, 0);
+    }
+    matches
+}
+
+pub(super) fn first(prompt: &str) -> Situation<'_> {
+    Situation { prompt, ..Situation::default() }
+}
+
+/// Whatever is found is told.
+const EVER: Floors = Floors { question: 0.0, prompt: 0.0, need: 0.0, certain: 0.0 };
+const ALMOST_EVER: Floors = Floors { question: 0.01, prompt: 0.01, need: 0.01, certain: 0.01 };
+
+#[test]
+fn a_clear_answer_to_a_first_question_is_told() {
+    let decision =
+        decide(&first("why did we make the login with bcrypt so slow?"), &clear(), built_in(), FLOORS);
+    let told: Vec<i64> = decision.told.iter().map(|one| one.key.document.row).collect();
+    assert_eq!(told.first(), Some(&1), "{decision:?}");
+    assert!(!told.contains(&3), "{decision:?}");
+    assert!(!decision.prompt_parts.is_empty() && decision.best.is_some());
+}
+
+#[test]
+fn meaning_makes_a_clear_answer_clearer_and_is_not_needed() {
+    let situation = first("why did we make the login with bcrypt so slow?");
+    let judged = |matches: &PassageMatches| {
+        decide(&situation, matches, built_in(), FLOORS).best.map(|(best, _)| best.probability).unwrap()
+    };
+    assert!(judged(&with_vectors()) > judged(&without_words()));
+    // A passage without a vector beside others that have one is judged by its words.
+    let mut one_lacks = with_vectors();
+    one_lacks.matches[0].cosine = None;
+    let decision = decide(&situation, &one_lacks, built_in(), EVER);
+    let words = decide(&situation, &clear(), built_in(), EVER);
+    assert!(decision.told.iter().any(
+        |one| (one.key.document.row, one.probability) == (1, words.best.as_ref().unwrap().0.probability)
+    ));
+}
+
+#[test]
+fn words_that_the_project_hardly_knows_are_no_answer() {
+    let mut matches = clear();
+    matches.terms[0].passages = 0;
+    matches.matches = vec![found(2, 1, 0.12, 0b100), found(3, 2, 0.1, 0b100)];
+    let decision =
+        decide(&first("why did we make the login with bcrypt so slow?"), &matches, built_in(), FLOORS);
+    assert!(decision.told.is_empty(), "{decision:?}");
+    let nothing = decide(&first("why is the login slow?"), &PassageMatches::default(), built_in(), FLOORS);
+    assert!(nothing.told.is_empty() && nothing.best.is_none());
+}
+
+#[test]
+fn what_goes_on_with_the_conversation_is_left_alone() {
+    for prompt in ["yes", "ok, go ahead", "commit this", "now push", "option 2", "thanks!", "/review"] {
+        let situation = Situation {
+            prompt,
+            prompts_before: 3,
+            answer_before: "The login is slow because of bcrypt. Shall I change its cost?",
+            ..Situation::default()
+        };
+        assert!(!may_speak(&situation, built_in(), FLOORS), "{prompt}");
+    }
+    assert!(may_speak(&first("does the login use bcrypt already?"), built_in(), FLOORS));
+}
+
+#[test]
+fn pasted_text_is_left_alone_and_an_error_with_its_frames_is_not() {
+    let question = "why did we make the login with bcrypt so slow?";
+    let step = "- The login hashes with bcrypt, so that it is slow.\n";
+    let plan = format!("{question}\n# Plan\n{}", step.repeat(14));
+    let frames = "    at login (src/login.js:4:2)\n".repeat(40);
+    let error = format!("{question}\nError: bcrypt: the cost is too high\n{frames}");
+    let is_pasted = |situation: &Situation<'_>| {
+        let decision = decide(situation, &clear(), built_in(), FLOORS);
+        decision.prompt_parts.iter().any(|(name, _)| *name == "is pasted")
+    };
+    let pasted = decide(&first(&plan), &clear(), built_in(), ALMOST_EVER);
+    assert!(is_pasted(&first(&plan)) && pasted.told.is_empty(), "{pasted:?}");
+    assert!(!may_speak(&first(&plan), built_in(), ALMOST_EVER));
+    assert!(!is_pasted(&first(question)) && !is_pasted(&first(&error)));
+    // The task of a subagent is as long, and nobody has pasted it.
+    let task = Situation { author: Author::Agent, ..first(&plan) };
+    assert!(!is_pasted(&task) && !decide(&task, &clear(), built_in(), ALMOST_EVER).told.is_empty());
+}
+
+/// Form, place and names decide, so other languages are understood, too.
+#[test]
+fn a_first_question_in_another_language_may_be_answered() {
+    for prompt in ["Warum ist das Anmelden mit `bcrypt` so langsam?", "为什么登录很慢？"] {
+        assert!(may_speak(&first(prompt), built_in(), FLOORS), "{prompt}");
+    }
+}
+
+#[test]
+fn without_weights_nothing_is_said() {
+    let decision = decide(&first("why is the login slow?"), &clear(), &Weights::none(), EVER);
+    assert!(decision.told.is_empty());
+    assert!(!may_speak(&first("why is the login slow?"), &Weights::none(), FLOORS));
+}
+
+#[test]
+fn the_shipped_weights_name_the_features_of_today() {
+    let names =
+        |model: &str| built_in().models.get(model).map(|(names, _)| names.clone()).unwrap_or_default();
+    assert_eq!(names(PROMPT), prompt::features(&first("x")).names());
+    let matches = with_vectors();
+    let features = &candidate::candidates(&matches)[0];
+    assert_eq!(names(ANSWER), features.words.names());
+    assert_eq!(names(ANSWER_BY_MEANING), features.meaning.as_ref().unwrap().names());
+    let found = known::features(&matches, &[]);
+    assert_eq!(names(KNOWN), found.words.names());
+    assert_eq!(names(KNOWN_BY_MEANING), found.meaning.unwrap().names());
+    let found = need_of(&first("x"), 0.5, &judge(&matches, built_in())).unwrap();
+    assert_eq!(names(NEED), found.words.names());
+    assert_eq!(names(NEED_BY_MEANING), found.meaning.unwrap().names());
+}
+
+/// A prompt in the middle of a session, which has read that much.
+fn later<'a>(prompt: &'a str, spoken: &'a Spoken) -> Situation<'a> {
+    Situation { prompt, prompts_before: 6, spoken: Some(spoken), ..Situation::default() }
+}
+
+#[test]
+fn at_a_later_prompt_the_need_decides() {
+    let question = "don't we have a rule for why the login with bcrypt was so slow?";
+    let spoken = Spoken::of(["The cart is rounded."]);
+    let of_question = decide(&first(question), &clear(), built_in(), FLOORS);
+    assert!(of_question.need.is_none() && !of_question.told.is_empty(), "{of_question:?}");
+    let decision = decide(&later(question, &spoken), &clear(), built_in(), FLOORS);
+    assert!(decision.need.is_some_and(|need| need >= FLOORS.need), "{decision:?}");
+    assert!(!decision.told.is_empty() && !decision.need_parts.is_empty(), "{decision:?}");
+    let product = decision.prompt * decision.known;
+    let told = |need: f64, certain: f64| {
+        let floors = Floors { need, certain, ..FLOORS };
+        !decide(&later(question, &spoken), &clear(), built_in(), floors).told.is_empty()
+    };
+    let need = decision.need.unwrap();
+    assert!(!told(need + 0.01, product + 0.01) && told(need, product + 0.01));
+    assert!(told(need + 0.01, product), "or there is little doubt");
+    // A first prompt that asks nothing is no such question.
+    assert!(decide(&first("the login with bcrypt is slow"), &clear(), built_in(), FLOORS).need.is_some());
+}
+
+#[test]
+fn words_that_the_session_has_read_and_routine_lower_the_need() {
+    let need = |prompt: &str, spoken: &Spoken| {
+        decide(&later(prompt, spoken), &clear(), built_in(), FLOORS).need.unwrap()
+    };
+    let other = Spoken::of(["The cart is rounded."]);
+    let prompt = "the login with bcrypt was slow already";
+    let all = need(prompt, &other);
+    assert!(need(prompt, &Spoken::of([prompt])) < all);
+    assert!(need("ok, commit, push, then the login with bcrypt pr", &other) < all);
+}
+
+#[test]
+fn a_prompt_is_never_the_best_that_could_be_told() {
+    let mut matches = clear();
+    matches.matches[0].key.document.kind = DocumentKind::Prompt;
+    let judged = judge(&matches, built_in());
+    assert_eq!(best_told(&judged).unwrap().0.key.document.row, 2);
+    matches.matches.truncate(1);
+    assert!(best_told(&judge(&matches, built_in())).is_none());
+}

@@ -1,0 +1,168 @@
+//! Observations and summaries: the memories themselves.
+
+use serde::{Deserialize, Serialize};
+
+use super::ids::EventId;
+use super::subject::SubjectKey;
+
+/// The type of an observation. The list is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ObservationType {
+    Bugfix,
+    Feature,
+    Refactor,
+    Change,
+    Discovery,
+    Decision,
+    Gotcha,
+    TradeOff,
+    Security,
+    /// What the user wants to hold from now on.
+    Preference,
+    /// What the user said is wrong, and what is right instead.
+    Correction,
+    /// What is still open.
+    NextStep,
+    /// Who owns, knows or decides something.
+    Contact,
+}
+
+/// Who said what a standing note says: it is told for as long as nobody takes it back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Voice {
+    /// The user, in a prompt or by hand.
+    User,
+    /// An agent's model, by a tool.
+    Agent,
+    /// A file that was imported. Anybody may have written it.
+    Import,
+    /// Another person, whose machine shares the project.
+    Member,
+}
+
+/// Who made an observation what it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Maker {
+    #[default]
+    Machine,
+    /// A person wrote it, wrote it anew, or pinned it.
+    Person,
+}
+
+/// The origin of what an agent's model had remembered.
+pub const AGENT: &str = "agent";
+/// What the origin of an imported row begins with.
+pub const IMPORTED: &str = "import:";
+/// What the origin of a row of another person's machine begins with.
+pub const SHARED: &str = "shared:";
+
+impl Voice {
+    /// `None`: what it says does not hold because somebody said it.
+    pub fn of(kind: ObservationType, origin: &str) -> Option<Self> {
+        let voice = match origin {
+            AGENT => Self::Agent,
+            origin if origin.starts_with(IMPORTED) => Self::Import,
+            origin if origin.starts_with(SHARED) => Self::Member,
+            _ => Self::User,
+        };
+        kind.is_standing().then_some(voice)
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "you",
+            Self::Agent => "agent",
+            Self::Import => "import",
+            Self::Member => "member",
+        }
+    }
+}
+
+impl ObservationType {
+    /// New types go to the end: the index stores the position.
+    pub const ALL: [(Self, &'static str); 13] = [
+        (Self::Bugfix, "bugfix"),
+        (Self::Feature, "feature"),
+        (Self::Refactor, "refactor"),
+        (Self::Change, "change"),
+        (Self::Discovery, "discovery"),
+        (Self::Decision, "decision"),
+        (Self::Gotcha, "gotcha"),
+        (Self::TradeOff, "trade_off"),
+        (Self::Security, "security"),
+        (Self::Preference, "preference"),
+        (Self::Correction, "correction"),
+        (Self::NextStep, "next_step"),
+        (Self::Contact, "contact"),
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        Self::ALL.iter().find(|(kind, _)| *kind == self).map_or("change", |(_, name)| name)
+    }
+
+    /// Whether it holds until somebody says otherwise, however old it is.
+    pub fn is_standing(self) -> bool {
+        matches!(self, Self::Preference | Self::Correction | Self::Contact)
+    }
+
+    /// Whether it is what the user settled: a choice, a wish or a correction.
+    pub(crate) fn is_settled_by_user(self) -> bool {
+        matches!(self, Self::Decision | Self::Preference | Self::Correction)
+    }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, known)| *known == name).map(|(kind, _)| *kind)
+    }
+}
+
+/// How much an observation matters, from 1 (trivia) to 10 (everyone working here must know it).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Importance(u8);
+
+impl Importance {
+    /// Clamps any number into the range.
+    pub fn clamped(value: i64) -> Self {
+        Self(u8::try_from(value.clamp(1, 10)).unwrap_or(5))
+    }
+
+    pub fn get(self) -> u8 {
+        self.0
+    }
+}
+
+/// An observation as a compressor makes it. The store adds an id and a time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ObservationDraft {
+    pub kind: ObservationType,
+    /// One line that is understandable on its own in an index.
+    pub title: String,
+    pub subtitle: Option<String>,
+    pub narrative: String,
+    pub facts: Vec<String>,
+    pub concepts: Vec<String>,
+    /// From tool evidence only. Relative to the project's folder if they lie beneath it.
+    pub files_read: Vec<String>,
+    pub files_modified: Vec<String>,
+    pub importance: Importance,
+    /// The events it is based on: activities, the prompt, the response.
+    pub evidence: Vec<EventId>,
+    /// The subject of the statement, if it can be parsed for sure. Only then can it supersede another.
+    pub subject: Option<SubjectKey>,
+}
+
+/// Begins the line of [`SummaryDraft::next_steps`] that names the last prompt if nothing answered it.
+pub const UNANSWERED: &str = "Unanswered: ";
+
+/// A session in a few lines. Empty fields were not found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SummaryDraft {
+    pub title: String,
+    pub request: String,
+    pub investigated: String,
+    pub learned: String,
+    pub completed: String,
+    pub next_steps: String,
+    pub notes: String,
+}

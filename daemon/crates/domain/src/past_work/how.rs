@@ -1,0 +1,165 @@
+//! How a command was run here: the lines that worked, newest first, and what failed before them.
+
+use super::{PastSession, command_of, printed};
+use crate::command_form::{CommandForm, programs};
+use crate::ids::{SessionId, Timestamp};
+use crate::known_error;
+use crate::material::Step;
+use crate::text::one_line;
+
+/// A command line that was run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Invocation {
+    pub command: String,
+    /// When it worked last; if it never did, when it failed last.
+    pub at: Timestamp,
+    /// The session of that run.
+    pub session: SessionId,
+    /// Runs that worked, and runs that failed.
+    pub worked: u32,
+    pub failed: u32,
+    /// The last other attempt that failed before it worked, in the session of its first success.
+    pub before: Option<FailedRun>,
+    /// What its last failure said, if it never worked.
+    pub error: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedRun {
+    pub command: String,
+    /// The line that says what went wrong, if there is one.
+    pub error: Option<String>,
+}
+
+/// The command lines that these words ask for: those that worked, the latest first, then those that only failed.
+/// `sessions` may be in any order.
+pub fn how(asked: &str, sessions: &[PastSession]) -> Vec<Invocation> {
+    let asked: Vec<Vec<String>> =
+        asked.split_whitespace().map(parts).filter(|word| !word.is_empty()).collect();
+    let mut sessions: Vec<&PastSession> = sessions.iter().collect();
+    sessions.sort_by_key(|session| session.steps().next().map(|step| step.at));
+    let mut found: Vec<Invocation> = Vec::new();
+    for session in sessions {
+        // The attempts that failed since one of these commands worked last.
+        let mut failed: Option<FailedRun> = None;
+        for step in session.steps() {
+            let Some(command) = command_of(step).map(one_line).filter(|line| is_asked_for(line, &asked))
+            else {
+                continue;
+            };
+            let known = found.iter().position(|invocation| invocation.command == command);
+            let at = known.unwrap_or_else(|| {
+                found.push(never_run(command.clone(), &session.id));
+                found.len() - 1
+            });
+            let Some(invocation) = found.get_mut(at) else { continue };
+            invocation.note(step, &session.id, &mut failed);
+        }
+    }
+    found.sort_by(|a, b| (b.worked > 0, b.at, &a.command).cmp(&(a.worked > 0, a.at, &b.command)));
+    found
+}
+
+fn never_run(command: String, session: &SessionId) -> Invocation {
+    let (at, session) = (Timestamp(0), session.clone());
+    Invocation { command, at, session, worked: 0, failed: 0, before: None, error: None }
+}
+
+impl Invocation {
+    /// Counts a run. `failed` is the last attempt that failed before it.
+    fn note(&mut self, step: &Step, session: &SessionId, failed: &mut Option<FailedRun>) {
+        let is_latest = |run: &Self| run.at <= step.at;
+        if step.outcome.is_failed() {
+            let error = known_error::error_line(printed(step));
+            self.failed += 1;
+            if self.worked == 0 && is_latest(self) {
+                (self.at, self.session, self.error) = (step.at, session.clone(), error.clone());
+            }
+            *failed = Some(FailedRun { command: self.command.clone(), error });
+            return;
+        }
+        let before = failed.take();
+        if self.worked == 0 {
+            (self.at, self.error, self.before) = (Timestamp(0), None, before);
+        }
+        self.worked += 1;
+        if is_latest(self) {
+            (self.at, self.session) = (step.at, session.clone());
+        }
+    }
+}
+
+/// Whether a command line has all these words, and not only as the subject of a program that looks around: `grep deploy`
+/// does not tell how to deploy. A word may be part of a name: `sync` of `scripts/sync.sh`.
+fn is_asked_for(command: &str, asked: &[Vec<String>]) -> bool {
+    let Some(first) = asked.first() else { return false };
+    let has_all = |words: &[String]| {
+        asked.iter().all(|word| words.windows(word.len()).any(|run| run == word.as_slice()))
+    };
+    let is_its_program = || programs(command).iter().any(|program| parts(program).starts_with(first));
+    let forms = CommandForm::all(command);
+    forms.iter().any(|form| has_all(&parts(&form.subjects())))
+        || (is_its_program() && has_all(&parts(command)))
+}
+
+/// The words in a text, in lower case.
+fn parts(text: &str) -> Vec<String> {
+    let parts = text.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty());
+    parts.map(str::to_lowercase).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{done, failed, session};
+    use super::*;
+
+    fn lines(asked: &str, sessions: &[PastSession]) -> Vec<String> {
+        let line = |run: &Invocation| {
+            let before = run.before.as_ref().map(|before| format!(" after {}", before.command));
+            format!("{} {}/{}{}", run.command, run.worked, run.failed, before.unwrap_or_default())
+        };
+        how(asked, sessions).iter().map(line).collect()
+    }
+
+    #[test]
+    fn what_worked_last_comes_first_with_what_failed_before() {
+        let sessions = [
+            session(
+                "a",
+                [
+                    failed("npm run deploy", "error: missing script deploy"),
+                    done("pnpm run deploy --prod", ""),
+                ],
+            ),
+            session("b", [done("pnpm run deploy --prod", ""), done("make deploy ENV=test", "")]),
+        ];
+        assert_eq!(
+            lines("deploy", &sessions),
+            [
+                "make deploy ENV=test 1/0",
+                "pnpm run deploy --prod 2/0 after npm run deploy",
+                "npm run deploy 0/1"
+            ]
+        );
+        let failed = &how("npm deploy", &sessions)[0];
+        assert_eq!((failed.worked, failed.error.as_deref()), (0, Some("error: missing script deploy")));
+    }
+
+    #[test]
+    fn a_program_that_looks_around_tells_nothing_of_what_it_looks_for() {
+        let sessions = [session(
+            "a",
+            [
+                done("grep -rn sync scripts", ""),
+                done("cat scripts/sync.sh", ""),
+                done("./scripts/sync.sh --dry", ""),
+            ],
+        )];
+        assert_eq!(lines("sync", &sessions), ["./scripts/sync.sh --dry 1/0"]);
+        assert_eq!(lines("scripts/sync.sh", &sessions), ["./scripts/sync.sh --dry 1/0"]);
+        // Asked for by name, it is what is looked for.
+        assert_eq!(lines("grep sync", &sessions), ["grep -rn sync scripts 1/0"]);
+        assert_eq!(lines("deploy", &sessions), [""; 0]);
+        assert_eq!(lines("", &sessions), [""; 0]);
+    }
+}

@@ -1,0 +1,187 @@
+//! The merged state of a shared note.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Stamp;
+use crate::ids::Timestamp;
+
+/// Names of fields with their values.
+pub type Fields = BTreeMap<String, Value>;
+
+/// A value, and who said it when.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Field {
+    pub value: Value,
+    #[serde(flatten)]
+    pub stamp: Stamp,
+}
+
+impl Field {
+    /// Whether this one stays. At the same stamp the texts decide, so that all machines keep the same one.
+    fn beats(&self, value: &Value, stamp: &Stamp) -> bool {
+        let text = |value: &Value| value.to_string();
+        self.stamp > *stamp || self.stamp == *stamp && text(&self.value) >= text(value)
+    }
+}
+
+/// Why a note is not there any more. A forgotten one was deleted by a person, for good and everywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Removal {
+    /// Its author's machine does not have it any more, or does not share it.
+    Withdrawn,
+    Forgotten,
+}
+
+/// A change of a note.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    Set(Fields),
+    Remove(Removal),
+}
+
+/// What all known changes of a note come to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Item {
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    fields: BTreeMap<String, Field>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub removed: Option<Removal>,
+}
+
+impl Item {
+    /// Adds a change. The result depends only on the set of added changes.
+    pub fn merge(&mut self, change: &Change, stamp: &Stamp) {
+        match change {
+            Change::Remove(removal) => {
+                self.removed = self.removed.max(Some(*removal));
+                self.fields.clear();
+            }
+            Change::Set(_) if self.removed.is_some() => {}
+            Change::Set(fields) => {
+                for (name, value) in fields {
+                    let known = self.fields.get(name);
+                    if known.is_none_or(|known| !known.beats(value, stamp)) {
+                        let field = Field { value: value.clone(), stamp: stamp.clone() };
+                        self.fields.insert(name.clone(), field);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The value of a field. A missing one is null.
+    pub fn get(&self, name: &str) -> &Value {
+        self.fields.get(name).map_or(&Value::Null, |field| &field.value)
+    }
+
+    /// Whether anybody has said what the field is.
+    pub fn has(&self, name: &str) -> bool {
+        self.fields.contains_key(name)
+    }
+
+    /// The fields that differ from this state.
+    pub fn difference(&self, now: &Fields) -> Fields {
+        let differs = |(name, value): &(&String, &Value)| self.get(name) != *value;
+        now.iter().filter(differs).map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
+    /// The time of the latest change that counts.
+    pub fn latest(&self) -> Option<i64> {
+        self.fields.values().map(|field| field.stamp.at).max()
+    }
+
+    /// The time of a change that beats everything known here.
+    pub fn next_at(&self, now: Timestamp) -> i64 {
+        self.latest().map_or(now.0, |latest| now.0.max(latest.saturating_add(1)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::sync::DeviceId;
+
+    fn stamp(at: i64, device: &str) -> Stamp {
+        Stamp { at, device: DeviceId(device.to_owned()) }
+    }
+
+    fn set(fields: &[(&str, Value)]) -> Change {
+        Change::Set(fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect())
+    }
+
+    fn merged<'a>(changes: impl IntoIterator<Item = &'a (Change, Stamp)>) -> Item {
+        let mut item = Item::default();
+        changes.into_iter().for_each(|(change, stamp)| item.merge(change, stamp));
+        item
+    }
+
+    #[test]
+    fn the_later_word_on_each_field_counts_and_a_removal_beats_all() {
+        let mut item = Item::default();
+        item.merge(&set(&[("title", json!("a")), ("resolved", json!(false))]), &stamp(5, "a"));
+        item.merge(&set(&[("title", json!("b"))]), &stamp(7, "b"));
+        item.merge(&set(&[("title", json!("c")), ("resolved", json!(true))]), &stamp(6, "c"));
+        assert_eq!((item.get("title"), item.get("resolved")), (&json!("b"), &json!(true)));
+        item.merge(&set(&[("title", json!("d"))]), &stamp(7, "d"));
+        assert_eq!(item.get("title"), "d", "at the same time the greater device counts");
+        item.merge(&Change::Remove(Removal::Forgotten), &stamp(1, "a"));
+        item.merge(&set(&[("title", json!("e"))]), &stamp(99, "e"));
+        item.merge(&Change::Remove(Removal::Withdrawn), &stamp(100, "e"));
+        assert_eq!((item.get("title"), item.removed), (&Value::Null, Some(Removal::Forgotten)));
+    }
+
+    #[test]
+    fn a_change_beats_what_its_author_saw_however_wrong_the_clocks_are() {
+        let mut item = Item::default();
+        let in_a_year = Timestamp(1_000 + 31_536_000_000);
+        item.merge(&set(&[("title", json!("from a clock a year ahead"))]), &stamp(in_a_year.0, "z"));
+        let answer = stamp(item.next_at(Timestamp(1_000)), "a");
+        item.merge(&set(&[("title", json!("answered today"))]), &answer);
+        assert_eq!(item.get("title"), "answered today");
+        assert_eq!(Item::default().next_at(Timestamp(7)), 7);
+    }
+
+    #[test]
+    fn only_what_differs_is_a_change() {
+        let item = merged(&[(set(&[("title", json!("a")), ("subtitle", Value::Null)]), stamp(1, "a"))]);
+        let now = |title: &str| -> Fields {
+            [("title".to_owned(), json!(title)), ("subtitle".to_owned(), Value::Null)].into()
+        };
+        assert!(item.difference(&now("a")).is_empty());
+        assert_eq!(item.difference(&now("b")).into_keys().collect::<Vec<_>>(), ["title"]);
+    }
+
+    fn change() -> impl Strategy<Value = (Change, Stamp)> {
+        let fields = proptest::collection::btree_map("[ab]", (0..3_i32).prop_map(|n| json!(n)), 0..3);
+        let removal = prop_oneof![Just(Removal::Withdrawn), Just(Removal::Forgotten)];
+        let change = prop_oneof![8 => fields.prop_map(Change::Set), 1 => removal.prop_map(Change::Remove)];
+        // Few times and devices, so that they often agree.
+        (change, 0..3_i64, "[xyz]").prop_map(|(change, at, device)| (change, stamp(at, &device)))
+    }
+
+    proptest! {
+        #[test]
+        fn any_order_any_subset_first_and_any_repetition_end_in_the_same_state(
+            (changes, shuffled, again) in proptest::collection::vec(change(), 0..12).prop_flat_map(|changes| {
+                let some = proptest::sample::subsequence(changes.clone(), 0..=changes.len());
+                (Just(changes.clone()), Just(changes).prop_shuffle(), some)
+            })
+        ) {
+            let expected = merged(&changes);
+            prop_assert_eq!(&merged(&shuffled), &expected);
+            prop_assert_eq!(&merged(again.iter().chain(&shuffled).chain(&again)), &expected);
+            // A state that was stored and read back goes on in the same way.
+            let stored = serde_json::to_string(&merged(&again)).unwrap();
+            let mut read: Item = serde_json::from_str(&stored).unwrap();
+            shuffled.iter().for_each(|(change, stamp)| read.merge(change, stamp));
+            prop_assert_eq!(&read, &expected);
+        }
+    }
+}

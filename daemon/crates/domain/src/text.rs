@@ -1,0 +1,28 @@
+//! Small operations on text that several rooms need.
+
+/// The text on one line, with single spaces between its words.
+pub fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// At most `most` characters. The last is an ellipsis if the text was cut.
+pub fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let mut short: String = text.chars().take(most.saturating_sub(1)).collect();
+    short.push('…');
+    short
+}
+
+/// As [`shortened`], on one line.
+pub fn shortened_line(text: &str, most: usize) -> String {
+    shortened(&one_line(text), most)
+}
+
+/// The fault of a regular expression in one line. The library repeats the pattern over several lines.
+pub(crate) fn pattern_fault(error: &regex::Error) -> String {
+    let words = error.to_string();
+    let last = words.lines().last().unwrap_or_default();
+    last.strip_prefix("error: ").unwrap_or(last).trim_end_matches('.').to_owned()
+}

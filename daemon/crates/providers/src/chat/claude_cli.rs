@@ -1,0 +1,214 @@
+//! Calls the user's own `claude` program, for users with a subscription.
+//!
+//! It runs without tools, hooks, settings and memory, in an empty folder and in its own process group. At the deadline,
+//! after its end, and when the daemon dies, the whole group is killed, so nothing that it started stays behind. It gets
+//! only the variables that [`is_passed_on`] names. `RECALL_DISABLE` keeps recall's own hook silent if one runs anyway.
+
+use std::io::{Read, Write};
+use std::process::{ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::{ChatProvider, ChatReply, ChatRequest, anthropic};
+use crate::http::Limits;
+use crate::{Paid, ProviderError, barred};
+use recall_domain::ids::Timestamp;
+use recall_system::process_group::{ProcessGroup, until};
+
+/// The pipes of a killed group close at once, unless a process outside the group has one.
+const PIPES_WITHIN: Duration = Duration::from_secs(1);
+
+pub(super) struct ClaudeCli {
+    model: String,
+    within: Duration,
+}
+
+impl ClaudeCli {
+    pub(super) fn new(model: &str, within: Duration) -> Self {
+        Self { model: model.to_owned(), within }
+    }
+
+    fn command(&self, request: &ChatRequest, folder: &std::path::Path) -> Command {
+        let mut command = Command::new("claude");
+        command
+            .args(["-p", "--output-format", "json", "--tools", "", "--setting-sources", ""])
+            .args(["--strict-mcp-config", "--no-session-persistence", "--disable-slash-commands"])
+            .args(["--settings", r#"{"disableAllHooks":true}"#])
+            .args(["--model", &self.model, "--system-prompt", &request.system])
+            .env_clear()
+            .envs(std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_passed_on)))
+            .env("RECALL_DISABLE", "1")
+            .current_dir(folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        command
+    }
+}
+
+/// Whether the program gets a variable of the daemon: what any program needs, and what this one signs in with. Others
+/// are withheld; `CLAUDECODE` and similar ones would make it believe that it is part of the session that started the
+/// daemon.
+fn is_passed_on(name: &str) -> bool {
+    const NEEDED: [&str; 6] = ["HOME", "PATH", "USER", "LANG", "TERM", "TMPDIR"];
+    /// Where its login is stored, and the login itself if it comes from `claude setup-token`.
+    const LOGIN: [&str; 2] = ["CLAUDE_CONFIG_DIR", "CLAUDE_CODE_OAUTH_TOKEN"];
+    NEEDED.contains(&name)
+        || LOGIN.contains(&name)
+        || ["LC_", "XDG_", "ANTHROPIC_"].iter().any(|begin| name.starts_with(begin))
+}
+
+impl ChatProvider for ClaudeCli {
+    fn ask(&self, request: &ChatRequest, _now: Timestamp) -> Result<ChatReply, ProviderError> {
+        let folder =
+            tempfile::tempdir().map_err(|error| trouble(format!("no folder for `claude`: {error}")))?;
+        let mut command = self.command(request, folder.path());
+        let group = ProcessGroup::spawn_guarded(&mut command).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => barred("there is no `claude` in the daemon's PATH".to_owned()),
+            _ => trouble(format!("cannot start `claude`: {error}")),
+        })?;
+        let Ended { status, output } = finish(group, "claude", request.user.clone(), self.within)?;
+        let answer: Value = serde_json::from_slice(&output)
+            .map_err(|_| trouble("`claude` did not answer with JSON".to_owned()))?;
+        read(&answer, status.success())
+    }
+}
+
+/// How a program ended, and its output.
+pub(super) struct Ended {
+    pub(super) status: ExitStatus,
+    pub(super) output: Vec<u8>,
+}
+
+/// Passes the input to the program and waits for its end.
+pub(super) fn finish(
+    mut group: ProcessGroup,
+    name: &str,
+    input: String,
+    within: Duration,
+) -> Result<Ended, ProviderError> {
+    if let Some(mut stdin) = group.take_stdin() {
+        // The program may end before it has read everything. Its answer then shows it.
+        std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
+    }
+    let output = group.take_stdout().map(read_output);
+    let status = group
+        .finish(until(Instant::now() + within))
+        .map_err(|error| trouble(format!("`{name}` is lost: {error}")))?;
+    let status =
+        status.ok_or_else(|| trouble(format!("`{name}` was killed after {} s", within.as_secs_f32())))?;
+    let output = output
+        .and_then(|output| output.recv_timeout(PIPES_WITHIN).ok())
+        .ok_or_else(|| trouble(format!("what `{name}` started holds its output open")))?;
+    if output.len() > Limits::MOST.body_bytes {
+        let most = Limits::MOST.body_bytes;
+        return Err(trouble(format!("`{name}` answered with more than {most} bytes")));
+    }
+    Ok(Ended { status, output })
+}
+
+/// Reads one byte more than is allowed, to notice an excess; the rest stays in the pipe.
+fn read_output(stdout: ChildStdout) -> mpsc::Receiver<Vec<u8>> {
+    let (sender, output) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let most = Limits::MOST.body_bytes as u64 + 1;
+        let _ = stdout.take(most).read_to_end(&mut bytes);
+        // After the deadline nobody waits any more.
+        let _ = sender.send(bytes);
+    });
+    output
+}
+
+/// Reads the answer. `is_error` and the exit code can be trusted, `subtype` cannot.
+fn read(answer: &Value, succeeded: bool) -> Result<ChatReply, ProviderError> {
+    let is_error = answer.get("is_error").and_then(Value::as_bool).unwrap_or(true);
+    if is_error || !succeeded {
+        let status = answer.get("api_error_status").and_then(Value::as_u64);
+        let said = answer.get("result").and_then(Value::as_str).unwrap_or_default();
+        return Err(match status {
+            Some(401..=403) => {
+                barred(format!("`claude` is refused by its provider: {}", status.unwrap_or(0)))
+            }
+            None if said.contains("/login") => barred("`claude` is not logged in".to_owned()),
+            Some(400) => {
+                ProviderError::Unacceptable { why: "`claude` does not accept the request: 400".to_owned() }
+            }
+            Some(status) => trouble(format!("`claude` failed: {status}")),
+            None => trouble("`claude` failed".to_owned()),
+        });
+    }
+    let text = answer.get("result").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let dollars = answer.get("total_cost_usd").and_then(Value::as_f64);
+    Ok(ChatReply {
+        text,
+        tokens: anthropic::tokens(answer.get("usage")),
+        micro_usd: dollars.map(|dollars| (dollars.max(0.0) * 1_000_000.0).ceil() as u64),
+    })
+}
+
+fn trouble(why: String) -> ProviderError {
+    ProviderError::Trouble { why, wait_ms: None, paid: Paid::Perhaps }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn success_in_words_is_not_believed() {
+        let not_logged_in =
+            json!({"is_error": true, "subtype": "success", "result": "Invalid API key · Please run /login"});
+        assert_eq!(read(&not_logged_in, false), Err(barred("`claude` is not logged in".to_owned())));
+        let refused = json!({"is_error": true, "api_error_status": 401, "result": "no"});
+        assert!(matches!(read(&refused, false), Err(ProviderError::Barred { .. })));
+        let busy = json!({"is_error": true, "api_error_status": 529});
+        assert!(matches!(read(&busy, false), Err(ProviderError::Trouble { .. })));
+        assert!(
+            read(&json!({"is_error": false, "result": "{}"}), false).is_err(),
+            "the exit code counts, too"
+        );
+        assert!(read(&json!({"result": "{}"}), true).is_err(), "no word about it is no success");
+    }
+
+    #[test]
+    fn it_gets_its_login_and_nobody_elses_secrets() {
+        for name in [
+            "HOME",
+            "PATH",
+            "LC_ALL",
+            "XDG_CONFIG_HOME",
+            "ANTHROPIC_API_KEY",
+            "ANTHROPIC_BASE_URL",
+            "CLAUDE_CONFIG_DIR",
+            "CLAUDE_CODE_OAUTH_TOKEN",
+        ] {
+            assert!(is_passed_on(name), "{name}");
+        }
+        for name in [
+            "CLAUDECODE",
+            "CLAUDE_CODE_MESSAGING_TOKEN",
+            "CLAUDE_CODE_ENTRYPOINT",
+            "OPENAI_API_KEY",
+            "AWS_SECRET_ACCESS_KEY",
+            "NODE_OPTIONS",
+            "LD_PRELOAD",
+            "SSH_AUTH_SOCK",
+            "RECALL_HOME",
+        ] {
+            assert!(!is_passed_on(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_it_cost_is_read() {
+        let answer = json!({"is_error": false, "result": "{}", "total_cost_usd": 0.0012341,
+                            "usage": {"input_tokens": 3, "output_tokens": 4}});
+        let read = read(&answer, true).unwrap();
+        assert_eq!(read.micro_usd, Some(1235));
+        assert_eq!(read.tokens.unwrap().out, 4);
+    }
+}

@@ -1,0 +1,282 @@
+//! Sends one POST of JSON, within limits: no redirect is followed, no proxy is taken from the environment, no body is
+//! read beyond its cap, and everything ends at the deadline however slowly bytes arrive.
+
+use std::sync::{Once, OnceLock};
+use std::time::Duration;
+
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::redirect::Policy;
+use serde_json::Value;
+use tokio::runtime::Handle;
+
+use super::retry_after::{wait_ms, wait_of_ms};
+use super::{Paid, ProviderError, ProviderSetupError, barred};
+use recall_domain::ids::Timestamp;
+use recall_domain::plain::visible;
+use recall_system::faults::{Fault, planted};
+
+/// The limits of a call's time and size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Limits {
+    pub connect: Duration,
+    /// From the first sent byte to the last received byte.
+    pub total: Duration,
+    pub body_bytes: usize,
+}
+
+impl Limits {
+    pub(super) const MOST: Self =
+        Self { connect: Duration::from_secs(5), total: Duration::from_secs(60), body_bytes: 1024 * 1024 };
+}
+
+/// A client of one server. It is made at the first call, so it costs nothing without one.
+pub(super) struct Http {
+    client: OnceLock<reqwest::Client>,
+    proxy: Option<reqwest::Proxy>,
+    limits: Limits,
+    runtime: Handle,
+}
+
+/// Why a call failed.
+pub(super) struct HttpError {
+    /// The status of a provider that answered.
+    pub(super) status: Option<u16>,
+    pub(super) error: ProviderError,
+}
+
+impl From<ProviderError> for HttpError {
+    fn from(error: ProviderError) -> Self {
+        Self { status: None, error }
+    }
+}
+
+impl Http {
+    pub(super) fn new(
+        limits: Limits,
+        proxy: Option<&str>,
+        runtime: Handle,
+    ) -> Result<Self, ProviderSetupError> {
+        let proxy = proxy.map(reqwest::Proxy::all).transpose();
+        let proxy = proxy.map_err(|error| ProviderSetupError::Proxy(error.to_string()))?;
+        Ok(Self { client: OnceLock::new(), proxy, limits, runtime })
+    }
+
+    /// Sends a body and reads the answer's. Blocks, so it must not run on the runtime's threads.
+    pub(super) fn post(
+        &self,
+        url: &str,
+        headers: &[(&'static str, &str)],
+        body: &Value,
+        now: Timestamp,
+    ) -> Result<Value, HttpError> {
+        self.runtime.block_on(self.call(url, headers, body, now))
+    }
+
+    async fn call(
+        &self,
+        url: &str,
+        headers: &[(&'static str, &str)],
+        body: &Value,
+        now: Timestamp,
+    ) -> Result<Value, HttpError> {
+        let headers = header_map(headers)?;
+        let client = self.client(url)?;
+        let body = serde_json::to_vec(body).map_err(|error| unacceptable(error.to_string()))?;
+        let request = client.post(url).headers(headers).body(body);
+        let exchanged = tokio::time::timeout(self.limits.total, exchange(request, &self.limits)).await;
+        let too_late = |_| {
+            let within = self.limits.total.as_secs_f32();
+            trouble(format!("the provider has not answered in {within} s"), Paid::Perhaps)
+        };
+        judged(exchanged.map_err(too_late)??, now)
+    }
+
+    fn client(&self, url: &str) -> Result<&reqwest::Client, ProviderError> {
+        if let Some(client) = self.client.get() {
+            return Ok(client);
+        }
+        let made = self.make_client(url).map_err(|error| unacceptable(error.to_string()))?;
+        // Another thread may have been faster; its client is as good.
+        Ok(self.client.get_or_init(|| made))
+    }
+
+    fn make_client(&self, url: &str) -> Result<reqwest::Client, ProviderSetupError> {
+        client(url, self.proxy.clone(), self.limits.connect)
+    }
+}
+
+/// A client for the server of this address.
+///
+/// # Errors
+/// When the system's certificates cannot be used.
+pub fn client(
+    url: &str,
+    proxy: Option<reqwest::Proxy>,
+    connect_within: Duration,
+) -> Result<reqwest::Client, ProviderSetupError> {
+    static TLS: Once = Once::new();
+    TLS.call_once(|| {
+        // An error means that a provider is installed already, which is enough.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    });
+    let builder = reqwest::Client::builder()
+        .redirect(redirects())
+        .retry(reqwest::retry::never())
+        .no_proxy()
+        .connect_timeout(connect_within)
+        .pool_idle_timeout(Duration::from_secs(30))
+        .user_agent(concat!("recall/", env!("CARGO_PKG_VERSION")));
+    let builder = match proxy {
+        Some(proxy) => builder.proxy(proxy),
+        None => builder,
+    };
+    // A server on this machine needs no certificates, and a machine may have none.
+    let builder = if url.starts_with("http://") { builder.tls_certs_only([]) } else { builder };
+    builder.build().map_err(|error| ProviderSetupError::Client(error.to_string()))
+}
+
+/// Never follows redirects: only the configured address may answer.
+fn redirects() -> Policy {
+    if planted(Fault::FollowRedirects) { Policy::limited(1) } else { Policy::none() }
+}
+
+/// An answer before it is judged.
+struct HttpAnswer {
+    status: u16,
+    /// The value of `retry-after-ms`, or else of `retry-after`.
+    retry_after_ms: Option<String>,
+    retry_after: Option<String>,
+    body: Vec<u8>,
+}
+
+async fn exchange(request: reqwest::RequestBuilder, limits: &Limits) -> Result<HttpAnswer, ProviderError> {
+    let mut response = request.send().await.map_err(|error| broken(&error))?;
+    let header = |name: &str| {
+        let value = response.headers().get(name).and_then(|value| value.to_str().ok());
+        value.map(str::to_owned)
+    };
+    let (retry_after_ms, retry_after) = (header("retry-after-ms"), header("retry-after"));
+    let status = response.status().as_u16();
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| broken(&error))? {
+        if body.len() + chunk.len() > limits.body_bytes {
+            let why = format!("the provider's answer is larger than {} bytes", limits.body_bytes);
+            return Err(trouble(why, Paid::Perhaps));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(HttpAnswer { status, retry_after_ms, retry_after, body })
+}
+
+/// The consequence of a status for the next call.
+fn judged(answer: HttpAnswer, now: Timestamp) -> Result<Value, HttpError> {
+    let body: Option<Value> = serde_json::from_slice(&answer.body).ok();
+    let status = answer.status;
+    if (200..300).contains(&status) {
+        return match body {
+            None => Err(unreadable("the provider's answer is not JSON".to_owned()).into()),
+            Some(body) => match said_error(&body) {
+                Some(said) => Err(unreadable(format!("the provider answers with an error: {said}")).into()),
+                None => Ok(body),
+            },
+        };
+    }
+    let code = body.as_ref().map(code).unwrap_or_default();
+    let detail = if code.is_empty() { String::new() } else { format!(" ({code})") };
+    let is_out_of_money = OUT_OF_MONEY.iter().any(|known| says(body.as_ref(), known));
+    let error = match status {
+        _ if is_out_of_money => {
+            barred(format!("the provider says that the account is spent: {status}{detail}"))
+        }
+        401 => barred(format!("the provider refuses the key: 401{detail}")),
+        402 => barred(format!("the provider wants to be paid: 402{detail}")),
+        403 => barred(format!("the provider forbids the call: 403{detail}")),
+        300..=399 => {
+            unacceptable(format!("the provider redirects elsewhere, which is not followed: {status}"))
+        }
+        408 | 409 | 425 | 429 | 500..=599 => {
+            let milliseconds = answer.retry_after_ms.as_deref().and_then(wait_of_ms);
+            let wait = milliseconds.or_else(|| wait_ms(answer.retry_after.as_deref()?, now));
+            let why = match status {
+                429 if code.is_empty() => "rate limited (429)".to_owned(),
+                429 => format!("rate limited (429, {code})"),
+                status => format!("the provider is in trouble: {status}{detail}"),
+            };
+            ProviderError::Trouble { why, wait_ms: wait, paid: Paid::No }
+        }
+        _ => unacceptable(format!("the provider does not accept the request: {status}{detail}")),
+    };
+    Err(HttpError { status: Some(status), error })
+}
+
+/// How providers say that an account is empty, under statuses that usually mean a passing problem.
+const OUT_OF_MONEY: [&str; 4] =
+    ["insufficient_quota", "billing_hard_limit", "credit balance is too low", "billing_error"];
+
+fn says(body: Option<&Value>, known: &str) -> bool {
+    let error = body.and_then(|body| body.get("error"));
+    let texts =
+        ["code", "type", "message"].map(|key| error.and_then(|error| error.get(key)).and_then(Value::as_str));
+    texts.into_iter().flatten().any(|text| text.contains(known))
+}
+
+/// The message of an error that came instead of an answer, shortened to one line.
+fn said_error(body: &Value) -> Option<String> {
+    const LONGEST: usize = 120;
+    let error = body.get("error").filter(|error| !error.is_null())?;
+    if ["choices", "content"].iter().any(|answer| body.get(answer).is_some()) {
+        return None;
+    }
+    let message = error.get("message").unwrap_or(error).as_str();
+    Some(visible(message.unwrap_or("it does not say which")).chars().take(LONGEST).collect())
+}
+
+/// The error's own short name. Its message is left out, because it may quote the request.
+fn code(body: &Value) -> String {
+    const LONGEST: usize = 60;
+    let error = body.get("error").unwrap_or(&Value::Null);
+    let name = ["code", "type", "status"].iter().find_map(|key| error.get(*key).and_then(Value::as_str));
+    let is_name = |name: &&str| {
+        name.len() <= LONGEST
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
+    };
+    name.filter(is_name).unwrap_or_default().to_owned()
+}
+
+fn header_map(headers: &[(&'static str, &str)]) -> Result<HeaderMap, ProviderError> {
+    let mut map = HeaderMap::new();
+    map.insert(reqwest::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    for (name, value) in headers {
+        let mut value = HeaderValue::from_str(value)
+            .map_err(|_| unacceptable(format!("the header {name} cannot hold its value")))?;
+        // Keeps it out of all debug output.
+        value.set_sensitive(true);
+        map.insert(HeaderName::from_static(name), value);
+    }
+    Ok(map)
+}
+
+/// A call that failed on the way. The address is left out, because it may contain a user's name.
+fn broken(error: &reqwest::Error) -> ProviderError {
+    if error.is_connect() {
+        let why = if error.is_timeout() { "in time" } else { "at all" };
+        return trouble(format!("the provider cannot be reached {why}"), Paid::No);
+    }
+    let why = if error.is_timeout() { "the provider takes too long" } else { "the connection broke" };
+    trouble(why.to_owned(), Paid::Perhaps)
+}
+
+fn trouble(why: String, paid: Paid) -> ProviderError {
+    ProviderError::Trouble { why, wait_ms: None, paid }
+}
+
+fn unreadable(why: String) -> ProviderError {
+    ProviderError::Unreadable { why }
+}
+
+fn unacceptable(why: String) -> ProviderError {
+    ProviderError::Unacceptable { why }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+//! Calls to models outside the daemon: the HTTP client, keys, `Retry-After`, the circuit breaker, and the rules of the
+//! cost ledger.
+//!
+//! [`chat`] sends a text and gets a text; [`embeddings`] sends texts and gets vectors. [`CallGuard`] decides whether
+//! any call is made.
+//!
+//! **Invariant:** nothing here knows what a model is used for, or what its answer means.
+
+mod backend;
+mod key;
+mod retry_after;
+mod http;
+mod breaker;
+pub mod ledger;
+mod guard;
+pub mod chat;
+pub mod embeddings;
+
+use serde_json::Value;
+
+pub use backend::{Backend, BackendKind, CallSettings, KeySource};
+pub use breaker::Circuit;
+pub use guard::{CallError, CallGuard, Payer};
+pub use http::client;
+
+use recall_domain::budget::{Prices, Usage};
+
+/// A call's tokens, as the provider counts them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tokens {
+    pub into: u64,
+    pub out: u64,
+}
+
+impl Tokens {
+    pub fn usage(self, prices: Prices) -> Usage {
+        prices.of(self.into, self.out)
+    }
+}
+
+/// Why a call failed. It contains no key and no part of the request.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProviderError {
+    /// A later call may succeed. `wait_ms` is how long the provider asks to wait.
+    #[error("{why}")]
+    Trouble { why: String, wait_ms: Option<u64>, paid: Paid },
+    /// The provider refuses this request. It may accept others.
+    #[error("{why}")]
+    Unacceptable { why: String },
+    /// The provider's answer cannot be read. The call may have cost something.
+    #[error("{why}")]
+    Unreadable { why: String },
+    /// The provider refuses every request until a person has acted.
+    #[error("{why}")]
+    Barred { why: String },
+}
+
+/// Whether a failed call may have cost something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paid {
+    /// The provider refused the call, or never received it.
+    No,
+    /// The call was under way, so only the provider knows.
+    Perhaps,
+}
+
+/// Why settings are not valid for a client.
+#[derive(Debug, thiserror::Error)]
+pub enum ProviderSetupError {
+    #[error("the HTTP client cannot be made: {0}")]
+    Client(String),
+    #[error("the proxy is invalid: {0}")]
+    Proxy(String),
+}
+
+/// Whether a provider is being called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProviderState {
+    /// `provider:model`.
+    pub name: String,
+    pub circuit: Circuit,
+}
+
+fn barred(why: String) -> ProviderError {
+    ProviderError::Barred { why }
+}
+
+/// A count in a provider's answer; `None` if it is anything else.
+fn count(usage: &Value, key: &str) -> Option<u64> {
+    usage.get(key).and_then(Value::as_u64)
+}

@@ -1,0 +1,120 @@
+//! Tells whether a file of a work tree was written after a moment: by an agent, a person, or git when it checked out
+//! another commit. Only times are read, no content.
+
+use std::path::{Component, Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::find;
+use super::git_folder::GitFolder;
+use super::refs::WorkLocation;
+use recall_domain::ids::Timestamp;
+
+/// A file written this soon after the work tree was made was checked out then.
+const CHECKING_OUT: Duration = Duration::from_secs(600);
+/// A statement's time may be slightly earlier than the end of the work that it is about.
+const GRACE_MS: u128 = 60_000;
+
+/// The files that an agent works on.
+#[derive(Clone, Debug)]
+pub struct WorkTree {
+    folder: PathBuf,
+    /// When git made it, if that is known.
+    made: Option<SystemTime>,
+}
+
+impl WorkTree {
+    /// The work tree of the current folder if it belongs to the project, else the project's. `None` if nothing is known.
+    pub fn of(place: &WorkLocation) -> Option<Self> {
+        let found = |folder: &Option<String>| {
+            let folder = std::fs::canonicalize(folder.as_deref()?).ok()?;
+            find(&folder, &mut |_| {})
+        };
+        let (cwd, root) = (found(&place.cwd), found(&place.root));
+        let is_same =
+            |a: &(PathBuf, GitFolder), b: &(PathBuf, GitFolder)| a.1.common().path() == b.1.common().path();
+        match (cwd, root) {
+            (Some(here), Some(home)) if is_same(&here, &home) => Some(Self::in_repository(here)),
+            (_, Some(home)) => Some(Self::in_repository(home)),
+            (Some(here), None) if place.root.is_none() => Some(Self::in_repository(here)),
+            _ => {
+                let folder = std::fs::canonicalize(place.root.as_deref()?).ok()?;
+                Some(Self { folder, made: None })
+            }
+        }
+    }
+
+    fn in_repository((folder, git_dir): (PathBuf, GitFolder)) -> Self {
+        // The first file belongs to a linked work tree. Git never writes either again.
+        let files = ["gitdir", "description"].into_iter();
+        let made = files.filter_map(|name| git_dir.open_file(name).ok()).next();
+        Self { folder, made: made.and_then(|file| file.metadata().ok()?.modified().ok()) }
+    }
+
+    /// Whether this file exists and was written after `at`. The path is relative to the work tree, or inside it.
+    pub fn has_changed_since(&self, path: &str, at: Timestamp) -> bool {
+        let path = Path::new(path);
+        let path = path.strip_prefix(&self.folder).unwrap_or(path);
+        let is_within =
+            path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+        if !is_within || path.as_os_str().is_empty() {
+            return false;
+        }
+        let Ok(metadata) = std::fs::symlink_metadata(self.folder.join(path)) else { return false };
+        let Some(written) = metadata.is_file().then(|| metadata.modified().ok()).flatten() else {
+            return false;
+        };
+        if self.made.is_some_and(|made| written < made + CHECKING_OUT) {
+            return false;
+        }
+        let written = written.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
+        written > u128::try_from(at.0).unwrap_or(0) + GRACE_MS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+
+    use super::*;
+
+    fn write(path: &Path, seconds: u64) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        File::create(path).unwrap().set_modified(UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
+    }
+
+    #[test]
+    fn what_was_written_later_has_changed_and_what_was_checked_out_has_not() {
+        let home = tempfile::tempdir().unwrap();
+        let root = home.path().canonicalize().unwrap();
+        let place = || WorkLocation { cwd: None, root: Some(root.to_string_lossy().into_owned()) };
+        write(&root.join("src/a.rs"), 5_000);
+        let at = |seconds: i64| Timestamp(seconds * 1000);
+        let tree = WorkTree::of(&place()).unwrap();
+        let absolute = root.join("src/a.rs").to_string_lossy().into_owned();
+        assert!(
+            tree.has_changed_since("src/a.rs", at(4_000)) && tree.has_changed_since(&absolute, at(4_000))
+        );
+        for (path, then) in [
+            ("src/a.rs", 5_000),
+            ("src/a.rs", 4_990),
+            ("src/b.rs", 1),
+            ("src", 1),
+            ("", 1),
+            ("../src/a.rs", 1),
+            ("/etc/hostname", 1),
+        ] {
+            assert!(!tree.has_changed_since(path, at(then)), "{path} {then}");
+        }
+        // A clone: all files are new, but none has changed.
+        for name in ["HEAD", "objects/x", "refs/x"] {
+            write(&root.join(".git").join(name), 4_900);
+        }
+        fs::write(root.join(".git/HEAD"), "ref: refs/heads/main").unwrap();
+        write(&root.join(".git/description"), 4_900);
+        write(&root.join("src/later.rs"), 9_000);
+        let tree = WorkTree::of(&place()).unwrap();
+        assert!(!tree.has_changed_since("src/a.rs", at(4_000)));
+        assert!(tree.has_changed_since("src/later.rs", at(4_000)));
+        assert!(WorkTree::of(&WorkLocation::default()).is_none());
+    }
+}

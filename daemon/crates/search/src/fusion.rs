@@ -1,0 +1,199 @@
+//! Combines the candidates of all sources into one result.
+//!
+//! A document found by several sources is one candidate. Its fit is the sum of their fits: a match of both words and
+//! meaning is better than one of either. Its relevance is the highest of any source. Then the document's own traits
+//! count, and matches close by in time.
+
+use std::collections::HashMap;
+
+use recall_domain::document::DocumentKey;
+use recall_domain::ids::Timestamp;
+use recall_domain::ranking::{Factors, MomentWeight, surroundings};
+
+use super::error::IndexError;
+use super::request::{Hit, Hits, Request, SourcePart};
+use super::source::{Candidate, CandidateSource, Candidates, Part};
+use super::weights::factors;
+
+/// Searches with all sources.
+///
+/// # Errors
+/// When a source cannot be read.
+pub fn search(sources: &[&dyn CandidateSource], request: &Request) -> Result<Hits, IndexError> {
+    let mut found: Vec<Candidates> = Vec::with_capacity(sources.len());
+    for source in sources {
+        found.push(source.candidates(request)?);
+    }
+    let mut fused = fuse(&found);
+    // Without a text nothing matches better than anything else.
+    if !(request.query.words.is_empty() && request.query.phrases.is_empty()) {
+        let weight = match sources.len() {
+            1 => MomentWeight::BY_WORDS,
+            _ => MomentWeight::BY_WORDS_AND_MEANING,
+        };
+        apply_conversation_fit(&mut fused, weight);
+    }
+    let mut scored: Vec<(f32, Fused)> = fused.into_iter().map(|one| (one.factors.score(), one)).collect();
+    scored.sort_by(|(a_score, a), (b_score, b)| {
+        // Ties go to the newer, and then to the lower key, because the position in the index means nothing.
+        b_score
+            .total_cmp(a_score)
+            .then_with(|| b.candidate.at.cmp(&a.candidate.at))
+            .then_with(|| a.candidate.key.cmp(&b.candidate.key))
+    });
+    scored.truncate(request.limit.min(Request::MOST_HITS));
+    let hits: Vec<Hit> = scored.into_iter().map(|(score, one)| one.hit(score, sources, &found)).collect();
+    let total = found.iter().map(|each| each.total).max().unwrap_or_default().max(hits.len());
+    let read_as = found.into_iter().flat_map(|each| each.read_as).collect();
+    Ok(Hits { hits, total, read_as })
+}
+
+/// A candidate with all its parts.
+struct Fused {
+    candidate: Candidate,
+    /// The part of each source, with the source's number.
+    parts: Vec<(usize, Part)>,
+    factors: Factors,
+}
+
+/// Lists every document once, in the order in which the sources name them.
+fn fuse(found: &[Candidates]) -> Vec<Fused> {
+    let mut fused: Vec<Fused> = Vec::with_capacity(found.first().map_or(0, |first| first.candidates.len()));
+    for (source, candidates) in found.iter().enumerate() {
+        // A source names no document twice.
+        let known: HashMap<DocumentKey, usize> =
+            fused.iter().enumerate().map(|(place, one)| (one.candidate.key, place)).collect();
+        for candidate in &candidates.candidates {
+            match known.get(&candidate.key).and_then(|place| fused.get_mut(*place)) {
+                Some(one) => one.blend(source, candidate.part),
+                None => fused.push(Fused {
+                    candidate: *candidate,
+                    parts: vec![(source, candidate.part)],
+                    factors: factors(candidate.part.fit, candidate.traits),
+                }),
+            }
+        }
+    }
+    fused
+}
+
+impl Fused {
+    /// Adds the part of one more source.
+    fn blend(&mut self, source: usize, part: Part) {
+        self.parts.push((source, part));
+        let fit = self.parts.iter().map(|(_, part)| part.fit).sum();
+        self.factors = factors(fit, self.candidate.traits);
+    }
+
+    fn hit(self, score: f32, sources: &[&dyn CandidateSource], found: &[Candidates]) -> Hit {
+        let parts = || self.parts.iter().copied();
+        let named = |(source, part): (usize, Part)| {
+            let source = sources.get(source)?.name();
+            Some(SourcePart {
+                source,
+                fit: part.fit,
+                relevance: part.relevance,
+                words: part.words,
+                cosine: part.cosine,
+            })
+        };
+        let matched = parts().filter_map(|(source, part)| Some(found.get(source)?.matched(part))).flatten();
+        let matched: Vec<String> = matched.cloned().collect();
+        // A source that did not find the document contributes no terms.
+        let terms = parts().filter_map(|(source, _)| found.get(source)).flat_map(|each| &each.terms);
+        let missing = terms.filter(|term| !matched.contains(term)).cloned().collect();
+        Hit {
+            key: self.candidate.key,
+            at: self.candidate.at,
+            score,
+            relevance: parts().map(|(_, part)| part.relevance).fold(0.0, f32::max),
+            factors: self.factors,
+            sources: parts().filter_map(named).collect(),
+            matched,
+            missing,
+        }
+    }
+}
+
+/// Adds to each candidate the match of its neighbours in time in the same session. Leaves them grouped by session.
+fn apply_conversation_fit(fused: &mut [Fused], weight: MomentWeight) {
+    fused.sort_by_key(|one| (one.candidate.conversation, one.candidate.at));
+    for group in fused.chunk_by_mut(|a, b| a.candidate.conversation == b.candidate.conversation) {
+        let moments: Vec<(Timestamp, f32)> =
+            group.iter().map(|one| (one.candidate.at, one.factors.fit)).collect();
+        for (one, around) in group.iter_mut().zip(surroundings(&moments)) {
+            one.factors = one.factors.amid(around, weight);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::query::Query;
+    use recall_domain::document::{DocumentKind, Status};
+    use recall_domain::observation::{Importance, Maker};
+    use recall_domain::ranking::DocumentTraits;
+
+    const NOW: Timestamp = Timestamp(1_795_262_400_000);
+
+    /// A source that finds given rows, fits and relevances.
+    struct Made(&'static str, Vec<(i64, f32, f32)>);
+
+    impl CandidateSource for Made {
+        fn name(&self) -> &'static str {
+            self.0
+        }
+
+        fn candidates(&self, request: &Request) -> Result<Candidates, IndexError> {
+            let candidates = self.1.iter().map(|(row, fit, relevance)| Candidate {
+                key: DocumentKey { kind: DocumentKind::Observation, row: *row },
+                at: NOW,
+                conversation: row.unsigned_abs(),
+                traits: DocumentTraits {
+                    kind: DocumentKind::Observation,
+                    status: Status::Active,
+                    importance: Importance::clamped(5),
+                    maker: Maker::Machine,
+                    age: request.now.since(NOW),
+                },
+                part: Part { fit: *fit, relevance: *relevance, words: None, cosine: None, matched: 1 },
+            });
+            Ok(Candidates {
+                candidates: candidates.collect(),
+                total: self.1.len(),
+                terms: vec![self.0.to_owned()],
+                read_as: Vec::new(),
+            })
+        }
+    }
+
+    fn searched(sources: &[&dyn CandidateSource]) -> Hits {
+        search(sources, &Request::new(Query::plain("login"), NOW)).unwrap()
+    }
+
+    #[test]
+    fn a_document_that_two_sources_found_is_one_hit() {
+        let words = Made("words", vec![(1, 0.5, 0.6), (2, 0.4, 0.4)]);
+        let meaning = Made("meaning", vec![(3, 0.3, 0.7), (2, 0.9, 0.3), (1, 0.1, 0.1)]);
+        let hits = searched(&[&words, &meaning]);
+        let rows: Vec<i64> = hits.hits.iter().map(|hit| hit.key.row).collect();
+        assert_eq!((rows, hits.total), (vec![2, 1, 3], 3));
+        let both = &hits.hits[0];
+        // The fits add up, the highest relevance counts, and each source is named with its own part.
+        assert_eq!((both.factors.fit, both.relevance), (0.4 + 0.9, 0.4));
+        let parts: Vec<_> = both.sources.iter().map(|part| (part.source, part.fit, part.relevance)).collect();
+        assert_eq!(parts, [("words", 0.4, 0.4), ("meaning", 0.9, 0.3)]);
+        assert_eq!(both.matched, ["words", "meaning"]);
+        assert_eq!(both.named_factors()[0], ("fit", 0.4 + 0.9));
+    }
+
+    #[test]
+    fn a_source_that_finds_nothing_changes_nothing() {
+        let (words, silent) =
+            (Made("words", vec![(1, 0.5, 0.6), (2, 0.5, 0.6)]), Made("meaning", Vec::new()));
+        assert_eq!(searched(&[&words]), searched(&[&words, &silent]));
+        assert_eq!(searched(&[&words]), searched(&[&silent, &words]));
+        assert_eq!(searched(&[]), Hits::default());
+    }
+}

@@ -1,0 +1,436 @@
+//! Finds the passages of a project that may answer a prompt.
+//!
+//! Passages are documents of the index with their own fields. A search reads only the posting lists of the prompt's
+//! terms and the list of the project's passages.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BinaryHeap, HashSet};
+use std::sync::Arc;
+
+use tantivy::fieldnorm::FieldNormReader;
+use tantivy::schema::IndexRecordOption;
+use tantivy::{BitSet, DocId, DocSet, Searcher, SegmentReader, TERMINATED};
+
+use recall_domain::document::{DocumentKey, Status};
+use recall_domain::ids::{ProjectKey, SessionId, Timestamp};
+use recall_domain::passage::{PassageKey, PassageMatch, PassageMatches, PassageTerm};
+use recall_domain::ranking::{Frequency, information};
+
+use super::columns::Columns;
+use super::query::Query;
+use super::schema::{Fields, PackedTraits};
+use super::segment_cache::{Population, SegmentCache};
+use super::sums::{Ranking, Sum, Summand, Texts, Told};
+use super::terms::{self, QueryTerm};
+use super::weights::WEIGHING_OF_PASSAGES;
+
+/// A search for passages.
+#[derive(Clone, Copy, Debug)]
+pub struct PassageRequest<'a> {
+    pub prompt: &'a str,
+    pub project: &'a ProjectKey,
+    /// The session whose passages are left out.
+    pub except: Option<&'a SessionId>,
+    /// How many are found by their words.
+    pub limit: usize,
+    /// Passages that are returned too, whatever words they have.
+    pub near: &'a [PassageKey],
+}
+
+/// An index without some of its documents.
+pub(crate) struct PassagePart<'a> {
+    pub searcher: &'a Searcher,
+    pub cache: &'a SegmentCache,
+    pub without: &'a HashSet<DocumentKey>,
+}
+
+/// Searches the parts as one index. The first part decides which words of a long prompt are rare.
+pub(crate) fn find(
+    parts: &[PassagePart<'_>],
+    fields: &Fields,
+    request: &PassageRequest<'_>,
+) -> tantivy::Result<PassageMatches> {
+    let Some(first) = parts.first() else { return Ok(PassageMatches::default()) };
+    let wanted = terms::select(first.searcher, fields, terms::query_terms(&Query::plain(request.prompt)))?;
+    let segments = Segment::open_all(parts, fields, request)?;
+    let population = segments.iter().map(|segment| segment.texts.population()).sum::<usize>();
+    let mut matches = PassageMatches {
+        population: u32::try_from(population).unwrap_or(u32::MAX),
+        ..PassageMatches::default()
+    };
+    if wanted.is_empty() || population == 0 {
+        return Ok(PassageMatches::default());
+    }
+    for term in wanted.iter().take(terms::MOST_TERMS) {
+        matches.terms.push(count(&segments, term, matches.population)?);
+    }
+    let near = near(fields, &segments, request.near)?;
+    let best = best(&segments, &matches.terms, request.limit, near)?;
+    let whole: f32 = matches.terms.iter().map(|term| term.information).sum();
+    for found in best {
+        matches.matches.extend(found.passage(fields, &segments, whole)?);
+    }
+    // The numbers of segments change; keys do not.
+    matches.matches.sort_by(|a, b| b.strength.total_cmp(&a.strength).then_with(|| a.key.cmp(&b.key)));
+    Ok(matches)
+}
+
+/// A segment with the project's passages.
+struct Segment<'a> {
+    reader: &'a SegmentReader,
+    columns: Arc<Columns>,
+    texts: Texts,
+}
+
+impl<'a> Segment<'a> {
+    fn open_all(
+        parts: &[PassagePart<'a>],
+        fields: &Fields,
+        request: &PassageRequest<'_>,
+    ) -> tantivy::Result<Vec<Self>> {
+        let (mut tokens, mut passages) = (0, 0);
+        let mut opened = Vec::new();
+        for part in parts {
+            for reader in part.searcher.segment_readers() {
+                let known = part.cache.population(
+                    reader,
+                    fields,
+                    &Population::Passages(request.project.clone(), request.except.cloned()),
+                )?;
+                let Some(documents) = known.filter(|documents| documents.len() > 0) else { continue };
+                let columns = part.cache.columns(reader)?;
+                tokens += reader.inverted_index(fields.passage)?.total_num_tokens();
+                passages += columns.passages();
+                opened.push((reader, columns, without(reader, fields, documents, part.without)?));
+            }
+        }
+        let average_length = if passages == 0 { 0.0 } else { tokens as f32 / passages as f32 };
+        let open = |(reader, columns, documents): (_, Arc<Columns>, _)| {
+            let weighing = (WEIGHING_OF_PASSAGES, average_length);
+            let of_passages = (fields.passage, None, columns.passages());
+            let texts = Texts::open(reader, of_passages, Some(documents), weighing)?;
+            Ok(Self { reader, columns, texts })
+        };
+        opened.into_iter().map(open).collect()
+    }
+}
+
+/// A set of passages without those of some documents.
+fn without(
+    reader: &SegmentReader,
+    fields: &Fields,
+    mut passages: Arc<BitSet>,
+    keys: &HashSet<DocumentKey>,
+) -> tantivy::Result<Arc<BitSet>> {
+    let index = reader.inverted_index(fields.key)?;
+    for key in keys {
+        let Some(mut postings) = index.read_postings(&fields.key_term(*key), IndexRecordOption::Basic)?
+        else {
+            continue;
+        };
+        while postings.doc() != TERMINATED {
+            Arc::make_mut(&mut passages).remove(postings.doc());
+            postings.advance();
+        }
+    }
+    Ok(passages)
+}
+
+/// A term with its information among the passages.
+fn count(segments: &[Segment<'_>], term: &QueryTerm, population: u32) -> tantivy::Result<PassageTerm> {
+    let mut passages: u32 = 0;
+    for segment in segments {
+        passages = passages.saturating_add(segment.texts.frequency(&term.text)?);
+    }
+    let information = information(Frequency { documents: passages, population }, term.commonness);
+    Ok(PassageTerm {
+        text: term.text.clone(),
+        information: information * term.share,
+        passages,
+        commonness: term.commonness,
+    })
+}
+
+/// The passages of these keys, by segment.
+fn near(
+    fields: &Fields,
+    segments: &[Segment<'_>],
+    keys: &[PassageKey],
+) -> tantivy::Result<HashSet<(usize, DocId)>> {
+    let mut near = HashSet::new();
+    for (number, segment) in segments.iter().enumerate() {
+        let index = segment.reader.inverted_index(fields.key)?;
+        for key in keys {
+            let Some(mut postings) =
+                index.read_postings(&fields.key_term(key.document), IndexRecordOption::Basic)?
+            else {
+                continue;
+            };
+            while postings.doc() != TERMINATED {
+                let doc = postings.doc();
+                if segment.texts.counts(doc) && segment.columns.part.first(doc) == Some(u64::from(key.part)) {
+                    near.insert((number, doc));
+                }
+                postings.advance();
+            }
+        }
+    }
+    Ok(near)
+}
+
+/// The strongest passages, and the near ones.
+fn best(
+    segments: &[Segment<'_>],
+    terms: &[PassageTerm],
+    limit: usize,
+    mut near: HashSet<(usize, DocId)>,
+) -> tantivy::Result<Vec<Found>> {
+    let summands = terms.iter().zip(0..).map(|(term, place)| Summand {
+        text: &term.text,
+        information: term.information,
+        bit: 1_u32.checked_shl(place).unwrap_or(0),
+    });
+    let summands: Vec<Summand<'_>> = summands.collect();
+    let mut strongest = Strongest { limit, heap: BinaryHeap::with_capacity(limit + 1), floor: None };
+    for (segment, one) in segments.iter().enumerate().filter(|_| limit > 0) {
+        let mut ranking = SegmentRanking { strongest: &mut strongest, segment };
+        one.texts.sum(&summands, (0..one.texts.max_doc(), Told::Wanted), &mut ranking)?;
+    }
+    let mut best: Vec<Found> = strongest.heap.into_iter().map(|Reverse(found)| found).collect();
+    for found in &best {
+        near.remove(&found.place);
+    }
+    for (segment, one) in segments.iter().enumerate() {
+        let mut docs: Vec<DocId> =
+            near.iter().filter(|(other, _)| *other == segment).map(|(_, doc)| *doc).collect();
+        docs.sort_unstable();
+        let sums = one.texts.sums_of(&docs, &summands)?;
+        best.extend(docs.iter().zip(sums).map(|(doc, sum)| Found { place: (segment, *doc), sum }));
+    }
+    Ok(best)
+}
+
+/// The strongest passages so far.
+struct Strongest {
+    limit: usize,
+    heap: BinaryHeap<Reverse<Found>>,
+    /// The lowest strength once there are enough.
+    floor: Option<f32>,
+}
+
+struct SegmentRanking<'a> {
+    strongest: &'a mut Strongest,
+    segment: usize,
+}
+
+impl Ranking for SegmentRanking<'_> {
+    fn wants(&self, strength: f32) -> bool {
+        self.strongest.floor.is_none_or(|floor| strength > floor)
+    }
+
+    fn visit(&mut self, doc: DocId, sum: Sum) {
+        if !self.wants(sum.strength) {
+            return;
+        }
+        let Strongest { limit, heap, floor } = self.strongest;
+        heap.push(Reverse(Found { place: (self.segment, doc), sum }));
+        if heap.len() > *limit {
+            heap.pop();
+            *floor = heap.peek().map(|Reverse(weakest)| weakest.sum.strength);
+        }
+    }
+
+    fn pass(&mut self, _doc: DocId) {}
+}
+
+/// A found passage: its segment and document, and the sum of its terms.
+#[derive(Clone, Copy)]
+struct Found {
+    place: (usize, DocId),
+    sum: Sum,
+}
+
+impl Found {
+    /// `None` for one that was replaced or resolved: it can be searched for, but is never injected.
+    fn passage(
+        self,
+        fields: &Fields,
+        segments: &[Segment<'_>],
+        whole: f32,
+    ) -> tantivy::Result<Option<PassageMatch>> {
+        let Self { place: (segment, doc), sum } = self;
+        let Some(Segment { reader, columns, .. }) = segments.get(segment) else { return Ok(None) };
+        let traits = PackedTraits(columns.traits.first(doc).unwrap_or_default());
+        if traits.status() != Status::Active {
+            return Ok(None);
+        }
+        let row = columns.row.first(doc).unwrap_or_default();
+        let part = columns.part.first(doc).unwrap_or_default();
+        let lengths = reader.get_fieldnorms_reader(fields.passage)?;
+        Ok(Some(PassageMatch {
+            key: PassageKey {
+                document: DocumentKey { kind: traits.kind(), row },
+                part: u32::try_from(part).unwrap_or_default(),
+            },
+            at: Timestamp(columns.at.first(doc).unwrap_or_default()),
+            conversation: columns.conversation.first(doc).unwrap_or_default(),
+            importance: traits.importance(),
+            observation_type: traits.observation_type(),
+            length: FieldNormReader::id_to_fieldnorm(lengths.fieldnorm_id(doc)),
+            strength: sum.strength / whole.max(f32::MIN_POSITIVE),
+            found: sum.found,
+            cosine: None,
+        }))
+    }
+}
+
+impl Ord for Found {
+    /// Compares by strength. Of equal ones the later document is less, so that the order is deterministic.
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.sum.strength.total_cmp(&other.sum.strength).then_with(|| other.place.cmp(&self.place))
+    }
+}
+
+impl PartialOrd for Found {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Found {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Found {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::query::parse;
+    use crate::{Current, Fresh, Index, Opened, Request, search};
+    use recall_domain::document::{Document, DocumentKind};
+    use recall_domain::ids::AgentName;
+    use recall_domain::observation::{Importance, Maker};
+    use recall_domain::passage;
+
+    fn answer(row: i64, session: &str, text: &str) -> Document {
+        Document {
+            key: DocumentKey { kind: DocumentKind::Response, row },
+            project: ProjectKey::from("shop"),
+            project_name: "Shop".to_owned(),
+            agent: AgentName::from("claude-code"),
+            session: SessionId::from(session),
+            observation_type: None,
+            status: Status::Active,
+            importance: Importance::clamped(5),
+            maker: Maker::Machine,
+            at: Timestamp(row),
+            files: Vec::new(),
+            title: String::new(),
+            body: text.to_owned(),
+            passages: passage::cut(text),
+        }
+    }
+
+    fn filled(documents: &[Document]) -> (tempfile::TempDir, Opened) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut opened = Index::open(folder.path()).unwrap();
+        for document in documents {
+            opened.writer.put(document).unwrap();
+            // Several segments.
+            opened.writer.commit(1).unwrap();
+        }
+        (folder, opened)
+    }
+
+    fn found(index: &Index, prompt: &str, except: Option<&str>) -> Vec<String> {
+        let (project, except) = (ProjectKey::from("shop"), except.map(SessionId::from));
+        let request =
+            PassageRequest { prompt, project: &project, except: except.as_ref(), limit: 10, near: &[] };
+        let found = Current { index, fresh: &Fresh::default() }.passages(&request).unwrap();
+        found.matches.iter().map(|one| format!("{}.{}", one.key.document, one.key.part)).collect()
+    }
+
+    fn two_sections() -> String {
+        let filler = "This sentence makes the section long enough to stand alone. ".repeat(4);
+        format!(
+            "## Login\n\nThe login runs bcrypt. {filler}\n\n## Cart\n\nThe cart rounds totals once. {filler}"
+        )
+    }
+
+    #[test]
+    fn the_passage_is_found_and_not_the_whole() {
+        let mut elsewhere = answer(3, "c", "The cart of the blog rounds nothing at all.");
+        elsewhere.project = ProjectKey::from("blog");
+        let mut replaced = answer(4, "d", "The cart once rounded totals for each row.");
+        replaced.status = Status::Superseded;
+        let (_folder, opened) = filled(&[
+            answer(1, "a", &two_sections()),
+            answer(2, "b", "The cart is a list of rows."),
+            elsewhere,
+            replaced,
+        ]);
+        assert_eq!(found(&opened.index, "how does the cart round totals?", None), ["r1.1", "r2.0"]);
+        assert_eq!(found(&opened.index, "how does the cart round totals?", Some("a")), ["r2.0"]);
+        assert_eq!(found(&opened.index, "bcrypt", None), ["r1.0"]);
+    }
+
+    #[test]
+    fn passages_come_and_go_with_their_document_and_are_no_documents() {
+        let (_folder, mut opened) =
+            filled(&[answer(1, "a", &two_sections()), answer(2, "b", "The cart is a list of rows.")]);
+        assert_eq!(opened.index.documents(), 2);
+        let hits = search(&[&opened.index], &Request::new(parse("cart"), Timestamp(9))).unwrap();
+        assert_eq!((hits.total, hits.hits.len()), (2, 2));
+        opened.writer.put(&answer(1, "a", "The login runs argon2 now.")).unwrap();
+        opened.writer.commit(2).unwrap();
+        assert_eq!(found(&opened.index, "cart", None), ["r2.0"]);
+        assert_eq!(found(&opened.index, "login argon2", None), ["r1.0"]);
+        opened.writer.delete(DocumentKey { kind: DocumentKind::Response, row: 2 });
+        opened.writer.commit(3).unwrap();
+        assert_eq!(found(&opened.index, "cart", None), Vec::<String>::new());
+        assert_eq!(opened.index.documents(), 1);
+    }
+
+    #[test]
+    fn what_is_near_is_found_without_a_common_word() {
+        let (_folder, opened) =
+            filled(&[answer(1, "a", &two_sections()), answer(2, "b", "The cart is a list of rows.")]);
+        let (project, except) = (ProjectKey::from("shop"), SessionId::from("b"));
+        let key =
+            |row, part| PassageKey { document: DocumentKey { kind: DocumentKind::Response, row }, part };
+        let near = [key(1, 0), key(2, 0), key(9, 0), key(1, 7)];
+        let request = PassageRequest {
+            prompt: "totals",
+            project: &project,
+            except: Some(&except),
+            limit: 10,
+            near: &near,
+        };
+        let found = Current { index: &opened.index, fresh: &Fresh::default() }.passages(&request).unwrap();
+        let found: Vec<_> = found.matches.iter().map(|one| (one.key, one.found)).collect();
+        assert_eq!(found, [(key(1, 1), 1), (key(1, 0), 0)], "what is near, unless it is the session's own");
+    }
+
+    #[test]
+    fn what_the_index_has_not_taken_is_found_as_it_is() {
+        let (_folder, opened) =
+            filled(&[answer(1, "a", &two_sections()), answer(2, "b", "The cart is a list of rows.")]);
+        let written = [answer(1, "a", "The cart is drawn by a robot."), answer(3, "c", "A cart has wheels.")];
+        let removed = DocumentKey { kind: DocumentKind::Response, row: 2 };
+        let keys = written.iter().map(|document| document.key).chain([removed]).collect();
+        let fresh = Fresh::new(keys, &written).unwrap();
+        let found = |prompt: &str| {
+            let project = ProjectKey::from("shop");
+            let request = PassageRequest { prompt, project: &project, except: None, limit: 10, near: &[] };
+            let found = Current { index: &opened.index, fresh: &fresh }.passages(&request).unwrap();
+            let mut rows: Vec<_> = found.matches.iter().map(|one| one.key.document.row).collect();
+            rows.sort_unstable();
+            (rows, found.population)
+        };
+        assert_eq!(found("cart"), (vec![1, 3], 2));
+        assert_eq!(found("bcrypt"), (vec![], 2));
+    }
+}

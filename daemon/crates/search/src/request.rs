@@ -1,0 +1,125 @@
+//! Requests to the index, and their results.
+
+use jiff::tz::TimeZone;
+
+use recall_domain::document::{DocumentKey, DocumentKind};
+use recall_domain::ids::{ProjectKey, Timestamp};
+use recall_domain::ranking::{Factors, TextFactors};
+
+use super::query::Query;
+
+/// Whether words without a match are replaced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Spelling {
+    /// For texts that were not typed as a query.
+    #[default]
+    AsWritten,
+    Forgiving,
+}
+
+/// A word of the query that was replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadAs {
+    pub typed: String,
+    /// The replacement: a word of near meaning, or a stem from the index.
+    pub read: String,
+}
+
+/// A search.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub query: Query,
+    pub scope: Scope,
+    /// Empty means every kind.
+    pub kinds: Vec<DocumentKind>,
+    /// Excludes older documents, whatever the query says.
+    pub since: Option<Timestamp>,
+    /// At most this many hits; never more than [`Request::MOST_HITS`].
+    pub limit: usize,
+    pub now: Timestamp,
+    /// The time zone in which days begin for `since:`.
+    pub zone: TimeZone,
+    pub spelling: Spelling,
+}
+
+impl Request {
+    /// The most hits of one search.
+    pub const MOST_HITS: usize = 1_000;
+
+    /// Ten hits of every kind from all projects, in UTC.
+    pub fn new(query: Query, now: Timestamp) -> Self {
+        Self {
+            query,
+            scope: Scope::Everything,
+            kinds: Vec::new(),
+            since: None,
+            limit: 10,
+            now,
+            zone: TimeZone::UTC,
+            spelling: Spelling::AsWritten,
+        }
+    }
+}
+
+/// The projects to search. Word statistics are taken inside the scope, because a word that is rare in one project may
+/// be frequent in another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    Everything,
+    Project(ProjectKey),
+}
+
+/// The answer to a [`Request`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Hits {
+    /// Best first.
+    pub hits: Vec<Hit>,
+    /// The number of matching documents, whether returned or not.
+    pub total: usize,
+    /// Words that no document has, and their replacements.
+    pub read_as: Vec<ReadAs>,
+}
+
+/// One result.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hit {
+    pub key: DocumentKey,
+    pub at: Timestamp,
+    pub score: f32,
+    /// How likely the document is about the question, 0 to 1. Comparable between searches, see
+    /// [`recall_domain::ranking::relevance`].
+    pub relevance: f32,
+    /// The factors of the score.
+    pub factors: Factors,
+    /// The sources that found the document. The fit is the sum of their parts.
+    pub sources: Vec<SourcePart>,
+    /// The query's terms that the document has, as indexed.
+    pub matched: Vec<String>,
+    /// The query's terms that the document lacks.
+    pub missing: Vec<String>,
+}
+
+/// One source's part of a score.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SourcePart {
+    pub source: &'static str,
+    pub fit: f32,
+    pub relevance: f32,
+    /// The factors of the fit, if it comes from words.
+    pub words: Option<TextFactors>,
+    /// The cosine of the closest passage, if the fit comes from vectors.
+    pub cosine: Option<f32>,
+}
+
+impl Hit {
+    /// Every factor of the score with its name in `--explain`.
+    pub fn named_factors(&self) -> Vec<(&'static str, f32)> {
+        // The fits of several sources are added; the fit of words alone is a product.
+        let words = match self.sources.as_slice() {
+            [only] => only.words,
+            _ => None,
+        };
+        let fit = words.map_or_else(|| vec![("fit", self.factors.fit)], |words| words.named().to_vec());
+        fit.into_iter().chain(self.factors.besides_fit()).collect()
+    }
+}

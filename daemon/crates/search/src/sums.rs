@@ -1,0 +1,553 @@
+//! Sums the terms of a query for each document of a segment, window by window.
+//!
+//! Posting lists are read in their stored blocks, and summed in an array that fits a core's cache. An array for the
+//! whole index would be rewritten for each term, and allocated for each search.
+//!
+//! Once enough good documents are known, common terms alone cannot make a better one. Their lists, which are the
+//! longest, are then only read for documents that have a rarer term (MaxScore: Turtle and Flood, 1995). Sums and counts
+//! stay exact.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use tantivy::fieldnorm::FieldNormReader;
+use tantivy::index::InvertedIndexReader;
+use tantivy::postings::BlockSegmentPostings;
+use tantivy::schema::{Field, IndexRecordOption};
+use tantivy::{BitSet, DocId, SegmentReader, TERMINATED, Term};
+
+/// The number of documents in a window.
+const WINDOW: u32 = 8_192;
+/// The number of bits in a word of a document set.
+const WORD: u32 = u64::BITS;
+
+/// How BM25 weighs a text, which depends on the field.
+#[derive(Clone, Copy)]
+pub(super) struct Weighing {
+    /// The number of occurrences at which a term reaches half of its weight, for a text of this length and the average
+    /// length.
+    pub saturation: fn(u32, f32) -> f32,
+    /// How many extra occurrences a term in the title counts for.
+    pub title_repeats: f32,
+}
+
+/// The texts of a segment, to look up a query's terms.
+pub(super) struct Texts {
+    field: Field,
+    index: Arc<InvertedIndexReader>,
+    titles: Option<(Field, Arc<InvertedIndexReader>)>,
+    lengths: FieldNormReader,
+    /// The saturation for each length that the index can distinguish.
+    saturation: Vec<f32>,
+    title_repeats: f32,
+    /// The documents that count. `None` means all.
+    documents: Option<Arc<BitSet>>,
+    /// The same for documents that have a term. Also `None` if the only excluded documents lack this field.
+    with_a_term: Option<Arc<BitSet>>,
+    population: usize,
+    max_doc: DocId,
+}
+
+/// Which documents are passed to the ranking.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Told {
+    /// Documents that it may want.
+    Wanted,
+    /// Also documents with a term that it does not want, without their sums.
+    WithATerm,
+    /// All documents, with their sums.
+    All,
+}
+
+/// Receives the summed documents.
+pub(super) trait Ranking {
+    /// Whether a document is wanted if its terms sum up to less than this.
+    fn wants(&self, strength: f32) -> bool;
+    fn visit(&mut self, doc: DocId, sum: Sum);
+    /// A document that has a term and is not wanted.
+    fn pass(&mut self, doc: DocId);
+}
+
+/// The sum of a query's terms in one document.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Sum {
+    /// The presence of each term, times its information.
+    pub strength: f32,
+    /// One bit for each term that the document has.
+    pub found: u32,
+}
+
+/// A term to sum.
+pub(super) struct Summand<'a> {
+    pub text: &'a str,
+    pub information: f32,
+    /// Its bit in [`Sum::found`].
+    pub bit: u32,
+}
+
+impl Texts {
+    /// `with_field`: the number of documents that have the field, deleted ones included.
+    pub(super) fn open(
+        reader: &SegmentReader,
+        (field, title, with_field): (Field, Option<Field>, u32),
+        documents: Option<Arc<BitSet>>,
+        (weighing, average_length): (Weighing, f32),
+    ) -> tantivy::Result<Self> {
+        let titles = match title {
+            Some(title) => Some((title, reader.inverted_index(title)?)),
+            None => None,
+        };
+        let saturation = (0..=u8::MAX).map(|id| {
+            let length = FieldNormReader::id_to_fieldnorm(id);
+            (weighing.saturation)(length, average_length)
+        });
+        Ok(Self {
+            field,
+            index: reader.inverted_index(field)?,
+            titles,
+            lengths: reader.get_fieldnorms_reader(field)?,
+            saturation: saturation.collect(),
+            title_repeats: weighing.title_repeats,
+            with_a_term: documents.clone().filter(|documents| documents.len() < with_field as usize),
+            population: documents.as_ref().map_or(with_field as usize, |documents| documents.len()),
+            documents,
+            max_doc: reader.max_doc(),
+        })
+    }
+
+    /// The number of documents that have the term.
+    pub(super) fn frequency(&self, term: &str) -> tantivy::Result<u32> {
+        let term = Term::from_field_text(self.field, term);
+        let Some(documents) = &self.with_a_term else { return Ok(self.index.doc_freq(&term)?) };
+        let Some(mut postings) = self.index.read_block_postings(&term, IndexRecordOption::Basic)? else {
+            return Ok(0);
+        };
+        let mut frequency = 0;
+        while !postings.docs().is_empty() {
+            frequency += postings.docs().iter().map(|doc| u32::from(documents.contains(*doc))).sum::<u32>();
+            postings.advance();
+        }
+        Ok(frequency)
+    }
+
+    /// Passes the documents of a range to the ranking, in ascending order.
+    pub(super) fn sum(
+        &self,
+        terms: &[Summand<'_>],
+        (range, told): (Range<DocId>, Told),
+        ranking: &mut impl Ranking,
+    ) -> tantivy::Result<()> {
+        let end = range.end.min(self.max_doc);
+        let mut lists = self.open_lists(terms, range.start)?;
+        let mut window = Window::new();
+        let mut from = range.start;
+        loop {
+            let enough = match told {
+                Told::All => lists.len(),
+                Told::Wanted | Told::WithATerm => enough(&lists, ranking),
+            };
+            let (decisive, others) = lists.split_at_mut(enough);
+            match told {
+                Told::All => {}
+                Told::Wanted => from = first(decisive),
+                Told::WithATerm => from = first(decisive).min(first(others)),
+            }
+            if from >= end {
+                return Ok(());
+            }
+            from -= from % WORD;
+            let to = from.saturating_add(WINDOW).min(end);
+            for list in decisive {
+                list.add(self, from..to, &mut window);
+            }
+            for list in others {
+                match told {
+                    Told::Wanted => list.add_to_touched(self, from, &mut window),
+                    Told::WithATerm | Told::All => list.add_to_touched_and_note(self, from..to, &mut window),
+                }
+            }
+            if told == Told::All {
+                (from.max(range.start)..to)
+                    .filter(|doc| self.counts(*doc))
+                    .for_each(|doc| window.touch(doc - from));
+            }
+            window.drain(from, ranking);
+            from = to;
+        }
+    }
+
+    /// The sums of the terms in each of these documents, which are in ascending order.
+    pub(super) fn sums_of(&self, docs: &[DocId], terms: &[Summand<'_>]) -> tantivy::Result<Vec<Sum>> {
+        let mut lists = self.open_lists(terms, docs.first().copied().unwrap_or_default())?;
+        let sum_of = |doc: &DocId| {
+            let mut sum = Sum::default();
+            lists.iter_mut().for_each(|list| list.add_to(self, *doc, &mut sum));
+            sum
+        };
+        Ok(docs.iter().map(sum_of).collect())
+    }
+
+    /// The lists always have the same order, so that documents with the same terms have the same sum.
+    fn open_lists(&self, terms: &[Summand<'_>], from: DocId) -> tantivy::Result<Vec<List>> {
+        let mut lists = Vec::with_capacity(terms.len());
+        for term in terms {
+            lists.extend(List::open(self, term, from)?);
+        }
+        lists.sort_by(|a, b| b.information.total_cmp(&a.information));
+        Ok(lists)
+    }
+
+    pub(super) fn counts(&self, doc: DocId) -> bool {
+        self.documents.as_ref().is_none_or(|documents| documents.contains(doc))
+    }
+
+    pub(super) fn max_doc(&self) -> DocId {
+        self.max_doc
+    }
+
+    /// The number of the documents that count.
+    pub(super) fn population(&self) -> usize {
+        self.population
+    }
+}
+
+/// How many of the lists, from the rarest, a wanted document must be in.
+fn enough(lists: &[List], ranking: &impl Ranking) -> usize {
+    let mut most = 0.0;
+    let mut enough = lists.len();
+    for list in lists.iter().rev() {
+        most += list.information;
+        if ranking.wants(most) {
+            break;
+        }
+        enough -= 1;
+    }
+    enough
+}
+
+/// The first document in any of the lists.
+fn first(lists: &[List]) -> DocId {
+    lists.iter().map(|list| list.postings.doc).min().unwrap_or(TERMINATED)
+}
+
+/// The posting list of a term, and that of the titles with it.
+struct List {
+    postings: Position,
+    titles: Option<Position>,
+    information: f32,
+    bit: u32,
+}
+
+impl List {
+    /// `None` if no document has the term.
+    fn open(texts: &Texts, term: &Summand<'_>, from: DocId) -> tantivy::Result<Option<Self>> {
+        let lookup = Term::from_field_text(texts.field, term.text);
+        let Some(postings) = texts.index.read_block_postings(&lookup, IndexRecordOption::WithFreqs)? else {
+            return Ok(None);
+        };
+        let titles = match &texts.titles {
+            Some((field, index)) => index
+                .read_block_postings(&Term::from_field_text(*field, term.text), IndexRecordOption::Basic)?,
+            None => None,
+        };
+        Ok(Some(Self {
+            postings: Position::at(postings, from),
+            titles: titles.map(|titles| Position::at(titles, from)),
+            information: term.information,
+            bit: term.bit,
+        }))
+    }
+
+    /// Adds the term to its documents in the window.
+    fn add(&mut self, texts: &Texts, range: Range<DocId>, window: &mut Window) {
+        let Self { postings, titles, information, bit } = self;
+        let filter = texts.with_a_term.as_deref();
+        postings.each_below(range.end, |doc, frequency| {
+            if filter.is_none_or(|documents| documents.contains(doc)) {
+                let strength = presence(texts, titles, doc, frequency) * *information;
+                window.add(doc - range.start, strength, *bit);
+            }
+        });
+    }
+
+    /// Adds the term to documents of the window that have another term, and notes the rest.
+    fn add_to_touched_and_note(&mut self, texts: &Texts, range: Range<DocId>, window: &mut Window) {
+        let Self { postings, titles, information, bit } = self;
+        let filter = texts.with_a_term.as_deref();
+        postings.each_below(range.end, |doc, frequency| {
+            let place = doc - range.start;
+            if window.is_touched(place) {
+                window.add(place, presence(texts, titles, doc, frequency) * *information, *bit);
+            } else if filter.is_none_or(|documents| documents.contains(doc)) {
+                window.note(place);
+            }
+        });
+    }
+
+    /// Adds the term to documents of the window that have another term.
+    fn add_to_touched(&mut self, texts: &Texts, from: DocId, window: &mut Window) {
+        window.each_touched(|place, sum| self.add_to(texts, from + place, sum));
+    }
+
+    /// Adds the term to a document if the document has it. Documents come in ascending order.
+    fn add_to(&mut self, texts: &Texts, doc: DocId, sum: &mut Sum) {
+        if self.postings.reaches(doc) {
+            let presence = presence(texts, &mut self.titles, doc, self.postings.frequency());
+            sum.add(presence * self.information, self.bit);
+        }
+    }
+}
+
+/// How much of a term's information a document has: BM25's factor, 0 to 1. Documents come in ascending order.
+fn presence(texts: &Texts, titles: &mut Option<Position>, doc: DocId, frequency: u32) -> f32 {
+    let mut frequency = frequency as f32;
+    if titles.as_mut().is_some_and(|titles| titles.reaches(doc)) {
+        frequency += texts.title_repeats;
+    }
+    let length = texts.lengths.fieldnorm_id(doc);
+    frequency / (frequency + texts.saturation[usize::from(length)])
+}
+
+/// A place in a posting list.
+struct Position {
+    postings: BlockSegmentPostings,
+    /// The index within the block.
+    next: usize,
+    /// The document at this position.
+    doc: DocId,
+}
+
+impl Position {
+    /// Positions at the first document that is not before `from`.
+    fn at(postings: BlockSegmentPostings, from: DocId) -> Self {
+        let mut position = Self { postings, next: 0, doc: 0 };
+        position.settle(0);
+        position.reaches(from);
+        position
+    }
+
+    /// Visits the documents before `end` with the term's frequency in each.
+    fn each_below(&mut self, end: DocId, mut visit: impl FnMut(DocId, u32)) {
+        while self.doc < end {
+            let (docs, frequencies) = (self.postings.docs(), self.postings.freqs());
+            let upto = match docs.last() {
+                Some(last) if *last < end => docs.len(),
+                _ => docs.partition_point(|doc| *doc < end),
+            };
+            let rest = docs.iter().zip(frequencies).take(upto).skip(self.next);
+            rest.for_each(|(doc, frequency)| visit(*doc, *frequency));
+            if upto == docs.len() {
+                self.postings.advance();
+                self.settle(0);
+            } else {
+                self.settle(upto);
+            }
+        }
+    }
+
+    /// Advances to `doc`, and returns whether the list contains it. Documents come in ascending order.
+    fn reaches(&mut self, doc: DocId) -> bool {
+        if self.doc < doc {
+            let docs = self.postings.docs();
+            let next = match docs.last() {
+                Some(last) if *last >= doc => docs.partition_point(|other| *other < doc),
+                _ => self.postings.seek(doc),
+            };
+            self.settle(next);
+        }
+        self.doc == doc
+    }
+
+    /// The frequency of the term in the current document.
+    fn frequency(&self) -> u32 {
+        self.postings.freqs().get(self.next).copied().unwrap_or_default()
+    }
+
+    fn settle(&mut self, next: usize) {
+        self.next = next;
+        self.doc = self.postings.docs().get(next).copied().unwrap_or(TERMINATED);
+    }
+}
+
+impl Sum {
+    fn add(&mut self, strength: f32, bit: u32) {
+        self.strength += strength;
+        self.found |= bit;
+    }
+}
+
+/// The sums of a window's documents, by position.
+struct Window {
+    sums: Vec<Sum>,
+    /// One bit for each document to visit.
+    touched: Vec<u64>,
+    /// One bit for each document with a term. Some of them are touched as well.
+    noted: Vec<u64>,
+}
+
+impl Window {
+    fn new() -> Self {
+        let bits = vec![0; (WINDOW / WORD) as usize];
+        Self { sums: vec![Sum::default(); WINDOW as usize], touched: bits.clone(), noted: bits }
+    }
+
+    fn add(&mut self, place: u32, strength: f32, bit: u32) {
+        self.sums[place as usize].add(strength, bit);
+        self.touch(place);
+    }
+
+    fn touch(&mut self, place: u32) {
+        self.touched[(place / WORD) as usize] |= 1 << (place % WORD);
+    }
+
+    fn is_touched(&self, place: u32) -> bool {
+        self.touched[(place / WORD) as usize] >> (place % WORD) & 1 == 1
+    }
+
+    fn note(&mut self, place: u32) {
+        self.noted[(place / WORD) as usize] |= 1 << (place % WORD);
+    }
+
+    fn each_touched(&mut self, mut visit: impl FnMut(u32, &mut Sum)) {
+        for (first, bits) in (0..).step_by(WORD as usize).zip(&self.touched) {
+            each_bit(*bits, |bit| visit(first + bit, &mut self.sums[(first + bit) as usize]));
+        }
+    }
+
+    /// Passes all documents to the ranking in order, and clears the window.
+    fn drain(&mut self, from: DocId, ranking: &mut impl Ranking) {
+        let words = self.touched.iter_mut().zip(&mut self.noted);
+        for (first, (touched, noted)) in (0..).step_by(WORD as usize).zip(words) {
+            let (touched, noted) = (std::mem::take(touched), std::mem::take(noted));
+            each_bit(touched, |bit| {
+                let place = first + bit;
+                ranking.visit(from + place, std::mem::take(&mut self.sums[place as usize]));
+            });
+            each_bit(noted & !touched, |bit| ranking.pass(from + first + bit));
+        }
+    }
+}
+
+fn each_bit(mut bits: u64, mut visit: impl FnMut(u32)) {
+    while bits != 0 {
+        visit(bits.trailing_zeros());
+        bits &= bits - 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::index::Index;
+    use crate::weights::WEIGHING;
+    use recall_domain::document::{Document, DocumentKey, DocumentKind, Status};
+    use recall_domain::ids::{AgentName, ProjectKey, SessionId, Timestamp};
+    use recall_domain::observation::{Importance, Maker};
+
+    /// Keeps the strongest few, as real rankings do.
+    #[derive(Default)]
+    struct Strongest {
+        /// `None` wants all.
+        most: Option<usize>,
+        kept: Vec<(DocId, Sum)>,
+        with_a_term: BTreeSet<DocId>,
+    }
+
+    impl Strongest {
+        fn of(most: usize) -> Self {
+            Self { most: Some(most), ..Self::default() }
+        }
+
+        fn sorted(mut self, most: usize) -> Vec<(DocId, Sum)> {
+            self.kept.sort_by(|a, b| b.1.strength.total_cmp(&a.1.strength).then(a.0.cmp(&b.0)));
+            self.kept.truncate(most);
+            self.kept
+        }
+    }
+
+    impl Ranking for Strongest {
+        fn wants(&self, strength: f32) -> bool {
+            self.most.is_none_or(|most| {
+                self.kept.iter().filter(|(_, sum)| sum.strength >= strength).count() < most
+            })
+        }
+
+        fn visit(&mut self, doc: DocId, sum: Sum) {
+            assert!(self.with_a_term.insert(doc), "visited twice");
+            self.kept.push((doc, sum));
+        }
+
+        fn pass(&mut self, doc: DocId) {
+            assert!(self.with_a_term.insert(doc), "visited twice");
+        }
+    }
+
+    /// Documents in which frequent words occur more often.
+    fn documents(texts: &[Vec<u8>]) -> Vec<Document> {
+        let spelled = |words: &[u8]| {
+            let words = words.iter().map(|word| format!("w{}x", word.leading_zeros()));
+            words.collect::<Vec<_>>().join(" ")
+        };
+        let document = |(row, words): (i64, &Vec<u8>)| Document {
+            key: DocumentKey { kind: DocumentKind::Prompt, row },
+            project: ProjectKey(if row % 3 == 0 { "other" } else { "own" }.to_owned()),
+            project_name: String::new(),
+            agent: AgentName::from("claude-code"),
+            session: SessionId::from("s"),
+            observation_type: None,
+            status: Status::Active,
+            importance: Importance::clamped(5),
+            maker: Maker::Machine,
+            at: Timestamp(0),
+            files: Vec::new(),
+            title: spelled(words.get(..words.len().min(2)).unwrap_or_default()),
+            body: spelled(words),
+            passages: Vec::new(),
+        };
+        (0..).zip(texts).map(document).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(8))]
+        #[test]
+        fn what_is_skipped_is_neither_among_the_best_nor_uncounted(
+            texts in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..6), 1..400),
+            most in 1_usize..20,
+            scoped in any::<bool>(),
+        ) {
+            // More documents than a window has.
+            let texts: Vec<Vec<u8>> = texts.iter().cycle().take(WINDOW as usize + 900).cloned().collect();
+            let index = Index::in_memory(&documents(&texts)).unwrap();
+            let searcher = index.searcher();
+            let reader = searcher.segment_reader(0);
+            let mut own = BitSet::with_max_value(reader.max_doc());
+            (0..reader.max_doc()).filter(|doc| doc % 3 != 0).for_each(|doc| {
+                own.insert(doc);
+            });
+            let fields = (index.fields().text, Some(index.fields().title), reader.max_doc());
+            let texts = Texts::open(reader, fields, scoped.then(|| Arc::new(own)), (WEIGHING, 4.0)).unwrap();
+            let words: Vec<String> = (0..9).map(|rank| format!("w{rank}x")).collect();
+            let terms = words.iter().enumerate().map(|(place, text)| Summand {
+                text, information: 0.1 + 0.3 * place as f32, bit: 1 << place,
+            });
+            let terms: Vec<_> = terms.collect();
+            let all = 0..texts.max_doc();
+            let (mut plain, mut counting, mut quick) =
+                (Strongest::default(), Strongest::of(most), Strongest::of(most));
+            texts.sum(&terms, (all.clone(), Told::WithATerm), &mut plain).unwrap();
+            texts.sum(&terms, (all.clone(), Told::WithATerm), &mut counting).unwrap();
+            texts.sum(&terms, (all, Told::Wanted), &mut quick).unwrap();
+            prop_assert_eq!(&counting.with_a_term, &plain.with_a_term);
+            prop_assert!(quick.with_a_term.len() <= plain.with_a_term.len());
+            let (docs, sums): (Vec<DocId>, Vec<Sum>) = plain.kept.iter().copied().unzip();
+            prop_assert_eq!(texts.sums_of(&docs, &terms).unwrap(), sums);
+            let expected = plain.sorted(most);
+            prop_assert_eq!(counting.sorted(most), expected.clone());
+            prop_assert_eq!(quick.sorted(most), expected);
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Runs an operation inside the writer's group commit, so that one that fails is rolled back alone: the first with the
+//! transaction, each further one with a savepoint of its own. What it changes of shared notes is logged with it.
+
+use rusqlite::Connection;
+
+use super::operation::{Changes, Operation, WriteContext};
+use super::{StoreError, sharing};
+
+/// How a failed operation is rolled back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Undo {
+    /// To its beginning. SQLite then keeps a copy of each page that it changes.
+    Savepoint,
+    /// With the whole transaction, which must have changed nothing before. A new one is begun in its place.
+    Transaction,
+}
+
+impl Undo {
+    fn prepare(self, connection: &Connection) -> Result<(), StoreError> {
+        match self {
+            Self::Savepoint => run(connection, "SAVEPOINT one_write"),
+            Self::Transaction => Ok(()),
+        }
+    }
+
+    fn keep(self, connection: &Connection) -> Result<(), StoreError> {
+        match self {
+            Self::Savepoint => run(connection, "RELEASE one_write"),
+            Self::Transaction => Ok(()),
+        }
+    }
+
+    fn roll_back(self, connection: &Connection) -> Result<(), StoreError> {
+        match self {
+            Self::Savepoint => {
+                run(connection, "ROLLBACK TO one_write")?;
+                run(connection, "RELEASE one_write")
+            }
+            Self::Transaction => {
+                // Some errors have already ended it.
+                if !connection.is_autocommit() {
+                    run(connection, "ROLLBACK")?;
+                }
+                run(connection, "BEGIN IMMEDIATE")
+            }
+        }
+    }
+}
+
+fn run(connection: &Connection, sql: &str) -> Result<(), StoreError> {
+    connection.prepare_cached(sql)?.execute([])?;
+    Ok(())
+}
+
+/// Carries out one operation and adds its changes to `changes`. The caller has opened a transaction.
+///
+/// # Errors
+/// When the database refuses; the operation is rolled back and has changed nothing.
+pub fn execute<O: Operation>(
+    connection: &Connection,
+    operation: O,
+    changes: &mut Changes,
+) -> Result<O::Output, StoreError> {
+    carry_out(connection, operation, changes, Undo::Savepoint)
+}
+
+/// As [`execute`], for the first operation of a transaction. This costs less, because no page is copied.
+///
+/// # Errors
+/// As [`execute`].
+pub fn execute_first<O: Operation>(
+    connection: &Connection,
+    operation: O,
+    changes: &mut Changes,
+) -> Result<O::Output, StoreError> {
+    carry_out(connection, operation, changes, Undo::Transaction)
+}
+
+fn carry_out<O: Operation>(
+    connection: &Connection,
+    operation: O,
+    changes: &mut Changes,
+    undo: Undo,
+) -> Result<O::Output, StoreError> {
+    undo.prepare(connection)?;
+    let db = WriteContext::new(connection);
+    let result = operation.execute(&db).and_then(|output| {
+        let (observations, removed) = db.take_observations();
+        sharing::append(&db, &observations, removed).map(|()| output)
+    });
+    if result.is_err() || db.is_taken_back() {
+        // The caller must learn of the original error first.
+        let taken_back = undo.roll_back(connection);
+        return result.and_then(|output| taken_back.map(|()| output));
+    }
+    undo.keep(connection)?;
+    db.add_changes_to(changes);
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::operation::log;
+    use super::*;
+    use crate::{Durability, ExpireLeases, IdleEffects, open_writer};
+    use recall_domain::ids::{SessionKey, Timestamp};
+    use recall_domain::lifecycle::{ClosedBatch, LifecycleKind};
+    use recall_domain::session::{Effect, Period, Seq};
+
+    /// How an operation ends after it has changed everything.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum End {
+        Kept,
+        TakenBack,
+        Failed,
+    }
+
+    impl Operation for End {
+        type Output = Self;
+
+        fn execute(self, db: &WriteContext<'_>) -> Result<Self, StoreError> {
+            log(db, "prompt", 1)?;
+            db.accept();
+            db.queue_work();
+            let key = SessionKey {
+                agent: recall_domain::ids::AgentName::from("claude-code"),
+                id: recall_domain::ids::SessionId("s".to_owned()),
+            };
+            db.publish(key, Timestamp(1), LifecycleKind::BatchClosed(ClosedBatch::default()));
+            match self {
+                Self::Kept => {}
+                Self::TakenBack => db.take_back(),
+                Self::Failed => return Err(StoreError::NoSuchSession),
+            }
+            Ok(self)
+        }
+    }
+
+    fn database() -> (tempfile::TempDir, Connection) {
+        let home = tempfile::tempdir().unwrap();
+        let db = open_writer(&home.path().join("recall.db"), home.path(), Durability::Normal).unwrap();
+        (home, db)
+    }
+
+    #[test]
+    fn only_what_is_kept_is_announced() {
+        let (_home, db) = database();
+        let logged =
+            || db.query_row("SELECT count(*) FROM index_log", [], |row| row.get::<_, i64>(0)).unwrap();
+        let mut changes = Changes::default();
+        assert_eq!(execute(&db, End::TakenBack, &mut changes).unwrap(), End::TakenBack);
+        assert!(matches!(execute(&db, End::Failed, &mut changes), Err(StoreError::NoSuchSession)));
+        assert_eq!((&changes, logged()), (&Changes::default(), 0));
+        for kept in 1..=2 {
+            assert_eq!(execute(&db, End::Kept, &mut changes).unwrap(), End::Kept);
+            assert!(changes.accepted && changes.documents && changes.jobs);
+            assert_eq!((changes.events.len(), logged()), (kept, kept as i64));
+        }
+    }
+
+    #[test]
+    fn the_first_of_a_transaction_leaves_one_open_when_it_is_rolled_back() {
+        let (_home, db) = database();
+        let mut changes = Changes::default();
+        for failing in [End::TakenBack, End::Failed] {
+            db.execute_batch("BEGIN IMMEDIATE").unwrap();
+            let _ = execute_first(&db, failing, &mut changes);
+            assert!(!db.is_autocommit(), "{failing:?}: the next operation needs it");
+            execute(&db, End::Kept, &mut Changes::default()).unwrap();
+            db.execute_batch("COMMIT").unwrap();
+        }
+        assert_eq!(changes, Changes::default());
+        let logged: i64 = db.query_row("SELECT count(*) FROM index_log", [], |row| row.get(0)).unwrap();
+        assert_eq!(logged, 2);
+    }
+
+    #[test]
+    fn whatever_queues_work_announces_it_and_nothing_else_does() {
+        let (_home, db) = database();
+        db.execute_batch(
+            "INSERT INTO projects VALUES (1, 'path:/shop', 'shop', 0);
+             INSERT INTO sessions (id, agent, session_id, project, status, life, started_at, last_event_at)
+             VALUES (1, 'a', 's', 1, 'active', 1, 0, 0);
+             INSERT INTO prompt_batches (id, session, seq, prompt_number, source, status, prompt,
+             response, opened_at)
+             VALUES (1, 1, 1, 1, 'user', 'closed', 'x', 'y', 0), (2, 1, 2, 2, 'user', 'closed', 'x', 'y', 0)",
+        )
+        .unwrap();
+        let changed_by = |effect: Effect| {
+            let session = SessionKey { agent: "a".into(), id: "s".into() };
+            let mut changes = Changes::default();
+            let idle = IdleEffects { session, effects: vec![effect], at: Timestamp(1) };
+            execute(&db, idle, &mut changes).unwrap();
+            (changes.documents, changes.jobs)
+        };
+        assert_eq!(changed_by(Effect::FollowCleared), (false, false));
+        assert_eq!(changed_by(Effect::Summarize), (false, true));
+        assert_eq!(changed_by(Effect::CompressBatch { seq: Seq(1) }), (false, true));
+        // A batch that turns out to be private causes a new summary of its session.
+        let periods = vec![Period {
+            seq: Seq(1),
+            turn: None,
+            since: None,
+            source: recall_domain::material::BatchSource::User,
+        }];
+        let hide = Effect::Rearrange { periods, among: Vec::new(), hidden: vec![Seq(1)] };
+        assert_eq!(changed_by(hide), (true, true));
+        let mut changes = Changes::default();
+        execute(&db, ExpireLeases { now: Timestamp(1) }, &mut changes).unwrap();
+        assert_eq!(changes, Changes::default(), "no lease has expired");
+    }
+}

@@ -1,0 +1,255 @@
+//! The names by which copies of forgotten items are recognised: in exports, in other tools' databases, in older
+//! backups.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::bind::params;
+use rusqlite::Connection;
+
+use super::super::StoreError;
+use super::super::row::{Cells, Sql};
+use super::finding::{RowsToForget, numbers, set};
+use super::tombstones::{Hash, hash, session_hash};
+use recall_domain::ids::{SessionKey, Timestamp};
+
+/// A name that a copy shares with its original.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum CopyOf<'a> {
+    /// Lower-case hexadecimal digits.
+    Event(&'a str),
+    Uuid(&'a str),
+    Statement {
+        title: &'a str,
+        text: &'a str,
+    },
+    Summary(&'a SessionKey),
+    Plan {
+        session: &'a SessionKey,
+        kind: &'a str,
+        path: &'a str,
+    },
+    Prompt {
+        session: &'a SessionKey,
+        seq: i64,
+    },
+}
+
+impl CopyOf<'_> {
+    fn name(self) -> Hash {
+        match self {
+            Self::Event(digits) => hash(&["event", digits]),
+            Self::Uuid(uuid) => hash(&["uuid", uuid]),
+            Self::Statement { title, text } => hash(&["statement", title.trim(), text.trim()]),
+            Self::Summary(SessionKey { agent, id }) => hash(&["summary", agent.as_str(), id.as_str()]),
+            Self::Plan { session: SessionKey { agent, id }, kind, path } => {
+                hash(&["plan", agent.as_str(), id.as_str(), kind, path])
+            }
+            Self::Prompt { session: SessionKey { agent, id }, seq } => {
+                hash(&["prompt", agent.as_str(), id.as_str(), &seq.to_string()])
+            }
+        }
+    }
+}
+
+/// When the original of this copy was forgotten.
+pub(in super::super) fn forgotten_at(
+    db: &Connection,
+    copy: CopyOf<'_>,
+) -> Result<Option<Timestamp>, StoreError> {
+    db.first("SELECT at FROM forgotten WHERE name = ?1", [copy.name()])
+}
+
+/// Records that the original of this copy was forgotten.
+pub(in super::super) fn keep_forgotten(
+    db: &Connection,
+    copy: CopyOf<'_>,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    db.run(
+        "INSERT INTO forgotten (name, at) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET at = max(at, excluded.at)",
+        params![copy.name(), at.0],
+    )
+}
+
+/// A row that may be forgotten, with the names of its copies.
+struct Named {
+    row: i64,
+    at: Timestamp,
+    names: Vec<Hash>,
+}
+
+const PROMPTS: &str = "SELECT b.id, b.opened_at, s.agent, s.session_id, b.seq, lower(hex(b.prompt_event))
+    FROM prompt_batches b JOIN sessions s ON s.id = b.session WHERE b.prompt IS NOT NULL";
+const RESPONSES: &str = "SELECT id, opened_at, lower(hex(response_event)) FROM prompt_batches
+    WHERE response IS NOT NULL AND response_event IS NOT NULL";
+const ACTIVITIES: &str = "SELECT id, at, lower(hex(event_id)) FROM activities WHERE TRUE";
+const ASIDES: &str = "SELECT id, at, lower(hex(event_id)) FROM asides WHERE TRUE";
+const SUBAGENTS: &str = "SELECT id, ifnull(ended_at, 0), lower(hex(message_event)) FROM subagents
+    WHERE message IS NOT NULL AND message_event IS NOT NULL";
+const COMPACTIONS: &str =
+    "SELECT id, ifnull(ended_at, 0), lower(hex(ifnull(end_event, event_id))) FROM compactions
+    WHERE summary IS NOT NULL AND ifnull(end_event, event_id) IS NOT NULL";
+const OBSERVATIONS: &str = "SELECT id, created_at, uuid, title, narrative FROM observations WHERE TRUE";
+const SUMMARIES: &str = "SELECT m.id, m.created_at, s.agent, s.session_id FROM session_summaries m
+    JOIN sessions s ON s.id = m.session WHERE TRUE";
+const PLANS: &str = "SELECT l.id, l.updated_at, s.agent, s.session_id, l.kind, l.path FROM plans l
+    JOIN sessions s ON s.id = l.session WHERE TRUE";
+
+/// Which rows to name.
+#[derive(Clone, Copy)]
+enum Rows<'a> {
+    All,
+    These(&'a BTreeSet<i64>),
+}
+
+fn named(db: &Connection, sql: &str, rows: Rows<'_>) -> Result<Vec<Named>, StoreError> {
+    // The first column is the row's number.
+    let number = sql.split_once(',').map_or("id", |(first, _)| first.trim_start_matches("SELECT "));
+    let of_these = format!("{sql} AND {number} IN (SELECT value FROM json_each(?1))");
+    let mut find = db.prepare_cached(if let Rows::These(_) = rows { &of_these } else { sql })?;
+    let mut found = match rows {
+        Rows::These(rows) => find.query([set(rows)?])?,
+        Rows::All => find.query([])?,
+    };
+    let mut all = Vec::new();
+    while let Some(row) = found.next()? {
+        let text = |column: usize| row.cell::<String>(column);
+        let session = || Ok::<_, StoreError>(SessionKey { agent: row.cell(2)?, id: row.cell(3)? });
+        let names = match sql {
+            OBSERVATIONS => vec![
+                CopyOf::Uuid(&text(2)?).name(),
+                CopyOf::Statement { title: &text(3)?, text: &text(4)? }.name(),
+            ],
+            SUMMARIES => vec![CopyOf::Summary(&session()?).name()],
+            PLANS => {
+                vec![CopyOf::Plan { session: &session()?, kind: &text(4)?, path: &text(5)? }.name()]
+            }
+            PROMPTS => {
+                let place = CopyOf::Prompt { session: &session()?, seq: row.cell(4)? }.name();
+                let event = row.cell::<Option<String>>(5)?.filter(|event| !event.is_empty());
+                event.map(|event| CopyOf::Event(&event).name()).into_iter().chain([place]).collect()
+            }
+            _ => vec![CopyOf::Event(&text(2)?).name()],
+        };
+        all.push(Named { row: row.cell(0)?, at: row.cell(1)?, names });
+    }
+    Ok(all)
+}
+
+/// Records the names of rows before they are removed. For a whole session its own name is enough, except for rows that
+/// outlive it.
+pub(super) fn remember(db: &Connection, to_forget: &RowsToForget, at: Timestamp) -> Result<(), StoreError> {
+    let mut keep = db.prepare_cached(
+        "INSERT INTO forgotten (name, at) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET at = excluded.at",
+    )?;
+    for (sql, table, rows) in [
+        (PROMPTS, "prompt_batches", &to_forget.prompts),
+        (RESPONSES, "prompt_batches", &to_forget.responses),
+        (ACTIVITIES, "activities", &to_forget.activities),
+        (SUBAGENTS, "subagents", &to_forget.subagents),
+        (COMPACTIONS, "compactions", &to_forget.compactions),
+        (SUMMARIES, "session_summaries", &to_forget.summaries),
+        (PLANS, "plans", &to_forget.plans),
+        (ASIDES, "", &to_forget.asides),
+        (OBSERVATIONS, "", &to_forget.observations),
+    ] {
+        let rows = match table {
+            "" => rows.clone(),
+            table => outside(db, table, rows, &to_forget.sessions)?,
+        };
+        for name in named(db, sql, Rows::These(&rows))?.iter().flat_map(|named| &named.names) {
+            keep.execute(params![name, at.0])?;
+        }
+    }
+    Ok(())
+}
+
+/// The rows outside these sessions.
+fn outside(
+    db: &Connection,
+    table: &str,
+    rows: &BTreeSet<i64>,
+    sessions: &BTreeSet<i64>,
+) -> Result<BTreeSet<i64>, StoreError> {
+    let sql = format!(
+        "SELECT id FROM {table} WHERE id IN (SELECT value FROM json_each(?1))
+            AND session NOT IN (SELECT value FROM json_each(?2))"
+    );
+    Ok(numbers(db, &sql, params![set(rows)?, set(sessions)?])?.into_iter().collect())
+}
+
+/// Everything that a database remembers of forgotten items.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in super::super) struct Memory {
+    names: BTreeMap<Hash, Timestamp>,
+    sessions: Vec<(Hash, Timestamp, [u8; 16], i64)>,
+}
+
+pub(in super::super) fn memory(db: &Connection) -> Result<Memory, StoreError> {
+    let names: Vec<(Hash, Timestamp)> = db.all("SELECT name, at FROM forgotten", [])?;
+    let sessions = db.all("SELECT name, at, boot_id, boot_ns FROM forgotten_sessions", [])?;
+    Ok(Memory { names: names.into_iter().collect(), sessions })
+}
+
+impl Memory {
+    /// Whether nothing was ever forgotten.
+    pub(in super::super) fn is_empty(&self) -> bool {
+        self.names.is_empty() && self.sessions.is_empty()
+    }
+
+    /// Stores these memories in another database.
+    pub(in super::super) fn keep_in(&self, db: &Connection) -> Result<(), StoreError> {
+        for (name, at) in &self.names {
+            db.run(
+                "INSERT INTO forgotten (name, at) VALUES (?1, ?2)
+                 ON CONFLICT DO UPDATE SET at = max(at, excluded.at)",
+                params![name, at.0],
+            )?;
+        }
+        for (name, at, boot, boot_ns) in &self.sessions {
+            db.run(
+                "INSERT INTO forgotten_sessions (name, at, boot_id, boot_ns) VALUES (?1, ?2, ?3, ?4)
+                 ON CONFLICT DO UPDATE SET at = excluded.at, boot_id = excluded.boot_id, boot_ns = excluded.boot_ns
+                 WHERE excluded.at > at",
+                params![name, at.0, boot, boot_ns],
+            )?;
+        }
+        Ok(())
+    }
+
+    /// The rows of a database that were stored there before they were forgotten elsewhere.
+    pub(in super::super) fn rows_in(&self, db: &Connection) -> Result<RowsToForget, StoreError> {
+        let mut found = RowsToForget::default();
+        if self.is_empty() {
+            return Ok(found);
+        }
+        let forgotten: BTreeMap<Hash, Timestamp> =
+            self.sessions.iter().map(|(name, at, ..)| (*name, *at)).collect();
+        let sessions: Vec<(i64, SessionKey, Timestamp)> =
+            db.all("SELECT id, agent, session_id, last_event_at FROM sessions", [])?;
+        for (row, key, last) in sessions {
+            if forgotten.get(&session_hash(&key)).is_some_and(|at| last <= *at) {
+                found.add_session(db, row)?;
+            }
+        }
+        for (sql, rows) in [
+            (PROMPTS, &mut found.prompts),
+            (RESPONSES, &mut found.responses),
+            (ACTIVITIES, &mut found.activities),
+            (ASIDES, &mut found.asides),
+            (SUBAGENTS, &mut found.subagents),
+            (COMPACTIONS, &mut found.compactions),
+            (OBSERVATIONS, &mut found.observations),
+            (SUMMARIES, &mut found.summaries),
+            (PLANS, &mut found.plans),
+        ] {
+            let is_forgotten = |named: &Named| {
+                named.names.iter().any(|name| self.names.get(name).is_some_and(|at| named.at <= *at))
+            };
+            rows.extend(named(db, sql, Rows::All)?.into_iter().filter(is_forgotten).map(|named| named.row));
+        }
+        let titles = found.sessions_of_rows(db)?;
+        found.titles.extend(titles);
+        Ok(found)
+    }
+}

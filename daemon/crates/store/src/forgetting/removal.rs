@@ -1,0 +1,468 @@
+//! Removes rows, and every copy of their texts in the remaining rows.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::bind::params;
+use rusqlite::Connection;
+use serde_json::Value;
+
+use super::super::StoreError;
+use super::super::jobs::{self, JobKind};
+use super::super::lineage::settle;
+use super::super::lives;
+use super::super::operation::{Operation, RemovedCopies, WriteContext, log};
+use super::super::results::{BatchResult, DuplicateScope, replace_observations};
+use super::super::row::Cells;
+use super::super::sharing::say_anew;
+use super::super::subjects::SubjectHash;
+use super::super::threads::rethread;
+use super::copies::{self, Memory};
+use super::finding::{
+    RowsToForget, find_rows_to_forget, has_all_words, keys, numbers, set, unreadable_events,
+};
+use super::tombstones::{bury_observations, bury_session};
+use super::{Forgotten, Selection, Unreadable};
+use recall_domain::ids::{BatchId, ObservationId, ProjectRow, SessionKey, Timestamp};
+use recall_domain::order::Order;
+
+/// The marker for an unfinished cleanup.
+const TRACES_LEFT: &str = "traces_left";
+/// Replaces a forgotten title in an injection record.
+const FORGOTTEN: &str = "(forgotten)";
+
+/// Removes the rows that a selection matches now. Events of removed sessions that were captured up to `at` are no
+/// longer stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forget {
+    pub what: Selection,
+    pub unreadable: Unreadable,
+    /// When the user asked for it.
+    pub at: Order,
+}
+
+impl Operation for Forget {
+    type Output = Forgotten;
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<Forgotten, StoreError> {
+        let Self { what: selection, unreadable, at } = self;
+        let selection = &selection;
+        db.set_removed_copies(match selection {
+            Selection::SilentSince(_) => RemovedCopies::Stay,
+            _ => RemovedCopies::Forgotten,
+        });
+        let mut to_forget = find_rows_to_forget(db, selection)?;
+        if unreadable == Unreadable::Goes {
+            let events = unreadable_events(db, selection, &to_forget)?;
+            to_forget.add_unreadable(events);
+        }
+        if let Selection::SilentSince(_) = selection {
+            lives::end_expired(db, &to_forget.sessions, at.wall)?;
+        }
+        remove(db, &to_forget, at)
+    }
+}
+
+/// Removes what was forgotten in another database from a copy of an older one.
+#[derive(Clone, Debug, PartialEq)]
+pub(in super::super) struct ForgetAgain {
+    pub memory: Memory,
+    pub at: Order,
+}
+
+impl Operation for ForgetAgain {
+    type Output = Forgotten;
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<Forgotten, StoreError> {
+        let to_forget = self.memory.rows_in(db)?;
+        let forgotten = match to_forget == RowsToForget::default() {
+            true => Forgotten::default(),
+            false => remove(db, &to_forget, self.at)?,
+        };
+        // After the removal, which would record the present time.
+        self.memory.keep_in(db)?;
+        Ok(forgotten)
+    }
+}
+
+/// Removes an observation that was forgotten on another machine. Returns the sessions that lost something.
+pub(in super::super) fn forget_observation(
+    db: &WriteContext<'_>,
+    id: ObservationId,
+    at: Timestamp,
+) -> Result<Vec<SessionKey>, StoreError> {
+    let to_forget = find_rows_to_forget(db, &Selection::Documents(vec![id.into()]))?;
+    let at = Order { boot: [0; 16], boot_ns: 0, wall: at };
+    Ok(remove(db, &to_forget, at)?.touched)
+}
+
+/// Removes observations that may come back.
+pub(in super::super) fn leave(
+    db: &WriteContext<'_>,
+    observations: &BTreeSet<i64>,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    if observations.is_empty() {
+        return Ok(());
+    }
+    let to_leave = RowsToForget { observations: observations.clone(), ..RowsToForget::default() };
+    say_to_index(db, &to_leave)?;
+    remove_rows(db, &to_leave)?;
+    forget_titles_given(db, &[])?;
+    owe_cleaning(db, at)
+}
+
+fn remove(db: &WriteContext<'_>, to_forget: &RowsToForget, at: Order) -> Result<Forgotten, StoreError> {
+    let mut touched = to_forget.sessions_of_rows(db)?;
+    touched.extend(&to_forget.titles);
+    touched.extend(&to_forget.sessions);
+    let forgotten = Forgotten {
+        counts: to_forget.counts(),
+        touched: keys(db, &touched)?,
+        sessions: keys(db, &to_forget.sessions)?,
+    };
+    let to_compress = shared_batches(db, to_forget)?;
+    let (concerned, since) = (concerned(db, to_forget)?, earliest(db, to_forget)?);
+    say_to_index(db, to_forget)?;
+    bury_observations(db, to_forget)?;
+    copies::remember(db, to_forget, at.wall)?;
+    strip_evidence(db, to_forget)?;
+    stop_work(db, to_forget, at)?;
+    remove_rows(db, to_forget)?;
+    say_anew(db, &to_forget.former_texts)?;
+    for session in &touched {
+        // A running call also loses its task, because tasks are not searched.
+        db.prepare_cached("UPDATE running_calls SET task_kind = NULL, task = NULL WHERE session = ?1")?
+            .execute([session])?;
+    }
+    for (session, key) in to_forget.sessions.iter().zip(&forgotten.sessions) {
+        bury_session(db, (*session, key), at)?;
+        db.prepare_cached("DELETE FROM sessions WHERE id = ?1")?.execute([session])?;
+    }
+    // Observations that a removed row had superseded or settled become active again.
+    for (project, subjects) in concerned {
+        settle(db, project, &subjects, since)?;
+    }
+    for project in uncovered(db)? {
+        rethread(db, project, &BTreeSet::new())?;
+    }
+    let to_summarise = being_summarised(db, &touched)?.union(&to_forget.titles).copied().collect();
+    summarise_again(db, &to_summarise, at.wall)?;
+    for (session, batch) in to_compress {
+        jobs::enqueue(db, JobKind::Batch, session, Some(BatchId(batch)), at.wall)?;
+    }
+    forget_titles_given(db, &to_forget.words)?;
+    db.execute(
+        "DELETE FROM projects WHERE id NOT IN (SELECT project FROM sessions)
+            AND id NOT IN (SELECT project FROM observations) AND id NOT IN (SELECT project FROM shares)",
+        [],
+    )?;
+    // Other jobs may have waited for the removed ones.
+    db.queue_work();
+    owe_cleaning(db, at.wall)?;
+    Ok(forgotten)
+}
+
+/// The projects with observations whose newer statement was removed.
+fn uncovered(db: &Connection) -> Result<Vec<ProjectRow>, StoreError> {
+    let mut find = db.prepare_cached(
+        "SELECT DISTINCT project FROM observations WHERE status = 'superseded' AND superseded_by IS NULL",
+    )?;
+    Ok(find.query_map([], |row| row.cell(0).map(ProjectRow))?.collect::<Result<_, _>>()?)
+}
+
+fn owe_cleaning(db: &Connection, at: Timestamp) -> Result<(), StoreError> {
+    db.prepare_cached("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)")?
+        .execute(params![TRACES_LEFT, at.0])?;
+    Ok(())
+}
+
+/// Removes what was made of a batch before it became private: its observations, running jobs and the session's
+/// summary, which is made again from the rest. Call it before removing the batch's own texts.
+pub(in super::super) fn withdraw(
+    db: &WriteContext<'_>,
+    (session, batch): (i64, BatchId),
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    db.prepare_cached("DELETE FROM jobs WHERE kind = 'batch' AND batch = ?1 AND status <> 'done'")?
+        .execute([batch.0])?;
+    let known = db
+        .prepare_cached(
+            "UPDATE prompt_batches SET compressed_at = NULL
+             WHERE id = ?1 AND (compressed_at IS NOT NULL OR response IS NOT NULL)",
+        )?
+        .execute([batch.0])?;
+    if known == 0 {
+        return Ok(());
+    }
+    replace_observations(db, "", (session, batch.0), &BatchResult::default(), DuplicateScope::Batch)?;
+    let mut summaries = db.prepare_cached("DELETE FROM session_summaries WHERE session = ?1 RETURNING id")?;
+    for summary in summaries.query_map([session], |row| row.cell::<i64>(0))? {
+        log(db, "summary", summary?)?;
+    }
+    // A title that the agent gave does not come from the batch, so it stays.
+    db.prepare_cached("UPDATE sessions SET title = NULL WHERE id = ?1 AND named_by IS NULL")?
+        .execute([session])?;
+    summarise_again(db, &[session].into(), at)?;
+    forget_titles_given(db, &[])?;
+    owe_cleaning(db, at)
+}
+
+/// True if forgotten words may remain because the cleanup was not finished.
+pub fn traces_left(db: &Connection) -> Result<bool, StoreError> {
+    let mut find = db.prepare_cached("SELECT EXISTS (SELECT 1 FROM meta WHERE key = ?1)")?;
+    Ok(find.query_row([TRACES_LEFT], |row| row.cell(0))?)
+}
+
+/// Records that the cleanup is finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TracesRemoved;
+
+impl Operation for TracesRemoved {
+    type Output = ();
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
+        db.prepare_cached("DELETE FROM meta WHERE key = ?1")?.execute([TRACES_LEFT])?;
+        Ok(())
+    }
+}
+
+/// Batches of remaining sessions whose observation was stored in a removed session. They get an observation of
+/// their own.
+fn shared_batches(db: &Connection, to_forget: &RowsToForget) -> Result<Vec<(i64, i64)>, StoreError> {
+    let mut statement = db.prepare_cached(
+        "SELECT DISTINCT b.session, b.id FROM observations o
+         JOIN observation_sessions l ON l.observation = o.id
+         JOIN prompt_batches b ON b.session = l.session AND b.status = 'closed'
+         LEFT JOIN activities a ON a.batch = b.id
+         JOIN json_each(iif(json_valid(o.evidence), o.evidence, '[]')) e ON e.value IN
+            (lower(hex(b.prompt_event)), lower(hex(b.response_event)), lower(hex(a.event_id)))
+         WHERE o.session IN (SELECT value FROM json_each(?1)) AND l.session NOT IN (SELECT value FROM json_each(?1))",
+    )?;
+    let batches = statement.query_map([set(&to_forget.sessions)?], |row| Ok((row.cell(0)?, row.cell(1)?)))?;
+    Ok(batches.collect::<Result<_, _>>()?)
+}
+
+/// The subjects of removed observations, of observations that removed work settled, and of observations that rest
+/// on such work. Removes the settlements too, except those of removed batches.
+fn concerned(
+    db: &Connection,
+    to_forget: &RowsToForget,
+) -> Result<BTreeMap<ProjectRow, BTreeSet<SubjectHash>>, StoreError> {
+    const SETTLES: &str =
+        "EXISTS (SELECT 1 FROM json_each(t.evidence) e WHERE e.value IN (SELECT value FROM json_each(?1)))";
+    const IS_IT: &str = "t.event IN (SELECT value FROM json_each(?1))";
+    const OF_SESSIONS: &str = "b.session IN (SELECT value FROM json_each(?3))";
+    let events = serde_json::to_string(&to_forget.events(db)?)?;
+    let mut find = db.prepare_cached(&format!(
+        "SELECT project, subject FROM observations
+         WHERE subject IS NOT NULL AND id IN (SELECT value FROM json_each(?2))
+         UNION SELECT s.project, t.subject FROM settlements t JOIN prompt_batches b ON b.id = t.batch
+         JOIN sessions s ON s.id = b.session WHERE {OF_SESSIONS} OR {SETTLES}
+         UNION SELECT s.project, t.subject FROM failings t JOIN prompt_batches b ON b.id = t.batch
+         JOIN sessions s ON s.id = b.session WHERE {OF_SESSIONS} OR {IS_IT}
+         UNION SELECT s.project, p.subject FROM settlements p JOIN prompt_batches b ON b.id = p.batch
+         JOIN sessions s ON s.id = b.session WHERE p.how = 'passed' AND s.project IN
+            (SELECT t.project FROM changes t JOIN prompt_batches b ON b.id = t.batch WHERE {OF_SESSIONS} OR {IS_IT})"
+    ))?;
+    let given = params![events, set(&to_forget.observations)?, set(&to_forget.sessions)?];
+    let rows = find.query_map(given, |row| Ok((ProjectRow(row.cell(0)?), SubjectHash(row.cell(1)?))))?;
+    let mut concerned: BTreeMap<ProjectRow, BTreeSet<SubjectHash>> = BTreeMap::new();
+    for row in rows {
+        let (project, subject) = row?;
+        concerned.entry(project).or_default().insert(subject);
+    }
+    for (table, goes) in [("settlements", SETTLES), ("failings", IS_IT), ("changes", IS_IT)] {
+        db.prepare_cached(&format!("DELETE FROM {table} AS t WHERE {goes}"))?.execute([&events])?;
+    }
+    Ok(concerned)
+}
+
+/// The earliest time of the removed rows.
+fn earliest(db: &Connection, to_forget: &RowsToForget) -> Result<Timestamp, StoreError> {
+    let batches: BTreeSet<i64> = to_forget.prompts.union(&to_forget.responses).copied().collect();
+    let mut find = db.prepare_cached(
+        "SELECT ifnull(min(at), 0) FROM (
+            SELECT min(created_at) AS at FROM observations WHERE id IN (SELECT value FROM json_each(?1))
+            UNION ALL SELECT min(opened_at) FROM prompt_batches WHERE id IN (SELECT value FROM json_each(?2))
+               OR session IN (SELECT value FROM json_each(?3))
+               OR id IN (SELECT batch FROM activities WHERE id IN (SELECT value FROM json_each(?4))))",
+    )?;
+    let given = params![
+        set(&to_forget.observations)?,
+        set(&batches)?,
+        set(&to_forget.sessions)?,
+        set(&to_forget.activities)?
+    ];
+    Ok(Timestamp(find.query_row(given, |row| row.cell(0))?))
+}
+
+fn say_to_index(db: &WriteContext<'_>, to_forget: &RowsToForget) -> Result<(), StoreError> {
+    to_forget.documents().try_for_each(|key| log(db, key.kind.as_str(), key.row))
+}
+
+/// Removes the evidence and files of removed rows from the observations that stay.
+fn strip_evidence(db: &Connection, to_forget: &RowsToForget) -> Result<(), StoreError> {
+    let events: BTreeSet<String> = to_forget.events(db)?.into_iter().collect();
+    let mut find = db.prepare_cached(
+        "SELECT id, evidence, files_read, files_modified FROM observations
+         WHERE id IN (SELECT observation FROM observation_sessions
+                      WHERE session IN (SELECT value FROM json_each(?1)))
+           AND id NOT IN (SELECT value FROM json_each(?2))",
+    )?;
+    let mut rows = find.query(params![set(&to_forget.sessions)?, set(&to_forget.observations)?])?;
+    while let Some(row) = rows.next()? {
+        let (id, mut evidence): (i64, Vec<String>) = (row.cell(0)?, row.cell(1)?);
+        evidence.retain(|event| !events.contains(event));
+        db.prepare_cached("UPDATE observations SET evidence = ?2 WHERE id = ?1")?
+            .execute(params![id, serde_json::to_string(&evidence)?])?;
+        db.prepare_cached("DELETE FROM observation_files WHERE observation = ?1")?.execute([id])?;
+        for (column, purpose) in [(2, "read"), (3, "modified")] {
+            db.prepare_cached(
+                "INSERT OR IGNORE INTO observation_files (observation, path, use)
+                 SELECT ?1, value, ?2 FROM json_each(?3)",
+            )?
+            .execute(params![
+                id,
+                purpose,
+                serde_json::to_string(&row.cell::<Vec<String>>(column)?)?
+            ])?;
+        }
+    }
+    Ok(())
+}
+
+/// Cancels jobs that run on removed texts: their result finds no job, and the remaining batches get a new one.
+fn stop_work(db: &WriteContext<'_>, to_forget: &RowsToForget, at: Order) -> Result<(), StoreError> {
+    let mut batches: BTreeSet<i64> = to_forget.prompts.union(&to_forget.responses).copied().collect();
+    for (rows, table) in [(&to_forget.activities, "activities"), (&to_forget.asides, "asides")] {
+        let sql = format!(
+            "SELECT batch FROM {table} WHERE batch IS NOT NULL AND id IN (SELECT value FROM json_each(?1))"
+        );
+        batches.extend(numbers(db, &sql, [set(rows)?])?);
+    }
+    // An error may quote a text, and finished work needs no error.
+    let of_batches = "kind = 'batch' AND batch IN (SELECT value FROM json_each(?1))";
+    db.execute(&format!("UPDATE jobs SET error = NULL WHERE {of_batches}"), [set(&batches)?])?;
+    let running = format!("SELECT batch FROM jobs WHERE status = 'running' AND {of_batches}");
+    for batch in numbers(db, &running, [set(&batches)?])? {
+        let session: i64 =
+            db.query_row("SELECT session FROM prompt_batches WHERE id = ?1", [batch], |row| row.cell(0))?;
+        db.execute("DELETE FROM jobs WHERE kind = 'batch' AND batch = ?1 AND status = 'running'", [batch])?;
+        jobs::enqueue(db, JobKind::Batch, session, Some(BatchId(batch)), at.wall)?;
+    }
+    Ok(())
+}
+
+fn remove_rows(db: &Connection, to_forget: &RowsToForget) -> Result<(), StoreError> {
+    let remove = |sql: &str, rows: &BTreeSet<i64>| -> Result<(), StoreError> {
+        db.execute(&format!("{sql} IN (SELECT value FROM json_each(?1))"), [set(rows)?])?;
+        Ok(())
+    };
+    db.execute(
+        "UPDATE sessions SET activities = activities - (SELECT count(*) FROM activities a
+            WHERE a.session = sessions.id AND a.kind = 'tool' AND a.id IN (SELECT value FROM json_each(?1)))
+         WHERE id IN (SELECT session FROM activities WHERE id IN (SELECT value FROM json_each(?1)))",
+        [set(&to_forget.activities)?],
+    )?;
+    remove("DELETE FROM activities WHERE id", &to_forget.activities)?;
+    remove("DELETE FROM asides WHERE id", &to_forget.asides)?;
+    remove("DELETE FROM observations WHERE id", &to_forget.observations)?;
+    remove("DELETE FROM hand_changes WHERE observation", &to_forget.former_texts)?;
+    // An empty title still shows that a person wrote the text.
+    remove("UPDATE observations SET made_as = '' WHERE made_as <> '' AND id", &to_forget.former_texts)?;
+    remove("DELETE FROM session_summaries WHERE id", &to_forget.summaries)?;
+    remove("DELETE FROM plans WHERE id", &to_forget.plans)?;
+    remove("UPDATE subagents SET message = NULL WHERE id", &to_forget.subagents)?;
+    remove("UPDATE compactions SET summary = NULL WHERE id", &to_forget.compactions)?;
+    remove(
+        "UPDATE prompt_batches SET prompt = NULL, branch = NULL, head_commit = NULL, base_commit = NULL WHERE id",
+        &to_forget.prompts,
+    )?;
+    remove("UPDATE prompt_batches SET response = NULL WHERE id", &to_forget.responses)?;
+    remove("UPDATE sessions SET title = NULL, named_by = NULL WHERE id", &to_forget.titles)?;
+    for event in &to_forget.unparsed {
+        db.prepare_cached("DELETE FROM unparsed WHERE event_id = ?1")?.execute([event])?;
+    }
+    Ok(())
+}
+
+/// Sessions whose summary is being made now, from texts that may be removed.
+fn being_summarised(db: &Connection, sessions: &BTreeSet<i64>) -> Result<BTreeSet<i64>, StoreError> {
+    let running = "SELECT session FROM jobs WHERE kind = 'summary' AND status = 'running'
+        AND session IN (SELECT value FROM json_each(?1))";
+    Ok(numbers(db, running, [set(sessions)?])?.into_iter().collect())
+}
+
+/// Sessions that lost part of the source of their summary.
+fn summarise_again(db: &WriteContext<'_>, sessions: &BTreeSet<i64>, at: Timestamp) -> Result<(), StoreError> {
+    db.execute(
+        "DELETE FROM jobs WHERE kind = 'summary' AND status = 'running'
+            AND session IN (SELECT value FROM json_each(?1))",
+        [set(sessions)?],
+    )?;
+    let with_something_left =
+        "SELECT id FROM sessions WHERE id IN (SELECT value FROM json_each(?1)) AND EXISTS
+        (SELECT 1 FROM prompt_batches b WHERE b.session = sessions.id AND b.prompt IS NOT NULL)";
+    for session in numbers(db, with_something_left, [set(sessions)?])? {
+        jobs::enqueue(db, JobKind::Summary, session, None, at)?;
+    }
+    Ok(())
+}
+
+/// Injection records contain titles: removes those of missing items and those that contain the words.
+fn forget_titles_given(db: &Connection, words: &[String]) -> Result<(), StoreError> {
+    let mut find = db.prepare_cached("SELECT id, items, file FROM injections")?;
+    let mut rows = find.query([])?;
+    while let Some(row) = rows.next()? {
+        let items: String = row.cell(1)?;
+        if let Some(items) = without_lost_titles(db, &items, words)? {
+            // The record loses its file too: the only effect is that notes on the file may be injected again.
+            db.prepare_cached("UPDATE injections SET items = ?2, file = NULL WHERE id = ?1")?
+                .execute(params![row.cell::<i64>(0)?, items])?;
+        }
+        let file: Option<String> = row.cell(2)?;
+        if file.is_some_and(|file| has_all_words(&file, words)) {
+            db.prepare_cached("UPDATE injections SET file = NULL WHERE id = ?1")?
+                .execute([row.cell::<i64>(0)?])?;
+        }
+    }
+    Ok(())
+}
+
+/// The items without forgotten titles; `None` if nothing changes.
+pub(in super::super) fn without_lost_titles(
+    db: &Connection,
+    items: &str,
+    words: &[String],
+) -> Result<Option<String>, StoreError> {
+    let Ok(mut items) = serde_json::from_str::<Vec<Value>>(items) else {
+        // The record cannot be read.
+        return Ok(Some("[]".to_owned()));
+    };
+    let mut changed = false;
+    for item in &mut items {
+        let title = item.get("title").and_then(Value::as_str).unwrap_or(FORGOTTEN);
+        if title == FORGOTTEN || (is_there(db, item)? && !has_all_words(title, words)) {
+            continue;
+        }
+        changed = true;
+        item["title"] = Value::from(FORGOTTEN);
+    }
+    Ok(if changed { Some(serde_json::to_string(&items)?) } else { None })
+}
+
+fn is_there(db: &Connection, item: &Value) -> Result<bool, StoreError> {
+    let rows = match item.get("kind").and_then(Value::as_str) {
+        Some("observation") => "observations WHERE",
+        Some("summary") => "session_summaries WHERE",
+        Some("prompt") => "prompt_batches WHERE prompt IS NOT NULL AND",
+        Some("response") => "prompt_batches WHERE response IS NOT NULL AND",
+        Some("plan") => "plans WHERE",
+        Some("activity") => "activities WHERE",
+        // The kind is unknown, so the title names no row.
+        _ => return Ok(true),
+    };
+    let id = item.get("id").and_then(Value::as_i64).unwrap_or_default();
+    let mut find = db.prepare_cached(&format!("SELECT EXISTS (SELECT 1 FROM {rows} id = ?1)"))?;
+    Ok(find.query_row([id], |row| row.cell(0))?)
+}

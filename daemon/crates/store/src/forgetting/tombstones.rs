@@ -1,0 +1,126 @@
+//! Tombstones: the traces of forgotten data that keep it from coming back.
+
+use crate::bind::params;
+use rusqlite::{Connection, OptionalExtension};
+use sha2::{Digest, Sha256};
+
+use super::super::StoreError;
+use super::super::delivery::Delivery;
+use super::super::row::Cells;
+use super::finding::RowsToForget;
+use recall_domain::ids::{EventId, SessionKey, Timestamp};
+use recall_domain::observation::ObservationDraft;
+use recall_domain::order::Order;
+
+/// A full hash would not be noticeably safer.
+pub(super) type Hash = [u8; 16];
+
+pub(super) fn hash(parts: &[&str]) -> Hash {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update(part.as_bytes());
+        hash.update([0]);
+    }
+    hash.finalize().first_chunk().copied().unwrap_or_default()
+}
+
+pub(super) fn session_hash(key: &SessionKey) -> Hash {
+    hash(&[key.agent.as_str(), key.id.as_str()])
+}
+
+fn title_hash(title: &str) -> Hash {
+    hash(&[title.trim()])
+}
+
+/// Detaches the session's events, keeps their ids, and rejects events that are still on their way.
+pub(super) fn bury_session(
+    db: &Connection,
+    (session, key): (i64, &SessionKey),
+    at: Order,
+) -> Result<(), StoreError> {
+    db.prepare_cached("UPDATE deliveries SET session = NULL, key = NULL WHERE session = ?1")?
+        .execute([session])?;
+    db.prepare_cached(
+        "INSERT INTO forgotten_sessions (name, at, boot_id, boot_ns) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT DO UPDATE SET at = excluded.at, boot_id = excluded.boot_id, boot_ns = excluded.boot_ns",
+    )?
+    .execute(params![
+        session_hash(key),
+        at.wall.0,
+        at.boot,
+        i64::try_from(at.boot_ns).unwrap_or(i64::MAX)
+    ])?;
+    Ok(())
+}
+
+/// True if the event was captured before its session was forgotten.
+pub(in super::super) fn belongs_to_forgotten_session(
+    db: &Connection,
+    key: &SessionKey,
+    delivery: &Delivery,
+) -> Result<bool, StoreError> {
+    let mut statement =
+        db.prepare_cached("SELECT at, boot_id, boot_ns FROM forgotten_sessions WHERE name = ?1")?;
+    let forgotten = statement
+        .query_row([session_hash(key)], |row| {
+            let boot_ns = row.cell::<i64>(2)?.unsigned_abs();
+            Ok(Order { wall: Timestamp(row.cell(0)?), boot: row.cell(1)?, boot_ns })
+        })
+        .optional()?;
+    let taken = Order { wall: delivery.captured_at, boot: delivery.boot_id, boot_ns: delivery.boot_ns };
+    Ok(forgotten.is_some_and(|forgotten| !forgotten.is_before(&taken)))
+}
+
+/// True if anything of this session was captured and forgotten.
+pub(in super::super) fn is_forgotten(db: &Connection, key: &SessionKey) -> Result<bool, StoreError> {
+    let mut find = db.prepare_cached("SELECT EXISTS (SELECT 1 FROM forgotten_sessions WHERE name = ?1)")?;
+    Ok(find.query_row([session_hash(key)], |row| row.cell(0))?)
+}
+
+/// Stops removed observations from being made again in sessions that stay.
+pub(super) fn bury_observations(db: &Connection, to_forget: &RowsToForget) -> Result<(), StoreError> {
+    let mut find = db.prepare_cached(
+        "SELECT o.title, o.evidence, p.session, iif(p.session = o.session, o.batch, NULL) FROM observations o
+         JOIN (SELECT id AS observation, session FROM observations WHERE session IS NOT NULL
+               UNION SELECT observation, session FROM observation_sessions) p ON p.observation = o.id
+         WHERE o.id = ?1",
+    )?;
+    for observation in &to_forget.observations {
+        let mut rows = find.query([observation])?;
+        while let Some(row) = rows.next()? {
+            let (title, evidence): (String, String) = (row.cell(0)?, row.cell(1)?);
+            let (session, batch): (i64, Option<i64>) = (row.cell(2)?, row.cell(3)?);
+            db.prepare_cached(
+                "INSERT OR REPLACE INTO forgotten_observations (observation, session, batch, title, evidence)
+                 VALUES (?1, ?2, ?3, ?4, ?5)",
+            )?
+            .execute(params![observation, session, batch, title_hash(&title), evidence])?;
+        }
+    }
+    Ok(())
+}
+
+/// True if an observation was forgotten before: its session had one with this title, or its batch had one with all of
+/// this evidence.
+pub(in super::super) fn was_forgotten(
+    db: &Connection,
+    (session, batch): (i64, i64),
+    draft: &ObservationDraft,
+) -> Result<bool, StoreError> {
+    let mut find = db.prepare_cached(
+        "SELECT title = ?2, batch IS ?3, evidence FROM forgotten_observations WHERE session = ?1",
+    )?;
+    let mut rows = find.query(params![session, title_hash(&draft.title), batch])?;
+    while let Some(row) = rows.next()? {
+        let (same_title, same_batch): (bool, bool) = (row.cell(0)?, row.cell(1)?);
+        if same_title {
+            return Ok(true);
+        }
+        let evidence: Vec<String> = row.cell(2)?;
+        let rests_on_it = |event: &EventId| evidence.contains(&event.to_string());
+        if same_batch && !draft.evidence.is_empty() && draft.evidence.iter().all(rests_on_it) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

@@ -1,0 +1,189 @@
+//! Operations are what the writer carries out. Each has its own output type and records what it changes.
+//!
+//! `execution.rs` runs them. The writer acknowledges operations, after the commit.
+//!
+//! **Invariant:** code that changes something that others follow reports it to the [`WriteContext`] right there.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::ops::Deref;
+
+use crate::bind::params;
+use rusqlite::Connection;
+
+use super::StoreError;
+use super::row::Cells;
+use super::spans::ExpiredLife;
+use recall_domain::event::Place;
+use recall_domain::ids::{SessionKey, Timestamp};
+use recall_domain::lifecycle::{LifecycleEvent, LifecycleKind};
+use recall_domain::session::LooseCall;
+
+/// A change of the database, as a value.
+pub trait Operation: Send + 'static {
+    /// The value that the caller receives after the commit.
+    type Output: Send + 'static;
+
+    /// # Errors
+    /// When the database refuses; everything is rolled back then.
+    fn execute(self, db: &WriteContext<'_>) -> Result<Self::Output, StoreError>;
+}
+
+/// Changes by operations that others follow.
+#[derive(Debug, Default, PartialEq)]
+pub struct Changes {
+    /// An event was accepted.
+    pub accepted: bool,
+    /// Documents were written or removed, so the index must follow.
+    pub documents: bool,
+    /// There is compression work, or an obstacle to it is gone.
+    pub jobs: bool,
+    /// To be published after the commit, in this order.
+    pub events: Vec<LifecycleEvent>,
+    /// To be published before the events.
+    pub calls: Vec<(SessionKey, LooseCall)>,
+    /// Sessions that were deleted before they ended. To be published with the calls.
+    pub expired: Vec<ExpiredLife>,
+}
+
+impl Changes {
+    fn add(&mut self, later: Self) {
+        let Self { accepted, documents, jobs, events, calls, expired } = later;
+        self.accepted |= accepted;
+        self.documents |= documents;
+        self.jobs |= jobs;
+        self.events.extend(events);
+        self.calls.extend(calls);
+        self.expired.extend(expired);
+    }
+}
+
+/// What becomes of the other machines' copies of a note that an operation removes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum RemovedCopies {
+    /// They go, because the note was made again or taken back.
+    #[default]
+    Withdrawn,
+    /// They go for good, because a person said so.
+    Forgotten,
+    /// They stay: this machine alone does not keep it.
+    Stay,
+}
+
+/// The write connection inside an operation; it collects what the operation changes.
+pub struct WriteContext<'a> {
+    connection: &'a Connection,
+    changes: RefCell<Changes>,
+    is_taken_back: Cell<bool>,
+    /// The observations that were written or removed.
+    observations: RefCell<BTreeSet<i64>>,
+    removed_copies: Cell<RemovedCopies>,
+}
+
+impl Deref for WriteContext<'_> {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        self.connection
+    }
+}
+
+impl<'a> WriteContext<'a> {
+    pub(super) fn new(connection: &'a Connection) -> Self {
+        Self {
+            connection,
+            changes: RefCell::default(),
+            is_taken_back: Cell::new(false),
+            observations: RefCell::default(),
+            removed_copies: Cell::default(),
+        }
+    }
+
+    pub(super) fn accept(&self) {
+        self.changes.borrow_mut().accepted = true;
+    }
+
+    pub(super) fn queue_work(&self) {
+        self.changes.borrow_mut().jobs = true;
+    }
+
+    /// Publishes an event of a session once the operation is committed.
+    pub(super) fn publish(&self, key: SessionKey, at: Timestamp, what: LifecycleKind) {
+        let sql = "SELECT root, place FROM sessions WHERE session_id = ?1 AND agent = ?2";
+        // An event for information must not make a write fail.
+        let found = self.prepare_cached(sql).and_then(|mut find| {
+            find.query_row(params![key.id.as_str(), key.agent.as_str()], |row| {
+                Ok((row.cell(0)?, row.cell(1)?))
+            })
+        });
+        let (workspace, place): (_, Option<String>) = found.unwrap_or_default();
+        let place = place.and_then(|place| serde_json::from_str(&place).ok()).unwrap_or_default();
+        let event = LifecycleEvent { session: Some(key), workspace, place, at, what };
+        self.changes.borrow_mut().events.push(event);
+    }
+
+    /// Publishes an event that belongs to no session once the operation is committed.
+    pub(super) fn publish_apart(&self, place: Place, at: Timestamp, what: LifecycleKind) {
+        let event = LifecycleEvent { session: None, workspace: None, place: Box::new(place), at, what };
+        self.changes.borrow_mut().events.push(event);
+    }
+
+    /// Publishes a call of a session once the operation is committed.
+    pub(super) fn publish_call(&self, key: SessionKey, call: LooseCall) {
+        self.changes.borrow_mut().calls.push((key, call));
+    }
+
+    /// Publishes the open state of an expired session once the operation is committed.
+    pub(super) fn publish_expired(&self, life: ExpiredLife) {
+        self.changes.borrow_mut().expired.push(life);
+    }
+
+    /// What becomes of other machines' copies of the observations that this operation removes.
+    pub(super) fn set_removed_copies(&self, copies: RemovedCopies) {
+        self.removed_copies.set(copies);
+    }
+
+    /// The observations that were written or removed since the last call, and what becomes of copies.
+    pub(super) fn take_observations(&self) -> (BTreeSet<i64>, RemovedCopies) {
+        (self.observations.take(), self.removed_copies.get())
+    }
+
+    pub(super) fn is_taken_back(&self) -> bool {
+        self.is_taken_back.get()
+    }
+
+    /// Adds what the operation changed to what earlier ones did.
+    pub(super) fn add_changes_to(self, changes: &mut Changes) {
+        changes.add(self.changes.into_inner());
+    }
+
+    /// Rolls the operation back although it succeeds, because it was done before.
+    pub(super) fn take_back(&self) {
+        self.is_taken_back.set(true);
+    }
+}
+
+/// Logs that a row was written or removed, so that the index follows. Removes its vectors, because they belong to
+/// another text now.
+pub(super) fn log(db: &WriteContext<'_>, kind: &str, row: i64) -> Result<(), StoreError> {
+    db.prepare_cached("INSERT INTO index_log (kind, row) VALUES (?1, ?2)")?.execute(params![kind, row])?;
+    remove_vectors(db, kind, row)?;
+    if kind == "observation" {
+        db.observations.borrow_mut().insert(row);
+    }
+    db.changes.borrow_mut().documents = true;
+    Ok(())
+}
+
+/// Removes the vectors of a document, and records their id for the file that may contain them.
+pub(super) fn remove_vectors(db: &WriteContext<'_>, kind: &str, row: i64) -> Result<(), StoreError> {
+    let mut delete =
+        db.prepare_cached("DELETE FROM vectors WHERE kind = ?1 AND row = ?2 RETURNING project, id")?;
+    let mut removed = delete.query(params![kind, row])?;
+    // There is at most one row, and the statement must run to its end.
+    while let Some(row) = removed.next()? {
+        let gone: (i64, i64) = (row.cell(0)?, row.cell(1)?);
+        db.prepare_cached("INSERT INTO gone_vectors (project, id) VALUES (?1, ?2)")?.execute(gone)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,148 @@
+//! Turns rows into lines, a page at a time.
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Row};
+use serde_json::{Map, Value, json};
+
+use super::tables::{Form, TABLES, Table, key_of};
+use crate::StoreError;
+use crate::row::{Cells, Sql};
+use recall_domain::ids::{ProjectKey, ProjectRow, Timestamp};
+
+/// Where a page of an export begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageStart {
+    pub table: u32,
+    pub after: i64,
+}
+
+/// The part of the memory to export.
+#[derive(Clone, Debug, Default)]
+pub struct Portion {
+    /// `None` means all.
+    pub projects: Option<Vec<ProjectRow>>,
+    pub since: Option<Timestamp>,
+}
+
+/// The next lines, about this many bytes, and where the next page begins; `None` at the end.
+pub fn export_page(
+    db: &Connection,
+    portion: &Portion,
+    cursor: PageStart,
+    bytes: usize,
+) -> Result<(Vec<String>, Option<PageStart>), StoreError> {
+    let mut lines = Vec::new();
+    // Projects come first, all at once: there are few.
+    if cursor == PageStart::default() {
+        project_lines(db, portion, &mut lines)?;
+    }
+    let mut length = 0;
+    let mut at = cursor;
+    while let Some(table) = TABLES.get(at.table as usize) {
+        let sql = select(table);
+        let mut find = db.prepare_cached(&sql)?;
+        let projects = portion
+            .projects
+            .as_ref()
+            .map(|rows| json!(rows.iter().map(|row| row.0).collect::<Vec<_>>()).to_string());
+        let mut rows =
+            find.query(crate::bind::params![at.after, projects, portion.since.map(|since| since.0)])?;
+        while let Some(row) = rows.next()? {
+            let page: i64 = row.cell(table.columns.len())?;
+            if length > bytes && page != at.after {
+                return Ok((lines, Some(at)));
+            }
+            at.after = page;
+            let line = line(table, row)?.to_string();
+            length += line.len();
+            lines.push(line);
+        }
+        at = PageStart { table: at.table + 1, after: 0 };
+    }
+    superseded_lines(db, portion, &mut lines)?;
+    Ok((lines, None))
+}
+
+fn select(table: &Table) -> String {
+    let columns = table.columns.iter().map(|(column, form)| match form {
+        Form::Session => {
+            "(SELECT s.agent || ':' || s.session_id FROM sessions s WHERE s.id = t.session)".to_owned()
+        }
+        Form::Batch => "(SELECT b.seq FROM prompt_batches b WHERE b.id = t.batch)".to_owned(),
+        Form::Project => "(SELECT p.key FROM projects p WHERE p.id = t.project)".to_owned(),
+        _ => format!("t.{column}"),
+    });
+    let columns: Vec<_> = columns.collect();
+    let Table { name, page, project, time, .. } = table;
+    format!(
+        "SELECT {}, {page} FROM {name} t WHERE {page} > ?1 AND (?2 IS NULL OR {project} IN (SELECT value FROM json_each(?2)))
+         AND (?3 IS NULL OR {time} >= ?3) ORDER BY {page}",
+        columns.join(", ")
+    )
+}
+
+fn line(table: &Table, row: &Row<'_>) -> Result<Value, StoreError> {
+    let mut line = Map::new();
+    line.insert("kind".to_owned(), json!(table.kind));
+    for (number, (column, form)) in table.columns.iter().enumerate() {
+        let raw = row.get_ref(number)?;
+        if raw == ValueRef::Null {
+            continue;
+        }
+        let value = match form {
+            Form::LongText => json!(row.cell::<String>(number)?),
+            Form::Id => json!(hex(row.get_ref(number)?.as_blob().unwrap_or_default())),
+            Form::Texts | Form::Paths | Form::Events | Form::Tasks => {
+                serde_json::from_str(&row.cell::<String>(number)?).unwrap_or_default()
+            }
+            _ => match raw {
+                ValueRef::Integer(number) => json!(number),
+                ValueRef::Real(number) => json!(number),
+                ValueRef::Text(text) => json!(String::from_utf8_lossy(text)),
+                ValueRef::Blob(bytes) => json!(hex(bytes)),
+                ValueRef::Null => Value::Null,
+            },
+        };
+        line.insert(key_of(table, column).to_owned(), value);
+    }
+    Ok(Value::Object(line))
+}
+
+fn project_lines(db: &Connection, portion: &Portion, lines: &mut Vec<String>) -> Result<(), StoreError> {
+    let mut find = db.prepare("SELECT id, key, name, created_at FROM projects ORDER BY id")?;
+    let mut rows = find.query([])?;
+    while let Some(row) = rows.next()? {
+        let id = ProjectRow(row.cell(0)?);
+        if portion.projects.as_ref().is_some_and(|wanted| !wanted.contains(&id)) {
+            continue;
+        }
+        let aliases: Vec<ProjectKey> =
+            db.all("SELECT alias FROM project_aliases WHERE project = ?1 ORDER BY alias", [id.0])?;
+        let aliases: Vec<_> = aliases.iter().map(ProjectKey::as_str).collect();
+        let (key, name): (String, String) = (row.cell(1)?, row.cell(2)?);
+        let line = json!({"kind": "project", "key": key, "name": name, "aliases": aliases,
+                          "created_at": row.cell::<i64>(3)?});
+        lines.push(line.to_string());
+    }
+    Ok(())
+}
+
+/// These lines come last, because both observations must exist.
+fn superseded_lines(db: &Connection, portion: &Portion, lines: &mut Vec<String>) -> Result<(), StoreError> {
+    let mut find = db.prepare(
+        "SELECT o.uuid, n.uuid, o.project FROM observations o JOIN observations n ON n.id = o.superseded_by ORDER BY o.id",
+    )?;
+    let mut rows = find.query([])?;
+    while let Some(row) = rows.next()? {
+        let project = ProjectRow(row.cell(2)?);
+        if portion.projects.as_ref().is_none_or(|wanted| wanted.contains(&project)) {
+            let (old, new): (String, String) = (row.cell(0)?, row.cell(1)?);
+            lines.push(json!({"kind": "superseded", "uuid": old, "by": new}).to_string());
+        }
+    }
+    Ok(())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

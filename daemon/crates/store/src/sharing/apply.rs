@@ -1,0 +1,197 @@
+//! Merges what another machine logged. All of it, and how far that machine was read, is one transaction.
+
+use std::collections::BTreeSet;
+
+use crate::bind::params;
+use uuid::Uuid;
+
+use super::super::StoreError;
+use super::super::operation::{Operation, RemovedCopies, WriteContext};
+use super::super::row::{Sql, record};
+use super::{Share, empty_bodies, keep, known, projection, share};
+use recall_domain::ids::{SessionKey, ShareId, Timestamp};
+use recall_domain::sync::fields::are_valid;
+use recall_domain::sync::item::Change;
+use recall_domain::sync::record::{BEGINNING, Chain, Content, Record};
+use recall_domain::sync::{DeviceId, Stamp};
+
+/// The latest time that a machine's clock can say.
+const LATEST_MS: i64 = 253_402_300_799_999;
+
+/// Merges entries of another machine's log that follow what was read of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ApplyRecords {
+    pub share: ShareId,
+    pub device: DeviceId,
+    pub author: String,
+    /// The device's name for people.
+    pub name: String,
+    pub records: Vec<Record>,
+    /// The hash of the last entry.
+    pub end: String,
+    pub now: Timestamp,
+}
+
+/// What became of the entries.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Applied {
+    /// So many were new.
+    All { new: usize, touched: Vec<SessionKey> },
+    /// Nothing was applied: entries are missing before them.
+    Gap { known: u64, first: u64 },
+    /// Nothing was applied: they do not follow from what was read before.
+    WrongHash { at: u64 },
+    /// The project is not shared any more.
+    #[default]
+    NotShared,
+}
+
+impl Operation for ApplyRecords {
+    type Output = Applied;
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<Applied, StoreError> {
+        let Self { share: id, device, author, name, records, end, now } = self;
+        let Some(share) = share(db, id)? else { return Ok(Applied::NotShared) };
+        let head: Option<(u64, String)> = db.first(
+            "SELECT seq, hash FROM sync_heads WHERE share = ?1 AND device = ?2",
+            params![id, device],
+        )?;
+        let (seq, mut hash) = head.unwrap_or((0, BEGINNING.to_owned()));
+        let new: Vec<Record> = records.into_iter().filter(|record| record.seq > seq).collect();
+        let Some(last) = new.last().map(|record| record.seq) else {
+            return Ok(Applied::All { new: 0, touched: Vec::new() });
+        };
+        let chain = Chain { space: &share.space, device: &device };
+        for (expected, record) in (seq + 1..).zip(&new) {
+            if record.seq != expected {
+                return Ok(Applied::Gap { known: seq, first: record.seq });
+            }
+            hash = chain.hash(&hash, record);
+        }
+        if hash != end {
+            return Ok(Applied::WrongHash { at: last });
+        }
+        let mut pass = Pass::new(db, &share, now);
+        for record in &new {
+            pass.take(&device, record)?;
+        }
+        let refused = i64::try_from(pass.refused).unwrap_or(i64::MAX);
+        let touched = pass.end()?;
+        db.run(
+            "INSERT INTO sync_heads (share, device, author, name, seq, hash, at, refused) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+             ON CONFLICT DO UPDATE SET author = excluded.author, name = excluded.name, seq = excluded.seq,
+                hash = excluded.hash, at = excluded.at, refused = refused + excluded.refused",
+            params![id, device, author, name, i64::try_from(last).unwrap_or(i64::MAX), hash, now, refused],
+        )?;
+        Ok(Applied::All { new: new.len(), touched })
+    }
+}
+
+/// Applies entries that an earlier version did not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ApplyParked {
+    pub share: ShareId,
+    pub now: Timestamp,
+}
+
+impl Operation for ApplyParked {
+    /// How many were applied.
+    type Output = usize;
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<usize, StoreError> {
+        let Some(share) = share(db, self.share)? else { return Ok(0) };
+        let parked: Vec<Parked> = db
+            .all(&format!("{} WHERE share = ?1 ORDER BY device, seq", Parked::SELECT), params![self.share])?;
+        let mut pass = Pass::new(db, &share, self.now);
+        let mut applied = 0;
+        for Parked { device, seq, kind, item, at, body } in parked {
+            let record = Record { seq, kind, item, at, body, body_hash: String::new() };
+            if record.content() == Content::Unknown {
+                continue;
+            }
+            pass.take(&device, &record)?;
+            applied += 1;
+            db.run(
+                "DELETE FROM sync_parked WHERE share = ?1 AND device = ?2 AND seq = ?3",
+                params![share.id, device, i64::try_from(seq).unwrap_or(i64::MAX)],
+            )?;
+        }
+        pass.end()?;
+        Ok(applied)
+    }
+}
+
+record! {
+struct Parked from "sync_parked" {
+    device: DeviceId = "device",
+    seq: u64 = "seq",
+    kind: String = "kind",
+    item: String = "item",
+    at: i64 = "at",
+    body: Option<String> = "body",
+}
+}
+
+/// One merging of several entries.
+struct Pass<'a> {
+    db: &'a WriteContext<'a>,
+    share: &'a Share,
+    now: Timestamp,
+    refused: u64,
+    /// The notes that were changed.
+    items: BTreeSet<String>,
+}
+
+impl<'a> Pass<'a> {
+    fn new(db: &'a WriteContext<'a>, share: &'a Share, now: Timestamp) -> Self {
+        // What others removed is gone there already.
+        db.set_removed_copies(RemovedCopies::Stay);
+        Self { db, share, now, refused: 0, items: BTreeSet::new() }
+    }
+
+    fn take(&mut self, device: &DeviceId, record: &Record) -> Result<(), StoreError> {
+        let Record { seq, kind, item, at, body, .. } = record;
+        let is_uuid = Uuid::parse_str(item).is_ok_and(|uuid| uuid.to_string() == *item);
+        if !is_uuid || !(0..=LATEST_MS).contains(at) {
+            self.refused += 1;
+            return Ok(());
+        }
+        match record.content() {
+            Content::Empty => Ok(()),
+            Content::Unknown => self.db.run(
+                "INSERT OR REPLACE INTO sync_parked (share, device, seq, kind, item, at, body)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                params![self.share.id, device, i64::try_from(*seq).unwrap_or(i64::MAX), kind, item, at, body],
+            ),
+            Content::Change(Change::Set(fields)) if !are_valid(&fields) => {
+                self.refused += 1;
+                Ok(())
+            }
+            Content::Malformed => {
+                self.refused += 1;
+                Ok(())
+            }
+            Content::Change(change) => {
+                let mut known = known(self.db, self.share.id, item)?.unwrap_or_default();
+                known.item.merge(&change, &Stamp { at: *at, device: device.clone() });
+                keep(self.db, self.share.id, item, &known)?;
+                if known.item.removed.is_some() {
+                    empty_bodies(self.db, self.share.id, item)?;
+                }
+                self.items.insert(item.clone());
+                Ok(())
+            }
+        }
+    }
+
+    /// Makes rows of the result. Returns the sessions that lost something.
+    fn end(self) -> Result<Vec<SessionKey>, StoreError> {
+        let mut touched = Vec::new();
+        for item in &self.items {
+            let Some(mut known) = known(self.db, self.share.id, item)? else { continue };
+            touched.extend(projection::project(self.db, self.share, item, &mut known, self.now)?);
+            keep(self.db, self.share.id, item, &known)?;
+        }
+        Ok(touched)
+    }
+}

@@ -1,0 +1,216 @@
+//! Notes that are shared with other machines: which, what this machine has changed of them, and what others have.
+//!
+//! `log.rs` appends this machine's changes, in the transaction of the change. `apply.rs` merges what other machines logged,
+//! and `projection.rs` makes rows of the result. A row then says the same as the merged state, so the log finds nothing
+//! to add: what comes from elsewhere is never logged again.
+//!
+//! **Invariant:** nothing is logged, read or stored here for a project that is not shared.
+
+mod apply;
+mod log;
+mod projection;
+mod shares;
+#[cfg(test)]
+mod tests;
+
+use crate::bind::params;
+use rusqlite::Connection;
+
+use super::StoreError;
+use super::row::{Sql, record};
+use recall_domain::ids::{ObservationId, ProjectRow, ShareId, Timestamp};
+use recall_domain::sync::DeviceId;
+use recall_domain::sync::item::Item;
+use recall_domain::sync::record::Record;
+
+pub use apply::{Applied, ApplyParked, ApplyRecords};
+pub use log::{Left, LogExisting};
+pub(super) use log::{append, say_anew};
+pub use shares::{
+    AcceptMarker, CloseShare, EmptiedSent, HoldBack, KnowProject, OpenShare, Preview, RenewDevice, Terms,
+    preview,
+};
+
+record! {
+/// A project that is shared through a remote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Share from "shares s JOIN projects p ON p.id = s.project" {
+    pub id: ShareId = "s.id",
+    pub project: ProjectRow = "s.project",
+    pub project_name: String = "p.name",
+    pub remote: String = "s.remote",
+    pub space: String = "s.space",
+    /// The name of this data folder.
+    pub device: DeviceId = "s.device",
+    pub author: String = "s.author",
+    pub device_name: String = "s.device_name",
+    /// Notes of others are told to sessions, not only found.
+    pub injects: bool = "s.inject",
+    /// The machines are one person's: preferences, corrections and pins travel, too.
+    pub is_personal: bool = "s.personal",
+    pub marker: Option<String> = "s.marker",
+}
+}
+
+pub fn shares(db: &Connection) -> Result<Vec<Share>, StoreError> {
+    db.all(&format!("{} ORDER BY p.name, s.remote", Share::SELECT), [])
+}
+
+fn share(db: &Connection, id: ShareId) -> Result<Option<Share>, StoreError> {
+    db.first(&format!("{} WHERE s.id = ?1", Share::SELECT), params![id])
+}
+
+record! {
+/// The head of another machine's log, as far as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head from "sync_heads" {
+    pub device: DeviceId = "device",
+    pub author: String = "author",
+    pub name: String = "name",
+    pub seq: u64 = "seq",
+    pub hash: String = "hash",
+    /// When it was last read further.
+    pub at: Timestamp = "at",
+    /// Entries that could not be used.
+    pub refused: u64 = "refused",
+}
+}
+
+/// How far the logs of other machines were read.
+pub fn heads(db: &Connection, share: ShareId) -> Result<Vec<Head>, StoreError> {
+    db.all(&format!("{} WHERE share = ?1 ORDER BY author, name, device", Head::SELECT), params![share])
+}
+
+/// An entry of this machine's log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Logged {
+    pub record: Record,
+    pub hash: String,
+}
+
+record! {
+struct LoggedColumns from "sync_log" {
+    seq: u64 = "seq",
+    kind: String = "kind",
+    item: String = "item",
+    at: i64 = "at",
+    body: Option<String> = "body",
+    body_hash: String = "body_hash",
+    hash: String = "hash",
+}
+}
+
+impl From<LoggedColumns> for Logged {
+    fn from(row: LoggedColumns) -> Self {
+        let LoggedColumns { seq, kind, item, at, body, body_hash, hash } = row;
+        Self { record: Record { seq, kind, item, at, body, body_hash }, hash }
+    }
+}
+
+/// The entries of this machine's log with these numbers, at most `most`.
+pub fn logged(
+    db: &Connection,
+    share: ShareId,
+    (first, last): (u64, u64),
+    most: u32,
+) -> Result<Vec<Logged>, StoreError> {
+    let sql =
+        format!("{} WHERE share = ?1 AND seq BETWEEN ?2 AND ?3 ORDER BY seq LIMIT ?4", LoggedColumns::SELECT);
+    let number = |seq: u64| i64::try_from(seq).unwrap_or(i64::MAX);
+    let rows: Vec<LoggedColumns> =
+        db.all(&sql, crate::bind::params![share, number(first), number(last), most])?;
+    Ok(rows.into_iter().map(Logged::from).collect())
+}
+
+/// The number and the hash of the last entry of this machine's log. 0 if there is none.
+pub fn log_head(db: &Connection, share: ShareId) -> Result<(u64, String), StoreError> {
+    let head = db
+        .first("SELECT seq, hash FROM sync_log WHERE share = ?1 ORDER BY seq DESC LIMIT 1", params![share])?;
+    Ok(head.unwrap_or_default())
+}
+
+/// The entries that were emptied and of which the remote may still have the body.
+pub fn emptied(db: &Connection, share: ShareId) -> Result<Vec<u64>, StoreError> {
+    db.all("SELECT seq FROM sync_log WHERE share = ?1 AND emptied ORDER BY seq", params![share])
+}
+
+record! {
+/// A change that does not leave this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held from "sync_log l LEFT JOIN sync_items i ON i.share = l.share AND i.item = l.item
+         LEFT JOIN observations o ON o.id = i.row" {
+    pub seq: u64 = "l.seq",
+    pub why: String = "l.held",
+    /// `None` if the note is not here any more.
+    pub observation: Option<ObservationId> = "o.id",
+    pub title: Option<String> = "o.title",
+}
+}
+
+pub fn held_back(db: &Connection, share: ShareId) -> Result<Vec<Held>, StoreError> {
+    let sql = format!(
+        "{} WHERE l.share = ?1 AND l.held IS NOT NULL AND l.body IS NOT NULL ORDER BY l.seq",
+        Held::SELECT
+    );
+    db.all(&sql, params![share])
+}
+
+/// How many entries of other machines wait for a version of recall that knows their kind.
+pub fn count_parked(db: &Connection, share: ShareId) -> Result<u64, StoreError> {
+    db.one("SELECT count(*) FROM sync_parked WHERE share = ?1", params![share])
+}
+
+/// How many notes of others are here.
+pub fn count_foreign(db: &Connection, share: ShareId) -> Result<u64, StoreError> {
+    db.one("SELECT count(*) FROM observations WHERE share = ?1", params![share])
+}
+
+/// What is known of a shared note.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    item: Item,
+    row: Option<i64>,
+    wanted: Wanted,
+}
+
+/// Whether a note that has no row may get one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Wanted {
+    #[default]
+    Yes,
+    No,
+}
+
+fn known(db: &Connection, share: ShareId, item: &str) -> Result<Option<Known>, StoreError> {
+    let found: Option<(String, Option<i64>, bool)> = db.first(
+        "SELECT state, row, unwanted FROM sync_items WHERE share = ?1 AND item = ?2",
+        crate::bind::params![share, item],
+    )?;
+    let known = |(state, row, unwanted): (String, Option<i64>, bool)| -> Result<Known, StoreError> {
+        let wanted = if unwanted { Wanted::No } else { Wanted::Yes };
+        Ok(Known { item: serde_json::from_str(&state)?, row, wanted })
+    };
+    found.map(known).transpose()
+}
+
+fn keep(db: &Connection, share: ShareId, item: &str, known: &Known) -> Result<(), StoreError> {
+    db.run(
+        "INSERT INTO sync_items (share, item, state, row, unwanted) VALUES (?1, ?2, ?3, ?4, ?5)
+         ON CONFLICT DO UPDATE SET state = excluded.state, row = excluded.row, unwanted = excluded.unwanted",
+        crate::bind::params![
+            share,
+            item,
+            serde_json::to_string(&known.item)?,
+            known.row,
+            known.wanted == Wanted::No
+        ],
+    )
+}
+
+/// Removes what this machine's log says of a note. The remote's copies are emptied at the next round.
+fn empty_bodies(db: &Connection, share: ShareId, item: &str) -> Result<(), StoreError> {
+    db.run(
+        "UPDATE sync_log SET body = NULL, held = NULL, emptied = 1 WHERE share = ?1 AND item = ?2 AND body IS NOT NULL",
+        crate::bind::params![share, item],
+    )
+}

@@ -1,0 +1,255 @@
+//! Makes an observation of the merged state of a shared note.
+//!
+//! A note of another machine has no session here, and no words to compare: it takes part in no thread, so it cannot hide a
+//! note of this machine. Its origin says that another machine sent it, unless all machines of the share are one person's.
+
+use crate::bind::params;
+use rusqlite::Connection;
+
+use super::super::StoreError;
+use super::super::forgetting::{CopyOf, forget_observation, forgotten_at, keep_forgotten};
+use super::super::lineage;
+use super::super::operation::{WriteContext, log};
+use super::super::row::Sql;
+use super::super::threads::{rethread, thread_words_of};
+use super::{Known, Share, Wanted};
+use recall_domain::ids::{ObservationId, ProjectRow, SessionKey, ShareId, Timestamp};
+use recall_domain::observation::SHARED;
+use recall_domain::sync::fields::{is_complete, is_personal};
+use recall_domain::sync::item::{Item, Removal};
+
+/// Whose note a row is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Home {
+    Here,
+    Elsewhere,
+}
+
+/// Brings the row of a note in line with its state. Returns the sessions that lost something.
+pub(super) fn project(
+    db: &WriteContext<'_>,
+    share: &Share,
+    item: &str,
+    known: &mut Known,
+    now: Timestamp,
+) -> Result<Vec<SessionKey>, StoreError> {
+    if known.row.is_none() && known.wanted == Wanted::Yes && adopt(db, share, item, known)? == Adopted::AsItIs
+    {
+        return Ok(Vec::new());
+    }
+    match (known.item.removed, known.row) {
+        (Some(removal), row) => {
+            known.row = None;
+            remove(db, item, row, removal, now)
+        }
+        (None, Some(row)) => {
+            update(db, share, row, &known.item, now)?;
+            Ok(Vec::new())
+        }
+        (None, None) if known.wanted == Wanted::No || !is_complete(&known.item) => Ok(Vec::new()),
+        (None, None) if is_unwanted(db, share, item, &known.item)? => {
+            known.wanted = Wanted::No;
+            Ok(Vec::new())
+        }
+        (None, None) => {
+            known.row = Some(insert(db, share, item, &known.item)?);
+            Ok(Vec::new())
+        }
+    }
+}
+
+/// What becomes of a row that was there before its note's log was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Adopted {
+    /// It follows the state.
+    ToBeWritten,
+    /// A person changed it here since. What differs is logged.
+    AsItIs,
+}
+
+/// Finds this machine's own row of a note, from before its log began or was left.
+fn adopt(db: &Connection, share: &Share, item: &str, known: &mut Known) -> Result<Adopted, StoreError> {
+    known.row = db.first(
+        "SELECT id FROM observations WHERE uuid = ?1 AND project = ?2",
+        params![item, share.project.0],
+    )?;
+    let changed: Option<i64> =
+        db.one("SELECT max(at) FROM hand_changes WHERE observation = ?1 AND NOT undone", [known.row])?;
+    let is_newer = changed.is_some() && changed > known.item.latest() && known.item.removed.is_none();
+    Ok(if is_newer { Adopted::AsItIs } else { Adopted::ToBeWritten })
+}
+
+fn text<'a>(item: &'a Item, name: &str) -> &'a str {
+    item.get(name).as_str().unwrap_or_default()
+}
+
+/// Whether a note was forgotten here, is another project's, or is what somebody else wants.
+fn is_unwanted(db: &Connection, share: &Share, item: &str, state: &Item) -> Result<bool, StoreError> {
+    let statement = CopyOf::Statement { title: text(state, "title"), text: text(state, "narrative") };
+    let is_elsewhere: bool = db.one("SELECT EXISTS (SELECT 1 FROM observations WHERE uuid = ?1)", [item])?;
+    Ok(is_elsewhere
+        || !share.is_personal && is_personal(text(state, "type"))
+        || forgotten_at(db, CopyOf::Uuid(item))?.is_some()
+        || forgotten_at(db, statement)?.is_some())
+}
+
+fn remove(
+    db: &WriteContext<'_>,
+    item: &str,
+    row: Option<i64>,
+    removal: Removal,
+    now: Timestamp,
+) -> Result<Vec<SessionKey>, StoreError> {
+    if removal == Removal::Forgotten {
+        // Also where it never was: an import may bring it.
+        keep_forgotten(db, CopyOf::Uuid(item), now)?;
+    }
+    let Some(row) = row else { return Ok(Vec::new()) };
+    match (removal, home(db, row)?) {
+        (Removal::Forgotten, Some(_)) => forget_observation(db, ObservationId(row), now),
+        (Removal::Withdrawn, Some(Home::Elsewhere)) => {
+            log(db, "observation", row)?;
+            db.run("DELETE FROM observations WHERE id = ?1", [row])?;
+            Ok(Vec::new())
+        }
+        _ => Ok(Vec::new()),
+    }
+}
+
+fn home(db: &Connection, row: i64) -> Result<Option<Home>, StoreError> {
+    let share: Option<Option<ShareId>> = db.first("SELECT share FROM observations WHERE id = ?1", [row])?;
+    Ok(share.map(|share| if share.is_some() { Home::Elsewhere } else { Home::Here }))
+}
+
+fn insert(db: &WriteContext<'_>, share: &Share, item: &str, state: &Item) -> Result<i64, StoreError> {
+    let origin = match share.is_personal {
+        true => text(state, "origin").to_owned(),
+        false => format!("{SHARED}{}", text(state, "origin")),
+    };
+    db.run(
+        "INSERT INTO observations (uuid, project, type, title, narrative, facts, concepts, files_read, files_modified,
+                importance, evidence, origin, created_at, own_importance, own_evidence, share, author, device)
+         VALUES (?1, ?2, ?3, ?4, '', '[]', '[]', '[]', '[]', ?5, '[]', ?6, ?7, ?5, '[]', ?8, ?9, ?10)",
+        params![
+            item,
+            share.project.0,
+            text(state, "type"),
+            text(state, "title"),
+            state.get("importance").as_i64(),
+            origin,
+            state.get("created_at").as_i64(),
+            share.id,
+            text(state, "author"),
+            text(state, "device"),
+        ],
+    )?;
+    let row = db.last_insert_rowid();
+    write(db, row, state, Home::Elsewhere)?;
+    follow_marks(db, share, row, state, Timestamp(state.get("created_at").as_i64().unwrap_or_default()))?;
+    Ok(row)
+}
+
+fn update(
+    db: &WriteContext<'_>,
+    share: &Share,
+    row: i64,
+    state: &Item,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let Some(home) = home(db, row)? else { return Ok(()) };
+    // The row may know more than the state: nobody has said yet what it lacks.
+    let is_said: bool = db.one(
+        "SELECT type = ifnull(?2, type) AND title = ifnull(?3, title) AND subtitle IS iif(?5, ?4, subtitle)
+            AND narrative = ifnull(?6, narrative) AND facts = ifnull(?7, facts) AND concepts = ifnull(?8, concepts)
+            AND files_read = ifnull(?9, files_read) AND files_modified = ifnull(?10, files_modified)
+            AND importance = ifnull(?11, importance) FROM observations WHERE id = ?1",
+        written(row, state),
+    )?;
+    if !is_said {
+        write(db, row, state, home)?;
+    }
+    follow_marks(db, share, row, state, now)
+}
+
+/// The row, and the fields that its state knows.
+fn written(row: i64, state: &Item) -> impl rusqlite::Params + use<'_> {
+    let text = |name: &str| state.get(name).as_str();
+    let list = |name: &str| state.get(name).is_array().then(|| state.get(name).to_string());
+    (
+        row,
+        text("type"),
+        text("title"),
+        text("subtitle"),
+        state.has("subtitle"),
+        text("narrative"),
+        list("facts"),
+        list("concepts"),
+        list("files_read"),
+        list("files_modified"),
+        state.get("importance").as_i64(),
+    )
+}
+
+/// Writes the texts. One of this machine's notes counts as rewritten by a person from then on, so that compression does
+/// not write over it.
+fn write(db: &WriteContext<'_>, row: i64, state: &Item, home: Home) -> Result<(), StoreError> {
+    db.run(
+        "UPDATE observations SET made_as = iif(share IS NULL AND made_as IS NULL AND origin <> 'user', title, made_as),
+                type = ifnull(?2, type), title = ifnull(?3, title), subtitle = iif(?5, ?4, subtitle),
+                narrative = ifnull(?6, narrative), facts = ifnull(?7, facts), concepts = ifnull(?8, concepts),
+                files_read = ifnull(?9, files_read), files_modified = ifnull(?10, files_modified),
+                importance = ifnull(?11, importance) WHERE id = ?1",
+        written(row, state),
+    )?;
+    let texts: (String, String, Vec<String>) =
+        db.one("SELECT title, narrative, facts FROM observations WHERE id = ?1", [row])?;
+    let files: (Vec<String>, Vec<String>) =
+        db.one("SELECT files_read, files_modified FROM observations WHERE id = ?1", [row])?;
+    db.run("DELETE FROM observation_files WHERE observation = ?1", [row])?;
+    for (paths, usage) in [(files.0, "read"), (files.1, "modified")] {
+        for path in paths {
+            db.run("INSERT OR IGNORE INTO observation_files VALUES (?1, ?2, ?3)", params![row, path, usage])?;
+        }
+    }
+    log(db, "observation", row)?;
+    if home == Home::Elsewhere {
+        return db.run("UPDATE observations SET words = NULL WHERE id = ?1", [row]);
+    }
+    let (title, narrative, facts) = texts;
+    let said = [title, narrative].into_iter().chain(facts).collect::<Vec<_>>();
+    let words = thread_words_of(said.iter().map(String::as_str));
+    db.run("UPDATE observations SET words = ?2 WHERE id = ?1", params![row, words])?;
+    let project: ProjectRow = db.one("SELECT project FROM observations WHERE id = ?1", [row])?;
+    rethread(db, project, &[row].into())
+}
+
+/// Resolves, reopens, pins and unpins.
+fn follow_marks(
+    db: &WriteContext<'_>,
+    share: &Share,
+    row: i64,
+    state: &Item,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let id = ObservationId(row);
+    let (is_resolved, is_pinned): (bool, bool) = db.one(
+        "SELECT EXISTS (SELECT 1 FROM lineage WHERE older = o.id AND newer IS NULL AND NOT undone), pinned_at IS NOT NULL
+         FROM observations o WHERE id = ?1",
+        [row],
+    )?;
+    match (is_resolved, state.get("resolved").as_bool()) {
+        (false, Some(true)) => lineage::resolve_by_hand(db, id)?,
+        (true, Some(false)) => lineage::uphold(db, id)?,
+        _ => {}
+    }
+    match state.get("pinned").as_bool().filter(|pinned| share.is_personal && *pinned != is_pinned) {
+        Some(pinned) => {
+            db.run(
+                "UPDATE observations SET pinned_at = ?2 WHERE id = ?1",
+                params![row, pinned.then_some(now.0)],
+            )?;
+            log(db, "observation", row)
+        }
+        None => Ok(()),
+    }
+}

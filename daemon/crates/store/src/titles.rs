@@ -1,0 +1,37 @@
+//! Titles of sessions: from the agent, else from the summary.
+
+use crate::bind::params;
+use rusqlite::Connection;
+
+use super::StoreError;
+use super::effect_context::EffectContext;
+use super::known::order_of;
+use super::operation::log;
+use super::row::Sql;
+use recall_domain::ids::EventId;
+
+/// Names a session as the agent, or the user in the agent, named it. A name that was given later stays.
+pub(super) fn set(scene: &EffectContext<'_>, title: &str) -> Result<(), StoreError> {
+    let (db, session) = (scene.db, scene.session());
+    let Some(event) = scene.event else { return Ok(()) };
+    let named_by: Option<[u8; 16]> = db.one("SELECT named_by FROM sessions WHERE id = ?1", [session])?;
+    if let Some(before) = named_by
+        && let (Some(before), Some(now)) = (order_of(db, EventId(before))?, order_of(db, event)?)
+        && now.is_before(&before)
+    {
+        return Ok(());
+    }
+    db.run("UPDATE sessions SET title = ?2, named_by = ?3 WHERE id = ?1", params![session, title, event.0])?;
+    let changed = db.first::<i64>(
+        "UPDATE session_summaries SET title = ?2 WHERE session = ?1 AND title <> ?2 RETURNING id",
+        params![session, title],
+    )?;
+    changed.map_or(Ok(()), |summary| log(db, "summary", summary))
+}
+
+/// The session's own title, else `made` from its summary.
+pub(super) fn of_summary(db: &Connection, session: i64, made: &str) -> Result<String, StoreError> {
+    let given: Option<String> =
+        db.first("SELECT title FROM sessions WHERE id = ?1 AND named_by IS NOT NULL", [session])?.flatten();
+    Ok(given.unwrap_or_else(|| made.to_owned()))
+}

@@ -1,0 +1,167 @@
+//! A part of a log as a file: a line that says whose it is, a line for each entry, and a line with the hash of the last
+//! entry and a signature. A file without its last line is not complete yet.
+
+use serde::{Deserialize, Serialize};
+
+use super::device::{Device, is_signed};
+use recall_domain::sync::DeviceId;
+use recall_domain::sync::record::{MOST_BODY, Record};
+
+const FORMAT: &str = "recall-sync";
+const VERSION: u32 = 1;
+/// More entries are never in one file.
+pub const MOST_RECORDS: usize = 500;
+/// An author's or a device's name is cut here.
+const MOST_NAME: usize = 60;
+
+/// Whose log it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    format: String,
+    version: u32,
+    pub space: String,
+    pub device: DeviceId,
+    key: String,
+    pub author: String,
+    /// The device's name for people.
+    pub name: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct End {
+    end: String,
+    signature: String,
+}
+
+/// A part of a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    pub header: Header,
+    pub records: Vec<Record>,
+    /// The hash of the last entry.
+    pub end: String,
+}
+
+/// Why a file is not used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unusable {
+    #[error("is not complete yet")]
+    Partial,
+    #[error("was written by a newer recall (format {0})")]
+    Newer(u32),
+    #[error("is damaged")]
+    Damaged,
+    #[error("belongs to another project or another machine")]
+    Misplaced,
+    #[error("is not signed by its machine")]
+    Forged,
+}
+
+impl Header {
+    pub fn of(device: &Device, space: &str, author: &str, name: &str) -> Self {
+        Self {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            space: space.to_owned(),
+            device: device.id.clone(),
+            key: device.public_key(),
+            author: shortened(author),
+            name: shortened(name),
+        }
+    }
+}
+
+fn shortened(name: &str) -> String {
+    name.chars().filter(|char| !char.is_control()).take(MOST_NAME).collect()
+}
+
+/// The file of these entries.
+pub fn encode(header: &Header, records: &[Record], end: &str, device: &Device) -> serde_json::Result<String> {
+    let head = serde_json::to_string(header)?;
+    let signature = device.sign(&signed(&head, end));
+    let mut text = head + "\n";
+    for record in records {
+        text.push_str(&serde_json::to_string(record)?);
+        text.push('\n');
+    }
+    text.push_str(&serde_json::to_string(&End { end: end.to_owned(), signature })?);
+    text.push('\n');
+    Ok(text)
+}
+
+/// Reads a file that is to be in the folder of this space and this device. The hash of its last entry is compared with
+/// the chain by whoever knows the entries before.
+pub fn decode(text: &str, space: &str, device: &DeviceId) -> Result<Segment, Unusable> {
+    let mut lines: Vec<&str> = text.lines().collect();
+    let (Some(last), true) = (lines.pop().filter(|_| lines.len() > 1), text.ends_with('\n')) else {
+        return Err(Unusable::Partial);
+    };
+    let head = lines.remove(0);
+    let version: serde_json::Value = serde_json::from_str(head).map_err(|_| Unusable::Damaged)?;
+    match version["version"].as_u64().and_then(|version| u32::try_from(version).ok()) {
+        Some(VERSION) if version["format"] == FORMAT => {}
+        Some(newer) if newer > VERSION => return Err(Unusable::Newer(newer)),
+        _ => return Err(Unusable::Damaged),
+    }
+    let mut header: Header = serde_json::from_str(head).map_err(|_| Unusable::Damaged)?;
+    let Ok(End { end, signature }) = serde_json::from_str(last) else { return Err(Unusable::Partial) };
+    if header.space != space || header.device != *device {
+        return Err(Unusable::Misplaced);
+    }
+    if !is_signed(device, &header.key, &signed(head, &end), &signature) {
+        return Err(Unusable::Forged);
+    }
+    if lines.len() > MOST_RECORDS {
+        return Err(Unusable::Damaged);
+    }
+    let read = |line: &&str| serde_json::from_str(line).map_err(|_| Unusable::Damaged);
+    let records: Vec<Record> = lines.iter().map(read).collect::<Result<_, _>>()?;
+    if records.iter().any(|record| !record.is_whole() || record.item.len() > MOST_BODY) {
+        return Err(Unusable::Damaged);
+    }
+    (header.author, header.name) = (shortened(&header.author), shortened(&header.name));
+    Ok(Segment { header, records, end })
+}
+
+fn signed(head: &str, end: &str) -> String {
+    format!("{head}\n{end}")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use recall_domain::sync::item::Change;
+
+    #[test]
+    fn a_file_comes_back_whole_or_not_at_all() {
+        let home = tempfile::tempdir().unwrap();
+        let device = Device::load_or_create(&home.path().join("a")).unwrap();
+        let other = Device::load_or_create(&home.path().join("b")).unwrap();
+        let header = Header::of(&device, "space", "Mia\u{7}", &"x".repeat(100));
+        let set = |title: &str| Change::Set([("title".to_owned(), json!(title))].into());
+        let records =
+            vec![Record::of(1, "u", 7, &set("one"), "chance"), Record::of(2, "u", 8, &set("two"), "chance")];
+        let text = encode(&header, &records, "end", &device).unwrap();
+        let read = decode(&text, "space", &device.id).unwrap();
+        assert_eq!((&read.records, read.end.as_str()), (&records, "end"));
+        assert_eq!((read.header.author.as_str(), read.header.name.len()), ("Mia", MOST_NAME));
+
+        // Cut anywhere it is partial or damaged, and never a shorter log.
+        for length in 0..text.len() {
+            assert!(decode(&text[..length], "space", &device.id).is_err(), "{length}");
+        }
+        let without_middle: Vec<&str> = text.lines().collect();
+        assert_eq!(decode(&without_middle[..2].join("\n"), "space", &device.id), Err(Unusable::Partial));
+        assert_eq!(decode(&text, "another", &device.id), Err(Unusable::Misplaced));
+        assert_eq!(decode(&text, "space", &other.id), Err(Unusable::Misplaced));
+        let forged = encode(&header, &records, "end", &other).unwrap();
+        assert_eq!(decode(&forged, "space", &device.id), Err(Unusable::Forged));
+        let renamed = text.replace("\"author\":\"Mia\"", "\"author\":\"Eve\"");
+        assert_eq!(decode(&renamed, "space", &device.id), Err(Unusable::Forged));
+        assert_eq!(decode(&text.replace("two", "six"), "space", &device.id), Err(Unusable::Damaged));
+        let newer = text.replace("\"version\":1", "\"version\":2");
+        assert_eq!(decode(&newer, "space", &device.id), Err(Unusable::Newer(2)));
+    }
+}

@@ -1,0 +1,8 @@
+//! What the system gives: files that others may have written, programs of the user, who holds the data folder.
+//!
+//! [`faults`] is here because every step of an event's handling may have a fail point.
+
+pub mod faults;
+pub mod holding;
+pub mod process_group;
+pub mod trusted_file;

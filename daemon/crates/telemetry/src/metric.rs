@@ -1,0 +1,125 @@
+//! A measured value, in the text format of Prometheus (exposition format 0.0.4) and as OTLP.
+
+use std::fmt::Write as _;
+
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
+use opentelemetry_proto::tonic::metrics::v1::{
+    AggregationTemporality, Gauge, Metric as OtlpMetric, NumberDataPoint, Sum,
+};
+
+use super::{nanoseconds, text};
+use recall_domain::ids::Timestamp;
+
+/// How a metric changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It only grows until the daemon restarts.
+    Counter,
+    Gauge,
+}
+
+/// A metric with its samples.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Metric {
+    /// As Prometheus recommends: with the unit, and with `_total` if it only grows.
+    pub name: &'static str,
+    pub change: Change,
+    pub help: &'static str,
+    pub samples: Vec<Sample>,
+}
+
+/// One value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    pub label: Option<(&'static str, String)>,
+    pub value: f64,
+}
+
+/// The text, ending with a line feed.
+pub fn exposition(metrics: &[Metric]) -> String {
+    let mut page = String::new();
+    for Metric { name, change, help, samples } in metrics {
+        let change = match change {
+            Change::Counter => "counter",
+            Change::Gauge => "gauge",
+        };
+        let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} {change}");
+        for Sample { label, value } in samples {
+            let label = label
+                .as_ref()
+                .map(|(label, value)| format!("{{{label}=\"{}\"}}", escaped(value)))
+                .unwrap_or_default();
+            let _ = writeln!(page, "{name}{label} {value}");
+        }
+    }
+    page
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+impl Metric {
+    /// `since` is the daemon's start, when its counters were 0.
+    pub(super) fn to_otlp(&self, since: Timestamp, now: Timestamp) -> OtlpMetric {
+        let point = |Sample { label, value }: &Sample| NumberDataPoint {
+            attributes: label.iter().map(|(label, value)| text(label, value)).collect(),
+            start_time_unix_nano: if self.change == Change::Counter { nanoseconds(since.0) } else { 0 },
+            time_unix_nano: nanoseconds(now.0),
+            value: Some(Value::AsDouble(*value)),
+            ..NumberDataPoint::default()
+        };
+        let data_points = self.samples.iter().map(point).collect();
+        let data = match self.change {
+            Change::Gauge => Data::Gauge(Gauge { data_points }),
+            Change::Counter => Data::Sum(Sum {
+                data_points,
+                aggregation_temporality: AggregationTemporality::Cumulative.into(),
+                is_monotonic: true,
+            }),
+        };
+        let (name, unit) = self.name_and_unit();
+        OtlpMetric {
+            name,
+            unit: unit.to_owned(),
+            description: self.help.to_owned(),
+            data: Some(data),
+            ..OtlpMetric::default()
+        }
+    }
+
+    /// OpenTelemetry keeps the unit apart from the name, and the kind says whether a metric only grows.
+    fn name_and_unit(&self) -> (String, &'static str) {
+        let name = self.name.trim_end_matches("_total");
+        let units = [("_seconds", "s"), ("_bytes", "By")];
+        let known = units.iter().find_map(|(end, unit)| Some((name.strip_suffix(end)?, *unit)));
+        let (name, unit) = known.unwrap_or((name, ""));
+        (name.replacen('_', ".", 1), unit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_says_its_unit_in_one_place() {
+        let named = |name| {
+            let metric = Metric { name, change: Change::Gauge, help: "", samples: Vec::new() };
+            metric.name_and_unit()
+        };
+        assert_eq!(named("recall_uptime_seconds"), ("recall.uptime".to_owned(), "s"));
+        assert_eq!(named("recall_events_lost_total"), ("recall.events_lost".to_owned(), ""));
+        assert_eq!(named("recall_resident_memory_bytes"), ("recall.resident_memory".to_owned(), "By"));
+        assert_eq!(named("recall_jobs"), ("recall.jobs".to_owned(), ""));
+    }
+
+    #[test]
+    fn a_label_cannot_end_its_line() {
+        let samples = vec![Sample { label: Some(("what", "a\"b\\c\nd".to_owned())), value: 1.5 }];
+        let metric = Metric { name: "m", change: Change::Counter, help: "Help.", samples };
+        let page = "# HELP m Help.\n# TYPE m counter\nm{what=\"a\\\"b\\\\c\\nd\"} 1.5\n";
+        assert_eq!(exposition(&[metric]), page);
+    }
+}

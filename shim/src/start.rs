@@ -7,7 +7,7 @@
 
 use std::ffi::{c_char, c_int};
 
-/// Called by the C library. The arguments are read by [`std::env`].
+/// Called by the C library. The arguments are read by [`std::env`](mod@std::env).
 // The name is the C library's, and no other function of this program has it.
 #[allow(unsafe_code)]
 #[unsafe(no_mangle)]

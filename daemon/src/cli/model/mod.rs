@@ -34,7 +34,7 @@ pub enum ModelCommand {
     /// Copy a sentence model into recall's data folder
     ///
     /// The folder must contain config.json, model.safetensors, and vocab.txt or tokenizer.json, as all-MiniLM-L6-v2
-    /// does. To use the model, set `backend = "local"` and `model = "NAME"` in [embedding] of config.toml.
+    /// does. To use the model, set `backend = "local"` and `model = "NAME"` in `[embedding]` of config.toml.
     Add(AddArgs),
     /// Measure a model's time, and where searches find the answers to your questions with it and without it
     Bench(bench::BenchArgs),

@@ -99,7 +99,7 @@ impl<'de> Deserialize<'de> for PublicId {
     }
 }
 
-/// Where something was made, as in [`ObservationAnswer`].
+/// Where something was made, as in `ObservationAnswer`.
 #[derive(Default, Serialize, Deserialize, JsonSchema)]
 pub struct MadeOnAnswer {
     pub branch: Option<String>,

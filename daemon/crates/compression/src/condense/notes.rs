@@ -1,7 +1,7 @@
 //! A session for one call of a model: what was asked, answered, decided and written for others, turn by turn, without
 //! what was read and printed.
 //!
-//! Its sentences are those that [`salience`](crate::salience) finds. Where they do not all fit, the most
+//! Its sentences are those that [`salience`] finds. Where they do not all fit, the most
 //! salient ones are kept, and a mark says where some are missing.
 
 use super::{Condensed, Excerpts, handle, sealed};

@@ -1,7 +1,7 @@
 //! The built-in compressor: deterministic, without a model or a network.
 //!
 //! It believes that the knowledge of a session has already been written down by somebody: by the agent in its answers,
-//! plans and comments, in commit messages, by the user in prompts. [`salience`](super::salience) chooses among their
+//! plans and comments, in commit messages, by the user in prompts. [`salience`] chooses among their
 //! sentences by learned weights. Source that was merely read and the output of tools are not looked at: they are large
 //! and say little that the answer does not.
 //!

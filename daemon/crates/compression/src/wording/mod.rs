@@ -63,7 +63,7 @@ pub enum SourceKind {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Piece<'a> {
     pub text: &'a str,
-    /// A heading above it: the nearest for [`kind`], the one that names something ([`subject_heading`]) for [`title`].
+    /// A heading above it: the nearest one.
     pub heading: Option<&'a str>,
     /// How much it matters, from about 0 to 2.
     pub salience: f32,

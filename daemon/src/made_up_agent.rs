@@ -202,9 +202,9 @@ async fn a_made_up_agent_is_read_stored_and_answered_in_its_own_words() {
         .services
         .readers
         .read(|db| {
-            let info = recall_store::find_sessions(db, "r1")?.remove(0);
-            let calls = recall_store::session_activities(db, info.row, None)?;
-            let observations = recall_store::observations_of_session(db, info.row)?;
+            let info = db.find_sessions("r1")?.remove(0);
+            let calls = db.session_activities(info.row, None)?;
+            let observations = db.observations_of_session(info.row)?;
             Ok::<_, recall_store::StoreError>((info, calls, observations))
         })
         .unwrap();

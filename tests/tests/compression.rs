@@ -98,7 +98,7 @@ impl Tree {
     }
 
     fn jobs(&self) -> Vec<JobRow> {
-        self.services.readers.read(|db| recall_store::jobs(db, recall_store::Jobs::All, None, 100)).unwrap()
+        self.services.readers.read(|db| db.jobs(recall_store::Jobs::All, None, 100)).unwrap()
     }
 
     fn job(&self, kind: &str, session: &str) -> JobRow {
@@ -108,9 +108,9 @@ impl Tree {
     }
 
     fn observations(&self, session: &str) -> usize {
-        let count = |db: &rusqlite::Connection| {
-            let found = recall_store::find_sessions(db, session)?;
-            recall_store::observations_of_session(db, found[0].row)
+        let count = |db: recall_store::Reader<'_>| {
+            let found = db.find_sessions(session)?;
+            db.observations_of_session(found[0].row)
         };
         self.services.readers.read(count).unwrap().len()
     }
@@ -327,7 +327,7 @@ async fn too_many_crashes_open_the_circuit_and_capturing_goes_on() {
     let observe = tree.services.compression.ask(CompressionMessage::Observe, PATIENCE);
     assert_eq!(observe.await.unwrap().circuit.as_str(), "open");
     tree.turn("later", "still heard").await;
-    let found = tree.services.readers.read(|db| recall_store::find_sessions(db, "later")).unwrap();
+    let found = tree.services.readers.read(|db| db.find_sessions("later")).unwrap();
     assert_eq!(found.len(), 1);
     tree.fell().await;
 }

@@ -85,6 +85,7 @@ mod two_names;
 mod ui;
 mod upkeep;
 mod viewer;
+mod walls;
 mod wrong_invocations;
 
 /// A file without its line above would be tested by nobody, in silence.

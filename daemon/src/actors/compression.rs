@@ -240,7 +240,7 @@ impl CompressionState {
         self.due_lookup = DueLookup::Running;
         let (me, readers) = (me.clone(), self.template.readers.clone());
         tokio::spawn(async move {
-            let due = match tokio::task::spawn_blocking(move || readers.read(recall_store::next_try)).await {
+            let due = match tokio::task::spawn_blocking(move || readers.read(|db| db.next_try())).await {
                 Ok(Ok(due)) => due,
                 // The time is unknown, so it is looked up again soon.
                 Ok(Err(_)) | Err(_) => Some(clock::now()),

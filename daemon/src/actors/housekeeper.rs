@@ -170,8 +170,8 @@ impl HousekeeperState {
             let before = Timestamp(now.0.saturating_sub(idle.batch_ms.min(idle.session_ms)));
             let looked = tokio::task::spawn_blocking(move || {
                 readers.read(|db| {
-                    let others = recall_store::quiet_sessions(db, before, started_at)?;
-                    Ok((others, recall_store::has_expired_leases(db, now)?, recall_store::has_orphans(db)?))
+                    let others = db.quiet_sessions(before, started_at)?;
+                    Ok((others, db.has_expired_leases(now)?, db.has_orphans()?))
                 })
             });
             let (expired, orphans) = match looked.await {

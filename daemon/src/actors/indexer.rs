@@ -462,11 +462,11 @@ fn catch_up(
     readers: &Readers,
     handle: &IndexHandle,
 ) -> Result<(), CatchUpError> {
-    let newest = readers.read(recall_store::highest_log_entry)?;
+    let newest = readers.read(|db| db.highest_log_entry())?;
     let indexed = writer.high_water();
     // An index that is ahead of the store followed another store. If log entries after its high-water mark are gone, it
     // cannot follow this store either.
-    if indexed > newest || !readers.read(|db| recall_store::log_goes_on_after(db, indexed))? {
+    if indexed > newest || !readers.read(|db| db.log_goes_on_after(indexed))? {
         handle.filling();
         writer.clear()?;
         rebuild(writer, agents, readers, newest)?;
@@ -475,7 +475,7 @@ fn catch_up(
     // of a busy agent are collected.
     while writer.high_water() < newest {
         let after = writer.high_water();
-        let entries = readers.read(|db| recall_store::documents_after(db, after, STEP))?;
+        let entries = readers.read(|db| db.documents_after(after, STEP))?;
         let Some(last) = entries.last() else { break };
         if has_started_over(after, &entries) {
             return catch_up(writer, agents, readers, handle);
@@ -503,7 +503,7 @@ fn rebuild(writer: &mut Writer, agents: Agents, readers: &Readers, newest: i64) 
     for (kind, ..) in DocumentKind::ALL {
         let mut after = 0;
         loop {
-            let keys = readers.read(|db| recall_store::scan_documents(db, kind, after, STEP))?;
+            let keys = readers.read(|db| db.scan_documents(kind, after, STEP))?;
             let Some(last) = keys.last() else { break };
             after = last.row;
             for key in keys {
@@ -524,7 +524,7 @@ fn commit(writer: &mut Writer, upto: i64) -> Result<(), CatchUpError> {
 }
 
 fn put(writer: &mut Writer, agents: Agents, readers: &Readers, key: DocumentKey) -> Result<(), CatchUpError> {
-    match readers.read(|db| recall_store::load_document(db, key))? {
+    match readers.read(|db| db.load_document(key))? {
         Some(row) => writer.put(&document(key, &row, agents))?,
         None => writer.delete(key),
     }

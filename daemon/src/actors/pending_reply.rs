@@ -393,9 +393,9 @@ impl PendingReply {
         let replaced = self.replaced.clone();
         let (cap, last_event) = (self.spec().cap(), self.last_event);
         let read = tokio::task::spawn_blocking(move || {
-            let project = context_lookup.readers.read(|db| match recall_store::project_of(db, &key)? {
+            let project = context_lookup.readers.read(|db| match db.project_of(&key)? {
                 Some(project) => Ok(Some(project)),
-                None => recall_store::find_project(db, &identities),
+                None => db.find_project(&identities),
             })?;
             let Some(project) = project else { return Ok(None) };
             let session = Some(key.id);
@@ -474,8 +474,7 @@ impl PendingReply {
     /// The session's project, if the store knows it.
     async fn project(&self) -> Option<ProjectInfo> {
         let (readers, key) = (self.context.context_lookup.readers.clone(), self.key.clone());
-        let found =
-            tokio::task::spawn_blocking(move || readers.read(|db| recall_store::project_of(db, &key))).await;
+        let found = tokio::task::spawn_blocking(move || readers.read(|db| db.project_of(&key))).await;
         match found {
             Ok(Ok(project)) => project,
             Ok(Err(error)) => {

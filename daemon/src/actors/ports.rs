@@ -13,7 +13,7 @@ use super::writer::WriterHandle;
 use recall_app::ports::{AcceptedEvent, Drained, NoAnswer, Ports};
 use recall_domain::ids::SessionKey;
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct ActorPorts {
     pub writer: WriterHandle,
     pub sessions: SessionsHandle,

@@ -95,7 +95,7 @@ impl Tree {
 
     /// The status of a session's batch job, and the origin of its last result.
     fn job(&self, session: &str) -> (String, String) {
-        let jobs = self.services.readers.read(|db| recall_store::jobs(db, Jobs::All, None, 1_000)).unwrap();
+        let jobs = self.services.readers.read(|db| db.jobs(Jobs::All, None, 1_000)).unwrap();
         let job = jobs.into_iter().find(|job| job.kind == "batch" && job.session.as_str() == session);
         job.map(|job| (job.status, job.origin.unwrap_or_default())).unwrap_or_default()
     }

@@ -122,22 +122,13 @@ pub struct Services {
 impl Services {
     pub fn new(setup: &DaemonSetup) -> Self {
         let readers = Readers::new(&setup.database);
-        let (writer, sessions) = (WriterHandle::default(), SessionsHandle::default());
+        let ports = ActorPorts::default();
         let loaded = &setup.config;
         let config = CurrentConfig::new(&loaded.config);
         let redactor = CurrentRedactor::new(Arc::clone(&setup.redactor));
         let capture_rules = CaptureRules::new(&loaded.config.excluded);
         let (files, rules) = (setup.settings.clone(), capture_rules.clone());
         let settings = Settings::new(files, loaded, config.clone(), redactor.clone(), rules);
-        let (indexer, housekeeper) = (IndexerHandle::default(), HousekeeperHandle::default());
-        let compression = CompressionHandle::default();
-        let ports = ActorPorts {
-            writer: writer.clone(),
-            sessions: sessions.clone(),
-            indexer: indexer.clone(),
-            housekeeper: housekeeper.clone(),
-            compression: compression.clone(),
-        };
         let ingest = Ingest {
             agents: setup.agents,
             ports: ports.clone(),
@@ -150,23 +141,8 @@ impl Services {
             readers: readers.clone(),
             certain_times: CertainTimes::default(),
         };
-        let suspect = indexer.clone();
-        let on_suspicion = move || {
-            // An indexer that is not running checks the index at its start.
-            let _ = suspect.send(IndexerMessage::Suspect);
-        };
         let sentences = Sentences::new(readers.clone(), VectorFiles::new(setup.vectors_folder.clone()));
-        let stored = StoredDocuments { readers: readers.clone(), agents: setup.agents };
-        let context_lookup = ContextLookup {
-            agents: setup.agents,
-            readers: readers.clone(),
-            index: IndexHandle::new(stored, sentences.clone(), on_suspicion),
-            ancestry: Ancestry::default(),
-            welcome: setup.welcome.clone(),
-            subjects: SubjectCache::default(),
-            settings,
-            answer_within: answer_within(),
-        };
+        let context_lookup = context_lookup(setup, &readers, &sentences, settings, &ports.indexer);
         let syncing = Syncing {
             ports: ports.clone(),
             readers: readers.clone(),
@@ -177,7 +153,7 @@ impl Services {
             known: Arc::default(),
         };
         let forgetting = Forgetting {
-            ports,
+            ports: ports.clone(),
             readers: readers.clone(),
             spool: setup.spool.clone(),
             database: setup.database.clone(),
@@ -187,15 +163,15 @@ impl Services {
         };
         Self {
             agents: setup.agents,
-            checkouts: Checkouts::new(writer.clone(), ingest.redactor.clone()),
+            checkouts: Checkouts::new(ports.writer.clone(), ingest.redactor.clone()),
             answers: PendingAnswers::default(),
-            writer,
+            writer: ports.writer,
             bus: Bus::default(),
-            indexer,
+            indexer: ports.indexer,
             embedder: EmbedderHandle::default(),
-            sessions,
-            compression,
-            housekeeper,
+            sessions: ports.sessions,
+            compression: ports.compression,
+            housekeeper: ports.housekeeper,
             subscriber: SubscriberHandle::default(),
             telemetry: TelemetryHandle::default(),
             sync: SyncHandle::default(),
@@ -347,5 +323,30 @@ impl Services {
                 clock: self.clock.clone(),
             },
         }
+    }
+}
+
+fn context_lookup(
+    setup: &DaemonSetup,
+    readers: &Readers,
+    sentences: &Sentences,
+    settings: Settings,
+    indexer: &IndexerHandle,
+) -> ContextLookup {
+    let suspect = indexer.clone();
+    let on_suspicion = move || {
+        // An indexer that is not running checks the index at its start.
+        let _ = suspect.send(IndexerMessage::Suspect);
+    };
+    let stored = StoredDocuments { readers: readers.clone(), agents: setup.agents };
+    ContextLookup {
+        agents: setup.agents,
+        readers: readers.clone(),
+        index: IndexHandle::new(stored, sentences.clone(), on_suspicion),
+        ancestry: Ancestry::default(),
+        welcome: setup.welcome.clone(),
+        subjects: SubjectCache::default(),
+        settings,
+        answer_within: answer_within(),
     }
 }

@@ -220,10 +220,9 @@ impl SessionState {
     /// Reads the session's state from the store.
     async fn rehydrate(&mut self) -> Result<(), StoreError> {
         let (readers, key) = (self.context.context_lookup.readers.clone(), self.key.clone());
-        let known =
-            tokio::task::spawn_blocking(move || readers.read(|db| recall_store::known_session(db, &key)))
-                .await
-                .map_err(|error| StoreError::Unavailable(error.to_string()))??;
+        let known = tokio::task::spawn_blocking(move || readers.read(|db| db.known_session(&key)))
+            .await
+            .map_err(|error| StoreError::Unavailable(error.to_string()))??;
         // An earlier daemon may have been waiting for these answers.
         let mut awaited = known.as_ref().map_or_else(Vec::new, |known| known.session.ended_unanswered());
         awaited.drain(..awaited.len().saturating_sub(MOST_AWAITED));

@@ -134,7 +134,7 @@ impl SyncState {
         self.failures = if self.syncing.has_failed() { self.failures.saturating_add(1) } else { 0 };
         let asked = self.syncing.clone();
         let (has_work, is_working) = tokio::task::spawn_blocking(move || {
-            (asked.has_work(), asked.readers.read(recall_store::has_open_session).unwrap_or_default())
+            (asked.has_work(), asked.readers.read(|db| db.has_open_session()).unwrap_or_default())
         })
         .await?;
         if has_work {

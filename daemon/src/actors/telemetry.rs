@@ -19,10 +19,7 @@ use recall_domain::ids::{JobId, SessionKey, Timestamp};
 use recall_domain::lifecycle::{LifecycleEvent, LifecycleKind};
 use recall_domain::material::BatchSource;
 use recall_domain::session::LooseCall;
-use recall_store::{
-    ExpiredLife, JobTimes, Readers, StoreError, job_times, late_call, session_times, turn_at, turn_of,
-    turn_times,
-};
+use recall_store::{ExpiredLife, JobTimes, Readers, StoreError};
 use recall_telemetry::{Collector, Metric, NotSent, Sent, Span, spans};
 
 /// How long spans are collected before they are sent.
@@ -204,13 +201,13 @@ fn spans_of(readers: &Readers, ended: &Ended) -> Result<Vec<Span>, StoreError> {
     readers.read(|db| match ended {
         Ended::OfSession(event) => {
             let Some(key) = &event.session else { return Ok(Vec::new()) };
-            let Some(session) = session_times(db, key)? else { return Ok(Vec::new()) };
+            let Some(session) = db.session_times(key)? else { return Ok(Vec::new()) };
             match &event.what {
                 LifecycleKind::SessionEnd { tally, reason, .. } => {
                     Ok(vec![spans::session_span(&session, *tally, event.at, reason)])
                 }
                 LifecycleKind::BatchClosed(closed) => {
-                    let turns = turn_times(db, &session, closed.prompt_number)?;
+                    let turns = db.turn_times(&session, closed.prompt_number)?;
                     let spans = |(turn, calls): &(_, Vec<_>)| {
                         spans::turn_spans(&session, closed.prompt_number, turn, calls)
                     };
@@ -221,16 +218,16 @@ fn spans_of(readers: &Readers, ended: &Ended) -> Result<Vec<Span>, StoreError> {
         }
         Ended::Call(ended) => {
             let (key, call) = &**ended;
-            let Some(session) = session_times(db, key)? else { return Ok(Vec::new()) };
+            let Some(session) = db.session_times(key)? else { return Ok(Vec::new()) };
             let span = match call {
                 LooseCall::AfterTurn { event } => {
-                    late_call(db, *event)?.map(|(turn, call)| spans::late_call_span(&session, turn, &call))
+                    db.late_call(*event)?.map(|(turn, call)| spans::late_call_span(&session, turn, &call))
                 }
-                LooseCall::NoResult { call, ended } => match turn_at(db, &session, call.began)? {
+                LooseCall::NoResult { call, ended } => match db.turn_at(&session, call.began)? {
                     Some((_, BatchSource::Private)) => None,
                     turn => spans::unfinished_call_span(&session, turn.map(|(turn, _)| turn), call, *ended),
                 },
-                LooseCall::Unstored(call) => match turn_of(db, &session, call.seq)? {
+                LooseCall::Unstored(call) => match db.turn_of(&session, call.seq)? {
                     None | Some((_, BatchSource::Private)) => None,
                     Some((turn, _)) => Some(spans::unstored_call_span(&session, turn, call)),
                 },
@@ -243,11 +240,11 @@ fn spans_of(readers: &Readers, ended: &Ended) -> Result<Vec<Span>, StoreError> {
             let is_over = |job: &JobTimes| {
                 job.ended.is_some() && matches!(&*job.status, "done" | "dead") && !job.is_early
             };
-            let found = job_times(db, *job)?.filter(|(job, _)| is_over(job));
+            let found = db.job_times(*job)?.filter(|(job, _)| is_over(job));
             Ok(found.map(|(job, session)| spans::job_span(&session, &job)).into_iter().collect())
         }
         Ended::ModelCall(call) => {
-            let found = job_times(db, call.job)?;
+            let found = db.job_times(call.job)?;
             let job = found.as_ref().map(|(job, session)| (job, session));
             Ok(vec![spans::model_span(job, call)])
         }

@@ -144,9 +144,9 @@ impl Tree {
 
     pub(crate) fn batch_states(&self) -> Vec<String> {
         let states = self.services.readers.read(|db| {
-            let session = recall_store::find_sessions(db, "s")?.remove(0);
+            let session = db.find_sessions("s")?.remove(0);
             Ok::<_, recall_store::StoreError>(
-                recall_store::batches(db, session.row)?.into_iter().map(|batch| batch.status).collect(),
+                db.batches(session.row)?.into_iter().map(|batch| batch.status).collect(),
             )
         });
         states.unwrap()

@@ -99,8 +99,8 @@ async fn of_many_live_sessions_those_of_lately_have_an_actor_and_the_others_go_o
     let call = json!({"tool_name": "Read", "tool_input": {"file_path": "/a"}, "tool_response": {}});
     tree.hook_of(&sessions[0], "PostToolUse", call).await;
     let batches = tree.services.readers.read(|db| {
-        let session = recall_store::find_sessions(db, &sessions[0])?.remove(0);
-        recall_store::batches(db, session.row)
+        let session = db.find_sessions(&sessions[0])?.remove(0);
+        db.batches(session.row)
     });
     assert_eq!(batches.unwrap().len(), 1);
     tree.stop().await;

@@ -17,7 +17,6 @@ use std::time::{Duration, Instant};
 
 use ractor::concurrency::oneshot;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
-use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::failure::{DatabaseDamaged, GaveUp};
@@ -25,8 +24,8 @@ use super::handle::ActorHandle;
 use recall_app::bus::{Bus, BusEvent};
 use recall_app::latency::{Latencies, LatencyWindow};
 use recall_app::ports::{self, NoAnswer, WriteFailed};
-use recall_store::{Changes, Durability, Operation, StoreError};
-use recall_system::faults::{self, Fault, Point, planted};
+use recall_store::{Changes, Durability, Operation, StoreError, StoreWriter};
+use recall_system::faults::{Fault, planted};
 use recall_system::holding::Holding;
 
 /// The most writes in one commit, so that the first does not wait long for the last.
@@ -104,21 +103,21 @@ impl DatabaseLock {
 /// The connection that the start opened to check the database. The first writer continues with it, because reopening
 /// costs more than the rest of the start. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct FirstConnection(Arc<Mutex<Option<Connection>>>);
+pub struct FirstConnection(Arc<Mutex<Option<StoreWriter>>>);
 
 impl FirstConnection {
-    pub fn new(connection: Connection) -> Self {
+    pub fn new(connection: StoreWriter) -> Self {
         Self(Arc::new(Mutex::new(Some(connection))))
     }
 
-    fn take(&self) -> Option<Connection> {
+    fn take(&self) -> Option<StoreWriter> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
 /// The connection with its lock. Fields are dropped in this order.
 pub struct WriteConnection {
-    connection: Connection,
+    connection: StoreWriter,
     _only: OwnedSemaphorePermit,
 }
 
@@ -219,7 +218,7 @@ impl Drop for WriterState {
 
 /// A queued operation of any output type. Called inside a transaction, or with the error of its `BEGIN`.
 pub type QueuedWrite =
-    Box<dyn FnOnce(Result<&Connection, &StoreError>, &mut Changes, Position) -> Executed + Send>;
+    Box<dyn FnOnce(Result<&StoreWriter, &StoreError>, &mut Changes, Position) -> Executed + Send>;
 
 /// Where an operation stands in its transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -238,11 +237,11 @@ pub struct Executed {
 type Answer = Box<dyn FnOnce(&Result<(), StoreError>)>;
 
 fn queued<O: Operation>(operation: O, reply: RpcReplyPort<Result<O::Output, StoreError>>) -> QueuedWrite {
-    Box::new(move |begun: Result<&Connection, &StoreError>, changes: &mut Changes, position: Position| {
+    Box::new(move |begun: Result<&StoreWriter, &StoreError>, changes: &mut Changes, position: Position| {
         let result = match begun {
             Ok(connection) => match position {
-                Position::First => recall_store::execute_first(connection, operation, changes),
-                Position::Later => recall_store::execute(connection, operation, changes),
+                Position::First => connection.execute_first(operation, changes),
+                Position::Later => connection.execute(operation, changes),
             },
             Err(error) => Err(StoreError::Unavailable(error.to_string())),
         };
@@ -283,7 +282,7 @@ impl Actor for Writer {
         let held_folder = holding.clone();
         let open = move || match first.take() {
             Some(connection) => Ok(connection),
-            None => recall_store::open_held(&database, &backups, durability, &held_folder),
+            None => StoreWriter::open(&database, &backups, durability, &held_folder),
         };
         let connection =
             tokio::task::spawn_blocking(open).await?.map_err(|error| match error.is_damage() {
@@ -370,14 +369,13 @@ fn serve(
         return Ok(());
     }
     // Leave all in one file, unless somebody is reading.
-    let _ = held.connection.execute_batch("PRAGMA optimize");
-    let _ = recall_store::empty_log(&held.connection);
+    held.connection.settle();
     Ok(())
 }
 
 /// Commits a group and replies to each caller. If the database is damaged, the whole group is rolled back.
 fn commit_group(
-    connection: &Connection,
+    connection: &StoreWriter,
     group: Vec<Pending>,
     bus: &Bus,
     commits: &LatencyWindow,
@@ -411,12 +409,12 @@ fn commit_group(
         (Err(error), _) => Err(error),
         // A repair would lose what is committed now.
         (Ok(()), Some(damage)) => Err(StoreError::Unavailable(damage.to_string())),
-        (Ok(()), None) => commit(connection, &changes),
+        (Ok(()), None) => connection.commit(&changes),
     };
     if let Err(error) = &committed {
         damage = damage.or_else(|| damage_of(error));
         // The next group must not continue this transaction.
-        let _ = run(connection, "ROLLBACK");
+        let _ = connection.roll_back();
     }
     if committed.is_ok() {
         if changes.accepted || changes.documents || changes.jobs {
@@ -447,14 +445,14 @@ fn commit_group(
     }
     if damage.is_none()
         && log_asked
-        && let Err(error) = recall_store::restart_log(connection)
+        && let Err(error) = connection.restart_log()
     {
         tracing::warn!(%error, "cannot move the write-ahead log into the database");
         damage = damage_of(&error);
     }
     for done in rewrites {
         let rewritten = match &damage {
-            None => recall_store::rewrite(connection),
+            None => connection.rewrite(),
             Some(damage) => Err(StoreError::Unavailable(damage.to_string())),
         };
         damage = damage.or_else(|| rewritten.as_ref().err().and_then(damage_of));
@@ -466,27 +464,9 @@ fn commit_group(
     }
 }
 
-fn run(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
-    connection.prepare_cached(sql)?.execute([]).map(drop)
-}
-
-fn begin(connection: &Connection, holding: &Holding) -> Result<(), StoreError> {
+fn begin(connection: &StoreWriter, holding: &Holding) -> Result<(), StoreError> {
     holding.check().map_err(|lost| StoreError::Unavailable(lost.to_string()))?;
-    faults::reach_disk(Point::Begin)?;
-    Ok(run(connection, "BEGIN IMMEDIATE")?)
-}
-
-fn commit(connection: &Connection, changes: &Changes) -> Result<(), StoreError> {
-    // Other groups, such as leases, lose nothing in a crash.
-    let can_be_lost = changes.accepted || changes.documents;
-    if can_be_lost {
-        faults::reach_disk(Point::Commit)?;
-    }
-    run(connection, "COMMIT")?;
-    if can_be_lost {
-        faults::reach(Point::Committed);
-    }
-    Ok(())
+    connection.begin()
 }
 
 fn answer(answers: Vec<Answer>, committed: &Result<(), StoreError>) {

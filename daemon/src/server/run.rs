@@ -10,7 +10,6 @@ use ractor::Actor;
 use recall_protocol::folder::FolderError;
 use recall_protocol::paths::{Paths, PathsError};
 use recall_protocol::spool::Spool;
-use rusqlite::Connection;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
@@ -42,7 +41,7 @@ use recall_domain::redaction::{RedactionError, RedactionMode, Redactor};
 use recall_providers::ProviderSetupError;
 use recall_store::{
     Changes, Evidence, ExpireLeases, OpenStoreError, Readers, ReleaseLeases, RepairError, RepairSite,
-    SuspendAll, Suspension, Thoroughness,
+    StoreWriter, SuspendAll, Suspension, Thoroughness,
 };
 use recall_system::faults::{Fault, planted};
 use recall_system::holding::{self, Holding, Lost, TakeError};
@@ -317,9 +316,9 @@ fn open_first(
     site: &RepairSite,
     config: &Config,
     holding: &Holding,
-) -> Result<(Connection, Vec<LifecycleEvent>), RunError> {
+) -> Result<(StoreWriter, Vec<LifecycleEvent>), RunError> {
     let still_ours = || holding.check().map_err(RunError::Lost);
-    let open = || recall_store::open_held(&site.database, &site.backups, config.durability, holding);
+    let open = || StoreWriter::open(&site.database, &site.backups, config.durability, holding);
     let connection = match open() {
         Err(error) if error.is_damage() => {
             still_ours()?;
@@ -333,7 +332,7 @@ fn open_first(
     still_ours()?;
     let mut changes = Changes::default();
     let suspend = SuspendAll { at: clock::now(), why: Suspension::Crash };
-    if let Err(error) = recall_store::execute(&connection, suspend, &mut changes) {
+    if let Err(error) = connection.execute(suspend, &mut changes) {
         // The tree repairs damage that shows here.
         tracing::error!(%error, "interrupted sessions are not stamped as suspended");
     }
@@ -341,7 +340,7 @@ fn open_first(
     if sessions > 0 {
         tracing::info!(sessions, "suspended the sessions that the last stop has interrupted");
     }
-    match recall_store::execute(&connection, ReleaseLeases, &mut changes) {
+    match connection.execute(ReleaseLeases, &mut changes) {
         Ok(released) => released.tell(),
         Err(error) => tracing::warn!(%error, "leases of the last run wait until they expire"),
     }
@@ -352,7 +351,7 @@ fn open_first(
 /// The readers' alarm reports damage to the root.
 fn look_for_damage(readers: &Readers) {
     let started = std::time::Instant::now();
-    match readers.read(|db| recall_store::check(db, Thoroughness::Structure)) {
+    match readers.read(|db| db.check(Thoroughness::Structure)) {
         Ok(()) => {
             tracing::info!(took = ?started.elapsed(), "the last stop was sudden; the database is sound")
         }

@@ -4,8 +4,6 @@
 //! Hand-made notes come first and are told also to a session that was given them at its start: the command is the moment
 //! at which they count. Each is told once for a form of command, or for an error.
 
-use rusqlite::Connection;
-
 use super::clock;
 use super::context_lookup::{ContextLookup, ContextReply, note};
 use super::documents;
@@ -25,7 +23,7 @@ use recall_domain::session::Ask;
 use recall_domain::used::{Disfavour, Occasion};
 use recall_repository::refs::WorkLocation;
 use recall_search::index::Index;
-use recall_store::{ObservationRow, ProjectInfo, StoreError};
+use recall_store::{ObservationRow, ProjectInfo, Reader, StoreError};
 
 /// The weightiest hand-made notes are looked at.
 const BY_HAND: u32 = 60;
@@ -187,7 +185,7 @@ impl ContextLookup {
         let subject = &context_request.subject;
         let moment = subject.moment();
         let material = self.readers.read(|db| {
-            let disfavour = recall_store::disfavour(db)?;
+            let disfavour = db.disfavour()?;
             let by_hand = self.hand_made(db, &context_request, &disfavour)?;
             let made = match by_hand.is_empty() {
                 true => self.made(db, &context_request, injected, &disfavour)?,
@@ -215,12 +213,12 @@ impl ContextLookup {
     /// What persons wrote or pinned and what is about the command, the best first.
     fn hand_made(
         &self,
-        db: &Connection,
+        db: Reader<'_>,
         context_request: &CommandContextRequest,
         disfavour: &Disfavour,
     ) -> Result<Vec<ObservationRow>, StoreError> {
         let CommandContextRequest { subject, project, .. } = context_request;
-        let mut rows = recall_store::kept_by_hand(db, project.row, BY_HAND)?;
+        let mut rows = db.kept_by_hand(project.row, BY_HAND)?;
         rows.retain(|row| disfavour.worth(row.id.into(), Occasion::Command, row.importance).is_some());
         let index = self.index.index().filter(|_| !rows.is_empty());
         let words = match (&index, subject) {
@@ -250,7 +248,7 @@ impl ContextLookup {
     /// The weightiest note that a machine made and that names the command or the error.
     fn made(
         &self,
-        db: &Connection,
+        db: Reader<'_>,
         context_request: &CommandContextRequest,
         injected: &InjectedSet,
         disfavour: &Disfavour,
@@ -276,7 +274,7 @@ impl ContextLookup {
             }
             seen.push(key);
             let id = ObservationId(key.row);
-            let Some(row) = recall_store::observation(db, id)? else { continue };
+            let Some(row) = db.observation(id)? else { continue };
             let candidate =
                 Candidate { id, session: row.session.as_ref(), at: row.created_at, rewritten: None };
             let is_told = row.maker() == Maker::Machine

@@ -3,8 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use rusqlite::Connection;
-
 use super::ancestry::{Ancestry, BranchContext};
 use super::clock;
 use super::continuity::continuity;
@@ -32,7 +30,8 @@ use recall_domain::used::Occasion;
 use recall_repository::refs::WorkLocation;
 use recall_repository::work_tree::WorkTree;
 use recall_store::{
-    CompressionTrouble, ObservationRow, ProjectInfo, Readers, SessionInfo, StoreError, SummaryRow, Turns,
+    CompressionTrouble, ObservationRow, ProjectInfo, Reader, Readers, SessionInfo, StoreError, SummaryRow,
+    Turns,
 };
 use recall_system::faults::{self, Fault, Point, planted};
 
@@ -240,9 +239,7 @@ impl ContextLookup {
             }
             Ask::Prompt(text) | Ask::Task(text) => {
                 let (author, turns) = match (ask, &context_request.session) {
-                    (Ask::Prompt(_), Some(session)) => {
-                        (Author::Person, recall_store::turns_before(db, session, text)?)
-                    }
+                    (Ask::Prompt(_), Some(session)) => (Author::Person, db.turns_before(session, text)?),
                     // A subagent begins its own conversation.
                     (Ask::Task(_), _) => (Author::Agent, Turns::default()),
                     _ => (Author::Person, Turns::default()),
@@ -268,7 +265,7 @@ impl ContextLookup {
         let is_read = matches!(ask, Ask::Start(_, Audience::Person));
         let notice = if is_read && moment == Moment::Start && self.settings.context().notice == Notice::Shown
         {
-            let trouble = self.readers.read(recall_store::compression_trouble)?;
+            let trouble = self.readers.read(|db| db.compression_trouble())?;
             let lasting =
                 trouble.filter(|trouble| now.0.saturating_sub(trouble.since.0) > LASTING_TROUBLE_MS);
             let lines: Vec<String> = notice(&block, &context_request.project.name)
@@ -339,22 +336,22 @@ fn ambient_line(depth: Depth, context_request: &ContextRequest, now: Timestamp) 
 
 /// The context of a session that starts, is resumed or was compacted.
 fn project_state(
-    db: &Connection,
+    db: Reader<'_>,
     agents: Agents,
     (moment, depth): (Moment, Depth),
     context_request: &ContextRequest,
     branch_context: &BranchContext,
 ) -> Result<Material, StoreError> {
     let project = context_request.project.row;
-    let mut rows = recall_store::candidates(db, project, CANDIDATES)?;
+    let mut rows = db.candidates(project, CANDIDATES)?;
     let warnings = match (moment, depth) {
         (Moment::Start, Depth::Whole) => warnings_of_branch(db, project, &rows, branch_context)?,
         _ => BTreeMap::new(),
     };
     let missing: Vec<_> =
         warnings.keys().copied().filter(|id| rows.iter().all(|row| row.id != *id)).collect();
-    rows.extend(recall_store::observations_by_id(db, &missing)?);
-    let disfavour = recall_store::disfavour(db)?;
+    rows.extend(db.observations_by_id(&missing)?);
+    let disfavour = db.disfavour()?;
     rows.retain_mut(|row| {
         let worth = disfavour.worth(row.id.into(), Occasion::Start, row.importance);
         row.importance = worth.unwrap_or(row.importance);
@@ -376,11 +373,8 @@ fn project_state(
         (Moment::Resume, _) => (None, None),
         (Moment::Compact, Some(session)) => own_state(db, session)?,
         (_, session) => {
-            let summary = recall_store::latest_summary(db, project, session.as_ref())?;
-            let last = summary
-                .as_ref()
-                .map(|summary| recall_store::session_info(db, summary.session_row))
-                .transpose()?;
+            let summary = db.latest_summary(project, session.as_ref())?;
+            let last = summary.as_ref().map(|summary| db.session_info(summary.session_row)).transpose()?;
             let fresh = last.filter(|last| clock::now().since(last.last_event_at) < FRESH_MS);
             (summary, fresh)
         }
@@ -413,7 +407,7 @@ fn project_state(
 /// The warnings about files that the newest work on the reader's branch has changed, each with its file. Recall's own
 /// records name these files, because a start does not wait for git.
 fn warnings_of_branch(
-    db: &Connection,
+    db: Reader<'_>,
     project: ProjectRow,
     newest: &[ObservationRow],
     branch_context: &BranchContext,
@@ -422,9 +416,7 @@ fn warnings_of_branch(
     let files: BTreeSet<&str> = on_branch.flat_map(|row| &row.files_modified).map(String::as_str).collect();
     let mut warnings = BTreeMap::new();
     for file in files.into_iter().take(MOST_FILES) {
-        for row in
-            recall_store::notes_about(db, (project, file), (&WARNINGS, LEAST_IMPORTANCE), WARNINGS_EACH)?
-        {
+        for row in db.notes_about((project, file), (&WARNINGS, LEAST_IMPORTANCE), WARNINGS_EACH)? {
             warnings.entry(row.id).or_insert_with(|| file.to_owned());
         }
     }
@@ -432,11 +424,11 @@ fn warnings_of_branch(
 }
 
 fn own_state(
-    db: &Connection,
+    db: Reader<'_>,
     session: &SessionId,
 ) -> Result<(Option<SummaryRow>, Option<SessionInfo>), StoreError> {
-    match recall_store::find_sessions(db, session.as_str())?.into_iter().next() {
-        Some(info) => Ok((recall_store::summary_of_session(db, info.row)?, Some(info))),
+    match db.find_sessions(session.as_str())?.into_iter().next() {
+        Some(info) => Ok((db.summary_of_session(info.row)?, Some(info))),
         None => Ok((None, None)),
     }
 }

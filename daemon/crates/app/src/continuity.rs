@@ -1,23 +1,21 @@
 //! The state of a session, read from its rows: the facts it needs to continue after its conversation was emptied.
 
-use rusqlite::Connection;
-
 use recall_agents::Agents;
 use recall_domain::continuity::{Continuity, PlanNote, is_decision};
 use recall_domain::digest::relative;
 use recall_domain::material::Action;
 use recall_domain::task_list::open_tasks;
-use recall_store::{SessionInfo, StoreError};
+use recall_store::{Reader, SessionInfo, StoreError};
 
 /// How many of the latest calls are searched for the files they touched.
 const CALLS: u32 = 300;
 
-pub fn continuity(db: &Connection, agents: Agents, session: &SessionInfo) -> Result<Continuity, StoreError> {
+pub fn continuity(db: Reader<'_>, agents: Agents, session: &SessionInfo) -> Result<Continuity, StoreError> {
     let mut state = Continuity { session: session.row.0, prompts: session.prompts, ..Continuity::default() };
-    let (first, last) = recall_store::first_and_last_prompt(db, session.row)?;
+    let (first, last) = db.first_and_last_prompt(session.row)?;
     state.asked = last.filter(|last| Some(last) != first.as_ref());
     state.goal = first.unwrap_or_default();
-    for plan in recall_store::plans_of_session(db, session.row)? {
+    for plan in db.plans_of_session(session.row)? {
         if plan.kind == "tasks" {
             state.open_tasks = open_tasks(&plan.text).map(str::to_owned).collect();
         } else if state.plan.is_none() {
@@ -25,20 +23,20 @@ pub fn continuity(db: &Connection, agents: Agents, session: &SessionInfo) -> Res
         }
     }
     touched_files(db, agents, session, &mut state)?;
-    let mut observations = recall_store::observations_of_session(db, session.row)?;
+    let mut observations = db.observations_of_session(session.row)?;
     observations.retain(|row| is_decision(row.kind, row.importance));
     state.decided = observations.into_iter().rev().map(|row| row.title).collect();
     Ok(state)
 }
 
 fn touched_files(
-    db: &Connection,
+    db: Reader<'_>,
     agents: Agents,
     session: &SessionInfo,
     state: &mut Continuity,
 ) -> Result<(), StoreError> {
     let action = agents.spec(session.agent.as_str()).action;
-    for (tool, input) in recall_store::latest_calls(db, session.row, CALLS)? {
+    for (tool, input) in db.latest_calls(session.row, CALLS)? {
         let (path, list) = match action(&tool, &input, None) {
             Action::Edit { path, .. } | Action::Write { path, .. } => (path, &mut state.changed_files),
             Action::Read { path } => (path, &mut state.read_files),

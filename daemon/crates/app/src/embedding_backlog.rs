@@ -50,14 +50,14 @@ impl Backlog {
     ) -> Result<Vec<DocumentKey>, StoreError> {
         readers.read(|db| {
             if news == News::Yes && matches!(self.place, Place::At(Some(_)) | Place::Rest) {
-                let (newest, _) = recall_store::newest_without_vectors(db, &model.0, None, SESSIONS)?;
+                let (newest, _) = db.newest_without_vectors(&model.0, None, SESSIONS)?;
                 self.keys.retain(|key| !newest.contains(key));
                 newest.into_iter().rev().for_each(|key| self.keys.push_front(key));
             }
             while self.keys.len() < most {
                 match self.place {
                     Place::Nowhere => {
-                        let few = recall_store::documents_without_vectors(db, &model.0, FEW)?;
+                        let few = db.documents_without_vectors(&model.0, FEW)?;
                         let is_few = few.len() < FEW as usize;
                         self.place = if is_few { Place::Rest } else { Place::At(None) };
                         self.keys.extend(few.into_iter().filter(|_| is_few));
@@ -66,13 +66,12 @@ impl Backlog {
                         }
                     }
                     Place::At(place) => {
-                        let (keys, last) =
-                            recall_store::newest_without_vectors(db, &model.0, place, SESSIONS)?;
+                        let (keys, last) = db.newest_without_vectors(&model.0, place, SESSIONS)?;
                         self.keys.extend(keys);
                         self.place = last.map_or(Place::Rest, |last| Place::At(Some(last)));
                     }
                     Place::Rest if self.keys.is_empty() => {
-                        self.keys.extend(recall_store::documents_without_vectors(db, &model.0, FEW)?);
+                        self.keys.extend(db.documents_without_vectors(&model.0, FEW)?);
                         break;
                     }
                     Place::Rest => break,

@@ -149,8 +149,7 @@ impl<W: Writer> EmbeddingWork<W> {
         let _alone = self.sentences.files.alone().await;
         if let Some(model) = self.sentences.embedder().map(|embedder| embedder.model()) {
             let this = self.clone();
-            let outdated =
-                move || Ok(this.readers.read(|db| recall_store::outdated_vector_files(db, &model.0))?);
+            let outdated = move || Ok(this.readers.read(|db| db.outdated_vector_files(&model.0))?);
             for project in blocking(outdated).await? {
                 let this = self.clone();
                 let made = blocking(move || Ok(this.sentences.files.make(&this.readers, model, project)?));
@@ -217,9 +216,7 @@ impl<W: Writer> EmbeddingWork<W> {
             ModelState::Unusable { .. } => return Ok(()),
         };
         let readers = self.readers.clone();
-        let others =
-            blocking(move || Ok(readers.read(|db| recall_store::has_other_vectors(db, model.as_ref()))?))
-                .await?;
+        let others = blocking(move || Ok(readers.read(|db| db.has_other_vectors(model.as_ref()))?)).await?;
         if others {
             while self.writer.write(RemoveOtherVectors { model }).await? > 0 {}
         }
@@ -292,7 +289,7 @@ impl<W: Writer> EmbeddingWork<W> {
         let model = embedder.model();
         let mut prepared = Vec::new();
         for key in keys {
-            let Some(row) = self.readers.read(|db| recall_store::load_document(db, key))? else { continue };
+            let Some(row) = self.readers.read(|db| db.load_document(key))? else { continue };
             prepared.push(Prepared { key, passages: embedded(&row, self.agents), row });
         }
         let texts: Vec<String> = prepared.iter().flat_map(|it| it.passages.iter().cloned()).collect();
@@ -326,7 +323,7 @@ impl<W> EmbeddingWork<W> {
         let seen = self.sentences.calls_seen();
         let (keys, seen) = self.readers.read(|db| {
             let seen = seen.map_or_else(|| CallsSeen::none(db), Ok)?;
-            recall_store::calls_without_vectors(db, &model.0, seen, u32::try_from(most).unwrap_or(u32::MAX))
+            db.calls_without_vectors(&model.0, seen, u32::try_from(most).unwrap_or(u32::MAX))
         })?;
         self.sentences.set_calls_seen(Some(seen));
         Ok(keys)

@@ -49,10 +49,8 @@ impl ContextLookup {
     ) -> Result<ContextReply, StoreError> {
         let material = self.readers.read(|db| {
             let place = (context_request.project, context_request.file.as_str());
-            let (mut rows, disfavour) = (Vec::new(), recall_store::disfavour(db)?);
-            for row in
-                recall_store::notes_about(db, place, (&INJECTED_FOR_FILE, LEAST_IMPORTANCE), CONSIDERED)?
-            {
+            let (mut rows, disfavour) = (Vec::new(), db.disfavour()?);
+            for row in db.notes_about(place, (&INJECTED_FOR_FILE, LEAST_IMPORTANCE), CONSIDERED)? {
                 let candidate = Candidate {
                     id: row.id,
                     session: row.session.as_ref(),
@@ -60,7 +58,7 @@ impl ContextLookup {
                     rewritten: row.rewritten,
                 };
                 if candidate.is_new_to(&context_request.session, injected) {
-                    let found = recall_store::observation(db, row.id)?;
+                    let found = db.observation(row.id)?;
                     rows.extend(found.filter(|row| is_worth_a_word(&disfavour, row)));
                 }
             }

@@ -187,7 +187,7 @@ impl<P: Ports> Forgetting<P> {
     async fn finish(&self) -> Result<(), ForgetError> {
         let _alone = self.backing_up.lock().await;
         let readers = self.readers.clone();
-        let left = tokio::task::spawn_blocking(move || readers.read(recall_store::traces_left)).await;
+        let left = tokio::task::spawn_blocking(move || readers.read(|db| db.traces_left())).await;
         if !matches!(left, Ok(Ok(true))) {
             return Ok(());
         }
@@ -260,7 +260,7 @@ impl<P: Ports> Forgetting<P> {
         let (readers, backups, database) =
             (self.readers.clone(), self.backups.clone(), self.database.clone());
         let work = tokio::task::spawn_blocking(move || {
-            let renewed = readers.read(|db| Ok(recall_store::renew_backups(db, &backups, clock::now())));
+            let renewed = readers.read(|db| Ok(db.renew_backups(&backups, clock::now())));
             let removed = recall_store::remove_damaged(&database);
             match renewed {
                 Ok(Ok(())) => removed.map_err(|error| error.to_string()),

@@ -5,15 +5,13 @@
 
 use std::path::Path;
 
-use rusqlite::Connection;
-
 use recall_domain::ids::{CommitId, ProjectKey, ProjectRow};
 use recall_domain::project::{
     Belonging, Kind, Known, RepositoryFacts, belonging, candidates, claims, display_name, normalise_remote,
 };
 use recall_repository::git_folder::GitFolder;
 use recall_repository::refs::Refs;
-use recall_store::{ProjectInfo, StoreError};
+use recall_store::{ProjectInfo, Reader, StoreError};
 
 /// How many of a project's latest commits are searched for.
 const COMMITS: u32 = 50;
@@ -43,29 +41,29 @@ pub struct UnprovenClaim {
 /// Finds the identity of a folder. A folder may claim another project's remote, first commit or path, or a local
 /// repository. Without proof it is a separate project, with a name that distinguishes the two. Reads files: for
 /// threads that may block.
-pub fn identify(db: &Connection, facts: &RepositoryFacts) -> Result<Identity, StoreError> {
+pub fn identify(db: Reader<'_>, facts: &RepositoryFacts) -> Result<Identity, StoreError> {
     if let Some(ProjectInfo { key, name, .. }) = project_of_gone(db, facts)? {
         return Ok(Identity { keys: vec![key], name, doubted: None, replaced: None });
     }
     let (mut keys, mut name, mut doubted) = (claims(facts), display_name(facts), None);
     let doubt = |project: ProjectRow| -> Result<Option<UnprovenClaim>, StoreError> {
         let remote = facts.remote.as_deref().and_then(normalise_remote).unwrap_or_default();
-        Ok(Some(UnprovenClaim { project: recall_store::project(db, project)?, remote }))
+        Ok(Some(UnprovenClaim { project: db.project(project)?, remote }))
     };
     if let Some(origin) = &facts.origin {
         if let Some(identity) = as_clone(db, facts, origin)? {
             return Ok(identity);
         }
         name = distinct(&name, facts);
-        let known = recall_store::find_project(db, &identify(db, origin)?.keys)?;
+        let known = db.find_project(&identify(db, origin)?.keys)?;
         doubted = known.map(|project| doubt(project.row)).transpose()?.flatten();
     }
     let mut before = None;
     for claim in candidates(facts, &keys) {
-        let Some(known) = recall_store::known_project(db, &claim)? else { continue };
+        let Some(known) = db.known_project(&claim)? else { continue };
         if belongs(db, facts, &keys, &known)? {
             if keys.first().is_none_or(|strongest| !known.aliases.contains(strongest)) {
-                keys.insert(0, recall_store::project(db, known.project)?.key);
+                keys.insert(0, db.project(known.project)?.key);
             }
             return Ok(Identity { keys, name, doubted, replaced: None });
         }
@@ -80,9 +78,9 @@ pub fn identify(db: &Connection, facts: &RepositoryFacts) -> Result<Identity, St
             Kind::Folder | Kind::Source => {}
         }
     }
-    let replaced = before.map(|project| recall_store::project(db, project)).transpose()?;
+    let replaced = before.map(|project| db.project(project)).transpose()?;
     if replaced.is_some() {
-        name = recall_store::free_project_name(db, &name)?;
+        name = db.free_project_name(&name)?;
     }
     Ok(Identity { keys, name, doubted, replaced })
 }
@@ -90,12 +88,12 @@ pub fn identify(db: &Connection, facts: &RepositoryFacts) -> Result<Identity, St
 /// The project of a folder that no longer exists. A worktree is removed when its work is merged, and its events in the
 /// spool still belong to the repository. The folder does not become an identity of the project, because another folder
 /// may replace it.
-fn project_of_gone(db: &Connection, facts: &RepositoryFacts) -> Result<Option<ProjectInfo>, StoreError> {
+fn project_of_gone(db: Reader<'_>, facts: &RepositoryFacts) -> Result<Option<ProjectInfo>, StoreError> {
     if facts.common_dir.is_some() {
         return Ok(None);
     }
     for folder in Path::new(&facts.folder).ancestors().take_while(|folder| !folder.exists()) {
-        let found = recall_store::project_worked_in(db, &folder.to_string_lossy())?;
+        let found = db.project_worked_in(&folder.to_string_lossy())?;
         if found.is_some() {
             return Ok(found);
         }
@@ -106,7 +104,7 @@ fn project_of_gone(db: &Connection, facts: &RepositoryFacts) -> Result<Option<Pr
 /// A clone of a local repository belongs to that repository's project, and keeps it by its own folder, even if the
 /// origin moves on and the clone is never updated.
 fn as_clone(
-    db: &Connection,
+    db: Reader<'_>,
     facts: &RepositoryFacts,
     origin: &RepositoryFacts,
 ) -> Result<Option<Identity>, StoreError> {
@@ -115,7 +113,7 @@ fn as_clone(
         .into_iter()
         .filter(|claim| matches!(claim.kind(), Kind::Folder | Kind::GitFolder))
         .collect();
-    let known = keys.first().map(|key| recall_store::known_project(db, key)).transpose()?.flatten();
+    let known = keys.first().map(|key| db.known_project(key)).transpose()?.flatten();
     let is_known = |own: &ProjectKey| {
         own.kind() == Kind::Folder && known.as_ref().is_some_and(|project| project.aliases.contains(own))
     };
@@ -138,13 +136,13 @@ fn distinct(name: &str, facts: &RepositoryFacts) -> String {
 }
 
 /// The project of a folder, if it is known.
-pub fn project_of(db: &Connection, folder: &Path) -> Result<Option<ProjectInfo>, StoreError> {
-    recall_store::find_project(db, &identify(db, &recall_repository::facts(folder))?.keys)
+pub fn project_of(db: Reader<'_>, folder: &Path) -> Result<Option<ProjectInfo>, StoreError> {
+    db.find_project(&identify(db, &recall_repository::facts(folder))?.keys)
 }
 
 /// Whether the folder belongs to the project.
 fn belongs(
-    db: &Connection,
+    db: Reader<'_>,
     facts: &RepositoryFacts,
     claims: &[ProjectKey],
     project: &Known,
@@ -155,7 +153,7 @@ fn belongs(
         Belonging::NeedsCommit => {}
     }
     let Some(own) = git_folder(facts) else { return Ok(false) };
-    let worked = recall_store::commits_of_project(db, project.project, COMMITS)?;
+    let worked = db.commits_of_project(project.project, COMMITS)?;
     shows_a_commit(db, &own, &worked, &folders_of(project))
 }
 
@@ -179,7 +177,7 @@ fn git_folder(facts: &RepositoryFacts) -> Option<GitFolder> {
 /// Other repositories may have begun with the same commit: the very first, or the one cloned from a template. Such a
 /// commit counts only while the project has nothing later.
 fn shows_a_commit(
-    db: &Connection,
+    db: Reader<'_>,
     own: &GitFolder,
     worked: &[CommitId],
     folders: &[GitFolder],
@@ -193,7 +191,7 @@ fn shows_a_commit(
         latest.extend(refs.checkout().and_then(|checkout| checkout.commit));
     }
     for commit in held {
-        if latest.contains(&commit) || (own.holds_later(&commit) && !recall_store::is_source(db, &commit)?) {
+        if latest.contains(&commit) || (own.holds_later(&commit) && !db.is_source(&commit)?) {
             return Ok(true);
         }
     }

@@ -232,12 +232,12 @@ impl StoredDocuments {
         let documents = self.readers.read(|db| {
             let mut documents = Vec::new();
             let mut bytes = 0;
-            for entry in recall_store::newest_documents_after(db, seq, NEWEST_ENTRIES)? {
+            for entry in db.newest_documents_after(seq, NEWEST_ENTRIES)? {
                 let is_full = documents.len() == NEWEST_DOCUMENTS || bytes >= NEWEST_BYTES;
                 if is_full || !is_wanted(entry.key) || !keys.insert(entry.key) {
                     continue;
                 }
-                let row = recall_store::load_document(db, entry.key)?;
+                let row = db.load_document(entry.key)?;
                 if let Some(document) = row.and_then(|row| searched(entry.key, &row)) {
                     bytes += length(&document);
                     documents.push(document);

@@ -331,7 +331,7 @@ impl<P: Ports> Ingest<P> {
     async fn session_in_place(&self, event: &HookEvent, deliver: &Deliver) -> Option<SessionId> {
         let place = Place::from(event.origin.as_deref()?);
         let (readers, agent) = (self.readers.clone(), AgentName(deliver.agent.clone()));
-        let find = move || readers.read(|db| recall_store::session_in_place(db, &agent, &place));
+        let find = move || readers.read(|db| db.session_in_place(&agent, &place));
         tokio::task::spawn_blocking(find).await.ok()?.ok()?
     }
 

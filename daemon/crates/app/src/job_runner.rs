@@ -4,8 +4,6 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use rusqlite::Connection;
-
 use super::clock;
 use super::material::{batch_material, notes_material, session_material, source_tokens};
 use super::told_uses::uses_of;
@@ -21,7 +19,7 @@ use recall_domain::observation::{ObservationDraft, SummaryDraft};
 use recall_providers::ledger::Ledger;
 use recall_store::{
     BatchResult, Capture, Choice, ChosenBatch, DueBatch, DueChoice, FirstResult, JobKind, JobResult,
-    LeasedJob, Lives, Next, Readers, SessionResult, StoreError, ToldUse, due_choice, due_notes, is_noted,
+    LeasedJob, Lives, Next, Reader, Readers, SessionResult, StoreError, ToldUse,
 };
 
 /// All that a job needs.
@@ -122,40 +120,37 @@ impl JobRunner {
     }
 
     fn material(&self, job: &LeasedJob) -> Result<Material, StoreError> {
-        self.readers.read(|db| match (job.kind, job.batch) {
+        self.readers.read_one_state(|snapshot| match (job.kind, job.batch) {
             (JobKind::Batch, Some(batch)) => {
-                Ok(Material::Batch(Box::new(batch_material(db, self.agents, batch)?)))
+                Ok(Material::Batch(Box::new(batch_material(snapshot, self.agents, batch)?)))
             }
             (JobKind::Notes, _) => {
-                let snapshot = db.unchecked_transaction()?;
-                let due = due_notes(&snapshot, job.session_row, job.lives)?;
-                let material = notes_material(&snapshot, self.agents, (job.session_row, job.lives), &due)?;
+                let due = snapshot.due_notes(job.session_row, job.lives)?;
+                let material = notes_material(snapshot, self.agents, (job.session_row, job.lives), &due)?;
                 Ok(Material::Notes { material, due })
             }
             // This program writes no batch job without a batch. Such a job is treated as the session's.
             (JobKind::Summary, _) | (JobKind::Batch, None) => {
-                // Both are read in one snapshot.
-                let snapshot = db.unchecked_transaction()?;
-                let due = due_choice(&snapshot, job.session_row, job.lives)?;
-                let material = session_material(&snapshot, self.agents, job.session_row)?;
-                let uses = uses_of(&snapshot, self.agents, job.session_row, &material)?;
-                let standing = self.standing(&snapshot, job)?;
+                let due = snapshot.due_choice(job.session_row, job.lives)?;
+                let material = session_material(snapshot, self.agents, job.session_row)?;
+                let uses = uses_of(snapshot, self.agents, job.session_row, &material)?;
+                let standing = self.standing(snapshot, job)?;
                 Ok(Material::Session { material, lives: job.lives, due, uses, standing })
             }
         })
     }
 
-    fn standing(&self, db: &Connection, job: &LeasedJob) -> Result<Standing, StoreError> {
+    fn standing(&self, db: Reader<'_>, job: &LeasedJob) -> Result<Standing, StoreError> {
         let asks_models = self.compressor.origin() != EXTRACTIVE;
         if asks_models && self.unit == Unit::Turn {
             return Ok(Standing::Plain);
         }
-        if is_noted(db, job.session_row)? {
+        if db.is_noted(job.session_row)? {
             return Ok(Standing::Noted);
         }
         // Months of work would cost too much at once.
         let may_ask = asks_models && job.capture != Capture::Imported;
-        let follow = may_ask && !due_notes(db, job.session_row, job.lives)?.is_empty();
+        let follow = may_ask && !db.due_notes(job.session_row, job.lives)?.is_empty();
         Ok(if follow { Standing::NotesFollow } else { Standing::Plain })
     }
 

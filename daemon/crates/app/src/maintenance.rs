@@ -78,9 +78,7 @@ impl<P: Ports> Maintenance<P> {
     async fn forget_done_jobs(&self) -> Option<Instant> {
         let before = Timestamp(clock::now().0.saturating_sub(JOBS_KEPT_MS));
         let readers = self.readers.clone();
-        let found =
-            tokio::task::spawn_blocking(move || readers.read(|db| recall_store::has_done_jobs(db, before)))
-                .await;
+        let found = tokio::task::spawn_blocking(move || readers.read(|db| db.has_done_jobs(before))).await;
         if matches!(found, Ok(Ok(false))) {
             return Some(Instant::now());
         }
@@ -100,10 +98,8 @@ impl<P: Ports> Maintenance<P> {
         }
         let expired = Selection::SilentSince(Timestamp(clock::now().0.saturating_sub(kept_ms)));
         let (readers, looked_for) = (self.readers.clone(), expired.clone());
-        let found = tokio::task::spawn_blocking(move || {
-            readers.read(|db| recall_store::find_rows_to_forget(db, &looked_for))
-        })
-        .await;
+        let found =
+            tokio::task::spawn_blocking(move || readers.read(|db| db.find_rows_to_forget(&looked_for))).await;
         match found {
             Ok(Ok(to_forget)) if to_forget.counts().sessions == 0 => return Some(Instant::now()),
             Ok(Ok(_)) => {}
@@ -139,7 +135,7 @@ fn back_up_if_due(readers: &Readers, folder: &Path) -> Result<Option<PathBuf>, B
     if !recall_store::daily_backup_is_due(folder, SystemTime::now()) {
         return Ok(None);
     }
-    let made = readers.read(|db| Ok(recall_store::back_up_daily(db, folder, clock::now())))?;
+    let made = readers.read(|db| Ok(db.back_up_daily(folder, clock::now())))?;
     if let Err(BackupError::Source(error)) = &made {
         readers.suspect(error);
     }

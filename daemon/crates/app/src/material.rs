@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::Connection;
-
 use recall_agents::{AgentSpec, Agents};
 use recall_compression::notes::{NotesMaterial, Wanted};
 use recall_domain::earlier::{Earlier, MOST_SHOWN};
@@ -12,34 +10,34 @@ use recall_domain::material::{
     Action, BatchMaterial, BatchSource, CallOutcome, SessionMaterial, SourcedText, Step,
 };
 use recall_domain::redaction::own_calls;
-use recall_store::{ActivityRow, BatchRow, DueBatch, Lives, SessionInfo, StoreError, SubagentRow};
+use recall_store::{ActivityRow, BatchRow, DueBatch, Lives, Reader, SessionInfo, StoreError, SubagentRow};
 
 /// The material of a batch. Fails if the batch is gone.
 pub(crate) fn batch_material(
-    db: &Connection,
+    db: Reader<'_>,
     agents: Agents,
     batch: BatchId,
 ) -> Result<BatchMaterial, StoreError> {
-    let stored = recall_store::batch_row(db, batch)?;
+    let stored = db.batch_row(batch)?;
     let mut material = read_batch(db, agents, stored.batch, &stored.session)?;
     let says_nothing = |answer: &String| material.conventions.is_empty_answer(answer.trim());
     material.previous_response = stored.previous_response.filter(|answer| !says_nothing(answer));
     let touched = files_touched(&material);
     if !touched.is_empty() {
-        material.earlier = recall_store::earlier_statements(db, batch, &touched)?;
+        material.earlier = db.earlier_statements(batch, &touched)?;
     }
     Ok(material)
 }
 
 /// The material of a session. Fails if the session is gone.
 pub(crate) fn session_material(
-    db: &Connection,
+    db: Reader<'_>,
     agents: Agents,
     session: SessionRow,
 ) -> Result<SessionMaterial, StoreError> {
-    let info = recall_store::session_info(db, session)?;
+    let info = db.session_info(session)?;
     let mut batches: Vec<BatchMaterial> = Vec::new();
-    for batch in recall_store::batches(db, session)? {
+    for batch in db.batches(session)? {
         let mut material = read_batch(db, agents, batch, &info)?;
         material.previous_response = batches
             .iter()
@@ -55,7 +53,7 @@ pub(crate) fn session_material(
 /// The material of a session for a model's notes on these batches. A session that continues gets its summary when it
 /// ends.
 pub(crate) fn notes_material(
-    db: &Connection,
+    db: Reader<'_>,
     agents: Agents,
     (session, lives): (SessionRow, Lives),
     due: &[DueBatch],
@@ -67,7 +65,7 @@ pub(crate) fn notes_material(
         if earlier.len() >= MOST_SHOWN || touched.is_empty() {
             continue;
         }
-        for known in recall_store::earlier_statements(db, batch.batch, &touched)? {
+        for known in db.earlier_statements(batch.batch, &touched)? {
             if earlier.len() < MOST_SHOWN && !earlier.iter().any(|it| it.subject == known.subject) {
                 earlier.push(known);
             }
@@ -76,7 +74,7 @@ pub(crate) fn notes_material(
     Ok(NotesMaterial {
         session: material,
         due: due.iter().map(|batch| batch.index).collect(),
-        noted: recall_store::noted_titles(db, session)?,
+        noted: db.noted_titles(session)?,
         earlier,
         wanted: match lives {
             Lives::On => Wanted::Observations,
@@ -86,7 +84,7 @@ pub(crate) fn notes_material(
 }
 
 fn read_batch(
-    db: &Connection,
+    db: Reader<'_>,
     agents: Agents,
     batch: BatchRow,
     session: &SessionInfo,
@@ -94,14 +92,14 @@ fn read_batch(
     let spec = agents.spec(session.agent.as_str());
     let mut steps: Vec<Step> = Vec::new();
     if batch.source != BatchSource::Private {
-        let calls = recall_store::session_activities(db, session.row, Some(batch.id))?;
-        let asides = recall_store::asides_of_batch(db, batch.id)?;
+        let calls = db.session_activities(session.row, Some(batch.id))?;
+        let asides = db.asides_of_batch(batch.id)?;
         let asks_recall =
             |row: &ActivityRow| own_calls::is_own(&row.tool_name, row.input.as_deref().unwrap_or_default());
         let calls = calls.into_iter().filter(|row| row.kind == "tool");
         let rows = calls.chain(asides).filter(|row| !asks_recall(row));
         steps.extend(rows.map(|row| step(row, spec)));
-        for subagent in recall_store::subagents_of_batch(db, batch.id)? {
+        for subagent in db.subagents_of_batch(batch.id)? {
             steps.extend(last_words(subagent, &steps));
         }
         steps.sort_by_key(|step| step.at);

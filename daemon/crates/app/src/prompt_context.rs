@@ -1,7 +1,5 @@
 //! The context for a prompt or a subagent's task: which passages of other sessions answer it, if any.
 
-use rusqlite::Connection;
-
 use super::context_lookup::{ContextLookup, ContextRequest};
 use super::documents::passages;
 use super::written_since::written_since;
@@ -15,7 +13,7 @@ use recall_domain::injection::{self, Decision, FLOORS, Judged, asked, excerpt, r
 use recall_domain::passage::{Passage, PassageKey, PassageMatches};
 use recall_domain::used::Occasion;
 use recall_repository::work_tree::WorkTree;
-use recall_store::{DocumentRow, StoreError, Turns};
+use recall_store::{DocumentRow, Reader, StoreError, Turns};
 
 /// So many of the documents that were given are compared with what may be told.
 const KNOWN: usize = 40;
@@ -26,7 +24,7 @@ impl ContextLookup {
     /// What answers a prompt or a task, and why.
     pub(super) fn answers(
         &self,
-        db: &Connection,
+        db: Reader<'_>,
         (prompt, author, turns): (&str, Author, &Turns),
         context_request: &ContextRequest,
     ) -> Result<(Material, Decision), StoreError> {
@@ -51,7 +49,7 @@ impl ContextLookup {
             return Ok(Default::default());
         };
         found.leave_out_repeats();
-        let disfavour = recall_store::disfavour(db)?;
+        let disfavour = db.disfavour()?;
         found.matches.retain_mut(|one| {
             let worth = disfavour.worth(one.key.document, Occasion::Prompt, one.importance);
             one.importance = worth.unwrap_or(one.importance);
@@ -66,7 +64,7 @@ impl ContextLookup {
     /// The passages that are told, from the store.
     fn statements(
         &self,
-        db: &Connection,
+        db: Reader<'_>,
         (situation, turns): (&Situation<'_>, &Turns),
         (decision, found): (&Decision, &PassageMatches),
         context_request: &ContextRequest,
@@ -77,7 +75,7 @@ impl ContextLookup {
         let mut known = vec![Words::of(situation.prompt)];
         known.extend(turns.said.iter().map(|text| Words::of(text)));
         for (document, extent) in context_request.injected.texts().into_iter().rev().take(KNOWN) {
-            if let Some(row) = recall_store::load_document(db, document)? {
+            if let Some(row) = db.load_document(document)? {
                 known.extend(self.given(document, &row, extent));
             }
         }
@@ -90,7 +88,7 @@ impl ContextLookup {
                 break;
             }
             // The index may be a moment older than the store.
-            let Some(row) = recall_store::load_document(db, judged.key.document)? else { continue };
+            let Some(row) = db.load_document(judged.key.document)? else { continue };
             let Some(passage) = self.passage(judged.key, &row) else { continue };
             if !choice::is_statement(judged.key.document.kind, &passage.text)
                 || asked::is_of_another_number(situation.prompt, &passage.whole())
@@ -108,7 +106,7 @@ impl ContextLookup {
             let told = Passage { heading, text };
             let why = reason::of(situation, found, judged.key);
             let mut statement = statement(*judged, told, &row, (decision, &why));
-            statement.elsewhere = branch_context.mark(&recall_store::made_where(db, judged.key.document)?);
+            statement.elsewhere = branch_context.mark(&db.made_where(judged.key.document)?);
             // Work on another branch is about other files than those that are here.
             if let Some(tree) = work_tree.as_ref().filter(|_| statement.elsewhere.is_none()) {
                 statement.changed = changed_files(tree, &row, &statement);
@@ -187,9 +185,9 @@ fn words(passage: &Passage) -> Words {
 }
 
 /// What observations of the row's session said that was replaced or resolved since.
-fn outdated(db: &Connection, row: &DocumentRow) -> Result<Vec<Words>, StoreError> {
+fn outdated(db: Reader<'_>, row: &DocumentRow) -> Result<Vec<Words>, StoreError> {
     let Some(session) = row.session_row() else { return Ok(Vec::new()) };
-    let told = recall_store::outdated_observations(db, session)?;
+    let told = db.outdated_observations(session)?;
     Ok(told.iter().map(|(title, narrative)| Words::of(&format!("{title} {narrative}"))).collect())
 }
 

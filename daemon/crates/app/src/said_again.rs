@@ -1,25 +1,23 @@
 //! Leaves out what a newer note says in other words, by the vectors of a sentence model. Without vectors nothing is left
 //! out here: threads and equal words are decided where notes are stored.
 
-use rusqlite::Connection;
-
 use super::sentences::Sentences;
 use recall_domain::context::Note;
 use recall_domain::observation::Maker;
 use recall_domain::sameness::says_the_same;
 use recall_embedding::{Compared, packed_bytes};
-use recall_store::StoreError;
+use recall_store::{Reader, StoreError};
 
 /// The notes without those that a newer one says again. What a person wrote or pinned stays, and so does what warns of
 /// the work at hand.
 pub fn without_repeats(
-    db: &Connection,
+    db: Reader<'_>,
     sentences: &Sentences,
     mut notes: Vec<Note>,
 ) -> Result<Vec<Note>, StoreError> {
     let Some(embedder) = sentences.embedder() else { return Ok(notes) };
     let ids: Vec<_> = notes.iter().map(|note| note.id).collect();
-    let rows = recall_store::vectors_of_observations(db, &embedder.model().0, &ids)?;
+    let rows = db.vectors_of_observations(&embedder.model().0, &ids)?;
     // The notes that have a vector, and the first vector of each.
     let mut with_vector: Vec<&Note> = Vec::new();
     let mut packed: Vec<u8> = Vec::new();

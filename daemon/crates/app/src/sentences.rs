@@ -183,9 +183,9 @@ impl Sentences {
         let said = |error: StoreError| error.to_string();
         let model = embedder.model();
         let projects = match scope {
-            Scope::Everything => self.readers.read(|db| recall_store::projects_with_vectors(db, &model.0)),
+            Scope::Everything => self.readers.read(|db| db.projects_with_vectors(&model.0)),
             Scope::Project(key) => {
-                let found = self.readers.read(|db| recall_store::find_project(db, std::slice::from_ref(key)));
+                let found = self.readers.read(|db| db.find_project(std::slice::from_ref(key)));
                 found.map(|found| found.into_iter().map(|project| project.row).collect())
             }
         };
@@ -213,10 +213,9 @@ impl Sentences {
     fn of_project(&self, model: ModelHash, project: ProjectRow) -> Result<Option<(Kept, Gone)>, StoreError> {
         let generation = self.readers.generation();
         let known = self.take_kept(model, project).filter(|known| known.generation == generation);
-        let (mut kept, state) = self.readers.read(|db| {
+        let (mut kept, state) = self.readers.read_one_state(|snapshot| {
             // The list of deleted vectors and the file it belongs to must come from one snapshot.
-            let snapshot = db.unchecked_transaction()?;
-            let state = recall_store::vector_state(&snapshot, &model.0, project)?;
+            let state = snapshot.vector_state(&model.0, project)?;
             let mut kept = match known
                 .filter(|known| known.file.as_ref().map(|(file, _)| file) == state.file.as_ref())
             {
@@ -224,8 +223,7 @@ impl Sentences {
                 None => self.begin((generation, model), project, &state),
             };
             if state.newest > kept.newest {
-                let newer =
-                    recall_store::newest_vectors(&snapshot, &model.0, project, (kept.newest, MOST_ROWS))?;
+                let newer = snapshot.newest_vectors(&model.0, project, (kept.newest, MOST_ROWS))?;
                 for row in newer {
                     kept.rows.add(row.id, row.key, (row.dimensions as usize, &row.packed));
                 }

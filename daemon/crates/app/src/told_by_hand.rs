@@ -1,7 +1,5 @@
 //! Notes that a person wrote or pinned and that a prompt or a task is about.
 
-use rusqlite::Connection;
-
 use super::context_lookup::{ContextLookup, ContextRequest, note};
 use super::documents;
 use super::written_since::written_since;
@@ -13,7 +11,7 @@ use recall_domain::ranking::Commonness;
 use recall_domain::used::Occasion;
 use recall_repository::refs::WorkLocation;
 use recall_repository::work_tree::WorkTree;
-use recall_store::{ObservationRow, StoreError};
+use recall_store::{ObservationRow, Reader, StoreError};
 
 /// How many notes are considered, the most important first.
 const LOOKED_AT: u32 = 200;
@@ -24,15 +22,15 @@ impl ContextLookup {
     /// The best notes, best first, without those that the session already has in full.
     pub(super) fn told_by_hand(
         &self,
-        db: &Connection,
+        db: Reader<'_>,
         prompt: &str,
         context_request: &ContextRequest,
     ) -> Result<Vec<Note>, StoreError> {
         let project = &context_request.project;
-        let mut rows = recall_store::kept_by_hand(db, project.row, LOOKED_AT)?;
+        let mut rows = db.kept_by_hand(project.row, LOOKED_AT)?;
         let injected = &context_request.injected;
         rows.retain(|row| !injected.observations.contains(&row.id) || injected.titles.contains(&row.id));
-        let disfavour = recall_store::disfavour(db)?;
+        let disfavour = db.disfavour()?;
         rows.retain(|row| disfavour.worth(row.id.into(), Occasion::Prompt, row.importance).is_some());
         let Some(index) = self.index.index().filter(|_| !rows.is_empty()) else { return Ok(Vec::new()) };
         let Some(words) = self.index.words_of(&index, prompt, &project.key) else { return Ok(Vec::new()) };

@@ -1,7 +1,5 @@
 //! What a session did with what it was told, from its own record.
 
-use rusqlite::Connection;
-
 use super::documents::title_and_text;
 use recall_agents::Agents;
 use recall_domain::document::DocumentKey;
@@ -9,19 +7,19 @@ use recall_domain::ids::{SessionRow, Timestamp};
 use recall_domain::material::{Action, SessionMaterial};
 use recall_domain::redaction::own_calls;
 use recall_domain::used::{Deed, DeedKind, Occasion, Told, uses};
-use recall_store::{StoreError, ToldUse};
+use recall_store::{Reader, StoreError, ToldUse};
 
 /// Items of a session of which the latest are looked at.
 const MOST: usize = 200;
 
 /// What is seen of the use of all that a session was told.
 pub(super) fn uses_of(
-    db: &Connection,
+    db: Reader<'_>,
     agents: Agents,
     session: SessionRow,
     material: &SessionMaterial,
 ) -> Result<Vec<ToldUse>, StoreError> {
-    let items = recall_store::told_items(db, session)?;
+    let items = db.told_items(session)?;
     if items.is_empty() {
         return Ok(Vec::new());
     }
@@ -29,7 +27,7 @@ pub(super) fn uses_of(
     let mut found = Vec::new();
     for item in items.iter().rev().take(MOST) {
         let Some(key) = item.key() else { continue };
-        let Some(row) = recall_store::load_document(db, key)? else { continue };
+        let Some(row) = db.load_document(key)? else { continue };
         let (title, text) = title_and_text(&row, agents);
         let told =
             Told { key, text: format!("{title}\n{text}"), at: item.at, occasion: Occasion::of(&item.moment) };
@@ -44,9 +42,9 @@ pub(super) fn uses_of(
 }
 
 /// What happened in the session, in order.
-fn deeds(db: &Connection, session: SessionRow, material: &SessionMaterial) -> Result<Vec<Deed>, StoreError> {
+fn deeds(db: Reader<'_>, session: SessionRow, material: &SessionMaterial) -> Result<Vec<Deed>, StoreError> {
     let mut deeds = Vec::new();
-    for (at, prompt) in recall_store::prompts_of_persons(db, session)? {
+    for (at, prompt) in db.prompts_of_persons(session)? {
         deeds.push(Deed { at, what: DeedKind::Said(prompt) });
     }
     for step in material.batches.iter().flat_map(|batch| &batch.steps) {
@@ -54,7 +52,7 @@ fn deeds(db: &Connection, session: SessionRow, material: &SessionMaterial) -> Re
             deeds.push(Deed { at: step.at, what: DeedKind::Ran(command.clone()) });
         }
     }
-    for row in recall_store::session_activities(db, session, None)? {
+    for row in db.session_activities(session, None)? {
         let input = row.input.as_deref().unwrap_or_default();
         if own_calls::is_own(&row.tool_name, input) {
             deeds.push(Deed { at: row.at, what: DeedKind::Opened(ids(input)) });

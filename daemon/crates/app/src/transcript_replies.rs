@@ -122,8 +122,7 @@ fn recorded_answers(
     session: &SessionKey,
 ) -> Result<Vec<(Seq, RecordedReply)>, Refused> {
     let mut recorded = turns::recorded_turns(spec, request)?;
-    let stored =
-        readers.read(|db| recall_store::stored_prompts(db, session)).map_err(std::io::Error::other)?;
+    let stored = readers.read(|db| db.stored_prompts(session)).map_err(std::io::Error::other)?;
     let (seqs, stored): (Vec<_>, Vec<_>) = stored.into_iter().map(|prompt| (prompt.seq, prompt.turn)).unzip();
     let places = turns::matches(&stored, &recorded);
     let mut found = Vec::new();

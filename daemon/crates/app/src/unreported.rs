@@ -36,7 +36,7 @@ pub(super) fn unreported(
     let request = ReplyRequest { transcript, prompt: None, home, config_dir: context.config_dir.clone() };
     let Some(mut session) = turns::recorded_end(spec, &request)? else { return Ok(Vec::new()) };
     let recorded = session.turns(spec);
-    let stored = readers.read(|db| recall_store::stored_prompts(db, key)).map_err(std::io::Error::other)?;
+    let stored = readers.read(|db| db.stored_prompts(key)).map_err(std::io::Error::other)?;
     let stored: Vec<StoredTurn> = stored.into_iter().map(|prompt| prompt.turn).collect();
     let mut found = missing(&stored, &recorded, &in_turns, &between);
     found.retain(|turn| {

@@ -71,16 +71,14 @@ impl VectorFiles {
         project: ProjectRow,
     ) -> Result<UseVectorFile, MakeError> {
         // Deletions during the write are applied after this.
-        let (gone_until, state) = readers.read(|db| {
-            Ok((recall_store::last_gone_vector(db)?, recall_store::vector_state(db, &model.0, project)?))
-        })?;
+        let (gone_until, state) =
+            readers.read(|db| Ok((db.last_gone_vector()?, db.vector_state(&model.0, project)?)))?;
         let made = Uuid::new_v4().simple().to_string();
         let mut file = VectorFileRow { project, made, newest: state.newest };
         let mut writer = None;
         let (mut after, mut rows) = (0, 0);
         loop {
-            let step = readers
-                .read(|db| recall_store::vectors_after(db, &model.0, project, (after, state.newest, STEP)))?;
+            let step = readers.read(|db| db.vectors_after(&model.0, project, (after, state.newest, STEP)))?;
             let Some(last) = step.last() else { break };
             after = last.id;
             rows += step.len() as i64;
@@ -112,7 +110,7 @@ impl VectorFiles {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error.into()),
         };
-        let named: Vec<String> = readers.read(recall_store::vector_files)?.iter().map(Self::name).collect();
+        let named: Vec<String> = readers.read(|db| db.vector_files())?.iter().map(Self::name).collect();
         let mut removed = 0_usize;
         for entry in entries {
             let entry = entry?;
@@ -132,7 +130,7 @@ impl VectorFiles {
     /// # Errors
     /// When the store cannot be read.
     pub fn damaged(&self, readers: &Readers) -> Result<Vec<VectorFileRow>, StoreError> {
-        let mut files = readers.read(recall_store::vector_files)?;
+        let mut files = readers.read(|db| db.vector_files())?;
         files.retain(|file| !is_whole(&self.folder.join(Self::name(file))).unwrap_or(false));
         Ok(files)
     }

@@ -15,6 +15,7 @@ use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags};
 
 use super::{StoreError, schema};
+use crate::Reader;
 use recall_domain::ids::Timestamp;
 
 /// The number of daily backups to keep. Backups made before a migration are kept too.
@@ -52,45 +53,78 @@ pub fn daily_backup_is_due(folder: &Path, now: SystemTime) -> bool {
     newest.is_none_or(|newest| now.duration_since(newest.made).map_or(true, |age| age >= EVERY))
 }
 
-/// Makes today's backup from a read connection and removes all but the newest [`KEPT`]. An empty database gets no
-/// backup. On an error older backups are kept.
-pub fn back_up_daily(db: &Connection, folder: &Path, now: Timestamp) -> Result<Option<PathBuf>, BackupError> {
-    let sessions: i64 = db
-        .query_row("SELECT count(*) FROM (SELECT 1 FROM sessions LIMIT 1)", [], |row| row.get(0))
-        .map_err(StoreError::from)?;
-    if sessions == 0 {
-        return Ok(None);
-    }
-    let made = folder.join(format!("{DAILY}{}.db", time_in_name(now)));
-    // A "query only" connection may not write the copy either; the file itself is opened read-only.
-    db.execute_batch("PRAGMA query_only = OFF").map_err(StoreError::from)?;
-    let copied = copy_into(db, &made);
-    db.execute_batch("PRAGMA query_only = ON").map_err(StoreError::from)?;
-    copied?;
-    for old in backups(folder).iter().filter(|backup| backup.is_daily()).skip(KEPT) {
-        if let Err(error) = fs::remove_file(&old.path) {
-            tracing::warn!(backup = %old.path.display(), %error, "an old backup stays");
+impl Reader<'_> {
+    /// Makes today's backup from a read connection and removes all but the newest [`KEPT`]. An empty database gets no
+    /// backup. On an error older backups are kept.
+    pub fn back_up_daily(self, folder: &Path, now: Timestamp) -> Result<Option<PathBuf>, BackupError> {
+        let db = self.0;
+        let sessions: i64 = db
+            .query_row("SELECT count(*) FROM (SELECT 1 FROM sessions LIMIT 1)", [], |row| row.get(0))
+            .map_err(StoreError::from)?;
+        if sessions == 0 {
+            return Ok(None);
         }
+        let made = folder.join(format!("{DAILY}{}.db", time_in_name(now)));
+        // A "query only" connection may not write the copy either; the file itself is opened read-only.
+        db.execute_batch("PRAGMA query_only = OFF").map_err(StoreError::from)?;
+        let copied = copy_into(db, &made);
+        db.execute_batch("PRAGMA query_only = ON").map_err(StoreError::from)?;
+        copied?;
+        for old in backups(folder).iter().filter(|backup| backup.is_daily()).skip(KEPT) {
+            if let Err(error) = fs::remove_file(&old.path) {
+                tracing::warn!(backup = %old.path.display(), %error, "an old backup stays");
+            }
+        }
+        Ok(Some(made))
     }
-    Ok(Some(made))
-}
 
-/// Makes a new backup and deletes every other file in the folder, because they contain what is being forgotten. Backups
-/// made before a migration are deleted too. The old files are deleted even if the new backup fails.
-pub fn renew_backups(db: &Connection, folder: &Path, now: Timestamp) -> Result<(), BackupError> {
-    let made = back_up_daily(db, folder, now);
-    let newest = made.as_ref().ok().and_then(Option::as_ref);
-    let mut removed = Ok(());
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if Some(&path) != newest
-            && entry.file_type().is_ok_and(|kind| kind.is_file())
-            && let Err(source) = remove_if_there(&path)
-        {
-            removed = Err(BackupError::Remove { path, source });
+    /// Makes a new backup and deletes every other file in the folder, because they contain what is being forgotten. Backups
+    /// made before a migration are deleted too. The old files are deleted even if the new backup fails.
+    pub fn renew_backups(self, folder: &Path, now: Timestamp) -> Result<(), BackupError> {
+        let made = self.back_up_daily(folder, now);
+        let newest = made.as_ref().ok().and_then(Option::as_ref);
+        let mut removed = Ok(());
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if Some(&path) != newest
+                && entry.file_type().is_ok_and(|kind| kind.is_file())
+                && let Err(source) = remove_if_there(&path)
+            {
+                removed = Err(BackupError::Remove { path, source });
+            }
+        }
+        made.and(removed)
+    }
+
+    /// Makes a backup like the daily one, to any file that does not exist yet.
+    ///
+    /// # Errors
+    /// When the file exists, or cannot be written.
+    pub fn back_up_to(self, target: &Path) -> Result<(), BackupError> {
+        let db = self.0;
+        if target.exists() {
+            let source = io::ErrorKind::AlreadyExists.into();
+            return Err(BackupError::File { path: target.to_owned(), source });
+        }
+        db.execute_batch("PRAGMA query_only = OFF").map_err(StoreError::from)?;
+        let copied = copy_into(db, target);
+        db.execute_batch("PRAGMA query_only = ON").map_err(StoreError::from)?;
+        copied
+    }
+
+    /// Checks every page. [`Thoroughness::Structure`] reads a gigabyte in a few seconds. Returns
+    /// [`StoreError::Damaged`] with the first problem found.
+    pub fn check(self, thoroughness: Thoroughness) -> Result<(), StoreError> {
+        let db = self.0;
+        let sql = match thoroughness {
+            Thoroughness::Structure => "PRAGMA quick_check(1)",
+            Thoroughness::StructureAndIndexes => "PRAGMA integrity_check(1)",
+        };
+        match db.query_row(sql, [], |row| row.get::<_, String>(0))? {
+            fine if fine == "ok" => Ok(()),
+            found => Err(StoreError::Damaged(found)),
         }
     }
-    made.and(removed)
 }
 
 /// Copies what `db` shows now. The copy gets its name only when it is complete.
@@ -111,21 +145,6 @@ pub(super) fn copy_into(db: &Connection, target: &Path) -> Result<(), BackupErro
     }
     copied?;
     sync_folder_of(target).map_err(failed)
-}
-
-/// Makes a backup like the daily one, to any file that does not exist yet.
-///
-/// # Errors
-/// When the file exists, or cannot be written.
-pub fn back_up_to(db: &Connection, target: &Path) -> Result<(), BackupError> {
-    if target.exists() {
-        let source = io::ErrorKind::AlreadyExists.into();
-        return Err(BackupError::File { path: target.to_owned(), source });
-    }
-    db.execute_batch("PRAGMA query_only = OFF").map_err(StoreError::from)?;
-    let copied = copy_into(db, target);
-    db.execute_batch("PRAGMA query_only = ON").map_err(StoreError::from)?;
-    copied
 }
 
 /// Whether this file is an undamaged database of recall, with this version's tables or older ones.
@@ -156,19 +175,6 @@ pub fn newest_good_backup(folder: &Path) -> Option<PathBuf> {
     })
 }
 
-/// Checks every page. [`Thoroughness::Structure`] reads a gigabyte in a few seconds. Returns
-/// [`StoreError::Damaged`] with the first problem found.
-pub fn check(db: &Connection, thoroughness: Thoroughness) -> Result<(), StoreError> {
-    let sql = match thoroughness {
-        Thoroughness::Structure => "PRAGMA quick_check(1)",
-        Thoroughness::StructureAndIndexes => "PRAGMA integrity_check(1)",
-    };
-    match db.query_row(sql, [], |row| row.get::<_, String>(0))? {
-        fine if fine == "ok" => Ok(()),
-        found => Err(StoreError::Damaged(found)),
-    }
-}
-
 /// How much [`check`] compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Thoroughness {
@@ -181,7 +187,7 @@ pub enum Thoroughness {
 /// True if an undamaged database file without writers has the tables that this program knows.
 fn check_file(path: &Path) -> Result<bool, StoreError> {
     let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    check(&db, Thoroughness::Structure)?;
+    Reader(&db).check(Thoroughness::Structure)?;
     Ok(schema::is_known(&db)?)
 }
 
@@ -280,7 +286,7 @@ mod tests {
 
         fn back_up(&self, at: i64) -> Option<PathBuf> {
             let folder = self.home.path();
-            self.readers.read(|db| Ok(back_up_daily(db, folder, Timestamp(NOW.0 + at)).unwrap())).unwrap()
+            self.readers.read(|db| Ok(db.back_up_daily(folder, Timestamp(NOW.0 + at)).unwrap())).unwrap()
         }
 
         fn names(&self) -> Vec<String> {

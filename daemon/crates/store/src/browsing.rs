@@ -3,11 +3,10 @@
 //! Days depend on the user's time zone, which is not known here. So counts are by quarters of an hour, because in every
 //! zone days begin at one.
 
-use crate::bind::params;
-use rusqlite::Connection;
-
 use super::StoreError;
 use super::row::{Sql, record};
+use crate::Reader;
+use crate::bind::params;
 use recall_domain::document::{DocumentKey, DocumentKind, Status};
 use recall_domain::ids::{AgentName, ProjectKey, ProjectRow, SessionId, Timestamp};
 use recall_domain::observation::ObservationType;
@@ -100,49 +99,54 @@ impl Browsed {
     }
 }
 
-/// How many entries of a kind there are, by time.
-pub fn quarters(db: &Connection, browsed: &Browsed, kind: DocumentKind) -> Result<Vec<Quarter>, StoreError> {
-    let source = browsed.source(kind);
-    db.all(&format!("WITH quarters AS (SELECT at, 0 AS calls FROM ({source})) {}", Quarter::SELECT), [])
-}
-
-/// How many sessions started, and how many calls they have.
-pub fn quarters_of_sessions(db: &Connection, browsed: &Browsed) -> Result<Vec<Quarter>, StoreError> {
-    let condition = browsed.condition(DocumentKind::Prompt, "s.project");
-    let source =
-        format!("SELECT s.started_at AS at, s.activities AS calls FROM sessions s WHERE TRUE{condition}");
-    db.all(&format!("WITH quarters AS ({source}) {}", Quarter::SELECT), [])
-}
-
-/// The entries of a time range, newest first, without the first `skip`.
-pub fn entries(
-    db: &Connection,
-    browsed: &Browsed,
-    (from, until): (Timestamp, Timestamp),
-    (skip, limit): (u32, u32),
-) -> Result<Vec<(DocumentKey, Timestamp)>, StoreError> {
-    let most = skip.saturating_add(limit);
-    let of_kind = |kind: &DocumentKind| {
-        let (name, source) = (kind.as_str(), browsed.source(*kind));
-        format!(
-            "SELECT * FROM (SELECT '{name}' AS kind, row, at FROM ({source})
-             WHERE at >= ?1 AND at < ?2 ORDER BY at DESC, row DESC LIMIT ?3)"
-        )
-    };
-    let kinds: Vec<String> = browsed.kinds.iter().map(of_kind).collect();
-    if kinds.is_empty() {
-        return Ok(Vec::new());
+impl Reader<'_> {
+    /// How many entries of a kind there are, by time.
+    pub fn quarters(self, browsed: &Browsed, kind: DocumentKind) -> Result<Vec<Quarter>, StoreError> {
+        let db = self.0;
+        let source = browsed.source(kind);
+        db.all(&format!("WITH quarters AS (SELECT at, 0 AS calls FROM ({source})) {}", Quarter::SELECT), [])
     }
-    let sql = format!(
-        "SELECT kind, row, at FROM ({}) ORDER BY at DESC, kind, row DESC LIMIT ?3 - ?4 OFFSET ?4",
-        kinds.join(" UNION ALL ")
-    );
-    db.all(&sql, params![from, until, most, skip])
-}
 
-/// An entry of a listing; `None` if it no longer exists.
-pub fn entry(db: &Connection, key: DocumentKey) -> Result<Option<EntryRow>, StoreError> {
-    let source = match key.kind {
+    /// How many sessions started, and how many calls they have.
+    pub fn quarters_of_sessions(self, browsed: &Browsed) -> Result<Vec<Quarter>, StoreError> {
+        let db = self.0;
+        let condition = browsed.condition(DocumentKind::Prompt, "s.project");
+        let source =
+            format!("SELECT s.started_at AS at, s.activities AS calls FROM sessions s WHERE TRUE{condition}");
+        db.all(&format!("WITH quarters AS ({source}) {}", Quarter::SELECT), [])
+    }
+
+    /// The entries of a time range, newest first, without the first `skip`.
+    pub fn entries(
+        self,
+        browsed: &Browsed,
+        (from, until): (Timestamp, Timestamp),
+        (skip, limit): (u32, u32),
+    ) -> Result<Vec<(DocumentKey, Timestamp)>, StoreError> {
+        let db = self.0;
+        let most = skip.saturating_add(limit);
+        let of_kind = |kind: &DocumentKind| {
+            let (name, source) = (kind.as_str(), browsed.source(*kind));
+            format!(
+                "SELECT * FROM (SELECT '{name}' AS kind, row, at FROM ({source})
+             WHERE at >= ?1 AND at < ?2 ORDER BY at DESC, row DESC LIMIT ?3)"
+            )
+        };
+        let kinds: Vec<String> = browsed.kinds.iter().map(of_kind).collect();
+        if kinds.is_empty() {
+            return Ok(Vec::new());
+        }
+        let sql = format!(
+            "SELECT kind, row, at FROM ({}) ORDER BY at DESC, kind, row DESC LIMIT ?3 - ?4 OFFSET ?4",
+            kinds.join(" UNION ALL ")
+        );
+        db.all(&sql, params![from, until, most, skip])
+    }
+
+    /// An entry of a listing; `None` if it no longer exists.
+    pub fn entry(self, key: DocumentKey) -> Result<Option<EntryRow>, StoreError> {
+        let db = self.0;
+        let source = match key.kind {
         DocumentKind::Observation => {
             "SELECT o.title, o.type, o.status, o.pinned_at IS NOT NULL AS pinned, p.name AS project,
                     s.session_id, s.agent FROM observations o JOIN projects p ON p.id = o.project
@@ -159,14 +163,16 @@ pub fn entry(db: &Connection, key: DocumentKey) -> Result<Option<EntryRow>, Stor
              JOIN projects p ON p.id = s.project WHERE b.id = ?1 AND b.prompt IS NOT NULL"
         }
     };
-    db.first(&format!("WITH entry AS ({source}) {}", EntryRow::SELECT), [key.row])
-}
+        db.first(&format!("WITH entry AS ({source}) {}", EntryRow::SELECT), [key.row])
+    }
 
-/// All projects, latest first.
-pub fn project_lines(db: &Connection) -> Result<Vec<ProjectLine>, StoreError> {
-    let mut lines: Vec<ProjectLine> = db.all(ProjectLine::SELECT, [])?;
-    lines.sort_by_key(|line| std::cmp::Reverse(line.last_at));
-    Ok(lines)
+    /// All projects, latest first.
+    pub fn project_lines(self) -> Result<Vec<ProjectLine>, StoreError> {
+        let db = self.0;
+        let mut lines: Vec<ProjectLine> = db.all(ProjectLine::SELECT, [])?;
+        lines.sort_by_key(|line| std::cmp::Reverse(line.last_at));
+        Ok(lines)
+    }
 }
 
 #[cfg(test)]
@@ -205,7 +211,7 @@ mod tests {
             types: types.to_vec(),
         };
         let counts = |browsed: &Browsed, kind| -> Vec<(i64, u32)> {
-            let found = quarters(&db, browsed, kind).unwrap();
+            let found = Reader(&db).quarters(browsed, kind).unwrap();
             found.into_iter().map(|quarter| (quarter.number, quarter.count)).collect()
         };
         let everything = all(&[], None);
@@ -218,19 +224,19 @@ mod tests {
         let other = all(&[], Some(vec![ProjectRow(2)]));
         assert_eq!(counts(&other, DocumentKind::Observation), [(2, 1)]);
         assert_eq!(counts(&other, DocumentKind::Prompt), []);
-        let started = quarters_of_sessions(&db, &everything).unwrap();
+        let started = Reader(&db).quarters_of_sessions(&everything).unwrap();
         assert_eq!(started, [Quarter { number: 1, count: 1, calls: 7 }]);
 
         let named = |skip, limit| -> Vec<String> {
             let ever = (Timestamp(i64::MIN), Timestamp(i64::MAX));
-            let found = entries(&db, &everything, ever, (skip, limit)).unwrap();
-            found.into_iter().map(|(key, _)| entry(&db, key).unwrap().unwrap().title).collect()
+            let found = Reader(&db).entries(&everything, ever, (skip, limit)).unwrap();
+            found.into_iter().map(|(key, _)| Reader(&db).entry(key).unwrap().unwrap().title).collect()
         };
         assert_eq!(named(0, 10), ["All", "Title 3", "Title 2", "Title 1", "Why?"]);
         assert_eq!(named(1, 2), ["Title 3", "Title 2"], "a part of them");
-        let early = entries(&db, &everything, (Timestamp(0), Timestamp(1_000_000)), (0, 10)).unwrap();
+        let early = Reader(&db).entries(&everything, (Timestamp(0), Timestamp(1_000_000)), (0, 10)).unwrap();
         assert_eq!(early, [], "the end is not part of it");
-        let lines = project_lines(&db).unwrap();
+        let lines = Reader(&db).project_lines().unwrap();
         assert_eq!((lines[0].name.as_str(), lines[0].sessions, lines[0].observations), ("shop", 1, 2));
 
         for kind in BROWSED {

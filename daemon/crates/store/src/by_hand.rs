@@ -1,7 +1,5 @@
 //! Observations that users write, and their marks on others.
 
-use crate::bind::params;
-
 use super::enders::USER;
 use super::lineage;
 use super::operation::{Operation, WriteContext, log};
@@ -9,6 +7,7 @@ use super::results::{self, ObservationScope};
 use super::row::Sql;
 use super::subjects::{SubjectHash, aim};
 use super::{StoreError, projects, threads};
+use crate::bind::params;
 use recall_domain::ids::{ObservationId, ProjectKey, Timestamp};
 use recall_domain::observation::{AGENT, ObservationDraft};
 
@@ -78,8 +77,8 @@ impl Operation for Remembered {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::MarkObservations;
     use crate::{Changes, Durability, execute, open_writer};
+    use crate::{MarkObservations, Reader};
     use recall_domain::document::Status;
     use recall_domain::observation::{Importance, ObservationType};
 
@@ -110,7 +109,7 @@ mod tests {
         let first = remember("Round once");
         let resolve = MarkObservations { ids: vec![first], validity: Validity::Resolved, at: Timestamp(0) };
         execute(&db, resolve, &mut Changes::default()).unwrap();
-        let status = |id: ObservationId| crate::observation(&db, id).unwrap().unwrap().status;
+        let status = |id: ObservationId| Reader(&db).observation(id).unwrap().unwrap().status;
         assert_eq!(status(first), Status::Resolved);
         assert_eq!(remember("Round once"), first);
         assert_eq!(status(first), Status::Active);

@@ -1,11 +1,10 @@
 //! The checkouts where batches began and ended.
 
-use crate::bind::params;
-
 use super::StoreError;
 use super::operation::{Operation, WriteContext};
 use super::row::Sql;
 use super::writes::session_row;
+use crate::bind::params;
 use recall_domain::checkout::Checkout;
 use recall_domain::ids::{BranchName, CommitId, SessionKey};
 use recall_domain::session::{Seq, Work};

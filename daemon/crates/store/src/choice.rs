@@ -7,7 +7,6 @@
 //! square of their length: 200 batches take 1,168 drafts instead of 20,100. An ended session is always selected
 //! again.
 
-use crate::bind::params;
 use rusqlite::Connection;
 
 use super::StoreError;
@@ -17,6 +16,8 @@ use super::operation::WriteContext;
 use super::results::{DuplicateScope, Pass, batch_scope};
 use super::row::Cells;
 use super::subjects::{subjects, with_heirs};
+use crate::Reader;
+use crate::bind::params;
 use recall_domain::ids::{BatchId, ProjectRow, SessionRow, Timestamp};
 use recall_domain::lifecycle::LifecycleKind;
 use recall_domain::observation::ObservationDraft;
@@ -69,47 +70,67 @@ fn reach(batches: usize, lives: Lives) -> usize {
     }
 }
 
-/// The batches to select again. `None` if every batch was already part of a selection of this size.
-pub fn due_choice(
-    db: &Connection,
-    session: SessionRow,
-    lives: Lives,
-) -> Result<Option<DueChoice>, StoreError> {
-    let mut find = db.prepare_cached(
+impl Reader<'_> {
+    /// The batches to select again. `None` if every batch was already part of a selection of this size.
+    pub fn due_choice(self, session: SessionRow, lives: Lives) -> Result<Option<DueChoice>, StoreError> {
+        let db = self.0;
+        let mut find = db.prepare_cached(
         "SELECT id, compressed_at, chosen_among FROM prompt_batches WHERE session = ?1 ORDER BY prompt_number, seq",
     )?;
-    let rows = find.query_map([session.0], |row| {
-        let (batch, made_at) = (BatchId(row.cell(0)?), row.cell::<Option<i64>>(1)?.map(Timestamp));
-        Ok((batch, made_at, row.cell::<Option<u32>>(2)?))
-    })?;
-    let rows = rows.collect::<Result<Vec<_>, _>>()?;
-    let among = reach(rows.len(), lives);
-    let built_in =
-        rows.into_iter().take(among).enumerate().filter_map(|(index, (batch, made_at, chosen))| {
-            Some((DueBatch { batch, index, made_at }, chosen?))
-        });
-    let (batches, chosen): (Vec<_>, Vec<_>) = built_in.unzip();
-    Ok(chosen.iter().any(|chosen| (*chosen as usize) < among).then_some(DueChoice { among, batches }))
-}
-
-/// The batches that need a model's notes, as indices: those with a built-in result. For a live session, only those
-/// before a compaction; the others are noted when the session ends.
-pub fn due_notes(db: &Connection, session: SessionRow, lives: Lives) -> Result<Vec<DueBatch>, StoreError> {
-    let all = match due_batches(db, session)? {
-        batches if lives == Lives::NoLonger => return Ok(batches),
-        batches => batches,
-    };
-    let mut is_over = db.prepare_cached(
-        "SELECT EXISTS (SELECT 1 FROM prompt_batches b JOIN compactions c ON c.session = b.session
-            WHERE b.id = ?1 AND b.status = 'closed' AND b.opened_at < ifnull(c.started_at, c.ended_at))",
-    )?;
-    let mut due = Vec::new();
-    for batch in all {
-        if is_over.query_row([batch.batch.0], |row| row.cell(0))? {
-            due.push(batch);
-        }
+        let rows = find.query_map([session.0], |row| {
+            let (batch, made_at) = (BatchId(row.cell(0)?), row.cell::<Option<i64>>(1)?.map(Timestamp));
+            Ok((batch, made_at, row.cell::<Option<u32>>(2)?))
+        })?;
+        let rows = rows.collect::<Result<Vec<_>, _>>()?;
+        let among = reach(rows.len(), lives);
+        let built_in =
+            rows.into_iter().take(among).enumerate().filter_map(|(index, (batch, made_at, chosen))| {
+                Some((DueBatch { batch, index, made_at }, chosen?))
+            });
+        let (batches, chosen): (Vec<_>, Vec<_>) = built_in.unzip();
+        Ok(chosen.iter().any(|chosen| (*chosen as usize) < among).then_some(DueChoice { among, batches }))
     }
-    Ok(due)
+
+    /// The batches that need a model's notes, as indices: those with a built-in result. For a live session, only those
+    /// before a compaction; the others are noted when the session ends.
+    pub fn due_notes(self, session: SessionRow, lives: Lives) -> Result<Vec<DueBatch>, StoreError> {
+        let db = self.0;
+        let all = match due_batches(db, session)? {
+            batches if lives == Lives::NoLonger => return Ok(batches),
+            batches => batches,
+        };
+        let mut is_over = db.prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM prompt_batches b JOIN compactions c ON c.session = b.session
+            WHERE b.id = ?1 AND b.status = 'closed' AND b.opened_at < ifnull(c.started_at, c.ended_at))",
+        )?;
+        let mut due = Vec::new();
+        for batch in all {
+            if is_over.query_row([batch.batch.0], |row| row.cell(0))? {
+                due.push(batch);
+            }
+        }
+        Ok(due)
+    }
+
+    /// Whether a model's notes cover the whole session. Then the summary made from them is better than a built-in one.
+    pub fn is_noted(self, session: SessionRow) -> Result<bool, StoreError> {
+        let db = self.0;
+        let mut find = db.prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM session_summaries WHERE session = ?1 AND origin <> ?2)
+            AND NOT EXISTS (SELECT 1 FROM prompt_batches WHERE session = ?1 AND chosen_among IS NOT NULL)",
+        )?;
+        Ok(find.query_row(params![session.0, BUILT_IN], |row| row.cell(0))?)
+    }
+
+    /// The titles of a model's notes on a session, in order.
+    pub fn noted_titles(self, session: SessionRow) -> Result<Vec<String>, StoreError> {
+        let db = self.0;
+        let mut find = db.prepare_cached(
+        "SELECT title FROM observations WHERE session = ?1 AND status = 'active' AND origin NOT IN (?2, 'user')
+         ORDER BY batch, id",
+    )?;
+        Ok(find.query_map(params![session.0, BUILT_IN], |row| row.cell(0))?.collect::<Result<_, _>>()?)
+    }
 }
 
 /// The batches with a built-in result.
@@ -128,24 +149,6 @@ fn due_batches(db: &Connection, session: SessionRow) -> Result<Vec<DueBatch>, St
         }
     }
     Ok(due)
-}
-
-/// Whether a model's notes cover the whole session. Then the summary made from them is better than a built-in one.
-pub fn is_noted(db: &Connection, session: SessionRow) -> Result<bool, StoreError> {
-    let mut find = db.prepare_cached(
-        "SELECT EXISTS (SELECT 1 FROM session_summaries WHERE session = ?1 AND origin <> ?2)
-            AND NOT EXISTS (SELECT 1 FROM prompt_batches WHERE session = ?1 AND chosen_among IS NOT NULL)",
-    )?;
-    Ok(find.query_row(params![session.0, BUILT_IN], |row| row.cell(0))?)
-}
-
-/// The titles of a model's notes on a session, in order.
-pub fn noted_titles(db: &Connection, session: SessionRow) -> Result<Vec<String>, StoreError> {
-    let mut find = db.prepare_cached(
-        "SELECT title FROM observations WHERE session = ?1 AND status = 'active' AND origin NOT IN (?2, 'user')
-         ORDER BY batch, id",
-    )?;
-    Ok(find.query_map(params![session.0, BUILT_IN], |row| row.cell(0))?.collect::<Result<_, _>>()?)
 }
 
 /// Replaces the built-in observations of the batches by `origin`'s. An observation that is made again keeps its id and

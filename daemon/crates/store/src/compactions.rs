@@ -2,7 +2,6 @@
 //!
 //! An end belongs to the last beginning before it, so a beginning that arrives late takes over the end of an earlier one.
 
-use crate::bind::params;
 use rusqlite::Connection;
 
 use super::StoreError;
@@ -11,6 +10,8 @@ use super::lives::say;
 use super::operation::log;
 use super::row::{Cells, Sql, record};
 use super::text::Packed;
+use crate::Reader;
+use crate::bind::params;
 use recall_domain::ids::{PromptId, SessionRow, Timestamp};
 use recall_domain::lifecycle::{Compactions, LifecycleKind};
 use recall_domain::session::Seq;
@@ -32,11 +33,14 @@ pub struct CompactionRow from "compactions c" {
 
 const HAS_SUMMARY: &str = "c.summary IS NOT NULL AND c.ended_at IS NOT NULL";
 
-/// The agent's own summaries of a session, in order.
-pub fn compaction_summaries(db: &Connection, session: SessionRow) -> Result<Vec<CompactionRow>, StoreError> {
-    let select = CompactionRow::SELECT;
-    let sql = format!("{select} WHERE {HAS_SUMMARY} AND c.session = ?1 ORDER BY c.ended_at, c.id");
-    db.all(&sql, params![session])
+impl Reader<'_> {
+    /// The agent's own summaries of a session, in order.
+    pub fn compaction_summaries(self, session: SessionRow) -> Result<Vec<CompactionRow>, StoreError> {
+        let db = self.0;
+        let select = CompactionRow::SELECT;
+        let sql = format!("{select} WHERE {HAS_SUMMARY} AND c.session = ?1 ORDER BY c.ended_at, c.id");
+        db.all(&sql, params![session])
+    }
 }
 
 /// A compaction that has a summary.

@@ -1,11 +1,12 @@
 //! Reads rows for the indexer: by log number, or all of them for a rebuild.
 
-use crate::bind::params;
 use rusqlite::Connection;
 
 use super::row::{Sql, record};
-use super::sessions::{ActivityRow, SessionInfo, batch_row, session_info};
-use super::{CompactionRow, ObservationRow, PlanRow, StoreError, SummaryRow, compactions, observation, plan};
+use super::sessions::{ActivityRow, SessionInfo};
+use super::{CompactionRow, ObservationRow, PlanRow, StoreError, SummaryRow, compactions};
+use crate::Reader;
+use crate::bind::params;
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{BatchId, ObservationId, PlanId, SessionId, SessionRow, Timestamp};
 
@@ -18,29 +19,97 @@ pub struct LogEntry from "index_log" {
 }
 }
 
-/// The log's entries after `seq`, in order.
-pub fn documents_after(db: &Connection, seq: i64, limit: u32) -> Result<Vec<LogEntry>, StoreError> {
-    db.all(&format!("{} WHERE seq > ?1 ORDER BY seq LIMIT ?2", LogEntry::SELECT), params![seq, limit])
-}
+impl Reader<'_> {
+    /// The log's entries after `seq`, in order.
+    pub fn documents_after(self, seq: i64, limit: u32) -> Result<Vec<LogEntry>, StoreError> {
+        let db = self.0;
+        db.all(&format!("{} WHERE seq > ?1 ORDER BY seq LIMIT ?2", LogEntry::SELECT), params![seq, limit])
+    }
 
-/// The newest log entries after `seq`, newest first.
-pub fn newest_documents_after(db: &Connection, seq: i64, limit: u32) -> Result<Vec<LogEntry>, StoreError> {
-    db.all(&format!("{} WHERE seq > ?1 ORDER BY seq DESC LIMIT ?2", LogEntry::SELECT), params![seq, limit])
-}
+    /// The newest log entries after `seq`, newest first.
+    pub fn newest_documents_after(self, seq: i64, limit: u32) -> Result<Vec<LogEntry>, StoreError> {
+        let db = self.0;
+        db.all(
+            &format!("{} WHERE seq > ?1 ORDER BY seq DESC LIMIT ?2", LogEntry::SELECT),
+            params![seq, limit],
+        )
+    }
 
-/// The highest number ever used, even if its entry was deleted.
-pub fn highest_log_entry(db: &Connection) -> Result<i64, StoreError> {
-    db.one("SELECT ifnull(max(seq), 0) FROM sqlite_sequence WHERE name = 'index_log'", [])
-}
+    /// The highest number ever used, even if its entry was deleted.
+    pub fn highest_log_entry(self) -> Result<i64, StoreError> {
+        let db = self.0;
+        db.one("SELECT ifnull(max(seq), 0) FROM sqlite_sequence WHERE name = 'index_log'", [])
+    }
 
-/// Whether the log is complete after `seq`.
-pub fn log_goes_on_after(db: &Connection, seq: i64) -> Result<bool, StoreError> {
-    let first: Option<i64> = db.one("SELECT min(seq) FROM index_log", [])?;
-    // Log numbers have no gaps.
-    Ok(match first {
-        Some(first) => first <= seq.saturating_add(1),
-        None => highest_log_entry(db)? == seq,
-    })
+    /// Whether the log is complete after `seq`.
+    pub fn log_goes_on_after(self, seq: i64) -> Result<bool, StoreError> {
+        let db = self.0;
+        let first: Option<i64> = db.one("SELECT min(seq) FROM index_log", [])?;
+        // Log numbers have no gaps.
+        Ok(match first {
+            Some(first) => first <= seq.saturating_add(1),
+            None => self.highest_log_entry()? == seq,
+        })
+    }
+
+    /// `None` if the row is gone, or if its parent is gone, as in a damaged database.
+    pub fn load_document(self, key: DocumentKey) -> Result<Option<DocumentRow>, StoreError> {
+        let db = self.0;
+        match load(db, key) {
+            Err(error) if error.is_missing_row() => Ok(None),
+            loaded => loaded,
+        }
+    }
+
+    /// The number of the prompt that opened a batch.
+    ///
+    /// # Errors
+    /// When there is no such batch or the database refuses.
+    pub fn prompt_number(self, batch: BatchId) -> Result<u32, StoreError> {
+        let db = self.0;
+        db.one("SELECT prompt_number FROM prompt_batches WHERE id = ?1", [batch.0])
+    }
+
+    /// How many documents there are, as [`scan_documents`] finds them.
+    pub fn count_documents(self) -> Result<u64, StoreError> {
+        let db = self.0;
+        db.one(
+            "SELECT (SELECT count(*) FROM observations) + (SELECT count(*) FROM session_summaries)
+            + (SELECT count(prompt) + count(response) FROM prompt_batches)
+            + (SELECT count(*) FROM activities WHERE kind = 'tool') + (SELECT count(*) FROM plans)
+            + (SELECT count(summary) FROM compactions)",
+            [],
+        )
+    }
+
+    /// The keys of up to `limit` documents of one kind after the row `after`, for a rebuild.
+    pub fn scan_documents(
+        self,
+        kind: DocumentKind,
+        after: i64,
+        limit: u32,
+    ) -> Result<Vec<DocumentKey>, StoreError> {
+        let db = self.0;
+        let sql = match kind {
+            DocumentKind::Observation => "SELECT id FROM observations WHERE id > ?1 ORDER BY id LIMIT ?2",
+            DocumentKind::Summary => "SELECT id FROM session_summaries WHERE id > ?1 ORDER BY id LIMIT ?2",
+            DocumentKind::Prompt => {
+                "SELECT id FROM prompt_batches WHERE id > ?1 AND prompt IS NOT NULL ORDER BY id LIMIT ?2"
+            }
+            DocumentKind::Response => {
+                "SELECT id FROM prompt_batches WHERE id > ?1 AND response IS NOT NULL ORDER BY id LIMIT ?2"
+            }
+            DocumentKind::Activity => {
+                "SELECT id FROM activities WHERE id > ?1 AND kind = 'tool' ORDER BY id LIMIT ?2"
+            }
+            DocumentKind::Plan => "SELECT id FROM plans WHERE id > ?1 ORDER BY id LIMIT ?2",
+            DocumentKind::Compaction => {
+                "SELECT id FROM compactions WHERE id > ?1 AND summary IS NOT NULL ORDER BY id LIMIT ?2"
+            }
+        };
+        let rows = db.all(sql, params![after, limit])?;
+        Ok(rows.into_iter().map(|row| DocumentKey { kind, row }).collect())
+    }
 }
 
 /// A row with the facts that its document needs.
@@ -55,20 +124,12 @@ pub enum DocumentRow {
     Compaction { row: Box<CompactionRow>, session: Box<SessionInfo> },
 }
 
-/// `None` if the row is gone, or if its parent is gone, as in a damaged database.
-pub fn load_document(db: &Connection, key: DocumentKey) -> Result<Option<DocumentRow>, StoreError> {
-    match load(db, key) {
-        Err(StoreError::Sqlite(rusqlite::Error::QueryReturnedNoRows)) => Ok(None),
-        loaded => loaded,
-    }
-}
-
 fn load(db: &Connection, key: DocumentKey) -> Result<Option<DocumentRow>, StoreError> {
     match key.kind {
         DocumentKind::Observation => load_observation(db, ObservationId(key.row)),
         DocumentKind::Summary => load_summary(db, key.row),
         DocumentKind::Prompt | DocumentKind::Response => {
-            let found = batch_row(db, BatchId(key.row))?;
+            let found = Reader(db).batch_row(BatchId(key.row))?;
             let (at, number) = (found.batch.opened_at, found.batch.prompt_number);
             let session = Box::new(found.session);
             Ok(match key.kind {
@@ -82,26 +143,27 @@ fn load(db: &Connection, key: DocumentKey) -> Result<Option<DocumentRow>, StoreE
             let sql = format!("{} WHERE id = ?1 AND kind = 'tool'", ActivityRow::SELECT);
             let Some(row) = db.first::<ActivityRow>(&sql, [key.row])? else { return Ok(None) };
             let session = db.one("SELECT session FROM activities WHERE id = ?1", [key.row])?;
-            let session = Box::new(session_info(db, session)?);
+            let session = Box::new(Reader(db).session_info(session)?);
             Ok(Some(DocumentRow::Activity { row: Box::new(row), session }))
         }
         DocumentKind::Plan => {
-            let Some(row) = plan(db, PlanId(key.row))? else { return Ok(None) };
-            let session = Box::new(session_info(db, row.session)?);
+            let Some(row) = Reader(db).plan(PlanId(key.row))? else { return Ok(None) };
+            let session = Box::new(Reader(db).session_info(row.session)?);
             Ok(Some(DocumentRow::Plan { row: Box::new(row), session }))
         }
         DocumentKind::Compaction => {
             let Some(row) = compactions::compaction(db, key.row)? else { return Ok(None) };
-            let session = Box::new(session_info(db, row.session)?);
+            let session = Box::new(Reader(db).session_info(row.session)?);
             Ok(Some(DocumentRow::Compaction { row: Box::new(row), session }))
         }
     }
 }
 
 fn load_observation(db: &Connection, id: ObservationId) -> Result<Option<DocumentRow>, StoreError> {
-    let Some(row) = observation(db, id)? else { return Ok(None) };
-    let session = session_of_observation(db, id)?.map(|session| session_info(db, session)).transpose()?;
-    let project = super::project(db, row.project)?;
+    let Some(row) = Reader(db).observation(id)? else { return Ok(None) };
+    let session =
+        session_of_observation(db, id)?.map(|session| Reader(db).session_info(session)).transpose()?;
+    let project = Reader(db).project(row.project)?;
     Ok(Some(DocumentRow::Observation { row: Box::new(row), session: session.map(Box::new), project }))
 }
 
@@ -116,55 +178,8 @@ fn load_summary(db: &Connection, id: i64) -> Result<Option<DocumentRow>, StoreEr
     let Some(row) = db.first::<SummaryRow>(&format!("{} WHERE m.id = ?1", SummaryRow::SELECT), [id])? else {
         return Ok(None);
     };
-    let session = Box::new(session_info(db, row.session_row)?);
+    let session = Box::new(Reader(db).session_info(row.session_row)?);
     Ok(Some(DocumentRow::Summary { row: Box::new(row), session }))
-}
-
-/// The number of the prompt that opened a batch.
-///
-/// # Errors
-/// When there is no such batch or the database refuses.
-pub fn prompt_number(db: &Connection, batch: BatchId) -> Result<u32, StoreError> {
-    db.one("SELECT prompt_number FROM prompt_batches WHERE id = ?1", [batch.0])
-}
-
-/// How many documents there are, as [`scan_documents`] finds them.
-pub fn count_documents(db: &Connection) -> Result<u64, StoreError> {
-    db.one(
-        "SELECT (SELECT count(*) FROM observations) + (SELECT count(*) FROM session_summaries)
-            + (SELECT count(prompt) + count(response) FROM prompt_batches)
-            + (SELECT count(*) FROM activities WHERE kind = 'tool') + (SELECT count(*) FROM plans)
-            + (SELECT count(summary) FROM compactions)",
-        [],
-    )
-}
-
-/// The keys of up to `limit` documents of one kind after the row `after`, for a rebuild.
-pub fn scan_documents(
-    db: &Connection,
-    kind: DocumentKind,
-    after: i64,
-    limit: u32,
-) -> Result<Vec<DocumentKey>, StoreError> {
-    let sql = match kind {
-        DocumentKind::Observation => "SELECT id FROM observations WHERE id > ?1 ORDER BY id LIMIT ?2",
-        DocumentKind::Summary => "SELECT id FROM session_summaries WHERE id > ?1 ORDER BY id LIMIT ?2",
-        DocumentKind::Prompt => {
-            "SELECT id FROM prompt_batches WHERE id > ?1 AND prompt IS NOT NULL ORDER BY id LIMIT ?2"
-        }
-        DocumentKind::Response => {
-            "SELECT id FROM prompt_batches WHERE id > ?1 AND response IS NOT NULL ORDER BY id LIMIT ?2"
-        }
-        DocumentKind::Activity => {
-            "SELECT id FROM activities WHERE id > ?1 AND kind = 'tool' ORDER BY id LIMIT ?2"
-        }
-        DocumentKind::Plan => "SELECT id FROM plans WHERE id > ?1 ORDER BY id LIMIT ?2",
-        DocumentKind::Compaction => {
-            "SELECT id FROM compactions WHERE id > ?1 AND summary IS NOT NULL ORDER BY id LIMIT ?2"
-        }
-    };
-    let rows = db.all(sql, params![after, limit])?;
-    Ok(rows.into_iter().map(|row| DocumentKey { kind, row }).collect())
 }
 
 impl DocumentRow {

@@ -3,7 +3,6 @@
 //! From then on an edited observation is the user's. No compression changes or retracts it, and an observation that a
 //! compression makes again under the old title counts as this one.
 
-use crate::bind::params;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
@@ -14,6 +13,8 @@ use super::lineage;
 use super::operation::{Operation, WriteContext, log};
 use super::row::{Cells, Sql, record};
 use super::threads::{self, thread_words_of};
+use crate::Reader;
+use crate::bind::params;
 use recall_domain::ids::{ObservationId, ProjectRow, Timestamp};
 use recall_domain::observation::ObservationType;
 
@@ -74,16 +75,21 @@ pub struct HandChange from "hand_changes c JOIN observations o ON o.id = c.obser
 }
 }
 
-/// The newest changes that can be undone, newest first.
-pub fn hand_changes(db: &Connection, most: u32) -> Result<Vec<HandChange>, StoreError> {
-    db.all(&format!("{} WHERE NOT c.undone ORDER BY c.id DESC LIMIT ?1", HandChange::SELECT), [most])
-}
+impl Reader<'_> {
+    /// The newest changes that can be undone, newest first.
+    pub fn hand_changes(self, most: u32) -> Result<Vec<HandChange>, StoreError> {
+        let db = self.0;
+        db.all(&format!("{} WHERE NOT c.undone ORDER BY c.id DESC LIMIT ?1", HandChange::SELECT), [most])
+    }
 
-/// When a person last rewrote an observation; `None` if never, or if that was undone.
-pub fn edited_at(db: &Connection, id: ObservationId) -> Result<Option<Timestamp>, StoreError> {
-    let found = "SELECT max(at) FROM hand_changes WHERE observation = ?1 AND what = 'edit' AND NOT undone";
-    let at: Option<i64> = db.query_row(found, [id.0], |row| row.cell(0))?;
-    Ok(at.map(Timestamp))
+    /// When a person last rewrote an observation; `None` if never, or if that was undone.
+    pub fn edited_at(self, id: ObservationId) -> Result<Option<Timestamp>, StoreError> {
+        let db = self.0;
+        let found =
+            "SELECT max(at) FROM hand_changes WHERE observation = ?1 AND what = 'edit' AND NOT undone";
+        let at: Option<i64> = db.query_row(found, [id.0], |row| row.cell(0))?;
+        Ok(at.map(Timestamp))
+    }
 }
 
 impl Operation for EditObservation {
@@ -156,7 +162,7 @@ impl Operation for UndoChange {
     type Output = Option<HandChange>;
 
     fn execute(self, db: &WriteContext<'_>) -> Result<Option<HandChange>, StoreError> {
-        let Some(change) = hand_changes(db, 1)?.pop() else { return Ok(None) };
+        let Some(change) = Reader(db).hand_changes(1)?.pop() else { return Ok(None) };
         let id = change.observation;
         let before: String = db.one("SELECT before FROM hand_changes WHERE id = ?1", [change.number])?;
         // An unreadable record cannot be restored.

@@ -1,11 +1,10 @@
 //! The arguments of functions that store an effect: the connection, the session, the event and its time.
 
-use crate::bind::params;
-
 use super::StoreError;
 use super::imported::Capture;
 use super::operation::WriteContext;
 use super::row::Sql;
+use crate::bind::params;
 use recall_domain::conventions::Conventions;
 use recall_domain::ids::{BatchId, EventId, ProjectRow, SessionKey, SessionRow, Timestamp};
 use recall_domain::lifecycle::LifecycleKind;

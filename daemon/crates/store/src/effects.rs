@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-use crate::bind::params;
 use rusqlite::Connection;
 
 use super::effect_context::EffectContext;
@@ -11,6 +10,7 @@ use super::operation::{WriteContext, log};
 use super::row::{Cells, Sql};
 use super::text::Packed;
 use super::{StoreError, compactions, file_notes, late, lives, plans, subagents, titles};
+use crate::bind::params;
 use recall_domain::event::{MessageOrigin, ToolCall, ToolResult};
 use recall_domain::guard::Rule;
 use recall_domain::ids::{BatchId, CallId, EventId, PromptId, Timestamp};

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use crate::bind::params;
 use rusqlite::Connection;
 
 use super::StoreError;
 use super::operation::{WriteContext, log};
 use super::row::Sql;
+use crate::bind::params;
 use recall_domain::document::Status;
 use recall_domain::ids::ObservationId;
 

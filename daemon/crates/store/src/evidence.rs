@@ -3,12 +3,13 @@
 
 use std::collections::HashSet;
 
-use crate::bind::params;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::StoreError;
 use super::operation::{WriteContext, log};
 use super::row::{Cells, Sql};
+use crate::Reader;
+use crate::bind::params;
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{EventId, ObservationId};
 use recall_domain::observation::ObservationDraft;
@@ -29,29 +30,28 @@ pub(super) fn keep_files(db: &Connection, id: i64, draft: &ObservationDraft) -> 
     Ok(())
 }
 
-/// The stored prompts, answers and calls that an observation rests on, in its own order.
-pub fn evidence(
-    db: &Connection,
-    id: ObservationId,
-    events: &[String],
-) -> Result<Vec<DocumentKey>, StoreError> {
-    const BATCHES: &str = "SELECT batch FROM observations WHERE id = ?1
+impl Reader<'_> {
+    /// The stored prompts, answers and calls that an observation rests on, in its own order.
+    pub fn evidence(self, id: ObservationId, events: &[String]) -> Result<Vec<DocumentKey>, StoreError> {
+        let db = self.0;
+        const BATCHES: &str = "SELECT batch FROM observations WHERE id = ?1
         UNION SELECT batch FROM observation_batches WHERE observation = ?1";
-    let sql = format!(
-        "SELECT 'prompt', id FROM prompt_batches WHERE id IN ({BATCHES}) AND prompt_event = ?2
+        let sql = format!(
+            "SELECT 'prompt', id FROM prompt_batches WHERE id IN ({BATCHES}) AND prompt_event = ?2
          UNION ALL SELECT 'response', id FROM prompt_batches WHERE id IN ({BATCHES}) AND response_event = ?2
          UNION ALL SELECT 'activity', id FROM activities WHERE event_id = ?2"
-    );
-    let mut find = db.prepare_cached(&sql)?;
-    let mut found = Vec::new();
-    for event in events.iter().filter_map(|event| event.parse::<EventId>().ok()) {
-        let mut rows = find.query(params![id.0, event.0])?;
-        while let Some(row) = rows.next()? {
-            let (kind, row): (String, i64) = (row.cell(0)?, row.cell(1)?);
-            found.extend(DocumentKind::parse(&kind).map(|kind| DocumentKey { kind, row }));
+        );
+        let mut find = db.prepare_cached(&sql)?;
+        let mut found = Vec::new();
+        for event in events.iter().filter_map(|event| event.parse::<EventId>().ok()) {
+            let mut rows = find.query(params![id.0, event.0])?;
+            while let Some(row) = rows.next()? {
+                let (kind, row): (String, i64) = (row.cell(0)?, row.cell(1)?);
+                found.extend(DocumentKind::parse(&kind).map(|kind| DocumentKey { kind, row }));
+            }
         }
+        Ok(found)
     }
-    Ok(found)
 }
 
 /// Adds a batch's share to an observation of another batch.

@@ -56,7 +56,7 @@ fn run(connection: &Connection, sql: &str) -> Result<(), StoreError> {
 ///
 /// # Errors
 /// When the database refuses; the operation is rolled back and has changed nothing.
-pub fn execute<O: Operation>(
+pub(crate) fn execute<O: Operation>(
     connection: &Connection,
     operation: O,
     changes: &mut Changes,
@@ -68,7 +68,7 @@ pub fn execute<O: Operation>(
 ///
 /// # Errors
 /// As [`execute`].
-pub fn execute_first<O: Operation>(
+pub(crate) fn execute_first<O: Operation>(
     connection: &Connection,
     operation: O,
     changes: &mut Changes,

@@ -1,11 +1,12 @@
 //! Observations about a file, and when the whole file was written.
 
-use crate::bind::params;
 use rusqlite::Connection;
 
 use super::StoreError;
 use super::row::{Cells, Sql, record};
 use super::subjects::SubjectHash;
+use crate::Reader;
+use crate::bind::params;
 use recall_domain::earlier::{Earlier, IMPORTANT, MOST_SHOWN, SETTLED};
 use recall_domain::ids::{BatchId, ObservationId, ProjectRow, SessionId, Timestamp};
 use recall_domain::material::ProjectFolder;
@@ -28,41 +29,40 @@ pub struct FileNoteRow from "observation_files f CROSS JOIN observations o ON o.
 }
 }
 
-/// The newest `most` active observations of a project about a file, of these types and of at least this importance.
-/// `path` is relative to the project's folder. Reads the index of paths, so a file without observations costs one
-/// lookup.
-pub fn notes_about(
-    db: &Connection,
-    (project, path): (ProjectRow, &str),
-    (kinds, least): (&[ObservationType], u8),
-    most: u32,
-) -> Result<Vec<FileNoteRow>, StoreError> {
-    let kinds: Vec<_> = kinds.iter().map(|kind| format!("'{}'", kind.as_str())).collect();
-    let sql = format!(
-        "{}
+impl Reader<'_> {
+    /// The newest `most` active observations of a project about a file, of these types and of at least this importance.
+    /// `path` is relative to the project's folder. Reads the index of paths, so a file without observations costs one
+    /// lookup.
+    pub fn notes_about(
+        self,
+        (project, path): (ProjectRow, &str),
+        (kinds, least): (&[ObservationType], u8),
+        most: u32,
+    ) -> Result<Vec<FileNoteRow>, StoreError> {
+        let db = self.0;
+        let kinds: Vec<_> = kinds.iter().map(|kind| format!("'{}'", kind.as_str())).collect();
+        let sql = format!(
+            "{}
          WHERE f.path = ?2 AND o.project = ?1 AND o.status = 'active' AND o.importance >= ?3 AND o.type
          IN ({})
          GROUP BY f.observation ORDER BY f.observation DESC LIMIT ?4",
-        FileNoteRow::SELECT,
-        kinds.join(", ")
-    );
-    db.all(&sql, params![project, path, least, most])
-}
+            FileNoteRow::SELECT,
+            kinds.join(", ")
+        );
+        db.all(&sql, params![project, path, least, most])
+    }
 
-/// Statements from before a batch about files that it touches, newest first: those that hold, and those that the batch
-/// itself replaced. `paths` are relative to the project's folder.
-pub fn earlier_statements(
-    db: &Connection,
-    batch: BatchId,
-    paths: &[String],
-) -> Result<Vec<Earlier>, StoreError> {
-    /// How many are read. Most of them state no value.
-    const LATEST: u32 = 40;
-    /// How many wordings of a subject are read. Its key is stored as a hash; one of its statements contains the words
-    /// that the key came from.
-    const WORDINGS: u32 = 8;
-    let settled: Vec<_> = SETTLED.iter().map(|kind| format!("'{}'", kind.as_str())).collect();
-    let mut find = db.prepare_cached(&format!(
+    /// Statements from before a batch about files that it touches, newest first: those that hold, and those that the batch
+    /// itself replaced. `paths` are relative to the project's folder.
+    pub fn earlier_statements(self, batch: BatchId, paths: &[String]) -> Result<Vec<Earlier>, StoreError> {
+        let db = self.0;
+        /// How many are read. Most of them state no value.
+        const LATEST: u32 = 40;
+        /// How many wordings of a subject are read. Its key is stored as a hash; one of its statements contains the words
+        /// that the key came from.
+        const WORDINGS: u32 = 8;
+        let settled: Vec<_> = SETTLED.iter().map(|kind| format!("'{}'", kind.as_str())).collect();
+        let mut find = db.prepare_cached(&format!(
         "SELECT o.title, (SELECT json_group_array(DISTINCT path) FROM observation_files WHERE
                  observation = o.id), o.subject,
                 (SELECT json_group_array(json_array(CAST(type AS TEXT), CAST(title AS TEXT))) FROM (SELECT n.type, n.title FROM
@@ -78,25 +78,31 @@ pub fn earlier_statements(
          GROUP BY o.id ORDER BY o.created_at DESC, o.id DESC LIMIT ?4",
         settled.join(", ")
     ))?;
-    let rows = find.query_map(params![batch.0, serde_json::to_string(paths)?, IMPORTANT, LATEST], |row| {
-        let texts: [String; 3] = [row.cell(0)?, row.cell(1)?, row.cell(3)?];
-        Ok((texts, SubjectHash(row.cell(2)?)))
-    })?;
-    let mut found = Vec::new();
-    for row in rows {
-        let ([title, files, wordings], hash) = row?;
-        let wordings: Vec<(String, String)> = serde_json::from_str(&wordings).unwrap_or_default();
-        let subject = wordings.iter().find_map(|(kind, title)| {
-            let subject = subject::of_title(ObservationType::parse(kind)?, title)?;
-            (SubjectHash::of(&subject) == hash).then_some(subject)
-        });
-        if let Some(subject) = subject {
-            found.push(Earlier { subject, title, files: serde_json::from_str(&files).unwrap_or_default() });
+        let rows =
+            find.query_map(params![batch.0, serde_json::to_string(paths)?, IMPORTANT, LATEST], |row| {
+                let texts: [String; 3] = [row.cell(0)?, row.cell(1)?, row.cell(3)?];
+                Ok((texts, SubjectHash(row.cell(2)?)))
+            })?;
+        let mut found = Vec::new();
+        for row in rows {
+            let ([title, files, wordings], hash) = row?;
+            let wordings: Vec<(String, String)> = serde_json::from_str(&wordings).unwrap_or_default();
+            let subject = wordings.iter().find_map(|(kind, title)| {
+                let subject = subject::of_title(ObservationType::parse(kind)?, title)?;
+                (SubjectHash::of(&subject) == hash).then_some(subject)
+            });
+            if let Some(subject) = subject {
+                found.push(Earlier {
+                    subject,
+                    title,
+                    files: serde_json::from_str(&files).unwrap_or_default(),
+                });
+            }
         }
+        found.retain(Earlier::is_a_value);
+        found.truncate(MOST_SHOWN);
+        Ok(found)
     }
-    found.retain(Earlier::is_a_value);
-    found.truncate(MOST_SHOWN);
-    Ok(found)
 }
 
 /// Records that an activity wrote a whole file of its project. Files outside the project are skipped.

@@ -1,7 +1,5 @@
 //! Stores the results of jobs.
 
-use crate::bind::params;
-
 use super::StoreError;
 use super::choice::{self, Choice};
 use super::jobs::{self, JobKind, tell};
@@ -9,6 +7,7 @@ use super::operation::{Operation, WriteContext};
 use super::results::{BatchResult, DuplicateScope, keep_summary, replace_observations};
 use super::row::Sql;
 use super::told_uses::{ToldUse, keep_uses};
+use crate::bind::params;
 use recall_domain::ids::{JobId, Timestamp};
 use recall_domain::observation::SummaryDraft;
 use recall_system::faults::{self, Point};

@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use rusqlite::Connection;
-
 use super::StoreError;
 use super::row::{Sql, record};
+use crate::Reader;
 use recall_domain::document::Status;
 use recall_domain::ids::{ObservationId, ProjectRow, SessionId, Timestamp};
 use recall_domain::observation::ObservationType;
@@ -27,40 +26,48 @@ pub struct StatementRow from "observations o JOIN projects p ON p.id = o.project
 }
 }
 
-/// The ids of threads, latest thread first, and in each the newest statement first. The statements of a thread replaced
-/// each other; a resolved one may stand alone.
-pub fn histories(
-    db: &Connection,
-    projects: Option<&[ProjectRow]>,
-) -> Result<Vec<Vec<ObservationId>>, StoreError> {
-    let of_projects = projects.map_or_else(String::new, |projects| {
-        let rows: Vec<String> = projects.iter().map(|row| row.0.to_string()).collect();
-        format!(" AND o.project IN ({})", rows.join(", "))
-    });
-    let replaced: Vec<(i64, i64)> = db.all(
+impl Reader<'_> {
+    /// The ids of threads, latest thread first, and in each the newest statement first. The statements of a thread replaced
+    /// each other; a resolved one may stand alone.
+    pub fn histories(self, projects: Option<&[ProjectRow]>) -> Result<Vec<Vec<ObservationId>>, StoreError> {
+        let db = self.0;
+        let of_projects = projects.map_or_else(String::new, |projects| {
+            let rows: Vec<String> = projects.iter().map(|row| row.0.to_string()).collect();
+            format!(" AND o.project IN ({})", rows.join(", "))
+        });
+        let replaced: Vec<(i64, i64)> = db.all(
         &format!(
             "SELECT o.id, o.superseded_by FROM observations o WHERE o.superseded_by IS NOT NULL{of_projects}"
         ),
         [],
     )?;
-    let resolved: Vec<i64> =
-        db.all(&format!("SELECT o.id FROM observations o WHERE o.status = 'resolved'{of_projects}"), [])?;
-    let successors: HashMap<i64, i64> = replaced.iter().copied().collect();
-    let mut threads: BTreeMap<i64, Vec<ObservationId>> = BTreeMap::new();
-    for id in successors.keys() {
-        let newest = newest(&successors, *id);
-        threads.entry(newest).or_insert_with(|| vec![ObservationId(newest)]).push(ObservationId(*id));
+        let resolved: Vec<i64> =
+            db.all(&format!("SELECT o.id FROM observations o WHERE o.status = 'resolved'{of_projects}"), [])?;
+        let successors: HashMap<i64, i64> = replaced.iter().copied().collect();
+        let mut threads: BTreeMap<i64, Vec<ObservationId>> = BTreeMap::new();
+        for id in successors.keys() {
+            let newest = newest(&successors, *id);
+            threads.entry(newest).or_insert_with(|| vec![ObservationId(newest)]).push(ObservationId(*id));
+        }
+        for id in resolved {
+            threads.entry(newest(&successors, id)).or_insert_with(|| vec![ObservationId(id)]);
+        }
+        let mut threads: Vec<Vec<ObservationId>> = threads.into_values().collect();
+        for thread in &mut threads {
+            thread.sort_unstable_by(|one, other| other.cmp(one));
+            thread.dedup();
+        }
+        threads.sort_unstable_by(|one, other| other.first().cmp(&one.first()));
+        Ok(threads)
     }
-    for id in resolved {
-        threads.entry(newest(&successors, id)).or_insert_with(|| vec![ObservationId(id)]);
+
+    /// The existing statements with these ids, in order.
+    pub fn statements(self, ids: &[ObservationId]) -> Result<Vec<StatementRow>, StoreError> {
+        let db = self.0;
+        let sql = format!("{} WHERE o.id = ?1", StatementRow::SELECT);
+        let found = ids.iter().map(|id| db.first(&sql, [id.0]));
+        Ok(found.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
     }
-    let mut threads: Vec<Vec<ObservationId>> = threads.into_values().collect();
-    for thread in &mut threads {
-        thread.sort_unstable_by(|one, other| other.cmp(one));
-        thread.dedup();
-    }
-    threads.sort_unstable_by(|one, other| other.first().cmp(&one.first()));
-    Ok(threads)
 }
 
 /// The newest statement of its thread. Damage may have made a circle.
@@ -73,13 +80,6 @@ fn newest(successors: &HashMap<i64, i64>, id: i64) -> i64 {
         }
     }
     last
-}
-
-/// The existing statements with these ids, in order.
-pub fn statements(db: &Connection, ids: &[ObservationId]) -> Result<Vec<StatementRow>, StoreError> {
-    let sql = format!("{} WHERE o.id = ?1", StatementRow::SELECT);
-    let found = ids.iter().map(|id| db.first(&sql, [id.0]));
-    Ok(found.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
 #[cfg(test)]

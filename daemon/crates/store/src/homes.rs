@@ -3,7 +3,6 @@
 //! The session's rows move along. Observations were made for the other project, with paths relative to its folder, so
 //! they are deleted and made again.
 
-use crate::bind::params;
 use rusqlite::Connection;
 
 use super::delivery::{Delivery, SessionOrigin};
@@ -12,6 +11,7 @@ use super::jobs::{self, JobKind};
 use super::operation::{WriteContext, log};
 use super::row::{Cells, Sql};
 use super::{StoreError, projects, results};
+use crate::bind::params;
 use recall_domain::ids::{BatchId, Timestamp};
 use recall_domain::material::ProjectFolder;
 

@@ -1,5 +1,6 @@
 //! Sessions that were read from an agent's own record instead of being reported by its hooks.
 
+use crate::Reader;
 use crate::bind::params;
 use recall_protocol::wire::Flags;
 use rusqlite::{Connection, Row};
@@ -53,35 +54,36 @@ pub enum AnswerState {
     Missing,
 }
 
-/// The prompts of a session, in order.
-pub fn stored_prompts(db: &Connection, key: &SessionKey) -> Result<Vec<StoredPrompt>, StoreError> {
-    let mut find = db.prepare_cached(
+impl Reader<'_> {
+    /// The prompts of a session, in order.
+    pub fn stored_prompts(self, key: &SessionKey) -> Result<Vec<StoredPrompt>, StoreError> {
+        let db = self.0;
+        let mut find = db.prepare_cached(
         "SELECT seq, ifnull(asked_in, prompt_id), prompt, opened_at, prompt IS NULL OR response IS NOT NULL
          FROM prompt_batches WHERE source <> 'recovery'
             AND session = (SELECT id FROM sessions WHERE agent = ?1 AND session_id = ?2) ORDER BY opened_at, seq",
     )?;
-    let rows = find.query_map(params![key.agent.as_str(), key.id.as_str()], |row| {
-        let (id, prompt): (_, Option<String>) = (row.cell(1)?, row.cell(2)?);
-        let turn = StoredTurn { id, at_ms: row.cell(3)?, prompt };
-        let answer = if row.cell(4)? { AnswerState::Settled } else { AnswerState::Missing };
-        Ok(StoredPrompt { seq: Seq(row.cell(0)?), turn, answer })
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
-}
+        let rows = find.query_map(params![key.agent.as_str(), key.id.as_str()], |row| {
+            let (id, prompt): (_, Option<String>) = (row.cell(1)?, row.cell(2)?);
+            let turn = StoredTurn { id, at_ms: row.cell(3)?, prompt };
+            let answer = if row.cell(4)? { AnswerState::Settled } else { AnswerState::Missing };
+            Ok(StoredPrompt { seq: Seq(row.cell(0)?), turn, answer })
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
 
-/// How many events of a session were imported, and when its first and last hooks fired.
-pub fn captured(
-    db: &Connection,
-    key: &SessionKey,
-) -> Result<(u64, Option<(Timestamp, Timestamp)>), StoreError> {
-    let mut find = db.prepare_cached(
-        "SELECT count(*) FILTER (WHERE flags & 32 <> 0), min(captured_at) FILTER (WHERE flags & 32 = 0),
+    /// How many events of a session were imported, and when its first and last hooks fired.
+    pub fn captured(self, key: &SessionKey) -> Result<(u64, Option<(Timestamp, Timestamp)>), StoreError> {
+        let db = self.0;
+        let mut find = db.prepare_cached(
+            "SELECT count(*) FILTER (WHERE flags & 32 <> 0), min(captured_at) FILTER (WHERE flags & 32 = 0),
             max(captured_at) FILTER (WHERE flags & 32 = 0)
          FROM deliveries WHERE session = (SELECT id FROM sessions WHERE agent = ?1 AND session_id = ?2)",
-    )?;
-    Ok(find.query_row(params![key.agent.as_str(), key.id.as_str()], |row| {
-        let hooks: (Option<i64>, Option<i64>) = (row.cell(1)?, row.cell(2)?);
-        let hooks = hooks.0.zip(hooks.1).map(|(first, last)| (Timestamp(first), Timestamp(last)));
-        Ok((row.cell::<i64>(0)?.unsigned_abs(), hooks))
-    })?)
+        )?;
+        Ok(find.query_row(params![key.agent.as_str(), key.id.as_str()], |row| {
+            let hooks: (Option<i64>, Option<i64>) = (row.cell(1)?, row.cell(2)?);
+            let hooks = hooks.0.zip(hooks.1).map(|(first, last)| (Timestamp(first), Timestamp(last)));
+            Ok((row.cell::<i64>(0)?.unsigned_abs(), hooks))
+        })?)
+    }
 }

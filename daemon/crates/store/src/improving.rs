@@ -3,12 +3,11 @@
 //! Their jobs are those of any notes. They count as stood in for, because the built-in notes are there: they come after
 //! all other work, and wait where the day's budget is spent.
 
-use crate::bind::params;
-use rusqlite::Connection;
-
 use super::StoreError;
 use super::operation::{Operation, WriteContext};
 use super::row::{Sql, record};
+use crate::Reader;
+use crate::bind::params;
 use recall_domain::ids::{JobId, ProjectRow, SessionId, SessionRow, Timestamp};
 
 record! {
@@ -35,38 +34,49 @@ const IMPROVABLE: &str = "s.status = 'completed'
 const ASKED_FOR: &str =
     "(?1 IS NULL OR s.project IN (SELECT value FROM json_each(?1))) AND s.last_event_at >= ?2";
 
-/// The latest first.
-pub fn improvable(
-    db: &Connection,
-    project: Option<&[ProjectRow]>,
-    since: Option<Timestamp>,
-    limit: u32,
-) -> Result<Vec<ImprovableSession>, StoreError> {
-    let sql = format!(
-        "{} WHERE {IMPROVABLE} AND {ASKED_FOR} ORDER BY s.last_event_at DESC, s.id DESC LIMIT ?3",
-        ImprovableSession::SELECT
-    );
-    let project = project.map(serde_json::to_string).transpose()?;
-    db.all(&sql, params![project, since.map_or(i64::MIN, |since| since.0), limit])
-}
+impl Reader<'_> {
+    /// The latest first.
+    pub fn improvable(
+        self,
+        project: Option<&[ProjectRow]>,
+        since: Option<Timestamp>,
+        limit: u32,
+    ) -> Result<Vec<ImprovableSession>, StoreError> {
+        let db = self.0;
+        let sql = format!(
+            "{} WHERE {IMPROVABLE} AND {ASKED_FOR} ORDER BY s.last_event_at DESC, s.id DESC LIMIT ?3",
+            ImprovableSession::SELECT
+        );
+        let project = project.map(serde_json::to_string).transpose()?;
+        db.all(&sql, params![project, since.map_or(i64::MIN, |since| since.0), limit])
+    }
 
-/// How many there are.
-pub fn count_improvable(
-    db: &Connection,
-    project: Option<&[ProjectRow]>,
-    since: Option<Timestamp>,
-) -> Result<u64, StoreError> {
-    let sql = format!("SELECT count(*) FROM sessions s WHERE {IMPROVABLE} AND {ASKED_FOR}");
-    let project = project.map(serde_json::to_string).transpose()?;
-    db.one(&sql, params![project, since.map_or(i64::MIN, |since| since.0)])
-}
+    /// How many there are.
+    pub fn count_improvable(
+        self,
+        project: Option<&[ProjectRow]>,
+        since: Option<Timestamp>,
+    ) -> Result<u64, StoreError> {
+        let db = self.0;
+        let sql = format!("SELECT count(*) FROM sessions s WHERE {IMPROVABLE} AND {ASKED_FOR}");
+        let project = project.map(serde_json::to_string).transpose()?;
+        db.one(&sql, params![project, since.map_or(i64::MIN, |since| since.0)])
+    }
 
-/// The jobs for notes that wait for a model or run, and whose built-in notes are there.
-pub fn improving_jobs(db: &Connection) -> Result<Vec<JobId>, StoreError> {
-    db.all(
+    /// The jobs for notes that wait for a model or run, and whose built-in notes are there.
+    pub fn improving_jobs(self) -> Result<Vec<JobId>, StoreError> {
+        let db = self.0;
+        db.all(
         "SELECT id FROM jobs WHERE kind = 'notes' AND stood_in AND status IN ('pending', 'running', 'retrying') ORDER BY id",
         [],
     )
+    }
+
+    pub fn job_progress(self, jobs: &[JobId]) -> Result<JobProgress, StoreError> {
+        let db = self.0;
+        let jobs: Vec<i64> = jobs.iter().map(|job| job.0).collect();
+        db.one(JobProgress::SELECT, [serde_json::to_string(&jobs)?])
+    }
 }
 
 /// Has notes of these sessions written by a model. Of one that is not to be improved (any more) nothing is queued.
@@ -110,9 +120,4 @@ pub struct JobProgress from "jobs WHERE id IN (SELECT value FROM json_each(?1)) 
     pub error: Option<String> = "(SELECT error FROM jobs WHERE id IN (SELECT value FROM json_each(?1))
         AND status IN ('retrying', 'dead') AND error IS NOT NULL ORDER BY status = 'dead' DESC, id DESC LIMIT 1)",
 }
-}
-
-pub fn job_progress(db: &Connection, jobs: &[JobId]) -> Result<JobProgress, StoreError> {
-    let jobs: Vec<i64> = jobs.iter().map(|job| job.0).collect();
-    db.one(JobProgress::SELECT, [serde_json::to_string(&jobs)?])
 }

@@ -4,13 +4,14 @@
 //! marks it done, so a worker that dies only costs an attempt. If a model fails, the job gets a result of the built-in
 //! compressor (`stood_in`) and is retried until it gets the model's.
 
-use crate::bind::params;
 use rusqlite::{Connection, Row};
 
 use super::imported::{Capture, capture_of};
 use super::operation::{Operation, WriteContext};
 use super::row::{Cells, FromRow, Sql, record};
 use super::{StoreError, ledger};
+use crate::Reader;
+use crate::bind::params;
 use recall_domain::ids::{BatchId, JobId, ProjectRow, SessionId, SessionKey, SessionRow, Timestamp};
 use recall_domain::lifecycle::LifecycleKind;
 use recall_system::faults::{Fault, planted};
@@ -476,11 +477,88 @@ impl Operation for WakeRetries {
     }
 }
 
-/// When the first waiting job may be tried; a moment in the past if one is due. `None` if none waits.
-pub fn next_try(db: &Connection) -> Result<Option<Timestamp>, StoreError> {
-    Ok(db
-        .one::<Option<i64>>("SELECT min(not_before) FROM jobs WHERE status IN ('pending', 'retrying')", [])?
-        .map(Timestamp))
+impl Reader<'_> {
+    /// When the first waiting job may be tried; a moment in the past if one is due. `None` if none waits.
+    pub fn next_try(self) -> Result<Option<Timestamp>, StoreError> {
+        let db = self.0;
+        Ok(db
+            .one::<Option<i64>>(
+                "SELECT min(not_before) FROM jobs WHERE status IN ('pending', 'retrying')",
+                [],
+            )?
+            .map(Timestamp))
+    }
+
+    pub fn waiting_jobs(self) -> Result<Vec<WaitingJobs>, StoreError> {
+        let db = self.0;
+        db.all(WaitingJobs::SELECT, [])
+    }
+
+    /// The latest reasons first.
+    pub fn dead_jobs(self, reasons: u32) -> Result<Vec<DeadJobs>, StoreError> {
+        let db = self.0;
+        db.all(&format!("{} LIMIT ?1", DeadJobs::SELECT), [reasons])
+    }
+
+    pub fn open_jobs(self) -> Result<OpenJobs, StoreError> {
+        let db = self.0;
+        db.one(OpenJobs::SELECT, [])
+    }
+
+    /// Whether the lease of a job has expired.
+    pub fn has_expired_leases(self, now: Timestamp) -> Result<bool, StoreError> {
+        let db = self.0;
+        db.one("SELECT EXISTS (SELECT 1 FROM jobs WHERE status = 'running' AND lease_until < ?1)", [now.0])
+    }
+
+    /// Whether there are jobs that were done before a moment.
+    pub fn has_done_jobs(self, before: Timestamp) -> Result<bool, StoreError> {
+        let db = self.0;
+        db.one("SELECT EXISTS (SELECT 1 FROM jobs WHERE status = 'done' AND finished_at < ?1)", [before.0])
+    }
+
+    /// Jobs, newest first.
+    pub fn jobs(self, which: Jobs, since: Option<Timestamp>, limit: u32) -> Result<Vec<JobRow>, StoreError> {
+        let db = self.0;
+        let status = match which {
+            Jobs::All => None,
+            Jobs::Dead => Some("dead"),
+        };
+        let sql = format!(
+            "{} WHERE j.created_at >= ?1 AND (?3 IS NULL OR j.status = ?3) ORDER BY j.id DESC LIMIT ?2",
+            JobRow::SELECT
+        );
+        db.all(&sql, params![since.map_or(i64::MIN, |since| since.0), limit, status])
+    }
+
+    /// How many jobs have no result yet.
+    pub fn unfinished_jobs(self) -> Result<i64, StoreError> {
+        let db = self.0;
+        db.one("SELECT count(*) FROM jobs WHERE status IN ('pending', 'running') AND NOT stood_in", [])
+    }
+
+    /// How many jobs wait or run, counted up to `most`.
+    pub fn jobs_under_way(self, most: u32) -> Result<i64, StoreError> {
+        let db = self.0;
+        let sql = "SELECT count(*) FROM (SELECT 1 FROM jobs WHERE status IN ('pending', 'running') LIMIT ?1)";
+        db.one(sql, [most])
+    }
+
+    /// The failures of models since their last success; `None` if there are none.
+    pub fn compression_trouble(self) -> Result<Option<CompressionTrouble>, StoreError> {
+        let db = self.0;
+        let trouble: (Option<Timestamp>, i64, Option<String>) = db.one(
+        "WITH failing AS (
+            SELECT id, created_at, error FROM jobs
+            WHERE status IN ('retrying', 'dead') AND (stood_in OR kind = 'notes') AND error IS NOT NULL AND created_at > (
+                SELECT ifnull(max(finished_at), 0) FROM jobs WHERE status = 'done' AND origin <>
+                'extractive'))
+         SELECT min(created_at), count(*), (SELECT error FROM failing ORDER BY id DESC LIMIT 1) FROM failing",
+        [],
+    )?;
+        let (since, jobs, error) = trouble;
+        Ok(since.zip(error).map(|(since, error)| CompressionTrouble { since, jobs, error }))
+    }
 }
 
 record! {
@@ -496,29 +574,6 @@ pub struct OpenJobs from "jobs WHERE status <> 'done'" {
 }
 }
 
-pub fn waiting_jobs(db: &Connection) -> Result<Vec<WaitingJobs>, StoreError> {
-    db.all(WaitingJobs::SELECT, [])
-}
-
-/// The latest reasons first.
-pub fn dead_jobs(db: &Connection, reasons: u32) -> Result<Vec<DeadJobs>, StoreError> {
-    db.all(&format!("{} LIMIT ?1", DeadJobs::SELECT), [reasons])
-}
-
-pub fn open_jobs(db: &Connection) -> Result<OpenJobs, StoreError> {
-    db.one(OpenJobs::SELECT, [])
-}
-
-/// Whether the lease of a job has expired.
-pub fn has_expired_leases(db: &Connection, now: Timestamp) -> Result<bool, StoreError> {
-    db.one("SELECT EXISTS (SELECT 1 FROM jobs WHERE status = 'running' AND lease_until < ?1)", [now.0])
-}
-
-/// Whether there are jobs that were done before a moment.
-pub fn has_done_jobs(db: &Connection, before: Timestamp) -> Result<bool, StoreError> {
-    db.one("SELECT EXISTS (SELECT 1 FROM jobs WHERE status = 'done' AND finished_at < ?1)", [before.0])
-}
-
 /// Deletes jobs that were done before a moment. Dead ones stay, because the user may want to see or retry them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeleteDoneJobs {
@@ -531,50 +586,6 @@ impl Operation for DeleteDoneJobs {
     fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
         db.run("DELETE FROM jobs WHERE status = 'done' AND finished_at < ?1", [self.before.0])
     }
-}
-
-/// Jobs, newest first.
-pub fn jobs(
-    db: &Connection,
-    which: Jobs,
-    since: Option<Timestamp>,
-    limit: u32,
-) -> Result<Vec<JobRow>, StoreError> {
-    let status = match which {
-        Jobs::All => None,
-        Jobs::Dead => Some("dead"),
-    };
-    let sql = format!(
-        "{} WHERE j.created_at >= ?1 AND (?3 IS NULL OR j.status = ?3) ORDER BY j.id DESC LIMIT ?2",
-        JobRow::SELECT
-    );
-    db.all(&sql, params![since.map_or(i64::MIN, |since| since.0), limit, status])
-}
-
-/// How many jobs have no result yet.
-pub fn unfinished_jobs(db: &Connection) -> Result<i64, StoreError> {
-    db.one("SELECT count(*) FROM jobs WHERE status IN ('pending', 'running') AND NOT stood_in", [])
-}
-
-/// How many jobs wait or run, counted up to `most`.
-pub fn jobs_under_way(db: &Connection, most: u32) -> Result<i64, StoreError> {
-    let sql = "SELECT count(*) FROM (SELECT 1 FROM jobs WHERE status IN ('pending', 'running') LIMIT ?1)";
-    db.one(sql, [most])
-}
-
-/// The failures of models since their last success; `None` if there are none.
-pub fn compression_trouble(db: &Connection) -> Result<Option<CompressionTrouble>, StoreError> {
-    let trouble: (Option<Timestamp>, i64, Option<String>) = db.one(
-        "WITH failing AS (
-            SELECT id, created_at, error FROM jobs
-            WHERE status IN ('retrying', 'dead') AND (stood_in OR kind = 'notes') AND error IS NOT NULL AND created_at > (
-                SELECT ifnull(max(finished_at), 0) FROM jobs WHERE status = 'done' AND origin <>
-                'extractive'))
-         SELECT min(created_at), count(*), (SELECT error FROM failing ORDER BY id DESC LIMIT 1) FROM failing",
-        [],
-    )?;
-    let (since, jobs, error) = trouble;
-    Ok(since.zip(error).map(|(since, error)| CompressionTrouble { since, jobs, error }))
 }
 
 #[cfg(test)]
@@ -596,7 +607,8 @@ mod tests {
         )
         .unwrap();
         execute(&db, DeleteDoneJobs { before: Timestamp(100) }, &mut Changes::default()).unwrap();
-        let mut left: Vec<i64> = jobs(&db, Jobs::All, None, 10).unwrap().iter().map(|job| job.id.0).collect();
+        let mut left: Vec<i64> =
+            Reader(&db).jobs(Jobs::All, None, 10).unwrap().iter().map(|job| job.id.0).collect();
         left.sort_unstable();
         assert_eq!(left, [2, 3, 4]);
     }

@@ -1,10 +1,11 @@
 //! Reads the state of sessions for their actors.
 
-use crate::bind::params;
 use rusqlite::{Connection, Row};
 
 use super::row::{FromRow, Sql, record};
 use super::{ProjectInfo, StoreError};
+use crate::Reader;
+use crate::bind::params;
 use recall_domain::context::Extent;
 use recall_domain::event::SubagentTask;
 use recall_domain::file_memory::InjectedSet;
@@ -52,36 +53,59 @@ struct SessionColumns from "sessions s JOIN projects p ON p.id = s.project
 }
 }
 
-pub fn known_session(db: &Connection, key: &SessionKey) -> Result<Option<KnownSession>, StoreError> {
-    let sql = format!("{} WHERE s.agent = ?1 AND s.session_id = ?2", SessionColumns::SELECT);
-    let Some(found) = db.first::<SessionColumns>(&sql, params![key.agent, key.id])? else { return Ok(None) };
-    let mut session = Session {
-        status: SessionStatus::parse(&found.status).unwrap_or_default(),
-        life: found.life,
-        prompts: found.prompts,
-        batches: session_batches(db, found.row)?,
-        early: Vec::new(),
-        spare: spare_answers(db, found.row)?,
-        turns_seen: turns_seen(db, found.row)?,
-        last_event: found.last_event,
-        latest: latest_order(db, found.row)?,
-        ended: found.ended,
-        begun: found.begun,
-        suspended: found.suspended,
-        calls: running_calls(db, found.row)?,
-        compacted: found.compacted,
-    };
-    session.early = early_calls(db, found.row, &session)?;
-    let SessionColumns { row, project, transcript_path, root, home, .. } = found;
-    Ok(Some(KnownSession {
-        row,
-        project,
-        session,
-        transcript_path,
-        root,
-        home,
-        injected: injected(db, row)?,
-    }))
+impl Reader<'_> {
+    pub fn known_session(self, key: &SessionKey) -> Result<Option<KnownSession>, StoreError> {
+        let db = self.0;
+        let sql = format!("{} WHERE s.agent = ?1 AND s.session_id = ?2", SessionColumns::SELECT);
+        let Some(found) = db.first::<SessionColumns>(&sql, params![key.agent, key.id])? else {
+            return Ok(None);
+        };
+        let mut session = Session {
+            status: SessionStatus::parse(&found.status).unwrap_or_default(),
+            life: found.life,
+            prompts: found.prompts,
+            batches: session_batches(db, found.row)?,
+            early: Vec::new(),
+            spare: spare_answers(db, found.row)?,
+            turns_seen: turns_seen(db, found.row)?,
+            last_event: found.last_event,
+            latest: latest_order(db, found.row)?,
+            ended: found.ended,
+            begun: found.begun,
+            suspended: found.suspended,
+            calls: running_calls(db, found.row)?,
+            compacted: found.compacted,
+        };
+        session.early = early_calls(db, found.row, &session)?;
+        let SessionColumns { row, project, transcript_path, root, home, .. } = found;
+        Ok(Some(KnownSession {
+            row,
+            project,
+            session,
+            transcript_path,
+            root,
+            home,
+            injected: injected(db, row)?,
+        }))
+    }
+
+    /// Sessions that have been silent since `before` and have something open. Suspended ones count only if they have been
+    /// silent since `heard_since`, a time before that.
+    pub fn quiet_sessions(
+        self,
+        before: Timestamp,
+        heard_since: Timestamp,
+    ) -> Result<Vec<SessionKey>, StoreError> {
+        let db = self.0;
+        db.all(
+            "SELECT agent, session_id FROM sessions
+         WHERE last_event_at <= ?1 AND (status <> 'suspended' OR ?2 <= ?1)
+           AND (status <> 'completed' OR EXISTS (SELECT 1 FROM prompt_batches b
+                                                 WHERE b.session = sessions.id AND b.status <> 'closed'))
+         LIMIT 200",
+            params![before, heard_since],
+        )
+    }
 }
 
 record! {
@@ -299,21 +323,4 @@ fn injected(db: &Connection, session: SessionRow) -> Result<InjectedSet, StoreEr
     });
     let given = InjectedSet::of_items(items, None);
     Ok(InjectedSet { files: files.into_iter().collect(), ..given })
-}
-
-/// Sessions that have been silent since `before` and have something open. Suspended ones count only if they have been
-/// silent since `heard_since`, a time before that.
-pub fn quiet_sessions(
-    db: &Connection,
-    before: Timestamp,
-    heard_since: Timestamp,
-) -> Result<Vec<SessionKey>, StoreError> {
-    db.all(
-        "SELECT agent, session_id FROM sessions
-         WHERE last_event_at <= ?1 AND (status <> 'suspended' OR ?2 <= ?1)
-           AND (status <> 'completed' OR EXISTS (SELECT 1 FROM prompt_batches b
-                                                 WHERE b.session = sessions.id AND b.status <> 'closed'))
-         LIMIT 200",
-        params![before, heard_since],
-    )
 }

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::bind::params;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::effect_context::EffectContext;
@@ -11,6 +10,7 @@ use super::operation::{WriteContext, log};
 use super::row::{Cells, Sql};
 use super::text::Packed;
 use super::{StoreError, forgetting};
+use crate::bind::params;
 use recall_domain::ids::{BatchId, EventId, PromptId, Timestamp};
 use recall_domain::material::BatchSource;
 use recall_domain::order::Order;

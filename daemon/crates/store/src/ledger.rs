@@ -1,11 +1,12 @@
 //! The cost ledger: the cost of models per day, project and backend, with reservations for running calls.
 
-use crate::bind::params;
 use rusqlite::{Connection, Row};
 
 use super::StoreError;
 use super::operation::{Operation, WriteContext};
 use super::row::{Cells, FromRow, Sql, record};
+use crate::Reader;
+use crate::bind::params;
 use recall_domain::budget::{Assumed, Caps, Charge, Cost, Day, OverCap, ReservationId, Usage};
 
 record! {
@@ -140,9 +141,27 @@ fn book(db: &Connection, which: &str, given: impl rusqlite::Params) -> Result<()
     ), given)
 }
 
-/// The cost of a day so far, including reservations.
-pub fn spent(db: &Connection, day: &Day) -> Result<Usage, StoreError> {
-    spent_by(db, day, None)
+impl Reader<'_> {
+    /// The cost of a day so far, including reservations.
+    pub fn spent(self, day: &Day) -> Result<Usage, StoreError> {
+        let db = self.0;
+        spent_by(db, day, None)
+    }
+
+    /// The cost per backend and day since this day, earliest first. Running calls count with their reservation.
+    pub fn spending(self, since: &Day) -> Result<Vec<SpendingRow>, StoreError> {
+        let db = self.0;
+        let sql = format!(
+            "WITH booked AS (
+            SELECT day, backend, calls, tokens_in, tokens_out, micro_usd, assumed_calls, assumed_tokens
+            FROM spending WHERE day >= ?1
+            UNION ALL
+            SELECT day, backend, 1, tokens_in, tokens_out, micro_usd, 0, 0 FROM reservations WHERE day >= ?1)
+         {} GROUP BY day, backend ORDER BY day, backend",
+            SpendingRow::SELECT
+        );
+        db.all(&sql, [&since.0])
+    }
 }
 
 fn spent_by(db: &Connection, day: &Day, project: Option<i64>) -> Result<Usage, StoreError> {
@@ -154,20 +173,6 @@ fn spent_by(db: &Connection, day: &Day, project: Option<i64>) -> Result<Usage, S
             SELECT tokens_in, tokens_out, micro_usd FROM reservations WHERE day = ?1 AND (?2 IS NULL OR project = ?2))",
         params![day.0, project],
     )
-}
-
-/// The cost per backend and day since this day, earliest first. Running calls count with their reservation.
-pub fn spending(db: &Connection, since: &Day) -> Result<Vec<SpendingRow>, StoreError> {
-    let sql = format!(
-        "WITH booked AS (
-            SELECT day, backend, calls, tokens_in, tokens_out, micro_usd, assumed_calls, assumed_tokens
-            FROM spending WHERE day >= ?1
-            UNION ALL
-            SELECT day, backend, 1, tokens_in, tokens_out, micro_usd, 0, 0 FROM reservations WHERE day >= ?1)
-         {} GROUP BY day, backend ORDER BY day, backend",
-        SpendingRow::SELECT
-    );
-    db.all(&sql, [&since.0])
 }
 
 /// Converts to SQLite's signed integers. Values beyond them are capped, far above any cost limit, so that sums do not
@@ -213,7 +218,7 @@ mod tests {
         }
 
         fn spent(&self, day: &str) -> u64 {
-            spent(&self.db, &Day(day.to_owned())).unwrap().tokens()
+            Reader(&self.db).spent(&Day(day.to_owned())).unwrap().tokens()
         }
     }
 
@@ -255,7 +260,7 @@ mod tests {
         for (reservation, cost) in [(known, Cost::Known(cost)), (unknown, Cost::AtMost)] {
             execute(&book.db, SettleCost { reservation, cost }, &mut Changes::default()).unwrap();
         }
-        let rows = spending(&book.db, &Day(MONDAY.to_owned())).unwrap();
+        let rows = Reader(&book.db).spending(&Day(MONDAY.to_owned())).unwrap();
         let expected = SpendingRow {
             day: Day(MONDAY.to_owned()),
             backend: "openai:m".to_owned(),
@@ -285,7 +290,7 @@ mod tests {
         execute(&book.db, SettleCost { reservation: open, cost: Cost::AtMost }, &mut Changes::default())
             .unwrap();
         assert_eq!(book.spent(MONDAY), 70);
-        let rows = spending(&book.db, &Day(MONDAY.to_owned())).unwrap();
+        let rows = Reader(&book.db).spending(&Day(MONDAY.to_owned())).unwrap();
         assert_eq!((rows.len(), rows[0].calls), (1, 2));
         assert_eq!(rows[0].assumed, Assumed { calls: 2, tokens: 70 });
         let left: i64 = book.db.query_row("SELECT count(*) FROM reservations", [], |row| row.get(0)).unwrap();

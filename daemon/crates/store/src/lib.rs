@@ -1,8 +1,8 @@
 //! The store: SQLite with one writer and any number of readers.
 //!
-//! It contains the schema, its migrations, and one function per query. It decides nothing: the effects of `domain/` say
-//! what is stored, and the writer actor says when. Times are milliseconds since 1970 (UTC), event ids are blobs of 16
-//! bytes, lists are JSON arrays, long texts are compressed (see `text`).
+//! It contains the schema, its migrations, and one method of [`Reader`] for each question. It decides nothing: the effects
+//! of the domain say what is stored, and the writer actor says when. Times are milliseconds since 1970 (UTC), event ids are
+//! blobs of 16 bytes, lists are JSON arrays, long texts are compressed (see `text`).
 //!
 //! **Invariant:** there is no policy here, and no `DELETE` that a caller did not ask for.
 
@@ -45,6 +45,7 @@ mod subagents;
 mod subjects;
 mod projects;
 mod plain_search;
+mod reader;
 mod reading;
 mod reindex;
 mod repair;
@@ -62,6 +63,7 @@ mod titles;
 mod told_uses;
 mod traces;
 mod vectors;
+mod writer;
 mod writes;
 #[cfg(test)]
 mod arrival;
@@ -76,111 +78,75 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use recall_system::faults::Refused;
 use recall_system::holding::Lost;
 
 pub use backup::{
-    BackupError, Thoroughness, back_up_daily, back_up_to, backup_by_hand, check, daily_backup_is_due,
-    is_usable, newest_good_backup, renew_backups,
+    BackupError, Thoroughness, backup_by_hand, daily_backup_is_due, is_usable, newest_good_backup,
 };
-pub use browsing::{
-    BROWSED, Browsed, EntryRow, ProjectLine, QUARTER_MS, Quarter, entries, entry, project_lines, quarters,
-    quarters_of_sessions,
-};
+pub use browsing::{BROWSED, Browsed, EntryRow, ProjectLine, QUARTER_MS, Quarter};
 pub use by_hand::{RemarkAuthor, Remembered, Validity};
 pub use by_query::{Found, QueryError, QueryLimits, bound_memory, query};
 pub use checkout_records::CheckoutRecord;
-pub use choice::{Choice, ChosenBatch, DueBatch, DueChoice, due_choice, due_notes, is_noted, noted_titles};
-pub use compactions::{CompactionRow, compaction_summaries};
+pub use choice::{Choice, ChosenBatch, DueBatch, DueChoice};
+pub use compactions::CompactionRow;
 pub use delivery::{Delivery, Precedence, SessionOrigin};
-pub use documents::{
-    DocumentRow, LogEntry, count_documents, documents_after, highest_log_entry, load_document,
-    log_goes_on_after, newest_documents_after, prompt_number, scan_documents,
-};
+pub use documents::{DocumentRow, LogEntry};
 pub use editing::{
-    EditObservation, EditedText, HandChange, MarkObservations, Pin, PinObservations, UndoChange, edited_at,
-    hand_changes,
+    EditObservation, EditedText, HandChange, MarkObservations, Pin, PinObservations, UndoChange,
 };
 pub use effect_context::StoredEvent;
-pub use evidence::evidence;
-pub use execution::{execute, execute_first};
-pub use file_notes::{FileNoteRow, earlier_statements, notes_about};
+#[cfg(test)]
+pub(crate) use execution::execute;
+pub use file_notes::FileNoteRow;
 pub use finished_jobs::{FinishJob, FinishedJob, JobResult, Next, SessionResult, StoreStandIn};
 pub use forgetting::{
     Criteria, Forget, Forgotten, ForgottenCounts, RowsToForget, Selection, TracesRemoved, Unreadable,
-    find_rows_to_forget, has_all_words, rewrite, traces_left, unreadable_events,
+    has_all_words, rewrite,
 };
-pub use histories::{StatementRow, histories, statements};
-pub use imported::{AnswerState, Capture, StoredPrompt, captured, stored_prompts};
-pub use improving::{
-    ImprovableSession, ImproveSessions, JobProgress, count_improvable, improvable, improving_jobs,
-    job_progress,
-};
+pub use histories::StatementRow;
+pub use imported::{AnswerState, Capture, StoredPrompt};
+pub use improving::{ImprovableSession, ImproveSessions, JobProgress};
 pub use jobs::{
     CompressionTrouble, DeadJobs, DeleteDoneJobs, Duty, ExpireLeases, FirstResult, GiveBackJobs, JobFailure,
     JobKind, JobRow, Jobs, LeaseJob, LeasedJob, Lives, NextTry, OpenJobs, ReleaseLeases, Released, RetryJobs,
-    WaitingJobs, WakeRetries, compression_trouble, dead_jobs, has_done_jobs, has_expired_leases, jobs,
-    jobs_under_way, next_try, open_jobs, unfinished_jobs, waiting_jobs,
+    WaitingJobs, WakeRetries,
 };
-pub use known::{KnownSession, known_session, quiet_sessions};
-pub use ledger::{ReserveCost, SettleCost, SpendingRow, spending, spent};
-pub use lineage::{LineageRow, Relation, lineage};
-pub use lives::{LifeEventRow, SuspendAll, Suspension, life_events};
-pub use names::{Named, names, newest_observation};
-pub use opening::{open_held, open_writer};
+pub use known::KnownSession;
+pub use ledger::{ReserveCost, SettleCost, SpendingRow};
+pub use lineage::{LineageRow, Relation};
+pub use lives::{LifeEventRow, SuspendAll, Suspension};
+pub use names::Named;
+#[cfg(test)]
+pub(crate) use opening::open_writer;
 pub use operation::{Changes, Operation, WriteContext};
-pub use orphans::{RepairOrphans, RepairedOrphans, has_orphans, loose_rows};
-pub use plain_search::{PlainHit, PlainHits, PlainSearch, search_plainly};
-pub use plans::{PlanRow, plan, plans_of_session};
-pub use portable::{
-    DamagedRow, PageStart, Portion, RestoreRows, Restored, Trust, damaged_rows, export_page, folder_of,
-    name_fields, text_fields,
-};
-pub use projects::{
-    ProjectInfo, commits_of_project, find_project, free_project_name, is_source, known_project, latest_root,
-    project, project_of, project_worked_in, projects_named,
-};
-pub use reading::{
-    ObservationRow, SummaryRow, TimelineRow, candidates, kept_by_hand, latest_summary, made_where,
-    observation, observations_by_id, timeline,
-};
+pub use orphans::{RepairOrphans, RepairedOrphans};
+pub use plain_search::{PlainHit, PlainHits, PlainSearch};
+pub use plans::PlanRow;
+pub use portable::{DamagedRow, PageStart, Portion, RestoreRows, Restored, Trust, name_fields, text_fields};
+pub use projects::ProjectInfo;
+pub use reader::Reader;
+pub use reading::{ObservationRow, SummaryRow, TimelineRow};
 pub use reindex::Reindex;
 pub use repair::{
     Evidence, LeftOut, Repair, RepairError, RepairOutcome, RepairSite, in_full, recent_repairs,
     remove_damaged, repair,
 };
 pub use results::BatchResult;
-pub use sessions::{
-    ActivityRow, BatchRow, GivenRow, InjectionRow, SessionInfo, StoredBatch, Turns, asides_of_batch,
-    batch_row, batches, find_sessions, first_and_last_prompt, given, has_agent, has_open_session, injections,
-    is_summarizing, last_prompt, latest_calls, observations_of_session, outdated_observations,
-    prompts_of_persons, session_activities, session_count, session_in_place, session_info, session_list,
-    summary_of_session, turns_before,
-};
+pub use sessions::{ActivityRow, BatchRow, GivenRow, InjectionRow, SessionInfo, StoredBatch, Turns};
 pub use sharing::{
     AcceptMarker, Applied, ApplyParked, ApplyRecords, CloseShare, EmptiedSent, Head, Held, HoldBack,
-    KnowProject, Left, LogExisting, Logged, OpenShare, Preview, RenewDevice, Share, Terms, count_foreign,
-    count_parked, emptied, heads, held_back, log_head, logged, preview, shares,
+    KnowProject, Left, LogExisting, Logged, OpenShare, Preview, RenewDevice, Share, Terms,
 };
-pub use spans::{
-    CallTimes, ExpiredLife, JobTimes, SessionTimes, TurnTimes, job_times, late_call, session_times, turn_at,
-    turn_of, turn_times,
-};
-pub use statistics::{
-    ProjectNotes, Statistics, UnreadableRow, is_empty, last_unreadable, notes_of_project, statistics,
-};
-pub use subagents::{SubagentRow, subagents_of_batch, subagents_of_session};
-pub use told_uses::{
-    ClearWrong, MarkWrong, ToldCounts, ToldRow, ToldUse, ToldWhere, disfavour, told_counts, told_items,
-    uses_of_session,
-};
-pub use traces::sessions_that_changed;
+pub use spans::{CallTimes, ExpiredLife, JobTimes, SessionTimes, TurnTimes};
+pub use statistics::{ProjectNotes, Statistics, UnreadableRow};
+pub use subagents::SubagentRow;
+pub use told_uses::{ClearWrong, MarkWrong, ToldCounts, ToldRow, ToldUse, ToldWhere};
 pub use vectors::{
     CallsSeen, DropVectorFiles, RemoveOtherVectors, SessionPlace, StoreVectors, UseVectorFile, VectorFileRow,
-    VectorRow, VectorState, VectorsStored, calls_without_vectors, count_vectors, count_without_vectors,
-    documents_without_vectors, has_other_vectors, last_gone_vector, newest_vectors, newest_without_vectors,
-    outdated_vector_files, projects_with_vectors, vector_files, vector_state, vectors_after,
-    vectors_of_observations,
+    VectorRow, VectorState, VectorsStored,
 };
+pub use writer::StoreWriter;
 pub use writes::{
     EventOutcome, IdleEffects, Injection, MessageApart, RetractInjection, Transaction, TrimIndexLog,
     Unparsed, UnparsedOutcome,
@@ -196,11 +162,29 @@ pub enum Durability {
     Normal,
 }
 
+/// What SQLite says.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct SqliteError(#[from] rusqlite::Error);
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(SqliteError(error))
+    }
+}
+
+/// A fault that a test asked for: the disk refuses.
+impl From<Refused> for StoreError {
+    fn from(_: Refused) -> Self {
+        rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR), None).into()
+    }
+}
+
 /// Why a query or a write failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("database error: {0}")]
-    Sqlite(#[from] rusqlite::Error),
+    Sqlite(#[from] SqliteError),
     #[error("a stored list is not valid JSON: {0}")]
     Json(#[from] serde_json::Error),
     #[error("a stored text cannot be decompressed: {0}")]
@@ -220,9 +204,14 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether a row that must exist does not.
+    pub(crate) fn is_missing_row(&self) -> bool {
+        matches!(self, Self::Sqlite(SqliteError(rusqlite::Error::QueryReturnedNoRows)))
+    }
+
     /// Whether a row violates a constraint of its table.
     pub(crate) fn is_constraint(&self) -> bool {
-        matches!(self, Self::Sqlite(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation))
+        matches!(self, Self::Sqlite(error) if error.0.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation))
     }
 
     /// Whether the error depends on the disk or another connection, so that a later attempt may succeed.
@@ -230,7 +219,7 @@ impl StoreError {
         match self {
             Self::Unavailable(_) | Self::LogInUse => true,
             Self::Sqlite(error) => matches!(
-                error.sqlite_error_code(),
+                error.0.sqlite_error_code(),
                 Some(
                     ErrorCode::DiskFull
                         | ErrorCode::SystemIoFailure
@@ -251,7 +240,7 @@ impl StoreError {
     pub fn is_damage(&self) -> bool {
         match self {
             Self::Damaged(_) => true,
-            Self::Sqlite(error) => is_damage(error),
+            Self::Sqlite(error) => is_damage(&error.0),
             Self::Json(_)
             | Self::Text(_)
             | Self::Unavailable(_)
@@ -341,12 +330,12 @@ fn plans_do_not_depend_on_values(connection: &Connection) -> rusqlite::Result<()
 
 /// Moves the content of the write-ahead log into the database, unless a reader is in the way. The next commit
 /// overwrites the log from its beginning. For the write connection, outside of a transaction.
-pub fn restart_log(connection: &Connection) -> Result<(), StoreError> {
+pub(crate) fn restart_log(connection: &Connection) -> Result<(), StoreError> {
     checkpoint(connection, "PRAGMA wal_checkpoint(RESTART)")
 }
 
 /// Like [`restart_log`], and empties the log.
-pub fn empty_log(connection: &Connection) -> Result<(), StoreError> {
+pub(crate) fn empty_log(connection: &Connection) -> Result<(), StoreError> {
     checkpoint(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
 }
 
@@ -411,14 +400,14 @@ impl Readers {
     ///
     /// # Errors
     /// What `query` returns, or the failure to open a connection.
-    pub fn read<T>(&self, query: impl FnOnce(&Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    pub fn read<T>(&self, query: impl FnOnce(Reader<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let generation = self.generation();
         let idle = self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let connection = match idle {
             Some(connection) => connection,
             None => self.open()?,
         };
-        let answer = query(&connection);
+        let answer = query(Reader(&connection));
         let mut idle = self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner);
         // Compared under the lock, so that no connection to an earlier database enters the emptied pool.
         let is_current = generation == self.generation();
@@ -432,6 +421,17 @@ impl Readers {
             self.suspect(error);
         }
         answer
+    }
+
+    /// Like [`Readers::read`], but all questions of `query` see the same state of the database.
+    pub fn read_one_state<T>(
+        &self,
+        query: impl FnOnce(Reader<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.read(|db| {
+            let snapshot = db.0.unchecked_transaction()?;
+            query(Reader(&snapshot))
+        })
     }
 
     /// The generation of the database, counted from the start of the process.

@@ -10,7 +10,6 @@
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
 
-use crate::bind::params;
 use rusqlite::Connection;
 use serde_json::Value;
 
@@ -21,6 +20,8 @@ use super::row::{Sql, record};
 use super::subjects::{SubjectHash, file_hash, subjects};
 use super::threads;
 use super::traces::{changes_before, failings};
+use crate::Reader;
+use crate::bind::params;
 use recall_domain::document::Status;
 use recall_domain::fixes::{Change, Failing, Span, Trail};
 use recall_domain::ids::{BatchId, EventId, ObservationId, ProjectRow, SessionId, SessionRow, Timestamp};
@@ -89,17 +90,20 @@ impl LineageColumns {
     }
 }
 
-/// The lineage of an observation: first what ended it, then what it ended. Undone lineage is left out.
-pub fn lineage(db: &Connection, id: ObservationId) -> Result<Vec<LineageRow>, StoreError> {
-    let rows: Vec<LineageColumns> = db.all(
-        &format!(
-            "{} WHERE (l.older = ?1 OR l.newer = ?1) AND NOT l.undone
+impl Reader<'_> {
+    /// The lineage of an observation: first what ended it, then what it ended. Undone lineage is left out.
+    pub fn lineage(self, id: ObservationId) -> Result<Vec<LineageRow>, StoreError> {
+        let db = self.0;
+        let rows: Vec<LineageColumns> = db.all(
+            &format!(
+                "{} WHERE (l.older = ?1 OR l.newer = ?1) AND NOT l.undone
              ORDER BY l.older = ?1 DESC, l.newer IS NULL, l.id",
-            LineageColumns::SELECT
-        ),
-        params![id],
-    )?;
-    Ok(rows.into_iter().map(LineageColumns::into_row).collect())
+                LineageColumns::SELECT
+            ),
+            params![id],
+        )?;
+        Ok(rows.into_iter().map(LineageColumns::into_row).collect())
+    }
 }
 
 /// Stores the settlements of a batch and replaces its earlier ones. Returns the affected subjects, old and new.

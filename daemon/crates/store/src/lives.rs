@@ -4,7 +4,6 @@
 
 use std::collections::BTreeSet;
 
-use crate::bind::params;
 use rusqlite::Connection;
 
 use super::StoreError;
@@ -13,6 +12,8 @@ use super::jobs::{self, JobKind};
 use super::operation::{Operation, WriteContext};
 use super::row::{Sql, record};
 use super::spans;
+use crate::Reader;
+use crate::bind::params;
 use recall_domain::event::{HostFacts, StartSource};
 use recall_domain::ids::{SessionId, SessionKey, SessionRow, Timestamp};
 use recall_domain::lifecycle::{LifecycleKind, Tally, Totals};
@@ -30,9 +31,12 @@ pub struct LifeEventRow from "life_events" {
 }
 }
 
-/// The record of a session's lives, in order.
-pub fn life_events(db: &Connection, session: SessionRow) -> Result<Vec<LifeEventRow>, StoreError> {
-    db.all(&format!("{} WHERE session = ?1 ORDER BY id", LifeEventRow::SELECT), params![session])
+impl Reader<'_> {
+    /// The record of a session's lives, in order.
+    pub fn life_events(self, session: SessionRow) -> Result<Vec<LifeEventRow>, StoreError> {
+        let db = self.0;
+        db.all(&format!("{} WHERE session = ?1 ORDER BY id", LifeEventRow::SELECT), params![session])
+    }
 }
 
 /// Records a lifecycle event. Returns `false` if this start or end is recorded already.

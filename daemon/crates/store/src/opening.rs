@@ -44,7 +44,8 @@ const ROLLBACK_JOURNAL: &str = "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_
 ///
 /// # Errors
 /// As [`open_held`].
-pub fn open_writer(
+#[cfg(test)]
+pub(crate) fn open_writer(
     path: &Path,
     backups: &Path,
     durability: Durability,
@@ -58,7 +59,7 @@ pub fn open_writer(
 /// # Errors
 /// When the file cannot be opened or migrated, was written by a newer version, or is in a lost folder; nothing is
 /// changed then.
-pub fn open_held(
+pub(crate) fn open_held(
     path: &Path,
     backups: &Path,
     durability: Durability,

@@ -8,12 +8,12 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::ops::Deref;
 
-use crate::bind::params;
 use rusqlite::Connection;
 
 use super::StoreError;
 use super::row::Cells;
 use super::spans::ExpiredLife;
+use crate::bind::params;
 use recall_domain::event::Place;
 use recall_domain::ids::{SessionKey, Timestamp};
 use recall_domain::lifecycle::{LifecycleEvent, LifecycleKind};

@@ -8,12 +8,15 @@ use super::StoreError;
 use super::jobs::{self, JobKind};
 use super::operation::{Operation, WriteContext};
 use super::row::Sql;
+use crate::Reader;
 use recall_domain::ids::{BatchId, Timestamp};
 
-/// Whether there is anything to repair.
-pub fn has_orphans(db: &Connection) -> Result<bool, StoreError> {
-    db.one(
-        "SELECT EXISTS (
+impl Reader<'_> {
+    /// Whether there is anything to repair.
+    pub fn has_orphans(self) -> Result<bool, StoreError> {
+        let db = self.0;
+        db.one(
+            "SELECT EXISTS (
             SELECT 1 FROM activities a WHERE a.batch IS NULL AND (
                 EXISTS (SELECT 1 FROM prompt_batches b WHERE b.session = a.session AND b.source <> 'private')
                 OR (a.kind = 'tool' AND NOT EXISTS (SELECT 1 FROM prompt_batches b WHERE b.session =
@@ -23,13 +26,15 @@ pub fn has_orphans(db: &Connection) -> Result<bool, StoreError> {
             WHERE b.status = 'closed' AND b.compressed_at IS NULL AND b.source <> 'private'
               AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.session = b.session AND j.batch = b.id
                               AND j.kind = 'batch' AND j.status <> 'done'))",
-        [],
-    )
-}
+            [],
+        )
+    }
 
-/// How many rows refer to missing rows.
-pub fn loose_rows(db: &Connection) -> Result<u64, StoreError> {
-    db.one("SELECT count(*) FROM pragma_foreign_key_check", [])
+    /// How many rows refer to missing rows.
+    pub fn loose_rows(self) -> Result<u64, StoreError> {
+        let db = self.0;
+        db.one("SELECT count(*) FROM pragma_foreign_key_check", [])
+    }
 }
 
 /// Gives activities a batch and batches a job.

@@ -7,10 +7,11 @@
 use std::time::{Duration, Instant};
 
 use regex::{Regex, RegexBuilder};
-use rusqlite::{Connection, Row};
+use rusqlite::Row;
 
 use super::StoreError;
 use super::row::next;
+use crate::Reader;
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{ProjectRow, Timestamp};
 use recall_domain::observation::ObservationType;
@@ -64,46 +65,49 @@ pub struct PlainHits {
     pub total: usize,
 }
 
-/// Returns at most `limit` hits and stops after about `within`.
-pub fn search_plainly(
-    db: &Connection,
-    search: &PlainSearch,
-    limit: usize,
-    within: Duration,
-) -> Result<PlainHits, StoreError> {
-    let matcher = Matcher::new(search);
-    let mut hits = Vec::new();
-    let searched = KINDS.iter().filter(|kind| search.kinds.is_empty() || search.kinds.contains(kind));
-    for kind in searched {
-        // Only observations have a type.
-        if *kind != DocumentKind::Observation && !search.types.is_empty() {
-            continue;
-        }
-        let deadline = Instant::now() + within / KINDS.len() as u32;
-        let mut statement = db.prepare_cached(sql(*kind))?;
-        let mut rows = statement.query([search.since.map_or(i64::MIN, |since| since.0)])?;
-        let mut compared = 0;
-        while let Some(row) = rows.next()? {
-            if compared >= LEAST_TEXTS && Instant::now() >= deadline {
-                break;
-            }
-            compared += 1;
-            let candidate = Candidate::read(row)?;
-            if !candidate.fits(search) {
+impl Reader<'_> {
+    /// Returns at most `limit` hits and stops after about `within`.
+    pub fn search_plainly(
+        self,
+        search: &PlainSearch,
+        limit: usize,
+        within: Duration,
+    ) -> Result<PlainHits, StoreError> {
+        let db = self.0;
+        let matcher = Matcher::new(search);
+        let mut hits = Vec::new();
+        let searched = KINDS.iter().filter(|kind| search.kinds.is_empty() || search.kinds.contains(kind));
+        for kind in searched {
+            // Only observations have a type.
+            if *kind != DocumentKind::Observation && !search.types.is_empty() {
                 continue;
             }
-            if let Some(share) = matcher.share(&candidate.text) {
-                let key = DocumentKey { kind: *kind, row: candidate.row };
-                hits.push(PlainHit { key, at: candidate.at, share });
+            let deadline = Instant::now() + within / KINDS.len() as u32;
+            let mut statement = db.prepare_cached(sql(*kind))?;
+            let mut rows = statement.query([search.since.map_or(i64::MIN, |since| since.0)])?;
+            let mut compared = 0;
+            while let Some(row) = rows.next()? {
+                if compared >= LEAST_TEXTS && Instant::now() >= deadline {
+                    break;
+                }
+                compared += 1;
+                let candidate = Candidate::read(row)?;
+                if !candidate.fits(search) {
+                    continue;
+                }
+                if let Some(share) = matcher.share(&candidate.text) {
+                    let key = DocumentKey { kind: *kind, row: candidate.row };
+                    hits.push(PlainHit { key, at: candidate.at, share });
+                }
             }
         }
+        let total = hits.len();
+        hits.sort_by(|one, other| {
+            other.share.total_cmp(&one.share).then(other.at.cmp(&one.at)).then(one.key.cmp(&other.key))
+        });
+        hits.truncate(limit);
+        Ok(PlainHits { hits, total })
     }
-    let total = hits.len();
-    hits.sort_by(|one, other| {
-        other.share.total_cmp(&one.share).then(other.at.cmp(&one.at)).then(one.key.cmp(&other.key))
-    });
-    hits.truncate(limit);
-    Ok(PlainHits { hits, total })
 }
 
 /// Rows of one kind since a time, newest first: id, time, project, agent, session, type, text.
@@ -221,6 +225,8 @@ impl Matcher {
 
 #[cfg(test)]
 mod tests {
+    use rusqlite::Connection;
+
     use super::*;
     use crate::{Durability, open_writer};
 
@@ -265,7 +271,7 @@ mod tests {
     #[track_caller]
     fn check(search: &PlainSearch, expected: &str) {
         let (_home, db) = memory();
-        let found = search_plainly(&db, search, 10, LONG).unwrap();
+        let found = Reader(&db).search_plainly(search, 10, LONG).unwrap();
         let keys: Vec<String> = found.hits.iter().map(|hit| hit.key.to_string()).collect();
         assert_eq!(keys.join(" "), expected, "for {search:?}");
         assert_eq!(found.total, keys.len());
@@ -300,7 +306,7 @@ mod tests {
     #[test]
     fn the_limit_cuts_and_the_total_does_not() {
         let (_home, db) = memory();
-        let found = search_plainly(&db, &words("login"), 2, LONG).unwrap();
+        let found = Reader(&db).search_plainly(&words("login"), 2, LONG).unwrap();
         assert_eq!((found.hits.len(), found.total), (2, 5));
     }
 
@@ -317,7 +323,7 @@ mod tests {
             )
             .unwrap();
         }
-        let found = |within| search_plainly(&db, &words("zanzibar"), 2, within).unwrap().total;
+        let found = |within| Reader(&db).search_plainly(&words("zanzibar"), 2, within).unwrap().total;
         assert_eq!((found(Duration::ZERO), found(LONG)), (LEAST_TEXTS, count));
     }
 }

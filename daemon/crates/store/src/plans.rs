@@ -1,6 +1,5 @@
 //! Plans and task lists: one row per file of a session, updated as the plan changes.
 
-use crate::bind::params;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::StoreError;
@@ -9,6 +8,8 @@ use super::known::order_of;
 use super::operation::{WriteContext, log};
 use super::row::{Cells, Sql, record};
 use super::text::Packed;
+use crate::Reader;
+use crate::bind::params;
 use recall_domain::ids::{BatchId, PlanId, PromptId, SessionRow, Timestamp};
 use recall_domain::order::Order;
 use recall_domain::plan::{self, PlanReference, PlanState};
@@ -38,14 +39,18 @@ pub struct PlanRow from "plans" {
 }
 }
 
-/// The plans and the task list of a session, last changed first.
-pub fn plans_of_session(db: &Connection, session: SessionRow) -> Result<Vec<PlanRow>, StoreError> {
-    let sql = format!("{} WHERE session = ?1 ORDER BY updated_at DESC, id DESC", PlanRow::SELECT);
-    db.all(&sql, params![session])
-}
+impl Reader<'_> {
+    /// The plans and the task list of a session, last changed first.
+    pub fn plans_of_session(self, session: SessionRow) -> Result<Vec<PlanRow>, StoreError> {
+        let db = self.0;
+        let sql = format!("{} WHERE session = ?1 ORDER BY updated_at DESC, id DESC", PlanRow::SELECT);
+        db.all(&sql, params![session])
+    }
 
-pub fn plan(db: &Connection, id: PlanId) -> Result<Option<PlanRow>, StoreError> {
-    db.first(&format!("{} WHERE id = ?1", PlanRow::SELECT), params![id])
+    pub fn plan(self, id: PlanId) -> Result<Option<PlanRow>, StoreError> {
+        let db = self.0;
+        db.first(&format!("{} WHERE id = ?1", PlanRow::SELECT), params![id])
+    }
 }
 
 /// Stores the content of a file or an approval. If it is older than the stored plan, only the state changes.

@@ -1,11 +1,12 @@
 //! Reads observations and summaries, and the events around them.
 
-use crate::bind::params;
-use rusqlite::{Connection, Row};
+use rusqlite::Row;
 
 use super::StoreError;
 use super::enders::USER;
 use super::row::{FromRow, Sql, record};
+use crate::Reader;
+use crate::bind::params;
 use recall_domain::checkout::{MadeOn, Touched};
 use recall_domain::document::{DocumentKey, DocumentKind, Status};
 use recall_domain::ids::{
@@ -91,52 +92,49 @@ impl FromRow for Vec<MadeOn> {
     }
 }
 
-/// Where a document was made: the checkout of its batch, and for an observation also the checkouts where it was made
-/// again.
-pub fn made_where(db: &Connection, key: DocumentKey) -> Result<Vec<MadeOn>, StoreError> {
-    let batch = match key.kind {
-        DocumentKind::Observation => {
-            let row = observation(db, ObservationId(key.row))?;
-            return Ok(row.map(|row| row.made_on).unwrap_or_default());
-        }
-        DocumentKind::Summary => {
-            let row: Option<SummaryRow> =
-                db.first(&format!("{} WHERE m.id = ?1", SummaryRow::SELECT), [key.row])?;
-            return Ok(row.map(|row| row.made_on).into_iter().collect());
-        }
-        DocumentKind::Prompt | DocumentKind::Response => "?1",
-        DocumentKind::Activity => "(SELECT batch FROM activities WHERE id = ?1)",
-        DocumentKind::Plan => "(SELECT batch FROM plans WHERE id = ?1)",
-        DocumentKind::Compaction => "(SELECT batch FROM compactions WHERE id = ?1)",
-    };
-    let sql = format!(
-        "SELECT json_array(branch, head_commit, base_commit),
+impl Reader<'_> {
+    /// Where a document was made: the checkout of its batch, and for an observation also the checkouts where it was made
+    /// again.
+    pub fn made_where(self, key: DocumentKey) -> Result<Vec<MadeOn>, StoreError> {
+        let db = self.0;
+        let batch = match key.kind {
+            DocumentKind::Observation => {
+                let row = self.observation(ObservationId(key.row))?;
+                return Ok(row.map(|row| row.made_on).unwrap_or_default());
+            }
+            DocumentKind::Summary => {
+                let row: Option<SummaryRow> =
+                    db.first(&format!("{} WHERE m.id = ?1", SummaryRow::SELECT), [key.row])?;
+                return Ok(row.map(|row| row.made_on).into_iter().collect());
+            }
+            DocumentKind::Prompt | DocumentKind::Response => "?1",
+            DocumentKind::Activity => "(SELECT batch FROM activities WHERE id = ?1)",
+            DocumentKind::Plan => "(SELECT batch FROM plans WHERE id = ?1)",
+            DocumentKind::Compaction => "(SELECT batch FROM compactions WHERE id = ?1)",
+        };
+        let sql = format!(
+            "SELECT json_array(branch, head_commit, base_commit),
                 EXISTS (SELECT 1 FROM observations o WHERE o.batch = b.id AND o.files_modified <> '[]')
          FROM prompt_batches b WHERE id = {batch}"
-    );
-    db.all(&sql, [key.row])
-}
+        );
+        db.all(&sql, [key.row])
+    }
 
-pub fn observation(db: &Connection, id: ObservationId) -> Result<Option<ObservationRow>, StoreError> {
-    db.first(&format!("{} WHERE o.id = ?1", ObservationRow::SELECT), params![id])
-}
+    pub fn observation(self, id: ObservationId) -> Result<Option<ObservationRow>, StoreError> {
+        let db = self.0;
+        db.first(&format!("{} WHERE o.id = ?1", ObservationRow::SELECT), params![id])
+    }
 
-/// The existing observations with these numbers, in the same order.
-pub fn observations_by_id(db: &Connection, ids: &[ObservationId]) -> Result<Vec<ObservationRow>, StoreError> {
-    ids.iter().filter_map(|id| observation(db, *id).transpose()).collect()
-}
+    /// The existing observations with these numbers, in the same order.
+    pub fn observations_by_id(self, ids: &[ObservationId]) -> Result<Vec<ObservationRow>, StoreError> {
+        ids.iter().filter_map(|id| self.observation(*id).transpose()).collect()
+    }
 
-/// Whether sessions may be told of an observation: it is this machine's, or its share says so.
-const TOLD: &str = "(share IS NULL OR share IN (SELECT id FROM shares WHERE inject))";
-
-/// The candidates for a session's start: of a project's active observations the newest and the most important, and the
-/// notes by hand, up to `each` of them; and all that the user has pinned.
-pub fn candidates(
-    db: &Connection,
-    project: ProjectRow,
-    each: u32,
-) -> Result<Vec<ObservationRow>, StoreError> {
-    let sql = format!(
+    /// The candidates for a session's start: of a project's active observations the newest and the most important, and the
+    /// notes by hand, up to `each` of them; and all that the user has pinned.
+    pub fn candidates(self, project: ProjectRow, each: u32) -> Result<Vec<ObservationRow>, StoreError> {
+        let db = self.0;
+        let sql = format!(
         "{} WHERE o.id IN (
             SELECT id FROM (SELECT id FROM observations WHERE project = ?1 AND status = 'active' AND {TOLD}
                             ORDER BY created_at DESC, id DESC LIMIT ?2)
@@ -150,16 +148,13 @@ pub fn candidates(
             SELECT id FROM observations WHERE project = ?1 AND pinned_at IS NOT NULL AND status <> 'resolved' AND {TOLD})",
         ObservationRow::SELECT
     );
-    db.all(&sql, params![project, each])
-}
+        db.all(&sql, params![project, each])
+    }
 
-/// The most important notes of a project that a person wrote or pinned and that still hold, at most `most`.
-pub fn kept_by_hand(
-    db: &Connection,
-    project: ProjectRow,
-    most: u32,
-) -> Result<Vec<ObservationRow>, StoreError> {
-    let sql = format!(
+    /// The most important notes of a project that a person wrote or pinned and that still hold, at most `most`.
+    pub fn kept_by_hand(self, project: ProjectRow, most: u32) -> Result<Vec<ObservationRow>, StoreError> {
+        let db = self.0;
+        let sql = format!(
         "{} WHERE o.id IN (
             SELECT id FROM (SELECT id FROM observations WHERE project = ?1 AND status = 'active' AND origin = 'user' AND {TOLD}
                             ORDER BY importance DESC, created_at DESC, id DESC LIMIT ?2)
@@ -168,8 +163,72 @@ pub fn kept_by_hand(
          ORDER BY o.pinned_at IS NULL, o.importance DESC, o.created_at DESC, o.id DESC LIMIT ?2",
         ObservationRow::SELECT
     );
-    db.all(&sql, params![project, most])
+        db.all(&sql, params![project, most])
+    }
+
+    /// The summary of the project's last session with work in it, except `except`. A session counts if something was
+    /// observed or a tool was called; one with only a stray prompt does not.
+    pub fn latest_summary(
+        self,
+        project: ProjectRow,
+        except: Option<&SessionId>,
+    ) -> Result<Option<SummaryRow>, StoreError> {
+        let db = self.0;
+        let sql = format!(
+            "{} WHERE m.project = ?1 AND s.session_id IS NOT ?2
+            AND (EXISTS (SELECT 1 FROM observations o WHERE o.session = m.session)
+                 OR EXISTS (SELECT 1 FROM observation_sessions o WHERE o.session = m.session)
+                 OR s.activities > 0)
+         ORDER BY m.created_at DESC, m.id DESC LIMIT 1",
+            SummaryRow::SELECT
+        );
+        db.first(&sql, params![project, except])
+    }
+
+    /// The events of a project around a moment, in order: `before` entries up to it and `after` entries after it. At the
+    /// same time a prompt comes first and a summary last.
+    pub fn timeline(
+        self,
+        project: ProjectRow,
+        at: Timestamp,
+        (before, after): (u32, u32),
+    ) -> Result<Vec<TimelineRow>, StoreError> {
+        let db = self.0;
+        let entries = |comparison: &str, order: &str| {
+            let observations = format!(
+            "SELECT 'observation' AS kind, o.id AS row, o.created_at AS at, o.title AS label, o.type,
+                     s.session_id FROM observations o
+             LEFT JOIN sessions s ON s.id = o.session
+             WHERE o.project = ?1 AND o.created_at {comparison} ?2 ORDER BY at {order}, o.id {order} LIMIT ?3"
+        );
+            let summaries = format!(
+            "SELECT 'summary', m.id, m.created_at AS at, m.title, NULL, s.session_id FROM session_summaries m
+             JOIN sessions s ON s.id = m.session
+             WHERE m.project = ?1 AND m.created_at {comparison} ?2 ORDER BY at {order}, m.id {order} LIMIT ?3"
+        );
+            let prompts = format!(
+                "SELECT 'prompt', b.id, b.opened_at AS at, b.prompt, NULL, s.session_id FROM prompt_batches b
+             JOIN sessions s ON s.id = b.session
+             WHERE s.project = ?1 AND b.prompt IS NOT NULL AND b.opened_at {comparison} ?2
+             ORDER BY at {order}, b.id {order} LIMIT ?3"
+            );
+            format!(
+                "WITH entries AS (SELECT * FROM ({observations}) UNION ALL SELECT * FROM ({summaries})
+             UNION ALL SELECT * FROM ({prompts})) {}
+             ORDER BY at {order}, kind <> 'prompt' {order}, kind {order}, row {order} LIMIT ?3",
+                TimelineRow::SELECT
+            )
+        };
+        let mut rows: Vec<TimelineRow> =
+            db.all(&entries("<=", "DESC"), params![project, at, before.saturating_add(1)])?;
+        rows.reverse();
+        rows.extend(db.all::<TimelineRow>(&entries(">", "ASC"), params![project, at, after])?);
+        Ok(rows)
+    }
 }
+
+/// Whether sessions may be told of an observation: it is this machine's, or its share says so.
+const TOLD: &str = "(share IS NULL OR share IN (SELECT id FROM shares WHERE inject))";
 
 record! {
 /// A session's summary.
@@ -194,24 +253,6 @@ pub struct SummaryRow from "session_summaries m JOIN sessions s ON s.id = m.sess
 }
 }
 
-/// The summary of the project's last session with work in it, except `except`. A session counts if something was
-/// observed or a tool was called; one with only a stray prompt does not.
-pub fn latest_summary(
-    db: &Connection,
-    project: ProjectRow,
-    except: Option<&SessionId>,
-) -> Result<Option<SummaryRow>, StoreError> {
-    let sql = format!(
-        "{} WHERE m.project = ?1 AND s.session_id IS NOT ?2
-            AND (EXISTS (SELECT 1 FROM observations o WHERE o.session = m.session)
-                 OR EXISTS (SELECT 1 FROM observation_sessions o WHERE o.session = m.session)
-                 OR s.activities > 0)
-         ORDER BY m.created_at DESC, m.id DESC LIMIT 1",
-        SummaryRow::SELECT
-    );
-    db.first(&sql, params![project, except])
-}
-
 record! {
 /// One line of a timeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -233,48 +274,10 @@ impl TimelineRow {
     }
 }
 
-/// The events of a project around a moment, in order: `before` entries up to it and `after` entries after it. At the
-/// same time a prompt comes first and a summary last.
-pub fn timeline(
-    db: &Connection,
-    project: ProjectRow,
-    at: Timestamp,
-    (before, after): (u32, u32),
-) -> Result<Vec<TimelineRow>, StoreError> {
-    let entries = |comparison: &str, order: &str| {
-        let observations = format!(
-            "SELECT 'observation' AS kind, o.id AS row, o.created_at AS at, o.title AS label, o.type,
-                     s.session_id FROM observations o
-             LEFT JOIN sessions s ON s.id = o.session
-             WHERE o.project = ?1 AND o.created_at {comparison} ?2 ORDER BY at {order}, o.id {order} LIMIT ?3"
-        );
-        let summaries = format!(
-            "SELECT 'summary', m.id, m.created_at AS at, m.title, NULL, s.session_id FROM session_summaries m
-             JOIN sessions s ON s.id = m.session
-             WHERE m.project = ?1 AND m.created_at {comparison} ?2 ORDER BY at {order}, m.id {order} LIMIT ?3"
-        );
-        let prompts = format!(
-            "SELECT 'prompt', b.id, b.opened_at AS at, b.prompt, NULL, s.session_id FROM prompt_batches b
-             JOIN sessions s ON s.id = b.session
-             WHERE s.project = ?1 AND b.prompt IS NOT NULL AND b.opened_at {comparison} ?2
-             ORDER BY at {order}, b.id {order} LIMIT ?3"
-        );
-        format!(
-            "WITH entries AS (SELECT * FROM ({observations}) UNION ALL SELECT * FROM ({summaries})
-             UNION ALL SELECT * FROM ({prompts})) {}
-             ORDER BY at {order}, kind <> 'prompt' {order}, kind {order}, row {order} LIMIT ?3",
-            TimelineRow::SELECT
-        )
-    };
-    let mut rows: Vec<TimelineRow> =
-        db.all(&entries("<=", "DESC"), params![project, at, before.saturating_add(1)])?;
-    rows.reverse();
-    rows.extend(db.all::<TimelineRow>(&entries(">", "ASC"), params![project, at, after])?);
-    Ok(rows)
-}
-
 #[cfg(test)]
 mod tests {
+    use rusqlite::Connection;
+
     use super::*;
     use crate::{Durability, open_writer};
 
@@ -295,7 +298,7 @@ mod tests {
 
     fn last(db: &Connection, except: Option<&str>) -> Option<String> {
         let except = except.map(SessionId::from);
-        latest_summary(db, ProjectRow(1), except.as_ref()).unwrap().map(|row| row.title)
+        Reader(db).latest_summary(ProjectRow(1), except.as_ref()).unwrap().map(|row| row.title)
     }
 
     #[test]

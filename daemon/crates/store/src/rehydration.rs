@@ -6,8 +6,9 @@ use rusqlite::Connection;
 
 use super::{
     Changes, Delivery, EventOutcome, IdleEffects, Operation, SessionOrigin, SuspendAll, Suspension,
-    Transaction, execute, known_session, life_events, migration,
+    Transaction, execute, migration,
 };
+use crate::Reader;
 use recall_domain::conventions::Conventions;
 use recall_domain::event::{
     Audience, Capture, HookEvent, HookEventKind, PromptText, StartContext, StartSource, Subagent,
@@ -161,13 +162,13 @@ impl Daemon {
     }
 
     fn stored(&self) -> Session {
-        known_session(&self.db, &self.key).unwrap().map(|known| known.session).unwrap_or_default()
+        Reader(&self.db).known_session(&self.key).unwrap().map(|known| known.session).unwrap_or_default()
     }
 
     /// Checks each life: a start, pauses in pairs, an end. An end may come during a pause.
     fn check_lives(&self) {
-        let Some(known) = known_session(&self.db, &self.key).unwrap() else { return };
-        let record = life_events(&self.db, known.row).unwrap();
+        let Some(known) = Reader(&self.db).known_session(&self.key).unwrap() else { return };
+        let record = Reader(&self.db).life_events(known.row).unwrap();
         let said: Vec<_> = self
             .changes
             .events

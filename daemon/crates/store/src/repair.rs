@@ -17,11 +17,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use crate::Reader;
 use recall_protocol::boot::BootStamp;
 use rusqlite::{Connection, OpenFlags};
 use serde::{Deserialize, Serialize};
 
-use super::backup::{self, Thoroughness, newest_good_backup, remove_if_there, sync_folder_of, time_in_name};
+use super::backup::{Thoroughness, newest_good_backup, remove_if_there, sync_folder_of, time_in_name};
 use super::execution;
 use super::forgetting::{self, ForgetAgain, ForgottenCounts, TracesRemoved};
 use super::operation::Changes;
@@ -259,7 +260,7 @@ fn look_at(database: &Path) -> Result<(), StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(database, flags)?;
     leave_log_when_closed(&db)?;
-    backup::check(&db, Thoroughness::StructureAndIndexes)
+    Reader(&db).check(Thoroughness::StructureAndIndexes)
 }
 
 /// Writes a complete database beside the damaged one.
@@ -383,7 +384,7 @@ fn write_note(note: &Path, repairs: &[Repair]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Durability, empty_log, open_writer};
+    use crate::{Durability, backup, empty_log, open_writer};
 
     const NOW: Timestamp = Timestamp(1_795_262_400_000);
 
@@ -493,11 +494,11 @@ mod tests {
             fixture.damage();
             repaired(&fixture, Evidence::Proven);
             let db = open_writer(&fixture.site.database, &fixture.site.backups, Durability::Full).unwrap();
-            assert!(!crate::log_goes_on_after(&db, 2).unwrap());
-            assert!(!crate::log_goes_on_after(&db, 0).unwrap());
+            assert!(!Reader(&db).log_goes_on_after(2).unwrap());
+            assert!(!Reader(&db).log_goes_on_after(0).unwrap());
             db.execute_batch("INSERT INTO index_log (kind, row) VALUES ('observation', 1)").unwrap();
-            assert!(!crate::log_goes_on_after(&db, 2).unwrap());
-            assert!(crate::log_goes_on_after(&db, NOW.0).unwrap());
+            assert!(!Reader(&db).log_goes_on_after(2).unwrap());
+            assert!(Reader(&db).log_goes_on_after(NOW.0).unwrap());
         }
     }
 

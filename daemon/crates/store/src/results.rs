@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use crate::bind::params;
 use rusqlite::{Connection, Row};
 use uuid::Uuid;
 
@@ -15,6 +14,7 @@ use super::subjects::{Aimed, SubjectHash, aim, subjects, with_heirs};
 use super::threads::{rethread, thread_words};
 use super::traces::{Beginning, keep_traces};
 use super::{StoreError, forgetting, titles};
+use crate::bind::params;
 use recall_domain::fixes::Traces;
 use recall_domain::ids::{ObservationId, ProjectRow, SummaryId, Timestamp};
 use recall_domain::lifecycle::LifecycleKind;

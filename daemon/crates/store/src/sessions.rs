@@ -1,11 +1,10 @@
 //! Reads sessions for compressors and for people.
 
-use crate::bind::params;
-use rusqlite::Connection;
-
 use super::reading::{ObservationRow, SummaryRow};
 use super::row::{Cells, Sql, record};
 use super::{ProjectInfo, StoreError};
+use crate::Reader;
+use crate::bind::params;
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::event::Place;
 use recall_domain::ids::{
@@ -41,115 +40,308 @@ pub struct SessionInfo from "sessions s JOIN projects p ON p.id = s.project" {
 }
 }
 
-/// The session that continues when a message reaches an agent's program: the one of the named conversation, else of
-/// that place in a channel.
-///
-/// # Errors
-/// When the database refuses.
-pub fn session_in_place(
-    db: &Connection,
-    agent: &AgentName,
-    place: &Place,
-) -> Result<Option<SessionId>, StoreError> {
-    let find = |condition: &str, [first, second, third]: [Option<&str>; 3]| {
-        let sql = format!(
-            "SELECT session_id FROM sessions WHERE agent = ?1 AND status <> 'completed' AND {condition}
+impl Reader<'_> {
+    /// The session that continues when a message reaches an agent's program: the one of the named conversation, else of
+    /// that place in a channel.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn session_in_place(self, agent: &AgentName, place: &Place) -> Result<Option<SessionId>, StoreError> {
+        let db = self.0;
+        let find = |condition: &str, [first, second, third]: [Option<&str>; 3]| {
+            let sql = format!(
+                "SELECT session_id FROM sessions WHERE agent = ?1 AND status <> 'completed' AND {condition}
              ORDER BY last_event_at DESC, id DESC LIMIT 1"
-        );
-        db.first::<SessionId>(&sql, params![agent.as_str(), first, second, third])
-    };
-    if let Some(key) = place.session_key.as_deref() {
-        let is_key = "(session_id = ?2 OR (place IS NOT NULL AND json_extract(place, '$.session_key') = ?2))
+            );
+            db.first::<SessionId>(&sql, params![agent.as_str(), first, second, third])
+        };
+        if let Some(key) = place.session_key.as_deref() {
+            let is_key =
+                "(session_id = ?2 OR (place IS NOT NULL AND json_extract(place, '$.session_key') = ?2))
                       AND ?3 IS NULL AND ?4 IS NULL";
-        return find(is_key, [Some(key), None, None]);
-    }
-    let Some(conversation) = place.conversation_id.as_deref() else { return Ok(None) };
-    // A field that one side does not name is no contradiction.
-    let is_there = "place IS NOT NULL AND json_extract(place, '$.conversation_id') = ?2
+            return find(is_key, [Some(key), None, None]);
+        }
+        let Some(conversation) = place.conversation_id.as_deref() else { return Ok(None) };
+        // A field that one side does not name is no contradiction.
+        let is_there = "place IS NOT NULL AND json_extract(place, '$.conversation_id') = ?2
                     AND ifnull(json_extract(place, '$.channel_id') = ?3, 1)
                     AND ifnull(json_extract(place, '$.account_id') = ?4, 1)";
-    find(is_there, [Some(conversation), place.channel_id.as_deref(), place.account_id.as_deref()])
-}
+        find(is_there, [Some(conversation), place.channel_id.as_deref(), place.account_id.as_deref()])
+    }
 
-/// # Errors
-/// When there is no such session or the database refuses.
-pub fn session_info(db: &Connection, session: SessionRow) -> Result<SessionInfo, StoreError> {
-    db.one(&format!("{} WHERE s.id = ?1", SessionInfo::SELECT), params![session])
-}
+    /// # Errors
+    /// When there is no such session or the database refuses.
+    pub fn session_info(self, session: SessionRow) -> Result<SessionInfo, StoreError> {
+        let db = self.0;
+        db.one(&format!("{} WHERE s.id = ?1", SessionInfo::SELECT), params![session])
+    }
 
-/// The sessions with the id `id`, or else those whose id begins with it; latest first, at most three.
-pub fn find_sessions(db: &Connection, id: &str) -> Result<Vec<SessionInfo>, StoreError> {
-    let find = |condition: &str| {
+    /// The sessions with the id `id`, or else those whose id begins with it; latest first, at most three.
+    pub fn find_sessions(self, id: &str) -> Result<Vec<SessionInfo>, StoreError> {
+        let db = self.0;
+        let find = |condition: &str| {
+            let sql = format!(
+                "{} WHERE {condition} ORDER BY s.last_event_at DESC, s.id DESC LIMIT 3",
+                SessionInfo::SELECT
+            );
+            db.all::<SessionInfo>(&sql, [id])
+        };
+        let found = find("s.session_id = ?1")?;
+        if !found.is_empty() || id.is_empty() {
+            return Ok(found);
+        }
+        find("substr(s.session_id, 1, length(?1)) = ?1")
+    }
+
+    /// Whether an agent of this name had a session.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn has_agent(self, name: &str) -> Result<bool, StoreError> {
+        let db = self.0;
+        let mut find = db.prepare_cached("SELECT EXISTS (SELECT 1 FROM sessions WHERE agent = ?1)")?;
+        Ok(find.query_row([name], |row| row.cell(0))?)
+    }
+
+    /// The sessions of some projects or of all, latest first.
+    pub fn session_list(
+        self,
+        project: Option<&[ProjectRow]>,
+        since: Option<Timestamp>,
+        (skip, limit): (u32, u32),
+    ) -> Result<Vec<SessionInfo>, StoreError> {
+        let db = self.0;
         let sql = format!(
-            "{} WHERE {condition} ORDER BY s.last_event_at DESC, s.id DESC LIMIT 3",
+            "{} WHERE {LISTED} ORDER BY s.last_event_at DESC, s.id DESC LIMIT ?3 OFFSET ?4",
             SessionInfo::SELECT
         );
-        db.all::<SessionInfo>(&sql, [id])
-    };
-    let found = find("s.session_id = ?1")?;
-    if !found.is_empty() || id.is_empty() {
-        return Ok(found);
+        let project = project.map(serde_json::to_string).transpose()?;
+        db.all(&sql, params![project, since.map_or(i64::MIN, |since| since.0), limit, skip])
     }
-    find("substr(s.session_id, 1, length(?1)) = ?1")
-}
 
-/// Whether an agent of this name had a session.
-///
-/// # Errors
-/// When the database refuses.
-pub fn has_agent(db: &Connection, name: &str) -> Result<bool, StoreError> {
-    let mut find = db.prepare_cached("SELECT EXISTS (SELECT 1 FROM sessions WHERE agent = ?1)")?;
-    Ok(find.query_row([name], |row| row.cell(0))?)
-}
+    /// Whether an agent has worked a short while ago, or still works.
+    pub fn has_open_session(self) -> Result<bool, StoreError> {
+        let db = self.0;
+        db.one("SELECT EXISTS (SELECT 1 FROM sessions WHERE status IN ('initialized', 'active'))", [])
+    }
 
-/// The sessions of some projects with an event since a time.
-const LISTED: &str =
-    "(?1 IS NULL OR s.project IN (SELECT value FROM json_each(?1))) AND s.last_event_at >= ?2";
+    /// How many such sessions there are.
+    pub fn session_count(
+        self,
+        project: Option<&[ProjectRow]>,
+        since: Option<Timestamp>,
+    ) -> Result<u64, StoreError> {
+        let db = self.0;
+        let project = project.map(serde_json::to_string).transpose()?;
+        let sql = format!("SELECT count(*) FROM sessions s WHERE {LISTED}");
+        db.one(&sql, params![project, since.map_or(i64::MIN, |since| since.0)])
+    }
 
-/// The sessions of some projects or of all, latest first.
-pub fn session_list(
-    db: &Connection,
-    project: Option<&[ProjectRow]>,
-    since: Option<Timestamp>,
-    (skip, limit): (u32, u32),
-) -> Result<Vec<SessionInfo>, StoreError> {
-    let sql = format!(
-        "{} WHERE {LISTED} ORDER BY s.last_event_at DESC, s.id DESC LIMIT ?3 OFFSET ?4",
-        SessionInfo::SELECT
-    );
-    let project = project.map(serde_json::to_string).transpose()?;
-    db.all(&sql, params![project, since.map_or(i64::MIN, |since| since.0), limit, skip])
-}
-
-/// Whether an agent has worked a short while ago, or still works.
-pub fn has_open_session(db: &Connection) -> Result<bool, StoreError> {
-    db.one("SELECT EXISTS (SELECT 1 FROM sessions WHERE status IN ('initialized', 'active'))", [])
-}
-
-/// How many such sessions there are.
-pub fn session_count(
-    db: &Connection,
-    project: Option<&[ProjectRow]>,
-    since: Option<Timestamp>,
-) -> Result<u64, StoreError> {
-    let project = project.map(serde_json::to_string).transpose()?;
-    let sql = format!("SELECT count(*) FROM sessions s WHERE {LISTED}");
-    db.one(&sql, params![project, since.map_or(i64::MIN, |since| since.0)])
-}
-
-/// Whether an active session only waits for its first summary: its last turn has ended, and a job has no result yet.
-pub fn is_summarizing(db: &Connection, session: SessionRow) -> Result<bool, StoreError> {
-    let found: Option<Option<bool>> = db.first(
-        "SELECT s.status = 'active'
+    /// Whether an active session only waits for its first summary: its last turn has ended, and a job has no result yet.
+    pub fn is_summarizing(self, session: SessionRow) -> Result<bool, StoreError> {
+        let db = self.0;
+        let found: Option<Option<bool>> = db.first(
+            "SELECT s.status = 'active'
             AND (SELECT status = 'closed' AND close_reason = 'stop' FROM prompt_batches
                  WHERE session = s.id ORDER BY prompt_number DESC, seq DESC LIMIT 1)
             AND EXISTS (SELECT 1 FROM jobs
                         WHERE session = s.id AND status IN ('pending', 'running') AND NOT stood_in)
          FROM sessions s WHERE s.id = ?1",
-        [session.0],
-    )?;
-    Ok(found.flatten().unwrap_or(false))
+            [session.0],
+        )?;
+        Ok(found.flatten().unwrap_or(false))
+    }
+
+    /// # Errors
+    /// When there is no such batch or the database refuses.
+    pub fn batch_row(self, batch: BatchId) -> Result<StoredBatch, StoreError> {
+        let db = self.0;
+        let batch: BatchRow = db.one(&format!("{} WHERE id = ?1", BatchRow::SELECT), params![batch])?;
+        let previous_response = db.first(
+            "SELECT response FROM prompt_batches WHERE session = ?1 AND prompt_number < ?2 AND response IS
+                 NOT NULL
+         ORDER BY prompt_number DESC LIMIT 1",
+            params![batch.session, batch.prompt_number],
+        )?;
+        Ok(StoredBatch { session: self.session_info(batch.session)?, previous_response, batch })
+    }
+
+    /// A session's batches in order.
+    pub fn batches(self, session: SessionRow) -> Result<Vec<BatchRow>, StoreError> {
+        let db = self.0;
+        db.all(
+            &format!("{} WHERE session = ?1 ORDER BY prompt_number, seq", BatchRow::SELECT),
+            params![session],
+        )
+    }
+
+    /// A session's activities in the order in which they happened.
+    pub fn session_activities(
+        self,
+        session: SessionRow,
+        batch: Option<BatchId>,
+    ) -> Result<Vec<ActivityRow>, StoreError> {
+        let db = self.0;
+        let (column, id) = batch.map_or(("session", session.0), |batch| ("batch", batch.0));
+        // Events of one boot are ordered by the time since boot, whatever the wall clock did; boots by their earliest wall
+        // time.
+        let sql = format!(
+            "{} LEFT JOIN
+            (SELECT event_id AS delivered, boot_id, boot_ns, captured_at FROM deliveries)
+            ON delivered = ifnull(part_of, event_id)
+         WHERE {column} = ?1 ORDER BY min(captured_at) OVER (PARTITION BY boot_id), boot_ns, at, id",
+            ActivityRow::SELECT
+        );
+        db.all(&sql, [id])
+    }
+
+    /// The tools of a session's latest calls with their inputs, latest first.
+    pub fn latest_calls(self, session: SessionRow, limit: u32) -> Result<Vec<(String, String)>, StoreError> {
+        let db = self.0;
+        db.all(
+            "SELECT tool_name, input FROM activities
+         WHERE session = ?1 AND kind = 'tool' AND failed = 0 AND input IS NOT NULL
+         ORDER BY at DESC, id DESC LIMIT ?2",
+            params![session, limit],
+        )
+    }
+
+    /// The prompts that a person typed in a session, with their times, in order.
+    pub fn prompts_of_persons(self, session: SessionRow) -> Result<Vec<(Timestamp, String)>, StoreError> {
+        let db = self.0;
+        db.all(
+            "SELECT opened_at, prompt FROM prompt_batches
+         WHERE session = ?1 AND prompt IS NOT NULL AND source IN ('user', 'queued') ORDER BY opened_at, seq",
+            params![session],
+        )
+    }
+
+    /// The user's first and last prompt in a session.
+    pub fn first_and_last_prompt(
+        self,
+        session: SessionRow,
+    ) -> Result<(Option<String>, Option<String>), StoreError> {
+        let db = self.0;
+        let ask = |direction: &str| {
+            let sql = format!(
+                "SELECT prompt FROM prompt_batches
+             WHERE session = ?1 AND prompt IS NOT NULL AND source IN ('user', 'plan', 'queued')
+             ORDER BY prompt_number {direction} LIMIT 1"
+            );
+            db.first(&sql, params![session])
+        };
+        Ok((ask("ASC")?, ask("DESC")?))
+    }
+
+    /// Calls of skipped tools whose content is kept.
+    pub fn asides_of_batch(self, batch: BatchId) -> Result<Vec<ActivityRow>, StoreError> {
+        let db = self.0;
+        db.all(
+        "SELECT id, batch, event_id, 'aside', tool_name, NULL, NULL, 0, NULL, input, response, at, NULL FROM asides
+         WHERE batch = ?1 AND input IS NOT NULL
+         ORDER BY at, (SELECT boot_ns FROM deliveries d WHERE d.event_id = asides.event_id), id",
+        params![batch],
+    )
+    }
+
+    /// The observations of a session, and those of others that also rest on it, ordered by number.
+    pub fn observations_of_session(self, session: SessionRow) -> Result<Vec<ObservationRow>, StoreError> {
+        let db = self.0;
+        let sql = format!(
+            "{} WHERE o.session = ?1
+            OR o.id IN (SELECT observation FROM observation_sessions WHERE session = ?1) ORDER BY o.id",
+            ObservationRow::SELECT
+        );
+        db.all(&sql, params![session])
+    }
+
+    pub fn summary_of_session(self, session: SessionRow) -> Result<Option<SummaryRow>, StoreError> {
+        let db = self.0;
+        db.first(&format!("{} WHERE m.session = ?1", SummaryRow::SELECT), params![session])
+    }
+
+    /// The title and the text of each observation of a session that was replaced or resolved.
+    pub fn outdated_observations(self, session: SessionRow) -> Result<Vec<(String, String)>, StoreError> {
+        let db = self.0;
+        db.all(
+            "SELECT title, narrative FROM observations WHERE session = ?1 AND status <> 'active' LIMIT 100",
+            [session.0],
+        )
+    }
+
+    /// The turns of a session before a prompt. The prompt itself may be stored already, or not yet.
+    pub fn turns_before(self, session: &SessionId, prompt: &str) -> Result<Turns, StoreError> {
+        let db = self.0;
+        const OF_SESSION: &str =
+            "session IN (SELECT id FROM sessions WHERE session_id = ?1) AND prompt IS NOT NULL";
+        let last: Option<(Option<String>, Option<String>)> = db.first(
+            &format!(
+                "SELECT prompt, response FROM prompt_batches WHERE {OF_SESSION}
+             ORDER BY prompt_number DESC, seq DESC LIMIT 1"
+            ),
+            [session.as_str()],
+        )?;
+        let is_stored = matches!(&last, Some((Some(stored), None)) if stored == prompt);
+        let prompts: u32 =
+            db.one(&format!("SELECT count(*) FROM prompt_batches WHERE {OF_SESSION}"), [session.as_str()])?;
+        let answer = db.first::<Option<String>>(
+            &format!(
+                "SELECT response FROM prompt_batches WHERE {OF_SESSION} AND response IS NOT NULL
+             ORDER BY prompt_number DESC, seq DESC LIMIT 1"
+            ),
+            [session.as_str()],
+        )?;
+        let said: Vec<(Option<String>, Option<String>)> = db.all(
+            &format!(
+            "SELECT substr(prompt, 1, {LONGEST_SAID}), substr(response, 1, {LONGEST_SAID}) FROM prompt_batches
+             WHERE {OF_SESSION} ORDER BY prompt_number DESC, seq DESC LIMIT {TURNS_READ}"
+        ),
+            [session.as_str()],
+        )?;
+        let said = said.into_iter().skip(usize::from(is_stored));
+        Ok(Turns {
+            prompts: prompts.saturating_sub(u32::from(is_stored)),
+            answer: answer.flatten(),
+            said: said.flat_map(|(prompt, response)| [response, prompt]).flatten().collect(),
+        })
+    }
+
+    /// The last thousand injections of a document, latest first. The state of a session counts as its last prompt at that
+    /// time, see [`last_prompt`].
+    pub fn given(self, key: DocumentKey) -> Result<Vec<GivenRow>, StoreError> {
+        let db = self.0;
+        let sql = format!(
+        "{} WHERE json_extract(e.value, '$.kind') = ?1 AND json_extract(e.value, '$.id') = ?2
+            OR ?1 = 'prompt' AND json_extract(e.value, '$.kind') = 'session' AND ?2 = (
+                SELECT p.id FROM prompt_batches p
+                WHERE p.session = json_extract(e.value, '$.id') AND p.opened_at <= i.at AND p.prompt IS NOT NULL
+                ORDER BY p.prompt_number DESC LIMIT 1)
+         ORDER BY i.id DESC LIMIT 1000",
+        GivenRow::SELECT
+    );
+        db.all(&sql, params![key.kind.as_str(), key.row])
+    }
+
+    /// The last prompt with a text in a session, up to a moment.
+    pub fn last_prompt(self, session: SessionRow, at: Timestamp) -> Result<Option<DocumentKey>, StoreError> {
+        let db = self.0;
+        let row = db.first(
+            "SELECT id FROM prompt_batches WHERE session = ?1 AND opened_at <= ?2 AND prompt IS NOT NULL
+         ORDER BY prompt_number DESC LIMIT 1",
+            params![session.0, at.0],
+        )?;
+        Ok(row.map(|row| DocumentKey { kind: DocumentKind::Prompt, row }))
+    }
+
+    pub fn injections(self, session: SessionRow) -> Result<Vec<InjectionRow>, StoreError> {
+        let db = self.0;
+        db.all(&format!("{} WHERE session = ?1 ORDER BY id", InjectionRow::SELECT), params![session])
+    }
 }
+
+/// The sessions of some projects with an event since a time.
+const LISTED: &str =
+    "(?1 IS NULL OR s.project IN (SELECT value FROM json_each(?1))) AND s.last_event_at >= ?2";
 
 record! {
 /// A batch's row with its texts.
@@ -179,24 +371,6 @@ pub struct StoredBatch {
     pub previous_response: Option<String>,
 }
 
-/// # Errors
-/// When there is no such batch or the database refuses.
-pub fn batch_row(db: &Connection, batch: BatchId) -> Result<StoredBatch, StoreError> {
-    let batch: BatchRow = db.one(&format!("{} WHERE id = ?1", BatchRow::SELECT), params![batch])?;
-    let previous_response = db.first(
-        "SELECT response FROM prompt_batches WHERE session = ?1 AND prompt_number < ?2 AND response IS
-                 NOT NULL
-         ORDER BY prompt_number DESC LIMIT 1",
-        params![batch.session, batch.prompt_number],
-    )?;
-    Ok(StoredBatch { session: session_info(db, batch.session)?, previous_response, batch })
-}
-
-/// A session's batches in order.
-pub fn batches(db: &Connection, session: SessionRow) -> Result<Vec<BatchRow>, StoreError> {
-    db.all(&format!("{} WHERE session = ?1 ORDER BY prompt_number, seq", BatchRow::SELECT), params![session])
-}
-
 record! {
 /// An activity's row with its texts. An aside has the same form.
 #[derive(Clone, Debug, PartialEq)]
@@ -219,94 +393,6 @@ pub struct ActivityRow from "activities" {
 }
 }
 
-/// A session's activities in the order in which they happened.
-pub fn session_activities(
-    db: &Connection,
-    session: SessionRow,
-    batch: Option<BatchId>,
-) -> Result<Vec<ActivityRow>, StoreError> {
-    let (column, id) = batch.map_or(("session", session.0), |batch| ("batch", batch.0));
-    // Events of one boot are ordered by the time since boot, whatever the wall clock did; boots by their earliest wall
-    // time.
-    let sql = format!(
-        "{} LEFT JOIN
-            (SELECT event_id AS delivered, boot_id, boot_ns, captured_at FROM deliveries)
-            ON delivered = ifnull(part_of, event_id)
-         WHERE {column} = ?1 ORDER BY min(captured_at) OVER (PARTITION BY boot_id), boot_ns, at, id",
-        ActivityRow::SELECT
-    );
-    db.all(&sql, [id])
-}
-
-/// The tools of a session's latest calls with their inputs, latest first.
-pub fn latest_calls(
-    db: &Connection,
-    session: SessionRow,
-    limit: u32,
-) -> Result<Vec<(String, String)>, StoreError> {
-    db.all(
-        "SELECT tool_name, input FROM activities
-         WHERE session = ?1 AND kind = 'tool' AND failed = 0 AND input IS NOT NULL
-         ORDER BY at DESC, id DESC LIMIT ?2",
-        params![session, limit],
-    )
-}
-
-/// The prompts that a person typed in a session, with their times, in order.
-pub fn prompts_of_persons(
-    db: &Connection,
-    session: SessionRow,
-) -> Result<Vec<(Timestamp, String)>, StoreError> {
-    db.all(
-        "SELECT opened_at, prompt FROM prompt_batches
-         WHERE session = ?1 AND prompt IS NOT NULL AND source IN ('user', 'queued') ORDER BY opened_at, seq",
-        params![session],
-    )
-}
-
-/// The user's first and last prompt in a session.
-pub fn first_and_last_prompt(
-    db: &Connection,
-    session: SessionRow,
-) -> Result<(Option<String>, Option<String>), StoreError> {
-    let ask = |direction: &str| {
-        let sql = format!(
-            "SELECT prompt FROM prompt_batches
-             WHERE session = ?1 AND prompt IS NOT NULL AND source IN ('user', 'plan', 'queued')
-             ORDER BY prompt_number {direction} LIMIT 1"
-        );
-        db.first(&sql, params![session])
-    };
-    Ok((ask("ASC")?, ask("DESC")?))
-}
-
-/// Calls of skipped tools whose content is kept.
-pub fn asides_of_batch(db: &Connection, batch: BatchId) -> Result<Vec<ActivityRow>, StoreError> {
-    db.all(
-        "SELECT id, batch, event_id, 'aside', tool_name, NULL, NULL, 0, NULL, input, response, at, NULL FROM asides
-         WHERE batch = ?1 AND input IS NOT NULL
-         ORDER BY at, (SELECT boot_ns FROM deliveries d WHERE d.event_id = asides.event_id), id",
-        params![batch],
-    )
-}
-
-/// The observations of a session, and those of others that also rest on it, ordered by number.
-pub fn observations_of_session(
-    db: &Connection,
-    session: SessionRow,
-) -> Result<Vec<ObservationRow>, StoreError> {
-    let sql = format!(
-        "{} WHERE o.session = ?1
-            OR o.id IN (SELECT observation FROM observation_sessions WHERE session = ?1) ORDER BY o.id",
-        ObservationRow::SELECT
-    );
-    db.all(&sql, params![session])
-}
-
-pub fn summary_of_session(db: &Connection, session: SessionRow) -> Result<Option<SummaryRow>, StoreError> {
-    db.first(&format!("{} WHERE m.session = ?1", SummaryRow::SELECT), params![session])
-}
-
 record! {
 /// An injection into a session: when, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -319,17 +405,6 @@ pub struct GivenRow from "injections i JOIN sessions s ON s.id = i.session, json
     pub uses: Option<String> = "(SELECT group_concat(u.use) FROM told_uses u WHERE u.injection = i.id
         AND u.kind = json_extract(e.value, '$.kind') AND u.row = json_extract(e.value, '$.id'))",
 }
-}
-
-/// The title and the text of each observation of a session that was replaced or resolved.
-pub fn outdated_observations(
-    db: &Connection,
-    session: SessionRow,
-) -> Result<Vec<(String, String)>, StoreError> {
-    db.all(
-        "SELECT title, narrative FROM observations WHERE session = ?1 AND status <> 'active' LIMIT 100",
-        [session.0],
-    )
 }
 
 /// The turns before a prompt in its session.
@@ -348,71 +423,6 @@ const TURNS_READ: u32 = 30;
 /// How many characters are read of each text.
 const LONGEST_SAID: u32 = 8_000;
 
-/// The turns of a session before a prompt. The prompt itself may be stored already, or not yet.
-pub fn turns_before(db: &Connection, session: &SessionId, prompt: &str) -> Result<Turns, StoreError> {
-    const OF_SESSION: &str =
-        "session IN (SELECT id FROM sessions WHERE session_id = ?1) AND prompt IS NOT NULL";
-    let last: Option<(Option<String>, Option<String>)> = db.first(
-        &format!(
-            "SELECT prompt, response FROM prompt_batches WHERE {OF_SESSION}
-             ORDER BY prompt_number DESC, seq DESC LIMIT 1"
-        ),
-        [session.as_str()],
-    )?;
-    let is_stored = matches!(&last, Some((Some(stored), None)) if stored == prompt);
-    let prompts: u32 =
-        db.one(&format!("SELECT count(*) FROM prompt_batches WHERE {OF_SESSION}"), [session.as_str()])?;
-    let answer = db.first::<Option<String>>(
-        &format!(
-            "SELECT response FROM prompt_batches WHERE {OF_SESSION} AND response IS NOT NULL
-             ORDER BY prompt_number DESC, seq DESC LIMIT 1"
-        ),
-        [session.as_str()],
-    )?;
-    let said: Vec<(Option<String>, Option<String>)> = db.all(
-        &format!(
-            "SELECT substr(prompt, 1, {LONGEST_SAID}), substr(response, 1, {LONGEST_SAID}) FROM prompt_batches
-             WHERE {OF_SESSION} ORDER BY prompt_number DESC, seq DESC LIMIT {TURNS_READ}"
-        ),
-        [session.as_str()],
-    )?;
-    let said = said.into_iter().skip(usize::from(is_stored));
-    Ok(Turns {
-        prompts: prompts.saturating_sub(u32::from(is_stored)),
-        answer: answer.flatten(),
-        said: said.flat_map(|(prompt, response)| [response, prompt]).flatten().collect(),
-    })
-}
-
-/// The last thousand injections of a document, latest first. The state of a session counts as its last prompt at that
-/// time, see [`last_prompt`].
-pub fn given(db: &Connection, key: DocumentKey) -> Result<Vec<GivenRow>, StoreError> {
-    let sql = format!(
-        "{} WHERE json_extract(e.value, '$.kind') = ?1 AND json_extract(e.value, '$.id') = ?2
-            OR ?1 = 'prompt' AND json_extract(e.value, '$.kind') = 'session' AND ?2 = (
-                SELECT p.id FROM prompt_batches p
-                WHERE p.session = json_extract(e.value, '$.id') AND p.opened_at <= i.at AND p.prompt IS NOT NULL
-                ORDER BY p.prompt_number DESC LIMIT 1)
-         ORDER BY i.id DESC LIMIT 1000",
-        GivenRow::SELECT
-    );
-    db.all(&sql, params![key.kind.as_str(), key.row])
-}
-
-/// The last prompt with a text in a session, up to a moment.
-pub fn last_prompt(
-    db: &Connection,
-    session: SessionRow,
-    at: Timestamp,
-) -> Result<Option<DocumentKey>, StoreError> {
-    let row = db.first(
-        "SELECT id FROM prompt_batches WHERE session = ?1 AND opened_at <= ?2 AND prompt IS NOT NULL
-         ORDER BY prompt_number DESC LIMIT 1",
-        params![session.0, at.0],
-    )?;
-    Ok(row.map(|row| DocumentKey { kind: DocumentKind::Prompt, row }))
-}
-
 record! {
 /// An injection into a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -426,8 +436,4 @@ pub struct InjectionRow from "injections" {
     /// The file that the injection was about.
     pub file: Option<String> = "file",
 }
-}
-
-pub fn injections(db: &Connection, session: SessionRow) -> Result<Vec<InjectionRow>, StoreError> {
-    db.all(&format!("{} WHERE session = ?1 ORDER BY id", InjectionRow::SELECT), params![session])
 }

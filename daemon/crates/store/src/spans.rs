@@ -1,11 +1,12 @@
 //! When sessions, turns, calls and jobs began and ended, for traces. Only names, ids, times and counts, no text.
 
-use crate::bind::params;
 use rusqlite::Connection;
 
 use super::StoreError;
 use super::known::running_calls;
 use super::row::{Sql, record};
+use crate::Reader;
+use crate::bind::params;
 use recall_domain::ids::{
     AgentName, BatchId, CallId, EventId, JobId, SessionId, SessionKey, SessionRow, Timestamp,
 };
@@ -95,57 +96,86 @@ pub struct ExpiredLife {
     pub reason: String,
 }
 
-/// A session; `None` if it was forgotten.
-pub fn session_times(db: &Connection, key: &SessionKey) -> Result<Option<SessionTimes>, StoreError> {
-    let sql = format!("{} WHERE s.agent = ?1 AND s.session_id = ?2", SessionTimes::SELECT);
-    db.first(&sql, params![key.agent, key.id])
-}
+impl Reader<'_> {
+    /// A session; `None` if it was forgotten.
+    pub fn session_times(self, key: &SessionKey) -> Result<Option<SessionTimes>, StoreError> {
+        let db = self.0;
+        let sql = format!("{} WHERE s.agent = ?1 AND s.session_id = ?2", SessionTimes::SELECT);
+        db.first(&sql, params![key.agent, key.id])
+    }
 
-/// The closed turns of this prompt, each with its calls. A prompt has several if it was resumed. Private ones are left
-/// out.
-pub fn turn_times(
-    db: &Connection,
-    session: &SessionTimes,
-    prompt_number: u32,
-) -> Result<Vec<(TurnTimes, Vec<CallTimes>)>, StoreError> {
-    let sql = format!(
-        "{} WHERE b.session = ?1 AND b.prompt_number = ?2 AND b.closed_at IS NOT NULL AND b.source <> ?3",
-        TurnTimes::SELECT
-    );
-    let turns: Vec<TurnTimes> =
-        db.all(&sql, params![session.row, prompt_number, BatchSource::Private.as_str()])?;
-    // Events after the turn's end get their own spans.
-    let sql = format!(
-        "{} WHERE a.batch = ?1 AND a.kind = 'tool' AND a.at <= ?2 ORDER BY a.at, a.id",
-        CallTimes::SELECT
-    );
-    let calls = |turn: &TurnTimes| db.all(&sql, params![turn.batch, turn.ended]);
-    turns.into_iter().map(|turn| calls(&turn).map(|calls| (turn, calls))).collect()
-}
+    /// The closed turns of this prompt, each with its calls. A prompt has several if it was resumed. Private ones are left
+    /// out.
+    pub fn turn_times(
+        self,
+        session: &SessionTimes,
+        prompt_number: u32,
+    ) -> Result<Vec<(TurnTimes, Vec<CallTimes>)>, StoreError> {
+        let db = self.0;
+        let sql = format!(
+            "{} WHERE b.session = ?1 AND b.prompt_number = ?2 AND b.closed_at IS NOT NULL AND b.source <> ?3",
+            TurnTimes::SELECT
+        );
+        let turns: Vec<TurnTimes> =
+            db.all(&sql, params![session.row, prompt_number, BatchSource::Private.as_str()])?;
+        // Events after the turn's end get their own spans.
+        let sql = format!(
+            "{} WHERE a.batch = ?1 AND a.kind = 'tool' AND a.at <= ?2 ORDER BY a.at, a.id",
+            CallTimes::SELECT
+        );
+        let calls = |turn: &TurnTimes| db.all(&sql, params![turn.batch, turn.ended]);
+        turns.into_iter().map(|turn| calls(&turn).map(|calls| (turn, calls))).collect()
+    }
 
-/// A call that ended after its turn, with the turn. `None` if it ended within the turn, is private or was forgotten.
-pub fn late_call(db: &Connection, event: EventId) -> Result<Option<(BatchId, CallTimes)>, StoreError> {
-    let call = format!("{} WHERE a.event_id = ?1 AND a.kind = 'tool'", CallTimes::SELECT);
-    let Some(call) = db.first::<CallTimes>(&call, [event.0])? else { return Ok(None) };
-    let turn = db.first(
-        "SELECT b.id FROM activities a JOIN prompt_batches b ON b.id = a.batch
+    /// A call that ended after its turn, with the turn. `None` if it ended within the turn, is private or was forgotten.
+    pub fn late_call(self, event: EventId) -> Result<Option<(BatchId, CallTimes)>, StoreError> {
+        let db = self.0;
+        let call = format!("{} WHERE a.event_id = ?1 AND a.kind = 'tool'", CallTimes::SELECT);
+        let Some(call) = db.first::<CallTimes>(&call, [event.0])? else { return Ok(None) };
+        let turn = db.first(
+            "SELECT b.id FROM activities a JOIN prompt_batches b ON b.id = a.batch
          WHERE a.id = ?1 AND b.closed_at < a.at AND b.source <> ?2",
-        params![call.row, BatchSource::Private.as_str()],
-    )?;
-    Ok(turn.map(|turn| (turn, call)))
-}
+            params![call.row, BatchSource::Private.as_str()],
+        )?;
+        Ok(turn.map(|turn| (turn, call)))
+    }
 
-/// The turn in which something began, private or not. `None` if it began before the first turn.
-pub fn turn_at(
-    db: &Connection,
-    session: &SessionTimes,
-    at: Timestamp,
-) -> Result<Option<(BatchId, BatchSource)>, StoreError> {
-    db.first(
-        "SELECT id, source FROM prompt_batches WHERE session = ?1 AND opened_at <= ?2
+    /// The turn in which something began, private or not. `None` if it began before the first turn.
+    pub fn turn_at(
+        self,
+        session: &SessionTimes,
+        at: Timestamp,
+    ) -> Result<Option<(BatchId, BatchSource)>, StoreError> {
+        let db = self.0;
+        db.first(
+            "SELECT id, source FROM prompt_batches WHERE session = ?1 AND opened_at <= ?2
          ORDER BY opened_at DESC, seq DESC LIMIT 1",
-        params![session.row, at],
-    )
+            params![session.row, at],
+        )
+    }
+
+    /// The batch of a session, private or not.
+    pub fn turn_of(
+        self,
+        session: &SessionTimes,
+        seq: Seq,
+    ) -> Result<Option<(BatchId, BatchSource)>, StoreError> {
+        let db = self.0;
+        db.first(
+            "SELECT id, source FROM prompt_batches WHERE session = ?1 AND seq = ?2",
+            params![session.row, seq.0],
+        )
+    }
+
+    /// A job with its session; `None` if it was forgotten.
+    pub fn job_times(self, job: JobId) -> Result<Option<(JobTimes, SessionTimes)>, StoreError> {
+        let db = self.0;
+        let job: Option<JobTimes> =
+            db.first(&format!("{} WHERE j.id = ?1", JobTimes::SELECT), params![job])?;
+        let Some(job) = job else { return Ok(None) };
+        let session = db.one(&format!("{} WHERE s.id = ?1", SessionTimes::SELECT), params![job.session])?;
+        Ok(Some((job, session)))
+    }
 }
 
 /// Closes the open parts of a session and returns them. `None` if there is no such session.
@@ -154,7 +184,7 @@ pub(super) fn expire(
     key: &SessionKey,
     (tally, ended, reason): (Tally, Timestamp, &str),
 ) -> Result<Option<ExpiredLife>, StoreError> {
-    let Some(session) = session_times(db, key)? else { return Ok(None) };
+    let Some(session) = Reader(db).session_times(key)? else { return Ok(None) };
     let closed: Vec<(BatchId, u32)> = db.all(
         "UPDATE prompt_batches SET status = 'closed', close_reason = 'session_end', closed_at = ?2
          WHERE session = ?1 AND status <> 'closed' RETURNING id, prompt_number",
@@ -162,7 +192,7 @@ pub(super) fn expire(
     )?;
     let mut turns = Vec::new();
     for (batch, number) in closed {
-        let found = turn_times(db, &session, number)?;
+        let found = Reader(db).turn_times(&session, number)?;
         turns.extend(
             found
                 .into_iter()
@@ -172,30 +202,10 @@ pub(super) fn expire(
     }
     let mut calls = Vec::new();
     for call in running_calls(db, session.row)? {
-        match turn_at(db, &session, call.began)? {
+        match Reader(db).turn_at(&session, call.began)? {
             Some((_, BatchSource::Private)) => {}
             turn => calls.push((turn.map(|(turn, _)| turn), call)),
         }
     }
     Ok(Some(ExpiredLife { session, turns, calls, tally, ended, reason: reason.to_owned() }))
-}
-
-/// The batch of a session, private or not.
-pub fn turn_of(
-    db: &Connection,
-    session: &SessionTimes,
-    seq: Seq,
-) -> Result<Option<(BatchId, BatchSource)>, StoreError> {
-    db.first(
-        "SELECT id, source FROM prompt_batches WHERE session = ?1 AND seq = ?2",
-        params![session.row, seq.0],
-    )
-}
-
-/// A job with its session; `None` if it was forgotten.
-pub fn job_times(db: &Connection, job: JobId) -> Result<Option<(JobTimes, SessionTimes)>, StoreError> {
-    let job: Option<JobTimes> = db.first(&format!("{} WHERE j.id = ?1", JobTimes::SELECT), params![job])?;
-    let Some(job) = job else { return Ok(None) };
-    let session = db.one(&format!("{} WHERE s.id = ?1", SessionTimes::SELECT), params![job.session])?;
-    Ok(Some((job, session)))
 }

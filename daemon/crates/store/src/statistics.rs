@@ -1,9 +1,8 @@
 //! Counts for `recall status` and `recall statusline`.
 
-use rusqlite::Connection;
-
 use super::StoreError;
 use super::row::{Sql, record};
+use crate::Reader;
 use recall_domain::ids::{ProjectRow, Timestamp};
 
 record! {
@@ -47,20 +46,26 @@ pub struct UnreadableRow from "unparsed u JOIN deliveries d USING (event_id) ORD
 }
 }
 
-pub fn last_unreadable(db: &Connection) -> Result<Option<UnreadableRow>, StoreError> {
-    db.first(UnreadableRow::SELECT, [])
-}
+impl Reader<'_> {
+    pub fn last_unreadable(self) -> Result<Option<UnreadableRow>, StoreError> {
+        let db = self.0;
+        db.first(UnreadableRow::SELECT, [])
+    }
 
-pub fn notes_of_project(db: &Connection, project: ProjectRow) -> Result<ProjectNotes, StoreError> {
-    db.one(ProjectNotes::SELECT, [project.0])
-}
+    pub fn notes_of_project(self, project: ProjectRow) -> Result<ProjectNotes, StoreError> {
+        let db = self.0;
+        db.one(ProjectNotes::SELECT, [project.0])
+    }
 
-/// Whether there is nothing to find.
-pub fn is_empty(db: &Connection) -> Result<bool, StoreError> {
-    let sql = "SELECT NOT EXISTS (SELECT 1 FROM sessions) AND NOT EXISTS (SELECT 1 FROM observations)";
-    db.one(sql, [])
-}
+    /// Whether there is nothing to find.
+    pub fn is_empty(self) -> Result<bool, StoreError> {
+        let db = self.0;
+        let sql = "SELECT NOT EXISTS (SELECT 1 FROM sessions) AND NOT EXISTS (SELECT 1 FROM observations)";
+        db.one(sql, [])
+    }
 
-pub fn statistics(db: &Connection) -> Result<Statistics, StoreError> {
-    db.one(Statistics::SELECT, [])
+    pub fn statistics(self) -> Result<Statistics, StoreError> {
+        let db = self.0;
+        db.one(Statistics::SELECT, [])
+    }
 }

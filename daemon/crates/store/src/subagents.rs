@@ -1,12 +1,11 @@
 //! Subagents: which batch started them, and their last message.
 
-use crate::bind::params;
-use rusqlite::Connection;
-
 use super::StoreError;
 use super::effect_context::EffectContext;
 use super::row::{Sql, record};
 use super::text::Packed;
+use crate::Reader;
+use crate::bind::params;
 use recall_domain::event::Subagent;
 use recall_domain::ids::{BatchId, CallId, EventId, PromptId, SessionRow, Timestamp};
 use recall_domain::session::Seq;
@@ -32,13 +31,17 @@ pub struct SubagentRow from "subagents" {
 /// Orders subagents by the capture time of their first event.
 const IN_ORDER: &str = "ORDER BY ifnull(started_at, ended_at), agent_id";
 
-/// A session's subagents, in the order of their first events.
-pub fn subagents_of_session(db: &Connection, session: SessionRow) -> Result<Vec<SubagentRow>, StoreError> {
-    db.all(&format!("{} WHERE session = ?1 {IN_ORDER}", SubagentRow::SELECT), params![session])
-}
+impl Reader<'_> {
+    /// A session's subagents, in the order of their first events.
+    pub fn subagents_of_session(self, session: SessionRow) -> Result<Vec<SubagentRow>, StoreError> {
+        let db = self.0;
+        db.all(&format!("{} WHERE session = ?1 {IN_ORDER}", SubagentRow::SELECT), params![session])
+    }
 
-pub fn subagents_of_batch(db: &Connection, batch: BatchId) -> Result<Vec<SubagentRow>, StoreError> {
-    db.all(&format!("{} WHERE batch = ?1 {IN_ORDER}", SubagentRow::SELECT), params![batch])
+    pub fn subagents_of_batch(self, batch: BatchId) -> Result<Vec<SubagentRow>, StoreError> {
+        let db = self.0;
+        db.all(&format!("{} WHERE batch = ?1 {IN_ORDER}", SubagentRow::SELECT), params![batch])
+    }
 }
 
 pub(super) fn begin(

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use crate::bind::params;
 use rusqlite::Connection;
 use sha2::{Digest, Sha256};
 
 use super::StoreError;
 use super::row::{Cells, Sql};
+use crate::bind::params;
 use recall_domain::ids::EventId;
 use recall_domain::lineage::replacement;
 use recall_domain::observation::ObservationDraft;

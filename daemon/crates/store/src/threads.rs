@@ -6,13 +6,13 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use crate::bind::params;
 use rusqlite::{Connection, Row};
 
 use super::StoreError;
 use super::enders::{Ender, THREAD, USER, keep_ender, restate, undone};
 use super::operation::WriteContext;
 use super::row::Cells;
+use crate::bind::params;
 use recall_domain::ids::{ObservationId, ProjectRow, SessionRow, Timestamp};
 use recall_domain::lineage::Author;
 use recall_domain::observation::ObservationDraft;

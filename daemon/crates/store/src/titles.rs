@@ -1,6 +1,5 @@
 //! Titles of sessions: from the agent, else from the summary.
 
-use crate::bind::params;
 use rusqlite::Connection;
 
 use super::StoreError;
@@ -8,6 +7,7 @@ use super::effect_context::EffectContext;
 use super::known::order_of;
 use super::operation::log;
 use super::row::Sql;
+use crate::bind::params;
 use recall_domain::ids::EventId;
 
 /// Names a session as the agent, or the user in the agent, named it. A name that was given later stays.

@@ -1,11 +1,12 @@
 //! What became of what sessions were told.
 
-use crate::bind::params;
 use rusqlite::Connection;
 
 use super::StoreError;
 use super::operation::{Operation, WriteContext};
 use super::row::{Sql, record};
+use crate::Reader;
+use crate::bind::params;
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{SessionKey, SessionRow, Timestamp};
 use recall_domain::used::{Disfavour, FromElsewhere, Occasion, Use};
@@ -29,9 +30,60 @@ impl ToldRow {
     }
 }
 
-/// The items that a session was told, the earliest first.
-pub fn told_items(db: &Connection, session: SessionRow) -> Result<Vec<ToldRow>, StoreError> {
-    db.all(&format!("{} WHERE i.session = ?1 ORDER BY i.id", ToldRow::SELECT), [session.0])
+impl Reader<'_> {
+    /// The items that a session was told, the earliest first.
+    pub fn told_items(self, session: SessionRow) -> Result<Vec<ToldRow>, StoreError> {
+        let db = self.0;
+        db.all(&format!("{} WHERE i.session = ?1 ORDER BY i.id", ToldRow::SELECT), [session.0])
+    }
+
+    /// The uses of what a session was told: injection, item, use.
+    pub fn uses_of_session(self, session: SessionRow) -> Result<Vec<(i64, DocumentKey, Use)>, StoreError> {
+        let db = self.0;
+        let rows: Vec<(i64, String, i64, String)> = db.all(
+        "SELECT u.injection, u.kind, u.row, u.use FROM injections i CROSS JOIN told_uses u ON u.injection = i.id
+         WHERE i.session = ?1 ORDER BY u.injection, u.at",
+        [session.0],
+    )?;
+        Ok(rows
+            .into_iter()
+            .filter_map(|(injection, kind, row, what)| {
+                Some((injection, DocumentKey { kind: DocumentKind::parse(&kind)?, row }, Use::parse(&what)?))
+            })
+            .collect())
+    }
+
+    pub fn told_counts(self, since: Timestamp) -> Result<ToldCounts, StoreError> {
+        let db = self.0;
+        db.one(ToldCounts::SELECT, [since.0])
+    }
+
+    /// What speaks against telling items again. Whoever rewrites an observation answers what was said against it.
+    pub fn disfavour(self) -> Result<Disfavour, StoreError> {
+        let db = self.0;
+        let rows: Vec<(String, i64, String, String)> = db.all(
+            "SELECT u.kind, u.row, u.use, i.moment
+         FROM told_uses u INDEXED BY told_uses_against CROSS JOIN injections i ON i.id = u.injection
+         WHERE u.use IN ('contradicted', 'wrong')
+           AND NOT (u.kind = 'observation' AND EXISTS (SELECT 1 FROM hand_changes h
+                WHERE h.observation = u.row AND h.what = 'edit' AND NOT h.undone AND h.at > u.at))",
+            [],
+        )?;
+        // Whoever shares nothing reads no row here.
+        let foreign: Vec<(i64, bool)> = db.all(
+        "SELECT o.id, s.inject FROM observations o INDEXED BY observations_of_others JOIN shares s ON s.id = o.share
+         WHERE o.share IS NOT NULL",
+        [],
+    )?;
+        let foreign = foreign.into_iter().map(|(row, injects)| {
+            (row, if injects { FromElsewhere::Told } else { FromElsewhere::OnlyFound })
+        });
+        Ok(Disfavour::of(rows.into_iter().filter_map(|(kind, row, what, moment)| {
+            let key = DocumentKey { kind: DocumentKind::parse(&kind)?, row };
+            Some((key, Occasion::of(&moment), Use::parse(&what)?))
+        }))
+        .and_from_elsewhere(foreign))
+    }
 }
 
 /// A use of an item that was told.
@@ -55,24 +107,6 @@ pub(super) fn keep_uses(db: &Connection, uses: &[ToldUse]) -> Result<(), StoreEr
     Ok(())
 }
 
-/// The uses of what a session was told: injection, item, use.
-pub fn uses_of_session(
-    db: &Connection,
-    session: SessionRow,
-) -> Result<Vec<(i64, DocumentKey, Use)>, StoreError> {
-    let rows: Vec<(i64, String, i64, String)> = db.all(
-        "SELECT u.injection, u.kind, u.row, u.use FROM injections i CROSS JOIN told_uses u ON u.injection = i.id
-         WHERE i.session = ?1 ORDER BY u.injection, u.at",
-        [session.0],
-    )?;
-    Ok(rows
-        .into_iter()
-        .filter_map(|(injection, kind, row, what)| {
-            Some((injection, DocumentKey { kind: DocumentKind::parse(&kind)?, row }, Use::parse(&what)?))
-        })
-        .collect())
-}
-
 record! {
 /// What was told since a day, and what became of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,36 +118,6 @@ pub struct ToldCounts from "told_uses u JOIN injections i ON i.id = u.injection 
     pub contradicted: u64 = "count(*) FILTER (WHERE u.use = 'contradicted')",
     pub wrong: u64 = "count(*) FILTER (WHERE u.use = 'wrong')",
 }
-}
-
-pub fn told_counts(db: &Connection, since: Timestamp) -> Result<ToldCounts, StoreError> {
-    db.one(ToldCounts::SELECT, [since.0])
-}
-
-/// What speaks against telling items again. Whoever rewrites an observation answers what was said against it.
-pub fn disfavour(db: &Connection) -> Result<Disfavour, StoreError> {
-    let rows: Vec<(String, i64, String, String)> = db.all(
-        "SELECT u.kind, u.row, u.use, i.moment
-         FROM told_uses u INDEXED BY told_uses_against CROSS JOIN injections i ON i.id = u.injection
-         WHERE u.use IN ('contradicted', 'wrong')
-           AND NOT (u.kind = 'observation' AND EXISTS (SELECT 1 FROM hand_changes h
-                WHERE h.observation = u.row AND h.what = 'edit' AND NOT h.undone AND h.at > u.at))",
-        [],
-    )?;
-    // Whoever shares nothing reads no row here.
-    let foreign: Vec<(i64, bool)> = db.all(
-        "SELECT o.id, s.inject FROM observations o INDEXED BY observations_of_others JOIN shares s ON s.id = o.share
-         WHERE o.share IS NOT NULL",
-        [],
-    )?;
-    let foreign = foreign
-        .into_iter()
-        .map(|(row, injects)| (row, if injects { FromElsewhere::Told } else { FromElsewhere::OnlyFound }));
-    Ok(Disfavour::of(rows.into_iter().filter_map(|(kind, row, what, moment)| {
-        let key = DocumentKey { kind: DocumentKind::parse(&kind)?, row };
-        Some((key, Occasion::of(&moment), Use::parse(&what)?))
-    }))
-    .and_from_elsewhere(foreign))
 }
 
 record! {

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::bind::params;
 use rusqlite::{Connection, Row};
 
 use super::StoreError;
 use super::row::{FromRow, Sql, next};
 use super::subjects::{SubjectHash, file_hash, subjects};
+use crate::Reader;
+use crate::bind::params;
 use recall_domain::fixes::{Change, Failing, LeftFailing, Span, Traces};
 use recall_domain::ids::{EventId, ProjectRow, SessionRow};
 
@@ -96,19 +97,22 @@ pub(super) fn failings(
     Ok(found.into_iter().map(|(by, step)| Failing { by, step }).collect())
 }
 
-/// The sessions that changed a file of the project, given by its path inside of it; the latest first.
-pub fn sessions_that_changed(
-    db: &Connection,
-    project: ProjectRow,
-    path: &str,
-    limit: u32,
-) -> Result<Vec<SessionRow>, StoreError> {
-    db.all(
-        "SELECT b.session FROM changes c JOIN prompt_batches b ON b.id = c.batch
+impl Reader<'_> {
+    /// The sessions that changed a file of the project, given by its path inside of it; the latest first.
+    pub fn sessions_that_changed(
+        self,
+        project: ProjectRow,
+        path: &str,
+        limit: u32,
+    ) -> Result<Vec<SessionRow>, StoreError> {
+        let db = self.0;
+        db.all(
+            "SELECT b.session FROM changes c JOIN prompt_batches b ON b.id = c.batch
          WHERE c.project = ?1 AND c.file = ?2
          GROUP BY b.session ORDER BY max(c.opened_at) DESC LIMIT ?3",
-        params![project, file_hash(path), limit],
-    )
+            params![project, file_hash(path), limit],
+        )
+    }
 }
 
 /// The latest changes of a project before a batch, the earliest first.

@@ -4,13 +4,12 @@
 //! Searches read a project's vectors from a file. The database names the file, and records the vectors added and
 //! removed since the file was made. So the file and the rows together are always complete.
 
-use crate::bind::params;
-use rusqlite::Connection;
-
-use super::documents::{DocumentRow, load_document};
+use super::documents::DocumentRow;
 use super::operation::{Operation, WriteContext, remove_vectors};
 use super::row::{Sql, record};
 use super::{ProjectInfo, StoreError};
+use crate::Reader;
+use crate::bind::params;
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{ObservationId, ProjectRow};
 
@@ -64,96 +63,197 @@ pub struct VectorState {
     pub newest: i64,
 }
 
-/// How many documents have vectors of this model.
-pub fn count_vectors(db: &Connection, model: &[u8; 32]) -> Result<i64, StoreError> {
-    db.one("SELECT count(*) FROM vectors WHERE model = ?1", [model])
-}
+impl Reader<'_> {
+    /// How many documents have vectors of this model.
+    pub fn count_vectors(self, model: &[u8; 32]) -> Result<i64, StoreError> {
+        let db = self.0;
+        db.one("SELECT count(*) FROM vectors WHERE model = ?1", [model])
+    }
 
-/// The state of a project's vectors. Read it in the same transaction as the vectors themselves.
-pub fn vector_state(
-    db: &Connection,
-    model: &[u8; 32],
-    project: ProjectRow,
-) -> Result<VectorState, StoreError> {
-    let file = format!("{} WHERE project = ?1 AND model = ?2", VectorFileRow::SELECT);
-    let gone = "SELECT id FROM gone_vectors WHERE project = ?1 ORDER BY id";
-    let newest = "SELECT ifnull(max(id), 0) FROM vectors WHERE project = ?1 AND model = ?2";
-    Ok(VectorState {
-        file: db.first(&file, params![project.0, model])?,
-        gone: db.all(gone, [project.0])?,
-        newest: db.one(newest, params![project.0, model])?,
-    })
-}
+    /// The state of a project's vectors. Read it in the same transaction as the vectors themselves.
+    pub fn vector_state(self, model: &[u8; 32], project: ProjectRow) -> Result<VectorState, StoreError> {
+        let db = self.0;
+        let file = format!("{} WHERE project = ?1 AND model = ?2", VectorFileRow::SELECT);
+        let gone = "SELECT id FROM gone_vectors WHERE project = ?1 ORDER BY id";
+        let newest = "SELECT ifnull(max(id), 0) FROM vectors WHERE project = ?1 AND model = ?2";
+        Ok(VectorState {
+            file: db.first(&file, params![project.0, model])?,
+            gone: db.all(gone, [project.0])?,
+            newest: db.one(newest, params![project.0, model])?,
+        })
+    }
 
-/// The newest rows after the id `after`, at most `limit`, in order.
-pub fn newest_vectors(
-    db: &Connection,
-    model: &[u8; 32],
-    project: ProjectRow,
-    (after, limit): (i64, u32),
-) -> Result<Vec<VectorRow>, StoreError> {
-    let select = VectorRow::SELECT;
-    let sql = format!("{select} WHERE project = ?1 AND model = ?2 AND id > ?3 ORDER BY id DESC LIMIT ?4");
-    let mut rows: Vec<VectorRow> = db.all(&sql, params![project.0, model, after, limit])?;
-    rows.reverse();
-    Ok(rows)
-}
+    /// The newest rows after the id `after`, at most `limit`, in order.
+    pub fn newest_vectors(
+        self,
+        model: &[u8; 32],
+        project: ProjectRow,
+        (after, limit): (i64, u32),
+    ) -> Result<Vec<VectorRow>, StoreError> {
+        let db = self.0;
+        let select = VectorRow::SELECT;
+        let sql = format!("{select} WHERE project = ?1 AND model = ?2 AND id > ?3 ORDER BY id DESC LIMIT ?4");
+        let mut rows: Vec<VectorRow> = db.all(&sql, params![project.0, model, after, limit])?;
+        rows.reverse();
+        Ok(rows)
+    }
 
-/// The first rows after the id `after` and up to `newest`, at most `limit`.
-pub fn vectors_after(
-    db: &Connection,
-    model: &[u8; 32],
-    project: ProjectRow,
-    (after, newest, limit): (i64, i64, u32),
-) -> Result<Vec<VectorRow>, StoreError> {
-    let select = VectorRow::SELECT;
-    let sql =
-        format!("{select} WHERE project = ?1 AND model = ?2 AND id > ?3 AND id <= ?4 ORDER BY id LIMIT ?5");
-    db.all(&sql, params![project.0, model, after, newest, limit])
-}
+    /// The first rows after the id `after` and up to `newest`, at most `limit`.
+    pub fn vectors_after(
+        self,
+        model: &[u8; 32],
+        project: ProjectRow,
+        (after, newest, limit): (i64, i64, u32),
+    ) -> Result<Vec<VectorRow>, StoreError> {
+        let db = self.0;
+        let select = VectorRow::SELECT;
+        let sql = format!(
+            "{select} WHERE project = ?1 AND model = ?2 AND id > ?3 AND id <= ?4 ORDER BY id LIMIT ?5"
+        );
+        db.all(&sql, params![project.0, model, after, newest, limit])
+    }
 
-/// The vectors of these observations. One that has none of this model is absent.
-pub fn vectors_of_observations(
-    db: &Connection,
-    model: &[u8; 32],
-    ids: &[ObservationId],
-) -> Result<Vec<VectorRow>, StoreError> {
-    let rows: Vec<i64> = ids.iter().map(|id| id.0).collect();
-    let select = VectorRow::SELECT;
-    let sql = format!(
-        "{select} WHERE kind = 'observation' AND row IN (SELECT value FROM json_each(?1)) AND model = ?2"
-    );
-    db.all(&sql, params![serde_json::to_string(&rows)?, model])
-}
+    /// The vectors of these observations. One that has none of this model is absent.
+    pub fn vectors_of_observations(
+        self,
+        model: &[u8; 32],
+        ids: &[ObservationId],
+    ) -> Result<Vec<VectorRow>, StoreError> {
+        let db = self.0;
+        let rows: Vec<i64> = ids.iter().map(|id| id.0).collect();
+        let select = VectorRow::SELECT;
+        let sql = format!(
+            "{select} WHERE kind = 'observation' AND row IN (SELECT value FROM json_each(?1)) AND model = ?2"
+        );
+        db.all(&sql, params![serde_json::to_string(&rows)?, model])
+    }
 
-/// The projects that have vectors of this model.
-pub fn projects_with_vectors(db: &Connection, model: &[u8; 32]) -> Result<Vec<ProjectRow>, StoreError> {
-    db.all(
+    /// The projects that have vectors of this model.
+    pub fn projects_with_vectors(self, model: &[u8; 32]) -> Result<Vec<ProjectRow>, StoreError> {
+        let db = self.0;
+        db.all(
         "SELECT id FROM projects WHERE EXISTS (SELECT 1 FROM vectors WHERE project = projects.id AND model = ?1)",
         [model],
     )
-}
+    }
 
-/// All files of vectors that should exist.
-pub fn vector_files(db: &Connection) -> Result<Vec<VectorFileRow>, StoreError> {
-    db.all(&format!("{} WHERE newest > 0", VectorFileRow::SELECT), [])
-}
+    /// All files of vectors that should exist.
+    pub fn vector_files(self) -> Result<Vec<VectorFileRow>, StoreError> {
+        let db = self.0;
+        db.all(&format!("{} WHERE newest > 0", VectorFileRow::SELECT), [])
+    }
 
-/// The projects whose files lack so many vectors, or contain so many removed ones, that they are rewritten.
-pub fn outdated_vector_files(db: &Connection, model: &[u8; 32]) -> Result<Vec<ProjectRow>, StoreError> {
-    db.all(
-        "SELECT p.id FROM projects p LEFT JOIN vector_files f ON f.project = p.id AND f.model = ?1
+    /// The projects whose files lack so many vectors, or contain so many removed ones, that they are rewritten.
+    pub fn outdated_vector_files(self, model: &[u8; 32]) -> Result<Vec<ProjectRow>, StoreError> {
+        let db = self.0;
+        db.all(
+            "SELECT p.id FROM projects p LEFT JOIN vector_files f ON f.project = p.id AND f.model = ?1
          WHERE (SELECT count(*) FROM (SELECT 1 FROM vectors v
                 WHERE v.project = p.id AND v.model = ?1 AND v.id > ifnull(f.newest, 0) LIMIT 5000))
              + (SELECT count(*) FROM gone_vectors g WHERE g.project = p.id)
              >= min(64 + ifnull(f.rows, 0) / 8, 4096)",
-        [model],
-    )
-}
+            [model],
+        )
+    }
 
-/// The id of the last removal.
-pub fn last_gone_vector(db: &Connection) -> Result<i64, StoreError> {
-    db.one("SELECT ifnull(max(seq), 0) FROM gone_vectors", [])
+    /// The id of the last removal.
+    pub fn last_gone_vector(self) -> Result<i64, StoreError> {
+        let db = self.0;
+        db.one("SELECT ifnull(max(seq), 0) FROM gone_vectors", [])
+    }
+
+    /// Up to `limit` documents without vectors of this model, newest first.
+    pub fn documents_without_vectors(
+        self,
+        model: &[u8; 32],
+        limit: u32,
+    ) -> Result<Vec<DocumentKey>, StoreError> {
+        let db = self.0;
+        let mut found = Vec::new();
+        for kind in EMBEDDED {
+            let left = limit.saturating_sub(u32::try_from(found.len()).unwrap_or(u32::MAX));
+            if left == 0 {
+                break;
+            }
+            let sql = format!("SELECT d.id {} ORDER BY d.id DESC LIMIT ?2", without_vectors(kind));
+            let rows: Vec<i64> = db.all(&sql, params![model, left])?;
+            found.extend(rows.into_iter().map(|row| DocumentKey { kind, row }));
+        }
+        Ok(found)
+    }
+
+    /// Observations, answers, summaries and prompts of some sessions that have no vectors of this model. They come session
+    /// by session, the last active session first. The sessions are those after this position; the last of them is returned,
+    /// unless there was none.
+    pub fn newest_without_vectors(
+        self,
+        model: &[u8; 32],
+        before: Option<SessionPlace>,
+        sessions: u32,
+    ) -> Result<(Vec<DocumentKey>, Option<SessionPlace>), StoreError> {
+        let db = self.0;
+        let before = before.unwrap_or(SessionPlace { last_event_at: i64::MAX, session: i64::MAX });
+        let window: Vec<(i64, i64)> = db.all(
+            "SELECT last_event_at, id FROM sessions WHERE (last_event_at, id) < (?1, ?2)
+         ORDER BY last_event_at DESC, id DESC LIMIT ?3",
+            params![before.last_event_at, before.session, sessions],
+        )?;
+        let mut found = Vec::new();
+        for (_, session) in &window {
+            for kind in EMBEDDED.into_iter().take(SOONEST) {
+                let sql =
+                    format!("SELECT d.id {} AND d.session = ?2 ORDER BY d.id DESC", without_vectors(kind));
+                let rows: Vec<i64> = db.all(&sql, params![model, session])?;
+                found.extend(rows.into_iter().map(|row| DocumentKey { kind, row }));
+            }
+        }
+        let last = window.last().map(|(last_event_at, session)| SessionPlace {
+            last_event_at: *last_event_at,
+            session: *session,
+        });
+        Ok((found, last))
+    }
+
+    /// Up to `limit` unchecked calls without vectors of this model: first the new ones, then older ones. An empty result
+    /// means that none are left. Also returns which calls are checked afterwards.
+    pub fn calls_without_vectors(
+        self,
+        model: &[u8; 32],
+        seen: CallsSeen,
+        limit: u32,
+    ) -> Result<(Vec<DocumentKey>, CallsSeen), StoreError> {
+        let db = self.0;
+        let without = without_vectors(DocumentKind::Activity);
+        let find = |which: &str, id: i64| -> Result<Vec<i64>, StoreError> {
+            db.all(&format!("SELECT d.id {without} AND {which} LIMIT ?3"), params![model, id, limit])
+        };
+        let newer = find("d.id > ?2 ORDER BY d.id", seen.newest)?;
+        let (rows, seen) = match newer.last() {
+            Some(newest) => (newer.clone(), CallsSeen { newest: *newest, ..seen }),
+            None => {
+                let older = find("d.id < ?2 ORDER BY d.id DESC", seen.oldest)?;
+                let oldest = older.last().copied().unwrap_or_default();
+                (older, CallsSeen { newest: CallsSeen::none(self)?.newest.max(seen.newest), oldest })
+            }
+        };
+        Ok((rows.into_iter().map(|row| DocumentKey { kind: DocumentKind::Activity, row }).collect(), seen))
+    }
+
+    /// How many documents have no vectors of this model yet, not counting calls.
+    pub fn count_without_vectors(self, model: &[u8; 32]) -> Result<i64, StoreError> {
+        let db = self.0;
+        let mut count = 0;
+        for kind in EMBEDDED {
+            count += db.one::<i64>(&format!("SELECT count(*) {}", without_vectors(kind)), [model])?;
+        }
+        Ok(count)
+    }
+
+    /// Whether there are vectors of another model.
+    pub fn has_other_vectors(self, model: Option<&[u8; 32]>) -> Result<bool, StoreError> {
+        let db = self.0;
+        db.one("SELECT EXISTS (SELECT 1 FROM vectors WHERE ?1 IS NULL OR model <> ?1)", [model])
+    }
 }
 
 /// Puts a new file of a project's vectors into use.
@@ -209,59 +309,11 @@ impl Operation for DropVectorFiles {
     }
 }
 
-/// Up to `limit` documents without vectors of this model, newest first.
-pub fn documents_without_vectors(
-    db: &Connection,
-    model: &[u8; 32],
-    limit: u32,
-) -> Result<Vec<DocumentKey>, StoreError> {
-    let mut found = Vec::new();
-    for kind in EMBEDDED {
-        let left = limit.saturating_sub(u32::try_from(found.len()).unwrap_or(u32::MAX));
-        if left == 0 {
-            break;
-        }
-        let sql = format!("SELECT d.id {} ORDER BY d.id DESC LIMIT ?2", without_vectors(kind));
-        let rows: Vec<i64> = db.all(&sql, params![model, left])?;
-        found.extend(rows.into_iter().map(|row| DocumentKey { kind, row }));
-    }
-    Ok(found)
-}
-
 /// The position of a session in the order of last events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionPlace {
     last_event_at: i64,
     session: i64,
-}
-
-/// Observations, answers, summaries and prompts of some sessions that have no vectors of this model. They come session
-/// by session, the last active session first. The sessions are those after this position; the last of them is returned,
-/// unless there was none.
-pub fn newest_without_vectors(
-    db: &Connection,
-    model: &[u8; 32],
-    before: Option<SessionPlace>,
-    sessions: u32,
-) -> Result<(Vec<DocumentKey>, Option<SessionPlace>), StoreError> {
-    let before = before.unwrap_or(SessionPlace { last_event_at: i64::MAX, session: i64::MAX });
-    let window: Vec<(i64, i64)> = db.all(
-        "SELECT last_event_at, id FROM sessions WHERE (last_event_at, id) < (?1, ?2)
-         ORDER BY last_event_at DESC, id DESC LIMIT ?3",
-        params![before.last_event_at, before.session, sessions],
-    )?;
-    let mut found = Vec::new();
-    for (_, session) in &window {
-        for kind in EMBEDDED.into_iter().take(SOONEST) {
-            let sql = format!("SELECT d.id {} AND d.session = ?2 ORDER BY d.id DESC", without_vectors(kind));
-            let rows: Vec<i64> = db.all(&sql, params![model, session])?;
-            found.extend(rows.into_iter().map(|row| DocumentKey { kind, row }));
-        }
-    }
-    let last = window
-        .last()
-        .map(|(last_event_at, session)| SessionPlace { last_event_at: *last_event_at, session: *session });
-    Ok((found, last))
 }
 
 /// The calls that were checked for vectors: those with an id from `oldest` to `newest`. There are so many calls that
@@ -274,52 +326,19 @@ pub struct CallsSeen {
 
 impl CallsSeen {
     /// No calls were checked yet. Existing ones count as older.
-    pub fn none(db: &Connection) -> Result<Self, StoreError> {
-        let newest: i64 = db.one("SELECT ifnull(max(id), 0) FROM activities", [])?;
+    pub fn none(db: Reader<'_>) -> Result<Self, StoreError> {
+        let newest: i64 = db.0.one("SELECT ifnull(max(id), 0) FROM activities", [])?;
         Ok(Self { newest, oldest: newest.saturating_add(1) })
     }
 
     /// About how many are left.
-    pub fn count_left(self, db: &Connection) -> Result<i64, StoreError> {
+    pub fn count_left(self, db: Reader<'_>) -> Result<i64, StoreError> {
         // The table's rows are large, those of the index small.
-        db.one(
+        db.0.one(
             "SELECT count(*) FROM activities INDEXED BY activities_by_session WHERE id > ?1 OR id < ?2",
             [self.newest, self.oldest],
         )
     }
-}
-
-/// Up to `limit` unchecked calls without vectors of this model: first the new ones, then older ones. An empty result
-/// means that none are left. Also returns which calls are checked afterwards.
-pub fn calls_without_vectors(
-    db: &Connection,
-    model: &[u8; 32],
-    seen: CallsSeen,
-    limit: u32,
-) -> Result<(Vec<DocumentKey>, CallsSeen), StoreError> {
-    let without = without_vectors(DocumentKind::Activity);
-    let find = |which: &str, id: i64| -> Result<Vec<i64>, StoreError> {
-        db.all(&format!("SELECT d.id {without} AND {which} LIMIT ?3"), params![model, id, limit])
-    };
-    let newer = find("d.id > ?2 ORDER BY d.id", seen.newest)?;
-    let (rows, seen) = match newer.last() {
-        Some(newest) => (newer.clone(), CallsSeen { newest: *newest, ..seen }),
-        None => {
-            let older = find("d.id < ?2 ORDER BY d.id DESC", seen.oldest)?;
-            let oldest = older.last().copied().unwrap_or_default();
-            (older, CallsSeen { newest: CallsSeen::none(db)?.newest.max(seen.newest), oldest })
-        }
-    };
-    Ok((rows.into_iter().map(|row| DocumentKey { kind: DocumentKind::Activity, row }).collect(), seen))
-}
-
-/// How many documents have no vectors of this model yet, not counting calls.
-pub fn count_without_vectors(db: &Connection, model: &[u8; 32]) -> Result<i64, StoreError> {
-    let mut count = 0;
-    for kind in EMBEDDED {
-        count += db.one::<i64>(&format!("SELECT count(*) {}", without_vectors(kind)), [model])?;
-    }
-    Ok(count)
 }
 
 fn without_vectors(kind: DocumentKind) -> String {
@@ -363,7 +382,7 @@ impl Operation for StoreVectors {
     type Output = VectorsStored;
 
     fn execute(self, db: &WriteContext<'_>) -> Result<VectorsStored, StoreError> {
-        let Some(now) = load_document(db, self.key)? else { return Ok(VectorsStored::Changed) };
+        let Some(now) = Reader(db).load_document(self.key)? else { return Ok(VectorsStored::Changed) };
         if !has_same_text(&now, &self.seen) {
             return Ok(VectorsStored::Changed);
         }
@@ -407,11 +426,6 @@ impl DocumentRow {
     }
 }
 
-/// Whether there are vectors of another model.
-pub fn has_other_vectors(db: &Connection, model: Option<&[u8; 32]>) -> Result<bool, StoreError> {
-    db.one("SELECT EXISTS (SELECT 1 FROM vectors WHERE ?1 IS NULL OR model <> ?1)", [model])
-}
-
 /// Removes some vectors of other models and the records of their files; `None` means of all models. Returns how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoveOtherVectors {
@@ -433,6 +447,8 @@ impl Operation for RemoveOtherVectors {
 
 #[cfg(test)]
 mod tests {
+    use rusqlite::Connection;
+
     use super::*;
     use crate::execute;
     use crate::operation::{Changes, log};
@@ -462,28 +478,28 @@ mod tests {
     }
 
     fn seen(db: &Connection) -> DocumentRow {
-        load_document(db, KEY).unwrap().unwrap()
+        Reader(db).load_document(KEY).unwrap().unwrap()
     }
 
     #[test]
     fn vectors_are_stored_once_and_found_by_project() {
         let (_home, db) = database();
-        let waiting = || documents_without_vectors(&db, &MODEL, 9).unwrap();
+        let waiting = || Reader(&db).documents_without_vectors(&MODEL, 9).unwrap();
         let prompt = DocumentKey { kind: DocumentKind::Prompt, row: 1 };
-        assert_eq!((waiting(), count_without_vectors(&db, &MODEL).unwrap()), (vec![KEY, prompt], 2));
+        assert_eq!((waiting(), Reader(&db).count_without_vectors(&MODEL).unwrap()), (vec![KEY, prompt], 2));
         // Vectors contain no session facts.
         let before = seen(&db);
         db.execute("UPDATE sessions SET last_event_at = 9", []).unwrap();
         assert_eq!(store(&db, before), VectorsStored::Yes);
-        assert_eq!((waiting(), count_without_vectors(&db, &[8; 32]).unwrap()), (vec![prompt], 2));
-        let rows = |project| newest_vectors(&db, &MODEL, ProjectRow(project), (0, 9)).unwrap();
+        assert_eq!((waiting(), Reader(&db).count_without_vectors(&[8; 32]).unwrap()), (vec![prompt], 2));
+        let rows = |project| Reader(&db).newest_vectors(&MODEL, ProjectRow(project), (0, 9)).unwrap();
         assert_eq!((rows(1)[0].key, rows(1).len(), rows(2).len()), (KEY, 1, 0));
-        assert_eq!(projects_with_vectors(&db, &MODEL).unwrap(), [ProjectRow(1)]);
+        assert_eq!(Reader(&db).projects_with_vectors(&MODEL).unwrap(), [ProjectRow(1)]);
         let first = state(&db);
         assert_eq!(store(&db, seen(&db)), VectorsStored::Yes);
         let second = state(&db);
         assert_eq!(
-            (count_vectors(&db, &MODEL).unwrap(), first.gone, second.gone),
+            (Reader(&db).count_vectors(&MODEL).unwrap(), first.gone, second.gone),
             (1, vec![], vec![first.newest])
         );
         assert!(second.newest > first.newest);
@@ -500,11 +516,11 @@ mod tests {
             }
         };
         add(1..=5);
-        let mut seen = CallsSeen::none(&db).unwrap();
+        let mut seen = CallsSeen::none(Reader(&db)).unwrap();
         let mut next = |limit| {
-            let (keys, now) = calls_without_vectors(&db, &MODEL, seen, limit).unwrap();
+            let (keys, now) = Reader(&db).calls_without_vectors(&MODEL, seen, limit).unwrap();
             seen = now;
-            (keys.iter().map(|key| key.row).collect::<Vec<_>>(), now.count_left(&db).unwrap())
+            (keys.iter().map(|key| key.row).collect::<Vec<_>>(), now.count_left(Reader(&db)).unwrap())
         };
         assert_eq!(next(2), (vec![5, 4], 3));
         add(6..=8);
@@ -514,15 +530,16 @@ mod tests {
         assert_eq!(next(9), (vec![], 0));
         // A new run finds those without vectors.
         let call = DocumentKey { kind: DocumentKind::Activity, row: 5 };
-        let seen = load_document(&db, call).unwrap().unwrap();
+        let seen = Reader(&db).load_document(call).unwrap().unwrap();
         let stored = StoreVectors { key: call, seen, model: MODEL, dimensions: 0, packed: Vec::new() };
         execute(&db, stored, &mut Changes::default()).unwrap();
-        let (keys, _) = calls_without_vectors(&db, &MODEL, CallsSeen::none(&db).unwrap(), 2).unwrap();
+        let (keys, _) =
+            Reader(&db).calls_without_vectors(&MODEL, CallsSeen::none(Reader(&db)).unwrap(), 2).unwrap();
         assert_eq!(keys.iter().map(|key| key.row).collect::<Vec<_>>(), [8, 7]);
     }
 
     fn state(db: &Connection) -> VectorState {
-        vector_state(db, &MODEL, ProjectRow(1)).unwrap()
+        Reader(db).vector_state(&MODEL, ProjectRow(1)).unwrap()
     }
 
     #[test]
@@ -531,23 +548,33 @@ mod tests {
         let mut changes = Changes::default();
         assert_eq!(store(&db, seen(&db)), VectorsStored::Yes);
         let file = VectorFileRow { project: ProjectRow(1), made: "a".to_owned(), newest: state(&db).newest };
-        let gone_until = last_gone_vector(&db).unwrap();
+        let gone_until = Reader(&db).last_gone_vector().unwrap();
         // While the file is written, a vector is replaced.
         assert_eq!(store(&db, seen(&db)), VectorsStored::Yes);
         let using = UseVectorFile { file: file.clone(), model: MODEL, rows: 1, gone_until };
         execute(&db, using.clone(), &mut changes).unwrap();
         assert_eq!(state(&db).file.as_ref(), Some(&file));
-        assert_eq!((state(&db).gone, vector_files(&db).unwrap()), (vec![file.newest], vec![file.clone()]));
-        assert_eq!(vector_state(&db, &[8; 32], ProjectRow(1)).unwrap().file, None, "it is of another model");
+        assert_eq!(
+            (state(&db).gone, Reader(&db).vector_files().unwrap()),
+            (vec![file.newest], vec![file.clone()])
+        );
+        assert_eq!(
+            Reader(&db).vector_state(&[8; 32], ProjectRow(1)).unwrap().file,
+            None,
+            "it is of another model"
+        );
 
         execute(&db, DropVectorFiles::WithGone, &mut changes).unwrap();
-        assert_eq!((state(&db).file, state(&db).gone, vector_files(&db).unwrap()), (None, vec![], vec![]));
+        assert_eq!(
+            (state(&db).file, state(&db).gone, Reader(&db).vector_files().unwrap()),
+            (None, vec![], vec![])
+        );
         execute(&db, UseVectorFile { gone_until: 9, ..using }, &mut changes).unwrap();
         let other = VectorFileRow { made: "b".to_owned(), ..file.clone() };
         execute(&db, DropVectorFiles::Of(other), &mut changes).unwrap();
-        assert_eq!(vector_files(&db).unwrap(), std::slice::from_ref(&file));
+        assert_eq!(Reader(&db).vector_files().unwrap(), std::slice::from_ref(&file));
         execute(&db, DropVectorFiles::Of(file), &mut changes).unwrap();
-        assert_eq!(vector_files(&db).unwrap(), []);
+        assert_eq!(Reader(&db).vector_files().unwrap(), []);
     }
 
     #[test]
@@ -562,7 +589,7 @@ mod tests {
                 .unwrap();
             }
         };
-        let outdated = || outdated_vector_files(&db, &MODEL).unwrap();
+        let outdated = || Reader(&db).outdated_vector_files(&MODEL).unwrap();
         add(0, 63);
         assert_eq!(outdated(), []);
         add(63, 1);
@@ -574,7 +601,7 @@ mod tests {
         assert_eq!(outdated(), []);
         db.execute("INSERT INTO gone_vectors (project, id) VALUES (1, 1)", []).unwrap();
         assert_eq!(
-            (outdated(), outdated_vector_files(&db, &[8; 32]).unwrap()),
+            (outdated(), Reader(&db).outdated_vector_files(&[8; 32]).unwrap()),
             (vec![ProjectRow(1)], vec![])
         );
     }
@@ -587,7 +614,7 @@ mod tests {
         assert_eq!(store(&db, before.clone()), VectorsStored::Changed);
         db.execute("UPDATE prompt_batches SET response = NULL", []).unwrap();
         assert_eq!(store(&db, before), VectorsStored::Changed);
-        assert_eq!(count_vectors(&db, &MODEL).unwrap(), 0);
+        assert_eq!(Reader(&db).count_vectors(&MODEL).unwrap(), 0);
     }
 
     /// Writes or removes the answer, in the view of the index.
@@ -606,13 +633,16 @@ mod tests {
         let (_home, db) = database();
         assert_eq!(store(&db, seen(&db)), VectorsStored::Yes);
         execute(&db, Rewrite, &mut Changes::default()).unwrap();
-        assert_eq!(count_vectors(&db, &MODEL).unwrap(), 0);
+        assert_eq!(Reader(&db).count_vectors(&MODEL).unwrap(), 0);
 
         assert_eq!(store(&db, seen(&db)), VectorsStored::Yes);
         let remove = |model| execute(&db, RemoveOtherVectors { model }, &mut Changes::default()).unwrap();
-        assert!(!has_other_vectors(&db, Some(&MODEL)).unwrap());
+        assert!(!Reader(&db).has_other_vectors(Some(&MODEL)).unwrap());
         assert_eq!(remove(Some(MODEL)), 0);
-        assert!(has_other_vectors(&db, Some(&[8; 32])).unwrap() && has_other_vectors(&db, None).unwrap());
+        assert!(
+            Reader(&db).has_other_vectors(Some(&[8; 32])).unwrap()
+                && Reader(&db).has_other_vectors(None).unwrap()
+        );
         assert_eq!((remove(Some([8; 32])), remove(None)), (1, 0));
     }
 }

@@ -118,13 +118,17 @@ impl Point {
 
 pub use build::{VERSION, arm, reach, reach_disk};
 
+/// A test asked that the disk refuses this step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused;
+
 /// Whether this build has points and faults.
 pub const WITH_FAULTS: bool = cfg!(feature = "faults");
 
 /// The release build.
 #[cfg(not(feature = "faults"))]
 mod build {
-    use super::Point;
+    use super::{Point, Refused};
 
     /// The output of `recall --version`.
     pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -146,7 +150,7 @@ mod build {
     /// # Errors
     /// Never.
     #[inline(always)]
-    pub const fn reach_disk(_: Point) -> rusqlite::Result<()> {
+    pub const fn reach_disk(_: Point) -> Result<(), Refused> {
         Ok(())
     }
 }
@@ -156,10 +160,9 @@ mod build {
 mod build {
     use std::time::Duration;
 
-    use rusqlite::{Error, ffi};
     use rustix::process::{Signal, getpid, kill_process};
 
-    use super::Point;
+    use super::{Point, Refused};
 
     /// The output of `recall --version`.
     pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " with faults, for tests alone");
@@ -198,10 +201,10 @@ mod build {
     ///
     /// # Errors
     /// When a refusal was asked for.
-    pub fn reach_disk(point: Point) -> rusqlite::Result<()> {
+    pub fn reach_disk(point: Point) -> Result<(), Refused> {
         match outcome(point) {
             Outcome::GoOn => Ok(()),
-            Outcome::Refused => Err(Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_IOERR), None)),
+            Outcome::Refused => Err(Refused),
         }
     }
 

@@ -18,7 +18,7 @@ use recall_app::bus::{Bus, BusEvent};
 use recall_app::clock;
 use recall_app::lifecycle_json::to_json;
 use recall_protocol::wire::Reply;
-use recall_store::{Readers, jobs_under_way};
+use recall_store::Readers;
 
 const KEPT: usize = 1024;
 const READERS: usize = 64;
@@ -179,7 +179,7 @@ impl LiveEvents {
 /// How many compression jobs wait or run. `None` if the store cannot tell.
 async fn jobs_waiting(readers: &Readers) -> Option<i64> {
     let readers = readers.clone();
-    let count = move || readers.read(|db| jobs_under_way(db, MOST_COUNTED));
+    let count = move || readers.read(|db| db.jobs_under_way(MOST_COUNTED));
     tokio::task::spawn_blocking(count).await.ok()?.ok()
 }
 

@@ -106,7 +106,7 @@ pub async fn flush(services: &Services) -> Result<FlushAnswer, FlushError> {
     let left = (started + WITHIN).saturating_duration_since(Instant::now());
     let _ = services.embedder.ask(EmbedderMessage::Flush, left).await;
     let readers = services.readers.clone();
-    let open = tokio::task::spawn_blocking(move || readers.read(recall_store::open_jobs));
+    let open = tokio::task::spawn_blocking(move || readers.read(|db| db.open_jobs()));
     Ok(FlushAnswer {
         jobs: open.await.map_err(|_| NoAnswer)??.into(),
         spooled_stored: drained.stored,
@@ -178,7 +178,7 @@ async fn wait_for_jobs(services: &Services, deadline: Instant) -> Result<(), Flu
     let mut bus_events = services.bus.listen();
     loop {
         let readers = services.readers.clone();
-        let counted = tokio::task::spawn_blocking(move || readers.read(recall_store::unfinished_jobs)).await;
+        let counted = tokio::task::spawn_blocking(move || readers.read(|db| db.unfinished_jobs())).await;
         let unfinished = counted.map_err(|_| NoAnswer)??;
         if unfinished == 0 {
             return Ok(());

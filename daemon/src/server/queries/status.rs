@@ -85,14 +85,14 @@ fn put_together(
     let today = clock::day_of(clock::now());
     let (counts, unreadable, newest, work) = services.readers.read(|db| {
         let work = Work {
-            spent: recall_store::spent(db, &today)?,
-            asked: recall_store::spending(db, &today)?,
-            trouble: recall_store::compression_trouble(db)?,
-            waiting: recall_store::waiting_jobs(db)?,
-            dead: recall_store::dead_jobs(db, REASONS)?,
+            spent: db.spent(&today)?,
+            asked: db.spending(&today)?,
+            trouble: db.compression_trouble()?,
+            waiting: db.waiting_jobs()?,
+            dead: db.dead_jobs(REASONS)?,
         };
-        let unreadable = recall_store::last_unreadable(db)?;
-        Ok((recall_store::statistics(db)?, unreadable, recall_store::highest_log_entry(db)?, work))
+        let unreadable = db.last_unreadable()?;
+        Ok((db.statistics()?, unreadable, db.highest_log_entry()?, work))
     })?;
     let report = services.ingest.settings.report();
     let spool = services.spool.settle().unwrap_or_default();
@@ -228,10 +228,7 @@ fn embedding_state(services: &Services) -> Answer<EmbeddingState> {
             let calls = services.context_lookup.index.sentences.calls_seen();
             let (count, waiting) = services.readers.read(|db| {
                 let calls = calls.map_or(Ok(0), |seen| seen.count_left(db))?;
-                Ok((
-                    recall_store::count_vectors(db, &model.0)?,
-                    recall_store::count_without_vectors(db, &model.0)? + calls,
-                ))
+                Ok((db.count_vectors(&model.0)?, db.count_without_vectors(&model.0)? + calls))
             })?;
             let per_second = services.context_lookup.index.sentences.per_second().filter(|rate| *rate > 0.0);
             Ok(EmbeddingState {

@@ -31,8 +31,9 @@ use recall_protocol::query::{Explain, Filter, Flush, Query, Search, Status, Stop
 use recall_protocol::wire::{Deliver, Flags, Reply, Request, ShimContext};
 use recall_store::{
     BatchResult, Changes, Delivery, Durability, Duty, FinishJob, FinishedJob, JobResult, LeaseJob,
-    SessionOrigin, Transaction, execute, open_writer,
+    SessionOrigin, StoreWriter, Transaction,
 };
+use recall_system::holding::Holding;
 use recall_tests::has_faults;
 use serde_json::{Value, json};
 
@@ -461,22 +462,24 @@ fn percentile(times: &mut [f64], percent: f64) -> f64 {
 
 /// Fills a database through the store's own writes: sessions with prompts, answers and five observations per batch.
 fn populate(paths: &Paths, size: usize) {
-    let connection = open_writer(&paths.database(), &paths.backups_dir(), Durability::Normal).unwrap();
+    let connection =
+        StoreWriter::open(&paths.database(), &paths.backups_dir(), Durability::Normal, &Holding::default())
+            .unwrap();
     let mut random = Random(42);
     let start = now().0 - 90 * 86_400_000;
     let mut made = 0;
     let mut batch = 0;
     while made < size {
-        connection.execute_batch("BEGIN").unwrap();
+        connection.begin().unwrap();
         for _ in 0..200 {
             if made >= size {
                 break;
             }
             batch += 1;
             let at = Timestamp(start + (made as i64) * 90 * 86_400_000 / size as i64);
-            execute(&connection, asked(batch, at, &mut random), &mut Changes::default()).unwrap();
+            connection.execute(asked(batch, at, &mut random), &mut Changes::default()).unwrap();
             let lease = LeaseJob { worker: "bench".to_owned(), duty: Duty::All, now: at, until: at };
-            let Some(job) = execute(&connection, lease, &mut Changes::default()).unwrap() else {
+            let Some(job) = connection.execute(lease, &mut Changes::default()).unwrap() else {
                 panic!("no job")
             };
             let drafts: Vec<_> = (0..5.min(size - made)).map(|n| draft(made + n, &mut random)).collect();
@@ -491,9 +494,9 @@ fn populate(paths: &Paths, size: usize) {
             // content.
             let finished =
                 FinishedJob { job: job.id, result, origin: "anthropic".to_owned(), cuts: None, now: at };
-            execute(&connection, FinishJob(finished), &mut Changes::default()).unwrap();
+            connection.execute(FinishJob(finished), &mut Changes::default()).unwrap();
         }
-        connection.execute_batch("COMMIT").unwrap();
+        connection.commit(&Changes::default()).unwrap();
     }
 }
 

@@ -6,7 +6,6 @@ use std::time::Duration;
 use recall_protocol::privacy::strip_text;
 use recall_protocol::query::{AgentRemark, Mark, Remember, Validity};
 use recall_protocol::wire::ErrorKind;
-use rusqlite::Connection;
 
 use super::CommandContext;
 use crate::answers::TextAnswer;
@@ -30,7 +29,7 @@ use recall_domain::text::shortened_line;
 use recall_domain::tokens::estimate;
 use recall_repository::refs::WorkLocation;
 use recall_search::edit_distance::nearest_name;
-use recall_store::{MarkObservations, Named, ObservationRow, ProjectInfo, RemarkAuthor, Remembered};
+use recall_store::{MarkObservations, Named, ObservationRow, ProjectInfo, Reader, RemarkAuthor, Remembered};
 
 /// The importance of a remark by the user.
 const IMPORTANCE: u8 = 9;
@@ -52,8 +51,8 @@ pub async fn remember(context: &CommandContext<impl Ports>, remark: Remember) ->
 /// The project of a note, and the note's position among those that a session there gets at its start.
 fn told_at_start(lookup: &ContextLookup, id: ObservationId) -> Result<(String, Option<usize>), Refused> {
     let project = read(lookup, |db| {
-        let row = recall_store::observation(db, id)?;
-        Ok(row.map(|row| recall_store::project(db, row.project)).transpose()?)
+        let row = db.observation(id)?;
+        Ok(row.map(|row| db.project(row.project)).transpose()?)
     })?;
     let Some(project) = project else { return Ok(Default::default()) };
     let name = project.name.clone();
@@ -134,7 +133,7 @@ pub(crate) fn not_written(error: impl std::fmt::Display) -> Refused {
 }
 
 /// An observation that can be resolved or reopened. A superseded one can be reopened too.
-fn markable(db: &Connection, id: &str, validity: Validity) -> Result<ObservationId, Refused> {
+fn markable(db: Reader<'_>, id: &str, validity: Validity) -> Result<ObservationId, Refused> {
     let key = parse_id(id)?;
     if key.kind != DocumentKind::Observation {
         return Err(Refused::new(
@@ -144,7 +143,7 @@ fn markable(db: &Connection, id: &str, validity: Validity) -> Result<Observation
         ));
     }
     load(db, key)?;
-    let row = recall_store::observation(db, ObservationId(key.row))?;
+    let row = db.observation(ObservationId(key.row))?;
     let by = row.and_then(|row| row.superseded_by.filter(|_| row.status == Status::Superseded));
     match by.filter(|_| validity == Validity::Resolved) {
         Some(by) => Err(Refused::new(
@@ -165,7 +164,7 @@ pub(super) async fn show(
 ) -> Answer<TextAnswer<ObservationAnswer>> {
     let context = context.clone();
     let rows: Vec<ObservationRow> = tokio::task::spawn_blocking(move || {
-        read(&context.context_lookup, |db| Ok(recall_store::observations_by_id(db, &ids)?))
+        read(&context.context_lookup, |db| Ok(db.observations_by_id(&ids)?))
     })
     .await
     .map_err(|_| unanswered())??;
@@ -256,8 +255,7 @@ impl RemarkProject {
             let Identity { keys, name, .. } = read(&context.context_lookup, |db| Ok(identify(db, &facts)?))?;
             return Ok(Self { project: keys, project_name: name, folder: Some(facts.folder) });
         }
-        let mut found: Vec<ProjectInfo> =
-            read(&context.context_lookup, |db| Ok(recall_store::projects_named(db, named)?))?;
+        let mut found: Vec<ProjectInfo> = read(&context.context_lookup, |db| Ok(db.projects_named(named)?))?;
         match (found.pop(), found.is_empty()) {
             (Some(only), true) => Ok(Self { project: vec![only.key], project_name: only.name, folder: None }),
             (Some(_), false) => Err(Refused::new(

@@ -3,7 +3,6 @@
 use recall_protocol::privacy::strip_text;
 use recall_protocol::query::{Changes, Edit, Pin, PinUp};
 use recall_protocol::wire::ErrorKind;
-use rusqlite::Connection;
 
 use super::CommandContext;
 use super::by_hand::{not_written, show, unanswered};
@@ -18,7 +17,7 @@ use crate::queries::{Answer, Refused, read};
 use recall_domain::document::DocumentKind;
 use recall_domain::ids::ObservationId;
 use recall_domain::observation::ObservationType;
-use recall_store::{EditObservation, EditedText, PinObservations, UndoChange};
+use recall_store::{EditObservation, EditedText, PinObservations, Reader, UndoChange};
 
 /// The longest title. It has to fit on one line of an index.
 const MOST_TITLE_CHARS: usize = 200;
@@ -70,13 +69,11 @@ pub async fn undo(context: &CommandContext<impl Ports>) -> Answer<UndoAnswer> {
 }
 
 pub fn changes(lookup: &ContextLookup, request: Changes) -> Answer<ChangesAnswer> {
-    let changes = read(lookup, |db| {
-        Ok::<_, Refused>(recall_store::hand_changes(db, request.limit.min(MOST_CHANGES))?)
-    })?;
+    let changes = read(lookup, |db| Ok::<_, Refused>(db.hand_changes(request.limit.min(MOST_CHANGES))?))?;
     Ok(ChangesAnswer { changes: changes.into_iter().map(Into::into).collect() })
 }
 
-fn observation(db: &Connection, id: &str) -> Result<ObservationId, Refused> {
+fn observation(db: Reader<'_>, id: &str) -> Result<ObservationId, Refused> {
     let key = parse_id(id)?;
     if key.kind != DocumentKind::Observation {
         return Err(Refused::new(

@@ -2,7 +2,6 @@
 
 use recall_protocol::query::{self, Filter, Forget, ForgetStep, Forgettable};
 use recall_protocol::wire::ErrorKind;
-use rusqlite::Connection;
 
 use super::CommandContext;
 use crate::answers::PublicId;
@@ -16,7 +15,7 @@ use crate::queries::show::{load, parse_id};
 use crate::queries::{Answer, Refused, blocking, projects, read};
 use recall_domain::ids::{SessionKey, Timestamp};
 use recall_domain::text::shortened;
-use recall_store::{Criteria, Selection, Unreadable, find_rows_to_forget, load_document, unreadable_events};
+use recall_store::{Criteria, Reader, Selection, Unreadable};
 
 /// How many titles the preview shows.
 const SHOWN: usize = 20;
@@ -58,7 +57,7 @@ pub(super) async fn forget_selection(
             let stays = Request { unreadable: Unreadable::Stays, ..request };
             let events = blocking(move || {
                 read(&asked.context_lookup, |db| {
-                    Ok(unreadable_events(db, &stays.what, &find_rows_to_forget(db, &stays.what)?)?.len())
+                    Ok(db.unreadable_events(&stays.what, &db.find_rows_to_forget(&stays.what)?)?.len())
                 })
             });
             let all = |files: SpoolFiles| files.meant + files.damaged + files.other_version;
@@ -98,11 +97,9 @@ async fn spool_files(
 ) -> Result<SpoolFiles, Refused> {
     let (context, request) = (context.clone(), request.clone());
     blocking(move || {
-        let sessions =
-            read(
-                &context.context_lookup,
-                |db| Ok(find_rows_to_forget(db, &request.what)?.session_keys(db)?),
-            )?;
+        let sessions = read(&context.context_lookup, |db| {
+            Ok(db.find_rows_to_forget(&request.what)?.session_keys(db)?)
+        })?;
         looked_through(&context, &request, &sessions, now)
     })
     .await
@@ -128,8 +125,8 @@ fn what_stays(events: usize, files: SpoolFiles) -> UnreadableAnswer {
 
 fn preview(context: &CommandContext<impl Ports>, request: &Request, now: Timestamp) -> Answer<ForgetAnswer> {
     let (counts, items, stays, sessions) = read(&context.context_lookup, |db| {
-        let mut to_forget = find_rows_to_forget(db, &request.what)?;
-        let mut stays = unreadable_events(db, &request.what, &to_forget)?;
+        let mut to_forget = db.find_rows_to_forget(&request.what)?;
+        let mut stays = db.unreadable_events(&request.what, &to_forget)?;
         if request.unreadable == Unreadable::Goes {
             to_forget.add_unreadable(std::mem::take(&mut stays));
         }
@@ -139,7 +136,7 @@ fn preview(context: &CommandContext<impl Ports>, request: &Request, now: Timesta
                 break;
             }
             // Some stored activities are never shown.
-            let Some(row) = load_document(db, key)? else { continue };
+            let Some(row) = db.load_document(key)? else { continue };
             let (title, _) = title_and_text(&row, context.context_lookup.agents);
             let title = recall_domain::text::one_line(&title);
             items.push(ForgetItem {
@@ -157,7 +154,7 @@ fn preview(context: &CommandContext<impl Ports>, request: &Request, now: Timesta
 }
 
 /// The user's selection. Ids cannot be combined with other filters, nor can a session; all others can.
-fn selection(db: &Connection, what: &Forgettable, unreadable: Unreadable) -> Result<Selection, Refused> {
+fn selection(db: Reader<'_>, what: &Forgettable, unreadable: Unreadable) -> Result<Selection, Refused> {
     let Forgettable { ids, session, project, since_ms, until_ms, words } = what;
     let criteria = project.is_some() || since_ms.is_some() || until_ms.is_some() || !words.is_empty();
     let alone = unreadable == Unreadable::Goes;

@@ -109,7 +109,7 @@ impl Folders {
     fn of(&mut self, context: &CommandContext<impl Ports>, line: &Value) -> Option<PathBuf> {
         let session = line["session"].as_str()?;
         if !self.0.contains_key(session) {
-            let stored = context.context_lookup.readers.read(|db| recall_store::folder_of(db, session));
+            let stored = context.context_lookup.readers.read(|db| db.folder_of(session));
             self.0.insert(session.to_owned(), stored.ok().flatten());
         }
         let folder = self.0.get(session)?.as_deref()?;

@@ -32,7 +32,7 @@ pub async fn backup(context: &CommandContext<impl Ports>, request: Backup) -> An
             Some(path) => absolute(path)?,
             None => recall_store::backup_by_hand(&folder, clock::now()),
         };
-        match readers.read(|db| Ok(recall_store::back_up_to(db, &target)))? {
+        match readers.read(|db| Ok(db.back_up_to(&target)))? {
             Ok(()) => {
                 let bytes = std::fs::metadata(&target).map_or(0, |file| file.len());
                 Ok(BackupAnswer { path: target.to_string_lossy().into_owned(), bytes })

@@ -6,7 +6,6 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use recall_protocol::query::{Days, Entries, EntryFilter, Filter, Projects, ThreadPage, Threads};
 use recall_protocol::wire::ErrorKind;
-use rusqlite::Connection;
 
 use super::{Answer, MOST_ROWS, Refused, projects, read};
 use crate::answers::Moment;
@@ -18,7 +17,7 @@ use crate::context_lookup::ContextLookup;
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{ObservationId, ProjectRow, Timestamp};
 use recall_domain::observation::ObservationType;
-use recall_store::{BROWSED, Browsed, QUARTER_MS, Quarter, Relation};
+use recall_store::{BROWSED, Browsed, QUARTER_MS, Quarter, Reader, Relation};
 
 pub fn days(lookup: &ContextLookup, Days { of }: Days) -> Answer<DaysAnswer> {
     let zone = TimeZone::system();
@@ -26,14 +25,14 @@ pub fn days(lookup: &ContextLookup, Days { of }: Days) -> Answer<DaysAnswer> {
         let browsed = browsed(db, &of)?;
         let mut days: BTreeMap<Date, DayLine> = BTreeMap::new();
         for kind in &browsed.kinds {
-            let counts = recall_store::quarters(db, &browsed, *kind)?;
+            let counts = db.quarters(&browsed, *kind)?;
             by_day(&mut days, &zone, counts, |day, quarter| match kind {
                 DocumentKind::Observation => day.observations += quarter.count,
                 DocumentKind::Summary => day.summaries += quarter.count,
                 _ => day.prompts += quarter.count,
             });
         }
-        by_day(&mut days, &zone, recall_store::quarters_of_sessions(db, &browsed)?, |day, quarter| {
+        by_day(&mut days, &zone, db.quarters_of_sessions(&browsed)?, |day, quarter| {
             day.sessions += quarter.count;
             day.calls += quarter.calls;
         });
@@ -81,15 +80,15 @@ pub fn entries(lookup: &ContextLookup, request: Entries) -> Answer<EntriesAnswer
     read(lookup, |db| {
         let browsed = browsed(db, &of)?;
         let mut entries = Vec::new();
-        for (key, at) in recall_store::entries(db, &browsed, time, (skip, limit.min(MOST_ROWS)))? {
-            entries.extend(recall_store::entry(db, key)?.map(|row| Entry::new(key, at, row)));
+        for (key, at) in db.entries(&browsed, time, (skip, limit.min(MOST_ROWS)))? {
+            entries.extend(db.entry(key)?.map(|row| Entry::new(key, at, row)));
         }
         Ok(EntriesAnswer { entries })
     })
 }
 
 pub fn project_list(lookup: &ContextLookup, Projects: Projects) -> Answer<ProjectsAnswer> {
-    let lines = read(lookup, |db| Ok(recall_store::project_lines(db)?))?;
+    let lines = read(lookup, |db| Ok(db.project_lines()?))?;
     Ok(ProjectsAnswer { projects: lines.into_iter().map(Into::into).collect() })
 }
 
@@ -112,14 +111,14 @@ fn threads_after(
     (skip, limit): (u32, u32),
 ) -> Answer<ThreadsAnswer> {
     read(lookup, |db| {
-        let mut found = recall_store::histories(db, rows(db, project)?.as_deref())?;
+        let mut found = db.histories(rows(db, project)?.as_deref())?;
         if let Some(id) = of {
             found.retain(|thread| thread.contains(&id));
         }
         let total = found.len();
         let found = found.into_iter().skip(skip as usize).take(limit.min(MOST_ROWS) as usize);
         let thread = |ids: Vec<ObservationId>| -> Result<ThreadAnswer, Refused> {
-            let statements = recall_store::statements(db, &ids)?.into_iter().map(|row| {
+            let statements = db.statements(&ids)?.into_iter().map(|row| {
                 let id = row.id;
                 let statement = Statement::from(row);
                 match of {
@@ -134,8 +133,8 @@ fn threads_after(
     })
 }
 
-fn why_not_any_more(db: &Connection, id: ObservationId) -> Result<Option<crate::answers::Text>, Refused> {
-    let lineage = recall_store::lineage(db, id)?;
+fn why_not_any_more(db: Reader<'_>, id: ObservationId) -> Result<Option<crate::answers::Text>, Refused> {
+    let lineage = db.lineage(id)?;
     let ended = lineage.into_iter().find(|row| row.relation != Relation::Supersedes);
     Ok(ended.map(|row| LineageAnswer::from(row).reason))
 }
@@ -149,12 +148,12 @@ fn observation_id(id: &str) -> Result<ObservationId, Refused> {
     }
 }
 
-fn rows(db: &Connection, project: Option<String>) -> Result<Option<Vec<ProjectRow>>, Refused> {
+fn rows(db: Reader<'_>, project: Option<String>) -> Result<Option<Vec<ProjectRow>>, Refused> {
     let found = projects(db, &Filter { project, ..Filter::default() })?;
     Ok(found.map(|found| found.iter().map(|project| project.row).collect()))
 }
 
-fn browsed(db: &Connection, of: &EntryFilter) -> Result<Browsed, Refused> {
+fn browsed(db: Reader<'_>, of: &EntryFilter) -> Result<Browsed, Refused> {
     let unknown = |what: &str, hint: String| Refused::new(ErrorKind::Invalid, what.to_owned(), hint);
     let kind = |name: &String| {
         let known = DocumentKind::parse(name).filter(|kind| BROWSED.contains(kind));

@@ -24,8 +24,8 @@ pub fn captured(lookup: &ContextLookup, pauses: &PauseSwitch, request: Captured)
             .iter()
             .map(|id| SessionKey { agent: AgentName(request.agent.clone()), id: SessionId(id.clone()) });
         let found = keys.map(|key| {
-            let (imported, hooks) = recall_store::captured(db, &key)?;
-            let prompts = if hooks.is_some() { recall_store::stored_prompts(db, &key)? } else { Vec::new() };
+            let (imported, hooks) = db.captured(&key)?;
+            let prompts = if hooks.is_some() { db.stored_prompts(&key)? } else { Vec::new() };
             Ok::<_, StoreError>((imported, hooks, prompts))
         });
         found

@@ -53,7 +53,7 @@ async fn folder(lookup: &ContextLookup, given: String) -> Answer<String> {
             let named = Filter { project: Some(given.clone()), ..Filter::default() };
             let mut root = None;
             for project in projects(db, &named)?.unwrap_or_default() {
-                root = root.or(recall_store::latest_root(db, project.row)?);
+                root = root.or(db.latest_root(project.row)?);
             }
             root.ok_or_else(|| {
                 let what = format!("No folder is known of the project {given:?}");
@@ -68,7 +68,7 @@ fn context_in(lookup: &ContextLookup, cwd: &str, prompt: Option<String>) -> Answ
     let facts = recall_repository::facts(Path::new(cwd));
     let (identity, known) = lookup.readers.read(|db| {
         let identity = identify(db, &facts)?;
-        let known = recall_store::find_project(db, &identity.keys)?;
+        let known = db.find_project(&identity.keys)?;
         Ok((identity, known))
     })?;
     // A project without sessions has an empty context, which is an answer and not an error.

@@ -21,7 +21,7 @@ pub fn export(lookup: &ContextLookup, request: Export) -> Answer<ExportAnswer> {
             projects: chosen.map(|projects| projects.into_iter().map(|project| project.row).collect()),
             since: request.filter.since_ms.map(Timestamp),
         };
-        let (lines, next) = recall_store::export_page(db, &portion, from, BYTES)?;
+        let (lines, next) = db.export_page(&portion, from, BYTES)?;
         let next = next.map(|next| ExportFrom { table: next.table, after: next.after });
         Ok(ExportAnswer { lines, next })
     })

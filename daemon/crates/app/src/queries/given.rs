@@ -1,6 +1,5 @@
 //! Injections as JSON: each item with its id for `recall show`.
 
-use rusqlite::Connection;
 use serde::Deserialize;
 
 use crate::answers::PublicId;
@@ -9,12 +8,12 @@ use crate::answers::session::InjectionAnswer;
 use recall_domain::context::Extent;
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{SessionRow, Timestamp};
-use recall_store::StoreError;
+use recall_store::{Reader, StoreError};
 
 /// All injections of a session.
-pub fn injections(db: &Connection, session: SessionRow) -> Result<Vec<InjectionAnswer>, StoreError> {
-    let rows = recall_store::injections(db, session)?.into_iter();
-    let uses = recall_store::uses_of_session(db, session)?;
+pub fn injections(db: Reader<'_>, session: SessionRow) -> Result<Vec<InjectionAnswer>, StoreError> {
+    let rows = db.injections(session)?.into_iter();
+    let uses = db.uses_of_session(session)?;
     rows.map(|row| {
         let mut items = public_items(db, &row.items, row.at)?;
         for item in &mut items {
@@ -42,7 +41,7 @@ struct RecordedItem {
 /// The items of a block, stored by kind and row. A session's state is made of its prompts and what followed, so its id
 /// is that of the last prompt at that time.
 pub(crate) fn public_items(
-    db: &Connection,
+    db: Reader<'_>,
     items: &str,
     at: Timestamp,
 ) -> Result<Vec<InjectedItem>, StoreError> {
@@ -50,7 +49,7 @@ pub(crate) fn public_items(
     let public = |RecordedItem { kind, id, extent, title, reason }: RecordedItem| {
         let key = match DocumentKind::parse(&kind) {
             Some(kind) => Some(DocumentKey { kind, row: id }),
-            None => recall_store::last_prompt(db, SessionRow(id), at)?,
+            None => db.last_prompt(SessionRow(id), at)?,
         };
         let kind = if matches!(extent, Extent::Passage(_)) { "passage".to_owned() } else { kind };
         Ok(InjectedItem { kind, id: key.map(PublicId), title, reason, uses: Vec::new() })

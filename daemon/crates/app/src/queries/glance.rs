@@ -15,7 +15,7 @@ use recall_store::ProjectNotes;
 pub fn glance(lookup: &ContextLookup, pauses: &PauseSwitch, request: &Glance) -> Answer<GlanceAnswer> {
     let known = read(lookup, |db| {
         let Some(project) = project_of(db, Path::new(&request.folder))? else { return Ok(None) };
-        Ok(Some((recall_store::notes_of_project(db, project.row)?, project.name)))
+        Ok(Some((db.notes_of_project(project.row)?, project.name)))
     })?;
     let (ProjectNotes { active, open }, project) = match known {
         Some((notes, name)) => (notes, Some(name)),

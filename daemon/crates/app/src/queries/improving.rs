@@ -42,15 +42,15 @@ pub fn improvable(
         let rows: Option<Vec<ProjectRow>> =
             projects(db, &filter)?.map(|found| found.iter().map(|project| project.row).collect());
         let since = filter.since_ms.map(Timestamp);
-        let found = recall_store::improvable(db, rows.as_deref(), since, limit(&filter))?;
-        let all = recall_store::count_improvable(db, rows.as_deref(), since)?;
+        let found = db.improvable(rows.as_deref(), since, limit(&filter))?;
+        let all = db.count_improvable(rows.as_deref(), since)?;
         let mut sum = Estimate::default();
         for session in &found {
-            let due = recall_store::due_notes(db, session.row, Lives::NoLonger)?;
+            let due = db.due_notes(session.row, Lives::NoLonger)?;
             let material = notes_material(db, lookup.agents, (session.row, Lives::NoLonger), &due)?;
             sum = sum.and(estimate::of_notes(material, policy));
         }
-        let spent = recall_store::spent(db, &today)?;
+        let spent = db.spent(&today)?;
         let is_priced = policy
             .backends
             .first()
@@ -68,7 +68,7 @@ pub fn improvable(
                 usd: dollars(spent.micro_usd),
                 usd_per_day: dollars(policy.caps.micro_usd),
             },
-            under_way: recall_store::improving_jobs(db)?.into_iter().map(|job| job.0).collect(),
+            under_way: db.improving_jobs()?.into_iter().map(|job| job.0).collect(),
         })
     })
 }
@@ -79,6 +79,6 @@ fn limit(filter: &Filter) -> u32 {
 
 pub fn improving(lookup: &ContextLookup, Improving { jobs }: Improving) -> Answer<ImprovingAnswer> {
     let jobs: Vec<JobId> = jobs.into_iter().map(JobId).collect();
-    let progress = lookup.readers.read(|db| recall_store::job_progress(db, &jobs))?;
+    let progress = lookup.readers.read(|db| db.job_progress(&jobs))?;
     Ok(ImprovingAnswer::of(jobs.len() as u64, progress, clock::now().0))
 }

@@ -15,7 +15,7 @@ pub fn jobs(lookup: &ContextLookup, request: Jobs) -> Answer<JobsAnswer> {
         WhichJobs::Dead => recall_store::Jobs::Dead,
     };
     let since = filter.since_ms.map(Timestamp);
-    let rows = lookup.readers.read(|db| recall_store::jobs(db, which, since, limit(&filter)))?;
+    let rows = lookup.readers.read(|db| db.jobs(which, since, limit(&filter)))?;
     Ok(JobsAnswer { jobs: rows.into_iter().map(Into::into).collect() })
 }
 
@@ -27,7 +27,7 @@ pub fn stats(lookup: &ContextLookup, Stats { days }: Stats) -> Answer<StatsAnswe
     let (rows, told) = lookup.readers.read(|db| {
         // From the beginning of the first day on.
         let begins = clock::midnight_after(Timestamp(first.0.saturating_sub(DAY_MS)));
-        Ok((recall_store::spending(db, &since)?, recall_store::told_counts(db, begins)?))
+        Ok((db.spending(&since)?, db.told_counts(begins)?))
     })?;
     Ok(StatsAnswer { told: told.into(), ..StatsAnswer::of(rows) })
 }

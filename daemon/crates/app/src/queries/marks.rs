@@ -4,8 +4,6 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
-use rusqlite::Connection;
-
 use crate::ancestry::BranchContext;
 use crate::answers::MadeOnAnswer;
 use crate::context_lookup::ContextLookup;
@@ -14,7 +12,7 @@ use recall_domain::checkout::MadeOn;
 use recall_domain::document::DocumentKey;
 use recall_domain::ids::ProjectRow;
 use recall_repository::refs::WorkLocation;
-use recall_store::StoreError;
+use recall_store::{Reader, StoreError};
 
 /// How long a request waits for git. A user at a terminal waits a little longer than an agent.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -33,7 +31,7 @@ pub fn checkout(made: &[MadeOn]) -> MadeOnAnswer {
 /// checkout where it was last worked on.
 pub(crate) struct Marks<'a> {
     lookup: &'a ContextLookup,
-    db: &'a Connection,
+    db: Reader<'a>,
     asked_in: Option<(ProjectRow, WorkLocation)>,
     branch_contexts: HashMap<ProjectRow, BranchContext>,
 }
@@ -42,7 +40,7 @@ impl<'a> Marks<'a> {
     /// `folder` is where the request comes from, if known. Reads files: for threads that may block.
     pub(crate) fn new(
         lookup: &'a ContextLookup,
-        db: &'a Connection,
+        db: Reader<'a>,
         folder: Option<&str>,
     ) -> Result<Self, StoreError> {
         let asked_in = match folder.map(Path::new) {
@@ -58,7 +56,7 @@ impl<'a> Marks<'a> {
         project: ProjectRow,
         key: DocumentKey,
     ) -> Result<MadeOnAnswer, StoreError> {
-        let made = recall_store::made_where(self.db, key)?;
+        let made = self.db.made_where(key)?;
         let elsewhere = self.of(project, &made)?;
         Ok(MadeOnAnswer { elsewhere, ..checkout(&made) })
     }
@@ -71,7 +69,7 @@ impl<'a> Marks<'a> {
         if !self.branch_contexts.contains_key(&project) {
             let place = match &self.asked_in {
                 Some((own, place)) if *own == project => place.clone(),
-                _ => WorkLocation { cwd: None, root: recall_store::latest_root(self.db, project)? },
+                _ => WorkLocation { cwd: None, root: self.db.latest_root(project)? },
             };
             let patience = PATIENCE.max(self.lookup.answer_within / 2);
             let branch_context = self.lookup.ancestry.branch_context(&place, patience);

@@ -1,16 +1,14 @@
 //! Guesses which known name a mistyped name means.
 
-use rusqlite::Connection;
-
 use recall_search::edit_distance::{edits, nearest_name};
-use recall_store::{Named, StoreError};
+use recall_store::{Named, Reader, StoreError};
 
 /// A beginning of a name counts from this many characters on.
 const BEGINNING: usize = 2;
 
 /// The nearest known name; `None` if none is near.
-pub(crate) fn meant(db: &Connection, of: Named, typed: &str) -> Result<Option<String>, StoreError> {
-    let known = recall_store::names(db, of)?;
+pub(crate) fn meant(db: Reader<'_>, of: Named, typed: &str) -> Result<Option<String>, StoreError> {
+    let known = db.names(of)?;
     Ok(match of {
         Named::Project | Named::Agent => name(typed, &known),
         Named::Session => session(typed, &known),

@@ -25,12 +25,11 @@ use std::path::Path;
 
 use recall_protocol::query::Filter;
 use recall_protocol::wire::ErrorKind;
-use rusqlite::Connection;
 
 use super::context_lookup::ContextLookup;
 use super::identity::project_of;
 use meant::did_you_mean;
-use recall_store::{Named, ProjectInfo, StoreError};
+use recall_store::{Named, ProjectInfo, Reader, StoreError};
 
 /// The default number of rows of a listing.
 const LIMIT: u32 = 20;
@@ -73,12 +72,12 @@ pub fn limit(filter: &Filter) -> u32 {
 }
 
 /// The projects that a filter matches; `None` means all of them.
-pub fn projects(db: &Connection, filter: &Filter) -> Result<Option<Vec<ProjectInfo>>, Refused> {
+pub fn projects(db: Reader<'_>, filter: &Filter) -> Result<Option<Vec<ProjectInfo>>, Refused> {
     let Some(name) = &filter.project else { return Ok(None) };
     let found = if Path::new(name).is_absolute() {
         project_of(db, Path::new(name))?.into_iter().collect()
     } else {
-        recall_store::projects_named(db, name)?
+        db.projects_named(name)?
     };
     if found.is_empty() {
         let what = format!("Nothing is remembered of a project {name:?}");
@@ -95,7 +94,7 @@ pub fn projects(db: &Connection, filter: &Filter) -> Result<Option<Vec<ProjectIn
 /// Reads with a function whose errors are messages for the user.
 pub fn read<T>(
     lookup: &ContextLookup,
-    query: impl FnOnce(&Connection) -> Result<T, Refused>,
+    query: impl FnOnce(Reader<'_>) -> Result<T, Refused>,
 ) -> Result<T, Refused> {
     let answer = lookup.readers.read(|db| Ok(query(db)))?;
     if let Err(Refused { cause: Some(error), .. }) = &answer {

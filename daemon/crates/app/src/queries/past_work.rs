@@ -4,7 +4,6 @@ use std::path::Path;
 
 use recall_protocol::query::{Blame, Filter, Fix, How};
 use recall_protocol::wire::ErrorKind;
-use rusqlite::Connection;
 
 use super::{Answer, Refused, projects, read};
 use crate::answers::past_work::{CureStepAnswer, InvocationAnswer, MetAnswer, TouchAnswer};
@@ -25,7 +24,7 @@ use recall_domain::past_work::how::how as command_lines;
 use recall_domain::tokens::estimate;
 use recall_search::query::Query;
 use recall_search::request::{Request, Scope, Spelling};
-use recall_store::{DocumentRow, ProjectInfo, StoreError};
+use recall_store::{DocumentRow, ProjectInfo, Reader, StoreError};
 
 /// Calls that are looked at to find sessions.
 const MOST_HITS: usize = 200;
@@ -80,7 +79,7 @@ pub fn blame(lookup: &ContextLookup, request: Blame) -> Answer<TextAnswer<TouchA
             let hint = "`recall sessions --all` shows the projects there are.";
             return Err(Refused::new(ErrorKind::NotFound, what, hint));
         };
-        let rows = recall_store::sessions_that_changed(db, project.row, &inside, MOST_SESSIONS as u32)?;
+        let rows = db.sessions_that_changed(project.row, &inside, MOST_SESSIONS as u32)?;
         Ok((inside, past_sessions(lookup, db, rows)?))
     })?;
     let asked = Asked { file: &inside, line: request.line.as_deref() };
@@ -98,7 +97,7 @@ fn day(at: Moment) -> String {
 
 /// The project with this file, and the file's path inside of it. A project without a repository is known by its folder
 /// alone, so the folders above are asked, too.
-fn project_of_file(db: &Connection, path: &Path) -> Result<Option<(ProjectInfo, String)>, StoreError> {
+fn project_of_file(db: Reader<'_>, path: &Path) -> Result<Option<(ProjectInfo, String)>, StoreError> {
     for folder in path.ancestors().skip(1) {
         if let Some(project) = project_of(db, folder)? {
             let root = recall_repository::facts(folder).folder;
@@ -143,7 +142,7 @@ fn sessions_with(lookup: &ContextLookup, words: &str, filter: &Filter) -> Answer
     let hits = index.and_then(|index| lookup.index.search(&index, &request, Patience::Hook));
     let Some(hits) = hits else {
         // An empty store has no index yet, and no calls.
-        if read(lookup, |db| Ok(recall_store::is_empty(db)?))? {
+        if read(lookup, |db| Ok(db.is_empty()?))? {
             return Ok(Vec::new());
         }
         let hint = "`recall status` says how far it is. Try again then.";
@@ -152,8 +151,7 @@ fn sessions_with(lookup: &ContextLookup, words: &str, filter: &Filter) -> Answer
     read(lookup, |db| {
         let mut rows: Vec<SessionRow> = Vec::new();
         for hit in hits.hits {
-            let Some(DocumentRow::Activity { session, .. }) = recall_store::load_document(db, hit.key)?
-            else {
+            let Some(DocumentRow::Activity { session, .. }) = db.load_document(hit.key)? else {
                 continue;
             };
             let is_wanted =
@@ -168,11 +166,11 @@ fn sessions_with(lookup: &ContextLookup, words: &str, filter: &Filter) -> Answer
 
 fn past_sessions(
     lookup: &ContextLookup,
-    db: &Connection,
+    db: Reader<'_>,
     rows: Vec<SessionRow>,
 ) -> Result<Vec<PastSession>, Refused> {
     let session = |row: SessionRow| {
-        let id = recall_store::session_info(db, row)?.id;
+        let id = db.session_info(row)?.id;
         Ok(PastSession { id, material: session_material(db, lookup.agents, row)? })
     };
     rows.into_iter().map(session).collect()

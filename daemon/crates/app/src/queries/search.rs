@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use recall_protocol::query::{Explain, Filter, Search};
 use recall_protocol::wire::ErrorKind;
-use rusqlite::Connection;
 
 use super::marks::Marks;
 use super::meant::meant;
@@ -27,7 +26,7 @@ use recall_search::query::{self, Query};
 use recall_search::request::Spelling;
 use recall_search::request::{Request, Scope};
 use recall_search::snippet::{matches, snippet};
-use recall_store::{DocumentRow, Named, PlainSearch, ProjectInfo, StoreError};
+use recall_store::{DocumentRow, Named, PlainSearch, ProjectInfo, Reader, StoreError};
 
 const SNIPPET_CHARS: usize = 240;
 /// How long the texts in the store are searched, because an answer is promised within a second.
@@ -67,7 +66,7 @@ pub fn search(lookup: &ContextLookup, request: Search) -> Answer<SearchAnswer> {
         IndexState::Absent | IndexState::Filling(_) => None,
     };
     // An empty store has nothing to miss.
-    let degraded = by_index.is_none() && read(lookup, |db| Ok(!recall_store::is_empty(db)?))?;
+    let degraded = by_index.is_none() && read(lookup, |db| Ok(!db.is_empty()?))?;
     let findings = match by_index {
         Some(findings) => findings,
         None => {
@@ -87,7 +86,7 @@ pub fn search(lookup: &ContextLookup, request: Search) -> Answer<SearchAnswer> {
         let mut marks = Marks::new(lookup, db, folder.as_deref())?;
         for found in found {
             // The document was removed after it was indexed.
-            let Some(row) = recall_store::load_document(db, found.key)? else { continue };
+            let Some(row) = db.load_document(found.key)? else { continue };
             let (title, body) = title_and_text(&row, lookup.agents);
             let place = DocumentContext::of(db, &row)?;
             let (author, device) = from_elsewhere(&row);
@@ -165,14 +164,14 @@ fn as_written(term: &str, results: &[SearchResult]) -> Option<String> {
 }
 
 /// The sessions, agents and projects of the filters that the store does not know.
-fn unknown(db: &Connection, query: &Query) -> Result<Vec<Unknown>, StoreError> {
+fn unknown(db: Reader<'_>, query: &Query) -> Result<Vec<Unknown>, StoreError> {
     let mut unknown = Vec::new();
     for filter in &query.filters {
         let (key, of, value, is_known) = match filter {
             query::Filter::Session(start) => {
-                ("session", Named::Session, start, !recall_store::find_sessions(db, start)?.is_empty())
+                ("session", Named::Session, start, !db.find_sessions(start)?.is_empty())
             }
-            query::Filter::Agent(name) => ("agent", Named::Agent, name, recall_store::has_agent(db, name)?),
+            query::Filter::Agent(name) => ("agent", Named::Agent, name, db.has_agent(name)?),
             query::Filter::Project(name) => {
                 ("project", Named::Project, name, !projects_called(db, name)?.is_empty())
             }
@@ -190,7 +189,7 @@ fn unknown(db: &Connection, query: &Query) -> Result<Vec<Unknown>, StoreError> {
 }
 
 /// File filters that resemble a file of an observation.
-fn mistyped_files(db: &Connection, query: &Query) -> Result<Vec<Unknown>, StoreError> {
+fn mistyped_files(db: Reader<'_>, query: &Query) -> Result<Vec<Unknown>, StoreError> {
     let mut mistyped = Vec::new();
     for filter in &query.filters {
         let query::Filter::File(value) = filter else { continue };
@@ -202,10 +201,10 @@ fn mistyped_files(db: &Connection, query: &Query) -> Result<Vec<Unknown>, StoreE
 }
 
 /// The projects with this identity or display name.
-fn projects_called(db: &Connection, name: &str) -> Result<Vec<ProjectInfo>, StoreError> {
-    match recall_store::find_project(db, &[ProjectKey(name.to_owned())])? {
+fn projects_called(db: Reader<'_>, name: &str) -> Result<Vec<ProjectInfo>, StoreError> {
+    match db.find_project(&[ProjectKey(name.to_owned())])? {
         Some(project) => Ok(vec![project]),
-        None => recall_store::projects_named(db, name),
+        None => db.projects_named(name),
     }
 }
 
@@ -270,7 +269,7 @@ fn read_texts(
         return Ok(Findings { found: Vec::new(), total: 0, read_as: Vec::new() });
     };
     let limit = (limit(filter) as usize).min(Request::MOST_HITS);
-    let hits = read(lookup, |db| Ok(recall_store::search_plainly(db, &search, limit, within)?))?;
+    let hits = read(lookup, |db| Ok(db.search_plainly(&search, limit, within)?))?;
     let found = hits.hits.iter().map(|hit| Found { key: hit.key, at: hit.at, score: hit.share, why: None });
     Ok(Findings { found: found.collect(), total: hits.total, read_as: Vec::new() })
 }

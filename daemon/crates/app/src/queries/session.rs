@@ -2,7 +2,6 @@
 
 use recall_protocol::query::{Session, SessionPage, Sessions};
 use recall_protocol::wire::ErrorKind;
-use rusqlite::Connection;
 
 use super::given::injections;
 use super::marks::checkout;
@@ -15,7 +14,7 @@ use crate::context_lookup::ContextLookup;
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{ProjectRow, SessionRow, Timestamp};
 use recall_domain::session::SessionStatus;
-use recall_store::{Named, SessionInfo, StoreError};
+use recall_store::{Named, Reader, SessionInfo, StoreError};
 
 /// The displayed state of a session between a Stop and the first result of its jobs. It is not stored, and nothing
 /// waits for it.
@@ -33,23 +32,22 @@ pub fn session_page(
         let rows: Option<Vec<ProjectRow>> =
             projects(db, &filter)?.map(|found| found.iter().map(|project| project.row).collect());
         let since = filter.since_ms.map(Timestamp);
-        let total = recall_store::session_count(db, rows.as_deref(), since)?;
-        let found = recall_store::session_list(db, rows.as_deref(), since, (skip, limit(&filter)))?;
+        let total = db.session_count(rows.as_deref(), since)?;
+        let found = db.session_list(rows.as_deref(), since, (skip, limit(&filter)))?;
         let lines = found.into_iter().map(|info| with_displayed_state(db, info).map(Into::into));
         Ok(SessionsAnswer { sessions: lines.collect::<Result<_, _>>()?, total })
     })
 }
 
 /// Replaces the status by the displayed state.
-fn with_displayed_state(db: &Connection, info: SessionInfo) -> Result<SessionInfo, StoreError> {
-    let is_summarizing =
-        info.status == SessionStatus::Active.as_str() && recall_store::is_summarizing(db, info.row)?;
+fn with_displayed_state(db: Reader<'_>, info: SessionInfo) -> Result<SessionInfo, StoreError> {
+    let is_summarizing = info.status == SessionStatus::Active.as_str() && db.is_summarizing(info.row)?;
     Ok(if is_summarizing { SessionInfo { status: SUMMARIZING.to_owned(), ..info } } else { info })
 }
 
 /// The only session that an id matches.
-pub fn one_session(db: &Connection, id: &str) -> Result<SessionInfo, Refused> {
-    let mut found = recall_store::find_sessions(db, id)?;
+pub fn one_session(db: Reader<'_>, id: &str) -> Result<SessionInfo, Refused> {
+    let mut found = db.find_sessions(id)?;
     match found.len() {
         0 => {
             let meant = did_you_mean(meant(db, Named::Session, id)?);
@@ -69,7 +67,7 @@ pub fn one_session(db: &Connection, id: &str) -> Result<SessionInfo, Refused> {
 /// The store's number of the session with exactly this id, and how many prompts it has.
 pub fn session_number(lookup: &ContextLookup, id: &str) -> Answer<(i64, u32)> {
     read(lookup, |db| {
-        let found = recall_store::find_sessions(db, id)?.into_iter().find(|info| info.id.as_str() == id);
+        let found = db.find_sessions(id)?.into_iter().find(|info| info.id.as_str() == id);
         let unknown = || Refused::new(ErrorKind::NotFound, format!("There is no session {id:?}"), "");
         found.map(|info| (info.row.0, info.prompts)).ok_or_else(unknown)
     })
@@ -77,38 +75,35 @@ pub fn session_number(lookup: &ContextLookup, id: &str) -> Answer<(i64, u32)> {
 
 /// The agent's id of the session with this number.
 pub fn session_of_number(lookup: &ContextLookup, number: i64) -> Answer<String> {
-    read(lookup, |db| Ok(recall_store::session_info(db, SessionRow(number))?.id.0))
+    read(lookup, |db| Ok(db.session_info(SessionRow(number))?.id.0))
 }
 
 pub fn session(lookup: &ContextLookup, Session { id }: Session) -> Answer<SessionAnswer> {
     read(lookup, |db| {
         let info = with_displayed_state(db, one_session(db, &id)?)?;
         let mut batches = Vec::new();
-        for batch in recall_store::batches(db, info.row)? {
-            let activities = recall_store::session_activities(db, info.row, Some(batch.id))?;
+        for batch in db.batches(info.row)? {
+            let activities = db.session_activities(info.row, Some(batch.id))?;
             batches.push(BatchAnswer::new(batch, activities));
         }
-        let observations = recall_store::observations_of_session(db, info.row)?;
+        let observations = db.observations_of_session(info.row)?;
         let mut subagents = Vec::new();
-        for subagent in recall_store::subagents_of_session(db, info.row)? {
-            let number = subagent.batch.map(|batch| recall_store::prompt_number(db, batch)).transpose()?;
+        for subagent in db.subagents_of_session(info.row)? {
+            let number = subagent.batch.map(|batch| db.prompt_number(batch)).transpose()?;
             subagents.push(SubagentAnswer::new(subagent, number));
         }
         Ok(SessionAnswer {
             plans: plans(db, info.row)?,
-            life_events: recall_store::life_events(db, info.row)?.into_iter().map(Into::into).collect(),
+            life_events: db.life_events(info.row)?.into_iter().map(Into::into).collect(),
             subagents,
             resumed_from: info.resumed_from.map(|session| session.0),
             host_message_count: info.host_messages,
             host_compacted_count: info.host_compacted,
             batches,
             observations: observations.into_iter().map(Into::into).collect(),
-            summary: recall_store::summary_of_session(db, info.row)?.map(SummaryAnswer::from),
-            first_user_prompt: recall_store::first_and_last_prompt(db, info.row)?.0,
-            compaction_summaries: recall_store::compaction_summaries(db, info.row)?
-                .into_iter()
-                .map(Into::into)
-                .collect(),
+            summary: db.summary_of_session(info.row)?.map(SummaryAnswer::from),
+            first_user_prompt: db.first_and_last_prompt(info.row)?.0,
+            compaction_summaries: db.compaction_summaries(info.row)?.into_iter().map(Into::into).collect(),
             suspended_at: info.suspended_at.map(Moment),
             injections: injections(db, info.row)?,
             session_id: info.id.0,
@@ -125,11 +120,11 @@ pub fn session(lookup: &ContextLookup, Session { id }: Session) -> Answer<Sessio
     })
 }
 
-fn plans(db: &Connection, session: SessionRow) -> Result<Vec<PlanAnswer>, StoreError> {
-    let rows = recall_store::plans_of_session(db, session)?.into_iter();
+fn plans(db: Reader<'_>, session: SessionRow) -> Result<Vec<PlanAnswer>, StoreError> {
+    let rows = db.plans_of_session(session)?.into_iter();
     rows.map(|row| {
         let key = DocumentKey { kind: DocumentKind::Plan, row: row.id.0 };
-        Ok(PlanAnswer::new(row, checkout(&recall_store::made_where(db, key)?)))
+        Ok(PlanAnswer::new(row, checkout(&db.made_where(key)?)))
     })
     .collect()
 }

@@ -2,7 +2,6 @@
 
 use recall_protocol::query::Show;
 use recall_protocol::wire::ErrorKind;
-use rusqlite::Connection;
 
 use super::marks::Marks;
 use super::{Answer, Refused, read};
@@ -17,7 +16,7 @@ use recall_domain::ids::{ProjectRow, Timestamp};
 use recall_domain::observation::Voice;
 use recall_domain::text::shortened_line;
 use recall_domain::tokens::estimate;
-use recall_store::{DocumentRow, ObservationRow, SessionInfo, StoreError};
+use recall_store::{DocumentRow, ObservationRow, Reader, SessionInfo, StoreError};
 
 /// The most evidence that is shown of one observation, and the most characters of each line.
 const MOST_EVIDENCE: usize = 20;
@@ -37,7 +36,7 @@ pub(crate) struct DocumentContext {
 }
 
 impl DocumentContext {
-    pub(crate) fn of(db: &Connection, row: &DocumentRow) -> Result<Self, StoreError> {
+    pub(crate) fn of(db: Reader<'_>, row: &DocumentRow) -> Result<Self, StoreError> {
         let of_session = |session: &SessionInfo, prompt_number, at| Self {
             project: session.project.name.clone(),
             agent: session.agent.0.clone(),
@@ -67,7 +66,7 @@ impl DocumentContext {
             DocumentRow::Prompt { number, at, session, .. }
             | DocumentRow::Response { number, at, session, .. } => of_session(session, Some(*number), *at),
             DocumentRow::Activity { row, session } => {
-                let number = row.batch.map(|batch| recall_store::prompt_number(db, batch)).transpose()?;
+                let number = row.batch.map(|batch| db.prompt_number(batch)).transpose()?;
                 of_session(session, number, row.at)
             }
         })
@@ -84,12 +83,12 @@ pub(crate) fn parse_id(id: &str) -> Result<DocumentKey, Refused> {
     })
 }
 
-pub fn load(db: &Connection, key: DocumentKey) -> Result<DocumentRow, Refused> {
-    if let Some(found) = recall_store::load_document(db, key)? {
+pub fn load(db: Reader<'_>, key: DocumentKey) -> Result<DocumentRow, Refused> {
+    if let Some(found) = db.load_document(key)? {
         return Ok(found);
     }
     let newest = match key.kind {
-        DocumentKind::Observation => recall_store::newest_observation(db)?,
+        DocumentKind::Observation => db.newest_observation()?,
         _ => None,
     };
     let newest = newest.map(|newest| format!("The newest is {newest}. ")).unwrap_or_default();
@@ -119,12 +118,12 @@ fn said_by(
 /// The evidence of an observation, one line each, and the time of each prompt.
 fn evidence(
     lookup: &ContextLookup,
-    db: &Connection,
+    db: Reader<'_>,
     row: &ObservationRow,
 ) -> Result<Vec<(EvidenceAnswer, Option<Timestamp>)>, Refused> {
     let mut shown = Vec::new();
-    for key in recall_store::evidence(db, row.id, &row.evidence)?.into_iter().take(MOST_EVIDENCE) {
-        if let Some(document) = recall_store::load_document(db, key)? {
+    for key in db.evidence(row.id, &row.evidence)?.into_iter().take(MOST_EVIDENCE) {
+        if let Some(document) = db.load_document(key)? {
             let (title, _) = title_and_text(&document, lookup.agents);
             let title = shortened_line(&title, EVIDENCE_CHARS);
             let typed_at = match &document {
@@ -148,11 +147,9 @@ pub fn show(lookup: &ContextLookup, request: Show) -> Answer<TextAnswer<ShownIte
         let place = DocumentContext::of(db, &row)?;
         let made_on = Marks::new(lookup, db, folder.as_deref())?.place(place.project_row, key)?;
         let (lineage, edited_at, rests_on) = match &row {
-            DocumentRow::Observation { row, .. } => (
-                recall_store::lineage(db, row.id)?,
-                recall_store::edited_at(db, row.id)?.map(Moment),
-                evidence(lookup, db, row)?,
-            ),
+            DocumentRow::Observation { row, .. } => {
+                (db.lineage(row.id)?, db.edited_at(row.id)?.map(Moment), evidence(lookup, db, row)?)
+            }
             _ => (Vec::new(), None, Vec::new()),
         };
         Ok((row, place, made_on, lineage, edited_at, rests_on))

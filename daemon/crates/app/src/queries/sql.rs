@@ -90,21 +90,16 @@ fn damaged_rows(rows: &[DamagedRow]) -> Vec<String> {
 
 pub fn check(lookup: &ContextLookup, _: Check) -> Answer<CheckAnswer> {
     let mut problems = Vec::new();
-    let checked = lookup.readers.read(|db| recall_store::check(db, Thoroughness::StructureAndIndexes));
+    let checked = lookup.readers.read(|db| db.check(Thoroughness::StructureAndIndexes));
     match checked {
         Ok(()) => {}
         Err(StoreError::Damaged(why)) => problems.push(format!("the database is damaged: {why}")),
         Err(error) => return Err(error.into()),
     }
     let (loose, orphans, newest, sessions) = read(lookup, |db| {
-        Ok((
-            recall_store::loose_rows(db)?,
-            recall_store::has_orphans(db)?,
-            recall_store::highest_log_entry(db)?,
-            recall_store::statistics(db)?,
-        ))
+        Ok((db.loose_rows()?, db.has_orphans()?, db.highest_log_entry()?, db.statistics()?))
     })?;
-    if read(lookup, |db| Ok(recall_store::traces_left(db)?))? {
+    if read(lookup, |db| Ok(db.traces_left()?))? {
         problems.push(
             "traces of what was forgotten may remain; recall tries every minute to remove them, and its log says what is \
              in the way"
@@ -120,7 +115,7 @@ pub fn check(lookup: &ContextLookup, _: Check) -> Answer<CheckAnswer> {
                 .to_owned(),
         );
     }
-    problems.extend(damaged_rows(&read(lookup, |db| Ok(recall_store::damaged_rows(db, MOST_UNREADABLE)?))?));
+    problems.extend(damaged_rows(&read(lookup, |db| Ok(db.damaged_rows(MOST_UNREADABLE)?))?));
     problems.extend(index_problem(lookup, newest)?);
     let documents = lookup.index.index().map_or(0, |index| index.documents());
     Ok(CheckAnswer { healthy: problems.is_empty(), problems, sessions: sessions.sessions, documents })
@@ -134,13 +129,12 @@ fn index_problem(lookup: &ContextLookup, newest: i64) -> Answer<Option<String>> 
         IndexState::Unexamined(index) | IndexState::Complete(index) => index,
     };
     let upto = index.high_water();
-    if upto > newest || !read(lookup, |db| Ok(recall_store::log_goes_on_after(db, upto)?))? {
+    if upto > newest || !read(lookup, |db| Ok(db.log_goes_on_after(upto)?))? {
         let what = "the search index belongs to another database; `recall ctl reindex` builds it again";
         return Ok(Some(what.to_owned()));
     }
     let indexed = index.documents();
-    let (stored, end) =
-        read(lookup, |db| Ok((recall_store::count_documents(db)?, recall_store::highest_log_entry(db)?)))?;
+    let (stored, end) = read(lookup, |db| Ok((db.count_documents()?, db.highest_log_entry()?)))?;
     // During work they differ by what was stored just now.
     let is_caught_up = end == newest && upto == newest && index.high_water() == upto;
     Ok((is_caught_up && indexed != stored).then(|| {

@@ -16,12 +16,12 @@ use recall_domain::document::DocumentKey;
 pub fn why(lookup: &ContextLookup, Why { id }: Why) -> Answer<session::Why> {
     let id = id.as_str();
     let key = read(lookup, |db| {
-        let sessions = recall_store::find_sessions(db, id)?;
+        let sessions = db.find_sessions(id)?;
         let is_session = sessions.iter().any(|session| session.id.as_str() == id);
         // An id of an item may also be the beginning of a session's id. Anything else is not an item.
         Ok(match DocumentKey::parse(id).filter(|_| !is_session) {
             Some(key) if sessions.is_empty() || id.starts_with('#') => Some(key),
-            Some(key) if recall_store::load_document(db, key)?.is_some() => Some(key),
+            Some(key) if db.load_document(key)?.is_some() => Some(key),
             _ => None,
         })
     })?;
@@ -41,7 +41,7 @@ fn why_session(lookup: &ContextLookup, id: &str) -> Answer<WhyAnswer> {
 fn why_given(lookup: &ContextLookup, key: DocumentKey) -> Answer<WhyGivenAnswer> {
     read(lookup, |db| {
         let (title, _) = title_and_text(&load(db, key)?, lookup.agents);
-        let given = recall_store::given(db, key)?.into_iter().map(Into::into).collect();
+        let given = db.given(key)?.into_iter().map(Into::into).collect();
         Ok(WhyGivenAnswer { id: PublicId(key), kind: key.kind.as_str().into(), title, given })
     })
 }

@@ -47,7 +47,7 @@ pub async fn preview(context: &CommandContext<impl Ports>, request: SharePreview
     let context = context.clone();
     blocking(move || {
         let terms = Terms { injects: false, is_personal: persons == Persons::One };
-        let found = read(&context.context_lookup, |db| Ok(recall_store::preview(db, row, terms)?))?;
+        let found = read(&context.context_lookup, |db| Ok(db.preview(row, terms)?))?;
         let redactor = context.ingest.redactor.get();
         let is_held = |text: &String| redactor.redact_text(text) != *text;
         let samples =
@@ -89,10 +89,10 @@ fn candidate(context: &CommandContext<impl Ports>, named: &str) -> Result<Candid
             )),
         };
     }
-    let mut found = read(&context.context_lookup, |db| Ok(recall_store::projects_named(db, named)?))?;
+    let mut found = read(&context.context_lookup, |db| Ok(db.projects_named(named)?))?;
     match (found.pop(), found.is_empty()) {
         (Some(only), true) => {
-            let known = read(&context.context_lookup, |db| Ok(recall_store::known_project(db, &only.key)?))?;
+            let known = read(&context.context_lookup, |db| Ok(db.known_project(&only.key)?))?;
             let mut keys = vec![only.key];
             keys.extend(known.map(|known| known.aliases).unwrap_or_default());
             Ok(Candidate { keys, name: only.name })

@@ -8,7 +8,7 @@ use crate::queries::{Answer, Refused};
 use recall_config::sharing::{SharedProject, Sharing};
 use recall_domain::ids::Timestamp;
 use recall_domain::sync::record::space_of;
-use recall_store::{Share, StoreError};
+use recall_store::{Reader, Share, StoreError};
 
 /// When a failed round is tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub fn report(syncing: &Syncing<impl Ports>, next: NextRound) -> Answer<SyncAnsw
     let (author, device_name) = names(&sharing);
     let Known { outcomes, trouble, notices } = syncing.known();
     let answer = syncing.readers.read(|db| {
-        let stored = recall_store::shares(db)?;
+        let stored = db.shares()?;
         let mut shares = Vec::new();
         for meant in &sharing.shares {
             let of = |share: &&Share| share.remote == meant.remote && share.space == space_of(&meant.project);
@@ -36,7 +36,7 @@ pub fn report(syncing: &Syncing<impl Ports>, next: NextRound) -> Answer<SyncAnsw
 }
 
 fn share_answer(
-    db: &rusqlite::Connection,
+    db: Reader<'_>,
     sharing: &Sharing,
     meant: &SharedProject,
     share: Option<&Share>,
@@ -65,15 +65,15 @@ fn share_answer(
         return Ok(answer);
     };
     answer.project = share.project_name.clone();
-    (answer.logged, _) = recall_store::log_head(db, share.id)?;
-    answer.received = recall_store::count_foreign(db, share.id)?;
-    answer.parked = recall_store::count_parked(db, share.id)?;
-    let held = recall_store::held_back(db, share.id)?.into_iter();
+    (answer.logged, _) = db.log_head(share.id)?;
+    answer.received = db.count_foreign(share.id)?;
+    answer.parked = db.count_parked(share.id)?;
+    let held = db.held_back(share.id)?.into_iter();
     answer.held = held
         .map(|held| HeldNote { id: held.observation.map(|id| id.0), title: held.title, why: held.why })
         .collect();
     let (available, mut stopped) = (outcome.available, outcome.stopped);
-    for head in recall_store::heads(db, share.id)? {
+    for head in db.heads(share.id)? {
         answer.devices.push(DeviceAnswer {
             available: available.get(&head.device).copied(),
             error: stopped.remove(&head.device),

@@ -20,7 +20,7 @@ use recall_domain::sync::DeviceId;
 use recall_domain::sync::record::{Record, space_of};
 use recall_store::{
     AcceptMarker, Applied, ApplyParked, ApplyRecords, CloseShare, EmptiedSent, HoldBack, Left, LogExisting,
-    OpenShare, Readers, RenewDevice, Share, StoreError, Terms,
+    OpenShare, Reader, Readers, RenewDevice, Share, StoreError, Terms,
 };
 use recall_sync::device::Device;
 use recall_sync::folder::{Folder, FolderError, Part, Put};
@@ -98,7 +98,7 @@ impl<P: Ports> Syncing<P> {
     /// Whether there is anything to share, or to stop sharing.
     pub fn has_work(&self) -> bool {
         !self.config.get().sharing.shares.is_empty()
-            || self.readers.read(recall_store::shares).is_ok_and(|shares| !shares.is_empty())
+            || self.readers.read(|db| db.shares()).is_ok_and(|shares| !shares.is_empty())
     }
 
     /// One round with every remote. Failures are kept for `recall sync`.
@@ -132,7 +132,7 @@ impl<P: Ports> Syncing<P> {
 
     /// Brings the store in line with the configuration. Returns the shares to work on.
     async fn agree(&self, sharing: &Sharing) -> Result<Vec<Share>, SyncError> {
-        let mut stored = self.read(recall_store::shares).await?;
+        let mut stored = self.read(|db| db.shares()).await?;
         // With mistakes in the file it is not known what was meant to go.
         let is_whole = self.settings.report().problems.is_empty();
         let is_meant = |share: &Share| sharing.shares.iter().any(|meant| is_same(meant, share));
@@ -159,7 +159,7 @@ impl<P: Ports> Syncing<P> {
             };
             let key = ProjectKey::from(meant.project.as_str());
             let wanted = key.clone();
-            let known = self.read(move |db| recall_store::find_project(db, &[wanted])).await?;
+            let known = self.read(move |db| db.find_project(&[wanted])).await?;
             // A project that is not known here yet waits for its first session, which proves its folder.
             let (None, Some(project)) = (stored.iter().find(is_as_stored), known) else { continue };
             let open = OpenShare {
@@ -175,7 +175,7 @@ impl<P: Ports> Syncing<P> {
             };
             self.ports.writer().write(open).await?;
         }
-        let mut shares = self.read(recall_store::shares).await?;
+        let mut shares = self.read(|db| db.shares()).await?;
         shares.retain(is_meant);
         Ok(shares)
     }
@@ -243,7 +243,7 @@ impl<P: Ports> Syncing<P> {
             let text = folder.read(last)?;
             let segment = decode(&text, &share.space, &share.device)
                 .map_err(|why| SyncError::OwnFile { path: last.path.clone(), why })?;
-            let here = readers.read(|db| recall_store::logged(db, share.id, (last.last, last.last), 1))?;
+            let here = readers.read(|db| db.logged(share.id, (last.last, last.last), 1))?;
             match here.first() {
                 Some(logged) if logged.hash == segment.end => Ok(parts),
                 _ => Err(SyncError::Fork),
@@ -284,7 +284,7 @@ impl<P: Ports> Syncing<P> {
             outcome.available.insert(device.clone(), available);
         });
         let (id, asked) = (share.id, device.clone());
-        let heads = self.read(move |db| recall_store::heads(db, id)).await?;
+        let heads = self.read(move |db| db.heads(id)).await?;
         let read_upto = heads.iter().find(|head| head.device == asked).map_or(0, |head| head.seq);
         for part in parts.into_iter().filter(|part| part.last > read_upto).take(MOST_FILES) {
             let (from, space, of, redactor) =
@@ -327,13 +327,13 @@ impl<P: Ports> Syncing<P> {
     /// Writes what the remote does not have.
     async fn push(&self, share: &Share, folder: &Folder, own: &[Part]) -> Result<(), SyncError> {
         let id = share.id;
-        let (head, _) = self.read(move |db| recall_store::log_head(db, id)).await?;
+        let (head, _) = self.read(move |db| db.log_head(id)).await?;
         let device = self.device().await?;
         for (first, last) in missing(own, head) {
             let mut next = first;
             while next <= last {
                 let most = u32::try_from(MOST_RECORDS).unwrap_or(u32::MAX);
-                let entries = self.read(move |db| recall_store::logged(db, id, (next, last), most)).await?;
+                let entries = self.read(move |db| db.logged(id, (next, last), most)).await?;
                 let Some(end) = entries.last().cloned() else { break };
                 let redactor = self.redactor.get();
                 let mut held = Vec::new();
@@ -366,7 +366,7 @@ impl<P: Ports> Syncing<P> {
     /// Removes the bodies of forgotten notes from the files that were sent.
     async fn empty(&self, share: &Share, folder: &Folder) -> Result<(), SyncError> {
         let id = share.id;
-        let emptied = self.read(move |db| recall_store::emptied(db, id)).await?;
+        let emptied = self.read(move |db| db.emptied(id)).await?;
         if emptied.is_empty() {
             return Ok(());
         }
@@ -404,7 +404,7 @@ impl<P: Ports> Syncing<P> {
 
     async fn read<T: Send + 'static>(
         &self,
-        query: impl FnOnce(&rusqlite::Connection) -> Result<T, StoreError> + Send + 'static,
+        query: impl FnOnce(Reader<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, SyncError> {
         let readers = self.readers.clone();
         blocking(move || Ok(readers.read(query)?)).await

@@ -73,7 +73,7 @@ fn make(db: &Connection, batch: i64, origin: &str, titles: &[&str], now: i64) {
 }
 
 fn due(db: &Connection) -> DueChoice {
-    due_choice(db, SESSION, Lives::NoLonger).unwrap().expect("a choice is due")
+    Reader(db).due_choice(SESSION, Lives::NoLonger).unwrap().expect("a choice is due")
 }
 
 /// Finishes the session's job with these titles for its batches.
@@ -148,7 +148,7 @@ fn a_choice_twice_changes_nothing_and_is_due_once() {
     let titles: [&[&str]; 2] = [&TITLES[1..2], &TITLES[..1]];
     choose(&db, due.clone(), &titles);
     let once = stored(&db);
-    assert_eq!(due_choice(&db, SESSION, Lives::NoLonger).unwrap(), None);
+    assert_eq!(Reader(&db).due_choice(SESSION, Lives::NoLonger).unwrap(), None);
     choose(&db, due, &titles);
     assert_eq!(stored(&db), once);
     assert_eq!(once.len(), 2);

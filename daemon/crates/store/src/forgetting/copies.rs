@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::bind::params;
 use rusqlite::Connection;
 
 use super::super::StoreError;
 use super::super::row::{Cells, Sql};
 use super::finding::{RowsToForget, numbers, set};
 use super::tombstones::{Hash, hash, session_hash};
+use crate::bind::params;
 use recall_domain::ids::{SessionKey, Timestamp};
 
 /// A name that a copy shares with its original.

@@ -8,6 +8,7 @@ use rusqlite::{Connection, Params, Row};
 use super::super::StoreError;
 use super::super::row::{Cells, Sql};
 use super::{Criteria, ForgottenCounts, Selection};
+use crate::Reader;
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{SessionKey, Timestamp};
 
@@ -43,53 +44,58 @@ pub struct RowsToForget {
 const OLD: &str = "SELECT id FROM sessions s WHERE last_event_at < ?1 AND NOT EXISTS (
     SELECT 1 FROM observations o WHERE o.session = s.id AND o.pinned_at IS NOT NULL)";
 
-/// Finds the rows that a selection matches now.
-pub fn find_rows_to_forget(db: &Connection, selection: &Selection) -> Result<RowsToForget, StoreError> {
-    let mut to_forget = RowsToForget::default();
-    match selection {
-        Selection::Documents(keys) => {
-            for key in keys {
-                to_forget.add_document(db, *key)?;
+impl Reader<'_> {
+    /// Finds the rows that a selection matches now.
+    pub fn find_rows_to_forget(self, selection: &Selection) -> Result<RowsToForget, StoreError> {
+        let db = self.0;
+        let mut to_forget = RowsToForget::default();
+        match selection {
+            Selection::Documents(keys) => {
+                for key in keys {
+                    to_forget.add_document(db, *key)?;
+                }
+                to_forget.add_derived(db)?;
             }
-            to_forget.add_derived(db)?;
-        }
-        Selection::Session(session) => to_forget.add_session(db, session.0)?,
-        Selection::SilentSince(before) => {
-            for session in numbers(db, OLD, [before.0])? {
-                to_forget.add_session(db, session)?;
+            Selection::Session(session) => to_forget.add_session(db, session.0)?,
+            Selection::SilentSince(before) => {
+                for session in numbers(db, OLD, [before.0])? {
+                    to_forget.add_session(db, session)?;
+                }
             }
+            Selection::Matching(criteria) if criteria.means_whole_projects() => {
+                to_forget.add_projects(db, criteria)?;
+            }
+            Selection::Matching(criteria) => to_forget.add_matching(db, criteria)?,
         }
-        Selection::Matching(criteria) if criteria.means_whole_projects() => {
-            to_forget.add_projects(db, criteria)?;
-        }
-        Selection::Matching(criteria) => to_forget.add_matching(db, criteria)?,
+        Ok(to_forget)
     }
-    Ok(to_forget)
-}
 
-/// Unreadable events that the selection may include and that cannot be assigned to anything.
-pub fn unreadable_events(
-    db: &Connection,
-    selection: &Selection,
-    to_forget: &RowsToForget,
-) -> Result<BTreeSet<Vec<u8>>, StoreError> {
-    let mut find =
-        db.prepare_cached("SELECT event_id, d.captured_at FROM unparsed JOIN deliveries d USING (event_id)")?;
-    let mut rows = find.query([])?;
-    let mut found = BTreeSet::new();
-    while let Some(row) = rows.next()? {
-        let event: Vec<u8> = row.cell(0)?;
-        if selection.spans(Timestamp(row.cell(1)?)) && !to_forget.unparsed.contains(&event) {
-            found.insert(event);
+    /// Unreadable events that the selection may include and that cannot be assigned to anything.
+    pub fn unreadable_events(
+        self,
+        selection: &Selection,
+        to_forget: &RowsToForget,
+    ) -> Result<BTreeSet<Vec<u8>>, StoreError> {
+        let db = self.0;
+        let mut find = db.prepare_cached(
+            "SELECT event_id, d.captured_at FROM unparsed JOIN deliveries d USING (event_id)",
+        )?;
+        let mut rows = find.query([])?;
+        let mut found = BTreeSet::new();
+        while let Some(row) = rows.next()? {
+            let event: Vec<u8> = row.cell(0)?;
+            if selection.spans(Timestamp(row.cell(1)?)) && !to_forget.unparsed.contains(&event) {
+                found.insert(event);
+            }
         }
+        Ok(found)
     }
-    Ok(found)
 }
 
 impl RowsToForget {
     /// The sessions to remove completely.
-    pub fn session_keys(&self, db: &Connection) -> Result<Vec<SessionKey>, StoreError> {
-        keys(db, &self.sessions)
+    pub fn session_keys(&self, db: Reader<'_>) -> Result<Vec<SessionKey>, StoreError> {
+        keys(db.0, &self.sessions)
     }
 
     /// Adds unreadable events.

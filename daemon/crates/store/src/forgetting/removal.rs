@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::bind::params;
 use rusqlite::Connection;
 use serde_json::Value;
 
@@ -17,11 +16,11 @@ use super::super::sharing::say_anew;
 use super::super::subjects::SubjectHash;
 use super::super::threads::rethread;
 use super::copies::{self, Memory};
-use super::finding::{
-    RowsToForget, find_rows_to_forget, has_all_words, keys, numbers, set, unreadable_events,
-};
+use super::finding::{RowsToForget, has_all_words, keys, numbers, set};
 use super::tombstones::{bury_observations, bury_session};
 use super::{Forgotten, Selection, Unreadable};
+use crate::Reader;
+use crate::bind::params;
 use recall_domain::ids::{BatchId, ObservationId, ProjectRow, SessionKey, Timestamp};
 use recall_domain::order::Order;
 
@@ -50,9 +49,9 @@ impl Operation for Forget {
             Selection::SilentSince(_) => RemovedCopies::Stay,
             _ => RemovedCopies::Forgotten,
         });
-        let mut to_forget = find_rows_to_forget(db, selection)?;
+        let mut to_forget = Reader(db).find_rows_to_forget(selection)?;
         if unreadable == Unreadable::Goes {
-            let events = unreadable_events(db, selection, &to_forget)?;
+            let events = Reader(db).unreadable_events(selection, &to_forget)?;
             to_forget.add_unreadable(events);
         }
         if let Selection::SilentSince(_) = selection {
@@ -90,7 +89,7 @@ pub(in super::super) fn forget_observation(
     id: ObservationId,
     at: Timestamp,
 ) -> Result<Vec<SessionKey>, StoreError> {
-    let to_forget = find_rows_to_forget(db, &Selection::Documents(vec![id.into()]))?;
+    let to_forget = Reader(db).find_rows_to_forget(&Selection::Documents(vec![id.into()]))?;
     let at = Order { boot: [0; 16], boot_ns: 0, wall: at };
     Ok(remove(db, &to_forget, at)?.touched)
 }
@@ -207,10 +206,13 @@ pub(in super::super) fn withdraw(
     owe_cleaning(db, at)
 }
 
-/// True if forgotten words may remain because the cleanup was not finished.
-pub fn traces_left(db: &Connection) -> Result<bool, StoreError> {
-    let mut find = db.prepare_cached("SELECT EXISTS (SELECT 1 FROM meta WHERE key = ?1)")?;
-    Ok(find.query_row([TRACES_LEFT], |row| row.cell(0))?)
+impl Reader<'_> {
+    /// True if forgotten words may remain because the cleanup was not finished.
+    pub fn traces_left(self) -> Result<bool, StoreError> {
+        let db = self.0;
+        let mut find = db.prepare_cached("SELECT EXISTS (SELECT 1 FROM meta WHERE key = ?1)")?;
+        Ok(find.query_row([TRACES_LEFT], |row| row.cell(0))?)
+    }
 }
 
 /// Records that the cleanup is finished.

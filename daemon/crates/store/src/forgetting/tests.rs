@@ -4,6 +4,7 @@ use rusqlite::Connection;
 
 use super::removal::without_lost_titles;
 use super::*;
+use crate::Reader;
 use crate::lineage::settle;
 use crate::subjects::SubjectHash;
 use crate::{Changes, Durability, WriteContext, execute, open_writer};
@@ -75,13 +76,13 @@ fn words(text: &str) -> Selection {
 #[track_caller]
 fn check(selection: &Selection, expected: &str) {
     let (_home, db) = memory();
-    let to_forget = find_rows_to_forget(&db, selection).unwrap();
+    let to_forget = Reader(&db).find_rows_to_forget(selection).unwrap();
     let found: Vec<String> = to_forget.documents().map(|key| key.to_string()).collect();
     assert_eq!(found.join(" "), expected, "{selection:?}");
     let forgotten = forget(&db, selection, NOW).unwrap();
     assert_eq!(forgotten.counts, to_forget.counts());
     // Forgetting again finds nothing.
-    let again = find_rows_to_forget(&db, selection).unwrap();
+    let again = Reader(&db).find_rows_to_forget(selection).unwrap();
     let left: Vec<DocumentKey> = again
         .documents()
         .filter(|key| key.kind != DocumentKind::Prompt)
@@ -91,7 +92,7 @@ fn check(selection: &Selection, expected: &str) {
 }
 
 fn exists(db: &Connection, key: DocumentKey) -> bool {
-    crate::load_document(db, key).unwrap().is_some()
+    Reader(db).load_document(key).unwrap().is_some()
 }
 
 #[test]
@@ -150,9 +151,9 @@ fn of_a_forgotten_session_nothing_is_left_to_read() {
     assert_eq!(one("SELECT count(*) FROM injections WHERE items LIKE '%(forgotten)%'"), 1);
     assert_eq!(one("SELECT count(*) FROM index_log"), 7);
     assert_eq!(one("SELECT count(*) FROM projects"), 1, "the empty one goes, the other stays");
-    assert!(traces_left(&db).unwrap());
+    assert!(Reader(&db).traces_left().unwrap());
     execute(&db, TracesRemoved, &mut Changes::default()).unwrap();
-    assert!(!traces_left(&db).unwrap());
+    assert!(!Reader(&db).traces_left().unwrap());
 }
 
 #[test]
@@ -180,7 +181,7 @@ fn words_that_stand_only_in_what_is_not_listed_are_counted() {
         let selection = matching(Criteria { words: vec![phrase.to_owned()], ..Criteria::default() });
         let counts = forget(&db, &selection, NOW).unwrap().counts;
         assert_eq!(counts.asides, 1, "{phrase}: {counts:?}");
-        assert_eq!(find_rows_to_forget(&db, &selection).unwrap().counts(), ForgottenCounts::default());
+        assert_eq!(Reader(&db).find_rows_to_forget(&selection).unwrap().counts(), ForgottenCounts::default());
     }
 }
 
@@ -432,7 +433,7 @@ fn what_cannot_be_read_goes_only_where_that_is_asked_and_in_its_time() {
 
 #[test]
 fn words_that_a_person_took_out_are_forgotten_and_the_new_text_stays() {
-    use crate::{EditObservation, EditedText, hand_changes};
+    use crate::{EditObservation, EditedText};
     use recall_domain::ids::ObservationId;
     let (_home, db) = memory();
     let text = EditedText {
@@ -445,7 +446,7 @@ fn words_that_a_person_took_out_are_forgotten_and_the_new_text_stays() {
     let edit = EditObservation { id: ObservationId(1), text, at: Timestamp(300) };
     execute(&db, edit, &mut Changes::default()).unwrap();
     forget(&db, &words("heron"), NOW).unwrap();
-    assert_eq!(hand_changes(&db, 9).unwrap(), []);
+    assert_eq!(Reader(&db).hand_changes(9).unwrap(), []);
     let left: (String, bool, bool) = db
         .query_row(
             "SELECT title, instr(ifnull(made_as, ''), 'heron') > 0, made_as IS NOT NULL FROM observations WHERE id = 1",

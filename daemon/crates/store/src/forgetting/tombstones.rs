@@ -1,6 +1,5 @@
 //! Tombstones: the traces of forgotten data that keep it from coming back.
 
-use crate::bind::params;
 use rusqlite::{Connection, OptionalExtension};
 use sha2::{Digest, Sha256};
 
@@ -8,6 +7,7 @@ use super::super::StoreError;
 use super::super::delivery::Delivery;
 use super::super::row::Cells;
 use super::finding::RowsToForget;
+use crate::bind::params;
 use recall_domain::ids::{EventId, SessionKey, Timestamp};
 use recall_domain::observation::ObservationDraft;
 use recall_domain::order::Order;

@@ -1,9 +1,10 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::Reader;
 use crate::{
     BatchResult, Changes, Durability, FinishJob, FinishedJob, JobResult, MarkObservations, Remembered,
-    UndoChange, Validity, earlier_statements, execute, observation, open_writer,
+    UndoChange, Validity, execute, open_writer,
 };
 use recall_domain::check::Changed;
 use recall_domain::fixes::{LeftFailing, Traces};
@@ -88,7 +89,7 @@ fn a_newer_value_takes_the_place_of_the_older_and_says_so() {
     says(&db, 2, "`max_retries` is now 5");
     says(&db, 3, "`max_connections` is 5");
     check(&db, &["1: superseded by 2", "2: active", "3: active"]);
-    let told = |id: i64| lineage(&db, ObservationId(id)).unwrap();
+    let told = |id: i64| Reader(&db).lineage(ObservationId(id)).unwrap();
     let work = Some((SessionId("s2".to_owned()), 1));
     let other = |id: i64, title: &str| Some((ObservationId(id), title.to_owned()));
     let expected = LineageRow {
@@ -195,7 +196,7 @@ fn a_check_that_passes_resolves_its_failing_whichever_is_stored_first() {
             fails(&db, 1);
         }
         check(&db, &["1: resolved"]);
-        let told = lineage(&db, ObservationId(1)).unwrap();
+        let told = Reader(&db).lineage(ObservationId(1)).unwrap();
         assert_eq!(told[0].relation, Relation::Settled);
         assert_eq!(
             (told[0].work.clone(), told[0].evidence.len()),
@@ -219,7 +220,7 @@ fn what_the_user_upholds_stays_until_somebody_says_something_new() {
     says(&db, 2, "`max_retries` is 5");
     mark(&db, 1, Validity::Holds);
     check(&db, &["1: active", "2: active"]);
-    assert_eq!(lineage(&db, ObservationId(1)).unwrap(), [], "undone lineage is not told");
+    assert_eq!(Reader(&db).lineage(ObservationId(1)).unwrap(), [], "undone lineage is not told");
     says(&db, 2, "`max_retries` is 5");
     check(&db, &["1: active", "2: active"]);
     says(&db, 3, "`max_retries` is 7");
@@ -233,14 +234,14 @@ fn the_users_word_is_undone_by_the_user() {
     fails(&db, 1);
     mark(&db, 1, Validity::Resolved);
     check(&db, &["1: resolved"]);
-    assert_eq!(lineage(&db, ObservationId(1)).unwrap()[0].relation, Relation::ResolvedByHand);
+    assert_eq!(Reader(&db).lineage(ObservationId(1)).unwrap()[0].relation, Relation::ResolvedByHand);
     mark(&db, 1, Validity::Holds);
     finish(&db, 2, Vec::new(), vec![passed()]);
     check(&db, &["1: resolved"]);
     mark(&db, 1, Validity::Holds);
     finish(&db, 2, Vec::new(), vec![passed()]);
     check(&db, &["1: active"]);
-    assert_eq!(observation(&db, ObservationId(1)).unwrap().unwrap().superseded_by, None);
+    assert_eq!(Reader(&db).observation(ObservationId(1)).unwrap().unwrap().superseded_by, None);
 }
 
 #[test]
@@ -274,7 +275,7 @@ fn a_model_is_shown_only_values_of_its_files_that_it_may_replace() {
     };
     execute(&db, by_hand, &mut Changes::default()).unwrap();
     let shown = |batch: i64| -> Vec<String> {
-        let shown = earlier_statements(&db, BatchId(batch), &[file.to_owned()]).unwrap();
+        let shown = Reader(&db).earlier_statements(BatchId(batch), &[file.to_owned()]).unwrap();
         shown.into_iter().map(|earlier| earlier.title).collect()
     };
     assert_eq!(shown(2), [value]);
@@ -381,7 +382,7 @@ fn a_failing_that_is_mended_in_one_batch_and_passes_in_the_next_is_resolved() {
         commit(&db, batch, Work::of(word).result(batch));
     }
     check(&db, &["1: resolved"]);
-    let told = lineage(&db, ObservationId(1)).unwrap();
+    let told = Reader(&db).lineage(ObservationId(1)).unwrap();
     let [change, pass] = [2, 4].map(|batch| EventId([batch; 16]).to_string());
     assert_eq!((told[0].relation, &told[0].evidence), (Relation::Settled, &vec![change, pass]));
     // The change turns out not to count.

@@ -1,10 +1,9 @@
 //! Finds rows with unreadable values, as in a damaged or foreign database. Reading such a row gives what can be read
 //! (`row.rs`), so nothing else fails. Here the rows are named, so that they can be deleted.
 
-use rusqlite::Connection;
-
 use super::tables::{Form, TABLES, Table, key_of};
 use super::value::is_readable;
+use crate::Reader;
 use crate::StoreError;
 use crate::row::Cells;
 use recall_domain::document::{DocumentKey, DocumentKind};
@@ -21,29 +20,32 @@ pub struct DamagedRow {
     pub column: &'static str,
 }
 
-/// Rows that cannot be read completely, at most `limit`. Reads everything.
-pub fn damaged_rows(db: &Connection, limit: usize) -> Result<Vec<DamagedRow>, StoreError> {
-    let mut found = Vec::new();
-    for table in TABLES {
-        let mut find = db.prepare(&select(table))?;
-        let mut rows = find.query([])?;
-        while let Some(row) = rows.next()? {
-            let unreadable = table.columns.iter().enumerate().find_map(|(number, (column, form))| {
-                let is_readable = row.get_ref(number).is_ok_and(|value| is_readable(*form, value));
-                (!is_readable).then_some(*column)
-            });
-            let Some(column) = unreadable else { continue };
-            let (id, session): (i64, Option<String>) =
-                (row.cell(table.columns.len())?, row.cell(table.columns.len() + 1)?);
-            let document = document_of(table).map(|kind| DocumentKey { kind, row: id });
-            let session = session.map(SessionId);
-            found.push(DamagedRow { kind: table.kind, document, session, column: key_of(table, column) });
-            if found.len() >= limit {
-                return Ok(found);
+impl Reader<'_> {
+    /// Rows that cannot be read completely, at most `limit`. Reads everything.
+    pub fn damaged_rows(self, limit: usize) -> Result<Vec<DamagedRow>, StoreError> {
+        let db = self.0;
+        let mut found = Vec::new();
+        for table in TABLES {
+            let mut find = db.prepare(&select(table))?;
+            let mut rows = find.query([])?;
+            while let Some(row) = rows.next()? {
+                let unreadable = table.columns.iter().enumerate().find_map(|(number, (column, form))| {
+                    let is_readable = row.get_ref(number).is_ok_and(|value| is_readable(*form, value));
+                    (!is_readable).then_some(*column)
+                });
+                let Some(column) = unreadable else { continue };
+                let (id, session): (i64, Option<String>) =
+                    (row.cell(table.columns.len())?, row.cell(table.columns.len() + 1)?);
+                let document = document_of(table).map(|kind| DocumentKey { kind, row: id });
+                let session = session.map(SessionId);
+                found.push(DamagedRow { kind: table.kind, document, session, column: key_of(table, column) });
+                if found.len() >= limit {
+                    return Ok(found);
+                }
             }
         }
+        Ok(found)
     }
-    Ok(found)
 }
 
 /// The kind of item by which a person can forget a row.

@@ -5,6 +5,7 @@ use rusqlite::{Connection, Row};
 use serde_json::{Map, Value, json};
 
 use super::tables::{Form, TABLES, Table, key_of};
+use crate::Reader;
 use crate::StoreError;
 use crate::row::{Cells, Sql};
 use recall_domain::ids::{ProjectKey, ProjectRow, Timestamp};
@@ -24,43 +25,46 @@ pub struct Portion {
     pub since: Option<Timestamp>,
 }
 
-/// The next lines, about this many bytes, and where the next page begins; `None` at the end.
-pub fn export_page(
-    db: &Connection,
-    portion: &Portion,
-    cursor: PageStart,
-    bytes: usize,
-) -> Result<(Vec<String>, Option<PageStart>), StoreError> {
-    let mut lines = Vec::new();
-    // Projects come first, all at once: there are few.
-    if cursor == PageStart::default() {
-        project_lines(db, portion, &mut lines)?;
-    }
-    let mut length = 0;
-    let mut at = cursor;
-    while let Some(table) = TABLES.get(at.table as usize) {
-        let sql = select(table);
-        let mut find = db.prepare_cached(&sql)?;
-        let projects = portion
-            .projects
-            .as_ref()
-            .map(|rows| json!(rows.iter().map(|row| row.0).collect::<Vec<_>>()).to_string());
-        let mut rows =
-            find.query(crate::bind::params![at.after, projects, portion.since.map(|since| since.0)])?;
-        while let Some(row) = rows.next()? {
-            let page: i64 = row.cell(table.columns.len())?;
-            if length > bytes && page != at.after {
-                return Ok((lines, Some(at)));
-            }
-            at.after = page;
-            let line = line(table, row)?.to_string();
-            length += line.len();
-            lines.push(line);
+impl Reader<'_> {
+    /// The next lines, about this many bytes, and where the next page begins; `None` at the end.
+    pub fn export_page(
+        self,
+        portion: &Portion,
+        cursor: PageStart,
+        bytes: usize,
+    ) -> Result<(Vec<String>, Option<PageStart>), StoreError> {
+        let db = self.0;
+        let mut lines = Vec::new();
+        // Projects come first, all at once: there are few.
+        if cursor == PageStart::default() {
+            project_lines(db, portion, &mut lines)?;
         }
-        at = PageStart { table: at.table + 1, after: 0 };
+        let mut length = 0;
+        let mut at = cursor;
+        while let Some(table) = TABLES.get(at.table as usize) {
+            let sql = select(table);
+            let mut find = db.prepare_cached(&sql)?;
+            let projects = portion
+                .projects
+                .as_ref()
+                .map(|rows| json!(rows.iter().map(|row| row.0).collect::<Vec<_>>()).to_string());
+            let mut rows =
+                find.query(crate::bind::params![at.after, projects, portion.since.map(|since| since.0)])?;
+            while let Some(row) = rows.next()? {
+                let page: i64 = row.cell(table.columns.len())?;
+                if length > bytes && page != at.after {
+                    return Ok((lines, Some(at)));
+                }
+                at.after = page;
+                let line = line(table, row)?.to_string();
+                length += line.len();
+                lines.push(line);
+            }
+            at = PageStart { table: at.table + 1, after: 0 };
+        }
+        superseded_lines(db, portion, &mut lines)?;
+        Ok((lines, None))
     }
-    superseded_lines(db, portion, &mut lines)?;
-    Ok((lines, None))
 }
 
 fn select(table: &Table) -> String {

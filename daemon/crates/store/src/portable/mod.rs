@@ -11,8 +11,8 @@ mod tables;
 mod damaged;
 mod value;
 
-pub use damaged::{DamagedRow, damaged_rows};
-pub use export::{PageStart, Portion, export_page};
+pub use damaged::DamagedRow;
+pub use export::{PageStart, Portion};
 pub(super) use foreign::{Misfits, misfits, take_rows};
-pub use restore::{RestoreRows, Restored, Trust, folder_of};
+pub use restore::{RestoreRows, Restored, Trust};
 pub use tables::{name_fields, text_fields};

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::tables::{Form, TABLES, Table, key_of};
 use super::value::{Given, given};
+use crate::Reader;
 use crate::enders::USER;
 use crate::forgetting::{CopyOf, forgotten_at, is_forgotten};
 use crate::operation::{Operation, WriteContext, log};
@@ -389,12 +390,17 @@ fn session_key_of(line: &Value) -> Option<SessionKey> {
     Some(SessionKey { agent: agent.into(), id: SessionId(id.to_owned()) })
 }
 
-/// The folder of a session that a line names, if it is known.
-pub fn folder_of(db: &Connection, session: &str) -> Result<Option<String>, StoreError> {
-    let Some((agent, id)) = session.split_once(':') else { return Ok(None) };
-    let folder: Option<Option<String>> =
-        db.first("SELECT ifnull(root, cwd) FROM sessions WHERE agent = ?1 AND session_id = ?2", [agent, id])?;
-    Ok(folder.flatten())
+impl Reader<'_> {
+    /// The folder of a session that a line names, if it is known.
+    pub fn folder_of(self, session: &str) -> Result<Option<String>, StoreError> {
+        let db = self.0;
+        let Some((agent, id)) = session.split_once(':') else { return Ok(None) };
+        let folder: Option<Option<String>> = db.first(
+            "SELECT ifnull(root, cwd) FROM sessions WHERE agent = ?1 AND session_id = ?2",
+            [agent, id],
+        )?;
+        Ok(folder.flatten())
+    }
 }
 
 fn session_row(db: &Connection, name: &str) -> Result<Option<i64>, StoreError> {

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::bind::params;
 use uuid::Uuid;
 
 use super::super::StoreError;
 use super::super::operation::{Operation, RemovedCopies, WriteContext};
 use super::super::row::{Sql, record};
 use super::{Share, empty_bodies, keep, known, projection, share};
+use crate::bind::params;
 use recall_domain::ids::{SessionKey, ShareId, Timestamp};
 use recall_domain::sync::fields::are_valid;
 use recall_domain::sync::item::Change;

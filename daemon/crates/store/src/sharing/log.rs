@@ -6,7 +6,6 @@
 
 use std::collections::BTreeSet;
 
-use crate::bind::params;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -14,7 +13,9 @@ use uuid::Uuid;
 use super::super::StoreError;
 use super::super::operation::{Operation, RemovedCopies, WriteContext};
 use super::super::row::{Sql, record};
-use super::{Known, Share, Wanted, empty_bodies, keep, known, log_head, share};
+use super::{Known, Share, Wanted, empty_bodies, keep, known, share};
+use crate::Reader;
+use crate::bind::params;
 use recall_domain::ids::{ProjectRow, ShareId, Timestamp};
 use recall_domain::sync::Stamp;
 use recall_domain::sync::fields::is_personal;
@@ -207,7 +208,7 @@ fn log_change(
     if let Change::Remove(_) = change {
         empty_bodies(db, share.id, item)?;
     }
-    let (seq, before) = log_head(db, share.id)?;
+    let (seq, before) = Reader(db).log_head(share.id)?;
     let at = known.item.next_at(now(db)?);
     let record = Record::of(seq + 1, item, at, &change, &Uuid::new_v4().simple().to_string());
     let hash = Chain { space: &share.space, device: &share.device }.hash(&before, &record);

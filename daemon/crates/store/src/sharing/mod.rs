@@ -13,11 +13,12 @@ mod shares;
 #[cfg(test)]
 mod tests;
 
-use crate::bind::params;
 use rusqlite::Connection;
 
 use super::StoreError;
 use super::row::{Sql, record};
+use crate::Reader;
+use crate::bind::params;
 use recall_domain::ids::{ObservationId, ProjectRow, ShareId, Timestamp};
 use recall_domain::sync::DeviceId;
 use recall_domain::sync::item::Item;
@@ -28,7 +29,6 @@ pub use log::{Left, LogExisting};
 pub(super) use log::{append, say_anew};
 pub use shares::{
     AcceptMarker, CloseShare, EmptiedSent, HoldBack, KnowProject, OpenShare, Preview, RenewDevice, Terms,
-    preview,
 };
 
 record! {
@@ -52,8 +52,72 @@ pub struct Share from "shares s JOIN projects p ON p.id = s.project" {
 }
 }
 
-pub fn shares(db: &Connection) -> Result<Vec<Share>, StoreError> {
-    db.all(&format!("{} ORDER BY p.name, s.remote", Share::SELECT), [])
+impl Reader<'_> {
+    pub fn shares(self) -> Result<Vec<Share>, StoreError> {
+        let db = self.0;
+        db.all(&format!("{} ORDER BY p.name, s.remote", Share::SELECT), [])
+    }
+
+    /// How far the logs of other machines were read.
+    pub fn heads(self, share: ShareId) -> Result<Vec<Head>, StoreError> {
+        let db = self.0;
+        db.all(&format!("{} WHERE share = ?1 ORDER BY author, name, device", Head::SELECT), params![share])
+    }
+
+    /// The entries of this machine's log with these numbers, at most `most`.
+    pub fn logged(
+        self,
+        share: ShareId,
+        (first, last): (u64, u64),
+        most: u32,
+    ) -> Result<Vec<Logged>, StoreError> {
+        let db = self.0;
+        let sql = format!(
+            "{} WHERE share = ?1 AND seq BETWEEN ?2 AND ?3 ORDER BY seq LIMIT ?4",
+            LoggedColumns::SELECT
+        );
+        let number = |seq: u64| i64::try_from(seq).unwrap_or(i64::MAX);
+        let rows: Vec<LoggedColumns> =
+            db.all(&sql, crate::bind::params![share, number(first), number(last), most])?;
+        Ok(rows.into_iter().map(Logged::from).collect())
+    }
+
+    /// The number and the hash of the last entry of this machine's log. 0 if there is none.
+    pub fn log_head(self, share: ShareId) -> Result<(u64, String), StoreError> {
+        let db = self.0;
+        let head = db.first(
+            "SELECT seq, hash FROM sync_log WHERE share = ?1 ORDER BY seq DESC LIMIT 1",
+            params![share],
+        )?;
+        Ok(head.unwrap_or_default())
+    }
+
+    /// The entries that were emptied and of which the remote may still have the body.
+    pub fn emptied(self, share: ShareId) -> Result<Vec<u64>, StoreError> {
+        let db = self.0;
+        db.all("SELECT seq FROM sync_log WHERE share = ?1 AND emptied ORDER BY seq", params![share])
+    }
+
+    pub fn held_back(self, share: ShareId) -> Result<Vec<Held>, StoreError> {
+        let db = self.0;
+        let sql = format!(
+            "{} WHERE l.share = ?1 AND l.held IS NOT NULL AND l.body IS NOT NULL ORDER BY l.seq",
+            Held::SELECT
+        );
+        db.all(&sql, params![share])
+    }
+
+    /// How many entries of other machines wait for a version of recall that knows their kind.
+    pub fn count_parked(self, share: ShareId) -> Result<u64, StoreError> {
+        let db = self.0;
+        db.one("SELECT count(*) FROM sync_parked WHERE share = ?1", params![share])
+    }
+
+    /// How many notes of others are here.
+    pub fn count_foreign(self, share: ShareId) -> Result<u64, StoreError> {
+        let db = self.0;
+        db.one("SELECT count(*) FROM observations WHERE share = ?1", params![share])
+    }
 }
 
 fn share(db: &Connection, id: ShareId) -> Result<Option<Share>, StoreError> {
@@ -74,11 +138,6 @@ pub struct Head from "sync_heads" {
     /// Entries that could not be used.
     pub refused: u64 = "refused",
 }
-}
-
-/// How far the logs of other machines were read.
-pub fn heads(db: &Connection, share: ShareId) -> Result<Vec<Head>, StoreError> {
-    db.all(&format!("{} WHERE share = ?1 ORDER BY author, name, device", Head::SELECT), params![share])
 }
 
 /// An entry of this machine's log.
@@ -107,33 +166,6 @@ impl From<LoggedColumns> for Logged {
     }
 }
 
-/// The entries of this machine's log with these numbers, at most `most`.
-pub fn logged(
-    db: &Connection,
-    share: ShareId,
-    (first, last): (u64, u64),
-    most: u32,
-) -> Result<Vec<Logged>, StoreError> {
-    let sql =
-        format!("{} WHERE share = ?1 AND seq BETWEEN ?2 AND ?3 ORDER BY seq LIMIT ?4", LoggedColumns::SELECT);
-    let number = |seq: u64| i64::try_from(seq).unwrap_or(i64::MAX);
-    let rows: Vec<LoggedColumns> =
-        db.all(&sql, crate::bind::params![share, number(first), number(last), most])?;
-    Ok(rows.into_iter().map(Logged::from).collect())
-}
-
-/// The number and the hash of the last entry of this machine's log. 0 if there is none.
-pub fn log_head(db: &Connection, share: ShareId) -> Result<(u64, String), StoreError> {
-    let head = db
-        .first("SELECT seq, hash FROM sync_log WHERE share = ?1 ORDER BY seq DESC LIMIT 1", params![share])?;
-    Ok(head.unwrap_or_default())
-}
-
-/// The entries that were emptied and of which the remote may still have the body.
-pub fn emptied(db: &Connection, share: ShareId) -> Result<Vec<u64>, StoreError> {
-    db.all("SELECT seq FROM sync_log WHERE share = ?1 AND emptied ORDER BY seq", params![share])
-}
-
 record! {
 /// A change that does not leave this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,24 +177,6 @@ pub struct Held from "sync_log l LEFT JOIN sync_items i ON i.share = l.share AND
     pub observation: Option<ObservationId> = "o.id",
     pub title: Option<String> = "o.title",
 }
-}
-
-pub fn held_back(db: &Connection, share: ShareId) -> Result<Vec<Held>, StoreError> {
-    let sql = format!(
-        "{} WHERE l.share = ?1 AND l.held IS NOT NULL AND l.body IS NOT NULL ORDER BY l.seq",
-        Held::SELECT
-    );
-    db.all(&sql, params![share])
-}
-
-/// How many entries of other machines wait for a version of recall that knows their kind.
-pub fn count_parked(db: &Connection, share: ShareId) -> Result<u64, StoreError> {
-    db.one("SELECT count(*) FROM sync_parked WHERE share = ?1", params![share])
-}
-
-/// How many notes of others are here.
-pub fn count_foreign(db: &Connection, share: ShareId) -> Result<u64, StoreError> {
-    db.one("SELECT count(*) FROM observations WHERE share = ?1", params![share])
 }
 
 /// What is known of a shared note.

@@ -3,7 +3,6 @@
 //! A note of another machine has no session here, and no words to compare: it takes part in no thread, so it cannot hide a
 //! note of this machine. Its origin says that another machine sent it, unless all machines of the share are one person's.
 
-use crate::bind::params;
 use rusqlite::Connection;
 
 use super::super::StoreError;
@@ -13,6 +12,7 @@ use super::super::operation::{WriteContext, log};
 use super::super::row::Sql;
 use super::super::threads::{rethread, thread_words_of};
 use super::{Known, Share, Wanted};
+use crate::bind::params;
 use recall_domain::ids::{ObservationId, ProjectRow, SessionKey, ShareId, Timestamp};
 use recall_domain::observation::SHARED;
 use recall_domain::sync::fields::{is_complete, is_personal};

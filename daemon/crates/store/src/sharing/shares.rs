@@ -2,15 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use crate::bind::params;
-use rusqlite::Connection;
-
 use super::super::StoreError;
 use super::super::forgetting::leave;
 use super::super::operation::{Operation, RemovedCopies, WriteContext};
 use super::super::projects;
 use super::super::row::Sql;
 use super::{Logged, LoggedColumns};
+use crate::Reader;
+use crate::bind::params;
 use recall_domain::ids::{ObservationId, ProjectKey, ProjectRow, ShareId, Timestamp};
 use recall_domain::sync::DeviceId;
 use recall_domain::sync::record::{BEGINNING, Chain};
@@ -216,10 +215,12 @@ pub struct Preview {
     pub texts: Vec<(ObservationId, String, String)>,
 }
 
-/// What would leave now if this project were shared on such terms.
-pub fn preview(db: &Connection, project: ProjectRow, terms: Terms) -> Result<Preview, StoreError> {
-    const PERSONAL: &str = "type IN ('preference', 'correction')";
-    let (observations, sessions, personal): (u64, u64, u64) = db.one(
+impl Reader<'_> {
+    /// What would leave now if this project were shared on such terms.
+    pub fn preview(self, project: ProjectRow, terms: Terms) -> Result<Preview, StoreError> {
+        let db = self.0;
+        const PERSONAL: &str = "type IN ('preference', 'correction')";
+        let (observations, sessions, personal): (u64, u64, u64) = db.one(
         &format!(
             "SELECT count(*) FILTER (WHERE ?2 OR NOT {PERSONAL}),
                 count(DISTINCT session) FILTER (WHERE ?2 OR NOT {PERSONAL}), count(*) FILTER (WHERE NOT ?2 AND {PERSONAL})
@@ -227,7 +228,7 @@ pub fn preview(db: &Connection, project: ProjectRow, terms: Terms) -> Result<Pre
         ),
         params![project.0, terms.is_personal],
     )?;
-    let texts: Vec<(i64, String, String)> = db.all(
+        let texts: Vec<(i64, String, String)> = db.all(
         &format!(
             "SELECT id, title, concat_ws(char(10), title, subtitle, narrative, facts, concepts, files_read, files_modified)
              FROM observations WHERE project = ?1 AND share IS NULL AND (?2 OR NOT {PERSONAL})
@@ -235,6 +236,7 @@ pub fn preview(db: &Connection, project: ProjectRow, terms: Terms) -> Result<Pre
         ),
         params![project.0, terms.is_personal],
     )?;
-    let texts = texts.into_iter().map(|(id, title, text)| (ObservationId(id), title, text)).collect();
-    Ok(Preview { observations, sessions, personal, texts })
+        let texts = texts.into_iter().map(|(id, title, text)| (ObservationId(id), title, text)).collect();
+        Ok(Preview { observations, sessions, personal, texts })
+    }
 }

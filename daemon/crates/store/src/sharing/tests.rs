@@ -4,10 +4,10 @@ use rusqlite::Connection;
 use serde_json::json;
 
 use super::*;
+use crate::Reader;
 use crate::{
     Changes, Durability, EditObservation, EditedText, Forget, MarkObservations, Operation, Pin,
-    PinObservations, RemarkAuthor, Remembered, Selection, Unreadable, Validity, execute, observation,
-    open_writer,
+    PinObservations, RemarkAuthor, Remembered, Selection, Unreadable, Validity, execute, open_writer,
 };
 use recall_domain::ids::{ProjectKey, Timestamp};
 use recall_domain::observation::{Importance, ObservationDraft, ObservationType};
@@ -104,7 +104,7 @@ impl Machine {
     }
 
     fn log(&self) -> Vec<Logged> {
-        logged(&self.db, self.share.unwrap(), (1, u64::MAX), 1_000).unwrap()
+        Reader(&self.db).logged(self.share.unwrap(), (1, u64::MAX), 1_000).unwrap()
     }
 
     fn kinds(&self) -> Vec<String> {
@@ -202,7 +202,7 @@ fn each_change_is_logged_once_without_gaps_in_a_chain() {
         assert_eq!(logged.hash, hash);
     }
     // What was said of the forgotten note is gone from the log.
-    assert_eq!(emptied(&machine.db, machine.share.unwrap()).unwrap(), [1, 3, 4]);
+    assert_eq!(Reader(&machine.db).emptied(machine.share.unwrap()).unwrap(), [1, 3, 4]);
     assert!(!machine.contains("Round") && machine.contains("Cents"));
 }
 
@@ -225,7 +225,7 @@ fn a_note_arrives_with_its_author_and_is_not_logged_again() {
     let (a, b) = (Machine::sharing('a', TEAM), Machine::sharing('b', TEAM));
     a.remember(ObservationType::Decision, "Round once");
     assert!(matches!(b.pull(&a), Applied::All { new: 1, .. }));
-    let row = observation(&b.db, b.only()).unwrap().unwrap();
+    let row = Reader(&b.db).observation(b.only()).unwrap().unwrap();
     assert_eq!((row.title.as_str(), row.narrative.as_str()), ("Round once", "Round once, at length"));
     assert_eq!((row.author.as_deref(), row.device.as_deref()), (Some("author a"), Some("laptop a")));
     assert_eq!(
@@ -273,7 +273,7 @@ fn a_former_text_that_is_forgotten_leaves_the_log() {
     a.write(Forget { what, unreadable: Unreadable::Stays, at });
     assert!(!a.contains("Zacharias"));
     b.pull(&a);
-    let row = observation(&b.db, b.only()).unwrap().unwrap();
+    let row = Reader(&b.db).observation(b.only()).unwrap().unwrap();
     assert_eq!((row.title.as_str(), row.author.as_deref()), ("Round once", Some("author a")));
 }
 
@@ -353,7 +353,7 @@ fn a_gap_or_a_wrong_hash_stops_a_machine_and_applies_nothing() {
     assert_eq!(b.apply(&a, forged, end.clone()), Applied::WrongHash { at: 3 });
     let swapped = vec![records[1].clone(), records[0].clone(), records[2].clone()];
     assert_eq!(b.apply(&a, swapped, end.clone()), Applied::Gap { known: 0, first: 2 });
-    assert!(b.notes().is_empty() && heads(&b.db, b.share.unwrap()).unwrap().is_empty());
+    assert!(b.notes().is_empty() && Reader(&b.db).heads(b.share.unwrap()).unwrap().is_empty());
     assert!(matches!(b.apply(&a, records, end), Applied::All { new: 3, .. }));
 }
 
@@ -401,12 +401,15 @@ fn what_cannot_be_used_is_counted_or_parked_and_stops_nothing() {
     assert!(matches!(b.apply(&a, records, end), Applied::All { new: 7, .. }));
     assert_eq!(b.notes(), ["Round once active"]);
     let share = b.share.unwrap();
-    assert_eq!((heads(&b.db, share).unwrap()[0].refused, count_parked(&b.db, share).unwrap()), (4, 1));
+    assert_eq!(
+        (Reader(&b.db).heads(share).unwrap()[0].refused, Reader(&b.db).count_parked(share).unwrap()),
+        (4, 1)
+    );
     // An update knows the kind.
     assert_eq!(b.write(ApplyParked { share, now: Timestamp(30) }), 0);
     b.db.execute("UPDATE sync_parked SET kind = 'forget'", []).unwrap();
     assert_eq!(b.write(ApplyParked { share, now: Timestamp(30) }), 1);
-    assert_eq!((b.notes().len(), count_parked(&b.db, share).unwrap()), (0, 0));
+    assert_eq!((b.notes().len(), Reader(&b.db).count_parked(share).unwrap()), (0, 0));
 }
 
 #[test]
@@ -490,9 +493,9 @@ fn notes_of_others_are_told_only_where_the_share_says_so() {
         b.remember(ObservationType::Decision, "Cents are integers");
         b.pull(&a);
         let project = recall_domain::ids::ProjectRow(1);
-        let rows = crate::candidates(&b.db, project, 10).unwrap();
-        let by_hand = crate::kept_by_hand(&b.db, project, 10).unwrap().len();
-        let disfavour = crate::disfavour(&b.db).unwrap();
+        let rows = Reader(&b.db).candidates(project, 10).unwrap();
+        let by_hand = Reader(&b.db).kept_by_hand(project, 10).unwrap().len();
+        let disfavour = Reader(&b.db).disfavour().unwrap();
         let foreign: i64 = b.db.one("SELECT id FROM observations WHERE share IS NOT NULL", []).unwrap();
         let worth = disfavour.worth(
             ObservationId(foreign).into(),

@@ -1,9 +1,10 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::Reader;
 use crate::{
     BatchResult, Changes, Durability, FinishJob, FinishedJob, JobResult, MarkObservations, Relation,
-    Validity, execute, lineage, open_writer,
+    Validity, execute, open_writer,
 };
 use recall_domain::fixes::Traces;
 use recall_domain::ids::{EventId, JobId};
@@ -94,12 +95,12 @@ fn the_newest_statement_of_a_thread_is_told_and_shows_its_history() {
         [row(PER_CUSTOMER, 1, Some(PER_SHOP)), row(EXPORTS, 1, None), row(PER_SHOP, 2, None)]
     );
     let (older, newer) = (numbered(&db, PER_CUSTOMER), numbered(&db, PER_SHOP));
-    let said = lineage(&db, older).unwrap();
+    let said = Reader(&db).lineage(older).unwrap();
     assert_eq!(
         (said[0].relation, said[0].other.as_ref().map(|other| other.0)),
         (Relation::SupersededBy, Some(newer))
     );
-    assert_eq!(lineage(&db, newer).unwrap()[0].relation, Relation::Supersedes);
+    assert_eq!(Reader(&db).lineage(newer).unwrap()[0].relation, Relation::Supersedes);
     // It is shown again after the newer one is removed.
     say(&db, 2, &[]);
     assert_eq!(told(&db), [row(PER_CUSTOMER, 1, None), row(EXPORTS, 1, None)]);
@@ -123,7 +124,7 @@ fn what_the_user_reopens_is_told_until_something_newer_is_said() {
     let older = numbered(&db, PER_CUSTOMER);
     let reopen = MarkObservations { ids: vec![older], validity: Validity::Holds, at: Timestamp(0) };
     execute(&db, reopen, &mut Changes::default()).unwrap();
-    let status = || crate::observation(&db, older).unwrap().unwrap().status.as_str();
+    let status = || Reader(&db).observation(older).unwrap().unwrap().status.as_str();
     assert_eq!(status(), "active");
     say(&db, 2, &[PER_SHOP, EXPORTS]);
     assert_eq!(status(), "active", "made anew, the other still does not cover it");

@@ -1,0 +1,51 @@
+//! Which crate may use which library. What a crate's `Cargo.toml` does not name, the compiler refuses.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// Libraries that only some rooms may know, with those rooms; `recall` is the program.
+const WALLS: [(&str, &[&str]); 6] = [
+    // Agents keep sessions in databases of their own, and so does the memory that `recall import` reads.
+    ("rusqlite", &["agents", "recall", "store"]),
+    // The file of a sentence model is mapped as the index's files are.
+    ("tantivy", &["embedding", "search"]),
+    // The program fetches sentence models; the settings check addresses.
+    ("reqwest", &["config", "providers", "recall", "telemetry"]),
+    ("ractor", &["recall"]),
+    ("clap", &["recall"]),
+    ("ratatui", &["recall"]),
+];
+
+/// The crates that name this library among their dependencies, without those of tests.
+fn users(daemon: &Path, library: &str) -> BTreeSet<String> {
+    let rooms = daemon.join("crates").read_dir().unwrap().map(|room| room.unwrap().path());
+    let crates = rooms.map(|room| (room.file_name().unwrap().to_str().unwrap().to_owned(), room));
+    crates
+        .chain([("recall".to_owned(), daemon.to_owned())])
+        .filter(|(_, folder)| {
+            let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+            let (_, rest) = manifest.split_once("[dependencies]").unwrap_or_default();
+            let own = rest.split("[dev-dependencies]").next().unwrap_or_default();
+            own.lines()
+                .any(|line| line.strip_prefix(library).is_some_and(|rest| rest.starts_with(['.', ' ', '='])))
+        })
+        .map(|(name, _)| name)
+        .collect()
+}
+
+#[test]
+fn libraries_are_used_only_where_they_may_be() {
+    let daemon = recall_tests::workspace().join("daemon");
+    for (library, allowed) in WALLS {
+        let allowed: BTreeSet<String> = allowed.iter().map(|name| (*name).to_owned()).collect();
+        assert_eq!(users(&daemon, library), allowed, "{library}");
+    }
+}
+
+#[test]
+fn the_domain_knows_no_other_room() {
+    let manifest = recall_tests::workspace().join("daemon/crates/domain/Cargo.toml");
+    let manifest = std::fs::read_to_string(manifest).unwrap();
+    let rooms = manifest.lines().filter(|line| line.starts_with("recall-"));
+    assert_eq!(rooms.collect::<Vec<_>>(), ["recall-protocol.workspace = true"]);
+}

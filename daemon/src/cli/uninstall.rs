@@ -56,7 +56,7 @@ pub fn run(args: &UninstallArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         Consent::at_terminal(&mut input)
     };
     let named = args.agents.iter().filter_map(|name| AGENTS.named(name)).collect();
-    let folder = this_project(args.project)?;
+    let folder = args.project.then(this_project).transpose()?;
     let scope = folder.as_deref().map_or(Scope::User, Scope::Project);
     let (agents, daemon) = match (args.agents.is_empty(), args.keep_service || args.project) {
         (true, false) if args.purge => (AGENTS.iter().collect(), Daemon::Purge),

@@ -65,8 +65,12 @@ fn made_on((branch, commit, base): CheckoutColumns, touched: Touched) -> MadeOn 
     MadeOn { branch: branch.map(BranchName), commit, base, touched }
 }
 
-fn touched(changed_files: bool) -> Touched {
-    if changed_files { Touched::Files } else { Touched::Nothing }
+/// Whether files were changed.
+impl FromRow for Touched {
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        let changed = bool::from_row(row, first)?;
+        Ok(if changed { Self::Files } else { Self::Nothing })
+    }
 }
 
 /// Reads a JSON array of checkout columns, or NULL, and whether files were changed there.
@@ -74,9 +78,9 @@ impl FromRow for MadeOn {
     const WIDTH: usize = 2;
 
     fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
-        let (json, changed): (Option<String>, bool) = FromRow::from_row(row, first)?;
+        let (json, touched): (Option<String>, Touched) = FromRow::from_row(row, first)?;
         let columns = json.and_then(|json| serde_json::from_str(&json).ok());
-        Ok(columns.map(|columns| made_on(columns, touched(changed))).unwrap_or_default())
+        Ok(columns.map(|columns| made_on(columns, touched)).unwrap_or_default())
     }
 }
 
@@ -85,10 +89,10 @@ impl FromRow for Vec<MadeOn> {
     const WIDTH: usize = 3;
 
     fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
-        let (own, again, changed): (Option<String>, String, bool) = FromRow::from_row(row, first)?;
+        let (own, again, touched): (Option<String>, String, Touched) = FromRow::from_row(row, first)?;
         let own: Option<CheckoutColumns> = own.and_then(|json| serde_json::from_str(&json).ok());
         let again: Vec<CheckoutColumns> = serde_json::from_str(&again).unwrap_or_default();
-        Ok(own.into_iter().chain(again).map(|columns| made_on(columns, touched(changed))).collect())
+        Ok(own.into_iter().chain(again).map(|columns| made_on(columns, touched)).collect())
     }
 }
 

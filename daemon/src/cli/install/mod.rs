@@ -104,7 +104,7 @@ pub fn run(args: &InstallArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     };
     let service = (!args.no_service && !args.project).then(|| Service::new(&environment, &Processes));
     let agents = selected(AGENTS, &args.agents, &environment);
-    let folder = this_project(args.project)?;
+    let folder = args.project.then(this_project).transpose()?;
     let scope = folder.as_deref().map_or(Scope::User, Scope::Project);
     let access = if args.mcp { Access::HooksAndServer } else { Access::Hooks };
     // A user with a memory has been asked before.
@@ -158,14 +158,11 @@ pub(in crate::cli) fn guarding(environment: &Environment) -> Guarding {
     }
 }
 
-/// The folder of the project, if `--project` is given.
-pub(super) fn this_project(is_meant: bool) -> anyhow::Result<Option<PathBuf>> {
-    if !is_meant {
-        return Ok(None);
-    }
+/// The folder of the project that the current folder is in.
+pub(super) fn this_project() -> anyhow::Result<PathBuf> {
     let here = std::env::current_dir().context("finding the current folder")?;
     let root = PathBuf::from(recall_repository::facts(&here).folder);
-    Ok(Some(if root.as_os_str().is_empty() { here } else { root }))
+    Ok(if root.as_os_str().is_empty() { here } else { root })
 }
 
 /// The environment of this process, or advice for the user if it has none.

@@ -165,7 +165,7 @@ fn draw_head(frame: &mut Frame, ui: &Ui, area: Rect) {
 
 fn draw_list(frame: &mut Frame, ui: &mut Ui, area: Rect, now: Timestamp) {
     let words: Vec<String> = marked_words(ui.query());
-    let (several, focused) = (*ui.scope() == Scope::All, ui.focus != Focus::Detail);
+    let (scope, focused) = (ui.scope().clone(), ui.focus != Focus::Detail);
     let Some(list) = ui.list_mut() else { return };
     let height = usize::from(area.height);
     list.top = list.top.clamp((list.selected + 1).saturating_sub(height), list.selected);
@@ -177,7 +177,7 @@ fn draw_list(frame: &mut Frame, ui: &mut Ui, area: Rect, now: Timestamp) {
     let selected = list.selected;
     let shown = list.rows.iter().enumerate().skip(list.top).take(height);
     let lines = shown.map(|(place, row)| {
-        let line = row_line(row, width, now, &words, several);
+        let line = row_line(row, width, now, &words, &scope);
         match (place == selected, focused) {
             (true, true) => line.style(Style::new().add_modifier(Modifier::REVERSED)),
             (true, false) => line.style(Style::new().add_modifier(Modifier::BOLD)),
@@ -201,7 +201,7 @@ fn nothing(list: &Listing) -> &'static str {
     }
 }
 
-fn row_line(row: &Row, width: usize, now: Timestamp, words: &[String], several: bool) -> Line<'static> {
+fn row_line(row: &Row, width: usize, now: Timestamp, words: &[String], scope: &Scope) -> Line<'static> {
     let mut spans = vec![
         Span::from(format!("{:>AGE_WIDTH$} ", age(now, row.at.0))).dim(),
         Span::from(format!("{:<KIND_WIDTH$.KIND_WIDTH$} ", row.kind)).style(kind_style(&row.kind)),
@@ -209,7 +209,7 @@ fn row_line(row: &Row, width: usize, now: Timestamp, words: &[String], several: 
     if !row.id.is_empty() {
         spans.insert(0, Span::from(format!("{:>ID_WIDTH$} ", row.id)).cyan());
     }
-    if several && !row.project.is_empty() {
+    if *scope == Scope::All && !row.project.is_empty() {
         spans.push(Span::from(format!("{}: ", row.project)).dim());
     }
     let taken: usize = spans.iter().map(Span::width).sum();

@@ -120,20 +120,20 @@ impl LiveEvents {
         let resumed =
             last_id.and_then(|id| id.split_once('-')).filter(|(epoch, _)| *epoch == self.epoch.to_string());
         let resumed = resumed.and_then(|(_, number)| number.parse().ok()).filter(|number| *number <= now);
-        let lost = last_id.is_some() && resumed.is_none();
+        let hello = json!({"lost": last_id.is_some() && resumed.is_none()});
+        let hello = format!("event: connected\ndata: {hello}\n\n");
         let (send, receive) = mpsc::channel(1);
         let events = self.clone();
         tokio::spawn(async move {
             // It ends with the reader or the daemon.
-            let _ = events.feed(resumed.unwrap_or(now), lost, &send).await;
+            let _ = events.feed(resumed.unwrap_or(now), hello.into(), &send).await;
             drop(place);
         });
         Ok(receive)
     }
 
-    async fn feed(mut self, mut from: u64, lost: bool, to: &mpsc::Sender<Bytes>) -> Option<()> {
-        let hello = json!({"lost": lost});
-        to.send(format!("event: connected\ndata: {hello}\n\n").into()).await.ok()?;
+    async fn feed(mut self, mut from: u64, hello: Bytes, to: &mpsc::Sender<Bytes>) -> Option<()> {
+        to.send(hello).await.ok()?;
         loop {
             while let Some(events) = self.next(&mut from) {
                 to.send(events).await.ok()?;

@@ -161,27 +161,24 @@ fn is_own_tool(name: &str) -> bool {
 
 /// The ids that an input names. A text is none.
 fn ids_in(input: &str) -> Vec<Value> {
-    fn collect(value: &Value, is_id: bool, ids: &mut Vec<Value>) {
+    fn collect(field: &str, value: &Value, ids: &mut Vec<Value>) {
+        let is_id = ID_FIELDS.contains(&field);
         match value {
-            Value::Object(fields) => {
-                for (key, value) in fields {
-                    collect(value, ID_FIELDS.contains(&key.as_str()), ids);
-                }
-            }
-            Value::Array(elements) => elements.iter().for_each(|element| collect(element, is_id, ids)),
+            Value::Object(fields) => fields.iter().for_each(|(field, value)| collect(field, value, ids)),
+            Value::Array(elements) => elements.iter().for_each(|element| collect(field, element, ids)),
             Value::Number(_) if is_id => ids.push(value.clone()),
             Value::String(text) if is_id && is_id_word(text) => ids.push(value.clone()),
             // Some agents put the arguments into a text.
             Value::String(text) if text.starts_with('{') => {
                 if let Ok(inner @ Value::Object(_)) = serde_json::from_str(text) {
-                    collect(&inner, false, ids);
+                    collect("", &inner, ids);
                 }
             }
             _ => {}
         }
     }
     let mut ids = Vec::new();
-    collect(&serde_json::from_str(input).unwrap_or(Value::Null), false, &mut ids);
+    collect("", &serde_json::from_str(input).unwrap_or(Value::Null), &mut ids);
     ids.truncate(MOST_IDS);
     ids
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use recall_domain::document::Document;
+use recall_domain::document::{Document, DocumentKind};
 use recall_domain::ids::{ProjectKey, SessionId, Timestamp};
 use recall_domain::injection::spoken::Spoken;
 use recall_domain::injection::{self, prompt::Situation};
@@ -21,6 +21,7 @@ const NEAR: usize = 40;
 /// A passage as it is told.
 pub(crate) struct Told {
     pub(crate) session: String,
+    pub(crate) kind: DocumentKind,
     pub(crate) at: Timestamp,
     pub(crate) passage: Passage,
 }
@@ -228,7 +229,8 @@ pub(crate) fn put(writer: &mut Writer, documents: &[Document]) -> anyhow::Result
 pub(crate) fn texts(one: &Played) -> impl Iterator<Item = (PassageKey, Told)> {
     one.documents.iter().flat_map(move |document| {
         document.passages.iter().zip(0..).map(move |(passage, part)| {
-            let told = Told { session: one.id.clone(), at: document.at, passage: passage.clone() };
+            let kind = document.key.kind;
+            let told = Told { session: one.id.clone(), kind, at: document.at, passage: passage.clone() };
             (PassageKey { document: document.key, part }, told)
         })
     })

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo run --release --example train_injection -- [--weights FILE] [--model FOLDER [--vectors FILE]] \
-//!     [--moments FOLDER] SESSIONS QUERIES PROMPTS
+//!     [--moments FOLDER [--show NUMBER]] SESSIONS QUERIES PROMPTS
 //! ```
 //!
 //! `SESSIONS` is a folder with a folder per project, each with recorded sessions (`.jsonl` or `.jsonl.gz`, see
@@ -13,6 +13,9 @@
 //!
 //! `--moments` is a folder with real prompts that were judged by hand (`moments.jsonl`), their sessions (`sessions/PROJECT/`), and
 //! when each began (`dates.json`). The need is learned from them.
+//!
+//! `--show` prints for so many moments of each project, drawn by a hash, what the shipped weights tell there, to be read. That needs
+//! no judgement: a moment of which only the place is known will do.
 //!
 //! It prints tables without and with the model: each project is judged by weights that were learned from the other projects alone.
 //! `--weights` learns from everything and writes the file that recall is built with; that needs the model and the moments. The
@@ -39,13 +42,14 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use asked::{Everything, Search};
-use recall_domain::injection::{FLOORS, Floors};
+use recall_domain::injection::{FLOORS, Floors, excerpt};
 use recall_domain::linear::Weights;
-use score::{MomentScore, Score};
+use score::{LineScore, MomentScore, Score};
 use sentences::Sentences;
 
 fn main() -> anyhow::Result<()> {
     let (mut file, mut model, mut vectors, mut judged) = (None, None, None, None);
+    let mut show: Option<usize> = None;
     let mut paths: Vec<PathBuf> = Vec::new();
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
@@ -53,14 +57,15 @@ fn main() -> anyhow::Result<()> {
             "--weights" => file = arguments.next().map(PathBuf::from),
             "--model" => model = arguments.next().map(PathBuf::from),
             "--vectors" => vectors = arguments.next().map(PathBuf::from),
+            "--show" => show = arguments.next().map(|number| number.parse()).transpose()?,
             "--moments" => judged = arguments.next().map(PathBuf::from),
             _ => paths.push(PathBuf::from(argument)),
         }
     }
     let [sessions, queries, prompts] = paths.as_slice() else {
         anyhow::bail!(
-            "usage: train_injection [--weights FILE] [--model FOLDER [--vectors FILE]] [--moments FOLDER] \
-             SESSIONS QUERIES PROMPTS"
+            "usage: train_injection [--weights FILE] [--model FOLDER [--vectors FILE]] \
+             [--moments FOLDER [--show NUMBER]] SESSIONS QUERIES PROMPTS"
         );
     };
     let mut sentences = model.map(|model| Sentences::read(&model, vectors)).transpose()?;
@@ -70,6 +75,11 @@ fn main() -> anyhow::Result<()> {
     }
     if let Some(sentences) = &sentences {
         sentences.keep()?;
+    }
+    if let Some(each) = show {
+        print_lines(&everything);
+        score::show(&everything, each);
+        return Ok(());
     }
     if let Some(file) = file {
         anyhow::ensure!(sentences.is_some(), "the weights of meaning need --model");
@@ -87,6 +97,7 @@ fn main() -> anyhow::Result<()> {
         projects.into_iter().map(|held| (held, train::train(&everything, Some(held)))).collect();
     let searches: &[Search] =
         if sentences.is_some() { &[Search::Words, Search::Meaning] } else { &[Search::Words] };
+    print_lines(&everything);
     for search in searches {
         print_questions(&everything, &folds, *search);
         if !everything.moments.is_empty() {
@@ -100,6 +111,14 @@ const QUESTIONS: [f64; 13] = [0.0, 0.3, 0.4, 0.5, 0.54, 0.56, 0.58, 0.6, 0.62, 0
 const NEEDS: [f64; 13] = [0.3, 0.34, 0.36, 0.38, 0.4, 0.42, 0.44, 0.46, 0.48, 0.5, 0.54, 0.6, 0.7];
 /// Anything is told at no greater share of the moments of no need.
 const WITHOUT_NEED: f64 = 0.05;
+
+/// What lines of both lengths keep of an answer.
+fn print_lines(everything: &Everything) {
+    println!("{}", LineScore::HEADER);
+    for most in [excerpt::LINE, excerpt::ANSWER] {
+        println!("{}", LineScore::of(everything, most).row(most));
+    }
+}
 
 /// The questions by their floor, and by project at the floor that is built in.
 fn print_questions(everything: &Everything, folds: &[(&String, Weights)], search: Search) {

@@ -44,6 +44,11 @@ impl Moment {
         self.has_good().then(|| self.is_of_good_session(told))
     }
 
+    /// For example `mise 0fe1 prompt 3`.
+    pub(crate) fn place(&self) -> String {
+        format!("{} {} prompt {}", self.project, self.session_id, self.prompt_number)
+    }
+
     /// Whether it is known what should be said.
     pub(crate) fn has_good(&self) -> bool {
         self.good.iter().any(|good| good.session_id.is_some())

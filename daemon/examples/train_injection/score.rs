@@ -1,7 +1,7 @@
 //! What would be told, with the columns of the table.
 
 use recall_domain::injection::choice::{Choice, ENOUGH_TOKENS, Words, is_statement, most, tokens_of_each};
-use recall_domain::injection::{Decision, Floors, asked, decide, excerpt};
+use recall_domain::injection::{Decision, FLOORS, Floors, asked, decide};
 use recall_domain::linear::Weights;
 use recall_domain::passage::PassageMatches;
 use recall_domain::tokens::Measure;
@@ -203,18 +203,17 @@ fn told<'a>(
         if is_of_another || !is_statement(judged.key.document.kind, &told.passage.text) {
             continue;
         }
+        let most = tokens_of_each(&one.situation());
+        let Some(line) = line(told, found, most) else { continue };
         told_of.push(told.text());
-        choice.add(Words::of(&told.text()), told.at, told);
+        choice.add(Words::of(&told.text()), told.at, (told, line));
     }
     if asked::names_what_is_unknown(&one.prompt, told_of.iter().map(String::as_str)) {
         return Vec::new();
     }
     let mut spent = FRAME;
     let mut statements = Vec::new();
-    for told in choice.into_best() {
-        let most = tokens_of_each(&one.situation());
-        let (heading, text) = excerpt::of(&told.passage.heading, &told.passage.text, &found.terms, most);
-        let text = format!("{heading} {text}");
+    for (told, text) in choice.into_best() {
         let cost = Measure::of(&text).spent() + STATEMENT;
         if spent >= FRAME + ENOUGH_TOKENS {
             break;
@@ -225,4 +224,107 @@ fn told<'a>(
         }
     }
     statements
+}
+
+/// What of a passage is told.
+fn line(told: &Told, found: &PassageMatches, most: u32) -> Option<String> {
+    let line = recall_compression::told(&told.passage, told.kind, &found.terms, most)?;
+    Some(format!("{}{}{}", line.heading, if line.heading.is_empty() { "" } else { ": " }, line.text))
+}
+
+/// Of the passages that are found for a question and hold its answer, the share of which the line still holds it.
+#[derive(Default)]
+pub(crate) struct LineScore {
+    passages: usize,
+    kept: usize,
+    silent: usize,
+    tokens: u32,
+}
+
+impl LineScore {
+    pub(crate) const HEADER: &str = "| tokens of a line, most | passages with the answer | kept | nothing told | tokens, mean |\n|---|---:|---:|---:|---:|";
+
+    pub(crate) fn of(everything: &Everything, most: u32) -> Self {
+        let mut score = Self::default();
+        for one in &everything.asked {
+            let Occasion::Own(number) = one.occasion else { continue };
+            let question = &everything.questions[number];
+            for found in &one.found.matches {
+                let told = &everything.passages[&found.key];
+                let holds = question.relevant_sessions.contains(&told.session)
+                    && !question.terms.is_empty()
+                    && corpus::answers(&question.terms, &told.text());
+                if !holds || !is_statement(told.kind, &told.passage.text) {
+                    continue;
+                }
+                score.passages += 1;
+                match line(told, &one.found, most) {
+                    Some(line) => {
+                        score.kept += usize::from(corpus::answers(&question.terms, &line));
+                        score.tokens += Measure::of(&line).spent();
+                    }
+                    None => score.silent += 1,
+                }
+            }
+        }
+        score
+    }
+
+    pub(crate) fn row(&self, most: u32) -> String {
+        let share = |part: usize| 100.0 * part as f64 / self.passages.max(1) as f64;
+        let told = u32::try_from(self.passages - self.silent).unwrap_or(1).max(1);
+        format!(
+            "| {most} | {} | {:.1} | {:.1} | {} |",
+            self.passages,
+            share(self.kept),
+            share(self.silent),
+            self.tokens / told
+        )
+    }
+}
+
+/// Prints what is told at so many moments of each project. Which ones follows from a hash of their places.
+pub(crate) fn show(everything: &Everything, each: usize) {
+    let weights = recall_domain::injection::built_in();
+    let mut told_at: Vec<(String, u64, String)> = Vec::new();
+    for one in &everything.asked {
+        let Occasion::Moment(number) = one.occasion else { continue };
+        let search = if one.found_by_meaning.is_some() { Search::Meaning } else { Search::Words };
+        let Some(found) = one.found(search) else { continue };
+        let told = told(everything, (one, found), weights, FLOORS);
+        if told.is_empty() {
+            continue;
+        }
+        let moment = &everything.moments[number];
+        let mut shown = format!("== {}, need {}\n{}\n", moment.place(), moment.need, beginning(&one.prompt));
+        for (source, text) in told {
+            let is_good = if moment.is_of_good_session(source) { "good" } else { "other" };
+            shown.push_str(&format!("-> {is_good} {:?}: {text}\n", source.kind));
+        }
+        told_at.push((one.project.clone(), hash(&moment.place()), shown));
+    }
+    told_at.sort();
+    let mut of_project = (String::new(), 0);
+    for (project, _, shown) in told_at {
+        if of_project.0 != project {
+            of_project = (project, 0);
+        }
+        of_project.1 += 1;
+        if of_project.1 <= each {
+            println!("{shown}");
+        }
+    }
+}
+
+/// Characters of a prompt that are shown.
+const SHOWN: usize = 400;
+
+fn beginning(prompt: &str) -> String {
+    prompt.chars().take(SHOWN).collect()
+}
+
+/// FNV-1a: the same on every machine.
+fn hash(text: &str) -> u64 {
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }

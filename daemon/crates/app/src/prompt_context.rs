@@ -9,7 +9,7 @@ use recall_domain::ids::Timestamp;
 use recall_domain::injection::choice::{self, Choice, Words};
 use recall_domain::injection::prompt::{Author, Situation};
 use recall_domain::injection::spoken::Spoken;
-use recall_domain::injection::{self, Decision, FLOORS, Judged, asked, excerpt, reason};
+use recall_domain::injection::{self, Decision, FLOORS, Judged, asked, reason};
 use recall_domain::passage::{Passage, PassageKey, PassageMatches};
 use recall_domain::used::Occasion;
 use recall_repository::work_tree::WorkTree;
@@ -95,15 +95,14 @@ impl ContextLookup {
             {
                 continue;
             }
+            let (kind, most) = (judged.key.document.kind, choice::tokens_of_each(situation));
+            let Some(told) = recall_compression::told(&passage, kind, &found.terms, most) else { continue };
             let words = words(&passage);
             told_of.push(passage.whole());
             // What an observation said of this and no longer holds is not told by the text from which it was made.
             if outdated(db, &row)?.iter().any(|outdated| words.covers(outdated)) {
                 continue;
             }
-            let most = choice::tokens_of_each(situation);
-            let (heading, text) = excerpt::of(&passage.heading, &passage.text, &found.terms, most);
-            let told = Passage { heading, text };
             let why = reason::of(situation, found, judged.key);
             let mut statement = statement(*judged, told, &row, (decision, &why));
             statement.elsewhere = branch_context.mark(&db.made_where(judged.key.document)?);

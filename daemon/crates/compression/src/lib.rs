@@ -20,6 +20,8 @@ pub mod probe;
 pub mod model;
 pub mod chain;
 
+pub use wording::told;
+
 use std::sync::Arc;
 
 use serde::Serialize;

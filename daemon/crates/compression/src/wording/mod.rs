@@ -17,6 +17,7 @@ mod answered;
 mod kind;
 mod open;
 mod summary;
+mod told;
 mod typed;
 
 pub(crate) use answered::answered;
@@ -31,6 +32,7 @@ pub(crate) use plain::plain;
 pub(crate) use prompt::{own_words, statement};
 pub(crate) use summary::{is_chore, session_title, without_repeats};
 pub(crate) use title::{LONGEST_TITLE, clean_title, title};
+pub use told::told;
 pub(crate) use typed::{is_report, is_typed, typed_words};
 
 /// Where a piece of text stands.

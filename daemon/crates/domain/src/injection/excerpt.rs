@@ -90,7 +90,8 @@ fn together(sentences: &[&str], order: impl Iterator<Item = (f32, usize)>, room:
     told
 }
 
-fn joined(sentences: &[&str], kept: &[usize]) -> String {
+/// Sentences in the order of their text; what is left out between them is marked.
+pub fn joined(sentences: &[&str], kept: &[usize]) -> String {
     let mut told = String::new();
     let mut last: Option<usize> = None;
     for place in kept {
@@ -107,7 +108,7 @@ fn joined(sentences: &[&str], kept: &[usize]) -> String {
 }
 
 /// The whole words of a text that so many tokens hold.
-fn beginning(text: &str, tokens: u32) -> String {
+pub fn beginning(text: &str, tokens: u32) -> String {
     if estimate(text) <= tokens {
         return text.to_owned();
     }
@@ -145,7 +146,7 @@ fn worth(sentence: &str, terms: &[PassageTerm]) -> f32 {
 }
 
 /// The sentences of each line. A line of code is one.
-pub(crate) fn sentences(text: &str) -> Vec<&str> {
+pub fn sentences(text: &str) -> Vec<&str> {
     let mut sentences = Vec::new();
     for line in text.lines().map(str::trim) {
         let mut rest = line;

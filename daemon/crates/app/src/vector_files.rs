@@ -1,7 +1,7 @@
 //! Makes, opens and removes the files of vectors, one for each project.
 //!
-//! The database names the files ([`recall_store::vector_files`]). A file that it does not name is removed, and a missing file
-//! is made again from the rows. So a kill at any moment can cost a file, but no vector.
+//! The database names the files ([`vector_files`](recall_store::Reader::vector_files)). A file that it does not name is
+//! removed, and a missing file is made again from the rows. So a kill at any moment can cost a file, but no vector.
 
 use std::fs;
 use std::io;

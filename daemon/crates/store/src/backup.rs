@@ -175,7 +175,7 @@ pub fn newest_good_backup(folder: &Path) -> Option<PathBuf> {
     })
 }
 
-/// How much [`check`] compares.
+/// How much [`Reader::check`] compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Thoroughness {
     /// Pages and their rows.

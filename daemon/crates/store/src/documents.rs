@@ -70,7 +70,7 @@ impl Reader<'_> {
         db.one("SELECT prompt_number FROM prompt_batches WHERE id = ?1", [batch.0])
     }
 
-    /// How many documents there are, as [`scan_documents`] finds them.
+    /// How many documents there are, as [`Reader::scan_documents`] finds them.
     pub fn count_documents(self) -> Result<u64, StoreError> {
         let db = self.0;
         db.one(

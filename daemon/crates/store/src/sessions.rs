@@ -307,7 +307,7 @@ impl Reader<'_> {
     }
 
     /// The last thousand injections of a document, latest first. The state of a session counts as its last prompt at that
-    /// time, see [`last_prompt`].
+    /// time, see [`Reader::last_prompt`].
     pub fn given(self, key: DocumentKey) -> Result<Vec<GivenRow>, StoreError> {
         let db = self.0;
         let sql = format!(

@@ -14,7 +14,7 @@ use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{ObservationId, ProjectRow};
 
 /// The kinds of documents that get their vectors first: texts of people and models, and among them those that may be
-/// injected soonest. Calls of tools follow, because there are far more ([`calls_without_vectors`]).
+/// injected soonest. Calls of tools follow, because there are far more ([`Reader::calls_without_vectors`]).
 const EMBEDDED: [DocumentKind; 6] = [
     DocumentKind::Observation,
     DocumentKind::Response,

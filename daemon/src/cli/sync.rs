@@ -50,7 +50,9 @@ pub fn run(args: &SyncArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let failed = answer.shares.iter().filter(|share| share.error.is_some()).count();
     if args.now && failed > 0 {
         let what = counted(failed, "project was not exchanged", "projects were not exchanged");
-        return Err(Failure::failed(what).hint("What is new stays here until the remote is back.").into());
+        return Err(Failure::failed(what)
+            .hint("What is new stays here, and is sent once this is solved.")
+            .into());
     }
     Ok(())
 }
@@ -72,7 +74,7 @@ pub(super) fn tell(share: &ShareAnswer, out: &mut dyn Write) -> anyhow::Result<(
     )?;
     if let Some(error) = &share.error {
         let next =
-            share.next_try.map(|at| format!(", tried again at {}", terminal::time(at))).unwrap_or_default();
+            share.next_try.map(|at| format!("; next try at {}", terminal::time(at))).unwrap_or_default();
         writeln!(out, "  {ERROR}{error}{ERROR:#}{next}")?;
     } else if let Some(at) = share.synced_at {
         writeln!(out, "  {GOOD}in step{GOOD:#} {}", terminal::ago(at))?;

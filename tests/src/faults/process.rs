@@ -131,27 +131,42 @@ fn is_free(stage: &Stage) -> bool {
     lock.is_ok_and(|lock| lock.try_lock().is_ok())
 }
 
-/// Kills every daemon of the home except these, whoever started it and whatever its state.
+/// Kills every daemon of the home except these, whoever started it and whatever its state. A daemon that a killed command
+/// has forked is one too, even before it runs its own program.
 pub fn kill_all(stage: &Stage, spared: &[u32]) {
     let home = format!("RECALL_HOME={}\0", stage.home().display());
+    let program = crate::binaries().join("recall");
     loop {
-        let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-        let daemons: Vec<Pid> = processes
-            .filter_map(|entry| {
-                let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
-                if spared.contains(&pid.cast_unsigned()) {
-                    return None;
-                }
-                let of = |what: &str| std::fs::read(entry.path().join(what)).ok();
-                let is_ours = memchr::memmem::find(&of("environ")?, home.as_bytes()).is_some();
-                (is_ours && of("cmdline")?.ends_with(b"recall\0daemon\0")).then(|| Pid::from_raw(pid))?
-            })
-            .collect();
-        if daemons.is_empty() && is_free(stage) {
-            return;
+        let mut is_quiet = true;
+        for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
+                continue;
+            };
+            if spared.contains(&pid.cast_unsigned()) {
+                continue;
+            }
+            // A process that has ended, or is another user's, has no readable link.
+            if !std::fs::read_link(entry.path().join("exe")).is_ok_and(|exe| exe == program) {
+                continue;
+            }
+            let of = |what: &str| std::fs::read(entry.path().join(what)).unwrap_or_default();
+            let environment = of("environ");
+            if environment.is_empty() {
+                // It is about to run its program, and may be a daemon of this home.
+                is_quiet = false;
+                continue;
+            }
+            let is_ours = memchr::memmem::find(&environment, home.as_bytes()).is_some();
+            let is_daemon = of("cmdline").ends_with(b"recall\0daemon\0");
+            let parent = format!("PPid:\t{}\n", std::process::id());
+            let is_command = memchr::memmem::find(&of("status"), parent.as_bytes()).is_some();
+            if is_ours && (is_daemon || !is_command) {
+                is_quiet = false;
+                let _ = rustix::process::kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
+            }
         }
-        for daemon in daemons {
-            let _ = rustix::process::kill_process(daemon, Signal::KILL);
+        if is_quiet && is_free(stage) {
+            return;
         }
         std::thread::yield_now();
     }

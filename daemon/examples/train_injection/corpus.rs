@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use recall_app::documents;
-use recall_compression::extractive::Extractive;
+use recall_compression::extractive::{Extent, Extractive};
 use recall_domain::document::{Document, DocumentKey, DocumentKind, Status};
 use recall_domain::ids::{AgentName, EventId, ProjectKey, SessionId, Timestamp};
 use recall_domain::material::{CallOutcome, SessionMaterial};
@@ -93,7 +93,7 @@ impl Builder<'_> {
                 }
             }
         }
-        let draft = Extractive.draft_session(material);
+        let draft = Extractive.draft_session(material, Extent::Whole);
         for draft in draft.batches.into_iter().flatten() {
             let row = self.row();
             let passages = documents::of_observation(&draft.title, &draft.narrative, &draft.facts);

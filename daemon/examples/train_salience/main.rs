@@ -29,8 +29,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use judged::Judged;
-use recall_compression::extractive::drafts;
-use recall_compression::salience::Salience;
+use recall_compression::extractive::drafts::{self, Extent};
 use recall_domain::linear::Weights;
 use score::Score;
 use train::Read;
@@ -123,8 +122,7 @@ fn table(sessions: &[Read], learned: &Learned, out: Option<&Path>) -> anyhow::Re
     for project in &projects {
         let weights = learned.without(project);
         for read in sessions.iter().filter(|read| read.project == *project) {
-            let mut salience = Salience::of(&read.session.batches, &weights);
-            let draft = drafts::of_session(salience.session(), &read.session.batches);
+            let draft = drafts::of_session(&read.session.batches, Extent::Whole, &weights);
             told.push((read, replay::told(&read.id, &read.session, draft.batches, draft.summary)));
         }
     }

@@ -8,7 +8,7 @@ use super::clock;
 use super::material::{batch_material, notes_material, session_material, source_tokens};
 use super::told_uses::uses_of;
 use recall_agents::Agents;
-use recall_compression::extractive::{Extractive, SessionDraft};
+use recall_compression::extractive::{Extent, Extractive, SessionDraft};
 use recall_compression::notes::{NotesMaterial, SessionNotes};
 use recall_compression::policy::Unit;
 use recall_compression::{CompressionError, Compressor, Cuts, EXTRACTIVE, JobContext, Made};
@@ -59,6 +59,7 @@ enum Material {
     Session {
         material: SessionMaterial,
         lives: Lives,
+        extent: Extent,
         /// Set if the observations of its batches are to be chosen again.
         due: Option<DueChoice>,
         /// What became of what the session was told.
@@ -135,7 +136,9 @@ impl JobRunner {
                 let material = session_material(snapshot, self.agents, job.session_row)?;
                 let uses = uses_of(snapshot, self.agents, job.session_row, &material)?;
                 let standing = self.standing(snapshot, job)?;
-                Ok(Material::Session { material, lives: job.lives, due, uses, standing })
+                let has_ended = job.lives == Lives::NoLonger || snapshot.has_ended_once(job.session_row)?;
+                let extent = if has_ended { Extent::Whole } else { Extent::SoFar };
+                Ok(Material::Session { material, lives: job.lives, extent, due, uses, standing })
             }
         })
     }
@@ -172,10 +175,10 @@ impl JobRunner {
                 Ok(JobOutput { result, origin, cuts })
             }
             Material::Session { lives: Lives::On, .. } => Ok(built_in(material)),
-            Material::Session { material, lives: Lives::NoLonger, due, uses, .. } => {
+            Material::Session { material, lives: Lives::NoLonger, extent, due, uses, .. } => {
                 let Made { result: summary, origin, cuts } =
                     self.compressor.summarize(material, &job_context)?;
-                let choice = due.as_ref().map(|due| choose(material, due).0);
+                let choice = due.as_ref().map(|due| choose(material, *extent, due).0);
                 let result = SessionResult { summary, choice, uses: uses.clone(), next: Next::Nothing };
                 Ok(JobOutput { result: JobResult::Session(result), origin, cuts })
             }
@@ -215,8 +218,8 @@ fn built_in(material: &Material) -> JobOutput {
         Material::Batch(batch) => of_batch(batch, Extractive.draft(batch)),
         // Its built-in results are stored.
         Material::Notes { .. } => JobResult::Session(SessionResult::default()),
-        Material::Session { material, due, uses, standing, .. } => {
-            let chosen = due.as_ref().map(|due| choose(material, due));
+        Material::Session { material, extent, due, uses, standing, .. } => {
+            let chosen = due.as_ref().map(|due| choose(material, *extent, due));
             let (choice, summary) = chosen.unzip();
             let summary = summary.flatten();
             let summary = match standing {
@@ -232,12 +235,16 @@ fn built_in(material: &Material) -> JobOutput {
 
 /// Chooses among the observations of a session's batches that are due. The summary is the session's if these are all of
 /// its batches.
-fn choose(material: &SessionMaterial, due: &DueChoice) -> (Choice, Option<Option<SummaryDraft>>) {
+fn choose(
+    material: &SessionMaterial,
+    extent: Extent,
+    due: &DueChoice,
+) -> (Choice, Option<Option<SummaryDraft>>) {
     let SessionDraft { summary, batches: mut drafts } = match material.batches.get(..due.among) {
         Some(first) if due.among < material.batches.len() => {
-            Extractive.draft_session(&SessionMaterial { batches: first.to_vec() })
+            Extractive.draft_session(&SessionMaterial { batches: first.to_vec() }, extent)
         }
-        _ => Extractive.draft_session(material),
+        _ => Extractive.draft_session(material, extent),
     };
     let summary = (due.among == material.batches.len()).then_some(summary);
     let chosen = due.batches.iter().filter_map(|of| {

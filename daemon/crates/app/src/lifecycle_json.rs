@@ -47,7 +47,7 @@ mod tests {
     use recall_domain::observation::ObservationType;
 
     /// One event of each kind, with every field set.
-    fn examples() -> [LifecycleKind; 11] {
+    fn examples() -> [LifecycleKind; 12] {
         let (tally, totals, reason) = (Tally::default(), Totals::default(), String::new);
         let origin = MessageOrigin {
             sender: Some(String::new()),
@@ -77,7 +77,8 @@ mod tests {
                 origin: Some(Box::new(origin)),
             },
             LifecycleKind::BatchClosed(ClosedBatch::default()),
-            LifecycleKind::ObservationCreated { id, kind, title },
+            LifecycleKind::ObservationCreated { id, kind, title: title.clone() },
+            LifecycleKind::ObservationReplaced { id, by: ObservationId(2), title },
             LifecycleKind::SummaryCreated { id: SummaryId(1), title: String::new(), totals },
             LifecycleKind::JobDead { job: JobId(1), attempts: 3, error: String::new() },
         ]

@@ -73,6 +73,12 @@ pub enum LifecycleKind {
         kind: ObservationType,
         title: String,
     },
+    /// A better observation has taken over what this one said, and its evidence.
+    ObservationReplaced {
+        id: ObservationId,
+        by: ObservationId,
+        title: String,
+    },
     SummaryCreated {
         id: SummaryId,
         title: String,
@@ -130,7 +136,7 @@ pub struct Tally {
 
 impl LifecycleKind {
     /// All event names.
-    pub const NAMES: [&str; 11] = [
+    pub const NAMES: [&str; 12] = [
         "session_start",
         "session_suspend",
         "session_resume",
@@ -140,6 +146,7 @@ impl LifecycleKind {
         "message_received",
         "batch_closed",
         "observation_created",
+        "observation_replaced",
         "summary_created",
         "job_dead",
     ];
@@ -156,6 +163,7 @@ impl LifecycleKind {
             Self::MessageReceived { .. } => "message_received",
             Self::BatchClosed { .. } => "batch_closed",
             Self::ObservationCreated { .. } => "observation_created",
+            Self::ObservationReplaced { .. } => "observation_replaced",
             Self::SummaryCreated { .. } => "summary_created",
             Self::JobDead { .. } => "job_dead",
         }
@@ -205,6 +213,7 @@ impl LifecycleKind {
             Self::ObservationCreated { id, kind, title } => {
                 json!({"id": id, "type": kind.as_str(), "title": title})
             }
+            Self::ObservationReplaced { id, by, title } => json!({"id": id, "by": by, "title": title}),
             Self::SummaryCreated { id, title, totals } => {
                 let key = DocumentKey { kind: DocumentKind::Summary, row: id.0 };
                 with_totals(json!({"id": key.to_string(), "title": title}), *totals)
@@ -276,6 +285,11 @@ mod tests {
             LifecycleKind::ObservationCreated {
                 id: ObservationId(1),
                 kind: ObservationType::Gotcha,
+                title: String::new(),
+            },
+            LifecycleKind::ObservationReplaced {
+                id: ObservationId(1),
+                by: ObservationId(2),
                 title: String::new(),
             },
             LifecycleKind::SummaryCreated { id: SummaryId(1), title: String::new(), totals },

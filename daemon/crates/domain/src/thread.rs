@@ -23,6 +23,9 @@ const STEM: usize = 7;
 /// Words of a longer text are not looked at.
 const MOST: usize = 120;
 
+/// A statement that has so much of another, in percent of its words, may replace it.
+pub const MOST_OF_IT: usize = 50;
+
 impl ThreadWords {
     /// The words of an observation's title, narrative and facts.
     pub fn of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
@@ -46,6 +49,11 @@ impl ThreadWords {
 
     pub fn from_bytes(bytes: &[u8]) -> Self {
         Self(bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect())
+    }
+
+    /// How much of this is in the other, in percent.
+    pub fn share_in(&self, other: &Self) -> usize {
+        (self.compare(other).common * 100).checked_div(self.0.len()).unwrap_or(0)
     }
 
     /// What both have, and what only one of them names.

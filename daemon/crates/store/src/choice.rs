@@ -7,6 +7,8 @@
 //! square of their length: 200 batches take 1,168 drafts instead of 20,100. An ended session is always selected
 //! again.
 
+use std::collections::BTreeSet;
+
 use rusqlite::Connection;
 
 use super::StoreError;
@@ -14,13 +16,14 @@ use super::evidence::retract_missing;
 use super::jobs::{self, JobKind, Lives};
 use super::operation::WriteContext;
 use super::results::{DuplicateScope, Pass, batch_scope};
-use super::row::Cells;
+use super::row::{Cells, Sql};
 use super::subjects::{subjects, with_heirs};
 use crate::Reader;
 use crate::bind::params;
-use recall_domain::ids::{BatchId, ProjectRow, SessionRow, Timestamp};
+use recall_domain::ids::{BatchId, ObservationId, ProjectRow, SessionRow, Timestamp};
 use recall_domain::lifecycle::LifecycleKind;
 use recall_domain::observation::ObservationDraft;
+use recall_domain::thread::{MOST_OF_IT, ThreadWords};
 
 /// The origin of the built-in compressor's results.
 const BUILT_IN: &str = "extractive";
@@ -122,6 +125,14 @@ impl Reader<'_> {
         Ok(find.query_row(params![session.0, BUILT_IN], |row| row.cell(0))?)
     }
 
+    /// Whether a session has ended, although it may live again.
+    pub fn has_ended_once(self, session: SessionRow) -> Result<bool, StoreError> {
+        self.0.one(
+            "SELECT EXISTS (SELECT 1 FROM life_events WHERE session = ?1 AND name = 'session_end')",
+            [session.0],
+        )
+    }
+
     /// The titles of a model's notes on a session, in order.
     pub fn noted_titles(self, session: SessionRow) -> Result<Vec<String>, StoreError> {
         let db = self.0;
@@ -152,8 +163,9 @@ fn due_batches(db: &Connection, session: SessionRow) -> Result<Vec<DueBatch>, St
 }
 
 /// Replaces the built-in observations of the batches by `origin`'s. An observation that is made again keeps its id and
-/// status, even if another batch made it before. Observations of a model and those that a user edited, pinned, resolved or
-/// reopened stay. A batch that changed meanwhile waits for the next selection.
+/// status, even if another batch made it before. If a new one says most of one that is not made again, an event reports
+/// it. Observations of a model and those that a user edited, pinned, resolved or reopened stay. A batch that changed
+/// meanwhile waits for the next selection.
 pub(super) fn keep_choice(
     db: &WriteContext<'_>,
     session: i64,
@@ -195,15 +207,51 @@ pub(super) fn keep_choice(
         let reach = duplicates_of(db, chosen.of.batch)?;
         kept.push(pass.keep(db, place, drafts, chosen.source_tokens, reach)?);
     }
+    let new: Vec<i64> = kept.iter().flatten().copied().collect();
+    let mut replaced = Vec::new();
     for ((chosen, _), mut kept) in batches.iter().zip(kept) {
         let batch = chosen.of.batch.0;
         kept.extend(not_to_retract(db, batch)?);
+        for gone in of_batch(db, batch, &pass.unclaimed)? {
+            if !kept.contains(&gone) {
+                replaced.extend(replacement(db, gone, &new)?);
+            }
+        }
         pass.changed.extend(retract_missing(db, (session, batch), &kept)?);
         let among = (origin == BUILT_IN).then(|| u32::try_from(choice.among).unwrap_or(u32::MAX));
         db.prepare_cached("UPDATE prompt_batches SET chosen_among = ?2 WHERE id = ?1")?
             .execute(params![batch, among])?;
     }
-    pass.end(db, project)
+    let mut told = pass.end(db, project)?;
+    told.extend(replaced);
+    Ok(told)
+}
+
+/// Those of the observations that belong to the batch.
+fn of_batch(db: &Connection, batch: i64, ids: &BTreeSet<i64>) -> Result<Vec<i64>, StoreError> {
+    db.all(
+        "SELECT id FROM observations WHERE batch = ?1 AND id IN (SELECT value FROM json_each(?2)) ORDER BY id",
+        params![batch, serde_json::to_string(ids)?],
+    )
+}
+
+/// The new observation that says most of an older one.
+fn replacement(db: &Connection, gone: i64, new: &[i64]) -> Result<Option<LifecycleKind>, StoreError> {
+    let mut find = db.prepare_cached("SELECT words FROM observations WHERE id = ?1")?;
+    let mut words = |id: i64| {
+        find.query_row([id], |row| Ok(ThreadWords::from_bytes(row.get_ref(0)?.as_blob().unwrap_or_default())))
+    };
+    let said = words(gone)?;
+    let mut best = None;
+    for id in new {
+        let share = said.share_in(&words(*id)?);
+        if share >= MOST_OF_IT && best.is_none_or(|(most, _)| share > most) {
+            best = Some((share, *id));
+        }
+    }
+    let Some((_, heir)) = best else { return Ok(None) };
+    let title = db.one("SELECT title FROM observations WHERE id = ?1", [heir])?;
+    Ok(Some(LifecycleKind::ObservationReplaced { id: ObservationId(gone), by: ObservationId(heir), title }))
 }
 
 /// A pending model result replaces all of the batch's observations, so nothing is mixed with them until then.
@@ -222,6 +270,16 @@ fn not_to_retract(db: &Connection, batch: i64) -> Result<Vec<i64>, StoreError> {
             SELECT 1 FROM lineage l WHERE l.older = o.id AND (l.reason = 'user' OR l.undone)))",
     )?;
     Ok(find.query_map(params![batch, BUILT_IN], |row| row.cell(0))?.collect::<Result<_, _>>()?)
+}
+
+/// What a session chose of a batch stays when the built-in compressor reads the batch anew, until the session chooses
+/// again.
+pub(super) fn waiting_for_choice(db: &Connection, batch: i64, origin: &str) -> Result<Vec<i64>, StoreError> {
+    db.all(
+        "SELECT o.id FROM observations o JOIN prompt_batches b ON b.id = o.batch
+         WHERE b.id = ?1 AND b.chosen_among > 0 AND o.origin = ?2 AND ?2 = ?3",
+        params![batch, origin, BUILT_IN],
+    )
 }
 
 /// Called when a batch gets a result. If its session had a selection before, or has ended, a new selection is due.

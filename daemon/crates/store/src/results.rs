@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use rusqlite::{Connection, Row};
 use uuid::Uuid;
 
+use super::choice::waiting_for_choice;
 use super::evidence::{evidence_json, keep_files, merge, rest_anew, retract_missing};
 use super::lineage::{keep_settlements, settle};
 use super::lives::totals;
@@ -23,7 +24,7 @@ use recall_domain::observation::{ObservationDraft, SummaryDraft};
 use recall_domain::sameness::{Statement, is_duplicate};
 use recall_domain::tokens::estimate;
 
-/// Sets the observations of a batch to exactly these. One that existed under the same title keeps its number, because
+/// Sets the observations of a batch to these, and to those that wait for the session's next choice. One that existed under the same title keeps its number, because
 /// somebody may have cited it. One that another session of the project already made gets this batch as further
 /// evidence. At the end, the effect on older observations, and of newer ones on these, is recomputed. Returns what is
 /// new.
@@ -41,7 +42,8 @@ pub(super) fn replace_observations(
     pass.concerned.extend(keep_settlements(db, batch, &made.settled)?);
     pass.concerned.extend(keep_traces(db, Beginning { batch, project, opened_at }, &made.traces)?);
     let drafts = with_heirs(db, batch, &made.drafts)?;
-    let kept = pass.keep(db, &place, drafts, made.source_tokens, reach)?;
+    let mut kept = pass.keep(db, &place, drafts, made.source_tokens, reach)?;
+    kept.extend(waiting_for_choice(db, batch, origin)?);
     pass.changed.extend(retract_missing(db, (session, batch), &kept)?);
     pass.end(db, ProjectRow(project))
 }

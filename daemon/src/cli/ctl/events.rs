@@ -126,8 +126,8 @@ fn tell(out: &mut dyn Write, followed: &FollowedEvent) -> std::io::Result<()> {
     }
 }
 
-/// The width of the names of events, including `observation_created`.
-const LONGEST_NAME: usize = 19;
+/// The width of the names of events, including `observation_replaced`.
+const LONGEST_NAME: usize = 20;
 /// The indentation of a continued line.
 const INDENT: usize = 10;
 

@@ -197,6 +197,7 @@ fn named(mut event: Value) -> (&'static str, Value) {
         "session_end" => "session_ended",
         "message_received" => "prompt",
         "observation_created" => "observation",
+        "observation_replaced" => "observation_replaced",
         "summary_created" => "summary",
         "before_compaction" => "before_compaction",
         "after_compaction" => "after_compaction",

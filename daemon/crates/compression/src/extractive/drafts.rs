@@ -4,11 +4,14 @@ use super::SessionDraft;
 use super::files::{About, TouchedFiles};
 use super::incidents::shortened;
 use super::{incidents, prompts};
-use crate::salience::{Told, ToldSession};
+use crate::salience::{Salience, Told};
 use crate::wording;
+use recall_domain::ids::EventId;
+use recall_domain::linear::Weights;
 use recall_domain::material::{BatchMaterial, BatchSource};
 use recall_domain::observation::{Importance, ObservationDraft, ObservationType, SummaryDraft, UNANSWERED};
 use recall_domain::subject;
+use recall_domain::thread::{MOST_OF_IT, ThreadWords};
 
 /// The importance of what is barely worth telling, and what worth adds. The best of a small session is still of note.
 const LEAST: f64 = 5.0;
@@ -20,22 +23,110 @@ const OPEN_PROMPT: usize = 200;
 /// Observations of one batch.
 pub(super) const MOST: usize = 8;
 
-/// The drafts of each batch of a session.
-pub fn of_session(told: ToldSession, batches: &[BatchMaterial]) -> SessionDraft {
-    let mut drafts = vec![Vec::new(); batches.len()];
-    for (batch, drafts) in batches.iter().zip(&mut drafts) {
-        drafts.extend(prompts::of_batch(batch));
-        drafts.extend(incidents::rejections(batch));
-        // Whether it passes later is settled by the batch in which it does.
-        drafts.extend(incidents::left_failing(batch));
-    }
-    for (told, importance) in ranked(told.observations) {
+/// What the whole session would not have told is of less importance than what it tells.
+const LEFT: i64 = 3;
+
+/// Why an observation is among those of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// It is chosen among all, or told by rule.
+    Chosen,
+    /// Its batch told it when it ended, and the session would not.
+    Left,
+}
+
+/// How much of a session there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// It goes on. Only what its batches told is told, because that stays.
+    SoFar,
+    Whole,
+}
+
+/// The drafts of each batch of a session. What a batch told when it ended stays, unless another batch says most of it.
+pub fn of_session(batches: &[BatchMaterial], extent: Extent, weights: &Weights) -> SessionDraft {
+    let mut salience = Salience::of(batches, weights);
+    let told = salience.session();
+    let mut drafts: Vec<Vec<(Standing, ObservationDraft)>> =
+        batches.iter().map(|batch| announced(batch, weights)).collect();
+    let chosen = match extent {
+        Extent::SoFar => Vec::new(),
+        Extent::Whole => told.observations,
+    };
+    for (told, importance) in ranked(chosen) {
         if let (Some(drafts), Some(batch)) = (drafts.get_mut(told.batch), batches.get(told.batch)) {
-            drafts.push(draft(told, importance, batch));
+            choose(drafts, draft(told, importance, batch));
         }
     }
-    drafts.iter_mut().for_each(|drafts| drafts.truncate(MOST));
-    SessionDraft { summary: with_open_prompt(told.summary, batches), batches: drafts }
+    for batch in 0..drafts.len() {
+        hand_over(&mut drafts, batch);
+    }
+    let weighed = |(standing, mut draft): (Standing, ObservationDraft)| {
+        if (standing, extent) == (Standing::Left, Extent::Whole) {
+            draft.importance = draft.importance.min(Importance::clamped(LEFT));
+        }
+        draft
+    };
+    let drafts = drafts.into_iter().map(|drafts| drafts.into_iter().map(weighed).collect());
+    SessionDraft { summary: with_open_prompt(told.summary, batches), batches: drafts.collect() }
+}
+
+/// What a batch told when it ended.
+fn announced(batch: &BatchMaterial, weights: &Weights) -> Vec<(Standing, ObservationDraft)> {
+    let by_rule = by_rule(batch).len();
+    let standing = |(number, draft): (usize, ObservationDraft)| match number < by_rule {
+        true => (Standing::Chosen, draft),
+        false => (Standing::Left, draft),
+    };
+    of_batch(batch, weights).into_iter().enumerate().map(standing).collect()
+}
+
+/// Adds what the session chose of a batch. What the batch told in other words keeps these words.
+fn choose(drafts: &mut Vec<(Standing, ObservationDraft)>, chosen: ObservationDraft) {
+    let of = words_of(&chosen);
+    let says_it = |(standing, told): &(Standing, ObservationDraft)| {
+        *standing == Standing::Left
+            && (told.title == chosen.title || words_of(told).share_in(&of) >= MOST_OF_IT)
+    };
+    if let Some((standing, told)) = drafts.iter().position(says_it).and_then(|at| drafts.get_mut(at)) {
+        *standing = Standing::Chosen;
+        told.importance = chosen.importance;
+        add_evidence(told, chosen.evidence);
+    } else if drafts.len() < MOST {
+        drafts.push((Standing::Chosen, chosen));
+    }
+}
+
+/// Lets the other batches take over what they say most of. A session's choice says a thing once, so only what it would not
+/// have told goes.
+fn hand_over(drafts: &mut [Vec<(Standing, ObservationDraft)>], batch: usize) {
+    let Some(own) = drafts.get_mut(batch).map(std::mem::take) else { return };
+    let mut kept = Vec::new();
+    for (standing, draft) in own {
+        let words = words_of(&draft);
+        let share = |(_, other): &(Standing, ObservationDraft)| words.share_in(&words_of(other));
+        let others = drafts.iter_mut().flatten().filter(|_| standing == Standing::Left);
+        match others.max_by_key(|other| share(other)).filter(|other| share(other) >= MOST_OF_IT) {
+            Some((_, heir)) => add_evidence(heir, draft.evidence),
+            None => kept.push((standing, draft)),
+        }
+    }
+    if let Some(drafts) = drafts.get_mut(batch) {
+        *drafts = kept;
+    }
+}
+
+fn add_evidence(draft: &mut ObservationDraft, more: Vec<EventId>) {
+    for event in more {
+        if !draft.evidence.contains(&event) {
+            draft.evidence.push(event);
+        }
+    }
+}
+
+fn words_of(draft: &ObservationDraft) -> ThreadWords {
+    let texts = [&draft.title, &draft.narrative].into_iter().chain(&draft.facts);
+    ThreadWords::of(texts.map(String::as_str))
 }
 
 /// Adds the last prompt to what is open if nothing answered it.
@@ -55,11 +146,18 @@ fn with_open_prompt(summary: Option<SummaryDraft>, batches: &[BatchMaterial]) ->
     Some(summary)
 }
 
-/// The drafts of a single batch, best first.
-pub fn of_batch(told: Vec<Told>, batch: &BatchMaterial) -> Vec<ObservationDraft> {
+/// The drafts of a single batch: those told by rule, then the others, best first.
+pub(super) fn of_batch(batch: &BatchMaterial, weights: &Weights) -> Vec<ObservationDraft> {
+    let before = batch.previous_response.as_deref().unwrap_or_default();
+    let told = Salience::of([batch], weights).observations(before);
     let told = ranked(told).map(|(told, importance)| draft(told, importance, batch));
+    by_rule(batch).into_iter().chain(told).take(MOST).collect()
+}
+
+/// Wishes, rejected calls, and checks left failing. Whether a check passes later is settled by the batch in which it does.
+fn by_rule(batch: &BatchMaterial) -> Vec<ObservationDraft> {
     let said = prompts::of_batch(batch).into_iter().chain(incidents::rejections(batch));
-    said.chain(incidents::left_failing(batch)).chain(told).take(MOST).collect()
+    said.chain(incidents::left_failing(batch)).collect()
 }
 
 /// Each with its importance: what it is worth, and less than the one before it.

@@ -6,7 +6,7 @@
 //! and say little that the answer does not.
 //!
 //! A batch is told when it ends, for the time being. When the session ends, the choice is made again over all of it, so
-//! that nothing is told twice and what came later counts.
+//! that nothing is told twice and what came later counts. What was told before stays, or is in what replaces it.
 //!
 //! The time is linear in the size of the texts, and of every text only the beginning is looked at.
 
@@ -15,8 +15,9 @@ pub(super) mod files;
 mod incidents;
 mod prompts;
 
-use super::salience::{self, Salience};
+use super::salience;
 use super::{CompressionError, Compressor, Cuts, EXTRACTIVE, JobContext, Made};
+pub use drafts::Extent;
 use recall_domain::material::{BatchMaterial, SessionMaterial};
 use recall_domain::observation::{ObservationDraft, SummaryDraft};
 
@@ -35,20 +36,18 @@ pub struct Extractive;
 impl Extractive {
     /// The observations of a batch, best first. What the answer before it says is told already.
     pub fn draft(self, batch: &BatchMaterial) -> Vec<ObservationDraft> {
-        let before = batch.previous_response.as_deref().unwrap_or_default();
-        let told = Salience::of([batch], salience::built_in()).observations(before);
-        drafts::of_batch(told, batch)
+        drafts::of_batch(batch, salience::built_in())
     }
 
-    /// The session's summary, and the observations of its batches chosen over the whole session.
-    pub fn draft_session(self, session: &SessionMaterial) -> SessionDraft {
-        let told = Salience::of(&session.batches, salience::built_in()).session();
-        drafts::of_session(told, &session.batches)
+    /// The session's summary, and the observations of its batches. What its batches told when they ended is among them,
+    /// or in one of them.
+    pub fn draft_session(self, session: &SessionMaterial, extent: Extent) -> SessionDraft {
+        drafts::of_session(&session.batches, extent, salience::built_in())
     }
 
     /// The session in a few lines. `None`: nothing was asked and nothing done.
     pub fn sum_up(self, session: &SessionMaterial) -> Option<SummaryDraft> {
-        self.draft_session(session).summary
+        self.draft_session(session, Extent::Whole).summary
     }
 }
 

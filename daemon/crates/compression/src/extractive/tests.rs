@@ -255,7 +255,11 @@ fn other_languages_are_judged_by_form_and_names() {
         "Behoben. Das Passwort wurde in `login.ts` als latin1 gelesen, die Registrierung speichert es aber als UTF-8. \
          Deshalb passt der Hash bei Umlauten nie.\n\nSoll ich das committen?",
     );
-    check(&batch, &["wurde in login.ts als latin1 gelesen"], &["Soll ich"]);
+    let drafts = Extractive.draft_session(&SessionMaterial { batches: vec![batch] }, Extent::Whole);
+    assert!(
+        says(&drafts, "wurde in login.ts als latin1 gelesen") && !says(&drafts, "Soll ich"),
+        "{drafts:?}"
+    );
 }
 
 #[test]
@@ -285,7 +289,7 @@ fn session() -> SessionMaterial {
 
 #[test]
 fn a_session_says_a_thing_once() {
-    let draft = Extractive.draft_session(&session());
+    let draft = Extractive.draft_session(&session(), Extent::Whole);
     assert_eq!(draft.batches.len(), 2);
     let told: Vec<&ObservationDraft> = draft.batches.iter().flatten().collect();
     let says =
@@ -293,9 +297,68 @@ fn a_session_says_a_thing_once() {
     assert_eq!(told.iter().filter(says).count(), 1, "{told:?}");
 }
 
+const CAUSES: [&str; 4] = [
+    "The invoice counter skipped numbers because `next_number` released its lock before the row was written.",
+    "Refunds lost their sign because `Gateway::post` formatted amounts with `abs()`.",
+    "The nightly export stopped at 1,000 rows because `fetch_page` ignored the `next` cursor.",
+    "Labels printed twice because `PrintQueue::retry` kept the job after the printer had confirmed it.",
+];
+
+fn says(drafts: &SessionDraft, title: &str) -> bool {
+    let told = |draft: &ObservationDraft| format!("{} {}", draft.title, draft.narrative).contains(title);
+    drafts.batches.iter().flatten().any(told)
+}
+
+#[test]
+fn what_a_turn_told_the_session_tells_too() {
+    let turns: Vec<BatchMaterial> =
+        CAUSES.iter().map(|cause| Batch::asked("Why is that?").answered(cause)).collect();
+    let announced: Vec<String> = turns.iter().flat_map(observed).map(|draft| draft.title).collect();
+    let session = SessionMaterial { batches: turns };
+    let drafts = Extractive.draft_session(&session, Extent::Whole);
+    assert_eq!(announced.len(), CAUSES.len(), "{announced:?}");
+    for title in announced {
+        assert!(says(&drafts, &title), "{title}: {drafts:?}");
+    }
+}
+
+#[test]
+fn a_question_asked_again_erases_nothing() {
+    let ask = |before: Option<&str>| {
+        let batch = Batch::asked("Why do refunds lose their sign?");
+        before
+            .map_or(Batch::asked("Why do refunds lose their sign?"), |before| batch.after(before))
+            .answered(CAUSES[1])
+    };
+    let session = SessionMaterial { batches: vec![ask(None), ask(Some(CAUSES[1]))] };
+    let drafts = Extractive.draft_session(&session, Extent::Whole);
+    assert!(says(&drafts, "Refunds lost their sign"), "{drafts:?}");
+    let all: Vec<&ObservationDraft> = drafts.batches.iter().flatten().collect();
+    assert_eq!(all.len(), 1, "{all:?}");
+    assert!(all[0].evidence.len() == 1 || all[0].evidence.contains(&EventId([2; 16])));
+}
+
+#[test]
+fn a_session_with_a_fact_does_not_end_with_none() {
+    for fact in [
+        "I checked the branch again: the port is read from `OVEN_PORT`.",
+        "The old label printer might need a restart after each update.",
+        "Restarted the importer, and its log says that two rows have no customer.",
+    ] {
+        let session = SessionMaterial { batches: vec![Batch::asked("How is it?").answered(fact)] };
+        assert_eq!(
+            Extractive.draft_session(&session, Extent::Whole).batches.iter().flatten().count(),
+            1,
+            "{fact}"
+        );
+    }
+    let talk = SessionMaterial { batches: vec![Batch::asked("Thanks").answered("You're welcome!")] };
+    assert_eq!(Extractive.draft_session(&talk, Extent::Whole).batches.iter().flatten().count(), 0);
+}
+
 #[test]
 fn importance_falls_from_the_best_to_the_least() {
-    let draft = Extractive.draft_session(&session());
+    let draft = Extractive.draft_session(&session(), Extent::Whole);
     let mut importances: Vec<u8> =
         draft.batches.iter().flatten().map(|draft| draft.importance.get()).collect();
     importances.sort_unstable();
@@ -436,7 +499,7 @@ fn what_was_asked_is_not_learned() {
 
 #[test]
 fn an_empty_session_has_no_summary() {
-    assert_eq!(Extractive.draft_session(&SessionMaterial::default()), SessionDraft::default());
+    assert_eq!(Extractive.draft_session(&SessionMaterial::default(), Extent::Whole), SessionDraft::default());
 }
 
 /// Texts that look like answers: words, code, headings, lists, leads, fences.
@@ -501,6 +564,6 @@ proptest! {
             prop_assert!(files.into_iter().all(|file| touched.contains(&file.as_str())));
         }
         let session = SessionMaterial { batches: vec![batch.clone(), batch] };
-        prop_assert_eq!(Extractive.draft_session(&session), Extractive.draft_session(&session));
+        prop_assert_eq!(Extractive.draft_session(&session, Extent::Whole), Extractive.draft_session(&session, Extent::Whole));
     }
 }

@@ -69,6 +69,12 @@ pub struct ToldSession {
 /// Tokens that a summary costs besides its fields.
 const SUMMARY_OVERHEAD: f64 = 45.0;
 
+/// What is told before the session ends stays for good, so it is worth more to a colleague than what must be kept: the
+/// best of a batch, and the others.
+const ANNOUNCED: [f64; 2] = [0.2, 0.3];
+/// A session of nothing better is told by what is worth a little.
+const ANYTHING: f64 = -0.2;
+
 /// A session or a batch, measured with certain weights.
 #[derive(Debug)]
 pub struct Salience<'w> {
@@ -111,7 +117,12 @@ impl<'w> Salience<'w> {
         let said = fields.join("\n");
         let terms = self.analysis.read(&said).content;
         let budget = selection::BUDGET - said.chars().count() as f64 / 4.0 - SUMMARY_OVERHEAD;
-        let observations = self.told(Known { summary: &terms, ..Known::default() }, budget);
+        let known = Known { summary: &terms, ..Known::default() };
+        let mut observations = self.told(known, budget, 0.0);
+        if observations.is_empty() {
+            observations = self.told(known, budget, ANYTHING);
+            observations.truncate(1);
+        }
         let [request, completed, learned, next_steps] = fields;
         let best = observations.first().map(|told| told.title.as_str());
         let title = summary::session_title(&self.analysis, best, &request).unwrap_or_default();
@@ -121,13 +132,26 @@ impl<'w> Salience<'w> {
         ToldSession { summary: (!is_empty).then_some(summary), observations }
     }
 
-    /// The observations alone, without what the text before says already.
+    /// The observations alone, without what the text before says already. They are chosen as at the session's end, and
+    /// told if they are clearly worth it.
     pub fn observations(&mut self, before: &str) -> Vec<Told> {
         let before = self.analysis.read(before).content;
-        self.told(Known { before: &before, ..Known::default() }, selection::BUDGET)
+        let told = self.valued(Known { before: &before, ..Known::default() }, selection::BUDGET, 0.0);
+        let [best, others] = ANNOUNCED;
+        let floors = std::iter::once(best).chain(std::iter::repeat(others));
+        told.into_iter()
+            .zip(floors)
+            .filter(|((_, value), floor)| value >= floor)
+            .map(|((told, _), _)| told)
+            .collect()
     }
 
-    fn told(&self, known: Known<'_>, budget: f64) -> Vec<Told> {
+    fn told(&self, known: Known<'_>, budget: f64, least: f64) -> Vec<Told> {
+        self.valued(known, budget, least).into_iter().map(|(told, _)| told).collect()
+    }
+
+    /// What is worth at least so much to a colleague, beyond what is kept, best first, each with what it is worth.
+    fn valued(&self, known: Known<'_>, budget: f64, least: f64) -> Vec<(Told, f64)> {
         let model = self.weights.model("window");
         let value = |window: &Window| {
             let value = windows::value(&self.analysis, &self.units, window, model);
@@ -136,7 +160,9 @@ impl<'w> Salience<'w> {
         let values: Vec<f64> = self.windows.iter().map(value).collect();
         selection::select(&self.analysis, &self.windows, &values, known, budget, |chosen| {
             let value = values.get(chosen.window).copied().unwrap_or(0.0);
-            self.word(chosen).filter(|told| self.kept(told, chosen, value) >= 0.0)
+            let told = self.word(chosen)?;
+            let kept = self.kept(&told, chosen, value);
+            (kept >= least).then_some((told, kept))
         })
     }
 

@@ -59,11 +59,13 @@ fn draft(title: &str, event: u8) -> ObservationDraft {
     }
 }
 
-fn finish(db: &Connection, job: i64, result: JobResult, origin: &str, now: i64) {
+fn finish(db: &Connection, job: i64, result: JobResult, origin: &str, now: i64) -> Vec<LifecycleKind> {
     db.execute("UPDATE jobs SET status = 'running' WHERE id = ?1", [job]).unwrap();
     let finished =
         FinishedJob { job: JobId(job), result, origin: origin.to_owned(), cuts: None, now: Timestamp(now) };
-    execute(db, FinishJob(finished), &mut Changes::default()).unwrap();
+    let mut changes = Changes::default();
+    execute(db, FinishJob(finished), &mut changes).unwrap();
+    changes.events.into_iter().map(|event| event.what).collect()
 }
 
 fn make(db: &Connection, batch: i64, origin: &str, titles: &[&str], now: i64) {
@@ -77,7 +79,7 @@ fn due(db: &Connection) -> DueChoice {
 }
 
 /// Finishes the session's job with these titles for its batches.
-fn choose(db: &Connection, due: DueChoice, titles: &[&[&str]]) {
+fn choose(db: &Connection, due: DueChoice, titles: &[&[&str]]) -> Vec<LifecycleKind> {
     let chosen = due.batches.into_iter().map(|of| {
         let event = u8::try_from(of.batch.0).unwrap();
         let drafts = titles[of.index].iter().map(|title| draft(title, event)).collect();
@@ -89,7 +91,7 @@ fn choose(db: &Connection, due: DueChoice, titles: &[&[&str]]) {
     ))
     .unwrap();
     let choice = Some(Choice { among: due.among, batches: chosen.collect() });
-    finish(db, JOB, JobResult::Session(SessionResult { choice, ..SessionResult::default() }), BUILT_IN, 99);
+    finish(db, JOB, JobResult::Session(SessionResult { choice, ..SessionResult::default() }), BUILT_IN, 99)
 }
 
 /// Each observation's id, batch and title, and the end of its batch.
@@ -136,6 +138,42 @@ fn what_is_said_again_keeps_its_number_and_what_is_not_goes() {
         .query_row("SELECT count(DISTINCT observation) FROM observation_files", [], |row| row.get(0))
         .unwrap();
     assert_eq!(files, 2);
+}
+
+const SHORT: &str = "The cart rounds its total once";
+const LONG: &str = "The cart rounds its total once after all lines are summed";
+
+#[test]
+fn an_event_says_which_better_one_replaces_another() {
+    let home = tempfile::tempdir().unwrap();
+    let db = database(home.path(), 2);
+    make(&db, 1, BUILT_IN, &[SHORT, TITLES[1]], 50);
+    make(&db, 2, BUILT_IN, &[], 51);
+    let gone = stored(&db)[0].0;
+    let events = choose(&db, due(&db), &[&[TITLES[1]], &[LONG]]);
+    let titles: Vec<String> = stored(&db).into_iter().map(|row| row.2).collect();
+    assert_eq!(titles, [TITLES[1], LONG]);
+    let replaced: Vec<_> = events.iter().filter(|event| event.name() == "observation_replaced").collect();
+    assert_eq!(replaced.len(), 1, "{events:?}");
+    let detail = replaced[0].detail();
+    assert_eq!((detail["id"].as_i64(), detail["title"].as_str()), (Some(gone), Some(LONG)));
+}
+
+#[test]
+fn what_was_chosen_keeps_its_number_when_its_batch_is_made_anew() {
+    let home = tempfile::tempdir().unwrap();
+    let db = database(home.path(), 1);
+    make(&db, 1, BUILT_IN, &[], 50);
+    choose(&db, due(&db), &[&[SHORT]]);
+    let chosen = stored(&db);
+    // A late event, and the batch alone would not tell it.
+    make(&db, 1, BUILT_IN, &[], 52);
+    assert_eq!(stored(&db), chosen);
+    choose(&db, due(&db), &[&[SHORT]]);
+    assert_eq!(stored(&db), chosen);
+    make(&db, 1, BUILT_IN, &[], 53);
+    choose(&db, due(&db), &[&[]]);
+    assert_eq!(stored(&db), []);
 }
 
 #[test]

@@ -42,6 +42,41 @@ fn a_statement_on_a_file_that_was_changed_since_says_so() {
     assert!(why.contains("src/gateway.rs has changed since"), "{why}");
 }
 
+/// Lines of a file, and an answer that rests on the second one.
+const LINES: &str = "pub const HEAT: u32 = 220;\npub const MOST_LOAVES: u32 = 40;\n";
+const LOAVES: &str =
+    "The oven takes 40 loaves, `MOST_LOAVES` in src/oven.rs, because more of them stay raw in the middle.";
+
+#[test]
+fn a_statement_holds_while_its_lines_are_in_the_file_and_is_not_told_when_they_are_gone() {
+    let stage = Stage::new().daemon();
+    let _ = Repository::init(&stage.project());
+    let file = stage.project().join("src/oven.rs");
+    let event = |name: &str, fields| stage.hook(&stage.event("one", name, fields));
+    event("UserPromptSubmit", json!({"prompt": "Why do the loaves stay raw?", "prompt_id": "p"}));
+    let call = json!({"tool_name": "Write", "tool_use_id": "t", "prompt_id": "p",
+                      "tool_input": {"file_path": file, "content": LINES},
+                      "tool_response": {"type": "create", "filePath": file}});
+    event("PostToolUse", call);
+    event("Stop", json!({"last_assistant_message": LOAVES, "prompt_id": "p"}));
+    event("SessionEnd", json!({"reason": "other"}));
+    stage.flush();
+    let told = |session: &str, content: &str| {
+        write(&stage, "src/oven.rs", Duration::ZERO);
+        std::fs::write(&file, content).unwrap();
+        let written = File::options().write(true).open(&file).unwrap();
+        written.set_modified(SystemTime::now() + Duration::from_secs(7200)).unwrap();
+        ask(&stage, session, "How many loaves does the oven take?")
+    };
+    let other = LINES.replace("220", "180") + "pub const BAKERS: u32 = 3;\n";
+    for (session, content) in [("two", LINES), ("three", other.as_str())] {
+        let told = told(session, content);
+        assert!(told.contains("takes 40 loaves") && !told.contains("changed since"), "{session}: {told}");
+    }
+    let told = told("four", &LINES.replace("40", "60"));
+    assert!(!told.contains("takes 40 loaves"), "{told}");
+}
+
 /// Three sessions ask for what was remembered, one after the other, and all are told.
 fn all_are_told(after_each: impl Fn(&Stage, &str)) -> Stage {
     let stage = Stage::new().daemon();

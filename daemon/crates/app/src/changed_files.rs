@@ -19,6 +19,13 @@ pub fn of_call(spec: &AgentSpec, tool_name: &str, input: &str) -> Vec<String> {
     }
 }
 
+/// The hash of a path that is relative to the project's folder.
+pub fn mark(path: &str) -> [u8; 8] {
+    let mut mark = [0; 8];
+    mark.iter_mut().zip(Sha256::digest(path.as_bytes())).for_each(|(byte, digit)| *byte = digit);
+    mark
+}
+
 /// The files of the project that a call has changed, as hashes of their paths, because they are only counted. Empty for
 /// a call that failed.
 pub fn marks(spec: &AgentSpec, event: &HookEvent, root: Option<&str>) -> Vec<[u8; 8]> {
@@ -28,8 +35,7 @@ pub fn marks(spec: &AgentSpec, event: &HookEvent, root: Option<&str>) -> Vec<[u8
     }
     let folder = ProjectFolder { root, work_trees: spec.conventions.work_trees };
     let files = of_call(spec, &call.name, &call.input).into_iter().filter_map(|path| folder.beneath(&path));
-    let mut marks: Vec<_> =
-        files.filter_map(|path| Sha256::digest(path.as_bytes()).first_chunk().copied()).collect();
+    let mut marks: Vec<_> = files.map(|path| mark(&path)).collect();
     marks.sort_unstable();
     marks.dedup();
     marks

@@ -6,12 +6,12 @@ use std::time::Duration;
 use super::ancestry::{Ancestry, BranchContext};
 use super::clock;
 use super::continuity::continuity;
+use super::freshness::{Dated, Freshness};
 use super::index_handle::IndexHandle;
 use super::said_again::without_repeats;
 use super::settings::Settings;
 use super::subject_cache::SubjectCache;
 use super::welcome::Welcome;
-use super::written_since::written_since;
 use recall_agents::{Agents, Cap};
 use recall_config::{Ambient, Notice};
 use recall_domain::context::{BLANK, Block, Limits, Material, Moment, Note, SummaryNote, assemble};
@@ -21,7 +21,7 @@ use recall_domain::file_memory::{InjectedSet, LEAST_IMPORTANCE};
 use recall_domain::ids::{ObservationId, ProjectRow, SessionId, Timestamp};
 use recall_domain::injection::Decision;
 use recall_domain::injection::prompt::Author;
-use recall_domain::observation::{ObservationType, Voice};
+use recall_domain::observation::{Maker, ObservationType, Voice};
 use recall_domain::plain::{plain, visible};
 use recall_domain::session::Ask;
 use recall_domain::text::shortened_line;
@@ -31,7 +31,7 @@ use recall_repository::refs::WorkLocation;
 use recall_repository::work_tree::WorkTree;
 use recall_store::{
     CompressionTrouble, ObservationRow, ProjectInfo, Reader, Readers, SessionInfo, StoreError, SummaryRow,
-    Turns,
+    Turns, WorkOf,
 };
 use recall_system::faults::{self, Fault, Point, planted};
 
@@ -380,28 +380,46 @@ fn project_state(
         }
     };
     let stands = stands.filter(|_| depth == Depth::Whole);
-    let work_tree = match depth {
-        Depth::Whole => WorkTree::of(&context_request.place),
+    let mut freshness = match depth {
+        Depth::Whole => WorkTree::of(&context_request.place).map(|tree| Freshness::new(db, agents, tree)),
         Depth::Titles => None,
     };
+    let observations = observations
+        .map(|row| noted(row, &warnings, branch_context, freshness.as_mut()))
+        .collect::<Result<Vec<_>, _>>()?;
     Ok(Material {
         project: context_request.project.name.clone(),
         summary: summary.map(|row| summary_note(row, branch_context)),
         continuity: stands.map(|session| continuity(db, agents, &session)).transpose()?,
-        observations: observations
-            .map(|mut row| {
-                let modified = std::mem::take(&mut row.files_modified);
-                let mut note = note(row, branch_context);
-                note.warns_of = warnings.get(&note.id).cloned();
-                // Work on another branch is about other files than the ones here.
-                if let Some(tree) = work_tree.as_ref().filter(|_| note.elsewhere.is_none()) {
-                    note.changed = written_since(tree, &modified, [&note.title, &note.narrative], note.at);
-                }
-                note
-            })
-            .collect(),
+        observations: observations.into_iter().flatten().collect(),
         ..Material::default()
     })
+}
+
+/// A candidate. `None` if the present state of its files contradicts it, and no person wrote it.
+fn noted(
+    row: ObservationRow,
+    warnings: &BTreeMap<ObservationId, String>,
+    branch_context: &BranchContext,
+    freshness: Option<&mut Freshness<'_>>,
+) -> Result<Option<Note>, StoreError> {
+    let (modified, evidence) = (row.files_modified.clone(), row.evidence.clone());
+    let mut note = note(row, branch_context);
+    note.warns_of = warnings.get(&note.id).cloned();
+    // Work on another branch is about other files than the ones here.
+    if let Some(freshness) = freshness.filter(|_| note.elsewhere.is_none()) {
+        let since = freshness.of(&Dated {
+            texts: [&note.title, &note.narrative],
+            at: note.at,
+            modified: &modified,
+            work: Some(WorkOf::Events(&evidence)),
+        })?;
+        if since.is_contradicted && note.maker == Maker::Machine {
+            return Ok(None);
+        }
+        note.changed = since.changed;
+    }
+    Ok(Some(note))
 }
 
 /// The warnings about files that the newest work on the reader's branch has changed, each with its file. Recall's own

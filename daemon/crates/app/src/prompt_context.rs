@@ -2,10 +2,10 @@
 
 use super::context_lookup::{ContextLookup, ContextRequest};
 use super::documents::passages;
-use super::written_since::written_since;
+use super::freshness::{Dated, Freshness, Since};
 use recall_domain::context::{Extent, Material, Statement};
 use recall_domain::document::DocumentKey;
-use recall_domain::ids::Timestamp;
+use recall_domain::ids::{BatchId, Timestamp};
 use recall_domain::injection::choice::{self, Choice, Words};
 use recall_domain::injection::prompt::{Author, Situation};
 use recall_domain::injection::spoken::Spoken;
@@ -13,7 +13,7 @@ use recall_domain::injection::{self, Decision, FLOORS, Judged, asked, reason};
 use recall_domain::passage::{Passage, PassageKey, PassageMatches};
 use recall_domain::used::Occasion;
 use recall_repository::work_tree::WorkTree;
-use recall_store::{DocumentRow, Reader, StoreError, Turns};
+use recall_store::{DocumentRow, Reader, StoreError, Turns, WorkOf};
 
 /// So many of the documents that were given are compared with what may be told.
 const KNOWN: usize = 40;
@@ -81,7 +81,8 @@ impl ContextLookup {
         }
         let mut chosen = Choice::beside(known, choice::most(situation));
         let branch_context = self.branch_context(&context_request.place);
-        let work_tree = WorkTree::of(&context_request.place);
+        let mut freshness =
+            WorkTree::of(&context_request.place).map(|tree| Freshness::new(db, self.agents, tree));
         let mut told_of = Vec::new();
         for judged in decision.told.iter().filter(|one| !context_request.injected.has(one.key)).take(READ) {
             if chosen.is_full() {
@@ -107,8 +108,12 @@ impl ContextLookup {
             let mut statement = statement(*judged, told, &row, (decision, &why));
             statement.elsewhere = branch_context.mark(&db.made_where(judged.key.document)?);
             // Work on another branch is about other files than those that are here.
-            if let Some(tree) = work_tree.as_ref().filter(|_| statement.elsewhere.is_none()) {
-                statement.changed = changed_files(tree, &row, &statement);
+            if let Some(freshness) = freshness.as_mut().filter(|_| statement.elsewhere.is_none()) {
+                let since = since(freshness, &row, (judged.key.document, &statement))?;
+                if since.is_contradicted {
+                    continue;
+                }
+                statement.changed = since.changed;
             }
             chosen.add(words, statement.at, statement);
         }
@@ -170,13 +175,21 @@ fn decided(decision: &Decision) -> String {
     }
 }
 
-/// The files that a statement is about and that were written after it.
-fn changed_files(tree: &WorkTree, row: &DocumentRow, statement: &Statement) -> Vec<String> {
-    let modified = match row {
-        DocumentRow::Observation { row, .. } => row.files_modified.as_slice(),
-        _ => &[],
+/// What became of the files that a statement is about.
+fn since(
+    freshness: &mut Freshness<'_>,
+    row: &DocumentRow,
+    (document, statement): (DocumentKey, &Statement),
+) -> Result<Since, StoreError> {
+    let (modified, work) = match row {
+        DocumentRow::Observation { row, .. } => {
+            (row.files_modified.as_slice(), Some(WorkOf::Events(&row.evidence)))
+        }
+        DocumentRow::Response { .. } => (&[][..], Some(WorkOf::Batch(BatchId(document.row)))),
+        DocumentRow::Summary { row, .. } => (&[][..], Some(WorkOf::Session(row.session_row))),
+        _ => (&[][..], None),
     };
-    written_since(tree, modified, [&statement.heading, &statement.text], statement.at)
+    freshness.of(&Dated { texts: [&statement.heading, &statement.text], at: statement.at, modified, work })
 }
 
 fn words(passage: &Passage) -> Words {

@@ -2,7 +2,7 @@
 
 use super::context_lookup::{ContextLookup, ContextRequest, note};
 use super::documents;
-use super::written_since::written_since;
+use super::freshness::{Dated, Freshness};
 use recall_domain::context::Note;
 use recall_domain::ids::ObservationId;
 use recall_domain::injection::by_hand::Touch;
@@ -11,7 +11,7 @@ use recall_domain::ranking::Commonness;
 use recall_domain::used::Occasion;
 use recall_repository::refs::WorkLocation;
 use recall_repository::work_tree::WorkTree;
-use recall_store::{ObservationRow, Reader, StoreError};
+use recall_store::{ObservationRow, Reader, StoreError, WorkOf};
 
 /// How many notes are considered, the most important first.
 const LOOKED_AT: u32 = 200;
@@ -46,7 +46,7 @@ impl ContextLookup {
         let mut notes = Vec::new();
         for (_, id) in told {
             let Some(place) = rows.iter().position(|row| row.id == id) else { continue };
-            notes.push(self.noted(rows.swap_remove(place), &context_request.place));
+            notes.push(self.noted(db, rows.swap_remove(place), &context_request.place)?);
             if notes.len() == MOST {
                 break;
             }
@@ -57,13 +57,17 @@ impl ContextLookup {
 
 impl ContextLookup {
     /// Adds remarks about the branch on which the note was made and the files written since.
-    fn noted(&self, mut row: ObservationRow, place: &WorkLocation) -> Note {
-        let modified = std::mem::take(&mut row.files_modified);
+    fn noted(&self, db: Reader<'_>, row: ObservationRow, place: &WorkLocation) -> Result<Note, StoreError> {
+        let (modified, evidence) = (row.files_modified.clone(), row.evidence.clone());
         let mut note = note(row, &self.branch_context(place));
         if let Some(tree) = WorkTree::of(place).filter(|_| note.elsewhere.is_none()) {
-            note.changed = written_since(&tree, &modified, [&note.title, &note.narrative], note.at);
+            let work = Some(WorkOf::Events(&evidence));
+            let (texts, modified) = ([note.title.as_str(), note.narrative.as_str()], modified.as_slice());
+            let since =
+                Freshness::new(db, self.agents, tree).of(&Dated { texts, at: note.at, modified, work })?;
+            note.changed = since.changed;
         }
-        note
+        Ok(note)
     }
 }
 

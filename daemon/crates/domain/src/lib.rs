@@ -43,6 +43,7 @@ pub mod budget;
 pub mod ranking;
 pub mod passage;
 pub mod mentioned_files;
+pub mod written_lines;
 pub mod linear;
 pub mod injection;
 pub mod used;

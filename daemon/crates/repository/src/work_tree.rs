@@ -1,5 +1,5 @@
 //! Tells whether a file of a work tree was written after a moment: by an agent, a person, or git when it checked out
-//! another commit. Only times are read, no content.
+//! another commit. Content is read only where the caller knows lines to look for.
 
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -13,6 +13,8 @@ use recall_domain::ids::Timestamp;
 const CHECKING_OUT: Duration = Duration::from_secs(600);
 /// A statement's time may be slightly earlier than the end of the work that it is about.
 const GRACE_MS: u128 = 60_000;
+/// A longer file is not read.
+const LONGEST: u64 = 256 * 1024;
 
 /// The files that an agent works on.
 #[derive(Clone, Debug)]
@@ -52,14 +54,9 @@ impl WorkTree {
 
     /// Whether this file exists and was written after `at`. The path is relative to the work tree, or inside it.
     pub fn has_changed_since(&self, path: &str, at: Timestamp) -> bool {
-        let path = Path::new(path);
-        let path = path.strip_prefix(&self.folder).unwrap_or(path);
-        let is_within =
-            path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-        if !is_within || path.as_os_str().is_empty() {
+        let Some(metadata) = self.file(path).and_then(|file| std::fs::symlink_metadata(file).ok()) else {
             return false;
-        }
-        let Ok(metadata) = std::fs::symlink_metadata(self.folder.join(path)) else { return false };
+        };
         let Some(written) = metadata.is_file().then(|| metadata.modified().ok()).flatten() else {
             return false;
         };
@@ -68,6 +65,28 @@ impl WorkTree {
         }
         let written = written.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
         written > u128::try_from(at.0).unwrap_or(0) + GRACE_MS
+    }
+
+    /// The path relative to the work tree. `None` if it lies outside.
+    pub fn relative<'p>(&self, path: &'p str) -> Option<&'p str> {
+        let path = Path::new(path);
+        let path = path.strip_prefix(&self.folder).unwrap_or(path);
+        let is_within =
+            path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+        path.to_str().filter(|path| is_within && !path.is_empty())
+    }
+
+    fn file(&self, path: &str) -> Option<PathBuf> {
+        Some(self.folder.join(self.relative(path)?))
+    }
+
+    /// The text of a regular file of at most 256 KiB.
+    pub fn read(&self, path: &str) -> Option<String> {
+        let file = self.file(path)?;
+        let metadata = std::fs::symlink_metadata(&file).ok()?;
+        (metadata.is_file() && metadata.len() <= LONGEST)
+            .then(|| std::fs::read_to_string(file).ok())
+            .flatten()
     }
 }
 

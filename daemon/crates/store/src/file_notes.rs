@@ -8,7 +8,7 @@ use super::subjects::SubjectHash;
 use crate::Reader;
 use crate::bind::params;
 use recall_domain::earlier::{Earlier, IMPORTANT, MOST_SHOWN, SETTLED};
-use recall_domain::ids::{BatchId, ObservationId, ProjectRow, SessionId, Timestamp};
+use recall_domain::ids::{BatchId, ObservationId, ProjectRow, SessionId, SessionRow, Timestamp};
 use recall_domain::material::ProjectFolder;
 use recall_domain::observation::ObservationType;
 use recall_domain::subject;
@@ -29,7 +29,51 @@ pub struct FileNoteRow from "observation_files f CROSS JOIN observations o ON o.
 }
 }
 
+record! {
+/// A call that changed a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangingCallRow from "activities a JOIN sessions s ON s.id = a.session" {
+    pub agent: String = "s.agent",
+    pub tool_name: String = "a.tool_name",
+    pub input: Option<String> = "a.input",
+}
+}
+
+/// Whose calls are meant.
+#[derive(Clone, Copy, Debug)]
+pub enum WorkOf<'a> {
+    Batch(BatchId),
+    /// The evidence of an observation.
+    Events(&'a [String]),
+    Session(SessionRow),
+}
+
+/// The latest calls of one work that changed a file.
+const CHANGING_CALLS: u32 = 32;
+
 impl Reader<'_> {
+    /// The calls that changed a file, oldest first. `mark` is the hash of the file's path in `activities.changed_files`.
+    pub fn calls_that_changed(
+        self,
+        work: WorkOf<'_>,
+        mark: [u8; 8],
+    ) -> Result<Vec<ChangingCallRow>, StoreError> {
+        let (which, given) = match work {
+            WorkOf::Batch(batch) => ("a.batch = ?1", batch.0.to_string()),
+            WorkOf::Session(session) => ("a.session = ?1", session.0.to_string()),
+            WorkOf::Events(events) => {
+                ("a.event_id IN (SELECT unhex(value) FROM json_each(?1))", serde_json::to_string(events)?)
+            }
+        };
+        let sql = format!(
+            "{} WHERE {which} AND a.failed = 0 AND instr(a.changed_files, ?2) > 0 ORDER BY a.at DESC, a.id DESC LIMIT ?3",
+            ChangingCallRow::SELECT
+        );
+        let mut calls: Vec<ChangingCallRow> = self.0.all(&sql, params![given, &mark[..], CHANGING_CALLS])?;
+        calls.reverse();
+        Ok(calls)
+    }
+
     /// The newest `most` active observations of a project about a file, of these types and of at least this importance.
     /// `path` is relative to the project's folder. Reads the index of paths, so a file without observations costs one
     /// lookup.

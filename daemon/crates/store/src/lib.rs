@@ -98,7 +98,7 @@ pub use editing::{
 pub use effect_context::StoredEvent;
 #[cfg(test)]
 pub(crate) use execution::execute;
-pub use file_notes::FileNoteRow;
+pub use file_notes::{ChangingCallRow, FileNoteRow, WorkOf};
 pub use finished_jobs::{FinishJob, FinishedJob, JobResult, Next, SessionResult, StoreStandIn};
 pub use forgetting::{
     Criteria, Forget, Forgotten, ForgottenCounts, RowsToForget, Selection, TracesRemoved, Unreadable,

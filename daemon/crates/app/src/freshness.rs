@@ -1,0 +1,101 @@
+//! Tells whether a text may be outdated, because the files that it is about were changed after it.
+//!
+//! The time of a file comes first and costs no reading. If it is later, the lines that the work behind the text wrote are
+//! looked for in the file: while all are there, the text holds, and when none is, it does not. The recorded calls have
+//! these lines, so nothing more is stored. Where they have none, the time decides.
+
+use std::time::{Duration, Instant};
+
+use recall_agents::Agents;
+use recall_agents::format::tools::patched_files;
+use recall_domain::ids::Timestamp;
+use recall_domain::mentioned_files::mentioned_files;
+use recall_domain::written_lines::{Kept, WrittenLines};
+use recall_repository::work_tree::WorkTree;
+use recall_store::{Reader, StoreError, WorkOf};
+
+use super::changed_files::mark;
+
+/// The most files of one text that are looked at.
+const MOST_FILES: usize = 8;
+/// The most files that are read for one answer, and how long that may take.
+const MOST_READ: usize = 8;
+const READ_WITHIN: Duration = Duration::from_millis(5);
+
+/// A text, and the work that it came from.
+pub(super) struct Dated<'a> {
+    pub texts: [&'a str; 2],
+    pub at: Timestamp,
+    /// Files that it is about by record. Others are named in the texts.
+    pub modified: &'a [String],
+    pub work: Option<WorkOf<'a>>,
+}
+
+/// What became of the files of a text.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Since {
+    /// Files that have changed.
+    pub changed: Vec<String>,
+    /// A file has none of the lines any more that the text rests on.
+    pub is_contradicted: bool,
+}
+
+/// Compares texts with the files of a work tree.
+pub(super) struct Freshness<'a> {
+    pub db: Reader<'a>,
+    pub agents: Agents,
+    pub tree: WorkTree,
+    read: usize,
+    until: Option<Instant>,
+}
+
+impl<'a> Freshness<'a> {
+    pub(super) fn new(db: Reader<'a>, agents: Agents, tree: WorkTree) -> Self {
+        Self { db, agents, tree, read: 0, until: None }
+    }
+
+    pub(super) fn of(&mut self, text: &Dated<'_>) -> Result<Since, StoreError> {
+        let mut files: Vec<&str> = text.modified.iter().map(String::as_str).collect();
+        for file in text.texts.into_iter().flat_map(mentioned_files) {
+            if !files.contains(&file) {
+                files.push(file);
+            }
+        }
+        files.truncate(MOST_FILES);
+        files.retain(|file| self.tree.has_changed_since(file, text.at));
+        let mut since = Since::default();
+        for file in files {
+            match self.kept(text, file)? {
+                Some(Kept::All) => continue,
+                Some(Kept::None) => since.is_contradicted = true,
+                Some(Kept::Some) | None => {}
+            }
+            since.changed.push(file.to_owned());
+        }
+        Ok(since)
+    }
+
+    /// What the file still has of the lines that the text rests on. `None`: nobody knows, or there was no time to look.
+    fn kept(&mut self, text: &Dated<'_>, file: &str) -> Result<Option<Kept>, StoreError> {
+        let Some((work, path)) = text.work.zip(self.tree.relative(file)) else { return Ok(None) };
+        let until = *self.until.get_or_insert_with(|| Instant::now() + READ_WITHIN);
+        if self.read == MOST_READ || Instant::now() > until {
+            return Ok(None);
+        }
+        let mut lines = WrittenLines::default();
+        for call in self.db.calls_that_changed(work, mark(path))? {
+            let input = call.input.unwrap_or_default();
+            // A patch of several files does not say here which lines are whose.
+            if patched_files(&input).len() > 1 {
+                return Ok(None);
+            }
+            lines.add(&(self.agents.spec(&call.agent).action)(&call.tool_name, &input, None));
+        }
+        let lines = lines.named_in(&text.texts.join(" "));
+        if lines.is_empty() {
+            return Ok(None);
+        }
+        self.read += 1;
+        Ok(self.tree.read(path).and_then(|content| lines.kept_in(&content)))
+    }
+}

@@ -85,6 +85,8 @@ queries! {
     Blame,
     SharePreview,
     SyncState,
+    Handoff,
+    HandOver,
 }
 
 /// Asks whether a daemon answers, and which version it has.
@@ -350,6 +352,26 @@ pub struct Blame {
     /// Only changes that wrote this line, as it is in the file.
     pub line: Option<String>,
     pub limit: Option<u32>,
+}
+
+/// What another agent or a person needs to go on with a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Handoff {
+    /// The agent's id of the session or an unambiguous beginning of it; absent: the latest session of the project.
+    pub session: Option<String>,
+    /// As [`Filter::project`].
+    pub project: String,
+}
+
+/// Tells the next session of an agent, in the session's project, what it needs to go on with the session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HandOver {
+    /// As [`Handoff::session`].
+    pub session: Option<String>,
+    /// As [`Filter::project`].
+    pub project: String,
+    /// The agent's name, or a beginning of it that no other has.
+    pub agent: String,
 }
 
 /// Asks what would leave this machine if a project were shared. The daemon knows the project from then on.

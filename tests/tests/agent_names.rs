@@ -11,7 +11,7 @@ use regex::Regex;
 const SPELLINGS: &str = r#""(?:MultiEdit|Notebook\w+|Bash|PowerShell|Grep|Glob|WebFetch|WebSearch|AskUserQuestion|ExitPlanMode|TodoWrite|TaskCreate|TaskUpdate|ListMcpResourcesTool|SlashCommand|Skill|hook_event_name|tool_name|tool_input|tool_response|last_assistant_message|stop_hook_active|systemMessage|hookEventName|hookSpecificOutput|additionalContext|disableAllHooks|enabledPlugins)"|task-notification|system-reminder|worktrees/"#;
 
 /// What bears a name and is no agent's, and where it may stand.
-const NO_AGENT: [(&str, &str); 18] = [
+const NO_AGENT: [(&str, &str); 19] = [
     // A model's provider, which calls the program; and a model.
     (r"(?i)\bclaude[-_]?cli\b|ClaudeCli", ""),
     (r#""claude-haiku[^"]*""#, ""),
@@ -27,6 +27,7 @@ const NO_AGENT: [(&str, &str); 18] = [
     // Examples in its help and its words.
     (r"recall import \S+", "/cli/import/mod.rs"),
     (r"recall import \S+", "/cli/examples.rs"),
+    (r"--to \S+", "/cli/examples.rs"),
     // Endpoints of another memory's worker, which other programs call in its own words.
     (".*", "/server/http/hooks.rs"),
     (".*", "/server/http/routes.rs"),

@@ -58,6 +58,7 @@ fn reading_commands() {
     shapes!(stage, "timeline_of_session", "timeline", "first-session");
     shapes!(stage, "context", "context");
     shapes!(stage, "context_for_prompt", "context", "--prompt", "Why is rounding done once after summing?");
+    shapes!(stage, "handoff", "handoff", "first-session");
     shapes!(stage, "why", "why", "second-session");
     shapes!(stage, "why_observation", "why", "1");
     // Whatever a session was given says to whom it was given.

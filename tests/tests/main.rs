@@ -36,6 +36,7 @@ mod gateway;
 mod golden;
 mod growth;
 mod guards;
+mod handoff;
 mod harm;
 mod healing;
 mod hints;

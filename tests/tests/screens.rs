@@ -120,6 +120,7 @@ fn the_page_of_screens_is_what_is_shown() {
         ("Around it", "timeline 2 --before 3 --after 3"),
         ("How a command was run", "how cargo test"),
         ("Who changed a file, and why", "blame src/money.rs"),
+        ("What somebody needs to go on", "handoff 7be1"),
         ("What the next session gets", "context"),
         ("What a prompt gets", "context --prompt \"Why does the invoice differ from the ledger by a cent?\""),
         ("What a session got, and why", "why 0c9d"),

@@ -398,9 +398,9 @@ impl PendingReply {
                 None => db.find_project(&identities),
             })?;
             let Some(project) = project else { return Ok(None) };
-            let session = Some(key.id);
+            let (session, agent) = (Some(key.id), Some(key.agent));
             let context_request =
-                ContextRequest { cap, project, session, injected, last_event, place, replaced };
+                ContextRequest { cap, project, session, agent, injected, last_event, place, replaced };
             context_lookup.look_up_titles(&ask, &context_request).map(Some)
         });
         match read.await {
@@ -512,7 +512,9 @@ impl PendingReply {
     ) -> ContextReply {
         let (place, replaced) = (self.place.clone(), self.replaced.clone());
         let (cap, last_event) = (self.spec().cap(), self.last_event);
-        let context_request = ContextRequest { cap, project, session, injected, last_event, place, replaced };
+        let agent = Some(self.key.agent.clone());
+        let context_request =
+            ContextRequest { cap, project, session, agent, injected, last_event, place, replaced };
         self.context.context_lookup.answer(ask, context_request).await
     }
 

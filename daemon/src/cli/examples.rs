@@ -90,6 +90,14 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "handoff",
+        &[
+            ("recall handoff", "the latest session here"),
+            ("recall handoff 52ab9f --to codex", "told to the next session of that agent here"),
+            ("recall handoff --file handoff.html", "one page, to share"),
+        ],
+    ),
+    (
         "context",
         &[
             ("recall context", "what a session here would start with"),

@@ -7,7 +7,10 @@ use clap::builder::{StyledStr, Styles};
 
 /// Purposes and their commands, the most used first.
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Look", &["search", "show", "timeline", "sessions", "how", "fix", "blame", "context", "why", "ui"]),
+    (
+        "Look",
+        &["search", "show", "timeline", "sessions", "how", "fix", "blame", "handoff", "context", "why", "ui"],
+    ),
     ("Change", &["remember", "edit", "pin", "resolve", "wrong", "forget", "undo"]),
     ("Watch", &["status", "events", "pause", "resume", "stats"]),
     ("Share", &["share", "unshare", "sync", "remote"]),

@@ -18,7 +18,7 @@ use recall_domain::context::{BLANK, Block, Limits, Material, Moment, Note, Summa
 use recall_domain::document::DocumentKind;
 use recall_domain::event::{Audience, StartSource};
 use recall_domain::file_memory::{InjectedSet, LEAST_IMPORTANCE};
-use recall_domain::ids::{ObservationId, ProjectRow, SessionId, Timestamp};
+use recall_domain::ids::{AgentName, ObservationId, ProjectRow, SessionId, Timestamp};
 use recall_domain::injection::Decision;
 use recall_domain::injection::prompt::Author;
 use recall_domain::observation::{Maker, ObservationType, Voice};
@@ -91,6 +91,8 @@ pub struct ContextRequest {
     pub project: ProjectInfo,
     /// The session's own observations are not injected. `None` for a request without a session.
     pub session: Option<SessionId>,
+    /// The session's agent.
+    pub agent: Option<AgentName>,
     pub injected: InjectedSet,
     /// The time of the session's last event, to find what is new since.
     pub last_event: Timestamp,
@@ -216,13 +218,19 @@ impl ContextLookup {
         }
         let now = clock::now();
         let beside = self.beside((ask, moment, depth), budget, context_request, now);
-        let measure = match beside.is_empty() {
-            true => Measure::default(),
-            false => Measure::of(&beside).and(Measure::of(BLANK)),
+        let handed = match (moment, depth) {
+            (Moment::Start, Depth::Whole) => self.handed_over(context_request, now)?,
+            _ => Block::default(),
         };
+        let measure = |text: &str| match text.is_empty() {
+            true => Measure::default(),
+            false => Measure::of(text).and(Measure::of(BLANK)),
+        };
+        let (measure, apart) = (measure(&beside), measure(&handed.text));
         let limits = Limits {
             tokens: budget.saturating_sub(measure.spent()),
-            utf16_units: context_request.cap.utf16_units.saturating_sub(measure.utf16_units()),
+            utf16_units: (context_request.cap.utf16_units)
+                .saturating_sub(measure.utf16_units() + apart.utf16_units()),
         };
         let (material, decision) = self.readers.read(|db| match ask {
             Ask::Start(..) => {
@@ -232,6 +240,9 @@ impl ContextLookup {
                 };
                 let mut state =
                     project_state(db, self.agents, (moment, depth), context_request, &branch_context)?;
+                if handed.items.iter().any(|item| state.is_of(item.id)) {
+                    (state.summary, state.continuity) = (None, None);
+                }
                 if depth == Depth::Whole {
                     state.observations = without_repeats(db, &self.index.sentences, state.observations)?;
                 }
@@ -262,6 +273,7 @@ impl ContextLookup {
             let beside = Block { text: beside, tokens: measure.spent(), items: Vec::new() };
             block = block.followed_by(beside);
         }
+        let block = handed.followed_by(block);
         let is_read = matches!(ask, Ask::Start(_, Audience::Person));
         let notice = if is_read && moment == Moment::Start && self.settings.context().notice == Notice::Shown
         {
@@ -486,7 +498,8 @@ fn summary_note(row: SummaryRow, branch_context: &BranchContext) -> SummaryNote 
 /// The line for the user at a start; `None` if nothing is injected.
 fn notice(block: &Block, project: &str) -> Option<String> {
     let observations = block.items.iter().filter(|item| item.kind == "observation").count();
-    let summary = block.items.iter().any(|item| matches!(item.kind, "summary" | "session"));
+    let summary =
+        block.items.iter().any(|item| matches!(item.kind, "summary" | "session" | recall_store::HANDED_OVER));
     let given = match (observations, summary) {
         (0, false) => return None,
         (0, true) => "the last session's summary".to_owned(),

@@ -54,6 +54,7 @@ pub mod command_context;
 pub mod job_runner;
 pub mod forgetting;
 pub mod maintenance;
+pub mod handoff;
 pub mod answers;
 pub mod requests;
 pub mod queries;

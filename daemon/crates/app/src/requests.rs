@@ -5,10 +5,10 @@
 
 use recall_protocol::query::{
     AgentRemark, Backup, Blame, Captured, Changes, Check, Context, Days, Edit, Entries, Export, Fix, Flush,
-    Forget, Glance, How, Identity, Improvable, Improve, Improving, Jobs, Mark, OpenGateway, Pause, PinUp,
-    Ping, Projects, Prune, Query, Reindex, Remember, Restore, RestoreBackup, RestoreFrom, Resume, Retry,
-    Search, Session, SessionPage, Sessions, SharePreview, Show, Sql, Stats, Status, Stop, SyncState,
-    ThreadPage, Threads, Timeline, Undo, Why, Wrong,
+    Forget, Glance, HandOver, Handoff, How, Identity, Improvable, Improve, Improving, Jobs, Mark,
+    OpenGateway, Pause, PinUp, Ping, Projects, Prune, Query, Reindex, Remember, Restore, RestoreBackup,
+    RestoreFrom, Resume, Retry, Search, Session, SessionPage, Sessions, SharePreview, Show, Sql, Stats,
+    Status, Stop, SyncState, ThreadPage, Threads, Timeline, Undo, Why, Wrong,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -19,6 +19,7 @@ use super::answers::by_hand::{ChangesAnswer, ForgetAnswer, UndoAnswer};
 use super::answers::found::{
     ContextAnswer, IdentityAnswer, ObservationAnswer, RememberedAnswer, SearchAnswer, ShownItem, TimelineItem,
 };
+use super::answers::handoff::{HandedOverAnswer, HandoffAnswer};
 use super::answers::improving::{ImprovableAnswer, ImproveAnswer, ImprovingAnswer};
 use super::answers::past_work::{InvocationAnswer, MetAnswer, TouchAnswer};
 use super::answers::portable::{ExportAnswer, RestoreAnswer};
@@ -82,6 +83,7 @@ requests! { ReadRequest:
     How => TextAnswer<InvocationAnswer>,
     Fix => TextAnswer<MetAnswer>,
     Blame => TextAnswer<TouchAnswer>,
+    Handoff => HandoffAnswer,
 }
 
 requests! { Command:
@@ -108,4 +110,5 @@ requests! { Command:
     Wrong => WrongAnswer,
     SharePreview => PreviewAnswer,
     SyncState => SyncAnswer,
+    HandOver => HandedOverAnswer,
 }

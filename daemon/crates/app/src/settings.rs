@@ -177,6 +177,11 @@ impl Settings {
         *self.context.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The redactor in force.
+    pub fn redactor(&self) -> Arc<Redactor> {
+        self.redactor.get()
+    }
+
     /// The guards in force; `None` if all are off.
     pub fn guards(&self) -> Option<Arc<Guards>> {
         self.guards.read().unwrap_or_else(PoisonError::into_inner).clone()

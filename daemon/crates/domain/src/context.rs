@@ -4,7 +4,7 @@
 //! tools wrote everything in it. Stored text cannot close the block or pose as the markup of a conversation, see
 //! [`super::plain`]; all else stays as it was written.
 
-mod page;
+pub(crate) mod page;
 
 use serde::{Deserialize, Serialize};
 
@@ -92,6 +92,13 @@ pub struct Material {
     pub statements: Vec<Statement>,
     /// The file about to be opened, relative to the project's folder; the command or the error. Empty at other moments.
     pub file: String,
+}
+
+impl Material {
+    /// Whether the state told at a start is this session's.
+    pub fn is_of(&self, session: i64) -> bool {
+        self.continuity.as_ref().is_some_and(|state| state.session == session)
+    }
 }
 
 /// A candidate summary.

@@ -33,6 +33,7 @@ pub mod thread;
 pub mod earlier;
 pub mod document;
 pub mod continuity;
+pub mod handoff;
 pub mod context;
 pub mod file_memory;
 pub mod command_form;

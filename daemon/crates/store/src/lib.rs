@@ -22,6 +22,7 @@ mod execution;
 mod finished_jobs;
 mod file_notes;
 mod forgetting;
+mod handoffs;
 mod histories;
 mod homes;
 mod imported;
@@ -104,6 +105,7 @@ pub use forgetting::{
     Criteria, Forget, Forgotten, ForgottenCounts, RowsToForget, Selection, TracesRemoved, Unreadable,
     has_all_words, rewrite,
 };
+pub use handoffs::{HANDED_OVER, HandOver};
 pub use histories::StatementRow;
 pub use imported::{AnswerState, Capture, StoredPrompt};
 pub use improving::{ImprovableSession, ImproveSessions, JobProgress};

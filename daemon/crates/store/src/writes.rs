@@ -11,7 +11,7 @@ use super::effects;
 use super::imported::{Capture, capture_of};
 use super::operation::{Operation, WriteContext};
 use super::row::{Cells, Sql};
-use super::{StoreError, forgetting, homes, projects};
+use super::{StoreError, forgetting, handoffs, homes, projects};
 use recall_domain::conventions::Conventions;
 use recall_domain::event::{MessageOrigin, Place};
 use recall_domain::ids::{EventId, ProjectRow, SessionKey, SessionRow, Timestamp};
@@ -300,7 +300,8 @@ impl Operation for Injection {
                 self.file,
                 self.event.0
             ],
-        )
+        )?;
+        handoffs::given(db, &self.session.agent, self.event, &self.items)
     }
 }
 
@@ -319,7 +320,8 @@ impl Operation for RetractInjection {
         db.run(
             "DELETE FROM injections WHERE session = ?1 AND event_id = ?2",
             params![stored.session.0, self.event.0],
-        )
+        )?;
+        handoffs::not_given(db, self.event)
     }
 }
 

@@ -2,7 +2,7 @@
 //! for actors are here.
 
 use recall_protocol::query::{
-    AgentRemark, Backup, Captured, Context, Edit, Flush, Forget, Glance, Improvable, Improve, Mark,
+    AgentRemark, Backup, Captured, Context, Edit, Flush, Forget, Glance, HandOver, Improvable, Improve, Mark,
     OpenGateway, Pause, PinUp, Ping, Prune, Query, Reindex, Remember, Restore, RestoreBackup, RestoreFrom,
     Resume, Retry, SharePreview, Sql, Status, Stop, SyncState, Undo, Wrong,
 };
@@ -16,6 +16,7 @@ use recall_app::answers::status::{PingAnswer, StopAnswer};
 use recall_app::commands::by_hand::{Switch, mark, remember, remember_for_agent, switch_capture};
 use recall_app::commands::editing::{changes, edit, pin, undo};
 use recall_app::commands::forget::forget;
+use recall_app::commands::handoff::hand_over;
 use recall_app::commands::improve::improve;
 use recall_app::commands::restore::{restore, restore_from};
 use recall_app::commands::retry::retry;
@@ -27,6 +28,7 @@ use recall_app::queries::captured::captured;
 use recall_app::queries::context::context;
 use recall_app::queries::export::export;
 use recall_app::queries::glance::glance;
+use recall_app::queries::handoff::handoff;
 use recall_app::queries::identity::identity;
 use recall_app::queries::improving::{improvable, improving};
 use recall_app::queries::jobs::{jobs, stats};
@@ -76,6 +78,8 @@ pub async fn answer(query: Query, connection: &ConnectionContext) -> Reply {
         Query::How(request) => read_with(services, request, how).await,
         Query::Fix(request) => read_with(services, request, fix).await,
         Query::Blame(request) => read_with(services, request, blame).await,
+        Query::Handoff(request) => read_with(services, request, handoff).await,
+        Query::HandOver(request) => command_reply::<HandOver>(hand_over(&commands(), request).await),
         Query::Identity(request) => read_with(services, request, identity).await,
         Query::Days(request) => read_with(services, request, days).await,
         Query::Entries(request) => read_with(services, request, entries).await,

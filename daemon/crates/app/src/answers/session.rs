@@ -271,7 +271,8 @@ impl From<CompactionRow> for CompactionAnswer {
 /// One injected item, and why it was injected.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct InjectedItem {
-    /// `observation`, `summary`, `passage` (of any other document) or `session` (its current state).
+    /// `observation`, `summary`, `passage` (of any other document) `session` (its current state) or
+    /// `handoff` (a session that was handed over).
     pub kind: String,
     /// The id for `show`; null: the item no longer exists.
     pub id: Option<PublicId>,

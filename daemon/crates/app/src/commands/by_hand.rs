@@ -60,6 +60,7 @@ fn told_at_start(lookup: &ContextLookup, id: ObservationId) -> Result<(String, O
         cap: lookup.agents.cap(),
         project,
         session: None,
+        agent: None,
         injected: InjectedSet::default(),
         last_event: Timestamp(0),
         place: WorkLocation::default(),

@@ -3,6 +3,7 @@
 pub mod by_hand;
 pub mod editing;
 pub mod forget;
+pub mod handoff;
 pub mod improve;
 pub mod restore;
 pub mod retry;

@@ -83,6 +83,7 @@ fn context_in(lookup: &ContextLookup, cwd: &str, prompt: Option<String>) -> Answ
         cap: lookup.agents.cap(),
         project,
         session: None,
+        agent: None,
         injected: InjectedSet::default(),
         last_event: Timestamp(0),
         place,

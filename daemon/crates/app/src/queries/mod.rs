@@ -7,6 +7,7 @@ pub mod context;
 pub mod export;
 pub mod given;
 pub mod glance;
+pub mod handoff;
 pub mod identity;
 pub mod improving;
 pub mod jobs;

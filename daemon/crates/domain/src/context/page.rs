@@ -296,7 +296,7 @@ fn after_colon(title: &str) -> String {
 }
 
 /// The sentences of a text that say something that was not told yet.
-fn without_repeats(text: &str, told: &mut Vec<Words>) -> String {
+pub(crate) fn without_repeats(text: &str, told: &mut Vec<Words>) -> String {
     let mut kept = Vec::new();
     for sentence in sentences(text) {
         let words = Words::of(sentence);

@@ -8,7 +8,7 @@ pub mod blame;
 pub mod fix;
 pub mod how;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 use super::command_form::{CommandForm, programs};
 use super::ids::SessionId;

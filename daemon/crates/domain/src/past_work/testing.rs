@@ -17,24 +17,24 @@ fn command(line: &str, output: &str) -> Action {
     Action::Command { command: line.to_owned(), description: None, output: output.to_owned() }
 }
 
-pub(super) fn done(line: &str, output: &str) -> Step {
+pub(crate) fn done(line: &str, output: &str) -> Step {
     step("Bash", CallOutcome::Done, command(line, output))
 }
 
-pub(super) fn failed(line: &str, error: &str) -> Step {
+pub(crate) fn failed(line: &str, error: &str) -> Step {
     step("Bash", CallOutcome::Failed { error: error.to_owned() }, command(line, ""))
 }
 
-pub(super) fn changed(path: &str, before: &str, after: &str) -> Step {
+pub(crate) fn changed(path: &str, before: &str, after: &str) -> Step {
     let changes = vec![Change { before: before.to_owned(), after: after.to_owned() }];
     step("Edit", CallOutcome::Done, Action::Edit { path: path.to_owned(), changes })
 }
 
-pub(super) fn edited(path: &str) -> Step {
+pub(crate) fn edited(path: &str) -> Step {
     changed(path, "a", "b")
 }
 
-pub(super) fn session(id: &str, steps: impl IntoIterator<Item = Step>) -> PastSession {
+pub(crate) fn session(id: &str, steps: impl IntoIterator<Item = Step>) -> PastSession {
     let said = |text: &str| Some(SourcedText { event: EventId([0; 16]), text: text.to_owned() });
     let batch = BatchMaterial {
         prompt_number: 1,

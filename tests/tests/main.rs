@@ -64,6 +64,7 @@ mod models;
 mod one_folder;
 mod other_agents;
 mod other_users;
+mod pages;
 mod past_work;
 mod planted;
 mod portable;

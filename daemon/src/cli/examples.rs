@@ -126,6 +126,7 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         &[
             ("recall export memory.jsonl", "all of it"),
             ("recall export --project . --since 90d > shop.jsonl", "a part of it"),
+            ("recall export --markdown ~/notes/memory", "pages to read"),
         ],
     ),
     (

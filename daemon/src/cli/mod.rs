@@ -124,7 +124,7 @@ enum Command {
     /// It writes what the built-in compressor wrote, newest sessions first, within the caps of `[compression]`. Notes that
     /// you edited or pinned stay. The cost is told before, and the same command goes on where it stopped.
     Improve(improve::ImproveArgs),
-    /// Write the memory as lines of JSON
+    /// Write the memory as lines of JSON, or as Markdown pages
     Export(export::ExportArgs),
     /// Play a recorded session and show what the next one is given
     Demo(demo::DemoArgs),

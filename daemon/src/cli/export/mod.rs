@@ -1,4 +1,6 @@
-//! `recall export`: writes the memory as lines of JSON. `docs/export.md` describes them.
+//! `recall export`: writes the memory as lines of JSON, or as a folder of pages. `docs/export.md` describes both.
+
+mod markdown;
 
 use std::fs::OpenOptions;
 use std::io::{BufWriter, Write};
@@ -24,12 +26,18 @@ pub(super) const FORMAT: &str = "recall-export";
 /// New fields and kinds of lines do not need a new version.
 pub(super) const FORMAT_VERSION: u64 = 1;
 
-/// Write the memory as lines of JSON, for a backup, another machine, or another program
+/// Write the memory as lines of JSON, for another machine or program, or as Markdown pages
 #[derive(Debug, Args)]
 #[command(after_help = "`recall import recall FILE` imports it, here or elsewhere.")]
 pub struct ExportArgs {
     /// The file to write; it must not exist [default: stdout]
     path: Option<PathBuf>,
+    /// Write Markdown pages into this folder instead, and remove pages of what is gone
+    #[arg(long, value_name = "DIR", conflicts_with = "path", value_hint = clap::ValueHint::DirPath)]
+    markdown: Option<PathBuf>,
+    /// Write the pages again whenever the memory changes, until Ctrl-C
+    #[arg(long, requires = "markdown")]
+    watch: bool,
     /// Only this project: a name, a folder, or `.` for the current one
     #[arg(long, add = candidates::projects())]
     project: Option<String>,
@@ -44,6 +52,11 @@ pub fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         since_ms: args.since.as_deref().map(filter::since).transpose()?,
         limit: None,
     };
+    match &args.markdown {
+        Some(folder) if args.watch => return markdown::watch(folder, &filter, out),
+        Some(folder) => return markdown::write_once(folder, &filter, out),
+        None => {}
+    }
     let mut client = Client::connect(Start::IfNeeded)?;
     // This request fails for an unknown project before a file is made.
     let first = client.ask(Export { filter: filter.clone(), from: None })?.unchanged()?;

@@ -1,0 +1,188 @@
+//! `recall export --markdown`: the memory as a folder of Markdown pages. One way: nothing is read back from them.
+
+mod folder;
+mod memory;
+mod names;
+mod pages;
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::Context as _;
+use jiff::tz::TimeZone;
+use recall_protocol::client::Answers;
+use recall_protocol::paths::Paths;
+use recall_protocol::query::{Export, Filter, Follow};
+use recall_protocol::wire::Reply;
+
+use crate::cli::client::{Client, Start};
+use crate::cli::failure::Failure;
+use crate::cli::terminal::counted;
+use folder::Written;
+use memory::Memory;
+
+/// Changes come in bursts: the pages are written when none has come for so long.
+const SETTLED: Duration = Duration::from_millis(500);
+/// A burst without an end is not waited for.
+const LATEST: Duration = Duration::from_secs(10);
+/// How often the database's files are looked at: forgetting and changes by hand tell no event.
+const LOOK: Duration = Duration::from_secs(5);
+/// Reading the memory may take one part in so many of the time.
+const LEISURE: u32 = 10;
+/// The most foreign files that are named.
+const MOST_NAMED: usize = 5;
+
+/// Writes the pages once.
+///
+/// # Errors
+/// When the daemon does not answer, the project is unknown, or the folder cannot be written.
+pub(super) fn write_once(path: &Path, filter: &Filter, out: &mut dyn Write) -> anyhow::Result<()> {
+    let done = sync(path, filter)?;
+    tell(path, &done, out)
+}
+
+/// Writes the pages, and again whenever the memory changes, until the daemon stops.
+///
+/// # Errors
+/// As [`write_once`], and when the connection to the daemon is lost.
+pub(super) fn watch(path: &Path, filter: &Filter, out: &mut dyn Write) -> anyhow::Result<()> {
+    let paths = Paths::from_env().context("finding recall's folders")?;
+    let follow = Follow { session: None, kinds: Vec::new() };
+    let changes = changes_of(Client::connect(Start::IfNeeded)?.follow(follow)?);
+    // Whatever happens while the pages are written is told afterwards.
+    let mut seen = stamp(&paths);
+    let begun = Instant::now();
+    write_once(path, filter, out)?;
+    writeln!(out, "Following the memory; press Ctrl-C to stop.")?;
+    out.flush()?;
+    let mut took = begun.elapsed();
+    loop {
+        let is_told = match changes.recv_timeout(LOOK) {
+            Ok(Change::Told) => true,
+            Err(RecvTimeoutError::Timeout) => false,
+            Ok(Change::Over(end)) => return end,
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+        };
+        if is_told {
+            settle(&changes, took)?;
+        } else if stamp(&paths) == seen {
+            continue;
+        }
+        seen = stamp(&paths);
+        let begun = Instant::now();
+        let done = sync(path, filter)?;
+        took = begun.elapsed();
+        if done.written + done.removed > 0 {
+            tell(path, &done, out)?;
+            out.flush()?;
+        }
+    }
+}
+
+/// What follows of the events of the daemon.
+enum Change {
+    Told,
+    /// There are no more.
+    Over(anyhow::Result<()>),
+}
+
+/// Reads events on a thread, because waiting for one has no deadline.
+fn changes_of(mut answers: Answers) -> Receiver<Change> {
+    let (told, changes) = mpsc::channel();
+    std::thread::spawn(move || {
+        loop {
+            let change = match answers.wait() {
+                Ok(Reply::Json(_)) => Change::Told,
+                Ok(Reply::ShuttingDown) => Change::Over(Ok(())),
+                Ok(Reply::Failed { kind, what, hint }) => {
+                    Change::Over(Err(Failure::refused(kind, what).hint(hint).into()))
+                }
+                Ok(other) => Change::Over(Err(Failure::failed(format!("Cannot follow events: {other:?}"))
+                    .hint("Stop another program that follows them.")
+                    .into())),
+                Err(error) => {
+                    let lost = Failure::unreachable(format!("Lost the connection to the daemon: {error}"));
+                    Change::Over(Err(lost.hint("Run the same command again once it runs.").into()))
+                }
+            };
+            let is_over = matches!(change, Change::Over(_));
+            if told.send(change).is_err() || is_over {
+                return;
+            }
+        }
+    });
+    changes
+}
+
+/// Waits until nothing more is told for a while, and longer if reading the memory takes long.
+fn settle(changes: &Receiver<Change>, took: Duration) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    let (until, latest) = (begun + took * LEISURE, begun + LATEST.max(took * LEISURE));
+    loop {
+        let now = Instant::now();
+        let left = until.saturating_duration_since(now).max(SETTLED);
+        if now >= latest {
+            return Ok(());
+        }
+        match changes.recv_timeout(left) {
+            Ok(Change::Told) => {}
+            Ok(Change::Over(end)) => return end,
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return Ok(()),
+        }
+    }
+}
+
+/// What tells that the database was written to, without opening it.
+fn stamp(paths: &Paths) -> Vec<Option<(SystemTime, u64)>> {
+    let database = paths.database();
+    let log = database.with_extension("db-wal");
+    let of = |file: &Path| {
+        let metadata = std::fs::metadata(file).ok()?;
+        Some((metadata.modified().ok()?, metadata.len()))
+    };
+    vec![of(&database), of(&log)]
+}
+
+fn sync(path: &Path, filter: &Filter) -> anyhow::Result<Written> {
+    let memory = read(filter)?;
+    folder::write(path, &pages::pages(&memory, &TimeZone::system()))
+}
+
+fn read(filter: &Filter) -> anyhow::Result<Memory> {
+    let mut client = Client::connect(Start::IfNeeded)?;
+    let mut memory = Memory::default();
+    let mut from = None;
+    loop {
+        // Not by `Answer::read`: pages show control characters as nothing, and everything else as it is.
+        let part = client.ask(Export { filter: filter.clone(), from })?.unchanged()?;
+        for line in &part.lines {
+            memory.add(line)?;
+        }
+        from = part.next;
+        if from.is_none() {
+            return Ok(memory.complete());
+        }
+    }
+}
+
+fn tell(path: &Path, done: &Written, out: &mut dyn Write) -> anyhow::Result<()> {
+    let Written { written, unchanged, removed, foreign } = done;
+    writeln!(
+        out,
+        "Wrote {} to {}, left {unchanged} unchanged, removed {removed}.",
+        counted(*written, "page", "pages"),
+        path.display()
+    )?;
+    if !foreign.is_empty() {
+        let named = foreign.iter().take(MOST_NAMED).cloned().collect::<Vec<_>>().join(", ");
+        let more = foreign.len().saturating_sub(MOST_NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        writeln!(
+            out,
+            "Left alone, because recall did not write what is there: {named}{more}. Move it away, or choose another folder."
+        )?;
+    }
+    Ok(())
+}

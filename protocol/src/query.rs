@@ -87,6 +87,7 @@ queries! {
     SyncState,
     Handoff,
     HandOver,
+    Friction,
 }
 
 /// Asks whether a daemon answers, and which version it has.
@@ -372,6 +373,12 @@ pub struct HandOver {
     pub project: String,
     /// The agent's name, or a beginning of it that no other has.
     pub agent: String,
+}
+
+/// What went wrong again and again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Friction {
+    pub filter: Filter,
 }
 
 /// Asks what would leave this machine if a project were shared. The daemon knows the project from then on.

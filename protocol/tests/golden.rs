@@ -12,12 +12,12 @@ use recall_protocol::codec::Message;
 use recall_protocol::frame::{decode_frame, encode_frame};
 use recall_protocol::query::{
     AgentRemark, Backup, Blame, Captured, Changes, Check, Context, Days, Edit, Entries, EntryFilter, Explain,
-    Export, ExportFrom, Filter, Fix, Flush, Follow, Forget, ForgetStep, Forgettable, Glance, HandOver,
-    Handoff, How, Identity, Improvable, Improve, Improving, Jobs, Mark, OpenGateway, Pause, Persons, Pin,
-    PinUp, Ping, Projects, Prune, Query, Reindex, Remember, Restore, RestoreBackup, RestoreFrom, Resume,
-    Retry, RowSource, Search, Session, SessionPage, Sessions, SharePreview, Show, Sql, Stats, Status, Stop,
-    SyncRound, SyncState, ThreadPage, Threads, Timeline, Told, Undo, Unreadable, Validity, WhichJobs, Why,
-    Wrong,
+    Export, ExportFrom, Filter, Fix, Flush, Follow, Forget, ForgetStep, Forgettable, Friction, Glance,
+    HandOver, Handoff, How, Identity, Improvable, Improve, Improving, Jobs, Mark, OpenGateway, Pause,
+    Persons, Pin, PinUp, Ping, Projects, Prune, Query, Reindex, Remember, Restore, RestoreBackup,
+    RestoreFrom, Resume, Retry, RowSource, Search, Session, SessionPage, Sessions, SharePreview, Show, Sql,
+    Stats, Status, Stop, SyncRound, SyncState, ThreadPage, Threads, Timeline, Told, Undo, Unreadable,
+    Validity, WhichJobs, Why, Wrong,
 };
 use recall_protocol::wire::{Deliver, ErrorKind, EventId, Flags, Reply, Request, ShimContext};
 
@@ -87,7 +87,7 @@ fn requests_of_version_2() {
     };
     check("v2-request-deliver.bin", &Request::Deliver(deliver));
     let folder = || Some("/home/dev/shop".to_owned());
-    let queries: [(&str, Query); 55] = [
+    let queries: [(&str, Query); 56] = [
         ("ping", Ping.into()),
         ("status", Status.into()),
         ("sessions", Sessions { filter: filter() }.into()),
@@ -122,6 +122,7 @@ fn requests_of_version_2() {
             SharePreview { project: "/home/dev/shop".to_owned(), persons: Persons::One }.into(),
         ),
         ("sync_state", SyncState { round: SyncRound::Now }.into()),
+        ("friction", Friction { filter: filter() }.into()),
         (
             "handoff",
             Handoff { session: Some("76fb".to_owned()), project: "/home/dev/shop".to_owned() }.into(),

@@ -23,6 +23,7 @@ mod documents;
 mod download;
 mod editing;
 mod embedding;
+mod friction;
 mod full_disk;
 mod vector_files;
 mod events;

@@ -90,6 +90,13 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "friction",
+        &[
+            ("recall friction", "of the last 7 days, in this project"),
+            ("recall friction --since 30d --all", "of a month, in all projects"),
+        ],
+    ),
+    (
         "handoff",
         &[
             ("recall handoff", "the latest session here"),

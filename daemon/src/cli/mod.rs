@@ -21,6 +21,7 @@ pub mod context;
 pub mod why;
 pub mod past_work;
 pub mod handoff;
+pub mod friction;
 pub mod wrong;
 pub mod stats;
 pub mod sql;
@@ -140,6 +141,8 @@ enum Command {
     Fix(past_work::FixArgs),
     /// Show which sessions changed a file or a line, and why
     Blame(past_work::BlameArgs),
+    /// Show what goes wrong again and again
+    Friction(friction::FrictionArgs),
     /// Show what is needed to go on with a session, or hand it over
     Handoff(handoff::HandoffArgs),
     /// Show what the next session in a folder would get
@@ -227,7 +230,7 @@ impl Command {
     fn is_read(&self) -> bool {
         match self {
             Self::Search(_) | Self::Show(_) | Self::Timeline(_) | Self::Context(_) | Self::Why(_) => true,
-            Self::How(_) | Self::Fix(_) | Self::Blame(_) | Self::Handoff(_) => true,
+            Self::How(_) | Self::Fix(_) | Self::Blame(_) | Self::Handoff(_) | Self::Friction(_) => true,
             Self::Stats(_) | Self::Status(_) | Self::Sessions(_) | Self::Doctor(_) | Self::Sync(_) => true,
             Self::Undo(args) => args.list,
             Self::Model(command) => matches!(command, model::ModelCommand::List(_)),
@@ -415,6 +418,7 @@ fn dispatch(command: Command, out: &mut dyn Write) -> anyhow::Result<()> {
         Command::How(args) => past_work::how(&args, out),
         Command::Fix(args) => past_work::fix(&args, out),
         Command::Blame(args) => past_work::blame(&args, out),
+        Command::Friction(args) => friction::run(&args, out),
         Command::Handoff(args) => handoff::run(&args, out),
         Command::Context(args) => context::run(&args, out),
         Command::Why(args) => why::run(&args, out),

@@ -9,7 +9,10 @@ use clap::builder::{StyledStr, Styles};
 const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Look",
-        &["search", "show", "timeline", "sessions", "how", "fix", "blame", "handoff", "context", "why", "ui"],
+        &[
+            "search", "show", "timeline", "sessions", "how", "fix", "blame", "friction", "handoff",
+            "context", "why", "ui",
+        ],
     ),
     ("Change", &["remember", "edit", "pin", "resolve", "wrong", "forget", "undo"]),
     ("Watch", &["status", "events", "pause", "resume", "stats"]),

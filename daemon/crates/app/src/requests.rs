@@ -5,7 +5,7 @@
 
 use recall_protocol::query::{
     AgentRemark, Backup, Blame, Captured, Changes, Check, Context, Days, Edit, Entries, Export, Fix, Flush,
-    Forget, Glance, HandOver, Handoff, How, Identity, Improvable, Improve, Improving, Jobs, Mark,
+    Forget, Friction, Glance, HandOver, Handoff, How, Identity, Improvable, Improve, Improving, Jobs, Mark,
     OpenGateway, Pause, PinUp, Ping, Projects, Prune, Query, Reindex, Remember, Restore, RestoreBackup,
     RestoreFrom, Resume, Retry, Search, Session, SessionPage, Sessions, SharePreview, Show, Sql, Stats,
     Status, Stop, SyncState, ThreadPage, Threads, Timeline, Undo, Why, Wrong,
@@ -19,6 +19,7 @@ use super::answers::by_hand::{ChangesAnswer, ForgetAnswer, UndoAnswer};
 use super::answers::found::{
     ContextAnswer, IdentityAnswer, ObservationAnswer, RememberedAnswer, SearchAnswer, ShownItem, TimelineItem,
 };
+use super::answers::friction::FrictionAnswer;
 use super::answers::handoff::{HandedOverAnswer, HandoffAnswer};
 use super::answers::improving::{ImprovableAnswer, ImproveAnswer, ImprovingAnswer};
 use super::answers::past_work::{InvocationAnswer, MetAnswer, TouchAnswer};
@@ -84,6 +85,7 @@ requests! { ReadRequest:
     Fix => TextAnswer<MetAnswer>,
     Blame => TextAnswer<TouchAnswer>,
     Handoff => HandoffAnswer,
+    Friction => TextAnswer<FrictionAnswer>,
 }
 
 requests! { Command:

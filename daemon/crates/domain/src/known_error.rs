@@ -35,8 +35,15 @@ pub fn error_line(output: &str) -> Option<String> {
     lines.filter(|line| words(line).len() >= LEAST_WORDS).find(|line| {
         let lower = line.to_lowercase();
         // A summary such as `error: test failed, to rerun pass ...` names no cause.
-        MARKS.iter().any(|mark| lower.contains(mark)) && !is_tally(&lower)
+        MARKS.iter().any(|mark| lower.contains(mark)) && !is_tally(&lower) && !is_pass(&lower)
     })
+}
+
+/// A line that says that a test passed, whose name may speak of errors.
+fn is_pass(line: &str) -> bool {
+    let begins =
+        ["✔", "✓", "√", "ok ", "pass ", "pass: ", "passed "].iter().any(|mark| line.starts_with(mark));
+    begins || [" ... ok", " passed", "[pass]"].iter().any(|mark| line.ends_with(mark))
 }
 
 /// A line that counts failures, or that says only that a command failed.
@@ -121,6 +128,8 @@ mod tests {
             Some("connect ECONNREFUSED 127.0.0.1:5432: connection refused"),
         );
         check("3 passed\n0 failed", None);
+        check("✔ the provider keeps load errors\ntest loads_no_error_twice ... ok", None);
+        check("✓ errors are told\n✗ the total could not be read", Some("✗ the total could not be read"));
         check("error: test failed, to rerun pass `-p cart`", None);
         check("failed", None);
         check("", None);

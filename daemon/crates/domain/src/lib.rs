@@ -39,6 +39,7 @@ pub mod file_memory;
 pub mod command_form;
 pub mod known_error;
 pub mod past_work;
+pub mod friction;
 pub mod tokens;
 pub mod budget;
 pub mod ranking;

@@ -27,6 +27,7 @@ use recall_app::queries::browsing::{days, entries, project_list, thread_page, th
 use recall_app::queries::captured::captured;
 use recall_app::queries::context::context;
 use recall_app::queries::export::export;
+use recall_app::queries::friction::friction;
 use recall_app::queries::glance::glance;
 use recall_app::queries::handoff::handoff;
 use recall_app::queries::identity::identity;
@@ -78,6 +79,7 @@ pub async fn answer(query: Query, connection: &ConnectionContext) -> Reply {
         Query::How(request) => read_with(services, request, how).await,
         Query::Fix(request) => read_with(services, request, fix).await,
         Query::Blame(request) => read_with(services, request, blame).await,
+        Query::Friction(request) => read_with(services, request, friction).await,
         Query::Handoff(request) => read_with(services, request, handoff).await,
         Query::HandOver(request) => command_reply::<HandOver>(hand_over(&commands(), request).await),
         Query::Identity(request) => read_with(services, request, identity).await,

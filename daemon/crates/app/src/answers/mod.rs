@@ -14,6 +14,7 @@ use recall_domain::ids::Timestamp;
 pub mod browsing;
 pub mod by_hand;
 pub mod found;
+pub mod friction;
 pub mod handoff;
 pub mod improving;
 pub mod lineage;

@@ -5,6 +5,7 @@ pub mod browsing;
 pub mod captured;
 pub mod context;
 pub mod export;
+pub mod friction;
 pub mod given;
 pub mod glance;
 pub mod handoff;

@@ -164,7 +164,7 @@ fn sessions_with(lookup: &ContextLookup, words: &str, filter: &Filter) -> Answer
     })
 }
 
-fn past_sessions(
+pub(super) fn past_sessions(
     lookup: &ContextLookup,
     db: Reader<'_>,
     rows: Vec<SessionRow>,

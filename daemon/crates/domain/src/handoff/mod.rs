@@ -17,8 +17,9 @@ use work::{ChangedFile, FailingCommand};
 /// The most tokens of a handoff.
 pub const MOST_TOKENS: u32 = 1_500;
 
-/// Characters of an entry, and of two parts of a summary.
+/// Characters of an entry, of a prompt in between, and of two parts of a summary.
 const LINE_CHARS: usize = 240;
+const ASKED_CHARS: usize = 160;
 const DONE_CHARS: usize = 600;
 const LEARNED_CHARS: usize = 400;
 
@@ -159,7 +160,7 @@ impl Handoff {
             self.asked_last(),
             Section::of_list(
                 "Asked in between, the latest first",
-                self.asked_between.iter().map(|it| short(it)),
+                self.asked_between.iter().map(|it| shortened(&plain(it), ASKED_CHARS)),
             ),
             Section::quoted("The agent said last", self.answered.as_deref().unwrap_or_default()),
             self.state(),

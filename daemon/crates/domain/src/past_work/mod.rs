@@ -23,13 +23,13 @@ pub struct PastSession {
 
 impl PastSession {
     /// The calls in the order in which they happened.
-    fn steps(&self) -> impl Iterator<Item = &Step> {
+    pub(crate) fn steps(&self) -> impl Iterator<Item = &Step> {
         self.material.batches.iter().flat_map(|batch| &batch.steps)
     }
 }
 
 /// The command of a call of a shell.
-fn command_of(step: &Step) -> Option<&str> {
+pub(crate) fn command_of(step: &Step) -> Option<&str> {
     match &step.action {
         Action::Command { command, .. } => Some(command),
         _ => None,
@@ -38,7 +38,7 @@ fn command_of(step: &Step) -> Option<&str> {
 
 /// The text in which a call says what went wrong: its error, or else what a command printed. A command whose output
 /// goes through a pipe may fail and count as done.
-fn printed(step: &Step) -> &str {
+pub(crate) fn printed(step: &Step) -> &str {
     use super::material::CallOutcome::{Done, Failed, Rejected};
     match (&step.outcome, &step.action) {
         (Failed { error }, Action::Command { output, .. }) if error.trim().is_empty() => output,

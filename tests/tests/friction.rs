@@ -1,0 +1,126 @@
+//! `recall friction`: what goes wrong again and again, with its evidence.
+
+use recall_tests::Stage;
+use serde_json::{Value, json};
+
+fn ask(stage: &Stage, session: &str, number: u32, prompt: &str) {
+    let event = json!({"prompt": prompt, "prompt_id": format!("{session}-p{number}")});
+    stage.hook(&stage.event(session, "UserPromptSubmit", event));
+}
+
+fn call(stage: &Stage, session: &str, number: u32, command: &str, error: Option<&str>) {
+    let mut call = json!({"tool_name": "Bash", "tool_input": {"command": command}, "tool_use_id": format!("{session}-t{number}")});
+    let name = match error {
+        Some(error) => {
+            call["error"] = json!(error);
+            "PostToolUseFailure"
+        }
+        None => {
+            call["tool_response"] = json!({"stdout": "ok", "stderr": ""});
+            "PostToolUse"
+        }
+    };
+    stage.hook(&stage.event(session, name, call));
+}
+
+fn stop(stage: &Stage, session: &str, answer: &str) {
+    stage.hook(&stage.event(session, "Stop", json!({"last_assistant_message": answer})));
+    stage.flush();
+}
+
+/// One error in three sessions, with other numbers and paths; one of them gets rid of it.
+fn worked() -> Stage {
+    let stage = Stage::new().daemon();
+    for (number, session) in ["one", "two", "three"].into_iter().enumerate() {
+        ask(&stage, session, 1, "Import the prices");
+        let error =
+            format!("error: could not acquire the lock of /tmp/{session}/index.lock after {number}0 ms");
+        call(&stage, session, 1, "pnpm run import", Some(&error));
+        if session == "two" {
+            call(&stage, session, 2, "pkill -f worker", None);
+            call(&stage, session, 3, "pnpm run import", None);
+        }
+        let file = stage.project().join("src/tax.rs");
+        let edit = json!({"tool_name": "Edit", "tool_use_id": format!("{session}-e"), "tool_response": {"filePath": file},
+            "tool_input": {"file_path": file, "old_string": "a", "new_string": "b"}});
+        stage.hook(&stage.event(session, "PostToolUse", edit));
+        call(&stage, session, 4, "git commit --no-verify -m prices", None);
+        stop(
+            &stage,
+            session,
+            "The prices are imported. For now the tax table is read from a file of last year.",
+        );
+    }
+    stage
+}
+
+fn of_kind<'a>(answer: &'a Value, kind: &str) -> Vec<&'a Value> {
+    answer["items"].as_array().unwrap().iter().filter(|item| item["kind"] == kind).collect()
+}
+
+#[test]
+fn the_same_failure_in_three_sessions_is_told_with_what_helped() {
+    let stage = worked();
+    let answer = stage.json(["friction"]);
+    let failures = of_kind(&answer, "failure");
+    assert_eq!(failures.len(), 1, "{answer}");
+    let sessions: Vec<&str> = failures[0]["met"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|met| met["session_id"].as_str().unwrap())
+        .collect();
+    assert_eq!(sessions, ["three", "two", "one"]);
+    let suggested = failures[0]["remember"]["text"].as_str().unwrap();
+    assert!(suggested.ends_with(": run `pkill -f worker`."), "{answer}");
+    let workarounds = of_kind(&answer, "workaround");
+    let what: Vec<&str> = workarounds.iter().map(|item| item["what"].as_str().unwrap()).collect();
+    assert_eq!(
+        what,
+        ["`--no-verify` switches a check off", "For now the tax table is read from a file of last year."]
+    );
+    let said = stage.recall(["friction"]).stdout;
+    assert!(
+        said.starts_with("The same failure in several sessions\nerror: could not acquire the lock"),
+        "{said}"
+    );
+    assert!(said.contains("  3 times in 3 sessions: three just now, two just now, one just now\n"), "{said}");
+    assert!(said.contains("\n  recall remember 'When `pnpm run import` says "), "{said}");
+}
+
+#[test]
+fn two_sessions_are_not_the_rule_and_an_old_one_does_not_count() {
+    let stage = worked();
+    stage.recall(["forget", "--session", "two", "--yes"]);
+    let answer = stage.json(["friction"]);
+    assert_eq!(of_kind(&answer, "failure").len(), 0, "{answer}");
+    let none = stage.recall(["friction", "--since", "2099-01-01"]);
+    assert!(none.stdout.starts_with("Nothing went wrong again and again here."), "{none:?}");
+    assert_eq!(stage.recall(["friction", "--project", "nothing"]).code(), 1);
+}
+
+#[test]
+fn what_the_user_corrects_stops_and_denies_is_told() {
+    let stage = Stage::new().daemon();
+    for session in ["one", "two", "three"] {
+        ask(&stage, session, 1, "Sort the receipts");
+        let denied = "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file \
+            edit, the new_string was NOT written to the file). To tell you how to proceed, the user said:\nnever push";
+        call(&stage, session, 1, "git push origin main", Some(denied));
+        call(&stage, session, 2, "npm run build", None);
+        ask(&stage, session, 2, "No, the receipts are sorted by date and not by number");
+        call(&stage, session, 3, "npm run build", None);
+        stop(&stage, session, "They are sorted by date.");
+    }
+    let answer = stage.json(["friction"]);
+    let stops = of_kind(&answer, "stop");
+    assert_eq!(stops.len(), 1, "{answer}");
+    assert_eq!((&stops[0]["times"], stops[0]["met"].as_array().unwrap().len()), (&json!(3), 3));
+    let denials = of_kind(&answer, "denial");
+    assert_eq!(denials.len(), 1, "{answer}");
+    assert_eq!(denials[0]["what"], "git push origin main");
+    assert_eq!(denials[0]["remember"]["text"], "Do not ask for `git push origin main`: never push");
+    assert!(!of_kind(&answer, "correction").is_empty(), "{answer}");
+    let said = stage.recall(["friction"]).stdout;
+    assert!(said.contains("What you corrected\n") && said.contains("`recall pin "), "{said}");
+}

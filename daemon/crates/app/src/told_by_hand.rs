@@ -56,7 +56,7 @@ impl ContextLookup {
 }
 
 impl ContextLookup {
-    /// Adds remarks about the branch on which the note was made and the files written since.
+    /// Adds remarks about the branch on which the note was made and the files that have changed since.
     fn noted(&self, db: Reader<'_>, row: ObservationRow, place: &WorkLocation) -> Result<Note, StoreError> {
         let (modified, evidence) = (row.files_modified.clone(), row.evidence.clone());
         let mut note = note(row, &self.branch_context(place));

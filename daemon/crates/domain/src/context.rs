@@ -136,7 +136,7 @@ pub struct Statement {
     pub reason: String,
     /// The branch that its work is on, if that is not merged here.
     pub elsewhere: Option<Elsewhere>,
-    /// Files that it is about and that were written since.
+    /// Files that it is about and that have changed since.
     pub changed: Vec<String>,
 }
 
@@ -161,7 +161,7 @@ pub struct Note {
     pub at: Timestamp,
     /// The branch that its work is on, if that is not merged here.
     pub elsewhere: Option<Elsewhere>,
-    /// Files that it is about and that were written since.
+    /// Files that it is about and that have changed since.
     pub changed: Vec<String>,
 }
 

@@ -15,7 +15,7 @@ use super::StoreError;
 use super::evidence::retract_missing;
 use super::jobs::{self, JobKind, Lives};
 use super::operation::WriteContext;
-use super::results::{DuplicateScope, Pass, batch_scope};
+use super::results::{BUILT_IN, DuplicateScope, Pass, batch_scope};
 use super::row::{Cells, Sql};
 use super::subjects::{subjects, with_heirs};
 use crate::Reader;
@@ -24,9 +24,6 @@ use recall_domain::ids::{BatchId, ObservationId, ProjectRow, SessionRow, Timesta
 use recall_domain::lifecycle::LifecycleKind;
 use recall_domain::observation::ObservationDraft;
 use recall_domain::thread::{MOST_OF_IT, ThreadWords};
-
-/// The origin of the built-in compressor's results.
-const BUILT_IN: &str = "extractive";
 
 /// The batches whose observations must be selected again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -270,16 +267,6 @@ fn not_to_retract(db: &Connection, batch: i64) -> Result<Vec<i64>, StoreError> {
             SELECT 1 FROM lineage l WHERE l.older = o.id AND (l.reason = 'user' OR l.undone)))",
     )?;
     Ok(find.query_map(params![batch, BUILT_IN], |row| row.cell(0))?.collect::<Result<_, _>>()?)
-}
-
-/// What a session chose of a batch stays when the built-in compressor reads the batch anew, until the session chooses
-/// again.
-pub(super) fn waiting_for_choice(db: &Connection, batch: i64, origin: &str) -> Result<Vec<i64>, StoreError> {
-    db.all(
-        "SELECT o.id FROM observations o JOIN prompt_batches b ON b.id = o.batch
-         WHERE b.id = ?1 AND b.chosen_among > 0 AND o.origin = ?2 AND ?2 = ?3",
-        params![batch, origin, BUILT_IN],
-    )
 }
 
 /// Called when a batch gets a result. If its session had a selection before, or has ended, a new selection is due.

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use rusqlite::{Connection, Row};
 use uuid::Uuid;
 
-use super::choice::waiting_for_choice;
 use super::evidence::{evidence_json, keep_files, merge, rest_anew, retract_missing};
 use super::lineage::{keep_settlements, settle};
 use super::lives::totals;
@@ -23,6 +22,9 @@ use recall_domain::lineage::Settled;
 use recall_domain::observation::{ObservationDraft, SummaryDraft};
 use recall_domain::sameness::{Statement, is_duplicate};
 use recall_domain::tokens::estimate;
+
+/// The origin of the built-in compressor's results.
+pub(super) const BUILT_IN: &str = "extractive";
 
 /// Sets the observations of a batch to these, and to those that wait for the session's next choice. One that existed under the same title keeps its number, because
 /// somebody may have cited it. One that another session of the project already made gets this batch as further
@@ -46,6 +48,16 @@ pub(super) fn replace_observations(
     kept.extend(waiting_for_choice(db, batch, origin)?);
     pass.changed.extend(retract_missing(db, (session, batch), &kept)?);
     pass.end(db, ProjectRow(project))
+}
+
+/// What a session chose of a batch stays when the built-in compressor reads the batch anew, until the session chooses
+/// again.
+fn waiting_for_choice(db: &Connection, batch: i64, origin: &str) -> Result<Vec<i64>, StoreError> {
+    db.all(
+        "SELECT o.id FROM observations o JOIN prompt_batches b ON b.id = o.batch
+         WHERE b.id = ?1 AND b.chosen_among > 0 AND o.origin = ?2 AND ?2 = ?3",
+        params![batch, origin, BUILT_IN],
+    )
 }
 
 /// The place of a batch's observations, and when the batch began.

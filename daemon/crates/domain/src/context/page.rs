@@ -391,7 +391,7 @@ fn changed_since(files: &[String]) -> String {
     }
 }
 
-/// The suffix of what may no longer hold, because its files were written since.
+/// The suffix of what may no longer hold, because its files have changed since.
 fn mark_of_changed(files: &[String]) -> String {
     if files.is_empty() { String::new() } else { format!(" ({})", plain(&changed_since(files))) }
 }

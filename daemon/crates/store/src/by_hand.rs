@@ -8,6 +8,7 @@ use super::row::Sql;
 use super::subjects::{SubjectHash, aim};
 use super::{StoreError, projects, threads};
 use crate::bind::params;
+use recall_domain::document::DocumentKind;
 use recall_domain::ids::{ObservationId, ProjectKey, Timestamp};
 use recall_domain::observation::{AGENT, ObservationDraft};
 
@@ -62,9 +63,9 @@ impl Operation for Remembered {
             lineage::uphold(db, known)?;
             return Ok(known);
         }
-        let place = ObservationScope { session: None, batch: None, project: project.0, at: said.at.0 };
+        let place = ObservationScope { session: None, batch: None, project, at: said.at.0 };
         let id = results::insert(db, &place, &said.draft, said.author.origin(), 0)?;
-        log(db, "observation", id)?;
+        log(db, DocumentKind::Observation, id)?;
         if let Some(subject) = said.draft.subject.as_ref().map(SubjectHash::of) {
             aim(db, id, Some(subject))?;
             lineage::settle(db, project, &[subject].into(), said.at)?;

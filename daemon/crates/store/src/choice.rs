@@ -20,7 +20,7 @@ use super::row::{Cells, Sql};
 use super::subjects::{subjects, with_heirs};
 use crate::Reader;
 use crate::bind::params;
-use recall_domain::ids::{BatchId, ObservationId, ProjectRow, SessionRow, Timestamp};
+use recall_domain::ids::{BatchId, ObservationId, SessionRow, Timestamp};
 use recall_domain::lifecycle::LifecycleKind;
 use recall_domain::observation::ObservationDraft;
 use recall_domain::thread::{MOST_OF_IT, ThreadWords};
@@ -165,7 +165,7 @@ fn due_batches(db: &Connection, session: SessionRow) -> Result<Vec<DueBatch>, St
 /// meanwhile waits for the next selection.
 pub(super) fn keep_choice(
     db: &WriteContext<'_>,
-    session: i64,
+    session: SessionRow,
     choice: &Choice,
     (origin, now): (&str, Timestamp),
 ) -> Result<Vec<LifecycleKind>, StoreError> {
@@ -177,20 +177,24 @@ pub(super) fn keep_choice(
     for chosen in &choice.batches {
         let made_at = chosen.of.made_at.map(|at| at.0);
         if is_current.query_row(params![chosen.of.batch.0, session, made_at], |row| row.cell(0))? {
-            batches.push((chosen, batch_scope(db, (session, chosen.of.batch.0))?));
+            batches.push((chosen, batch_scope(db, (session, chosen.of.batch))?));
         }
     }
     if batches.len() < choice.batches.len() {
         jobs::enqueue(db, JobKind::Summary, session, None, now)?;
     }
     let Some((_, (place, _))) = batches.first() else { return Ok(Vec::new()) };
-    let project = ProjectRow(place.project);
+    let project = place.project;
     let opened_at = batches.iter().map(|(_, (_, opened_at))| *opened_at).min().unwrap_or_default();
     let mut pass = Pass::new(origin, opened_at);
     let mut drafts = Vec::new();
     for (chosen, _) in &batches {
-        let batch = chosen.of.batch.0;
-        pass.concerned.extend(subjects(db, "SELECT subject FROM observations WHERE batch = ?1", [batch])?);
+        let batch = chosen.of.batch;
+        pass.concerned.extend(subjects(
+            db,
+            "SELECT subject FROM observations WHERE batch = ?1",
+            params![batch],
+        )?);
         let mut own = db.prepare_cached(
             "SELECT id FROM observations WHERE batch = ?1 AND origin = ?2 AND pinned_at IS NULL",
         )?;
@@ -207,7 +211,7 @@ pub(super) fn keep_choice(
     let new: Vec<i64> = kept.iter().flatten().copied().collect();
     let mut replaced = Vec::new();
     for ((chosen, _), mut kept) in batches.iter().zip(kept) {
-        let batch = chosen.of.batch.0;
+        let batch = chosen.of.batch;
         kept.extend(not_to_retract(db, batch)?);
         for gone in of_batch(db, batch, &pass.unclaimed)? {
             if !kept.contains(&gone) {
@@ -225,7 +229,7 @@ pub(super) fn keep_choice(
 }
 
 /// Those of the observations that belong to the batch.
-fn of_batch(db: &Connection, batch: i64, ids: &BTreeSet<i64>) -> Result<Vec<i64>, StoreError> {
+fn of_batch(db: &Connection, batch: BatchId, ids: &BTreeSet<i64>) -> Result<Vec<i64>, StoreError> {
     db.all(
         "SELECT id FROM observations WHERE batch = ?1 AND id IN (SELECT value FROM json_each(?2)) ORDER BY id",
         params![batch, serde_json::to_string(ids)?],
@@ -261,7 +265,7 @@ fn duplicates_of(db: &Connection, batch: BatchId) -> Result<DuplicateScope, Stor
 }
 
 /// Observations of a batch that a selection keeps.
-fn not_to_retract(db: &Connection, batch: i64) -> Result<Vec<i64>, StoreError> {
+fn not_to_retract(db: &Connection, batch: BatchId) -> Result<Vec<i64>, StoreError> {
     let mut find = db.prepare_cached(
         "SELECT id FROM observations o WHERE batch = ?1 AND (origin <> ?2 OR pinned_at IS NOT NULL OR EXISTS (
             SELECT 1 FROM lineage l WHERE l.older = o.id AND (l.reason = 'user' OR l.undone)))",
@@ -272,7 +276,7 @@ fn not_to_retract(db: &Connection, batch: i64) -> Result<Vec<i64>, StoreError> {
 /// Called when a batch gets a result. If its session had a selection before, or has ended, a new selection is due.
 pub(super) fn batch_is_made(
     db: &WriteContext<'_>,
-    (session, batch): (i64, i64),
+    (session, batch): (SessionRow, BatchId),
     origin: &str,
     now: Timestamp,
 ) -> Result<(), StoreError> {
@@ -280,7 +284,7 @@ pub(super) fn batch_is_made(
         "SELECT ifnull(b.chosen_among, 0) > 0 OR s.status = 'completed'
          FROM prompt_batches b JOIN sessions s ON s.id = b.session WHERE b.id = ?1",
     )?;
-    let is_due: bool = find.query_row([batch], |row| row.cell(0))?;
+    let is_due: bool = find.query_row(params![batch], |row| row.cell(0))?;
     let chosen_among = (origin == BUILT_IN).then_some(0);
     db.prepare_cached("UPDATE prompt_batches SET compressed_at = ?2, chosen_among = ?3 WHERE id = ?1")?
         .execute(params![batch, now.0, chosen_among])?;

@@ -12,6 +12,7 @@ use super::row::{Cells, Sql, record};
 use super::text::Packed;
 use crate::Reader;
 use crate::bind::params;
+use recall_domain::document::DocumentKind;
 use recall_domain::ids::{PromptId, SessionRow, Timestamp};
 use recall_domain::lifecycle::{Compactions, LifecycleKind};
 use recall_domain::session::Seq;
@@ -90,7 +91,7 @@ pub(super) fn begins(
 fn ended(scene: &EffectContext<'_>) -> Result<u32, StoreError> {
     scene.db.one(
         "SELECT count(*) FROM compactions WHERE session = ?1 AND ended_at IS NOT NULL",
-        [scene.session()],
+        params![scene.session()],
     )
 }
 
@@ -106,8 +107,8 @@ fn hand_over_end(scene: &EffectContext<'_>, from: i64, to: i64) -> Result<(), St
     ] {
         scene.db.run(sql, [from, to])?;
     }
-    log(scene.db, "compaction", from)?;
-    log(scene.db, "compaction", to)?;
+    log(scene.db, DocumentKind::Compaction, from)?;
+    log(scene.db, DocumentKind::Compaction, to)?;
     Ok(())
 }
 
@@ -161,7 +162,7 @@ pub(super) fn ends(
         db.last_insert_rowid()
     };
     if summary.is_some() {
-        log(db, "compaction", row)?;
+        log(db, DocumentKind::Compaction, row)?;
     }
     let compacted_count = ended(scene)?;
     say(
@@ -178,5 +179,5 @@ pub(super) fn hide(scene: &EffectContext<'_>) -> Result<(), StoreError> {
     )?;
     let hidden = hide.query_map(params![scene.session(), scene.at.0], |row| row.cell::<i64>(0))?;
     let hidden = hidden.collect::<Result<Vec<_>, _>>()?;
-    hidden.into_iter().try_for_each(|row| log(scene.db, "compaction", row))
+    hidden.into_iter().try_for_each(|row| log(scene.db, DocumentKind::Compaction, row))
 }

@@ -15,6 +15,7 @@ use super::row::{Cells, Sql, record};
 use super::threads::{self, thread_words_of};
 use crate::Reader;
 use crate::bind::params;
+use recall_domain::document::DocumentKind;
 use recall_domain::ids::{ObservationId, ProjectRow, Timestamp};
 use recall_domain::observation::ObservationType;
 
@@ -182,7 +183,7 @@ impl Operation for UndoChange {
 /// Sets or removes a pin. Logs it for the index, because a search ranks by it.
 fn pin_at(db: &WriteContext<'_>, id: ObservationId, at: Option<i64>) -> Result<(), StoreError> {
     db.run("UPDATE observations SET pinned_at = ?2 WHERE id = ?1", params![id, at])?;
-    log(db, "observation", id.0)
+    log(db, DocumentKind::Observation, id.0)
 }
 
 fn remember(
@@ -237,7 +238,7 @@ fn write(db: &WriteContext<'_>, id: ObservationId, new: &Value) -> Result<(), St
             db.run("INSERT OR IGNORE INTO observation_files VALUES (?1, ?2, ?3)", params![id, path, usage])?;
         }
     }
-    log(db, "observation", id.0)?;
+    log(db, DocumentKind::Observation, id.0)?;
     let project: ProjectRow = db.one("SELECT project FROM observations WHERE id = ?1", params![id])?;
     threads::rethread(db, project, &[id.0].into())
 }

@@ -32,8 +32,8 @@ pub(super) struct EffectContext<'a> {
 }
 
 impl EffectContext<'_> {
-    pub(super) fn session(&self) -> i64 {
-        self.stored.session.0
+    pub(super) fn session(&self) -> SessionRow {
+        self.stored.session
     }
 
     pub(super) fn say(&self, what: LifecycleKind) {

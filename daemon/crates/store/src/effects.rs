@@ -11,9 +11,10 @@ use super::row::{Cells, Sql};
 use super::text::Packed;
 use super::{StoreError, compactions, file_notes, late, lives, plans, subagents, titles};
 use crate::bind::params;
+use recall_domain::document::DocumentKind;
 use recall_domain::event::{MessageOrigin, ToolCall, ToolResult};
 use recall_domain::guard::Rule;
-use recall_domain::ids::{BatchId, CallId, EventId, PromptId, Timestamp};
+use recall_domain::ids::{BatchId, CallId, EventId, PromptId, SessionRow, Timestamp};
 use recall_domain::lifecycle::{ClosedBatch, LifecycleKind};
 use recall_domain::material::BatchSource;
 use recall_domain::session::{
@@ -150,7 +151,7 @@ fn set_response(
         "UPDATE prompt_batches SET response = ?2, response_event = ?3, response_turn = ?4 WHERE id = ?1",
         params![batch.0, Packed(text), event.map(|event| event.0), turn.map(PromptId::as_str)],
     )?;
-    log(db, "response", batch.0)
+    log(db, DocumentKind::Response, batch.0)
 }
 
 fn run_batch(db: &Connection, batch: BatchId, turn: &PromptId) -> Result<(), StoreError> {
@@ -296,7 +297,7 @@ fn open_batch(
 
 fn insert_batch(
     db: &WriteContext<'_>,
-    session: i64,
+    session: SessionRow,
     seq: Seq,
     (number, source, state): (u32, &str, BatchState),
     prompt: Option<&NewPrompt>,
@@ -329,7 +330,7 @@ fn insert_batch(
         db.run("UPDATE sessions SET prompts = max(prompts, ?2) WHERE id = ?1", params![session, number])?;
     }
     if text.is_some() {
-        log(db, "prompt", batch.0)?;
+        log(db, DocumentKind::Prompt, batch.0)?;
     }
     if seq.0 == 1 {
         for table in ["activities", "subagents", "compactions"] {
@@ -436,8 +437,8 @@ fn insert_activity(
     )?;
     let row = db.last_insert_rowid();
     if columns.kind == "tool" {
-        log(db, "activity", row)?;
-        db.run("UPDATE sessions SET activities = activities + 1 WHERE id = ?1", [session])?;
+        log(db, DocumentKind::Activity, row)?;
+        db.run("UPDATE sessions SET activities = activities + 1 WHERE id = ?1", params![session])?;
     }
     let work_trees = scene.conventions.work_trees;
     columns.rewrote.map_or(Ok(()), |path| file_notes::keep_rewrite(db, (session, row), path, work_trees))
@@ -471,8 +472,10 @@ fn forget_refused(scene: &EffectContext<'_>, call: &str) -> Result<(), StoreErro
     )?;
     for row in gone {
         scene.db.run("DELETE FROM activities WHERE id = ?1", [row])?;
-        log(scene.db, "activity", row)?;
-        scene.db.run("UPDATE sessions SET activities = activities - 1 WHERE id = ?1", [scene.session()])?;
+        log(scene.db, DocumentKind::Activity, row)?;
+        scene
+            .db
+            .run("UPDATE sessions SET activities = activities - 1 WHERE id = ?1", params![scene.session()])?;
     }
     Ok(())
 }

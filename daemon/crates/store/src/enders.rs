@@ -8,7 +8,7 @@ use super::StoreError;
 use super::operation::{WriteContext, log};
 use super::row::Sql;
 use crate::bind::params;
-use recall_domain::document::Status;
+use recall_domain::document::{DocumentKind, Status};
 use recall_domain::ids::ObservationId;
 
 /// The origin of lineage that a user asked for.
@@ -78,7 +78,7 @@ pub(super) fn restate(db: &WriteContext<'_>, id: ObservationId) -> Result<(), St
         params![id, status.as_str(), ended.flatten()],
     )?;
     if changed > 0 {
-        log(db, "observation", id.0)?;
+        log(db, DocumentKind::Observation, id.0)?;
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use super::row::{Cells, Sql};
 use crate::Reader;
 use crate::bind::params;
 use recall_domain::document::{DocumentKey, DocumentKind};
-use recall_domain::ids::{EventId, ObservationId};
+use recall_domain::ids::{BatchId, EventId, ObservationId, SessionRow};
 use recall_domain::observation::ObservationDraft;
 
 pub(super) fn evidence_json(evidence: &[EventId]) -> Result<String, StoreError> {
@@ -58,7 +58,7 @@ impl Reader<'_> {
 pub(super) fn merge(
     db: &Connection,
     id: i64,
-    (session, batch): (i64, i64),
+    (session, batch): (SessionRow, BatchId),
     draft: &ObservationDraft,
 ) -> Result<i64, StoreError> {
     // Older rows do not record which batch the evidence came from.
@@ -102,43 +102,51 @@ pub(super) fn rest_anew(db: &Connection, id: i64) -> Result<(), StoreError> {
 /// batch took over.
 pub(super) fn retract_missing(
     db: &WriteContext<'_>,
-    (session, batch): (i64, i64),
+    (session, batch): (SessionRow, BatchId),
     kept: &[i64],
 ) -> Result<Vec<i64>, StoreError> {
     let mut taken_over = Vec::new();
     let mut others =
         db.prepare_cached("SELECT id FROM observations WHERE batch = ?1 AND origin <> 'user'")?;
-    let others = others.query_map([batch], |row| row.cell::<i64>(0))?.collect::<Result<Vec<_>, _>>()?;
+    let others =
+        others.query_map(params![batch], |row| row.cell::<i64>(0))?.collect::<Result<Vec<_>, _>>()?;
     for gone in others.into_iter().filter(|id| !kept.contains(id)) {
         taken_over.extend(leave(db, gone, (session, batch))?);
-        log(db, "observation", gone)?;
+        log(db, DocumentKind::Observation, gone)?;
     }
     let mut said_again = db.prepare_cached("SELECT observation FROM observation_batches WHERE batch = ?1")?;
     let said_again =
-        said_again.query_map([batch], |row| row.cell::<i64>(0))?.collect::<Result<Vec<_>, _>>()?;
+        said_again.query_map(params![batch], |row| row.cell::<i64>(0))?.collect::<Result<Vec<_>, _>>()?;
     for unsaid in said_again.into_iter().filter(|id| !kept.contains(id)) {
-        db.run("DELETE FROM observation_batches WHERE observation = ?1 AND batch = ?2", [unsaid, batch])?;
+        db.run(
+            "DELETE FROM observation_batches WHERE observation = ?1 AND batch = ?2",
+            params![unsaid, batch],
+        )?;
         db.run(
             "DELETE FROM observation_sessions WHERE observation = ?1 AND session = ?2 AND NOT EXISTS (
                 SELECT 1 FROM observation_batches m JOIN prompt_batches b ON b.id = m.batch
                 WHERE m.observation = ?1 AND b.session = ?2)",
-            [unsaid, session],
+            params![unsaid, session],
         )?;
         rest_anew(db, unsaid)?;
-        log(db, "observation", unsaid)?;
+        log(db, DocumentKind::Observation, unsaid)?;
     }
     Ok(taken_over)
 }
 
 /// Releases an observation that its batch no longer makes. The next batch that also made it takes it over; if there is
 /// none, it is removed. Returns it if it was taken over.
-fn leave(db: &Connection, id: i64, (session, batch): (i64, i64)) -> Result<Option<i64>, StoreError> {
+fn leave(
+    db: &Connection,
+    id: i64,
+    (session, batch): (SessionRow, BatchId),
+) -> Result<Option<i64>, StoreError> {
     let mut heir = db.prepare_cached(
         "SELECT m.batch, b.session FROM observation_batches m JOIN prompt_batches b ON b.id = m.batch
          WHERE m.observation = ?1 AND m.batch <> ?2 ORDER BY m.batch LIMIT 1",
     )?;
     let heir: Option<(i64, i64)> =
-        heir.query_row([id, batch], |row| Ok((row.cell(0)?, row.cell(1)?))).optional()?;
+        heir.query_row(params![id, batch], |row| Ok((row.cell(0)?, row.cell(1)?))).optional()?;
     if let Some((heir, its_session)) = heir {
         db.run(
             "UPDATE observations SET batch = ?2, session = ?3,
@@ -155,7 +163,7 @@ fn leave(db: &Connection, id: i64, (session, batch): (i64, i64)) -> Result<Optio
     db.run(
         "DELETE FROM observations WHERE id = ?1 AND NOT EXISTS (
             SELECT 1 FROM observation_sessions s WHERE s.observation = ?1 AND s.session <> ?2)",
-        [id, session],
+        params![id, session],
     )?;
     Ok(None)
 }

@@ -103,6 +103,7 @@ mod tests {
     use super::super::operation::log;
     use super::*;
     use crate::{Durability, ExpireLeases, IdleEffects, open_writer};
+    use recall_domain::document::DocumentKind;
     use recall_domain::ids::{SessionKey, Timestamp};
     use recall_domain::lifecycle::{ClosedBatch, LifecycleKind};
     use recall_domain::session::{Effect, Period, Seq};
@@ -119,7 +120,7 @@ mod tests {
         type Output = Self;
 
         fn execute(self, db: &WriteContext<'_>) -> Result<Self, StoreError> {
-            log(db, "prompt", 1)?;
+            log(db, DocumentKind::Prompt, 1)?;
             db.accept();
             db.queue_work();
             let key = SessionKey {

@@ -152,11 +152,11 @@ impl Reader<'_> {
 /// Records that an activity wrote a whole file of its project. Files outside the project are skipped.
 pub(super) fn keep_rewrite(
     db: &Connection,
-    (session, activity): (i64, i64),
+    (session, activity): (SessionRow, i64),
     path: &str,
     work_trees: &'static [&'static str],
 ) -> Result<(), StoreError> {
-    let root: Option<String> = db.one("SELECT root FROM sessions WHERE id = ?1", [session])?;
+    let root: Option<String> = db.one("SELECT root FROM sessions WHERE id = ?1", params![session])?;
     let folder = ProjectFolder { root: root.as_deref(), work_trees };
     if let Some(path) = folder.beneath(path) {
         db.run("INSERT INTO file_rewrites (activity, path) VALUES (?1, ?2)", params![activity, path])?;

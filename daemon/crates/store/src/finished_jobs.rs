@@ -8,7 +8,7 @@ use super::results::{BatchResult, DuplicateScope, keep_summary, replace_observat
 use super::row::Sql;
 use super::told_uses::{ToldUse, keep_uses};
 use crate::bind::params;
-use recall_domain::ids::{JobId, Timestamp};
+use recall_domain::ids::{BatchId, JobId, SessionRow, Timestamp};
 use recall_domain::observation::SummaryDraft;
 use recall_system::faults::{self, Point};
 
@@ -94,7 +94,11 @@ impl Operation for StoreStandIn {
 }
 
 /// Has the rest of a session noted by the same job, which stays behind other work if it was; or all of it by a new one.
-fn ask_for_notes(db: &WriteContext<'_>, finished: &FinishedJob, session: i64) -> Result<(), StoreError> {
+fn ask_for_notes(
+    db: &WriteContext<'_>,
+    finished: &FinishedJob,
+    session: SessionRow,
+) -> Result<(), StoreError> {
     match db.update("UPDATE jobs SET again = 1 WHERE id = ?1 AND kind = 'notes'", params![finished.job])? {
         0 => jobs::enqueue(db, JobKind::Notes, session, None, finished.now),
         _ => Ok(()),
@@ -103,7 +107,7 @@ fn ask_for_notes(db: &WriteContext<'_>, finished: &FinishedJob, session: i64) ->
 
 /// Stores the rows of a result. Returns `false` and changes nothing if the job is not running.
 fn keep(db: &WriteContext<'_>, finished: &FinishedJob, reach: DuplicateScope) -> Result<bool, StoreError> {
-    let job: Option<(i64, Option<i64>)> = db.first(
+    let job: Option<(SessionRow, Option<BatchId>)> = db.first(
         "SELECT session, batch FROM jobs WHERE id = ?1 AND status = 'running'",
         params![finished.job],
     )?;

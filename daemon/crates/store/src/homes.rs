@@ -12,7 +12,8 @@ use super::operation::{WriteContext, log};
 use super::row::{Cells, Sql};
 use super::{StoreError, projects, results};
 use crate::bind::params;
-use recall_domain::ids::{BatchId, Timestamp};
+use recall_domain::document::DocumentKind;
+use recall_domain::ids::{BatchId, SessionRow, Timestamp};
 use recall_domain::material::ProjectFolder;
 
 /// Lets the event decide where its session runs.
@@ -23,8 +24,8 @@ pub(super) fn move_to(
     delivery: &Delivery,
     work_trees: &'static [&'static str],
 ) -> Result<StoredEvent, StoreError> {
-    let session = stored.session.0;
-    let before: Option<String> = db.one("SELECT root FROM sessions WHERE id = ?1", [session])?;
+    let session = stored.session;
+    let before: Option<String> = db.one("SELECT root FROM sessions WHERE id = ?1", params![session])?;
     let project = projects::resolve_folder(db, &origin.project, &origin.project_name, delivery.captured_at)?;
     if let Some(alias) = &origin.alias {
         projects::rename(db, project, alias)?;
@@ -32,7 +33,7 @@ pub(super) fn move_to(
     let moves = project != stored.project || before != origin.root;
     let made = if moves { made_batches(db, session)? } else { Vec::new() };
     for batch in &made {
-        results::take_back(db, (session, batch.0))?;
+        results::take_back(db, (session, *batch))?;
     }
     db.run(
         "UPDATE sessions SET project = ?2, root = ?3, home_event = ?4 WHERE id = ?1",
@@ -44,22 +45,27 @@ pub(super) fn move_to(
         make_anew(db, session, &made, delivery.captured_at)?;
     }
     if project != stored.project {
-        db.run("UPDATE session_summaries SET project = ?2 WHERE session = ?1", [session, project.0])?;
+        db.run("UPDATE session_summaries SET project = ?2 WHERE session = ?1", params![session, project])?;
         find_anew(db, session)?;
     }
     Ok(StoredEvent { project, ..stored })
 }
 
 /// Batches that were compressed or are queued.
-fn made_batches(db: &Connection, session: i64) -> Result<Vec<BatchId>, StoreError> {
+fn made_batches(db: &Connection, session: SessionRow) -> Result<Vec<BatchId>, StoreError> {
     db.all::<BatchId>(
         "SELECT id FROM prompt_batches WHERE session = ?1 AND source <> 'private'
             AND (status = 'closed' OR compressed_at IS NOT NULL) ORDER BY prompt_number, seq",
-        [session],
+        params![session],
     )
 }
 
-fn make_anew(db: &WriteContext<'_>, session: i64, made: &[BatchId], at: Timestamp) -> Result<(), StoreError> {
+fn make_anew(
+    db: &WriteContext<'_>,
+    session: SessionRow,
+    made: &[BatchId],
+    at: Timestamp,
+) -> Result<(), StoreError> {
     for batch in made {
         jobs::enqueue(db, JobKind::Batch, session, Some(*batch), at)?;
     }
@@ -69,7 +75,7 @@ fn make_anew(db: &WriteContext<'_>, session: i64, made: &[BatchId], at: Timestam
 /// Makes the recorded paths relative to the new folder, and deletes those outside it.
 fn move_rewrites(
     db: &Connection,
-    session: i64,
+    session: SessionRow,
     from: Option<&str>,
     to: ProjectFolder<'_>,
 ) -> Result<(), StoreError> {
@@ -77,7 +83,7 @@ fn move_rewrites(
         "SELECT r.activity, r.path FROM file_rewrites r JOIN activities a ON a.id = r.activity WHERE
                  a.session = ?1",
     )?;
-    let rows = find.query_map([session], |row| Ok((row.cell::<i64>(0)?, row.cell::<String>(1)?)))?;
+    let rows = find.query_map(params![session], |row| Ok((row.cell::<i64>(0)?, row.cell::<String>(1)?)))?;
     for (activity, path) in rows.collect::<Result<Vec<_>, _>>()? {
         let whole = from.map_or_else(|| path.clone(), |from| format!("{from}/{path}"));
         let moved = to.beneath(&whole);
@@ -91,17 +97,17 @@ fn move_rewrites(
 }
 
 /// Reindexes the session's documents under the new project.
-fn find_anew(db: &WriteContext<'_>, session: i64) -> Result<(), StoreError> {
+fn find_anew(db: &WriteContext<'_>, session: SessionRow) -> Result<(), StoreError> {
     for (kind, sql) in [
-        ("prompt", "SELECT id FROM prompt_batches WHERE session = ?1 AND prompt IS NOT NULL"),
-        ("response", "SELECT id FROM prompt_batches WHERE session = ?1 AND response IS NOT NULL"),
-        ("activity", "SELECT id FROM activities WHERE session = ?1 AND kind = 'tool'"),
-        ("plan", "SELECT id FROM plans WHERE session = ?1"),
-        ("compaction", "SELECT id FROM compactions WHERE session = ?1 AND summary IS NOT NULL"),
-        ("summary", "SELECT id FROM session_summaries WHERE session = ?1"),
+        (DocumentKind::Prompt, "SELECT id FROM prompt_batches WHERE session = ?1 AND prompt IS NOT NULL"),
+        (DocumentKind::Response, "SELECT id FROM prompt_batches WHERE session = ?1 AND response IS NOT NULL"),
+        (DocumentKind::Activity, "SELECT id FROM activities WHERE session = ?1 AND kind = 'tool'"),
+        (DocumentKind::Plan, "SELECT id FROM plans WHERE session = ?1"),
+        (DocumentKind::Compaction, "SELECT id FROM compactions WHERE session = ?1 AND summary IS NOT NULL"),
+        (DocumentKind::Summary, "SELECT id FROM session_summaries WHERE session = ?1"),
     ] {
         let mut find = db.prepare_cached(sql)?;
-        for row in find.query_map([session], |row| row.cell::<i64>(0))? {
+        for row in find.query_map(params![session], |row| row.cell::<i64>(0))? {
             log(db, kind, row?)?;
         }
     }

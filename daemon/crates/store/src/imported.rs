@@ -8,7 +8,7 @@ use rusqlite::{Connection, Row};
 use super::StoreError;
 use super::row::{Cells, FromRow};
 use recall_agents::turns::StoredTurn;
-use recall_domain::ids::{SessionKey, Timestamp};
+use recall_domain::ids::{SessionKey, SessionRow, Timestamp};
 use recall_domain::session::Seq;
 
 /// How the events of a session were captured.
@@ -29,11 +29,11 @@ impl FromRow for Capture {
     }
 }
 
-pub(super) fn capture_of(db: &Connection, session: i64) -> Result<Capture, StoreError> {
+pub(super) fn capture_of(db: &Connection, session: SessionRow) -> Result<Capture, StoreError> {
     Ok(db.query_row(
         "SELECT NOT EXISTS (SELECT 1 FROM deliveries WHERE session = ?1 AND flags & 32 = 0)
             AND EXISTS (SELECT 1 FROM deliveries WHERE session = ?1)",
-        [session],
+        params![session],
         |row| Capture::from_row(row, 0),
     )?)
 }

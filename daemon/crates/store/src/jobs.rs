@@ -205,7 +205,7 @@ pub struct DeadJobs from "jobs WHERE status = 'dead' GROUP BY error ORDER BY max
 pub(super) fn enqueue(
     db: &WriteContext<'_>,
     kind: JobKind,
-    session: i64,
+    session: SessionRow,
     batch: Option<BatchId>,
     at: Timestamp,
 ) -> Result<(), StoreError> {
@@ -218,7 +218,7 @@ pub(super) fn enqueue(
 pub(super) fn enqueue_for_later(
     db: &Connection,
     kind: JobKind,
-    session: i64,
+    session: SessionRow,
     batch: Option<BatchId>,
     at: Timestamp,
 ) -> Result<(), StoreError> {
@@ -295,7 +295,7 @@ impl Operation for JobFailure {
             NextTry::Never => ("dead", 0, 0),
         };
         // If the job was queued again meanwhile, the failure does not count.
-        let left: Option<(i64, String, u32)> = db.first(
+        let left: Option<(SessionRow, String, u32)> = db.first(
             "UPDATE jobs SET status = iif(again, 'pending', ?2), error = ?3, not_before = iif(again, 0, ?4),
                     attempts = iif(again, 0, attempts - ?6), finished_at = iif(?2 = 'dead' AND NOT
                     again, ?5, NULL),
@@ -316,7 +316,7 @@ impl Operation for JobFailure {
 /// Publishes events of a session.
 pub(super) fn tell(
     db: &WriteContext<'_>,
-    session: i64,
+    session: SessionRow,
     at: Timestamp,
     what: Vec<LifecycleKind>,
 ) -> Result<(), StoreError> {
@@ -326,7 +326,7 @@ pub(super) fn tell(
     if capture_of(db, session)? == Capture::Imported {
         return Ok(());
     }
-    let key: SessionKey = db.one("SELECT agent, session_id FROM sessions WHERE id = ?1", [session])?;
+    let key: SessionKey = db.one("SELECT agent, session_id FROM sessions WHERE id = ?1", params![session])?;
     for what in what {
         db.publish(key.clone(), at, what);
     }
@@ -348,7 +348,7 @@ impl Operation for GiveBackJobs {
 
     fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
         let Self { worker, error, retry_at, max_attempts, now } = self;
-        let given: Vec<(JobId, i64, String, u32)> = db.all(
+        let given: Vec<(JobId, SessionRow, String, u32)> = db.all(
             "UPDATE jobs SET status = CASE WHEN again THEN 'pending' WHEN attempts >= ?4 THEN 'dead' ELSE
                  'retrying' END,
                 error = ?2, not_before = iif(again, 0, ?3), attempts = iif(again, 0, attempts),

@@ -11,7 +11,8 @@ use super::row::{Cells, Sql};
 use super::text::Packed;
 use super::{StoreError, forgetting};
 use crate::bind::params;
-use recall_domain::ids::{BatchId, EventId, PromptId, Timestamp};
+use recall_domain::document::DocumentKind;
+use recall_domain::ids::{BatchId, EventId, PromptId, SessionRow, Timestamp};
 use recall_domain::material::BatchSource;
 use recall_domain::order::Order;
 use recall_domain::plan;
@@ -40,9 +41,9 @@ pub(super) fn rearrange(
     (among, hidden): (&[Seq], &[Seq]),
 ) -> Result<(), StoreError> {
     let db = scene.db;
-    let mut rows: HashMap<Seq, i64> = HashMap::new();
+    let mut rows: HashMap<Seq, BatchId> = HashMap::new();
     for period in periods {
-        rows.insert(period.seq, scene.batch(period.seq)?.0);
+        rows.insert(period.seq, scene.batch(period.seq)?);
     }
     let mut touched = BTreeSet::new();
     for batch in among.iter().filter_map(|seq| rows.get(seq)) {
@@ -50,19 +51,19 @@ pub(super) fn rearrange(
             let (table, ..) = movable;
             for (row, to) in misplaced(db, movable, *batch, periods, &rows)? {
                 db.prepare_cached(&format!("UPDATE OR REPLACE {table} SET batch = ?2 WHERE rowid = ?1"))?
-                    .execute([row, to])?;
+                    .execute(params![row, to])?;
                 touched.extend([*batch, to]);
             }
         }
     }
     for batch in &touched {
-        compress_again(scene, BatchId(*batch))?;
+        compress_again(scene, *batch)?;
     }
     for batch in among.iter().filter_map(|seq| rows.get(seq)) {
         follow_plans(scene, *batch)?;
     }
     for batch in hidden.iter().filter_map(|seq| rows.get(seq)) {
-        hide(scene, BatchId(*batch))?;
+        hide(scene, *batch)?;
     }
     Ok(())
 }
@@ -71,16 +72,16 @@ pub(super) fn rearrange(
 fn misplaced(
     db: &Connection,
     (table, event, is_call): (&str, &str, &str),
-    batch: i64,
+    batch: BatchId,
     periods: &[Period],
-    rows: &HashMap<Seq, i64>,
-) -> Result<Vec<(i64, i64)>, StoreError> {
+    rows: &HashMap<Seq, BatchId>,
+) -> Result<Vec<(i64, BatchId)>, StoreError> {
     let mut find = db.prepare_cached(&format!(
         "SELECT t.rowid, t.prompt_id, d.boot_id, d.boot_ns, d.captured_at, {is_call}
          FROM {table} t JOIN prompt_batches b ON b.id = t.batch JOIN deliveries d ON d.event_id = {event}
          WHERE t.batch = ?1"
     ))?;
-    let mut found = find.query([batch])?;
+    let mut found = find.query(params![batch])?;
     let mut misplaced = Vec::new();
     while let Some(row) = found.next()? {
         let turn = row.cell::<Option<String>>(1)?.map(PromptId);
@@ -97,19 +98,20 @@ fn misplaced(
 }
 
 /// Links or unlinks a batch's plan, because its contents decide whether it works on one.
-fn follow_plans(scene: &EffectContext<'_>, batch: i64) -> Result<(), StoreError> {
+fn follow_plans(scene: &EffectContext<'_>, batch: BatchId) -> Result<(), StoreError> {
     let db = scene.db;
     db.prepare_cached(
         "UPDATE plans SET batch = ?1 WHERE EXISTS (
             SELECT 1 FROM plan_batches l WHERE l.plan = plans.id AND l.batch = ?1 AND l.event_id = plans.event_id)",
     )?
-    .execute([batch])?;
+    .execute(params![batch])?;
     let mut find = db.prepare_cached(
         "SELECT prompt, EXISTS (SELECT 1 FROM plan_batches l JOIN plans p ON p.id = l.plan
                                 WHERE l.batch = ?1 AND p.kind = 'plan')
          FROM prompt_batches WHERE id = ?1 AND source IN ('user', 'plan')",
     )?;
-    let found = find.query_row([batch], |row| Ok((row.cell::<Option<String>>(0)?, row.cell::<bool>(1)?)));
+    let found =
+        find.query_row(params![batch], |row| Ok((row.cell::<Option<String>>(0)?, row.cell::<bool>(1)?)));
     let Some((prompt, is_tied)) = found.optional()? else { return Ok(()) };
     // A prompt that asks for the plan counts whether or not the plan is known.
     let beginnings = scene.conventions.plan_prompts;
@@ -147,7 +149,12 @@ pub(super) fn keep_replaced_answer(
 }
 
 /// Sets the number of a batch's prompt among the session's prompts.
-pub(super) fn renumber(db: &Connection, session: i64, batch: BatchId, number: u32) -> Result<(), StoreError> {
+pub(super) fn renumber(
+    db: &Connection,
+    session: SessionRow,
+    batch: BatchId,
+    number: u32,
+) -> Result<(), StoreError> {
     db.run("UPDATE prompt_batches SET prompt_number = ?2 WHERE id = ?1", params![batch.0, number])?;
     db.run("UPDATE sessions SET prompts = max(prompts, ?2) WHERE id = ?1", params![session, number])
 }
@@ -160,7 +167,7 @@ pub(super) fn set_aside(db: &WriteContext<'_>, batch: BatchId) -> Result<(), Sto
              WHERE id = ?1",
         [batch.0],
     )?;
-    log(db, "response", batch.0)
+    log(db, DocumentKind::Response, batch.0)
 }
 
 /// Gives a batch an answer that was kept as an activity, unless it has been forgotten.
@@ -176,7 +183,7 @@ pub(super) fn take_answer(db: &WriteContext<'_>, batch: BatchId, event: EventId)
         params![batch.0, Packed(&text), event.0, turn],
     )?;
     drop_answer(db, event)?;
-    log(db, "response", batch.0)
+    log(db, DocumentKind::Response, batch.0)
 }
 
 pub(super) fn drop_answer(db: &Connection, event: EventId) -> Result<(), StoreError> {
@@ -189,13 +196,13 @@ pub(super) fn share_answer(db: &WriteContext<'_>, from: BatchId, to: BatchId) ->
             (SELECT response, response_event, response_turn FROM prompt_batches WHERE id = ?1) WHERE id = ?2",
         [from.0, to.0],
     )?;
-    log(db, "response", to.0)
+    log(db, DocumentKind::Response, to.0)
 }
 
 /// Turns the recovery batch into the batch of a prompt that arrived after its calls.
 pub(super) fn adopt_recovery(
     db: &WriteContext<'_>,
-    session: i64,
+    session: SessionRow,
     batch: BatchId,
     (number, source, prompt_id, prompt): (u32, &str, Option<&PromptId>, &NewPrompt),
     at: Timestamp,
@@ -217,7 +224,7 @@ pub(super) fn adopt_recovery(
     )?;
     db.run("UPDATE sessions SET prompts = max(prompts, ?2) WHERE id = ?1", params![session, number])?;
     match prompt.text {
-        Some(_) => log(db, "prompt", batch.0),
+        Some(_) => log(db, DocumentKind::Prompt, batch.0),
         None => Ok(()),
     }
 }
@@ -255,12 +262,12 @@ fn hide(scene: &EffectContext<'_>, batch: BatchId) -> Result<(), StoreError> {
         "batch = ?1 AND ifnull(prompt_id = (SELECT prompt_id FROM prompt_batches WHERE id = ?1), TRUE)";
     let mut find = db.prepare_cached(&format!("SELECT id FROM activities WHERE {OWN}"))?;
     for activity in find.query_map([batch.0], |row| row.cell::<i64>(0))? {
-        log(db, "activity", activity?)?;
+        log(db, DocumentKind::Activity, activity?)?;
     }
     let mut find =
         db.prepare_cached(&format!("SELECT id FROM compactions WHERE summary IS NOT NULL AND {OWN}"))?;
     for compaction in find.query_map([batch.0], |row| row.cell::<i64>(0))? {
-        log(db, "compaction", compaction?)?;
+        log(db, DocumentKind::Compaction, compaction?)?;
     }
     for forget in [
         "UPDATE activities SET kind = 'private', input = NULL, response = NULL, failed = 0, changed_files = NULL",
@@ -277,7 +284,7 @@ fn hide(scene: &EffectContext<'_>, batch: BatchId) -> Result<(), StoreError> {
              NULL WHERE id = ?1",
         [batch.0],
     )?;
-    log(db, "response", batch.0)
+    log(db, DocumentKind::Response, batch.0)
 }
 
 #[cfg(test)]

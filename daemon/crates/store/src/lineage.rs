@@ -109,11 +109,11 @@ impl Reader<'_> {
 /// Stores the settlements of a batch and replaces its earlier ones. Returns the affected subjects, old and new.
 pub(super) fn keep_settlements(
     db: &Connection,
-    batch: i64,
+    batch: BatchId,
     settled: &[Settled],
 ) -> Result<BTreeSet<SubjectHash>, StoreError> {
-    let mut subjects = subjects(db, "SELECT subject FROM settlements WHERE batch = ?1", [batch])?;
-    db.run("DELETE FROM settlements WHERE batch = ?1", [batch])?;
+    let mut subjects = subjects(db, "SELECT subject FROM settlements WHERE batch = ?1", params![batch])?;
+    db.run("DELETE FROM settlements WHERE batch = ?1", params![batch])?;
     for one in settled {
         let subject = SubjectHash::of(&one.subject);
         let files: Vec<String> = one.files.iter().map(|file| file_hash(file)).collect();

@@ -40,7 +40,12 @@ impl Reader<'_> {
 }
 
 /// Records a lifecycle event. Returns `false` if this start or end is recorded already.
-fn record(db: &Connection, session: i64, at: Timestamp, what: &LifecycleKind) -> Result<bool, StoreError> {
+fn record(
+    db: &Connection,
+    session: SessionRow,
+    at: Timestamp,
+    what: &LifecycleKind,
+) -> Result<bool, StoreError> {
     let written = db.update(
         "INSERT INTO life_events (session, life, name, at, detail)
              SELECT id, life, ?2, ?3, ?4 FROM sessions WHERE id = ?1 ON CONFLICT DO NOTHING",
@@ -91,7 +96,7 @@ pub(super) fn keep_host_facts(scene: &EffectContext<'_>, facts: &HostFacts) -> R
 }
 
 fn told_predecessor(scene: &EffectContext<'_>) -> Result<Option<SessionId>, StoreError> {
-    scene.db.one("SELECT resumed_from FROM sessions WHERE id = ?1", [scene.session()])
+    scene.db.one("SELECT resumed_from FROM sessions WHERE id = ?1", params![scene.session()])
 }
 
 /// Records which session this one replaced and when, because the end of that session may arrive later.
@@ -143,20 +148,20 @@ pub(super) fn suspend(scene: &EffectContext<'_>, reason: &str, tally: Tally) -> 
 }
 
 /// The totals of a session so far. Reads the counters in its row, and an index once.
-pub(super) fn totals(db: &Connection, session: i64) -> Result<Totals, StoreError> {
+pub(super) fn totals(db: &Connection, session: SessionRow) -> Result<Totals, StoreError> {
     let (prompt_count, tool_call_count, observation_count) = db.one(
         "SELECT prompts, activities, (SELECT count(*) FROM observations WHERE session = ?1)
          FROM sessions WHERE id = ?1",
-        [session],
+        params![session],
     )?;
     Ok(Totals { prompt_count, tool_call_count, observation_count })
 }
 
 /// How long the session has lasted, with all its lives and the time between them.
 fn since_first_start(scene: &EffectContext<'_>) -> Result<i64, StoreError> {
-    Ok(scene
-        .at
-        .since(Timestamp(scene.db.one("SELECT started_at FROM sessions WHERE id = ?1", [scene.session()])?)))
+    Ok(scene.at.since(Timestamp(
+        scene.db.one("SELECT started_at FROM sessions WHERE id = ?1", params![scene.session()])?,
+    )))
 }
 
 pub(super) fn complete(scene: &EffectContext<'_>, reason: &str, tally: Tally) -> Result<(), StoreError> {
@@ -195,16 +200,17 @@ pub(super) fn end_expired(
 ) -> Result<(), StoreError> {
     let sql = format!("{} WHERE s.status <> 'completed' AND s.id = ?1", OpenLife::SELECT);
     for session in sessions {
-        let Some(life) = db.first::<OpenLife>(&sql, [session])? else { continue };
+        let session = SessionRow(*session);
+        let Some(life) = db.first::<OpenLife>(&sql, params![session])? else { continue };
         let (tally, duration_ms) = life.amounts_to(life.heard);
-        let totals = totals(db, *session)?;
+        let totals = totals(db, session)?;
         let reason = "retention".to_owned();
         if let Some(expired) = spans::expire(db, &life.key, (tally, life.heard, &reason))? {
             db.publish_expired(expired);
         }
         let what = LifecycleKind::SessionEnd { tally, totals, duration_ms, reason };
-        db.run("UPDATE sessions SET status = 'completed' WHERE id = ?1", [session])?;
-        record(db, *session, life.heard, &what)?;
+        db.run("UPDATE sessions SET status = 'completed' WHERE id = ?1", params![session])?;
+        record(db, session, life.heard, &what)?;
         db.publish(life.key, now, what);
     }
     Ok(())
@@ -213,7 +219,7 @@ pub(super) fn end_expired(
 record! {
 /// A session whose life continues.
 struct OpenLife from "sessions s" {
-    session: i64 = "s.id",
+    session: SessionRow = "s.id",
     key: SessionKey = "s.agent, s.session_id",
     started: Timestamp = "s.started_at",
     begun: Timestamp = "s.life_started_at",

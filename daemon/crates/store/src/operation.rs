@@ -14,6 +14,7 @@ use super::StoreError;
 use super::row::Cells;
 use super::spans::ExpiredLife;
 use crate::bind::params;
+use recall_domain::document::DocumentKind;
 use recall_domain::event::Place;
 use recall_domain::ids::{SessionKey, Timestamp};
 use recall_domain::lifecycle::{LifecycleEvent, LifecycleKind};
@@ -165,10 +166,11 @@ impl<'a> WriteContext<'a> {
 
 /// Logs that a row was written or removed, so that the index follows. Removes its vectors, because they belong to
 /// another text now.
-pub(super) fn log(db: &WriteContext<'_>, kind: &str, row: i64) -> Result<(), StoreError> {
-    db.prepare_cached("INSERT INTO index_log (kind, row) VALUES (?1, ?2)")?.execute(params![kind, row])?;
+pub(super) fn log(db: &WriteContext<'_>, kind: DocumentKind, row: i64) -> Result<(), StoreError> {
+    db.prepare_cached("INSERT INTO index_log (kind, row) VALUES (?1, ?2)")?
+        .execute(params![kind.as_str(), row])?;
     remove_vectors(db, kind, row)?;
-    if kind == "observation" {
+    if kind == DocumentKind::Observation {
         db.observations.borrow_mut().insert(row);
     }
     db.changes.borrow_mut().documents = true;
@@ -176,10 +178,10 @@ pub(super) fn log(db: &WriteContext<'_>, kind: &str, row: i64) -> Result<(), Sto
 }
 
 /// Removes the vectors of a document, and records their id for the file that may contain them.
-pub(super) fn remove_vectors(db: &WriteContext<'_>, kind: &str, row: i64) -> Result<(), StoreError> {
+pub(super) fn remove_vectors(db: &WriteContext<'_>, kind: DocumentKind, row: i64) -> Result<(), StoreError> {
     let mut delete =
         db.prepare_cached("DELETE FROM vectors WHERE kind = ?1 AND row = ?2 RETURNING project, id")?;
-    let mut removed = delete.query(params![kind, row])?;
+    let mut removed = delete.query(params![kind.as_str(), row])?;
     // There is at most one row, and the statement must run to its end.
     while let Some(row) = removed.next()? {
         let gone: (i64, i64) = (row.cell(0)?, row.cell(1)?);

@@ -9,7 +9,7 @@ use super::jobs::{self, JobKind};
 use super::operation::{Operation, WriteContext};
 use super::row::Sql;
 use crate::Reader;
-use recall_domain::ids::{BatchId, Timestamp};
+use recall_domain::ids::{BatchId, SessionRow, Timestamp};
 
 impl Reader<'_> {
     /// Whether there is anything to repair.
@@ -108,7 +108,7 @@ fn queue_forgotten(db: &WriteContext<'_>, at: Timestamp) -> Result<usize, StoreE
          ORDER BY b.id LIMIT 500",
     )?;
     let forgotten = find
-        .query_map([], |row| Ok((BatchId(row.get(0)?), row.get::<_, i64>(1)?)))?
+        .query_map([], |row| Ok((BatchId(row.get(0)?), SessionRow(row.get(1)?))))?
         .collect::<Result<Vec<_>, _>>()?;
     let prompts = forgotten.len();
     for (batch, session) in forgotten {

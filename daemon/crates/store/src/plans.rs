@@ -10,6 +10,7 @@ use super::row::{Cells, Sql, record};
 use super::text::Packed;
 use crate::Reader;
 use crate::bind::params;
+use recall_domain::document::DocumentKind;
 use recall_domain::ids::{BatchId, PlanId, PromptId, SessionRow, Timestamp};
 use recall_domain::order::Order;
 use recall_domain::plan::{self, PlanReference, PlanState};
@@ -102,7 +103,7 @@ const WRITTEN: &str = "SELECT l.plan, max(d.captured_at) AS at FROM plan_batches
     JOIN prompt_batches b ON b.id = l.batch JOIN sessions s ON s.id = p.session
     WHERE p.kind = 'plan' AND d.captured_at <= ?2 AND (l.event_id IS NOT b.prompt_event OR l.event_id IS p.event_id)";
 
-fn last_written(db: &Connection, session: i64, until: Timestamp) -> Result<Option<i64>, StoreError> {
+fn last_written(db: &Connection, session: SessionRow, until: Timestamp) -> Result<Option<i64>, StoreError> {
     let sql = format!("{WRITTEN} AND p.session = ?1 GROUP BY l.plan ORDER BY at DESC, l.plan DESC LIMIT 1");
     db.first(&sql, params![session, until.0])
 }
@@ -175,7 +176,7 @@ pub(super) fn keep_tasks(
 fn task_list(scene: &EffectContext<'_>) -> Result<TaskList, StoreError> {
     let known: Option<(Option<String>, String, Timestamp)> = scene.db.first(
         "SELECT tasks, text, updated_at FROM plans WHERE session = ?1 AND kind = 'tasks' AND path = ''",
-        [scene.session()],
+        params![scene.session()],
     )?;
     Ok(match known {
         Some((Some(tasks), ..)) => serde_json::from_str(&tasks).unwrap_or_default(),
@@ -220,7 +221,7 @@ fn write(
             |row| row.cell::<i64>(0),
         )
         .optional()?;
-    row.map_or(Ok(()), |row| log(scene.db, "plan", row))
+    row.map_or(Ok(()), |row| log(scene.db, DocumentKind::Plan, row))
 }
 
 /// Links a batch to a plan of its session.
@@ -269,5 +270,5 @@ pub(super) fn hide(db: &WriteContext<'_>, batch: BatchId) -> Result<(), StoreErr
             WHERE l.plan = plans.id AND l.event_id = plans.event_id AND l.prompt_id <> b.prompt_id) RETURNING id",
     )?;
     let gone = gone.query_map([batch.0], |row| row.cell::<i64>(0))?.collect::<Result<Vec<_>, _>>()?;
-    gone.into_iter().try_for_each(|row| log(db, "plan", row))
+    gone.into_iter().try_for_each(|row| log(db, DocumentKind::Plan, row))
 }

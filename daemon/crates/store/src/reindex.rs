@@ -4,6 +4,7 @@ use rusqlite::Connection;
 
 use super::StoreError;
 use super::operation::{Operation, WriteContext, log};
+use recall_domain::document::DocumentKind;
 use recall_domain::ids::Timestamp;
 
 /// Starts a rebuild of the index: the index sees that the log does not continue where it stopped.
@@ -18,7 +19,7 @@ impl Operation for Reindex {
     fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
         make_the_index_start_over(db, self.at)?;
         // An entry without a document, to wake the indexer.
-        log(db, "observation", 0)
+        log(db, DocumentKind::Observation, 0)
     }
 }
 

@@ -15,8 +15,9 @@ use super::threads::{rethread, thread_words};
 use super::traces::{Beginning, keep_traces};
 use super::{StoreError, forgetting, titles};
 use crate::bind::params;
+use recall_domain::document::DocumentKind;
 use recall_domain::fixes::Traces;
-use recall_domain::ids::{ObservationId, ProjectRow, SummaryId, Timestamp};
+use recall_domain::ids::{BatchId, ObservationId, ProjectRow, SessionRow, SummaryId, Timestamp};
 use recall_domain::lifecycle::LifecycleKind;
 use recall_domain::lineage::Settled;
 use recall_domain::observation::{ObservationDraft, SummaryDraft};
@@ -33,26 +34,26 @@ pub(super) const BUILT_IN: &str = "extractive";
 pub(super) fn replace_observations(
     db: &WriteContext<'_>,
     origin: &str,
-    (session, batch): (i64, i64),
+    (session, batch): (SessionRow, BatchId),
     made: &BatchResult,
     reach: DuplicateScope,
 ) -> Result<Vec<LifecycleKind>, StoreError> {
     let (place, opened_at) = batch_scope(db, (session, batch))?;
     let project = place.project;
     let mut pass = Pass::new(origin, opened_at);
-    pass.concerned.extend(subjects(db, "SELECT subject FROM observations WHERE batch = ?1", [batch])?);
+    pass.concerned.extend(subjects(db, "SELECT subject FROM observations WHERE batch = ?1", params![batch])?);
     pass.concerned.extend(keep_settlements(db, batch, &made.settled)?);
     pass.concerned.extend(keep_traces(db, Beginning { batch, project, opened_at }, &made.traces)?);
     let drafts = with_heirs(db, batch, &made.drafts)?;
     let mut kept = pass.keep(db, &place, drafts, made.source_tokens, reach)?;
     kept.extend(waiting_for_choice(db, batch, origin)?);
     pass.changed.extend(retract_missing(db, (session, batch), &kept)?);
-    pass.end(db, ProjectRow(project))
+    pass.end(db, project)
 }
 
 /// What a session chose of a batch stays when the built-in compressor reads the batch anew, until the session chooses
 /// again.
-fn waiting_for_choice(db: &Connection, batch: i64, origin: &str) -> Result<Vec<i64>, StoreError> {
+fn waiting_for_choice(db: &Connection, batch: BatchId, origin: &str) -> Result<Vec<i64>, StoreError> {
     db.all(
         "SELECT o.id FROM observations o JOIN prompt_batches b ON b.id = o.batch
          WHERE b.id = ?1 AND b.chosen_among > 0 AND o.origin = ?2 AND ?2 = ?3",
@@ -63,12 +64,12 @@ fn waiting_for_choice(db: &Connection, batch: i64, origin: &str) -> Result<Vec<i
 /// The place of a batch's observations, and when the batch began.
 pub(super) fn batch_scope(
     db: &Connection,
-    (session, batch): (i64, i64),
+    (session, batch): (SessionRow, BatchId),
 ) -> Result<(ObservationScope, i64), StoreError> {
-    let (project, opened_at, at): (i64, i64, i64) = db.one(
+    let (project, opened_at, at): (ProjectRow, i64, i64) = db.one(
         "SELECT s.project, b.opened_at, ifnull(b.closed_at, b.opened_at)
          FROM prompt_batches b JOIN sessions s ON s.id = b.session WHERE b.id = ?1",
-        [batch],
+        params![batch],
     )?;
     Ok((ObservationScope { session: Some(session), batch: Some(batch), project, at }, opened_at))
 }
@@ -135,7 +136,7 @@ impl<'a> Pass<'a> {
             };
             aim(db, id, subject)?;
             kept.push(id);
-            log(db, "observation", id)?;
+            log(db, DocumentKind::Observation, id)?;
         }
         // An existing observation may have another subject now.
         self.since = db.one(
@@ -169,18 +170,21 @@ fn move_to_batch(db: &Connection, id: i64, place: &ObservationScope) -> Result<(
 }
 
 /// Removes everything that was made of a batch.
-pub(super) fn take_back(db: &WriteContext<'_>, (session, batch): (i64, i64)) -> Result<(), StoreError> {
-    let (project, opened_at): (i64, i64) = db.one(
+pub(super) fn take_back(
+    db: &WriteContext<'_>,
+    (session, batch): (SessionRow, BatchId),
+) -> Result<(), StoreError> {
+    let (project, opened_at): (ProjectRow, i64) = db.one(
         "SELECT s.project, b.opened_at FROM sessions s, prompt_batches b WHERE s.id = ?1 AND b.id = ?2",
-        [session, batch],
+        params![session, batch],
     )?;
-    let mut concerned = subjects(db, "SELECT subject FROM observations WHERE batch = ?1", [batch])?;
+    let mut concerned = subjects(db, "SELECT subject FROM observations WHERE batch = ?1", params![batch])?;
     concerned.extend(keep_settlements(db, batch, &[])?);
     concerned.extend(keep_traces(db, Beginning { batch, project, opened_at }, &Traces::default())?);
     let taken_over = retract_missing(db, (session, batch), &[])?;
     // Removed items may have been older than their batch.
-    settle(db, ProjectRow(project), &concerned, Timestamp(0))?;
-    rethread(db, ProjectRow(project), &taken_over.into_iter().collect())
+    settle(db, project, &concerned, Timestamp(0))?;
+    rethread(db, project, &taken_over.into_iter().collect())
 }
 
 /// The result of a batch.
@@ -281,9 +285,9 @@ fn known_as(
 
 /// The place of an observation.
 pub(super) struct ObservationScope {
-    pub(super) session: Option<i64>,
-    pub(super) batch: Option<i64>,
-    pub(super) project: i64,
+    pub(super) session: Option<SessionRow>,
+    pub(super) batch: Option<BatchId>,
+    pub(super) project: ProjectRow,
     pub(super) at: i64,
 }
 
@@ -370,7 +374,7 @@ fn rewrite(
 pub(super) fn keep_summary(
     db: &WriteContext<'_>,
     origin: &str,
-    session: i64,
+    session: SessionRow,
     summary: &SummaryDraft,
 ) -> Result<Option<LifecycleKind>, StoreError> {
     let title = titles::of_summary(db, session, &summary.title)?;
@@ -400,8 +404,8 @@ pub(super) fn keep_summary(
                 created_at = excluded.created_at",
         rusqlite::params_from_iter(said.into_iter().chain(params![origin])),
     )?;
-    let row: i64 = db.one("SELECT id FROM session_summaries WHERE session = ?1", [session])?;
-    log(db, "summary", row)?;
+    let row: i64 = db.one("SELECT id FROM session_summaries WHERE session = ?1", params![session])?;
+    log(db, DocumentKind::Summary, row)?;
     db.run("UPDATE sessions SET title = ?2 WHERE id = ?1", params![session, title])?;
     if is_known {
         return Ok(None);

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::StoreError;
 use super::row::{Cells, Sql};
 use crate::bind::params;
-use recall_domain::ids::EventId;
+use recall_domain::ids::{BatchId, EventId};
 use recall_domain::lineage::replacement;
 use recall_domain::observation::ObservationDraft;
 use recall_domain::subject::SubjectKey;
@@ -53,7 +53,7 @@ pub(super) struct Aimed<'a> {
 /// The drafts with their subjects: their own, or the subject of an observation that a draft continues in other words.
 pub(super) fn with_heirs<'a>(
     db: &Connection,
-    batch: i64,
+    batch: BatchId,
     drafts: &'a [ObservationDraft],
 ) -> Result<Vec<Aimed<'a>>, StoreError> {
     let own =
@@ -63,7 +63,7 @@ pub(super) fn with_heirs<'a>(
         "SELECT subject, title, evidence FROM observations
          WHERE batch = ?1 AND subject IS NOT NULL AND origin <> 'user' ORDER BY id",
     )?;
-    let mut rows = before.query([batch])?;
+    let mut rows = before.query(params![batch])?;
     while let Some(row) = rows.next()? {
         let (subject, title) = (SubjectHash(row.cell(0)?), row.cell::<String>(1)?);
         if aimed.iter().any(|aimed| aimed.subject == Some(subject)) {

@@ -8,13 +8,15 @@ use super::known::order_of;
 use super::operation::log;
 use super::row::Sql;
 use crate::bind::params;
-use recall_domain::ids::EventId;
+use recall_domain::document::DocumentKind;
+use recall_domain::ids::{EventId, SessionRow};
 
 /// Names a session as the agent, or the user in the agent, named it. A name that was given later stays.
 pub(super) fn set(scene: &EffectContext<'_>, title: &str) -> Result<(), StoreError> {
     let (db, session) = (scene.db, scene.session());
     let Some(event) = scene.event else { return Ok(()) };
-    let named_by: Option<[u8; 16]> = db.one("SELECT named_by FROM sessions WHERE id = ?1", [session])?;
+    let named_by: Option<[u8; 16]> =
+        db.one("SELECT named_by FROM sessions WHERE id = ?1", params![session])?;
     if let Some(before) = named_by
         && let (Some(before), Some(now)) = (order_of(db, EventId(before))?, order_of(db, event)?)
         && now.is_before(&before)
@@ -26,12 +28,13 @@ pub(super) fn set(scene: &EffectContext<'_>, title: &str) -> Result<(), StoreErr
         "UPDATE session_summaries SET title = ?2 WHERE session = ?1 AND title <> ?2 RETURNING id",
         params![session, title],
     )?;
-    changed.map_or(Ok(()), |summary| log(db, "summary", summary))
+    changed.map_or(Ok(()), |summary| log(db, DocumentKind::Summary, summary))
 }
 
 /// The session's own title, else `made` from its summary.
-pub(super) fn of_summary(db: &Connection, session: i64, made: &str) -> Result<String, StoreError> {
-    let given: Option<String> =
-        db.first("SELECT title FROM sessions WHERE id = ?1 AND named_by IS NOT NULL", [session])?.flatten();
+pub(super) fn of_summary(db: &Connection, session: SessionRow, made: &str) -> Result<String, StoreError> {
+    let given: Option<String> = db
+        .first("SELECT title FROM sessions WHERE id = ?1 AND named_by IS NOT NULL", params![session])?
+        .flatten();
     Ok(given.unwrap_or_else(|| made.to_owned()))
 }

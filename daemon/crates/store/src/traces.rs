@@ -10,13 +10,13 @@ use super::subjects::{SubjectHash, file_hash, subjects};
 use crate::Reader;
 use crate::bind::params;
 use recall_domain::fixes::{Change, Failing, LeftFailing, Span, Traces};
-use recall_domain::ids::{EventId, ProjectRow, SessionRow};
+use recall_domain::ids::{BatchId, EventId, ProjectRow, SessionRow};
 
 /// Where a batch belongs and when it began.
 #[derive(Clone, Copy)]
 pub(super) struct Beginning {
-    pub(super) batch: i64,
-    pub(super) project: i64,
+    pub(super) batch: BatchId,
+    pub(super) project: ProjectRow,
     pub(super) opened_at: i64,
 }
 
@@ -42,11 +42,11 @@ pub(super) fn keep_traces(
 
 fn keep_failings(
     db: &Connection,
-    batch: i64,
+    batch: BatchId,
     failing: &[LeftFailing],
 ) -> Result<BTreeSet<SubjectHash>, StoreError> {
-    let mut concerned = subjects(db, "SELECT subject FROM failings WHERE batch = ?1", [batch])?;
-    db.run("DELETE FROM failings WHERE batch = ?1", [batch])?;
+    let mut concerned = subjects(db, "SELECT subject FROM failings WHERE batch = ?1", params![batch])?;
+    db.run("DELETE FROM failings WHERE batch = ?1", params![batch])?;
     let mut insert =
         db.prepare_cached("INSERT INTO failings (batch, subject, step, event) VALUES (?1, ?2, ?3, ?4)")?;
     for one in failing {
@@ -68,10 +68,10 @@ fn keep_changes(db: &Connection, begun: Beginning, traces: &Traces) -> Result<Ro
     let Beginning { batch, project, opened_at } = begun;
     let rows = || {
         let sql = "SELECT file, step, event, opened_at FROM changes WHERE batch = ?1 ORDER BY file";
-        db.all::<(String, u32, String, i64)>(sql, [batch])
+        db.all::<(String, u32, String, i64)>(sql, params![batch])
     };
     let before = rows()?;
-    db.run("DELETE FROM changes WHERE batch = ?1", [batch])?;
+    db.run("DELETE FROM changes WHERE batch = ?1", params![batch])?;
     let mut insert = db.prepare_cached(
         "INSERT INTO changes (batch, file, step, event, project, opened_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     )?;

@@ -386,7 +386,7 @@ impl Operation for StoreVectors {
         if !has_same_text(&now, &self.seen) {
             return Ok(VectorsStored::Changed);
         }
-        remove_vectors(db, self.key.kind.as_str(), self.key.row)?;
+        remove_vectors(db, self.key.kind, self.key.row)?;
         let Self { key, model, dimensions, packed, .. } = self;
         db.run(
             "INSERT INTO vectors (kind, row, project, model, dimensions, packed) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
@@ -624,7 +624,7 @@ mod tests {
         type Output = ();
 
         fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
-            log(db, "response", 1)
+            log(db, DocumentKind::Response, 1)
         }
     }
 

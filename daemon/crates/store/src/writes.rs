@@ -164,7 +164,7 @@ impl Operation for IdleEffects {
         let Some(stored) = session_row(db, &session)? else { return Ok(()) };
         // Inactivity involves no prompt and no path.
         let conventions = Conventions::default();
-        let capture = capture_of(db, stored.session.0)?;
+        let capture = capture_of(db, stored.session)?;
         let (key, event, changed_files) = (&session, None, &[][..]);
         let scene = EffectContext { db, stored, key, event, at, capture, conventions, changed_files };
         effects.iter().try_for_each(|effect| effects::apply(&scene, effect))

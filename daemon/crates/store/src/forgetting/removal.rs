@@ -21,7 +21,8 @@ use super::tombstones::{bury_observations, bury_session};
 use super::{Forgotten, Selection, Unreadable};
 use crate::Reader;
 use crate::bind::params;
-use recall_domain::ids::{BatchId, ObservationId, ProjectRow, SessionKey, Timestamp};
+use recall_domain::document::DocumentKind;
+use recall_domain::ids::{BatchId, ObservationId, ProjectRow, SessionKey, SessionRow, Timestamp};
 use recall_domain::order::Order;
 
 /// The marker for an unfinished cleanup.
@@ -147,7 +148,7 @@ fn remove(db: &WriteContext<'_>, to_forget: &RowsToForget, at: Order) -> Result<
     let to_summarise = being_summarised(db, &touched)?.union(&to_forget.titles).copied().collect();
     summarise_again(db, &to_summarise, at.wall)?;
     for (session, batch) in to_compress {
-        jobs::enqueue(db, JobKind::Batch, session, Some(BatchId(batch)), at.wall)?;
+        jobs::enqueue(db, JobKind::Batch, SessionRow(session), Some(BatchId(batch)), at.wall)?;
     }
     forget_titles_given(db, &to_forget.words)?;
     db.execute(
@@ -179,7 +180,7 @@ fn owe_cleaning(db: &Connection, at: Timestamp) -> Result<(), StoreError> {
 /// summary, which is made again from the rest. Call it before removing the batch's own texts.
 pub(in super::super) fn withdraw(
     db: &WriteContext<'_>,
-    (session, batch): (i64, BatchId),
+    (session, batch): (SessionRow, BatchId),
     at: Timestamp,
 ) -> Result<(), StoreError> {
     db.prepare_cached("DELETE FROM jobs WHERE kind = 'batch' AND batch = ?1 AND status <> 'done'")?
@@ -193,15 +194,15 @@ pub(in super::super) fn withdraw(
     if known == 0 {
         return Ok(());
     }
-    replace_observations(db, "", (session, batch.0), &BatchResult::default(), DuplicateScope::Batch)?;
+    replace_observations(db, "", (session, batch), &BatchResult::default(), DuplicateScope::Batch)?;
     let mut summaries = db.prepare_cached("DELETE FROM session_summaries WHERE session = ?1 RETURNING id")?;
-    for summary in summaries.query_map([session], |row| row.cell::<i64>(0))? {
-        log(db, "summary", summary?)?;
+    for summary in summaries.query_map(params![session], |row| row.cell::<i64>(0))? {
+        log(db, DocumentKind::Summary, summary?)?;
     }
     // A title that the agent gave does not come from the batch, so it stays.
     db.prepare_cached("UPDATE sessions SET title = NULL WHERE id = ?1 AND named_by IS NULL")?
-        .execute([session])?;
-    summarise_again(db, &[session].into(), at)?;
+        .execute(params![session])?;
+    summarise_again(db, &[session.0].into(), at)?;
     forget_titles_given(db, &[])?;
     owe_cleaning(db, at)
 }
@@ -299,7 +300,7 @@ fn earliest(db: &Connection, to_forget: &RowsToForget) -> Result<Timestamp, Stor
 }
 
 fn say_to_index(db: &WriteContext<'_>, to_forget: &RowsToForget) -> Result<(), StoreError> {
-    to_forget.documents().try_for_each(|key| log(db, key.kind.as_str(), key.row))
+    to_forget.documents().try_for_each(|key| log(db, key.kind, key.row))
 }
 
 /// Removes the evidence and files of removed rows from the observations that stay.
@@ -347,7 +348,7 @@ fn stop_work(db: &WriteContext<'_>, to_forget: &RowsToForget, at: Order) -> Resu
     db.execute(&format!("UPDATE jobs SET error = NULL WHERE {of_batches}"), [set(&batches)?])?;
     let running = format!("SELECT batch FROM jobs WHERE status = 'running' AND {of_batches}");
     for batch in numbers(db, &running, [set(&batches)?])? {
-        let session: i64 =
+        let session: SessionRow =
             db.query_row("SELECT session FROM prompt_batches WHERE id = ?1", [batch], |row| row.cell(0))?;
         db.execute("DELETE FROM jobs WHERE kind = 'batch' AND batch = ?1 AND status = 'running'", [batch])?;
         jobs::enqueue(db, JobKind::Batch, session, Some(BatchId(batch)), at.wall)?;
@@ -406,7 +407,7 @@ fn summarise_again(db: &WriteContext<'_>, sessions: &BTreeSet<i64>, at: Timestam
         "SELECT id FROM sessions WHERE id IN (SELECT value FROM json_each(?1)) AND EXISTS
         (SELECT 1 FROM prompt_batches b WHERE b.session = sessions.id AND b.prompt IS NOT NULL)";
     for session in numbers(db, with_something_left, [set(sessions)?])? {
-        jobs::enqueue(db, JobKind::Summary, session, None, at)?;
+        jobs::enqueue(db, JobKind::Summary, SessionRow(session), None, at)?;
     }
     Ok(())
 }

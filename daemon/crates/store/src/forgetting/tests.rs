@@ -9,7 +9,7 @@ use crate::lineage::settle;
 use crate::subjects::SubjectHash;
 use crate::{Changes, Durability, WriteContext, execute, open_writer};
 use recall_domain::document::DocumentKind;
-use recall_domain::ids::EventId;
+use recall_domain::ids::{BatchId, EventId, SessionRow};
 use recall_domain::observation::{Importance, ObservationDraft, ObservationType};
 use recall_domain::order::Order;
 
@@ -271,13 +271,13 @@ fn a_forgotten_observation_is_known_by_its_title_or_its_evidence() {
         };
         was_forgotten(&db, place, &draft).unwrap()
     };
-    assert!(known((1, 1), "The heron nests", &[9]));
-    assert!(known((1, 7), "The heron nests", &[]));
-    assert!(known((1, 1), "Said otherwise", &[2]));
-    assert!(!known((1, 1), "Something else", &[2, 3]));
-    assert!(!known((1, 1), "Something else", &[]));
-    assert!(!known((1, 7), "Said otherwise", &[2]));
-    assert!(!known((2, 2), "The heron nests", &[1]));
+    assert!(known((SessionRow(1), BatchId(1)), "The heron nests", &[9]));
+    assert!(known((SessionRow(1), BatchId(7)), "The heron nests", &[]));
+    assert!(known((SessionRow(1), BatchId(1)), "Said otherwise", &[2]));
+    assert!(!known((SessionRow(1), BatchId(1)), "Something else", &[2, 3]));
+    assert!(!known((SessionRow(1), BatchId(1)), "Something else", &[]));
+    assert!(!known((SessionRow(1), BatchId(7)), "Said otherwise", &[2]));
+    assert!(!known((SessionRow(2), BatchId(2)), "The heron nests", &[1]));
 }
 
 #[test]

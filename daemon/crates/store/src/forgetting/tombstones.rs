@@ -8,7 +8,7 @@ use super::super::delivery::Delivery;
 use super::super::row::Cells;
 use super::finding::RowsToForget;
 use crate::bind::params;
-use recall_domain::ids::{EventId, SessionKey, Timestamp};
+use recall_domain::ids::{BatchId, EventId, SessionKey, SessionRow, Timestamp};
 use recall_domain::observation::ObservationDraft;
 use recall_domain::order::Order;
 
@@ -104,7 +104,7 @@ pub(super) fn bury_observations(db: &Connection, to_forget: &RowsToForget) -> Re
 /// this evidence.
 pub(in super::super) fn was_forgotten(
     db: &Connection,
-    (session, batch): (i64, i64),
+    (session, batch): (SessionRow, BatchId),
     draft: &ObservationDraft,
 ) -> Result<bool, StoreError> {
     let mut find = db.prepare_cached(

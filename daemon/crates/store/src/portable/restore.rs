@@ -249,7 +249,7 @@ fn restore(
     let row = db.last_insert_rowid();
     for (document, column) in table.documents {
         if !line[*column].is_null() {
-            log(db, document.as_str(), row)?;
+            log(db, *document, row)?;
         }
     }
     if table.kind == "observation" {

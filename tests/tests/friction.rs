@@ -3,26 +3,6 @@
 use recall_tests::Stage;
 use serde_json::{Value, json};
 
-fn ask(stage: &Stage, session: &str, number: u32, prompt: &str) {
-    let event = json!({"prompt": prompt, "prompt_id": format!("{session}-p{number}")});
-    stage.hook(&stage.event(session, "UserPromptSubmit", event));
-}
-
-fn call(stage: &Stage, session: &str, number: u32, command: &str, error: Option<&str>) {
-    let mut call = json!({"tool_name": "Bash", "tool_input": {"command": command}, "tool_use_id": format!("{session}-t{number}")});
-    let name = match error {
-        Some(error) => {
-            call["error"] = json!(error);
-            "PostToolUseFailure"
-        }
-        None => {
-            call["tool_response"] = json!({"stdout": "ok", "stderr": ""});
-            "PostToolUse"
-        }
-    };
-    stage.hook(&stage.event(session, name, call));
-}
-
 fn stop(stage: &Stage, session: &str, answer: &str) {
     stage.hook(&stage.event(session, "Stop", json!({"last_assistant_message": answer})));
     stage.flush();
@@ -32,19 +12,19 @@ fn stop(stage: &Stage, session: &str, answer: &str) {
 fn worked() -> Stage {
     let stage = Stage::new().daemon();
     for (number, session) in ["one", "two", "three"].into_iter().enumerate() {
-        ask(&stage, session, 1, "Import the prices");
+        stage.ask(session, 1, "Import the prices");
         let error =
             format!("error: could not acquire the lock of /tmp/{session}/index.lock after {number}0 ms");
-        call(&stage, session, 1, "pnpm run import", Some(&error));
+        stage.ran(session, 1, "pnpm run import", Some(&error));
         if session == "two" {
-            call(&stage, session, 2, "pkill -f worker", None);
-            call(&stage, session, 3, "pnpm run import", None);
+            stage.ran(session, 2, "pkill -f worker", None);
+            stage.ran(session, 3, "pnpm run import", None);
         }
         let file = stage.project().join("src/tax.rs");
         let edit = json!({"tool_name": "Edit", "tool_use_id": format!("{session}-e"), "tool_response": {"filePath": file},
             "tool_input": {"file_path": file, "old_string": "a", "new_string": "b"}});
         stage.hook(&stage.event(session, "PostToolUse", edit));
-        call(&stage, session, 4, "git commit --no-verify -m prices", None);
+        stage.ran(session, 4, "git commit --no-verify -m prices", None);
         stop(
             &stage,
             session,
@@ -103,13 +83,13 @@ fn two_sessions_are_not_the_rule_and_an_old_one_does_not_count() {
 fn what_the_user_corrects_stops_and_denies_is_told() {
     let stage = Stage::new().daemon();
     for session in ["one", "two", "three"] {
-        ask(&stage, session, 1, "Sort the receipts");
+        stage.ask(session, 1, "Sort the receipts");
         let denied = "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file \
             edit, the new_string was NOT written to the file). To tell you how to proceed, the user said:\nnever push";
-        call(&stage, session, 1, "git push origin main", Some(denied));
-        call(&stage, session, 2, "npm run build", None);
-        ask(&stage, session, 2, "No, the receipts are sorted by date and not by number");
-        call(&stage, session, 3, "npm run build", None);
+        stage.ran(session, 1, "git push origin main", Some(denied));
+        stage.ran(session, 2, "npm run build", None);
+        stage.ask(session, 2, "No, the receipts are sorted by date and not by number");
+        stage.ran(session, 3, "npm run build", None);
         stop(&stage, session, "They are sorted by date.");
     }
     let answer = stage.json(["friction"]);

@@ -7,26 +7,6 @@ use serde_json::{Value, json};
 
 const SECRET: &str = concat!("ghp_", "0123456789abcdefghijABCDEFGHIJ012345");
 
-fn ask(stage: &Stage, session: &str, number: u32, prompt: &str) {
-    let event = json!({"prompt": prompt, "prompt_id": format!("{session}-p{number}")});
-    stage.hook(&stage.event(session, "UserPromptSubmit", event));
-}
-
-fn run(stage: &Stage, session: &str, number: u32, command: &str, error: Option<&str>) {
-    let mut call = json!({"tool_name": "Bash", "tool_input": {"command": command}, "tool_use_id": format!("{session}-t{number}")});
-    let name = match error {
-        Some(error) => {
-            call["error"] = json!(error);
-            "PostToolUseFailure"
-        }
-        None => {
-            call["tool_response"] = json!({"stdout": "ok", "stderr": ""});
-            "PostToolUse"
-        }
-    };
-    stage.hook(&stage.event(session, name, call));
-}
-
 fn edit(stage: &Stage, session: &str, number: u32, file: &str) {
     let path = stage.project().join(file);
     let input = json!({"file_path": path, "old_string": "a", "new_string": "b"});
@@ -38,19 +18,19 @@ fn edit(stage: &Stage, session: &str, number: u32, file: &str) {
 /// A session that is not done: a check fails, a file is not committed, the last prompt has no answer.
 fn worked() -> Stage {
     let stage = Stage::new().daemon();
-    ask(&stage, "one", 1, "Add a percentage discount to the cart");
+    stage.ask("one", 1, "Add a percentage discount to the cart");
     edit(&stage, "one", 1, "src/cart.rs");
     edit(&stage, "one", 2, "src/cart.rs");
-    run(&stage, "one", 3, "cargo test cart", None);
-    run(&stage, "one", 4, "git commit -am discount", None);
+    stage.ran("one", 3, "cargo test cart", None);
+    stage.ran("one", 4, "git commit -am discount", None);
     stage.hook(&stage.event(
         "one",
         "Stop",
         json!({"last_assistant_message": "The cart has a discount. We decided to round once, at the end."}),
     ));
-    ask(&stage, "one", 2, "<private>for the lawyer of Quokka</private> Show it on the receipt <tag>");
+    stage.ask("one", 2, "<private>for the lawyer of Quokka</private> Show it on the receipt <tag>");
     edit(&stage, "one", 5, "src/receipt.rs");
-    run(&stage, "one", 6, "cargo test receipt", Some("error: expected a discount on the receipt"));
+    stage.ran("one", 6, "cargo test receipt", Some("error: expected a discount on the receipt"));
     stage.flush();
     stage
 }
@@ -150,7 +130,7 @@ fn what_cannot_be_handed_over_is_said_with_a_way_out() {
     assert!(unknown.stderr.contains("Did you mean codex?"), "{unknown:?}");
     assert!(stage.recall(["handoff", "nothing"]).stderr.contains("There is no session \"nothing\""));
     let stage = Stage::new().config("[context]\nstart_tokens = 0\n").daemon();
-    ask(&stage, "one", 1, "Sort the receipts");
+    stage.ask("one", 1, "Sort the receipts");
     stage.flush();
     let silent = stage.recall(["handoff", "--to", "codex"]);
     assert!(silent.stderr.contains("context.start_tokens is 0"), "{silent:?}");
@@ -159,7 +139,7 @@ fn what_cannot_be_handed_over_is_said_with_a_way_out() {
 #[test]
 fn a_secret_that_was_stored_is_redacted_before_it_leaves() {
     let stage = Stage::new().config("[redaction]\nenabled = false\n").daemon();
-    ask(&stage, "one", 1, &format!("Deploy with {SECRET}"));
+    stage.ask("one", 1, &format!("Deploy with {SECRET}"));
     stage.flush();
     assert!(stage.recall(["handoff"]).stdout.contains(SECRET), "the rules are off");
     std::fs::remove_file(stage.home().join("config.toml")).unwrap();

@@ -42,9 +42,9 @@ pub(super) struct Since {
 
 /// Compares texts with the files of a work tree.
 pub(super) struct Freshness<'a> {
-    pub db: Reader<'a>,
-    pub agents: Agents,
-    pub tree: WorkTree,
+    db: Reader<'a>,
+    agents: Agents,
+    tree: WorkTree,
     read: usize,
     until: Option<Instant>,
 }

@@ -8,7 +8,7 @@ use recall_domain::ids::{ProjectKey, SessionId, Timestamp};
 use recall_domain::injection::spoken::Spoken;
 use recall_domain::injection::{self, prompt::Situation};
 use recall_domain::passage::{Passage, PassageKey, PassageMatches};
-use recall_search::{Current, Fresh, Index, PassageRequest, Writer};
+use recall_search::{FreshPassages, Index, PassageRequest, Writer};
 
 use crate::corpus::{self, Label, LabelledPrompt, Played, Question};
 use crate::moments::Moment;
@@ -212,7 +212,7 @@ pub(crate) fn find(
         limit: FOUND,
         near: &near,
     };
-    let mut found = Current { index, fresh: &Fresh::default() }.passages(&request)?;
+    let mut found = index.passages(&request, &FreshPassages::default())?;
     if let Some(cosines) = cosines {
         cosines.note(&mut found);
     }

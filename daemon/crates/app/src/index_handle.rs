@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::documents::{document, passages_alone};
+use super::passage_cache::PassageCache;
 use super::sentences::{Patience, Sentences};
 use recall_agents::Agents;
 use recall_domain::document::{Document, DocumentKey, DocumentKind};
@@ -14,8 +15,8 @@ use recall_search::index::Index;
 use recall_search::meaning::Meaning;
 use recall_search::request::{Hits, Request};
 use recall_search::source::CandidateSource;
-use recall_search::{IndexError, PassageRequest};
-use recall_store::{DocumentRow, Readers, StoreError};
+use recall_search::{FreshDocument, FreshPassages, IndexError, PassageRequest};
+use recall_store::{Readers, StoreError};
 
 /// The index's reader, replaced when the index is rebuilt. Cheap to clone.
 #[derive(Clone)]
@@ -23,6 +24,7 @@ pub struct IndexHandle {
     state: Arc<RwLock<IndexState>>,
     on_suspicion: Arc<dyn Fn() + Send + Sync>,
     store: StoredDocuments,
+    passage_cache: PassageCache,
     pub sentences: Sentences,
 }
 
@@ -64,7 +66,8 @@ impl IndexHandle {
         sentences: Sentences,
         on_suspicion: impl Fn() + Send + Sync + 'static,
     ) -> Self {
-        Self { state: Arc::default(), on_suspicion: Arc::new(on_suspicion), store, sentences }
+        let (state, passage_cache) = (Arc::default(), PassageCache::default());
+        Self { state, on_suspicion: Arc::new(on_suspicion), store, passage_cache, sentences }
     }
 
     /// Reports a failed search. Only damaged files cause one.
@@ -100,8 +103,7 @@ impl IndexHandle {
     /// yet; only the oldest of very many new documents may be missed. `None` if a source failed, which was reported.
     pub fn search(&self, index: &Index, request: &Request, patience: Patience) -> Option<Hits> {
         let is_wanted = |key: DocumentKey| request.kinds.is_empty() || request.kinds.contains(&key.kind);
-        let agents = self.store.agents;
-        let fresh = self.fresh(index, is_wanted, |key, row| Some(document(key, row, agents)));
+        let fresh = known(self.store.after(index.high_water(), is_wanted));
         let current = Current { index, fresh: &fresh };
         let meaning = self.sentences.for_request(request, patience).map(|(question, vectors)| Meaning {
             index,
@@ -128,16 +130,13 @@ impl IndexHandle {
         project: &ProjectKey,
         except: Option<&SessionId>,
     ) -> Option<PassageMatches> {
-        let told = |key: DocumentKey, row: &DocumentRow| {
-            let may_be_told =
-                row.project().key == *project && (except.is_none() || row.session_id() != except);
-            may_be_told.then(|| passages_alone(key, row, self.store.agents)).flatten()
-        };
-        let fresh = self.fresh(index, |_| true, told);
+        let may_be_told =
+            |document: &FreshDocument| document.project == *project && Some(&document.session) != except;
+        let fresh = self.fresh_passages(index, |_| true, may_be_told);
         let cosines = self.sentences.for_prompt(prompt, project);
         let near = cosines.as_ref().map(|cosines| cosines.closest(MOST_NEAR)).unwrap_or_default();
         let request = PassageRequest { prompt, project, except, limit: MOST_PASSAGES, near: &near };
-        let mut found = self.found(Current { index, fresh: &fresh }.passages(&request))?;
+        let mut found = self.found(index.passages(&request, &fresh))?;
         if let Some(cosines) = cosines {
             cosines.note(&mut found);
         }
@@ -152,23 +151,19 @@ impl IndexHandle {
         (project, except): (&ProjectKey, &SessionId),
         limit: usize,
     ) -> Option<PassageMatches> {
-        let told = |key: DocumentKey, row: &DocumentRow| {
-            let may_be_told = row.project().key == *project && row.session_id() != Some(except);
-            may_be_told.then(|| passages_alone(key, row, self.store.agents)).flatten()
-        };
-        let fresh = self.fresh(index, |key| key.kind == DocumentKind::Observation, told);
+        let may_be_told =
+            |document: &FreshDocument| document.project == *project && document.session != *except;
+        let is_wanted = |key: DocumentKey| key.kind == DocumentKind::Observation;
+        let fresh = self.fresh_passages(index, is_wanted, may_be_told);
         let request = PassageRequest { prompt: words, project, except: Some(except), limit, near: &[] };
-        self.found(Current { index, fresh: &fresh }.passages(&request))
+        self.found(index.passages(&request, &fresh))
     }
 
     /// How rare the words of a prompt are in a project. `None` if that failed, which was reported.
     pub fn words_of(&self, index: &Index, prompt: &str, project: &ProjectKey) -> Option<Vec<PassageTerm>> {
-        let of_project = |key: DocumentKey, row: &DocumentRow| {
-            (row.project().key == *project).then(|| passages_alone(key, row, self.store.agents)).flatten()
-        };
-        let fresh = self.fresh(index, |_| true, of_project);
+        let fresh = self.fresh_passages(index, |_| true, |document| document.project == *project);
         let request = PassageRequest { prompt, project, except: None, limit: 0, near: &[] };
-        let found = self.found(Current { index, fresh: &fresh }.passages(&request))?;
+        let found = self.found(index.passages(&request, &fresh))?;
         Some(found.terms)
     }
 
@@ -181,17 +176,15 @@ impl IndexHandle {
             .ok()
     }
 
-    /// The documents that the index does not contain yet.
-    fn fresh(
+    /// The passages that the index does not contain yet.
+    fn fresh_passages(
         &self,
         index: &Index,
         is_wanted: impl Fn(DocumentKey) -> bool,
-        searched: impl Fn(DocumentKey, &DocumentRow) -> Option<Document>,
-    ) -> Fresh {
-        self.store.after(index.high_water(), is_wanted, searched).unwrap_or_else(|error| {
-            tracing::warn!(%error, "cannot read what the index has not taken yet");
-            Fresh::default()
-        })
+        may_be_told: impl Fn(&FreshDocument) -> bool,
+    ) -> FreshPassages {
+        let cache = &self.passage_cache;
+        known(self.store.passages_after(index.high_water(), cache, (is_wanted, may_be_told)))
     }
 
     /// The index, complete or not.
@@ -220,31 +213,82 @@ fn length(document: &Document) -> usize {
     document.body.len().max(passages)
 }
 
+/// Nothing, if what is new cannot be read.
+fn known<T: Default>(fresh: Result<T, FreshError>) -> T {
+    fresh.unwrap_or_else(|error| {
+        tracing::warn!(%error, "cannot read what the index has not taken yet");
+        T::default()
+    })
+}
+
 impl StoredDocuments {
-    /// The logged documents after `seq` that a request may be about. `searched` selects what is searched of a row.
-    fn after(
-        &self,
-        seq: i64,
-        is_wanted: impl Fn(DocumentKey) -> bool,
-        searched: impl Fn(DocumentKey, &DocumentRow) -> Option<Document>,
-    ) -> Result<Fresh, FreshError> {
-        let mut keys = HashSet::new();
-        let documents = self.readers.read(|db| {
-            let mut documents = Vec::new();
-            let mut bytes = 0;
+    /// The logged documents after `seq` that a request may be about.
+    fn after(&self, seq: i64, is_wanted: impl Fn(DocumentKey) -> bool) -> Result<Fresh, FreshError> {
+        let mut newest = Newest::default();
+        let mut documents = Vec::new();
+        self.readers.read_one_state(|db| {
             for entry in db.newest_documents_after(seq, NEWEST_ENTRIES)? {
-                let is_full = documents.len() == NEWEST_DOCUMENTS || bytes >= NEWEST_BYTES;
-                if is_full || !is_wanted(entry.key) || !keys.insert(entry.key) {
-                    continue;
-                }
-                let row = db.load_document(entry.key)?;
-                if let Some(document) = row.and_then(|row| searched(entry.key, &row)) {
-                    bytes += length(&document);
+                if newest.takes(entry.key, &is_wanted)
+                    && let Some(row) = db.load_document(entry.key)?
+                {
+                    let document = document(entry.key, &row, self.agents);
+                    newest.add(length(&document));
                     documents.push(document);
                 }
             }
-            Ok(documents)
+            Ok(())
         })?;
-        Ok(Fresh::new(keys, &documents)?)
+        Ok(Fresh::new(newest.keys, &documents)?)
+    }
+
+    /// As [`Self::after`], for passages. Each document is read once, however many ask before the index has taken it.
+    fn passages_after(
+        &self,
+        seq: i64,
+        cache: &PassageCache,
+        (is_wanted, may_be_told): (impl Fn(DocumentKey) -> bool, impl Fn(&FreshDocument) -> bool),
+    ) -> Result<FreshPassages, FreshError> {
+        let mut newest = Newest::default();
+        let mut documents = Vec::new();
+        cache.begin(self.readers.generation(), seq);
+        self.readers.read_one_state(|db| {
+            for entry in db.newest_documents_after(seq, NEWEST_ENTRIES)? {
+                if !newest.takes(entry.key, &is_wanted) {
+                    continue;
+                }
+                let document = cache.of(entry, || {
+                    let row = db.load_document(entry.key)?;
+                    let document = row.and_then(|row| passages_alone(entry.key, &row, self.agents));
+                    Ok(document.map(|document| FreshDocument::of(&document)))
+                })?;
+                if let Some(document) = document.filter(|document| may_be_told(document)) {
+                    newest.add(document.bytes);
+                    documents.push(document);
+                }
+            }
+            Ok(())
+        })?;
+        Ok(FreshPassages { keys: newest.keys, documents })
+    }
+}
+
+/// How much of the newest documents one search has read.
+#[derive(Default)]
+struct Newest {
+    keys: HashSet<DocumentKey>,
+    documents: usize,
+    bytes: usize,
+}
+
+impl Newest {
+    /// Whether a document is to be read, which was not yet.
+    fn takes(&mut self, key: DocumentKey, is_wanted: impl Fn(DocumentKey) -> bool) -> bool {
+        let is_full = self.documents == NEWEST_DOCUMENTS || self.bytes >= NEWEST_BYTES;
+        !is_full && is_wanted(key) && self.keys.insert(key)
+    }
+
+    fn add(&mut self, bytes: usize) {
+        self.documents += 1;
+        self.bytes += bytes;
     }
 }

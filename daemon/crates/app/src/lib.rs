@@ -10,6 +10,7 @@ pub mod bus;
 pub mod vector_files;
 pub mod said_again;
 pub mod sentences;
+mod passage_cache;
 pub mod index_handle;
 pub mod pause;
 pub mod clock_watch;

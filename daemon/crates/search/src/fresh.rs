@@ -1,17 +1,14 @@
-//! Documents that are stored but not indexed yet.
+//! Documents that are stored but not indexed yet. Their passages are in [`super::fresh_passages`].
 //!
 //! They are indexed in memory for one search, so the same code finds, filters and weights them.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use recall_domain::document::{Document, DocumentKey};
-use recall_domain::passage::PassageMatches;
 
 use super::error::IndexError;
 use super::index::Index;
-use super::passages::{self, PassagePart, PassageRequest};
 use super::request::{Request, Spelling};
 use super::source::{Candidate, CandidateSource, Candidates};
 
@@ -28,8 +25,12 @@ impl Fresh {
     ///
     /// # Errors
     /// When the documents cannot be indexed.
-    pub fn new(keys: HashSet<DocumentKey>, documents: &[Document]) -> Result<Self, IndexError> {
-        let index = if documents.is_empty() { None } else { Some(Index::in_memory(documents)?) };
+    pub fn new<'a>(
+        keys: HashSet<DocumentKey>,
+        documents: impl IntoIterator<Item = &'a Document>,
+    ) -> Result<Self, IndexError> {
+        let mut documents = documents.into_iter().peekable();
+        let index = if documents.peek().is_none() { None } else { Some(Index::in_memory(documents)?) };
         Ok(Self { keys, index })
     }
 }
@@ -38,24 +39,6 @@ impl Fresh {
 pub struct Current<'a> {
     pub index: &'a Index,
     pub fresh: &'a Fresh,
-}
-
-impl Current<'_> {
-    /// Finds the passages of a project that may answer a prompt, in the index and in the new documents.
-    ///
-    /// # Errors
-    /// When the index cannot be read.
-    pub fn passages(&self, request: &PassageRequest<'_>) -> Result<PassageMatches, IndexError> {
-        let searcher = self.index.searcher();
-        let newest = self.fresh.index.as_ref().map(|index| (index.searcher(), index.cache()));
-        let none = HashSet::new();
-        let here = PassagePart { searcher: &searcher, cache: self.index.cache(), without: &self.fresh.keys };
-        let newest = newest.iter().map(|(searcher, cache)| PassagePart { searcher, cache, without: &none });
-        let parts: Vec<PassagePart<'_>> = std::iter::once(here).chain(newest).collect();
-        catch_unwind(AssertUnwindSafe(|| passages::find(&parts, self.index.fields(), request)))
-            .map_err(|_| IndexError::Damaged)?
-            .map_err(IndexError::from)
-    }
 }
 
 impl CandidateSource for Current<'_> {

@@ -24,11 +24,14 @@ use tantivy::tokenizer::TokenizerManager;
 use tantivy::{IndexReader, IndexSettings, IndexWriter, ReloadPolicy, SegmentReader, TantivyError};
 
 use recall_domain::document::{Document, DocumentKey};
+use recall_domain::passage::PassageMatches;
 
 use super::directory::IndexFolder;
 use super::error::IndexError;
 use super::evaluate::{admitted, evaluate};
+use super::fresh_passages::FreshPassages;
 use super::merging::Merges;
+use super::passages::{self, PassageRequest};
 use super::request::{Request, Scope};
 use super::schema::{self, Fields, SCHEMA_VERSION};
 use super::segment_cache::{Population, SegmentCache};
@@ -198,7 +201,9 @@ impl Index {
     }
 
     /// An index of a few documents, only in memory.
-    pub(super) fn in_memory(documents: &[Document]) -> Result<Self, IndexError> {
+    pub(super) fn in_memory<'a>(
+        documents: impl IntoIterator<Item = &'a Document>,
+    ) -> Result<Self, IndexError> {
         let (schema, fields) = schema::build();
         let tokenizers = TokenizerManager::default();
         tokenizers.register(tokenizer::NAME, schema::analyzer());
@@ -241,6 +246,23 @@ impl Index {
         .map_err(IndexError::from)
     }
 
+    /// Finds the passages of a project that may answer a prompt, here and among the new ones.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn passages(
+        &self,
+        request: &PassageRequest<'_>,
+        fresh: &FreshPassages,
+    ) -> Result<PassageMatches, IndexError> {
+        let searcher = self.searcher();
+        catch_unwind(AssertUnwindSafe(|| {
+            passages::find((&searcher, &self.fields, &self.cache), request, fresh)
+        }))
+        .map_err(|_| IndexError::Damaged)?
+        .map_err(IndexError::from)
+    }
+
     /// The number of searchable documents, without passages.
     pub fn documents(&self) -> u64 {
         let searcher = self.reader.searcher();
@@ -261,12 +283,9 @@ impl Index {
         searcher
     }
 
+    #[cfg(test)]
     pub(super) fn fields(&self) -> &Fields {
         &self.fields
-    }
-
-    pub(super) fn cache(&self) -> &SegmentCache {
-        &self.cache
     }
 }
 

@@ -13,6 +13,7 @@
 //! **Invariant:** nothing here is a source of truth, and nothing here reads the clock: `now` is in the request.
 
 pub mod fresh;
+pub mod fresh_passages;
 pub(crate) mod fusion;
 pub mod index;
 pub mod meaning;
@@ -49,6 +50,7 @@ mod weights;
 
 pub use error::IndexError;
 pub use fresh::{Current, Fresh};
+pub use fresh_passages::{FreshDocument, FreshPassages};
 pub use fusion::search;
 pub use index::{Index, Opened, Writer};
 pub use passages::PassageRequest;

@@ -17,10 +17,11 @@ use recall_domain::passage::{PassageKey, PassageMatch, PassageMatches, PassageTe
 use recall_domain::ranking::{Frequency, information};
 
 use super::columns::Columns;
+use super::fresh_passages::{FreshPassages, Weighed};
 use super::query::Query;
 use super::schema::{Fields, PackedTraits};
 use super::segment_cache::{Population, SegmentCache};
-use super::sums::{Ranking, Sum, Summand, Texts, Told};
+use super::sums::{Ranking, Sum, Summand, Texts, Told, rarest_first};
 use super::terms::{self, QueryTerm};
 use super::weights::WEIGHING_OF_PASSAGES;
 
@@ -37,23 +38,15 @@ pub struct PassageRequest<'a> {
     pub near: &'a [PassageKey],
 }
 
-/// An index without some of its documents.
-pub(crate) struct PassagePart<'a> {
-    pub searcher: &'a Searcher,
-    pub cache: &'a SegmentCache,
-    pub without: &'a HashSet<DocumentKey>,
-}
-
-/// Searches the parts as one index. The first part decides which words of a long prompt are rare.
+/// Searches the index and the new passages as one. The index decides which words of a long prompt are rare.
 pub(crate) fn find(
-    parts: &[PassagePart<'_>],
-    fields: &Fields,
+    (searcher, fields, cache): (&Searcher, &Fields, &SegmentCache),
     request: &PassageRequest<'_>,
+    fresh: &FreshPassages,
 ) -> tantivy::Result<PassageMatches> {
-    let Some(first) = parts.first() else { return Ok(PassageMatches::default()) };
-    let wanted = terms::select(first.searcher, fields, terms::query_terms(&Query::plain(request.prompt)))?;
-    let segments = Segment::open_all(parts, fields, request)?;
-    let population = segments.iter().map(|segment| segment.texts.population()).sum::<usize>();
+    let wanted = terms::select(searcher, fields, terms::query_terms(&Query::plain(request.prompt)))?;
+    let parts = Part::open_all((searcher, fields, cache), request, fresh)?;
+    let population = parts.iter().map(Part::population).sum::<usize>();
     let mut matches = PassageMatches {
         population: u32::try_from(population).unwrap_or(u32::MAX),
         ..PassageMatches::default()
@@ -62,13 +55,13 @@ pub(crate) fn find(
         return Ok(PassageMatches::default());
     }
     for term in wanted.iter().take(terms::MOST_TERMS) {
-        matches.terms.push(count(&segments, term, matches.population)?);
+        matches.terms.push(count(&parts, term, matches.population)?);
     }
-    let near = near(fields, &segments, request.near)?;
-    let best = best(&segments, &matches.terms, request.limit, near)?;
+    let near = near(fields, &parts, request.near)?;
+    let best = best(&parts, &matches.terms, request.limit, near)?;
     let whole: f32 = matches.terms.iter().map(|term| term.information).sum();
     for found in best {
-        matches.matches.extend(found.passage(fields, &segments, whole)?);
+        matches.matches.extend(found.passage(fields, &parts, whole)?);
     }
     // The numbers of segments change; keys do not.
     matches.matches.sort_by(|a, b| b.strength.total_cmp(&a.strength).then_with(|| a.key.cmp(&b.key)));
@@ -82,36 +75,56 @@ struct Segment<'a> {
     texts: Texts,
 }
 
-impl<'a> Segment<'a> {
+/// Where passages are.
+enum Part<'a> {
+    Indexed(Segment<'a>),
+    Fresh(Weighed<'a>),
+}
+
+impl<'a> Part<'a> {
+    /// The segments, then the new passages.
     fn open_all(
-        parts: &[PassagePart<'a>],
-        fields: &Fields,
+        (searcher, fields, cache): (&'a Searcher, &Fields, &SegmentCache),
         request: &PassageRequest<'_>,
+        fresh: &'a FreshPassages,
     ) -> tantivy::Result<Vec<Self>> {
-        let (mut tokens, mut passages) = (0, 0);
+        let (mut tokens, mut passages) = fresh.size();
         let mut opened = Vec::new();
-        for part in parts {
-            for reader in part.searcher.segment_readers() {
-                let known = part.cache.population(
-                    reader,
-                    fields,
-                    &Population::Passages(request.project.clone(), request.except.cloned()),
-                )?;
-                let Some(documents) = known.filter(|documents| documents.len() > 0) else { continue };
-                let columns = part.cache.columns(reader)?;
-                tokens += reader.inverted_index(fields.passage)?.total_num_tokens();
-                passages += columns.passages();
-                opened.push((reader, columns, without(reader, fields, documents, part.without)?));
-            }
+        for reader in searcher.segment_readers() {
+            let known = cache.population(
+                reader,
+                fields,
+                &Population::Passages(request.project.clone(), request.except.cloned()),
+            )?;
+            let Some(documents) = known.filter(|documents| documents.len() > 0) else { continue };
+            let columns = cache.columns(reader)?;
+            tokens += reader.inverted_index(fields.passage)?.total_num_tokens();
+            passages += columns.passages();
+            opened.push((reader, columns, without(reader, fields, documents, &fresh.keys)?));
         }
         let average_length = if passages == 0 { 0.0 } else { tokens as f32 / passages as f32 };
         let open = |(reader, columns, documents): (_, Arc<Columns>, _)| {
             let weighing = (WEIGHING_OF_PASSAGES, average_length);
             let of_passages = (fields.passage, None, columns.passages());
             let texts = Texts::open(reader, of_passages, Some(documents), weighing)?;
-            Ok(Self { reader, columns, texts })
+            Ok(Self::Indexed(Segment { reader, columns, texts }))
         };
-        opened.into_iter().map(open).collect()
+        let newest = Self::Fresh(fresh.weighed(WEIGHING_OF_PASSAGES.by_length(average_length)));
+        opened.into_iter().map(open).chain([Ok(newest)]).collect()
+    }
+
+    fn population(&self) -> usize {
+        match self {
+            Self::Indexed(segment) => segment.texts.population(),
+            Self::Fresh(passages) => passages.population(),
+        }
+    }
+
+    fn frequency(&self, term: &str) -> tantivy::Result<u32> {
+        match self {
+            Self::Indexed(segment) => segment.texts.frequency(term),
+            Self::Fresh(passages) => Ok(passages.frequency(term)),
+        }
     }
 }
 
@@ -137,10 +150,10 @@ fn without(
 }
 
 /// A term with its information among the passages.
-fn count(segments: &[Segment<'_>], term: &QueryTerm, population: u32) -> tantivy::Result<PassageTerm> {
+fn count(parts: &[Part<'_>], term: &QueryTerm, population: u32) -> tantivy::Result<PassageTerm> {
     let mut passages: u32 = 0;
-    for segment in segments {
-        passages = passages.saturating_add(segment.texts.frequency(&term.text)?);
+    for part in parts {
+        passages = passages.saturating_add(part.frequency(&term.text)?);
     }
     let information = information(Frequency { documents: passages, population }, term.commonness);
     Ok(PassageTerm {
@@ -151,14 +164,21 @@ fn count(segments: &[Segment<'_>], term: &QueryTerm, population: u32) -> tantivy
     })
 }
 
-/// The passages of these keys, by segment.
+/// The passages of these keys, by part.
 fn near(
     fields: &Fields,
-    segments: &[Segment<'_>],
+    parts: &[Part<'_>],
     keys: &[PassageKey],
 ) -> tantivy::Result<HashSet<(usize, DocId)>> {
     let mut near = HashSet::new();
-    for (number, segment) in segments.iter().enumerate() {
+    for (number, part) in parts.iter().enumerate() {
+        let segment = match part {
+            Part::Indexed(segment) => segment,
+            Part::Fresh(passages) => {
+                near.extend(passages.near(keys).map(|doc| (number, doc)));
+                continue;
+            }
+        };
         let index = segment.reader.inverted_index(fields.key)?;
         for key in keys {
             let Some(mut postings) =
@@ -180,7 +200,7 @@ fn near(
 
 /// The strongest passages, and the near ones.
 fn best(
-    segments: &[Segment<'_>],
+    parts: &[Part<'_>],
     terms: &[PassageTerm],
     limit: usize,
     mut near: HashSet<(usize, DocId)>,
@@ -190,22 +210,39 @@ fn best(
         information: term.information,
         bit: 1_u32.checked_shl(place).unwrap_or(0),
     });
-    let summands: Vec<Summand<'_>> = summands.collect();
+    let mut summands: Vec<Summand<'_>> = summands.collect();
+    summands.sort_by(|a, b| rarest_first(a.information, b.information));
     let mut strongest = Strongest { limit, heap: BinaryHeap::with_capacity(limit + 1), floor: None };
-    for (segment, one) in segments.iter().enumerate().filter(|_| limit > 0) {
-        let mut ranking = SegmentRanking { strongest: &mut strongest, segment };
-        one.texts.sum(&summands, (0..one.texts.max_doc(), Told::Wanted), &mut ranking)?;
+    for (number, part) in parts.iter().enumerate().filter(|_| limit > 0) {
+        let mut ranking = PartRanking { strongest: &mut strongest, part: number };
+        match part {
+            Part::Indexed(Segment { texts, .. }) => {
+                texts.sum(&summands, (0..texts.max_doc(), Told::Wanted), &mut ranking)?;
+            }
+            Part::Fresh(passages) => {
+                let with_a_term = passages.sums(&summands).filter(|(_, sum)| sum.found != 0);
+                with_a_term.for_each(|(doc, sum)| ranking.visit(doc, sum));
+            }
+        }
     }
     let mut best: Vec<Found> = strongest.heap.into_iter().map(|Reverse(found)| found).collect();
     for found in &best {
         near.remove(&found.place);
     }
-    for (segment, one) in segments.iter().enumerate() {
+    for (number, part) in parts.iter().enumerate() {
         let mut docs: Vec<DocId> =
-            near.iter().filter(|(other, _)| *other == segment).map(|(_, doc)| *doc).collect();
+            near.iter().filter(|(other, _)| *other == number).map(|(_, doc)| *doc).collect();
         docs.sort_unstable();
-        let sums = one.texts.sums_of(&docs, &summands)?;
-        best.extend(docs.iter().zip(sums).map(|(doc, sum)| Found { place: (segment, *doc), sum }));
+        let found = |(doc, sum)| Found { place: (number, doc), sum };
+        match part {
+            Part::Indexed(segment) => {
+                let sums = segment.texts.sums_of(&docs, &summands)?;
+                best.extend(docs.into_iter().zip(sums).map(found));
+            }
+            Part::Fresh(passages) => {
+                best.extend(passages.sums(&summands).filter(|(doc, _)| docs.contains(doc)).map(found));
+            }
+        }
     }
     Ok(best)
 }
@@ -218,12 +255,12 @@ struct Strongest {
     floor: Option<f32>,
 }
 
-struct SegmentRanking<'a> {
+struct PartRanking<'a> {
     strongest: &'a mut Strongest,
-    segment: usize,
+    part: usize,
 }
 
-impl Ranking for SegmentRanking<'_> {
+impl Ranking for PartRanking<'_> {
     fn wants(&self, strength: f32) -> bool {
         self.strongest.floor.is_none_or(|floor| strength > floor)
     }
@@ -233,7 +270,7 @@ impl Ranking for SegmentRanking<'_> {
             return;
         }
         let Strongest { limit, heap, floor } = self.strongest;
-        heap.push(Reverse(Found { place: (self.segment, doc), sum }));
+        heap.push(Reverse(Found { place: (self.part, doc), sum }));
         if heap.len() > *limit {
             heap.pop();
             *floor = heap.peek().map(|Reverse(weakest)| weakest.sum.strength);
@@ -243,7 +280,7 @@ impl Ranking for SegmentRanking<'_> {
     fn pass(&mut self, _doc: DocId) {}
 }
 
-/// A found passage: its segment and document, and the sum of its terms.
+/// A found passage: its part and document, and the sum of its terms.
 #[derive(Clone, Copy)]
 struct Found {
     place: (usize, DocId),
@@ -255,11 +292,15 @@ impl Found {
     fn passage(
         self,
         fields: &Fields,
-        segments: &[Segment<'_>],
+        parts: &[Part<'_>],
         whole: f32,
     ) -> tantivy::Result<Option<PassageMatch>> {
-        let Self { place: (segment, doc), sum } = self;
-        let Some(Segment { reader, columns, .. }) = segments.get(segment) else { return Ok(None) };
+        let Self { place: (part, doc), sum } = self;
+        let (reader, columns) = match parts.get(part) {
+            Some(Part::Indexed(Segment { reader, columns, .. })) => (reader, columns),
+            Some(Part::Fresh(passages)) => return Ok(passages.matched(doc, sum, whole)),
+            None => return Ok(None),
+        };
         let traits = PackedTraits(columns.traits.first(doc).unwrap_or_default());
         if traits.status() != Status::Active {
             return Ok(None);
@@ -309,7 +350,7 @@ impl Eq for Found {}
 mod tests {
     use super::*;
     use crate::query::parse;
-    use crate::{Current, Fresh, Index, Opened, Request, search};
+    use crate::{FreshDocument, Index, Opened, Request, search};
     use recall_domain::document::{Document, DocumentKind};
     use recall_domain::ids::AgentName;
     use recall_domain::observation::{Importance, Maker};
@@ -349,7 +390,7 @@ mod tests {
         let (project, except) = (ProjectKey::from("shop"), except.map(SessionId::from));
         let request =
             PassageRequest { prompt, project: &project, except: except.as_ref(), limit: 10, near: &[] };
-        let found = Current { index, fresh: &Fresh::default() }.passages(&request).unwrap();
+        let found = index.passages(&request, &FreshPassages::default()).unwrap();
         found.matches.iter().map(|one| format!("{}.{}", one.key.document, one.key.part)).collect()
     }
 
@@ -409,7 +450,7 @@ mod tests {
             limit: 10,
             near: &near,
         };
-        let found = Current { index: &opened.index, fresh: &Fresh::default() }.passages(&request).unwrap();
+        let found = opened.index.passages(&request, &FreshPassages::default()).unwrap();
         let found: Vec<_> = found.matches.iter().map(|one| (one.key, one.found)).collect();
         assert_eq!(found, [(key(1, 1), 1), (key(1, 0), 0)], "what is near, unless it is the session's own");
     }
@@ -421,16 +462,47 @@ mod tests {
         let written = [answer(1, "a", "The cart is drawn by a robot."), answer(3, "c", "A cart has wheels.")];
         let removed = DocumentKey { kind: DocumentKind::Response, row: 2 };
         let keys = written.iter().map(|document| document.key).chain([removed]).collect();
-        let fresh = Fresh::new(keys, &written).unwrap();
+        let documents = written.iter().map(|document| Arc::new(FreshDocument::of(document))).collect();
+        let fresh = FreshPassages { keys, documents };
         let found = |prompt: &str| {
             let project = ProjectKey::from("shop");
             let request = PassageRequest { prompt, project: &project, except: None, limit: 10, near: &[] };
-            let found = Current { index: &opened.index, fresh: &fresh }.passages(&request).unwrap();
+            let found = opened.index.passages(&request, &fresh).unwrap();
             let mut rows: Vec<_> = found.matches.iter().map(|one| one.key.document.row).collect();
             rows.sort_unstable();
             (rows, found.population)
         };
         assert_eq!(found("cart"), (vec![1, 3], 2));
         assert_eq!(found("bcrypt"), (vec![], 2));
+    }
+
+    #[test]
+    fn a_passage_matches_as_well_before_it_is_indexed_as_after() {
+        let old = answer(1, "a", &two_sections());
+        let mut newest =
+            answer(2, "b", "The cart rounds the totals of the cart, and getUserName reads `cart.rs`.");
+        newest.observation_type = Some(recall_domain::observation::ObservationType::Bugfix);
+        newest.importance = Importance::clamped(8);
+        let mut replaced = answer(3, "c", "The cart once rounded totals for each row.");
+        replaced.status = Status::Superseded;
+        let project = ProjectKey::from("shop");
+        let key =
+            |row, part| PassageKey { document: DocumentKey { kind: DocumentKind::Response, row }, part };
+        let near = [key(2, 0), key(1, 0)];
+        for prompt in ["how does the cart round totals?", "user name", "bcrypt", "nothing of it"] {
+            for limit in [1, 10] {
+                let request = PassageRequest { prompt, project: &project, except: None, limit, near: &near };
+                let (_folder, before) = filled(std::slice::from_ref(&old));
+                let documents = [&newest, &replaced].map(|document| Arc::new(FreshDocument::of(document)));
+                let keys = HashSet::from([newest.key, replaced.key]);
+                let fresh = FreshPassages { keys, documents: documents.to_vec() };
+                let (_other, after) = filled(&[old.clone(), newest.clone(), replaced.clone()]);
+                assert_eq!(
+                    before.index.passages(&request, &fresh).unwrap(),
+                    after.index.passages(&request, &FreshPassages::default()).unwrap(),
+                    "{prompt}"
+                );
+            }
+        }
     }
 }

@@ -9,6 +9,7 @@ use tantivy::{TantivyDocument, Term};
 
 use recall_domain::document::{Document, DocumentKey, DocumentKind, Status};
 use recall_domain::observation::{Importance, Maker, ObservationType};
+use recall_domain::passage::Passage;
 
 use super::long_text::both_ends;
 use super::tokenizer::{self, CodeTokenizer};
@@ -113,7 +114,7 @@ impl Fields {
     pub(crate) fn passages(&self, document: &Document) -> impl Iterator<Item = TantivyDocument> {
         document.passages.iter().zip(0..).map(|(passage, part)| {
             let mut row = self.head(document);
-            row.add_text(self.passage, format!("{}\n{}", passage.heading, passage.text));
+            row.add_text(self.passage, passage_text(passage));
             row.add_text(self.passage_project, document.project.as_str());
             row.add_u64(self.part, part);
             row
@@ -133,9 +134,14 @@ impl Fields {
     }
 }
 
+/// The text of a passage by which it is found.
+pub(crate) fn passage_text(passage: &Passage) -> String {
+    format!("{}\n{}", passage.heading, passage.text)
+}
+
 /// A number for the document's session. Ordinals of a column differ between segments; this number is the same in all
 /// segments, on every machine and in every version.
-fn conversation(document: &Document) -> u64 {
+pub(crate) fn conversation(document: &Document) -> u64 {
     let name = format!("{}/{}", document.agent, document.session);
     let digest: [u8; 32] = Sha256::digest(name.as_bytes()).into();
     let (first, _) = digest.split_first_chunk().unwrap_or((&[0; 8], &[]));

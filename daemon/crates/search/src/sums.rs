@@ -7,6 +7,7 @@
 //! longest, are then only read for documents that have a rarer term (MaxScore: Turtle and Flood, 1995). Sums and counts
 //! stay exact.
 
+use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -29,6 +30,14 @@ pub(super) struct Weighing {
     pub saturation: fn(u32, f32) -> f32,
     /// How many extra occurrences a term in the title counts for.
     pub title_repeats: f32,
+}
+
+impl Weighing {
+    /// The saturation for each length that an index can distinguish.
+    pub(super) fn by_length(self, average_length: f32) -> Vec<f32> {
+        let saturation = |id| (self.saturation)(FieldNormReader::id_to_fieldnorm(id), average_length);
+        (0..=u8::MAX).map(saturation).collect()
+    }
 }
 
 /// The texts of a segment, to look up a query's terms.
@@ -97,16 +106,12 @@ impl Texts {
             Some(title) => Some((title, reader.inverted_index(title)?)),
             None => None,
         };
-        let saturation = (0..=u8::MAX).map(|id| {
-            let length = FieldNormReader::id_to_fieldnorm(id);
-            (weighing.saturation)(length, average_length)
-        });
         Ok(Self {
             field,
             index: reader.inverted_index(field)?,
             titles,
             lengths: reader.get_fieldnorms_reader(field)?,
-            saturation: saturation.collect(),
+            saturation: weighing.by_length(average_length),
             title_repeats: weighing.title_repeats,
             with_a_term: documents.clone().filter(|documents| documents.len() < with_field as usize),
             population: documents.as_ref().map_or(with_field as usize, |documents| documents.len()),
@@ -193,7 +198,7 @@ impl Texts {
         for term in terms {
             lists.extend(List::open(self, term, from)?);
         }
-        lists.sort_by(|a, b| b.information.total_cmp(&a.information));
+        lists.sort_by(|a, b| rarest_first(a.information, b.information));
         Ok(lists)
     }
 
@@ -209,6 +214,11 @@ impl Texts {
     pub(super) fn population(&self) -> usize {
         self.population
     }
+}
+
+/// The order in which terms are summed.
+pub(super) fn rarest_first(left: f32, right: f32) -> Ordering {
+    right.total_cmp(&left)
 }
 
 /// How many of the lists, from the rarest, a wanted document must be in.
@@ -305,7 +315,12 @@ fn presence(texts: &Texts, titles: &mut Option<Position>, doc: DocId, frequency:
         frequency += texts.title_repeats;
     }
     let length = texts.lengths.fieldnorm_id(doc);
-    frequency / (frequency + texts.saturation[usize::from(length)])
+    presence_of(frequency, texts.saturation[usize::from(length)])
+}
+
+/// BM25's factor of a term that a text has so often.
+pub(super) fn presence_of(frequency: f32, saturation: f32) -> f32 {
+    frequency / (frequency + saturation)
 }
 
 /// A place in a posting list.
@@ -370,7 +385,7 @@ impl Position {
 }
 
 impl Sum {
-    fn add(&mut self, strength: f32, bit: u32) {
+    pub(super) fn add(&mut self, strength: f32, bit: u32) {
         self.strength += strength;
         self.found |= bit;
     }

@@ -22,6 +22,7 @@ use recall_app::bus::{Bus, BusEvent};
 use recall_app::clock;
 use recall_app::job_runner::{JobOutcome, JobOutput, JobRunner};
 use recall_app::ports::WriteFailed;
+use recall_compression::extractive::Announced;
 use recall_compression::policy::CompressionPolicy;
 use recall_compression::{CompressionError, Compressor, EXTRACTIVE};
 use recall_domain::ids::{JobId, Timestamp};
@@ -73,6 +74,7 @@ pub struct CompressorArguments {
     pub bus: Bus,
     pub compressor: Arc<dyn Compressor>,
     pub policy: CompressionPolicy,
+    pub announced: Announced,
     /// Called with the worker's name if its thread does not end.
     pub on_lost_thread: Arc<dyn Fn(String) + Send + Sync>,
 }
@@ -193,7 +195,8 @@ impl CompressorState {
     }
 
     fn runner(&self) -> JobRunner {
-        let CompressorArguments { agents, writer, readers, compressor, policy, bus, .. } = &self.arguments;
+        let CompressorArguments { agents, writer, readers, compressor, policy, bus, announced, .. } =
+            &self.arguments;
         let ledger = WriterLedger {
             writer: writer.clone(),
             caps: policy.caps,
@@ -208,6 +211,7 @@ impl CompressorState {
             ledger: Arc::new(ledger),
             max_attempts: policy.max_attempts,
             unit: policy.unit,
+            announced: announced.clone(),
         }
     }
 

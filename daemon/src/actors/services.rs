@@ -51,6 +51,7 @@ use recall_app::transcript_replies::TranscriptReplies;
 use recall_app::vector_files::VectorFiles;
 use recall_app::welcome::Welcome;
 use recall_compression::Compressor;
+use recall_compression::extractive::Announced;
 use recall_config::{Loaded, Subscription};
 use recall_domain::ids::Timestamp;
 use recall_domain::redaction::Redactor;
@@ -301,6 +302,7 @@ impl Services {
             bus: self.bus.clone(),
             compressor: Arc::clone(&setup.compressor),
             policy: self.config.get().compression.clone(),
+            announced: Announced::default(),
             on_lost_thread: Arc::new(on_lost_thread),
         }
     }

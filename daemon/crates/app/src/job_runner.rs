@@ -8,7 +8,7 @@ use super::clock;
 use super::material::{batch_material, notes_material, session_material, source_tokens};
 use super::told_uses::uses_of;
 use recall_agents::Agents;
-use recall_compression::extractive::{Extent, Extractive, SessionDraft};
+use recall_compression::extractive::{Announced, Extent, Extractive, SessionDraft};
 use recall_compression::notes::{NotesMaterial, SessionNotes};
 use recall_compression::policy::Unit;
 use recall_compression::{CompressionError, Compressor, Cuts, EXTRACTIVE, JobContext, Made};
@@ -30,6 +30,8 @@ pub struct JobRunner {
     pub ledger: Arc<dyn Ledger>,
     pub max_attempts: u32,
     pub unit: Unit,
+    /// What batches told when they ended.
+    pub announced: Announced,
 }
 
 /// The outcome of a job.
@@ -99,7 +101,7 @@ impl JobRunner {
         if job.attempts > self.max_attempts {
             // The previous holder died without reporting an error.
             let error = CompressionError::Refused("the daemon ended during each attempt".to_owned());
-            return JobOutcome::Failed { error, stand_in: stand_in(&material, job.first_result) };
+            return JobOutcome::Failed { error, stand_in: self.stand_in_for(&material, job.first_result) };
         }
         match catch_unwind(AssertUnwindSafe(|| self.compress(&material, job))) {
             Ok(Ok(work)) => JobOutcome::Done(work),
@@ -108,16 +110,18 @@ impl JobRunner {
             Ok(Err(CompressionError::Spent(_)))
                 if job.kind != JobKind::Notes || job.first_result == FirstResult::Owed =>
             {
-                JobOutcome::Done(built_in(&material))
+                JobOutcome::Done(self.built_in(&material))
             }
-            Ok(Err(error)) => JobOutcome::Failed { error, stand_in: stand_in(&material, job.first_result) },
-            Err(_) => JobOutcome::Panicked { stand_in: stand_in(&material, job.first_result) },
+            Ok(Err(error)) => {
+                JobOutcome::Failed { error, stand_in: self.stand_in_for(&material, job.first_result) }
+            }
+            Err(_) => JobOutcome::Panicked { stand_in: self.stand_in_for(&material, job.first_result) },
         }
     }
 
     /// The stand-in for a job whose thread is lost.
     pub fn stand_in(&self, job: &LeasedJob) -> Option<JobResult> {
-        stand_in(&self.material(job).ok()?, job.first_result)
+        self.stand_in_for(&self.material(job).ok()?, job.first_result)
     }
 
     fn material(&self, job: &LeasedJob) -> Result<Material, StoreError> {
@@ -161,27 +165,77 @@ impl JobRunner {
         let job_context =
             JobContext { job: job.id, project: job.project, now: clock::now(), ledger: &*self.ledger };
         match material {
-            _ if self.compressor.origin() == EXTRACTIVE => Ok(built_in(material)),
+            _ if self.compressor.origin() == EXTRACTIVE => Ok(self.built_in(material)),
             Material::Notes { material, due } => {
                 let Made { result, origin, cuts } = self.compressor.note(material, &job_context)?;
                 Ok(JobOutput { result: of_notes(material, due, result), origin, cuts })
             }
             // Months of work would cost too much at once.
-            _ if job.capture == Capture::Imported => Ok(built_in(material)),
-            _ if self.unit == Unit::Session => Ok(built_in(material)),
+            _ if job.capture == Capture::Imported => Ok(self.built_in(material)),
+            _ if self.unit == Unit::Session => Ok(self.built_in(material)),
             Material::Batch(batch) => {
                 let Made { result: drafts, origin, cuts } = self.compressor.observe(batch, &job_context)?;
                 let result = of_batch(batch, drafts);
                 Ok(JobOutput { result, origin, cuts })
             }
-            Material::Session { lives: Lives::On, .. } => Ok(built_in(material)),
+            Material::Session { lives: Lives::On, .. } => Ok(self.built_in(material)),
             Material::Session { material, lives: Lives::NoLonger, extent, due, uses, .. } => {
                 let Made { result: summary, origin, cuts } =
                     self.compressor.summarize(material, &job_context)?;
-                let choice = due.as_ref().map(|due| choose(material, *extent, due).0);
+                let choice = due.as_ref().map(|due| self.choose(material, *extent, due).0);
                 let result = SessionResult { summary, choice, uses: uses.clone(), next: Next::Nothing };
                 Ok(JobOutput { result: JobResult::Session(result), origin, cuts })
             }
+        }
+    }
+
+    fn built_in(&self, material: &Material) -> JobOutput {
+        let result = match material {
+            Material::Batch(batch) => of_batch(batch, Extractive.announce(batch, &self.announced)),
+            // Its built-in results are stored.
+            Material::Notes { .. } => JobResult::Session(SessionResult::default()),
+            Material::Session { material, extent, due, uses, standing, .. } => {
+                let chosen = due.as_ref().map(|due| self.choose(material, *extent, due));
+                let (choice, summary) = chosen.unzip();
+                let summary = summary.flatten();
+                let summary = match standing {
+                    Standing::Noted => None,
+                    _ => summary.unwrap_or_else(|| Extractive.sum_up(material)),
+                };
+                let next = if *standing == Standing::NotesFollow { Next::Notes } else { Next::Nothing };
+                JobResult::Session(SessionResult { summary, choice, uses: uses.clone(), next })
+            }
+        };
+        JobOutput { result, origin: EXTRACTIVE.to_owned(), cuts: Cuts::default() }
+    }
+
+    /// Chooses among the observations of a session's batches that are due. The summary is the session's if these are
+    /// all of its batches.
+    fn choose(
+        &self,
+        material: &SessionMaterial,
+        extent: Extent,
+        due: &DueChoice,
+    ) -> (Choice, Option<Option<SummaryDraft>>) {
+        let among = material.batches.get(..due.among).unwrap_or(&material.batches);
+        let SessionDraft { summary, batches: mut drafts } =
+            Extractive.draft_session_beside(among, extent, &self.announced);
+        let summary = (due.among == material.batches.len()).then_some(summary);
+        let chosen = due.batches.iter().filter_map(|of| {
+            let batch = material.batches.get(of.index)?;
+            let mut drafts = std::mem::take(drafts.get_mut(of.index)?);
+            lineage::link_to_failed_check(batch, &mut drafts);
+            Some(ChosenBatch { of: of.clone(), drafts, source_tokens: source_tokens(batch) })
+        });
+        let choice = Choice { among: due.among, batches: chosen.collect() };
+        (choice, summary)
+    }
+
+    /// The built-in compressor's result. It may panic on the same input as a model's compressor.
+    fn stand_in_for(&self, material: &Material, first_result: FirstResult) -> Option<JobResult> {
+        match first_result {
+            FirstResult::Given => None,
+            FirstResult::Owed => catch_unwind(AssertUnwindSafe(|| self.built_in(material).result)).ok(),
         }
     }
 }
@@ -211,56 +265,4 @@ fn of_notes(material: &NotesMaterial, due: &[DueBatch], notes: SessionNotes) -> 
         next,
         ..Default::default()
     })
-}
-
-fn built_in(material: &Material) -> JobOutput {
-    let result = match material {
-        Material::Batch(batch) => of_batch(batch, Extractive.draft(batch)),
-        // Its built-in results are stored.
-        Material::Notes { .. } => JobResult::Session(SessionResult::default()),
-        Material::Session { material, extent, due, uses, standing, .. } => {
-            let chosen = due.as_ref().map(|due| choose(material, *extent, due));
-            let (choice, summary) = chosen.unzip();
-            let summary = summary.flatten();
-            let summary = match standing {
-                Standing::Noted => None,
-                _ => summary.unwrap_or_else(|| Extractive.sum_up(material)),
-            };
-            let next = if *standing == Standing::NotesFollow { Next::Notes } else { Next::Nothing };
-            JobResult::Session(SessionResult { summary, choice, uses: uses.clone(), next })
-        }
-    };
-    JobOutput { result, origin: EXTRACTIVE.to_owned(), cuts: Cuts::default() }
-}
-
-/// Chooses among the observations of a session's batches that are due. The summary is the session's if these are all of
-/// its batches.
-fn choose(
-    material: &SessionMaterial,
-    extent: Extent,
-    due: &DueChoice,
-) -> (Choice, Option<Option<SummaryDraft>>) {
-    let SessionDraft { summary, batches: mut drafts } = match material.batches.get(..due.among) {
-        Some(first) if due.among < material.batches.len() => {
-            Extractive.draft_session(&SessionMaterial { batches: first.to_vec() }, extent)
-        }
-        _ => Extractive.draft_session(material, extent),
-    };
-    let summary = (due.among == material.batches.len()).then_some(summary);
-    let chosen = due.batches.iter().filter_map(|of| {
-        let batch = material.batches.get(of.index)?;
-        let mut drafts = std::mem::take(drafts.get_mut(of.index)?);
-        lineage::link_to_failed_check(batch, &mut drafts);
-        Some(ChosenBatch { of: of.clone(), drafts, source_tokens: source_tokens(batch) })
-    });
-    let choice = Choice { among: due.among, batches: chosen.collect() };
-    (choice, summary)
-}
-
-/// The built-in compressor's result. It may panic on the same input as a model's compressor.
-fn stand_in(material: &Material, first_result: FirstResult) -> Option<JobResult> {
-    match first_result {
-        FirstResult::Given => None,
-        FirstResult::Owed => catch_unwind(AssertUnwindSafe(|| built_in(material).result)).ok(),
-    }
 }

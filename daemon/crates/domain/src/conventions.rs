@@ -5,7 +5,7 @@
 use super::batch_source::BatchSource;
 
 /// The conventions of one agent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Conventions {
     /// Folders, relative to the project's, in which the agent makes work trees. They end with a slash.
     pub work_trees: &'static [&'static str],

@@ -37,14 +37,14 @@ impl BatchMaterial {
 }
 
 /// A text and the event that delivered it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 pub struct SourcedText {
     pub event: EventId,
     pub text: String,
 }
 
 /// One action of the agent.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 pub struct Step {
     pub event: EventId,
     pub at: Timestamp,
@@ -58,7 +58,7 @@ pub struct Step {
 }
 
 /// How a call ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum CallOutcome {
     Done,
     Failed {
@@ -79,7 +79,7 @@ impl CallOutcome {
 }
 
 /// The effect of a call, in terms that fit every agent. Texts are complete; compressors cut them.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 pub enum Action {
     Read {
         path: String,
@@ -137,14 +137,14 @@ pub enum Action {
 }
 
 /// One replacement inside a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Change {
     pub before: String,
     pub after: String,
 }
 
 /// Whether a written file existed before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WriteKind {
     Created,
     Replaced,

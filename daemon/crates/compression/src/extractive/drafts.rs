@@ -1,6 +1,7 @@
 //! Makes drafts of what is told: with the files that it names, the events that it rests on and its importance.
 
 use super::SessionDraft;
+use super::announced::{Announced, Announcement};
 use super::files::{About, TouchedFiles};
 use super::incidents::shortened;
 use super::{incidents, prompts};
@@ -28,7 +29,7 @@ const LEFT: i64 = 3;
 
 /// Why an observation is among those of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+pub(super) enum Standing {
     /// It is chosen among all, or told by rule.
     Chosen,
     /// Its batch told it when it ended, and the session would not.
@@ -45,10 +46,19 @@ pub enum Extent {
 
 /// The drafts of each batch of a session. What a batch told when it ended stays, unless another batch says most of it.
 pub fn of_session(batches: &[BatchMaterial], extent: Extent, weights: &Weights) -> SessionDraft {
-    let mut salience = Salience::of(batches, weights);
-    let told = salience.session();
-    let mut drafts: Vec<Vec<(Standing, ObservationDraft)>> =
-        batches.iter().map(|batch| announced(batch, weights)).collect();
+    of_session_beside(batches, extent, weights, &Announced::default())
+}
+
+/// As [`of_session`]; what the batches told may be known already.
+pub(super) fn of_session_beside(
+    batches: &[BatchMaterial],
+    extent: Extent,
+    weights: &Weights,
+    known: &Announced,
+) -> SessionDraft {
+    let told = Salience::of(batches, weights).session();
+    let mut drafts: Vec<Announcement> =
+        batches.iter().map(|batch| known.of(batch, |batch| announced(batch, weights))).collect();
     let chosen = match extent {
         Extent::SoFar => Vec::new(),
         Extent::Whole => told.observations,
@@ -71,8 +81,13 @@ pub fn of_session(batches: &[BatchMaterial], extent: Extent, weights: &Weights) 
     SessionDraft { summary: with_open_prompt(told.summary, batches), batches: drafts.collect() }
 }
 
+/// The summary of a session alone.
+pub(super) fn summary_of(batches: &[BatchMaterial], weights: &Weights) -> Option<SummaryDraft> {
+    with_open_prompt(Salience::of(batches, weights).session().summary, batches)
+}
+
 /// What a batch told when it ended.
-fn announced(batch: &BatchMaterial, weights: &Weights) -> Vec<(Standing, ObservationDraft)> {
+pub(super) fn announced(batch: &BatchMaterial, weights: &Weights) -> Announcement {
     let by_rule = by_rule(batch).len();
     let standing = |(number, draft): (usize, ObservationDraft)| match number < by_rule {
         true => (Standing::Chosen, draft),

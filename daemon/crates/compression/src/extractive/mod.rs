@@ -10,6 +10,7 @@
 //!
 //! The time is linear in the size of the texts, and of every text only the beginning is looked at.
 
+mod announced;
 pub mod drafts;
 pub(super) mod files;
 mod incidents;
@@ -17,6 +18,7 @@ mod prompts;
 
 use super::salience;
 use super::{CompressionError, Compressor, Cuts, EXTRACTIVE, JobContext, Made};
+pub use announced::Announced;
 pub use drafts::Extent;
 use recall_domain::material::{BatchMaterial, SessionMaterial};
 use recall_domain::observation::{ObservationDraft, SummaryDraft};
@@ -45,9 +47,25 @@ impl Extractive {
         drafts::of_session(&session.batches, extent, salience::built_in())
     }
 
+    /// As [`Self::draft`], and remembers it for the session.
+    pub fn announce(self, batch: &BatchMaterial, known: &Announced) -> Vec<ObservationDraft> {
+        let told = known.of(batch, |batch| drafts::announced(batch, salience::built_in()));
+        told.into_iter().map(|(_, draft)| draft).collect()
+    }
+
+    /// As [`Self::draft_session`], but does not judge again what is known.
+    pub fn draft_session_beside(
+        self,
+        batches: &[BatchMaterial],
+        extent: Extent,
+        known: &Announced,
+    ) -> SessionDraft {
+        drafts::of_session_beside(batches, extent, salience::built_in(), known)
+    }
+
     /// The session in a few lines. `None`: nothing was asked and nothing done.
     pub fn sum_up(self, session: &SessionMaterial) -> Option<SummaryDraft> {
-        self.draft_session(session, Extent::Whole).summary
+        drafts::summary_of(&session.batches, salience::built_in())
     }
 }
 

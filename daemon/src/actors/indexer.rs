@@ -38,6 +38,9 @@ const COLLECT_FOR: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Documents per commit. More at once is hardly faster and takes more memory.
 const STEP: u32 = 500;
+/// Rows that are read in one transaction: each transaction takes locks, and what is cached of the database is dropped
+/// if it was written since the last one.
+const READ_AT_ONCE: usize = 16;
 
 pub enum IndexerMessage {
     /// The log has grown.
@@ -483,9 +486,7 @@ fn catch_up(
         let mut keys: Vec<DocumentKey> = entries.iter().map(|entry| entry.key).collect();
         keys.sort_unstable();
         keys.dedup();
-        for key in keys {
-            put(writer, agents, readers, key)?;
-        }
+        put(writer, agents, readers, &keys)?;
         commit(writer, last.seq)?;
     }
     handle.complete();
@@ -506,9 +507,7 @@ fn rebuild(writer: &mut Writer, agents: Agents, readers: &Readers, newest: i64) 
             let keys = readers.read(|db| db.scan_documents(kind, after, STEP))?;
             let Some(last) = keys.last() else { break };
             after = last.row;
-            for key in keys {
-                put(writer, agents, readers, key)?;
-            }
+            put(writer, agents, readers, &keys)?;
             // These documents can be found already. After a crash the rebuild starts again.
             commit(writer, 0)?;
         }
@@ -523,10 +522,22 @@ fn commit(writer: &mut Writer, upto: i64) -> Result<(), CatchUpError> {
     Ok(())
 }
 
-fn put(writer: &mut Writer, agents: Agents, readers: &Readers, key: DocumentKey) -> Result<(), CatchUpError> {
-    match readers.read(|db| db.load_document(key))? {
-        Some(row) => writer.put(&document(key, &row, agents))?,
-        None => writer.delete(key),
+fn put(
+    writer: &mut Writer,
+    agents: Agents,
+    readers: &Readers,
+    keys: &[DocumentKey],
+) -> Result<(), CatchUpError> {
+    for keys in keys.chunks(READ_AT_ONCE) {
+        let rows = readers.read_one_state(|db| {
+            keys.iter().map(|key| db.load_document(*key)).collect::<Result<Vec<_>, StoreError>>()
+        })?;
+        for (key, row) in keys.iter().zip(rows) {
+            match row {
+                Some(row) => writer.put(&document(*key, &row, agents))?,
+                None => writer.delete(*key),
+            }
+        }
     }
     Ok(())
 }

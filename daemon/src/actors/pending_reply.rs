@@ -41,7 +41,7 @@ use recall_store::{EventOutcome, Injection, ProjectInfo, RetractInjection};
 pub(super) struct PendingReply {
     pub(super) me: ActorRef<SessionMessage>,
     pub(super) key: SessionKey,
-    pub(super) context: SessionContext,
+    pub(super) context: Arc<SessionContext>,
     /// Locked during a lookup, so that two concurrent calls do not inject the same items.
     pub(super) injected: Arc<Mutex<InjectedSet>>,
     /// The identities of the session's project, if the session is not stored yet; else empty.

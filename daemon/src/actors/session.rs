@@ -80,7 +80,8 @@ pub type CurrentEvent = Arc<Mutex<Option<EventId>>>;
 
 pub struct SessionState {
     key: SessionKey,
-    context: SessionContext,
+    /// Shared with the pending replies.
+    context: Arc<SessionContext>,
     current_event: CurrentEvent,
     retire: Box<dyn Fn() + Send + Sync>,
     /// `None` until the first event, and after the state was dropped.
@@ -157,7 +158,7 @@ impl Actor for SessionActor {
         context.capture.plan_prompts = context.agents.spec(key.agent.as_str()).conventions.plan_prompts;
         let mut state = SessionState {
             key,
-            context,
+            context: Arc::new(context),
             current_event,
             retire,
             loaded: None,
@@ -323,7 +324,7 @@ impl SessionState {
         self.read_plan(&mut event, &deliver).await;
         let Some(loaded) = &mut self.loaded else { return };
         let capture = Capture { event: deliver.event_id, at, order };
-        let (before, recovered) = with_replies(loaded.session.clone(), &found);
+        let (before, recovered) = with_replies(std::mem::take(&mut loaded.session), &found);
         let last_event = before.last_event;
         let Decision { next, mut effects, ask } = before.on_event(&event, capture, &self.context.capture);
         // Some agents report a call's start only for guards.
@@ -367,7 +368,7 @@ impl SessionState {
         let pending_reply = PendingReply {
             me: me.clone(),
             key: self.key.clone(),
-            context: self.context.clone(),
+            context: Arc::clone(&self.context),
             injected: Arc::clone(&loaded.injected),
             project,
             replaced,

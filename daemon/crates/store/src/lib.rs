@@ -374,7 +374,7 @@ type Alarm = Box<dyn Fn(Suspicion) + Send + Sync>;
 /// Read-only connections, opened when needed and kept for the next reader.
 #[derive(Clone)]
 pub struct Readers {
-    path: PathBuf,
+    path: Arc<Path>,
     pool: Arc<Pool>,
 }
 
@@ -394,7 +394,7 @@ const IDLE_READERS: usize = 3;
 
 impl Readers {
     pub fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), pool: Arc::default() }
+        Self { path: path.into(), pool: Arc::default() }
     }
 
     /// Runs `query` on a read-only connection. Blocks: call it outside the async threads. Raises the alarm when the

@@ -87,7 +87,8 @@ pub(crate) fn open_held(
         .execute_batch(&format!(
             "PRAGMA synchronous = {synchronous}; {journal} PRAGMA secure_delete = ON;
              PRAGMA trusted_schema = OFF; PRAGMA foreign_keys = ON; PRAGMA busy_timeout = 5000;
-             PRAGMA cache_size = -8000; PRAGMA wal_autocheckpoint = {LOG_PAGES}; PRAGMA journal_size_limit = {LOG_BYTES};"
+             PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8000; PRAGMA wal_autocheckpoint = {LOG_PAGES};
+             PRAGMA journal_size_limit = {LOG_BYTES};"
         ))
         .map_err(failed)?;
     // By now database and log are open.

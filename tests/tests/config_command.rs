@@ -38,9 +38,9 @@ fn a_key_is_set_shown_and_taken_back() {
         [(&json!("timers.batch_idle_s"), &json!(3)), (&json!("context.start_tokens"), &json!(6))]
     );
     let told = stage.recall(["config", "list"]).stdout;
-    assert!(told.contains("line 6, default 900"), "{told}");
+    assert!(told.contains("line 6, default 600"), "{told}");
     assert_eq!(stage.recall(["config", "unset", "context.start_tokens"]).code(), 0);
-    assert_eq!(stage.recall(["config", "get", "context.start_tokens"]).stdout, "900\n");
+    assert_eq!(stage.recall(["config", "get", "context.start_tokens"]).stdout, "600\n");
     assert!(file(&stage).starts_with(TEXT), "{}", file(&stage));
     let path = stage.recall(["config", "path"]).stdout;
     assert_eq!(path.trim_end(), stage.home().join("config.toml").to_string_lossy());

@@ -216,18 +216,18 @@ fn settings_are_read_and_set_and_the_rest_of_the_file_stays() {
     let file = stage.home().join("config.toml");
     let say = |words: &[&str]| stage.recall(["config"].into_iter().chain(words.iter().copied()));
     assert_eq!(say(&["path"]).stdout.trim(), file.to_str().unwrap());
-    assert_eq!(say(&["get", "context.start_tokens"]).stdout, "900\n");
+    assert_eq!(say(&["get", "context.start_tokens"]).stdout, "600\n");
     std::fs::create_dir_all(stage.home()).unwrap();
     write(&stage, "# mine\n[context]\nnotice = false # quiet\n");
-    let said = say(&["set", "context.start_tokens", "600"]);
-    assert!(said.code() == 0 && said.stdout.starts_with("context.start_tokens = 600\n"), "{said:?}");
+    let said = say(&["set", "context.start_tokens", "500"]);
+    assert!(said.code() == 0 && said.stdout.starts_with("context.start_tokens = 500\n"), "{said:?}");
     assert_eq!(say(&["set", "context.notice", "true"]).code(), 0);
     let said = say(&["set", "capture.exclude", "[\"~/clients/*\"]"]);
     assert!(said.stdout.contains("within two seconds"), "{said:?}");
     assert_eq!(say(&["set", "durability.sync", "normal"]).code(), 0, "a text needs no quotes");
     assert_eq!(
         std::fs::read_to_string(&file).unwrap(),
-        "# mine\n[context]\nnotice = true # quiet\nstart_tokens = 600\n\n[capture]\nexclude = [\"~/clients/*\"]\n\n\
+        "# mine\n[context]\nnotice = true # quiet\nstart_tokens = 500\n\n[capture]\nexclude = [\"~/clients/*\"]\n\n\
          [durability]\nsync = \"normal\"\n"
     );
     assert_eq!(say(&["get", "durability.sync"]).stdout, "normal\n");
@@ -245,7 +245,7 @@ fn settings_are_read_and_set_and_the_rest_of_the_file_stays() {
     );
     assert_eq!(
         say(&["set", "context.start_tokens", "--unset"]).stdout.lines().next(),
-        Some("context.start_tokens = 900")
+        Some("context.start_tokens = 600")
     );
 
     let before = std::fs::read_to_string(&file).unwrap();

@@ -155,7 +155,13 @@ fn a_disk_that_stalls_for_another_session_costs_no_answer() {
 fn a_start_is_given_the_titles_where_the_rest_is_not_ready_in_time() {
     for (slow, duplicates) in [(Point::Recall, 0), (Point::Commit, 1)] {
         let mut stage = Stage::new().variable("RECALL_ANSWER_MS", "5000").daemon();
-        stage.discount_session("before");
+        stage.discount_session("earlier");
+        stage.session(
+            "before",
+            "Choose the paper",
+            &[],
+            "Receipts are printed on paper of 80 mm, because the printers cut it there.",
+        );
         stage.flush();
         stage.kill_daemon();
         // Longer than the hook waits.

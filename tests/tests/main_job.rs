@@ -115,10 +115,17 @@ fn a_prompt_brings_what_bears_on_it_and_nothing_twice() {
     assert_eq!(third, first, "another session has not been told");
 }
 
+/// The last session stands at the top of a start; of an earlier one the notes are listed.
+fn later_session(stage: &Stage) {
+    let answer = "Receipts are printed on paper of 80 mm, because the printers of the shop cut it there.";
+    stage.session("later", "Choose the paper", &[], answer);
+}
+
 #[test]
 fn what_the_start_has_told_no_prompt_tells_again() {
     let stage = Stage::new().daemon();
     stage.discount_session("first");
+    later_session(&stage);
     stage.flush();
     let told = cited(&start(&stage, "second", &stage.project(), "startup").context());
     assert!(!told.is_empty());
@@ -270,6 +277,7 @@ fn a_worktree_shares_its_repositorys_memory() {
 fn a_resumed_session_is_told_only_what_came_about_since() {
     let stage = Stage::new().daemon();
     stage.discount_session("before");
+    later_session(&stage);
     stage.flush();
     let known = cited(&start(&stage, "long", &stage.project(), "startup").context());
     assert!(!known.is_empty());
@@ -297,6 +305,7 @@ fn a_resumed_session_is_told_only_what_came_about_since() {
 fn clear_starts_anew_and_compaction_forgets_what_was_told() {
     let stage = Stage::new().daemon();
     stage.discount_session("before");
+    later_session(&stage);
     stage.flush();
     let told = cited(&start(&stage, "one", &stage.project(), "startup").context());
     assert!(!told.is_empty());

@@ -13,6 +13,7 @@ use super::settings::Settings;
 use super::subject_cache::SubjectCache;
 use super::welcome::Welcome;
 use recall_agents::{Agents, Cap};
+use recall_compression::alone;
 use recall_config::{Ambient, Notice};
 use recall_domain::context::{BLANK, Block, Limits, Material, Moment, Note, SummaryNote, assemble};
 use recall_domain::document::DocumentKind;
@@ -417,6 +418,7 @@ fn noted(
 ) -> Result<Option<Note>, StoreError> {
     let (modified, evidence) = (row.files_modified.clone(), row.evidence.clone());
     let mut note = note(row, branch_context);
+    note.alone = alone(&note.title);
     note.warns_of = warnings.get(&note.id).cloned();
     // Work on another branch is about other files than the ones here.
     if let Some(freshness) = freshness.filter(|_| note.elsewhere.is_none()) {
@@ -473,6 +475,7 @@ pub fn note(row: ObservationRow, branch_context: &BranchContext) -> Note {
         narrative: row.narrative,
         facts: row.facts,
         importance: row.importance,
+        alone: 0,
         voice: Voice::of(row.kind, &row.origin),
         author: row.author,
         is_pinned: row.is_pinned,

@@ -130,7 +130,10 @@ impl ContextLookup {
         }
         let mut given: Vec<Words> = passages(row, self.agents).iter().map(words).collect();
         if let DocumentRow::Summary { row, .. } = row {
+            // An observation has a part of each.
+            let all = [&row.title, &row.request, &row.completed, &row.learned, &row.next_steps];
             given.push(Words::of(&row.request));
+            given.push(Words::of(&all.map(String::as_str).join(" ")));
         }
         given
     }

@@ -20,7 +20,7 @@ pub mod probe;
 pub mod model;
 pub mod chain;
 
-pub use wording::told;
+pub use wording::{alone, told};
 
 use std::sync::Arc;
 

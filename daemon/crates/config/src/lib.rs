@@ -425,7 +425,7 @@ struct WrittenContext {
 impl Default for WrittenContext {
     fn default() -> Self {
         Self {
-            start_tokens: 900,
+            start_tokens: 600,
             compact_tokens: 1500,
             resume_tokens: 300,
             prompt_tokens: 500,
@@ -606,7 +606,7 @@ mod tests {
     fn an_empty_file_and_a_missing_one_mean_the_defaults() {
         assert_eq!(parsed(""), Config::default());
         assert_eq!(Config::load(Path::new("/nowhere/config.toml")).config, Config::default());
-        assert_eq!(Config::default().budgets.start, 900);
+        assert_eq!(Config::default().budgets.start, 600);
         assert_eq!(Config::default().durability, Durability::Full);
     }
 
@@ -810,7 +810,7 @@ mod tests {
         assert_eq!(lines, [2, 3, 5, 8, 10, 13], "{problems:?}");
         assert_eq!(exclusions, Understood::Partly);
         assert_eq!(excluded(&config), ["~/clients/*", "shop"]);
-        assert_eq!((config.budgets.prompt, config.budgets.start, config.retention_days), (70, 900, 30));
+        assert_eq!((config.budgets.prompt, config.budgets.start, config.retention_days), (70, 600, 30));
         assert_eq!(config.redaction.extra, ["ACME-1"]);
         assert_eq!(config.capture.chunk, Config::default().capture.chunk);
     }

@@ -149,6 +149,8 @@ pub struct Note {
     pub narrative: String,
     pub facts: Vec<String>,
     pub importance: Importance,
+    /// How well its title is read alone, in points. Decides at a start.
+    pub alone: i8,
     /// Who said it, if it holds because of that.
     pub voice: Option<Voice>,
     /// Who wrote it, if that was on another machine.
@@ -228,6 +230,14 @@ const MOST_FOR_FILE: usize = 3;
 const BY_HAND_SHARE: f64 = 0.5;
 /// The share of the budget that a session's own state may fill at a start: the block is about the project.
 const START_STATE_SHARE: f64 = 0.6;
+/// Known lines of a start: the later ones are read for nothing. Measured in `docs/retrieval.md`.
+const MOST_AT_START: usize = 5;
+/// What the user said counts so many points more at a start than what was noted of the work, if it stands alone.
+const SAID_BY_USER: f64 = 3.0;
+/// The same for what warns of a file that the branch changes.
+const ABOUT_BRANCH: f64 = 2.0;
+/// The weight of a note that is worth one point of how well it reads alone.
+const OF_WEIGHT: f64 = 4.0;
 /// Days after which an observation's weight at a start is halved.
 const HALF_LIFE_DAYS: f64 = 21.0;
 /// The same for what is still open.
@@ -254,8 +264,9 @@ pub fn assemble(moment: Moment, material: &Material, limits: Limits, now: Timest
 fn survey(moment: Moment, material: &Material, limits: Limits, now: Timestamp) -> Block {
     let mut page = Page::open(limits, &format!("recall: memory of {}", plain(&material.project)));
     let notes = by_weight(&material.observations, now);
-    let (by_hand, others): (Vec<&Note>, Vec<&Note>) =
+    let (by_hand, mut others): (Vec<&Note>, Vec<&Note>) =
         notes.into_iter().partition(|note| note.maker == Maker::Person);
+    others.sort_by(|a, b| points(b, now).total_cmp(&points(a, now)));
     let (by_hand, others) = (that_hold(by_hand), that_hold(others));
     let left = page.by_hand(&by_hand, now, BY_HAND_SHARE);
     if moment == Moment::Compact
@@ -269,9 +280,11 @@ fn survey(moment: Moment, material: &Material, limits: Limits, now: Timestamp) -
         }
     }
     let notes: Vec<&Note> = left.into_iter().chain(others).collect();
-    if !notes.is_empty() {
-        page.index(&notes, now);
-    }
+    let most = match moment {
+        Moment::Start => MOST_AT_START,
+        _ => usize::MAX,
+    };
+    page.index(&notes, most, now);
     page.close()
 }
 
@@ -368,7 +381,16 @@ fn that_hold(notes: Vec<&Note>) -> Vec<&Note> {
     held.into_iter().map(|(_, note)| *note).collect()
 }
 
-/// A note's weight at a start: mainly its importance. It fades with age, but never to zero. A standing wish and a
+/// A note's place among the known lines of a start: how well its title reads alone, then its weight. Whoever begins has
+/// nothing else beside the title, and importance alone does not tell which titles are understood.
+fn points(note: &Note, now: Timestamp) -> f64 {
+    let stands_alone = note.alone > 0;
+    let said = if stands_alone && note.voice == Some(Voice::User) { SAID_BY_USER } else { 0.0 };
+    let of_branch = if note.warns_of.is_some() { ABOUT_BRANCH } else { 0.0 };
+    f64::from(note.alone) + said + of_branch + weight(note, now) / OF_WEIGHT
+}
+
+/// A note's weight: mainly its importance. It fades with age, but never to zero. A standing wish and a
 /// warning about the work at hand do not fade, and an open end fades sooner. Age counts in whole hours: the order of
 /// notes that were made together must not depend on how many milliseconds lie between them and the question. What a person
 /// wrote or pinned holds until somebody takes it back.
@@ -422,6 +444,7 @@ mod tests {
             narrative: format!("{title}, because the tests of the cart said so."),
             facts: vec!["It holds for every currency.".to_owned()],
             importance: Importance::clamped(importance),
+            alone: 0,
             at: Timestamp(NOW.0 - days_ago * DAY),
             elsewhere: None,
             changed: Vec::new(),
@@ -511,6 +534,32 @@ mod tests {
         assert!(block.text.contains("integer cents"), "{}", block.text);
         let block = assemble(Moment::Start, &material, within(60), NOW);
         assert!(!block.text.contains("## Known"), "a heading alone says nothing: {}", block.text);
+    }
+
+    #[test]
+    fn a_start_lists_the_five_lines_that_read_alone_best_and_nothing_twice() {
+        let mut material = shop();
+        let work = |id, alone, title: &str| Note { alone, ..note(id, 7, 1, title) };
+        material.observations = vec![
+            work(1, -1, "The job failed at step 2"),
+            work(2, 1, "Discounts for the cart"),
+            work(3, 2, "Totals in `cart.rs` must be rounded once"),
+            work(4, 1, "Keep `POST /orders` without a body"),
+            work(5, 1, "Keep `POST /orders` without a body"),
+            Note { voice: Some(Voice::User), ..work(6, 1, "Prefer short answers") },
+            Note { voice: Some(Voice::User), ..work(10, -2, "I meant the label of the tray") },
+            work(7, 0, "Receipts are sorted by the day of their order"),
+            work(8, 0, "Shelves are counted at night"),
+            work(9, -1, "In the panel it now has its own colour"),
+        ];
+        let block = assemble(Moment::Start, &material, within(2000), NOW);
+        let known = |block: &Block| -> Vec<i64> {
+            block.items.iter().filter(|item| item.kind == "observation").map(|item| item.id).collect()
+        };
+        // 2 is the title of the last session, and 4 and 5 say the same.
+        assert_eq!(known(&block), [6, 3, 5, 8, 7], "{}", block.text);
+        let compacted = assemble(Moment::Compact, &Material { summary: None, ..material }, within(2000), NOW);
+        assert_eq!(known(&compacted).len(), 9, "{}", compacted.text);
     }
 
     #[test]
@@ -649,7 +698,7 @@ mod tests {
             (0..200).map(|id| note(id, 1 + id % 10, 5, &format!("Fact number {id}"))).collect();
         let block = assemble(Moment::Start, &material, within(400), NOW);
         assert!(block.tokens <= 400 && block.tokens > 200, "{}", block.tokens);
-        assert!(block.items.len() > 5);
+        assert_eq!(block.items.len(), MOST_AT_START);
         assert!(block.items.iter().all(|item| item.reason.starts_with("importance 10")));
     }
 

@@ -54,6 +54,7 @@ fn material(text: &str) -> Material {
         narrative: text.to_owned(),
         facts: vec![text.to_owned(), format!("and {text}")],
         importance: Importance::clamped(9),
+        alone: 0,
         at: Timestamp(NOW.0 - 1000),
         elsewhere: on_branch(text),
         changed: vec![text.to_owned()],

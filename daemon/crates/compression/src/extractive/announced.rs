@@ -5,12 +5,20 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::drafts::Standing;
 use recall_domain::material::BatchMaterial;
 use recall_domain::observation::ObservationDraft;
 
 /// Batches of a few long sessions. Beyond this the cache begins anew.
 const MOST: usize = 512;
+
+/// Why an observation is among those of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It is chosen among all, or told by rule.
+    Chosen,
+    /// Its batch told it when it ended, and the session would not.
+    Left,
+}
 
 pub(super) type Announcement = Vec<(Standing, ObservationDraft)>;
 

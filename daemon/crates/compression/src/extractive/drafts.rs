@@ -1,7 +1,7 @@
 //! Makes drafts of what is told: with the files that it names, the events that it rests on and its importance.
 
 use super::SessionDraft;
-use super::announced::{Announced, Announcement};
+use super::announced::{Announced, Announcement, Standing};
 use super::files::{About, TouchedFiles};
 use super::incidents::shortened;
 use super::{incidents, prompts};
@@ -26,15 +26,6 @@ pub(super) const MOST: usize = 8;
 
 /// What the whole session would not have told is of less importance than what it tells.
 const LEFT: i64 = 3;
-
-/// Why an observation is among those of a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
-    /// It is chosen among all, or told by rule.
-    Chosen,
-    /// Its batch told it when it ended, and the session would not.
-    Left,
-}
 
 /// How much of a session there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,8 +18,10 @@ mod kind;
 mod open;
 mod summary;
 mod told;
+mod alone;
 mod typed;
 
+pub use alone::alone;
 pub(crate) use answered::answered;
 pub(crate) use body::body;
 pub(crate) use faults::{manner, title_faults};

@@ -194,6 +194,11 @@ fn by_marks(raw: &str) -> Option<Never> {
             .all(|c| c.is_ascii_digit() || matches!(c, '-' | ':' | '.' | 'T' | 'Z' | '+' | '[' | ']'));
     let is_trace = (raw.starts_with("at ") && raw.ends_with(')') && raw.contains(':'))
         || raw.starts_with("Traceback (most recent");
+    // `::git-commit{cwd="/home/kim/shop"}`: Codex tells its interface what it did.
+    let is_directive = raw.strip_prefix("::").and_then(|rest| rest.split_once('{'));
+    if is_directive.is_some_and(|(name, _)| name.chars().all(|c| c.is_ascii_lowercase() || c == '-')) {
+        return Some(Never::Notice);
+    }
     let is_diff = ["+++ ", "@@ ", "diff --git "].iter().any(|mark| raw.starts_with(mark));
     (is_stamp || is_trace || is_diff).then_some(Never::Pasted)
 }
@@ -405,6 +410,7 @@ mod tests {
     fn what_others_put_in_is_no_observation() {
         check("<system-reminder>The cart was opened</system-reminder>", Some(Never::Notice));
         check("<ide_opened_file>src/cart.rs</ide_opened_file>", Some(Never::Notice));
+        check("::git-stage{cwd=\"/home/kim/shop\"} ::git-push{cwd=\"/home/kim/shop\"}", Some(Never::Notice));
         check("Base directory for this skill: /home/x", Some(Never::Boilerplate));
         check("2026-01-02T03:04:05Z ERROR cart is gone", Some(Never::Pasted));
         check("at total (cart.js:3:14)", Some(Never::Pasted));

@@ -43,6 +43,8 @@ pub(super) struct Page {
     pub(super) most_units: u64,
     /// What of the budget is spent on what persons wrote or pinned. Shares are those of the rest.
     by_hand: u32,
+    /// What was told of sessions and by hand.
+    told: Vec<Words>,
     /// Length of the text before the first item.
     preamble: usize,
     closing: &'static str,
@@ -78,6 +80,7 @@ impl Page {
             items: Vec::new(),
             budget: limits.tokens,
             by_hand: 0,
+            told: Vec::new(),
             closing,
             most_units: limits.utf16_units.saturating_sub(RESERVE),
         }
@@ -124,16 +127,18 @@ impl Page {
             reason: reason.to_owned(),
         });
         // Open items help most, so they come first and are cut last.
-        let mut told = vec![Words::of(&summary.title)];
+        self.told.push(Words::of(&summary.title));
         for (label, text) in [
             ("Open", &summary.next_steps),
             ("Done", &summary.completed),
             ("Learned", &summary.learned),
             ("Asked", &summary.request),
         ] {
+            let mut told = self.told.clone();
             let text = plain(&without_repeats(text, &mut told));
-            if !text.is_empty() {
-                self.add_within(&format!("{label}: {text}\n"), self.share(SUMMARY_SHARE));
+            let within = self.share(SUMMARY_SHARE);
+            if !text.is_empty() && self.add_within(&format!("{label}: {text}\n"), within) == Added::Yes {
+                self.told = told;
             }
         }
     }
@@ -204,6 +209,7 @@ impl Page {
                 continue;
             };
             heading = None;
+            self.told.push(Words::of(&note.title));
             let reason = with_warning(format!("written or pinned by hand, {}", age(note.at, now)), note);
             self.items.push(note.item(extent, reason));
         }
@@ -211,7 +217,8 @@ impl Page {
         left
     }
 
-    pub(super) fn index(&mut self, notes: &[&Note], now: Timestamp) {
+    /// Adds at most so many notes, the first ones in full, as far as they fit. None says what was told before it.
+    pub(super) fn index(&mut self, notes: &[&Note], most: usize, now: Timestamp) {
         let heading = "\n## Known (#id, age, type, title, ~tokens in full)\n";
         // Titles are measured first, which leaves the remaining budget to the details.
         let left = self.budget.saturating_sub(self.measure.spent());
@@ -219,11 +226,17 @@ impl Page {
         let mut measure = self.measure.and(Measure::of(heading));
         let mut lines = Vec::new();
         for note in notes {
+            let words = Words::of(&note.title);
+            if self.told.iter().any(|told| told.has_all_of(&words)) {
+                continue;
+            }
             let line = index_line(note, now);
             let longer = measure.and(Measure::of(&line));
-            if longer.spent() > titles_budget || longer.utf16_units() > self.most_units {
+            if lines.len() == most || longer.spent() > titles_budget || longer.utf16_units() > self.most_units
+            {
                 break;
             }
+            self.told.push(words);
             measure = longer;
             lines.push((*note, line));
         }

@@ -67,6 +67,11 @@ impl Words {
         known.shares(self, KNOWN) && self.names.is_subset(&known.names)
     }
 
+    /// Whether this text has all words of the other.
+    pub(crate) fn has_all_of(&self, other: &Self) -> bool {
+        other.all.is_subset(&self.all)
+    }
+
     /// Whether both are one sentence with another word in it.
     pub fn differs_in_a_word(&self, other: &Self) -> bool {
         let length = self.all.len();

@@ -12,7 +12,8 @@ mod replay;
 use std::path::Path;
 
 use anyhow::Context;
-use recall_compression::extractive::{Extent, Extractive};
+use recall_compression::extractive::Extractive;
+use recall_domain::material::Extent;
 
 fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1);

@@ -37,6 +37,9 @@ fn observations(stage: &Stage, session: &str) -> Vec<(i64, String)> {
     told
 }
 
+/// The size of a choice of a session that has ended.
+const WHOLE: i64 = u32::MAX as i64;
+
 /// Among how many batches those of each batch were chosen.
 fn chosen_among(stage: &Stage, session: &str) -> Vec<Option<i64>> {
     let database = rusqlite::Connection::open(stage.database()).unwrap();
@@ -75,7 +78,7 @@ fn a_sessions_observations_are_chosen_over_the_whole_session_and_keep_their_numb
     late.captured_at_ms -= 1;
     stage.deliver([&late]);
     stage.flush();
-    assert_eq!(chosen_among(&stage, "one"), [Some(3); 3]);
+    assert_eq!(chosen_among(&stage, "one"), [Some(WHOLE); 3]);
     assert_eq!(observations(&stage, "one"), before);
 
     // A daemon that dies before the choice makes it when it is back.
@@ -86,7 +89,7 @@ fn a_sessions_observations_are_chosen_over_the_whole_session_and_keep_their_numb
     stage.kill_daemon();
     stage.start_daemon();
     stage.flush();
-    assert_eq!(chosen_among(&stage, "two"), [Some(3); 3]);
+    assert_eq!(chosen_among(&stage, "two"), [Some(WHOLE); 3]);
     let titles =
         |session| observations(&stage, session).into_iter().map(|(_, title)| title).collect::<Vec<_>>();
     assert_eq!(titles("two").len(), titles("two").iter().collect::<std::collections::BTreeSet<_>>().len());

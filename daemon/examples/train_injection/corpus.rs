@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use recall_app::documents;
-use recall_compression::extractive::{Extent, Extractive};
+use recall_compression::extractive::Extractive;
 use recall_domain::document::{Document, DocumentKey, DocumentKind, Status};
 use recall_domain::ids::{AgentName, EventId, ProjectKey, SessionId, Timestamp};
-use recall_domain::material::{CallOutcome, SessionMaterial};
+use recall_domain::material::{CallOutcome, Extent, SessionMaterial};
 use recall_domain::observation::{Importance, Maker};
 use recall_domain::passage::{self, Passage};
 use serde::Deserialize;

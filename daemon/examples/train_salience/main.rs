@@ -29,8 +29,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use judged::Judged;
-use recall_compression::extractive::drafts::{self, Extent};
+use recall_compression::extractive::drafts;
 use recall_domain::linear::Weights;
+use recall_domain::material::Extent;
 use score::Score;
 use train::Read;
 

@@ -239,8 +239,13 @@ impl ContextLookup {
                     Depth::Whole => self.branch_context(&context_request.place),
                     Depth::Titles => self.ancestry.branch_context(&context_request.place, Duration::ZERO),
                 };
-                let mut state =
-                    project_state(db, self.agents, (moment, depth), context_request, &branch_context)?;
+                let mut state = project_state(
+                    db,
+                    (self.agents, self.answer_within),
+                    (moment, depth),
+                    context_request,
+                    &branch_context,
+                )?;
                 if handed.items.iter().any(|item| state.is_of(item.id)) {
                     (state.summary, state.continuity) = (None, None);
                 }
@@ -350,7 +355,7 @@ fn ambient_line(depth: Depth, context_request: &ContextRequest, now: Timestamp) 
 /// The context of a session that starts, is resumed or was compacted.
 fn project_state(
     db: Reader<'_>,
-    agents: Agents,
+    (agents, answer_within): (Agents, Duration),
     (moment, depth): (Moment, Depth),
     context_request: &ContextRequest,
     branch_context: &BranchContext,
@@ -394,7 +399,9 @@ fn project_state(
     };
     let stands = stands.filter(|_| depth == Depth::Whole);
     let mut freshness = match depth {
-        Depth::Whole => WorkTree::of(&context_request.place).map(|tree| Freshness::new(db, agents, tree)),
+        Depth::Whole => {
+            WorkTree::of(&context_request.place).map(|tree| Freshness::new(db, agents, tree, answer_within))
+        }
         Depth::Titles => None,
     };
     let observations = observations

@@ -18,9 +18,10 @@ use super::changed_files::mark;
 
 /// The most files of one text that are looked at.
 const MOST_FILES: usize = 8;
-/// The most files that are read for one answer, and how long that may take.
+/// The most files that are read for one answer.
 const MOST_READ: usize = 8;
-const READ_WITHIN: Duration = Duration::from_millis(5);
+/// The part of an answer's time in which files are read: 5 ms of 45.
+const OF_ANSWER: u32 = 9;
 
 /// A text, and the work that it came from.
 pub(super) struct Dated<'a> {
@@ -46,12 +47,14 @@ pub(super) struct Freshness<'a> {
     agents: Agents,
     tree: WorkTree,
     read: usize,
+    within: Duration,
     until: Option<Instant>,
 }
 
 impl<'a> Freshness<'a> {
-    pub(super) fn new(db: Reader<'a>, agents: Agents, tree: WorkTree) -> Self {
-        Self { db, agents, tree, read: 0, until: None }
+    /// `answer_within`: how long the whole answer may take.
+    pub(super) fn new(db: Reader<'a>, agents: Agents, tree: WorkTree, answer_within: Duration) -> Self {
+        Self { db, agents, tree, read: 0, within: answer_within / OF_ANSWER, until: None }
     }
 
     pub(super) fn of(&mut self, text: &Dated<'_>) -> Result<Since, StoreError> {
@@ -78,7 +81,7 @@ impl<'a> Freshness<'a> {
     /// What the file still has of the lines that the text rests on. `None`: nobody knows, or there was no time to look.
     fn kept(&mut self, text: &Dated<'_>, file: &str) -> Result<Option<Kept>, StoreError> {
         let Some((work, path)) = text.work.zip(self.tree.relative(file)) else { return Ok(None) };
-        let until = *self.until.get_or_insert_with(|| Instant::now() + READ_WITHIN);
+        let until = *self.until.get_or_insert_with(|| Instant::now() + self.within);
         if self.read == MOST_READ || Instant::now() > until {
             return Ok(None);
         }

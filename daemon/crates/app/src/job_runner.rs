@@ -8,13 +8,13 @@ use super::clock;
 use super::material::{batch_material, notes_material, session_material, source_tokens};
 use super::told_uses::uses_of;
 use recall_agents::Agents;
-use recall_compression::extractive::{Announced, Extent, Extractive, SessionDraft};
+use recall_compression::extractive::{Announced, Extractive, SessionDraft};
 use recall_compression::notes::{NotesMaterial, SessionNotes};
 use recall_compression::policy::Unit;
 use recall_compression::{CompressionError, Compressor, Cuts, EXTRACTIVE, JobContext, Made};
 use recall_domain::fixes;
 use recall_domain::lineage;
-use recall_domain::material::{BatchMaterial, SessionMaterial};
+use recall_domain::material::{BatchMaterial, Extent, SessionMaterial};
 use recall_domain::observation::{ObservationDraft, SummaryDraft};
 use recall_providers::ledger::Ledger;
 use recall_store::{
@@ -61,7 +61,6 @@ enum Material {
     Session {
         material: SessionMaterial,
         lives: Lives,
-        extent: Extent,
         /// Set if the observations of its batches are to be chosen again.
         due: Option<DueChoice>,
         /// What became of what the session was told.
@@ -140,9 +139,7 @@ impl JobRunner {
                 let material = session_material(snapshot, self.agents, job.session_row)?;
                 let uses = uses_of(snapshot, self.agents, job.session_row, &material)?;
                 let standing = self.standing(snapshot, job)?;
-                let has_ended = job.lives == Lives::NoLonger || snapshot.has_ended_once(job.session_row)?;
-                let extent = if has_ended { Extent::Whole } else { Extent::SoFar };
-                Ok(Material::Session { material, lives: job.lives, extent, due, uses, standing })
+                Ok(Material::Session { material, lives: job.lives, due, uses, standing })
             }
         })
     }
@@ -179,10 +176,10 @@ impl JobRunner {
                 Ok(JobOutput { result, origin, cuts })
             }
             Material::Session { lives: Lives::On, .. } => Ok(self.built_in(material)),
-            Material::Session { material, lives: Lives::NoLonger, extent, due, uses, .. } => {
+            Material::Session { material, lives: Lives::NoLonger, due, uses, .. } => {
                 let Made { result: summary, origin, cuts } =
                     self.compressor.summarize(material, &job_context)?;
-                let choice = due.as_ref().map(|due| self.choose(material, *extent, due).0);
+                let choice = due.as_ref().map(|due| self.choose(material, due).0);
                 let result = SessionResult { summary, choice, uses: uses.clone(), next: Next::Nothing };
                 Ok(JobOutput { result: JobResult::Session(result), origin, cuts })
             }
@@ -194,8 +191,8 @@ impl JobRunner {
             Material::Batch(batch) => of_batch(batch, Extractive.announce(batch, &self.announced)),
             // Its built-in results are stored.
             Material::Notes { .. } => JobResult::Session(SessionResult::default()),
-            Material::Session { material, extent, due, uses, standing, .. } => {
-                let chosen = due.as_ref().map(|due| self.choose(material, *extent, due));
+            Material::Session { material, due, uses, standing, .. } => {
+                let chosen = due.as_ref().map(|due| self.choose(material, due));
                 let (choice, summary) = chosen.unzip();
                 let summary = summary.flatten();
                 let summary = match standing {
@@ -211,15 +208,10 @@ impl JobRunner {
 
     /// Chooses among the observations of a session's batches that are due. The summary is the session's if these are
     /// all of its batches.
-    fn choose(
-        &self,
-        material: &SessionMaterial,
-        extent: Extent,
-        due: &DueChoice,
-    ) -> (Choice, Option<Option<SummaryDraft>>) {
+    fn choose(&self, material: &SessionMaterial, due: &DueChoice) -> (Choice, Option<Option<SummaryDraft>>) {
         let among = material.batches.get(..due.among).unwrap_or(&material.batches);
         let SessionDraft { summary, batches: mut drafts } =
-            Extractive.draft_session_beside(among, extent, &self.announced);
+            Extractive.draft_session_beside(among, due.extent, &self.announced);
         let summary = (due.among == material.batches.len()).then_some(summary);
         let chosen = due.batches.iter().filter_map(|of| {
             let batch = material.batches.get(of.index)?;
@@ -227,7 +219,7 @@ impl JobRunner {
             lineage::link_to_failed_check(batch, &mut drafts);
             Some(ChosenBatch { of: of.clone(), drafts, source_tokens: source_tokens(batch) })
         });
-        let choice = Choice { among: due.among, batches: chosen.collect() };
+        let choice = Choice { among: due.among, extent: due.extent, batches: chosen.collect() };
         (choice, summary)
     }
 
@@ -258,7 +250,7 @@ fn of_notes(material: &NotesMaterial, due: &[DueBatch], notes: SessionNotes) -> 
     });
     let chosen: Vec<ChosenBatch> = chosen.collect();
     let next = if chosen.len() < due.len() { Next::Notes } else { Next::Nothing };
-    let choice = Choice { among: batches.len(), batches: chosen };
+    let choice = Choice { among: batches.len(), extent: Extent::Whole, batches: chosen };
     JobResult::Session(SessionResult {
         summary: notes.summary,
         choice: Some(choice),

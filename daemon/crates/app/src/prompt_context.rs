@@ -81,8 +81,8 @@ impl ContextLookup {
         }
         let mut chosen = Choice::beside(known, choice::most(situation));
         let branch_context = self.branch_context(&context_request.place);
-        let mut freshness =
-            WorkTree::of(&context_request.place).map(|tree| Freshness::new(db, self.agents, tree));
+        let mut freshness = WorkTree::of(&context_request.place)
+            .map(|tree| Freshness::new(db, self.agents, tree, self.answer_within));
         let mut told_of = Vec::new();
         for judged in decision.told.iter().filter(|one| !context_request.injected.has(one.key)).take(READ) {
             if chosen.is_full() {

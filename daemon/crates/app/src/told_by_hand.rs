@@ -63,8 +63,12 @@ impl ContextLookup {
         if let Some(tree) = WorkTree::of(place).filter(|_| note.elsewhere.is_none()) {
             let work = Some(WorkOf::Events(&evidence));
             let (texts, modified) = ([note.title.as_str(), note.narrative.as_str()], modified.as_slice());
-            let since =
-                Freshness::new(db, self.agents, tree).of(&Dated { texts, at: note.at, modified, work })?;
+            let since = Freshness::new(db, self.agents, tree, self.answer_within).of(&Dated {
+                texts,
+                at: note.at,
+                modified,
+                work,
+            })?;
             note.changed = since.changed;
         }
         Ok(note)

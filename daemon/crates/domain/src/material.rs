@@ -150,6 +150,14 @@ pub enum WriteKind {
     Replaced,
 }
 
+/// How much of a session there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// It goes on. Only what its batches told is told, because that stays.
+    SoFar,
+    Whole,
+}
+
 /// A whole session, for its summary.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionMaterial {

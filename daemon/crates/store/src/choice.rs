@@ -4,8 +4,8 @@
 //! The session's job then drafts all batches together and replaces these results in one transaction.
 //!
 //! A live session is selected again only after it has grown by a quarter, so that long sessions do not cost the
-//! square of their length: 200 batches take 1,168 drafts instead of 20,100. An ended session is always selected
-//! again.
+//! square of their length: 200 batches take 1,168 drafts instead of 20,100. A session that has ended is selected as a
+//! whole, also if the same batches were selected while it lived: only then is told what no batch told by itself.
 
 use std::collections::BTreeSet;
 
@@ -22,6 +22,7 @@ use crate::Reader;
 use crate::bind::params;
 use recall_domain::ids::{BatchId, ObservationId, SessionRow, Timestamp};
 use recall_domain::lifecycle::LifecycleKind;
+use recall_domain::material::Extent;
 use recall_domain::observation::ObservationDraft;
 use recall_domain::thread::{MOST_OF_IT, ThreadWords};
 
@@ -30,6 +31,7 @@ use recall_domain::thread::{MOST_OF_IT, ThreadWords};
 pub struct DueChoice {
     /// The size of the selection: the first batches of the session, up to this number.
     pub among: usize,
+    pub extent: Extent,
     pub batches: Vec<DueBatch>,
 }
 
@@ -47,6 +49,7 @@ pub struct DueBatch {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
     pub among: usize,
+    pub extent: Extent,
     /// In batch order.
     pub batches: Vec<ChosenBatch>,
 }
@@ -57,6 +60,17 @@ pub struct ChosenBatch {
     pub drafts: Vec<ObservationDraft>,
     /// The cost of reading the batch itself.
     pub source_tokens: i64,
+}
+
+/// The size of a selection of a session that has ended, as it is stored: no other is larger.
+const WHOLE: u32 = u32::MAX;
+
+/// The size of a selection, as it is stored.
+fn stored(among: usize, extent: Extent) -> u32 {
+    match extent {
+        Extent::Whole => WHOLE,
+        Extent::SoFar => u32::try_from(among).unwrap_or(WHOLE),
+    }
 }
 
 /// How many of a session's first batches to select from.
@@ -71,7 +85,7 @@ fn reach(batches: usize, lives: Lives) -> usize {
 }
 
 impl Reader<'_> {
-    /// The batches to select again. `None` if every batch was already part of a selection of this size.
+    /// The batches to select again. `None` if every batch was already part of such a selection.
     pub fn due_choice(self, session: SessionRow, lives: Lives) -> Result<Option<DueChoice>, StoreError> {
         let db = self.0;
         let mut find = db.prepare_cached(
@@ -83,12 +97,15 @@ impl Reader<'_> {
         })?;
         let rows = rows.collect::<Result<Vec<_>, _>>()?;
         let among = reach(rows.len(), lives);
+        let has_ended = lives == Lives::NoLonger || self.has_ended_once(session)?;
+        let extent = if has_ended { Extent::Whole } else { Extent::SoFar };
         let built_in =
             rows.into_iter().take(among).enumerate().filter_map(|(index, (batch, made_at, chosen))| {
                 Some((DueBatch { batch, index, made_at }, chosen?))
             });
         let (batches, chosen): (Vec<_>, Vec<_>) = built_in.unzip();
-        Ok(chosen.iter().any(|chosen| (*chosen as usize) < among).then_some(DueChoice { among, batches }))
+        let is_due = chosen.iter().any(|chosen| *chosen < stored(among, extent));
+        Ok(is_due.then_some(DueChoice { among, extent, batches }))
     }
 
     /// The batches that need a model's notes, as indices: those with a built-in result. For a live session, only those
@@ -123,7 +140,7 @@ impl Reader<'_> {
     }
 
     /// Whether a session has ended, although it may live again.
-    pub fn has_ended_once(self, session: SessionRow) -> Result<bool, StoreError> {
+    fn has_ended_once(self, session: SessionRow) -> Result<bool, StoreError> {
         self.0.one(
             "SELECT EXISTS (SELECT 1 FROM life_events WHERE session = ?1 AND name = 'session_end')",
             [session.0],
@@ -219,7 +236,7 @@ pub(super) fn keep_choice(
             }
         }
         pass.changed.extend(retract_missing(db, (session, batch), &kept)?);
-        let among = (origin == BUILT_IN).then(|| u32::try_from(choice.among).unwrap_or(u32::MAX));
+        let among = (origin == BUILT_IN).then(|| stored(choice.among, choice.extent));
         db.prepare_cached("UPDATE prompt_batches SET chosen_among = ?2 WHERE id = ?1")?
             .execute(params![batch, among])?;
     }

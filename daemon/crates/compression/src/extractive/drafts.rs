@@ -9,7 +9,7 @@ use crate::salience::{Salience, Told};
 use crate::wording;
 use recall_domain::ids::EventId;
 use recall_domain::linear::Weights;
-use recall_domain::material::{BatchMaterial, BatchSource};
+use recall_domain::material::{BatchMaterial, BatchSource, Extent};
 use recall_domain::observation::{Importance, ObservationDraft, ObservationType, SummaryDraft, UNANSWERED};
 use recall_domain::subject;
 use recall_domain::thread::{MOST_OF_IT, ThreadWords};
@@ -26,14 +26,6 @@ pub(super) const MOST: usize = 8;
 
 /// What the whole session would not have told is of less importance than what it tells.
 const LEFT: i64 = 3;
-
-/// How much of a session there is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extent {
-    /// It goes on. Only what its batches told is told, because that stays.
-    SoFar,
-    Whole,
-}
 
 /// The drafts of each batch of a session. What a batch told when it ended stays, unless another batch says most of it.
 pub fn of_session(batches: &[BatchMaterial], extent: Extent, weights: &Weights) -> SessionDraft {

@@ -19,8 +19,7 @@ mod prompts;
 use super::salience;
 use super::{CompressionError, Compressor, Cuts, EXTRACTIVE, JobContext, Made};
 pub use announced::Announced;
-pub use drafts::Extent;
-use recall_domain::material::{BatchMaterial, SessionMaterial};
+use recall_domain::material::{BatchMaterial, Extent, SessionMaterial};
 use recall_domain::observation::{ObservationDraft, SummaryDraft};
 
 /// What is made of a session as a whole.

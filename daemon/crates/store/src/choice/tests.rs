@@ -90,7 +90,7 @@ fn choose(db: &Connection, due: DueChoice, titles: &[&[&str]]) -> Vec<LifecycleK
          INSERT INTO jobs (id, kind, session, status, created_at) VALUES ({JOB}, 'summary', 1, 'running', 0)"
     ))
     .unwrap();
-    let choice = Some(Choice { among: due.among, batches: chosen.collect() });
+    let choice = Some(Choice { among: due.among, extent: due.extent, batches: chosen.collect() });
     finish(db, JOB, JobResult::Session(SessionResult { choice, ..SessionResult::default() }), BUILT_IN, 99)
 }
 
@@ -190,6 +190,24 @@ fn a_choice_twice_changes_nothing_and_is_due_once() {
     choose(&db, due, &titles);
     assert_eq!(stored(&db), once);
     assert_eq!(once.len(), 2);
+}
+
+#[test]
+fn what_was_chosen_while_a_session_lived_is_chosen_anew_at_its_end() {
+    let home = tempfile::tempdir().unwrap();
+    let db = database(home.path(), 2);
+    make(&db, 1, BUILT_IN, &TITLES[..1], 50);
+    make(&db, 2, BUILT_IN, &TITLES[1..2], 51);
+    let living = || Reader(&db).due_choice(SESSION, Lives::On).unwrap();
+    let so_far = living().expect("a choice is due");
+    assert_eq!((so_far.among, so_far.extent), (2, Extent::SoFar));
+    choose(&db, so_far, &[&TITLES[..1], &[]]);
+    assert_eq!(living(), None);
+    let whole = due(&db);
+    assert_eq!((whole.among, whole.extent), (2, Extent::Whole));
+    choose(&db, whole, &[&TITLES[..1], &TITLES[1..2]]);
+    assert_eq!(Reader(&db).due_choice(SESSION, Lives::NoLonger).unwrap(), None);
+    assert_eq!(stored(&db).len(), 2);
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn observations(stage: &Stage, session: &str) -> Vec<(i64, String)> {
 }
 
 /// The size of a choice of a session that has ended.
-const WHOLE: i64 = u32::MAX as i64;
+const WHOLE: i64 = i32::MAX as i64;
 
 /// Among how many batches those of each batch were chosen.
 fn chosen_among(stage: &Stage, session: &str) -> Vec<Option<i64>> {

@@ -16,7 +16,7 @@ use super::evidence::retract_missing;
 use super::jobs::{self, JobKind, Lives};
 use super::operation::WriteContext;
 use super::results::{BUILT_IN, DuplicateScope, Pass, batch_scope};
-use super::row::{Cells, Sql};
+use super::row::{self, Cells, Sql};
 use super::subjects::{subjects, with_heirs};
 use crate::Reader;
 use crate::bind::params;
@@ -63,7 +63,7 @@ pub struct ChosenBatch {
 }
 
 /// The size of a selection of a session that has ended, as it is stored: no other is larger.
-const WHOLE: u32 = u32::MAX;
+const WHOLE: u32 = row::MOST;
 
 /// The size of a selection, as it is stored.
 fn stored(among: usize, extent: Extent) -> u32 {

@@ -232,11 +232,6 @@ impl EventRules {
     }
 }
 
-/// Whether there is a folder or a link.
-fn leads_on(path: &Path) -> bool {
-    path.symlink_metadata().is_ok_and(|file| !file.is_file())
-}
-
 impl CaptureRules {
     pub fn new(excluded: &Excluded) -> Self {
         let home = std::env::home_dir().filter(|home| home.is_absolute()).unwrap_or_default();
@@ -288,8 +283,11 @@ impl CaptureRules {
     /// The rules for an event that names these folders, and whose calls name these files. A file is named as in the
     /// call or the command, relative to one of the folders.
     pub(crate) async fn event_rules(&self, folders: Vec<PathBuf>, names: Vec<String>) -> EventRules {
-        if let Some(known) = self.known_rules(&folders, &names) {
-            return known;
+        if names.is_empty() {
+            let believed: Vec<_> = folders.iter().map_while(|folder| self.believed(folder)).collect();
+            if believed.len() == folders.len() {
+                return EventRules { rules: believed, elsewhere: HashSet::new() };
+            }
         }
         let looked = match Handle::current().runtime_flavor() {
             // A lookup takes microseconds and an agent waits, so no other thread is woken for it. The runtime moves
@@ -309,25 +307,6 @@ impl CaptureRules {
             let nothing = FolderRules { captured: Captured::No, ..FolderRules::default() };
             EventRules { rules: vec![Arc::new(nothing)], elsewhere: HashSet::new() }
         })
-    }
-
-    /// The rules for an event of folders that were looked at a moment ago, whose names are words and lead to nothing.
-    /// That is nearly every event. A disk that has just answered is asked without another thread.
-    fn known_rules(&self, folders: &[PathBuf], names: &[String]) -> Option<EventRules> {
-        let rules = folders.iter().map(|folder| self.believed(folder)).collect::<Option<Vec<_>>>()?;
-        let event_rules = EventRules { rules, elsewhere: HashSet::new() };
-        if names.is_empty() {
-            return Some(event_rules);
-        }
-        let leads_nowhere = |name: &String| {
-            let is_word = !name.contains('/') && !name.starts_with('~');
-            is_word
-                && !folders.iter().any(|folder| is_long(&whole(name, folder)) || leads_on(&folder.join(name)))
-        };
-        let is_plain = event_rules.captured() != Captured::No
-            && names.len() <= MOST_NAMES
-            && names.iter().all(leads_nowhere);
-        is_plain.then_some(event_rules)
     }
 
     fn look_around(&self, folders: &[PathBuf], names: Vec<String>) -> EventRules {
@@ -388,6 +367,7 @@ impl CaptureRules {
             return self.is_excluded_place(Path::new(name), own, effort);
         }
         // A word without a slash is a file in the folder itself, unless it is a folder or a link that leads out.
+        let leads_on = |path: &Path| path.symlink_metadata().is_ok_and(|file| !file.is_file());
         let is_excluded = |path: PathBuf| {
             (name.contains('/') || leads_on(&path)) && self.is_excluded_place(&path, own, effort)
         };

@@ -52,7 +52,9 @@ pub(super) fn of_batch(batch: &BatchMaterial) -> Vec<ObservationDraft> {
             return None;
         }
         let title = wording::clean_title(&wording::statement(said))?;
-        if title.text.split_whitespace().count() < FEWEST_OF_TITLE {
+        let is_of_moment = matches!(kind, ObservationType::Preference | ObservationType::Correction)
+            && is_of_moment(&title.text);
+        if title.text.split_whitespace().count() < FEWEST_OF_TITLE || is_of_moment {
             return None;
         }
         let draft = incidents::draft(kind, title.text, IMPORTANCE, prompt.event);
@@ -63,6 +65,25 @@ pub(super) fn of_batch(batch: &BatchMaterial) -> Vec<ObservationDraft> {
         })
     };
     said.filter_map(draft).take(MOST).collect()
+}
+
+/// `I meant the tray`, `This is wrong: the tray`, `Tell me your plan`: it speaks of this conversation, and no rule of it
+/// is understood in another.
+fn is_of_moment(title: &str) -> bool {
+    // `That's wrong, the oven reports Fahrenheit`: what counts is what is right.
+    let said = match title.split_once(", ") {
+        Some((no, right)) if no.split_whitespace().count() < FEWEST_OF_TITLE => right,
+        _ => title,
+    };
+    let words: Vec<String> = said.split_whitespace().map(str::to_lowercase).collect();
+    let stands_in = |word: &String| {
+        let subject = word.split(['\'', '\u{2019}', ',', ':']).next().unwrap_or_default();
+        matches!(subject, "i" | "it" | "this" | "that" | "these" | "those" | "they")
+    };
+    let asks =
+        matches!(words.first().map(String::as_str), Some("tell" | "show" | "give" | "explain" | "help"))
+            && words.get(1).is_some_and(|word| word == "me");
+    asks || words.iter().take(2).any(stands_in)
 }
 
 /// `B) as you said`, `use option A`, `for 2. do more`: it points to something that stands elsewhere.
@@ -77,7 +98,9 @@ fn is_reference(said: &str) -> bool {
     let named = |word: &str| {
         matches!(word.to_lowercase().as_str(), "option" | "options" | "variant" | "point" | "approach")
     };
-    words.iter().take(3).any(|word| is_entry(word))
+    let is_number = |word: &&str| word.chars().all(|c| c.is_ascii_digit());
+    words.first().is_some_and(is_number)
+        || words.iter().take(3).any(|word| is_entry(word))
         || words.windows(2).any(|pair| match pair {
             [one, next] => named(one) && next.trim_matches(|c: char| !c.is_alphanumeric()).len() == 1,
             _ => false,
@@ -139,8 +162,12 @@ mod tests {
             ("Stop wrapping every error twice", Some(T::Correction)),
             ("No, the discount is taken after the tax", Some(T::Correction)),
             ("That's wrong, the oven reports Fahrenheit", Some(T::Correction)),
-            ("That's not what the baker means by a batch", Some(T::Correction)),
-            ("I meant the label of the second tray", Some(T::Correction)),
+            ("That's not what the baker means by a batch", None),
+            ("I meant the label of the second tray", None),
+            ("I told you that I always close the oven myself", None),
+            ("This is wrong: the label of the second tray", None),
+            ("2 looks decent, though from now on I prefer larger trays", None),
+            ("Tell me your plan for avoiding this from now on", None),
             ("We decided to keep the old importer for a year", Some(T::Decision)),
             ("Remind me to renew the certificate", Some(T::NextStep)),
             ("Clara owns the invoices", Some(T::Contact)),

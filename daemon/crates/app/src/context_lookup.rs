@@ -235,38 +235,11 @@ impl ContextLookup {
         };
         let (material, decision) = self.readers.read(|db| match ask {
             Ask::Start(..) => {
-                let branch_context = match depth {
-                    Depth::Whole => self.branch_context(&context_request.place),
-                    Depth::Titles => self.ancestry.branch_context(&context_request.place, Duration::ZERO),
-                };
-                let mut state = project_state(
-                    db,
-                    (self.agents, self.answer_within),
-                    (moment, depth),
-                    context_request,
-                    &branch_context,
-                )?;
-                if handed.items.iter().any(|item| state.is_of(item.id)) {
-                    (state.summary, state.continuity) = (None, None);
-                }
-                if depth == Depth::Whole {
-                    state.observations = without_repeats(db, &self.index.sentences, state.observations)?;
-                }
+                let state = self.project_state(db, (moment, depth), context_request, &handed)?;
                 Ok((state, None))
             }
             Ask::Prompt(text) | Ask::Task(text) => {
-                let (author, turns) = match (ask, &context_request.session) {
-                    (Ask::Prompt(_), Some(session)) => (Author::Person, db.turns_before(session, text)?),
-                    // A subagent begins its own conversation.
-                    (Ask::Task(_), _) => (Author::Agent, Turns::default()),
-                    _ => (Author::Person, Turns::default()),
-                };
-                let (mut material, decision) = self.answers(db, (text, author, &turns), context_request)?;
-                material.by_hand = self.told_by_hand(db, text, context_request)?;
-                let is_told = |row| material.by_hand.iter().any(|note| note.id.0 == row);
-                material.statements.retain(|one| {
-                    one.key.document.kind != DocumentKind::Observation || !is_told(one.key.document.row)
-                });
+                let (material, decision) = self.what_bears_on(db, (ask, text), context_request)?;
                 Ok((material, Some(decision)))
             }
             Ask::File(_) | Ask::Call { .. } | Ask::First(_) => Ok((Material::default(), None)),
@@ -280,24 +253,76 @@ impl ContextLookup {
             block = block.followed_by(beside);
         }
         let block = handed.followed_by(block);
-        let is_read = matches!(ask, Ask::Start(_, Audience::Person));
-        let notice = if is_read && moment == Moment::Start && self.settings.context().notice == Notice::Shown
-        {
-            let trouble = self.readers.read(|db| db.compression_trouble())?;
-            let lasting =
-                trouble.filter(|trouble| now.0.saturating_sub(trouble.since.0) > LASTING_TROUBLE_MS);
-            let lines: Vec<String> = notice(&block, &context_request.project.name)
-                .into_iter()
-                .chain(replaced_notice(context_request))
-                .chain(self.welcome.take())
-                .chain(lasting.map(|it| trouble_notice(&it)))
-                .chain(self.settings.report().notice())
-                .collect();
-            Some(lines.join("\n")).filter(|lines| !lines.is_empty())
-        } else {
-            None
+        let is_read = matches!(ask, Ask::Start(_, Audience::Person)) && moment == Moment::Start;
+        let notice = match is_read && self.settings.context().notice == Notice::Shown {
+            true => self.notices(&block, context_request, now)?,
+            false => None,
         };
         Ok(ContextReply { block, moment: Some(moment), notice, file: None, decision })
+    }
+
+    /// What a project's start tells, besides what was handed over.
+    fn project_state(
+        &self,
+        db: Reader<'_>,
+        (moment, depth): (Moment, Depth),
+        context_request: &ContextRequest,
+        handed: &Block,
+    ) -> Result<Material, StoreError> {
+        let branch_context = match depth {
+            Depth::Whole => self.branch_context(&context_request.place),
+            Depth::Titles => self.ancestry.branch_context(&context_request.place, Duration::ZERO),
+        };
+        let limits = (self.agents, self.answer_within);
+        let mut state = project_state(db, limits, (moment, depth), context_request, &branch_context)?;
+        if handed.items.iter().any(|item| state.is_of(item.id)) {
+            (state.summary, state.continuity) = (None, None);
+        }
+        if depth == Depth::Whole {
+            state.observations = without_repeats(db, &self.index.sentences, state.observations)?;
+        }
+        Ok(state)
+    }
+
+    /// What bears on a prompt or a task, and why.
+    fn what_bears_on(
+        &self,
+        db: Reader<'_>,
+        (ask, text): (&Ask, &str),
+        context_request: &ContextRequest,
+    ) -> Result<(Material, Decision), StoreError> {
+        let (author, turns) = match (ask, &context_request.session) {
+            (Ask::Prompt(_), Some(session)) => (Author::Person, db.turns_before(session, text)?),
+            // A subagent begins its own conversation.
+            (Ask::Task(_), _) => (Author::Agent, Turns::default()),
+            _ => (Author::Person, Turns::default()),
+        };
+        let (mut material, decision) = self.answers(db, (text, author, &turns), context_request)?;
+        material.by_hand = self.told_by_hand(db, text, context_request)?;
+        let is_told = |row| material.by_hand.iter().any(|note| note.id.0 == row);
+        material.statements.retain(|one| {
+            one.key.document.kind != DocumentKind::Observation || !is_told(one.key.document.row)
+        });
+        Ok((material, decision))
+    }
+
+    /// The lines for the person who starts a session.
+    fn notices(
+        &self,
+        block: &Block,
+        context_request: &ContextRequest,
+        now: Timestamp,
+    ) -> Result<Option<String>, StoreError> {
+        let trouble = self.readers.read(|db| db.compression_trouble())?;
+        let lasting = trouble.filter(|trouble| now.0.saturating_sub(trouble.since.0) > LASTING_TROUBLE_MS);
+        let lines: Vec<String> = notice(block, &context_request.project.name)
+            .into_iter()
+            .chain(replaced_notice(context_request))
+            .chain(self.welcome.take())
+            .chain(lasting.map(|it| trouble_notice(&it)))
+            .chain(self.settings.report().notice())
+            .collect();
+        Ok(Some(lines.join("\n")).filter(|lines| !lines.is_empty()))
     }
 
     /// The user's text for such a prompt, or the ambient line of a start. It may fill the budget.

@@ -537,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_lists_the_five_lines_that_read_alone_best_and_nothing_twice() {
+    fn a_start_lists_the_five_lines_that_read_alone_best_and_repeats_last() {
         let mut material = shop();
         let work = |id, alone, title: &str| Note { alone, ..note(id, 7, 1, title) };
         material.observations = vec![
@@ -556,10 +556,10 @@ mod tests {
         let known = |block: &Block| -> Vec<i64> {
             block.items.iter().filter(|item| item.kind == "observation").map(|item| item.id).collect()
         };
-        // 2 is the title of the last session, and 4 and 5 say the same.
+        // 2 is the title of the last session, and 4 and 5 say the same: such notes stand last.
         assert_eq!(known(&block), [6, 3, 5, 8, 7], "{}", block.text);
         let compacted = assemble(Moment::Compact, &Material { summary: None, ..material }, within(2000), NOW);
-        assert_eq!(known(&compacted).len(), 9, "{}", compacted.text);
+        assert_eq!(known(&compacted).len(), 10, "{}", compacted.text);
     }
 
     #[test]

@@ -217,7 +217,25 @@ impl Page {
         left
     }
 
-    /// Adds at most so many notes, the first ones in full, as far as they fit. None says what was told before it.
+    /// The notes without those that say what was told above them, and then these: where there is room, they are told with
+    /// their numbers. What somebody said is told as theirs.
+    fn news_first<'a>(&self, notes: &[&'a Note]) -> Vec<&'a Note> {
+        let mut told = self.told.clone();
+        let (mut news, mut again) = (Vec::new(), Vec::new());
+        for note in notes {
+            let words = Words::of(&note.title);
+            if note.voice.is_none() && told.iter().any(|told| told.has_all_of(&words)) {
+                again.push(*note);
+            } else {
+                told.push(words);
+                news.push(*note);
+            }
+        }
+        news.append(&mut again);
+        news
+    }
+
+    /// Adds at most so many notes, the first ones in full, as far as they fit.
     pub(super) fn index(&mut self, notes: &[&Note], most: usize, now: Timestamp) {
         let heading = "\n## Known (#id, age, type, title, ~tokens in full)\n";
         // Titles are measured first, which leaves the remaining budget to the details.
@@ -225,20 +243,15 @@ impl Page {
         let titles_budget = self.measure.spent() + (f64::from(left) * INDEX_SHARE) as u32;
         let mut measure = self.measure.and(Measure::of(heading));
         let mut lines = Vec::new();
-        for note in notes {
-            let words = Words::of(&note.title);
-            if self.told.iter().any(|told| told.has_all_of(&words)) {
-                continue;
-            }
+        for note in self.news_first(notes) {
             let line = index_line(note, now);
             let longer = measure.and(Measure::of(&line));
             if lines.len() == most || longer.spent() > titles_budget || longer.utf16_units() > self.most_units
             {
                 break;
             }
-            self.told.push(words);
             measure = longer;
-            lines.push((*note, line));
+            lines.push((note, line));
         }
         if lines.is_empty() || self.add(heading) == Added::No {
             return;

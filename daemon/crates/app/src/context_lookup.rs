@@ -235,7 +235,7 @@ impl ContextLookup {
         };
         let (material, decision) = self.readers.read(|db| match ask {
             Ask::Start(..) => {
-                let state = self.project_state(db, (moment, depth), context_request, &handed)?;
+                let state = self.besides_handed_over(db, (moment, depth), context_request, &handed)?;
                 Ok((state, None))
             }
             Ask::Prompt(text) | Ask::Task(text) => {
@@ -262,7 +262,7 @@ impl ContextLookup {
     }
 
     /// What a project's start tells, besides what was handed over.
-    fn project_state(
+    fn besides_handed_over(
         &self,
         db: Reader<'_>,
         (moment, depth): (Moment, Depth),

@@ -217,8 +217,8 @@ impl Page {
         left
     }
 
-    /// The notes without those that say what was told above them, and then these: where there is room, they are told with
-    /// their numbers. What somebody said is told as theirs.
+    /// The notes in their order, with those last whose titles say nothing beside what stands above them: a small memory has
+    /// nothing else to tell. What somebody said is no repeat, because the line names who said it.
     fn news_first<'a>(&self, notes: &[&'a Note]) -> Vec<&'a Note> {
         let mut told = self.told.clone();
         let (mut news, mut again) = (Vec::new(), Vec::new());

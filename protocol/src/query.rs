@@ -88,6 +88,8 @@ queries! {
     Handoff,
     HandOver,
     Friction,
+    Unreviewed,
+    Review,
 }
 
 /// Asks whether a daemon answers, and which version it has.
@@ -443,6 +445,31 @@ pub struct AgentRemark {
 pub struct Mark {
     pub ids: Vec<String>,
     pub validity: Validity,
+}
+
+/// The observations that wait for a review, newest first: machines made them, and no person has looked at them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unreviewed {
+    pub filter: Filter,
+    /// Only observations before this moment.
+    pub until_ms: Option<i64>,
+    /// Skips this many of the newest.
+    pub skip: u32,
+}
+
+/// A person's verdict on observations (`123`, `#123`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Review {
+    pub ids: Vec<String>,
+    pub verdict: Verdict,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Verdict {
+    /// It stays as it is. A rejected one holds again.
+    Kept,
+    /// It is not told unasked, and replaces nothing.
+    Rejected,
 }
 
 /// A person's replacement for an observation's text.

@@ -15,9 +15,9 @@ use recall_protocol::query::{
     Export, ExportFrom, Filter, Fix, Flush, Follow, Forget, ForgetStep, Forgettable, Friction, Glance,
     HandOver, Handoff, How, Identity, Improvable, Improve, Improving, Jobs, Mark, OpenGateway, Pause,
     Persons, Pin, PinUp, Ping, Projects, Prune, Query, Reindex, Remember, Restore, RestoreBackup,
-    RestoreFrom, Resume, Retry, RowSource, Search, Session, SessionPage, Sessions, SharePreview, Show, Sql,
-    Stats, Status, Stop, SyncRound, SyncState, ThreadPage, Threads, Timeline, Told, Undo, Unreadable,
-    Validity, WhichJobs, Why, Wrong,
+    RestoreFrom, Resume, Retry, Review, RowSource, Search, Session, SessionPage, Sessions, SharePreview,
+    Show, Sql, Stats, Status, Stop, SyncRound, SyncState, ThreadPage, Threads, Timeline, Told, Undo,
+    Unreadable, Unreviewed, Validity, Verdict, WhichJobs, Why, Wrong,
 };
 use recall_protocol::wire::{Deliver, ErrorKind, EventId, Flags, Reply, Request, ShimContext};
 
@@ -87,7 +87,7 @@ fn requests_of_version_2() {
     };
     check("v2-request-deliver.bin", &Request::Deliver(deliver));
     let folder = || Some("/home/dev/shop".to_owned());
-    let queries: [(&str, Query); 56] = [
+    let queries: [(&str, Query); 58] = [
         ("ping", Ping.into()),
         ("status", Status.into()),
         ("sessions", Sessions { filter: filter() }.into()),
@@ -203,6 +203,8 @@ fn requests_of_version_2() {
         ),
         ("session_page", SessionPage { filter: filter(), skip: 200 }.into()),
         ("thread_page", ThreadPage { project: Some("shop".to_owned()), skip: 200, limit: 9 }.into()),
+        ("unreviewed", Unreviewed { filter: filter(), until_ms: Some(2), skip: 200 }.into()),
+        ("review", Review { ids: vec!["#12".to_owned()], verdict: Verdict::Rejected }.into()),
     ];
     for (name, query) in queries {
         check(&format!("v2-query-{name}.bin"), &Request::Query(query));

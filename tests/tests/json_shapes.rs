@@ -59,6 +59,7 @@ fn reading_commands() {
     shapes!(stage, "context", "context");
     shapes!(stage, "context_for_prompt", "context", "--prompt", "Why is rounding done once after summing?");
     shapes!(stage, "handoff", "handoff", "first-session");
+    shapes!(stage, "review", "review", "--list");
     shapes!(stage, "friction", "friction");
     shapes!(stage, "why", "why", "second-session");
     shapes!(stage, "why_observation", "why", "1");

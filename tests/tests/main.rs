@@ -71,6 +71,7 @@ mod planted;
 mod portable;
 mod replay;
 mod replay_order;
+mod review;
 mod screens;
 mod service_unit;
 mod sharing;

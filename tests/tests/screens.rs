@@ -124,6 +124,7 @@ fn the_page_of_screens_is_what_is_shown() {
         ("What the next session gets", "context"),
         ("What a prompt gets", "context --prompt \"Why does the invoice differ from the ledger by a cent?\""),
         ("What a session got, and why", "why 0c9d"),
+        ("What nobody has looked at", "review --list"),
         ("Sessions", "sessions"),
         ("The daemon", "status"),
         ("What is wrong", "doctor"),

@@ -2,9 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use recall_protocol::query::Remember;
 use recall_tests::repository::Repository;
 use recall_tests::{Said, Stage};
 use serde_json::{Value, json};
+
+use super::told_by_hand::noted;
 
 const RULE: &str = "Invoices are never deleted, only cancelled: ask Hedwig first";
 const MOSS: &str = "Moss grows on the northern wall of the boiler house";
@@ -270,6 +273,34 @@ fn ones_own_machines_share_what_one_wants() {
     done(&desktop.recall(["pin", "--off", &id_of(&desktop, "invoices")]));
     exchange(&[&laptop, &desktop]);
     assert_eq!(laptop.json(["show", &id])["items"][0]["pinned"], false);
+}
+
+#[test]
+fn a_rejection_travels_to_everybody_and_a_review_to_ones_own_machines() {
+    for (terms, to_others) in [(&["--personal", "--inject"][..], true), (&["--inject"], false)] {
+        let shared = Shared::new();
+        let laptop = sharing("mia", "laptop", &shared, terms);
+        let desktop = sharing("mia", "desktop", &shared, terms);
+        for text in [RULE, MOSS] {
+            let remark = Remember { text: text.to_owned(), importance: Some(9), ..Remember::default() };
+            noted(&laptop, remark);
+        }
+        laptop.flush();
+        exchange(&[&laptop, &desktop]);
+        let waiting = |stage: &Stage| stage.json(["review"])["waiting"].clone();
+        assert_eq!((waiting(&laptop), waiting(&desktop)), (json!(2), json!(2)), "each looks for itself");
+        assert!(start(&desktop, "s1").contains("Moss"));
+        done(&desktop.recall(["review", "--reject", &id_of(&desktop, "moss")]));
+        done(&laptop.recall(["review", "--keep", &id_of(&laptop, "invoices")]));
+        exchange(&[&laptop, &desktop]);
+        let moss = laptop.json(["show", &id_of(&laptop, "moss")])["items"][0].clone();
+        assert_eq!((&moss["status"], &moss["rejected"]), (&json!("resolved"), &json!(true)), "{moss}");
+        assert!(!start(&laptop, "s2").contains("Moss"));
+        assert_eq!(waiting(&desktop), if to_others { 0 } else { 1 });
+        done(&laptop.recall(["resolve", "--reopen", &id_of(&laptop, "moss")]));
+        exchange(&[&laptop, &desktop]);
+        assert!(start(&desktop, "s3").contains("Moss"));
+    }
 }
 
 #[test]

@@ -243,6 +243,15 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         "edit",
         &[("recall edit 12", "in $VISUAL or $EDITOR"), ("recall edit 12 --title 'Prices are in cents'", "")],
     ),
+    (
+        "review",
+        &[
+            ("recall review", "look through what is new in this project"),
+            ("recall review --list --all -n 50", "print it, of all projects"),
+            ("recall review --keep 12 13", "they are right"),
+            ("recall review --reject 14", "no session is told of it any more"),
+        ],
+    ),
     ("pin", &[("recall pin 12", "it stands first at every start"), ("recall pin 12 --off", "no longer")]),
     ("undo", &[("recall undo --list", "what can be taken back"), ("recall undo", "the last of it")]),
     ("ctl backup", &[("recall ctl backup memory.db", "")]),

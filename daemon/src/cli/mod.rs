@@ -32,6 +32,7 @@ pub mod model;
 pub mod forget;
 pub mod remember;
 pub mod resolve;
+pub mod review;
 pub mod remote;
 pub mod share;
 pub mod sync;
@@ -174,6 +175,11 @@ enum Command {
     Resolve(resolve::ResolveArgs),
     /// Rewrite an observation in your editor
     Edit(edit::EditArgs),
+    /// Look through what machines noted: keep, edit, reject, pin
+    ///
+    /// On a terminal it opens `recall ui` on the observations that nobody has looked at, newest first. What you reject is not
+    /// told to any session unasked, and a search shows it as resolved.
+    Review(review::ReviewArgs),
     /// Pin observations to the start of every session
     Pin(pin::PinArgs),
     /// Say that something should not have been told where it was
@@ -233,6 +239,7 @@ impl Command {
             Self::How(_) | Self::Fix(_) | Self::Blame(_) | Self::Handoff(_) | Self::Friction(_) => true,
             Self::Stats(_) | Self::Status(_) | Self::Sessions(_) | Self::Doctor(_) | Self::Sync(_) => true,
             Self::Undo(args) => args.list,
+            Self::Review(args) => args.lists(),
             Self::Model(command) => matches!(command, model::ModelCommand::List(_)),
             Self::Config(command) => matches!(command, config::ConfigCommand::List(_)),
             Self::Ctl(command) => matches!(
@@ -256,6 +263,7 @@ impl Command {
             | Self::Remember(_)
             | Self::Edit(_)
             | Self::Pin(_)
+            | Self::Review(_)
             | Self::Wrong(_)
             | Self::Undo(_)
             | Self::Resolve(_)
@@ -434,6 +442,7 @@ fn dispatch(command: Command, out: &mut dyn Write) -> anyhow::Result<()> {
         Command::Remember(args) => remember::run(&args, out),
         Command::Edit(args) => edit::run(&args, out),
         Command::Pin(args) => pin::run(&args, out),
+        Command::Review(args) => review::run(&args, out),
         Command::Wrong(args) => wrong::run(&args, out),
         Command::Undo(args) => undo::run(&args, out),
         Command::Resolve(args) => resolve::run(&args, out),

@@ -14,7 +14,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "context", "why", "ui",
         ],
     ),
-    ("Change", &["remember", "edit", "pin", "resolve", "wrong", "forget", "undo"]),
+    ("Change", &["remember", "review", "edit", "pin", "resolve", "wrong", "forget", "undo"]),
     ("Watch", &["status", "events", "pause", "resume", "stats"]),
     ("Share", &["share", "unshare", "sync", "remote"]),
     ("Connect", &["mcp", "statusline", "import", "improve", "export", "sql"]),

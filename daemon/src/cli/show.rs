@@ -143,9 +143,15 @@ fn observation(out: &mut dyn Write, item: &ObservationAnswer) -> std::io::Result
     // `active` is the normal case and is not printed.
     let status = match item.status.as_ref() {
         "active" => String::new(),
+        _ if item.rejected => " · rejected".to_owned(),
         status => format!(" · {status}"),
     };
-    let pinned = if item.pinned { " · pinned" } else { "" };
+    let is_kept = item.reviewed && !item.rejected && item.origin != "user";
+    let pinned = match (item.pinned, is_kept) {
+        (true, _) => " · pinned",
+        (false, true) => " · reviewed",
+        (false, false) => "",
+    };
     writeln!(out, "{DIM}{origin} · importance {}{status}{pinned}{DIM:#}", item.importance)?;
     checkout(out, &item.branch, &item.commit, &item.elsewhere)?;
     if let Some(at) = item.edited_at {
@@ -226,6 +232,9 @@ fn checkout(
 
 /// Prints one line about what replaced or settled it, or what it replaced.
 fn lineage(out: &mut dyn Write, entry: &LineageAnswer) -> std::io::Result<()> {
+    if entry.reason == LineageAnswer::REJECTED {
+        return writeln!(out, "Rejected by you");
+    }
     let said = match entry.relation.as_ref() {
         "superseded_by" => "Superseded by",
         "supersedes" => "Supersedes",

@@ -19,6 +19,7 @@ use recall_domain::known_error;
 use recall_domain::material::Action;
 use recall_domain::observation::{Maker, ObservationType};
 use recall_domain::passage::PassageMatches;
+use recall_domain::review::Tellable;
 use recall_domain::session::Ask;
 use recall_domain::used::{Disfavour, Occasion};
 use recall_repository::refs::WorkLocation;
@@ -187,7 +188,8 @@ impl ContextLookup {
         let material = self.readers.read(|db| {
             let disfavour = db.disfavour()?;
             let by_hand = self.hand_made(db, &context_request, &disfavour)?;
-            let made = match by_hand.is_empty() {
+            let may_tell = self.settings.context().tellable == Tellable::Everything;
+            let made = match by_hand.is_empty() && may_tell {
                 true => self.made(db, &context_request, injected, &disfavour)?,
                 false => Vec::new(),
             };
@@ -218,7 +220,7 @@ impl ContextLookup {
         disfavour: &Disfavour,
     ) -> Result<Vec<ObservationRow>, StoreError> {
         let CommandContextRequest { subject, project, .. } = context_request;
-        let mut rows = db.kept_by_hand(project.row, BY_HAND)?;
+        let mut rows = db.kept_by_hand(project.row, BY_HAND, self.settings.context().tellable)?;
         rows.retain(|row| disfavour.worth(row.id.into(), Occasion::Command, row.importance).is_some());
         let index = self.index.index().filter(|_| !rows.is_empty());
         let words = match (&index, subject) {

@@ -24,6 +24,7 @@ use recall_domain::injection::Decision;
 use recall_domain::injection::prompt::Author;
 use recall_domain::observation::{Maker, ObservationType, Voice};
 use recall_domain::plain::{plain, visible};
+use recall_domain::review::Tellable;
 use recall_domain::session::Ask;
 use recall_domain::text::shortened_line;
 use recall_domain::tokens::Measure;
@@ -274,8 +275,11 @@ impl ContextLookup {
             Depth::Titles => self.ancestry.branch_context(&context_request.place, Duration::ZERO),
         };
         let limits = (self.agents, self.answer_within);
-        let mut state = project_state(db, limits, (moment, depth), context_request, &branch_context)?;
-        if handed.items.iter().any(|item| state.is_of(item.id)) {
+        let tellable = self.settings.context().tellable;
+        let mut state =
+            project_state(db, limits, (moment, depth, tellable), context_request, &branch_context)?;
+        // Machines make both, and nobody reviews them.
+        if tellable == Tellable::Reviewed || handed.items.iter().any(|item| state.is_of(item.id)) {
             (state.summary, state.continuity) = (None, None);
         }
         if depth == Depth::Whole {
@@ -297,7 +301,10 @@ impl ContextLookup {
             (Ask::Task(_), _) => (Author::Agent, Turns::default()),
             _ => (Author::Person, Turns::default()),
         };
-        let (mut material, decision) = self.answers(db, (text, author, &turns), context_request)?;
+        let (mut material, decision) = match self.settings.context().tellable {
+            Tellable::Everything => self.answers(db, (text, author, &turns), context_request)?,
+            Tellable::Reviewed => Default::default(),
+        };
         material.by_hand = self.told_by_hand(db, text, context_request)?;
         let is_told = |row| material.by_hand.iter().any(|note| note.id.0 == row);
         material.statements.retain(|one| {
@@ -381,14 +388,14 @@ fn ambient_line(depth: Depth, context_request: &ContextRequest, now: Timestamp) 
 fn project_state(
     db: Reader<'_>,
     (agents, answer_within): (Agents, Duration),
-    (moment, depth): (Moment, Depth),
+    (moment, depth, tellable): (Moment, Depth, Tellable),
     context_request: &ContextRequest,
     branch_context: &BranchContext,
 ) -> Result<Material, StoreError> {
     let project = context_request.project.row;
-    let mut rows = db.candidates(project, CANDIDATES)?;
+    let mut rows = db.candidates(project, CANDIDATES, tellable)?;
     let warnings = match (moment, depth) {
-        (Moment::Start, Depth::Whole) => warnings_of_branch(db, project, &rows, branch_context)?,
+        (Moment::Start, Depth::Whole) => warnings_of_branch(db, (project, tellable), &rows, branch_context)?,
         _ => BTreeMap::new(),
     };
     let missing: Vec<_> =
@@ -472,7 +479,7 @@ fn noted(
 /// records name these files, because a start does not wait for git.
 fn warnings_of_branch(
     db: Reader<'_>,
-    project: ProjectRow,
+    (project, tellable): (ProjectRow, Tellable),
     newest: &[ObservationRow],
     branch_context: &BranchContext,
 ) -> Result<BTreeMap<ObservationId, String>, StoreError> {
@@ -480,7 +487,9 @@ fn warnings_of_branch(
     let files: BTreeSet<&str> = on_branch.flat_map(|row| &row.files_modified).map(String::as_str).collect();
     let mut warnings = BTreeMap::new();
     for file in files.into_iter().take(MOST_FILES) {
-        for row in db.notes_about((project, file), (&WARNINGS, LEAST_IMPORTANCE), WARNINGS_EACH)? {
+        for row in
+            db.notes_about((project, file), (&WARNINGS, LEAST_IMPORTANCE), (WARNINGS_EACH, tellable))?
+        {
             warnings.entry(row.id).or_insert_with(|| file.to_owned());
         }
     }

@@ -50,7 +50,10 @@ impl ContextLookup {
         let material = self.readers.read(|db| {
             let place = (context_request.project, context_request.file.as_str());
             let (mut rows, disfavour) = (Vec::new(), db.disfavour()?);
-            for row in db.notes_about(place, (&INJECTED_FOR_FILE, LEAST_IMPORTANCE), CONSIDERED)? {
+            let tellable = self.settings.context().tellable;
+            for row in
+                db.notes_about(place, (&INJECTED_FOR_FILE, LEAST_IMPORTANCE), (CONSIDERED, tellable))?
+            {
                 let candidate = Candidate {
                     id: row.id,
                     session: row.session.as_ref(),

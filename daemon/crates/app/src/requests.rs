@@ -7,14 +7,14 @@ use recall_protocol::query::{
     AgentRemark, Backup, Blame, Captured, Changes, Check, Context, Days, Edit, Entries, Export, Fix, Flush,
     Forget, Friction, Glance, HandOver, Handoff, How, Identity, Improvable, Improve, Improving, Jobs, Mark,
     OpenGateway, Pause, PinUp, Ping, Projects, Prune, Query, Reindex, Remember, Restore, RestoreBackup,
-    RestoreFrom, Resume, Retry, Search, Session, SessionPage, Sessions, SharePreview, Show, Sql, Stats,
-    Status, Stop, SyncState, ThreadPage, Threads, Timeline, Undo, Why, Wrong,
+    RestoreFrom, Resume, Retry, Review, Search, Session, SessionPage, Sessions, SharePreview, Show, Sql,
+    Stats, Status, Stop, SyncState, ThreadPage, Threads, Timeline, Undo, Unreviewed, Why, Wrong,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::answers::TextAnswer;
-use super::answers::browsing::{DaysAnswer, EntriesAnswer, ProjectsAnswer, ThreadsAnswer};
+use super::answers::browsing::{DaysAnswer, EntriesAnswer, ProjectsAnswer, ThreadsAnswer, UnreviewedAnswer};
 use super::answers::by_hand::{ChangesAnswer, ForgetAnswer, UndoAnswer};
 use super::answers::found::{
     ContextAnswer, IdentityAnswer, ObservationAnswer, RememberedAnswer, SearchAnswer, ShownItem, TimelineItem,
@@ -86,6 +86,7 @@ requests! { ReadRequest:
     Blame => TextAnswer<TouchAnswer>,
     Handoff => HandoffAnswer,
     Friction => TextAnswer<FrictionAnswer>,
+    Unreviewed => UnreviewedAnswer,
 }
 
 requests! { Command:
@@ -113,4 +114,5 @@ requests! { Command:
     SharePreview => PreviewAnswer,
     SyncState => SyncAnswer,
     HandOver => HandedOverAnswer,
+    Review => TextAnswer<ObservationAnswer>,
 }

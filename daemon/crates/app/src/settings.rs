@@ -15,6 +15,7 @@ use recall_domain::context::Budgets;
 use recall_domain::guard::Guards;
 use recall_domain::hint::Hints;
 use recall_domain::redaction::{RedactionMode, RedactionPolicy, Redactor};
+use recall_domain::review::Tellable;
 use recall_system::faults::{Fault, planted};
 
 /// The current redactor. Cheap to clone.
@@ -83,11 +84,18 @@ pub struct ContextSettings {
     /// Whether the user sees a line about the context at a session's start.
     pub notice: Notice,
     pub ambient: Ambient,
+    /// Which notes sessions are told of unasked.
+    pub tellable: Tellable,
 }
 
 impl ContextSettings {
     fn of(config: &Config) -> Self {
-        Self { budgets: config.budgets, notice: config.notice, ambient: config.ambient }
+        Self {
+            budgets: config.budgets,
+            notice: config.notice,
+            ambient: config.ambient,
+            tellable: config.tellable,
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! Notes that a person wrote or pinned and that a prompt or a task is about.
+//! Notes that a person wrote or pinned and that a prompt or a task is about; also those that a person kept, where only
+//! reviewed notes are told.
 
 use super::context_lookup::{ContextLookup, ContextRequest, note};
 use super::documents;
@@ -27,7 +28,7 @@ impl ContextLookup {
         context_request: &ContextRequest,
     ) -> Result<Vec<Note>, StoreError> {
         let project = &context_request.project;
-        let mut rows = db.kept_by_hand(project.row, LOOKED_AT)?;
+        let mut rows = db.kept_by_hand(project.row, LOOKED_AT, self.settings.context().tellable)?;
         let injected = &context_request.injected;
         rows.retain(|row| !injected.observations.contains(&row.id) || injected.titles.contains(&row.id));
         let disfavour = db.disfavour()?;

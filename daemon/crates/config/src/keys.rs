@@ -105,6 +105,11 @@ const KEYS: &[(&str, KeyKind, &str)] = &[
     ("context.subagent_tokens", Number, "Tokens when a subagent starts"),
     ("context.notice", Switch, "Show a line about what the agent got"),
     ("context.ambient", Switch, "Tell the date, the project and its branch at a session's start"),
+    (
+        "context.reviewed_only",
+        Switch,
+        "Tell sessions unasked only of notes that a person wrote, pinned or kept",
+    ),
     ("compression.backend", Choice(COMPRESSORS), "What makes observations; extractive is built in"),
     ("compression.unit", Choice(UNITS), "How much a model gets in one request"),
     ("compression.model", Text, "The model's name"),

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{Config, Excluded, Understood};
 use recall_domain::guard::GuardPolicy;
 use recall_domain::redaction::RedactionMode;
+use recall_domain::review::Tellable;
 
 /// The size limit, larger than any list of patterns.
 const MOST_BYTES: u64 = 1 << 20;
@@ -25,6 +26,8 @@ pub(super) struct LastGood {
     redact_allow: Vec<String>,
     #[serde(default)]
     guards: GuardPolicy,
+    #[serde(default)]
+    reviewed_only: bool,
 }
 
 impl LastGood {
@@ -41,6 +44,7 @@ impl LastGood {
             redact_extra: config.redaction.extra.clone(),
             redact_allow: config.redaction.allow.clone(),
             guards: config.guards.clone(),
+            reviewed_only: config.tellable == Tellable::Reviewed,
         }
     }
 
@@ -85,6 +89,9 @@ pub(super) fn keep_restrictions(config: &mut Config, exclusions: Understood, las
     add(&mut guards.write_paths, last.guards.write_paths);
     add(&mut guards.read_paths, last.guards.read_paths);
     guards.allow.retain(|pattern| last.guards.allow.contains(pattern));
+    if last.reviewed_only {
+        config.tellable = Tellable::Reviewed;
+    }
     if last.redact {
         config.redaction.mode = RedactionMode::On;
     }

@@ -29,6 +29,7 @@ use recall_domain::guard::{GuardPolicy, Guards};
 use recall_domain::hint::{Hint, Hints};
 use recall_domain::lifecycle::LifecycleKind;
 use recall_domain::redaction::{RedactionMode, RedactionPolicy, Redactor};
+use recall_domain::review::Tellable;
 use recall_domain::session::{CapturePolicy, IdlePolicy, Load};
 use recall_repository::project_file::ExcludedNames;
 use recall_store::Durability;
@@ -57,6 +58,8 @@ pub struct Config {
     /// Whether the user sees a line about the injected context at a session's start.
     pub notice: Notice,
     pub ambient: Ambient,
+    /// Which notes sessions are told of unasked.
+    pub tellable: Tellable,
     pub hints: Vec<Hint>,
     pub compression: CompressionPolicy,
     pub embedding: EmbeddingPolicy,
@@ -420,6 +423,7 @@ struct WrittenContext {
     subagent_tokens: u32,
     notice: bool,
     ambient: bool,
+    reviewed_only: bool,
 }
 
 impl Default for WrittenContext {
@@ -434,6 +438,7 @@ impl Default for WrittenContext {
             subagent_tokens: 300,
             notice: true,
             ambient: false,
+            reviewed_only: false,
         }
     }
 }
@@ -562,6 +567,7 @@ impl Written {
             },
             notice: if self.context.notice { Notice::Shown } else { Notice::Off },
             ambient: if self.context.ambient { Ambient::Told } else { Ambient::Off },
+            tellable: if self.context.reviewed_only { Tellable::Reviewed } else { Tellable::Everything },
             hints: self.hint,
             compression: self.compression.policy(),
             embedding: self.embedding.policy(),

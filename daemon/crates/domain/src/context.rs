@@ -167,6 +167,16 @@ pub struct Note {
     pub changed: Vec<String>,
 }
 
+impl Note {
+    /// What a person did to it that makes it worth telling.
+    fn accepted(&self) -> &'static str {
+        match self.maker {
+            Maker::Person => "written or pinned by hand",
+            Maker::Machine => "kept in a review",
+        }
+    }
+}
+
 /// The rendered block, and the record of what is in it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Block {
@@ -307,7 +317,7 @@ fn answer(asked: &str, material: &Material, limits: Limits, now: Timestamp) -> B
     let is_one = material.by_hand.len() + material.statements.len() == 1;
     let mut page = if is_one { Page::open_for_one(limits, &title) } else { Page::open(limits, &title) };
     for note in &material.by_hand {
-        page.entry(note, now, "written or pinned by hand, and about this", Detail::Whole);
+        page.entry(note, now, &format!("{}, and about this", note.accepted()), Detail::Whole);
     }
     // What does not fit is the least probable.
     let mut trial = page.measure;
@@ -347,7 +357,7 @@ fn about_file(material: &Material, limits: Limits, now: Timestamp) -> Block {
 fn about_command(heading: &str, about: &str, material: &Material, limits: Limits, now: Timestamp) -> Block {
     let mut page = Page::open_brief(limits, &format!("recall: {heading}"));
     for note in &material.by_hand {
-        page.entry_or_title(note, now, &format!("written or pinned by hand, and {about}"));
+        page.entry_or_title(note, now, &format!("{}, and {about}", note.accepted()));
     }
     for note in &material.observations {
         page.entry_or_title(note, now, &format!("{} {about}", note.kind.as_str()));

@@ -54,6 +54,7 @@ pub mod wall_clock;
 pub mod guard;
 pub mod hint;
 pub mod linked_folder;
+pub mod review;
 
 #[cfg(test)]
 mod red_team;

@@ -178,7 +178,7 @@ fn due_batches(db: &Connection, session: SessionRow) -> Result<Vec<DueBatch>, St
 
 /// Replaces the built-in observations of the batches by `origin`'s. An observation that is made again keeps its id and
 /// status, even if another batch made it before. If a new one says most of one that is not made again, an event reports
-/// it. Observations of a model and those that a user edited, pinned, resolved or reopened stay. A batch that changed
+/// it. Observations of a model and those that a user edited, pinned, reviewed, resolved or reopened stay. A batch that changed
 /// meanwhile waits for the next selection.
 pub(super) fn keep_choice(
     db: &WriteContext<'_>,
@@ -213,7 +213,8 @@ pub(super) fn keep_choice(
             params![batch],
         )?);
         let mut own = db.prepare_cached(
-            "SELECT id FROM observations WHERE batch = ?1 AND origin = ?2 AND pinned_at IS NULL",
+            "SELECT id FROM observations WHERE batch = ?1 AND origin = ?2 AND pinned_at IS NULL
+                AND reviewed_at IS NULL",
         )?;
         for id in own.query_map(params![batch, BUILT_IN], |row| row.cell(0))? {
             pass.unclaimed.insert(id?);
@@ -284,7 +285,8 @@ fn duplicates_of(db: &Connection, batch: BatchId) -> Result<DuplicateScope, Stor
 /// Observations of a batch that a selection keeps.
 fn not_to_retract(db: &Connection, batch: BatchId) -> Result<Vec<i64>, StoreError> {
     let mut find = db.prepare_cached(
-        "SELECT id FROM observations o WHERE batch = ?1 AND (origin <> ?2 OR pinned_at IS NOT NULL OR EXISTS (
+        "SELECT id FROM observations o WHERE batch = ?1 AND (origin <> ?2 OR pinned_at IS NOT NULL
+            OR reviewed_at IS NOT NULL OR EXISTS (
             SELECT 1 FROM lineage l WHERE l.older = o.id AND (l.reason = 'user' OR l.undone)))",
     )?;
     Ok(find.query_map(params![batch, BUILT_IN], |row| row.cell(0))?.collect::<Result<_, _>>()?)

@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 use super::StoreError;
 use super::by_hand::Validity;
 use super::enders::USER;
+use super::hand_changes::{self, HandChange, remember};
 use super::lineage;
 use super::operation::{Operation, WriteContext, log};
-use super::row::{Cells, Sql, record};
+use super::row::{Cells, Sql};
 use super::threads::{self, thread_words_of};
 use crate::Reader;
 use crate::bind::params;
@@ -63,26 +64,7 @@ pub struct MarkObservations {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UndoChange;
 
-record! {
-/// A change by hand.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HandChange from "hand_changes c JOIN observations o ON o.id = c.observation" {
-    pub number: i64 = "c.id",
-    pub observation: ObservationId = "c.observation",
-    /// `edit`, `pin`, `unpin`, `resolve` or `reopen`.
-    pub what: String = "c.what",
-    pub title: String = "o.title",
-    pub at: Timestamp = "c.at",
-}
-}
-
 impl Reader<'_> {
-    /// The newest changes that can be undone, newest first.
-    pub fn hand_changes(self, most: u32) -> Result<Vec<HandChange>, StoreError> {
-        let db = self.0;
-        db.all(&format!("{} WHERE NOT c.undone ORDER BY c.id DESC LIMIT ?1", HandChange::SELECT), [most])
-    }
-
     /// When a person last rewrote an observation; `None` if never, or if that was undone.
     pub fn edited_at(self, id: ObservationId) -> Result<Option<Timestamp>, StoreError> {
         let db = self.0;
@@ -99,7 +81,8 @@ impl Operation for EditObservation {
     fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
         let Self { id, text, at } = self;
         let before = written(db, id)?;
-        remember(db, id, "edit", &before, at)?;
+        remember(db, id, "edit", before.clone(), at)?;
+        hand_changes::mark(db, id, at)?;
         // Changed files stay marked as changed; the others are only mentioned.
         let modified: Vec<String> = texts(&before["files_modified"]).collect();
         let (modified, read): (Vec<_>, Vec<_>) =
@@ -126,7 +109,8 @@ impl Operation for PinObservations {
             let before: Option<i64> =
                 db.one("SELECT pinned_at FROM observations WHERE id = ?1", params![id])?;
             if before.is_some() != pinned_at.is_some() {
-                remember(db, id, what, &json!({"pinned_at": before}), at)?;
+                remember(db, id, what, json!({"pinned_at": before}), at)?;
+                hand_changes::mark(db, id, at)?;
                 pin_at(db, id, pinned_at)?;
             }
         }
@@ -140,7 +124,7 @@ impl Operation for MarkObservations {
     fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
         for id in self.ids {
             let before: String = db.one("SELECT status FROM observations WHERE id = ?1", params![id])?;
-            let ended = lineage::enders(db, id)?;
+            let (ended, reviewed) = (lineage::enders(db, id)?, hand_changes::state(db, id)?);
             match self.validity {
                 Validity::Holds => lineage::uphold(db, id)?,
                 Validity::Resolved => lineage::resolve_by_hand(db, id)?,
@@ -151,7 +135,9 @@ impl Operation for MarkObservations {
             };
             let after: String = db.one("SELECT status FROM observations WHERE id = ?1", params![id])?;
             if after != before {
-                remember(db, id, what, &json!({"status": before, "ended": ended}), self.at)?;
+                let before = json!({"status": before, "ended": ended, "reviewed": reviewed});
+                remember(db, id, what, before, self.at)?;
+                hand_changes::mark(db, id, self.at)?;
             }
         }
         Ok(())
@@ -168,10 +154,15 @@ impl Operation for UndoChange {
         let before: String = db.one("SELECT before FROM hand_changes WHERE id = ?1", [change.number])?;
         // An unreadable record cannot be restored.
         let Ok(before) = serde_json::from_str::<Value>(&before) else { return Ok(None) };
+        hand_changes::restore(db, id, &before["reviewed"])?;
         match change.what.as_str() {
             "edit" => write(db, id, &before)?,
             "resolve" => lineage::unresolve(db, id)?,
             "reopen" => lineage::end_again(db, id, &before["ended"])?,
+            "keep" | "reject" => {
+                lineage::unresolve(db, id)?;
+                lineage::end_again(db, id, &before["ended"])?;
+            }
             _ => pin_at(db, id, before["pinned_at"].as_i64())?,
         }
         db.run("UPDATE hand_changes SET undone = 1 WHERE id = ?1", [change.number])?;
@@ -184,19 +175,6 @@ impl Operation for UndoChange {
 fn pin_at(db: &WriteContext<'_>, id: ObservationId, at: Option<i64>) -> Result<(), StoreError> {
     db.run("UPDATE observations SET pinned_at = ?2 WHERE id = ?1", params![id, at])?;
     log(db, DocumentKind::Observation, id.0)
-}
-
-fn remember(
-    db: &WriteContext<'_>,
-    id: ObservationId,
-    what: &str,
-    before: &Value,
-    at: Timestamp,
-) -> Result<(), StoreError> {
-    db.run(
-        "INSERT INTO hand_changes (observation, what, before, at) VALUES (?1, ?2, ?3, ?4)",
-        params![id, what, before.to_string(), at.0],
-    )
 }
 
 /// The parts of an observation that a person may change, as they are now.

@@ -9,7 +9,7 @@ use super::operation::{WriteContext, log};
 use super::row::Sql;
 use crate::bind::params;
 use recall_domain::document::{DocumentKind, Status};
-use recall_domain::ids::ObservationId;
+use recall_domain::ids::{ObservationId, ProjectRow};
 
 /// The origin of lineage that a user asked for.
 pub(super) const USER: &str = "user";
@@ -59,6 +59,15 @@ pub(super) fn undone(db: &Connection, older: ObservationId) -> Result<BTreeSet<E
     let ender =
         |(newer, batch): (Option<i64>, Option<i64>)| newer.map(Ender::Newer).or(batch.map(Ender::Batch));
     Ok(rows.into_iter().filter_map(ender).collect())
+}
+
+/// The observations of a project that a person rejected. They replace nothing.
+pub(super) fn rejected(db: &Connection, project: ProjectRow) -> Result<BTreeSet<i64>, StoreError> {
+    let rows: Vec<i64> = db.all(
+        "SELECT id FROM observations WHERE project = ?1 AND rejected_at IS NOT NULL",
+        params![project],
+    )?;
+    Ok(rows.into_iter().collect())
 }
 
 /// Updates an observation's status from its lineage, and notifies the index if the status changes.

@@ -11,6 +11,7 @@ use recall_domain::earlier::{Earlier, IMPORTANT, MOST_SHOWN, SETTLED};
 use recall_domain::ids::{BatchId, ObservationId, ProjectRow, SessionId, SessionRow, Timestamp};
 use recall_domain::material::ProjectFolder;
 use recall_domain::observation::ObservationType;
+use recall_domain::review::Tellable;
 use recall_domain::subject;
 
 record! {
@@ -74,21 +75,28 @@ impl Reader<'_> {
         Ok(calls)
     }
 
-    /// The newest `most` active observations of a project about a file, of these types and of at least this importance.
+    /// The newest `most` active observations of a project about a file, of these types, of at least this importance, and that
+    /// may be told.
     /// `path` is relative to the project's folder. Reads the index of paths, so a file without observations costs one
     /// lookup.
     pub fn notes_about(
         self,
         (project, path): (ProjectRow, &str),
         (kinds, least): (&[ObservationType], u8),
-        most: u32,
+        (most, tellable): (u32, Tellable),
     ) -> Result<Vec<FileNoteRow>, StoreError> {
         let db = self.0;
         let kinds: Vec<_> = kinds.iter().map(|kind| format!("'{}'", kind.as_str())).collect();
+        let reviewed = match tellable {
+            Tellable::Everything => "",
+            Tellable::Reviewed => {
+                "AND (o.reviewed_at IS NOT NULL OR o.pinned_at IS NOT NULL OR o.origin = 'user')"
+            }
+        };
         let sql = format!(
             "{}
          WHERE f.path = ?2 AND o.project = ?1 AND o.status = 'active' AND o.importance >= ?3 AND o.type
-         IN ({})
+         IN ({}) {reviewed}
          GROUP BY f.observation ORDER BY f.observation DESC LIMIT ?4",
             FileNoteRow::SELECT,
             kinds.join(", ")

@@ -22,6 +22,7 @@ mod execution;
 mod finished_jobs;
 mod file_notes;
 mod forgetting;
+mod hand_changes;
 mod handoffs;
 mod histories;
 mod homes;
@@ -51,6 +52,7 @@ mod reading;
 mod reindex;
 mod repair;
 mod results;
+mod review;
 mod row;
 mod schema;
 mod sessions;
@@ -93,9 +95,7 @@ pub use choice::{Choice, ChosenBatch, DueBatch, DueChoice};
 pub use compactions::CompactionRow;
 pub use delivery::{Delivery, Precedence, SessionOrigin};
 pub use documents::{DocumentRow, LogEntry};
-pub use editing::{
-    EditObservation, EditedText, HandChange, MarkObservations, Pin, PinObservations, UndoChange,
-};
+pub use editing::{EditObservation, EditedText, MarkObservations, Pin, PinObservations, UndoChange};
 pub use effect_context::StoredEvent;
 #[cfg(test)]
 pub(crate) use execution::execute;
@@ -105,6 +105,7 @@ pub use forgetting::{
     Criteria, Forget, Forgotten, ForgottenCounts, RowsToForget, Selection, TracesRemoved, Unreadable,
     has_all_words, rewrite,
 };
+pub use hand_changes::HandChange;
 pub use handoffs::{HANDED_OVER, HandOver};
 pub use histories::StatementRow;
 pub use imported::{AnswerState, Capture, StoredPrompt};
@@ -135,6 +136,7 @@ pub use repair::{
     remove_damaged, repair,
 };
 pub use results::BatchResult;
+pub use review::{ReviewObservations, Unreviewed};
 pub use sessions::{ActivityRow, BatchRow, GivenRow, InjectionRow, SessionInfo, StoredBatch, Turns};
 pub use sharing::{
     AcceptMarker, Applied, ApplyParked, ApplyRecords, CloseShare, EmptiedSent, Head, Held, HoldBack,

@@ -14,7 +14,7 @@ use rusqlite::Connection;
 use serde_json::Value;
 
 use super::StoreError;
-use super::enders::{Ended, Ender, THREAD, USER, keep_ender, restate, undone};
+use super::enders::{Ended, Ender, THREAD, USER, keep_ender, rejected, restate, undone};
 use super::operation::WriteContext;
 use super::row::{Sql, record};
 use super::subjects::{SubjectHash, file_hash, subjects};
@@ -26,6 +26,7 @@ use recall_domain::document::Status;
 use recall_domain::fixes::{Change, Failing, Span, Trail};
 use recall_domain::ids::{BatchId, EventId, ObservationId, ProjectRow, SessionId, SessionRow, Timestamp};
 use recall_domain::lineage::{Author, Claim, Settled, Settlement, successor};
+use recall_domain::review::Verdict;
 
 /// The lineage kinds for a newer observation of the same subject and for a user's decision.
 const SAME_SUBJECT: &str = "subject";
@@ -56,6 +57,7 @@ pub enum Relation {
     /// The check that this observation is about passes now.
     Settled,
     ResolvedByHand,
+    Rejected,
 }
 
 record! {
@@ -70,6 +72,7 @@ struct LineageColumns from "lineage l LEFT JOIN observations o ON o.id = iif(l.o
     session: Option<SessionId> = "s.session_id",
     prompt: Option<u32> = "b.prompt_number",
     evidence: Vec<String> = "l.evidence",
+    is_rejected: bool = "EXISTS (SELECT 1 FROM observations WHERE id = l.older AND rejected_at IS NOT NULL)",
 }
 }
 
@@ -77,6 +80,7 @@ impl LineageColumns {
     fn into_row(self) -> LineageRow {
         let relation = match (self.is_older, self.reason.as_str()) {
             (_, PASSED) => Relation::Settled,
+            (true, _) if self.other.is_none() && self.is_rejected => Relation::Rejected,
             (true, _) if self.other.is_none() => Relation::ResolvedByHand,
             (true, _) => Relation::SupersededBy,
             (false, _) => Relation::Supersedes,
@@ -138,10 +142,13 @@ pub(super) fn settle(
 ) -> Result<(), StoreError> {
     for subject in subjects {
         let claims = claims(db, project, *subject)?;
+        let rejected = rejected(db, project)?;
         let mut history = History::new(db, project, *subject);
         for claim in &claims {
             let undone = undone(db, claim.id)?;
-            let newer = successor(claim, &claims, |newer| undone.contains(&Ender::Newer(newer.0)));
+            let newer = successor(claim, &claims, |newer| {
+                rejected.contains(&newer.0) || undone.contains(&Ender::Newer(newer.0))
+            });
             let ended = match (newer, Search::of(db, claim.id, since)?) {
                 (Some(newer), _) => Some((Ender::Newer(newer.id.0), SAME_SUBJECT, Vec::new())),
                 (None, Search::Needless) => continue,
@@ -251,6 +258,23 @@ pub(super) fn resolve_by_hand(db: &WriteContext<'_>, id: ObservationId) -> Resul
     restate(db, id)
 }
 
+/// Records whether an observation is rejected. A rejected one replaces nothing, so what it had replaced is decided anew.
+pub(super) fn judge(db: &WriteContext<'_>, id: ObservationId, verdict: Verdict) -> Result<(), StoreError> {
+    let changed = db.update(
+        "UPDATE observations SET rejected_at = iif(?2, ifnull(reviewed_at, created_at), NULL)
+         WHERE id = ?1 AND (rejected_at IS NOT NULL) <> ?2",
+        params![id, verdict == Verdict::Rejected],
+    )?;
+    if changed == 0 {
+        return Ok(());
+    }
+    let project: ProjectRow = db.one("SELECT project FROM observations WHERE id = ?1", params![id])?;
+    let subjects = subjects(db, "SELECT subject FROM observations WHERE id = ?1", params![id])?;
+    // What it had replaced is older.
+    settle(db, project, &subjects, Timestamp(0))?;
+    threads::rethread(db, project, &[id.0].into())
+}
+
 /// Reverts only `resolve_by_hand`: other causes of the observation's end stay.
 pub(super) fn unresolve(db: &WriteContext<'_>, id: ObservationId) -> Result<(), StoreError> {
     db.run("DELETE FROM lineage WHERE older = ?1 AND reason = ?2", params![id, BY_HAND])?;
@@ -284,6 +308,7 @@ pub(super) fn end_again(db: &WriteContext<'_>, id: ObservationId, enders: &Value
 
 /// Reopens an observation at the user's request, whatever ended it.
 pub(super) fn uphold(db: &WriteContext<'_>, id: ObservationId) -> Result<(), StoreError> {
+    judge(db, id, Verdict::Kept)?;
     db.run("DELETE FROM lineage WHERE older = ?1 AND reason = ?2", params![id, BY_HAND])?;
     db.run("UPDATE lineage SET undone = 1 WHERE older = ?1", params![id])?;
     for newer in threads::covers(db, id)? {

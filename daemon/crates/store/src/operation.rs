@@ -16,7 +16,7 @@ use super::spans::ExpiredLife;
 use crate::bind::params;
 use recall_domain::document::DocumentKind;
 use recall_domain::event::Place;
-use recall_domain::ids::{SessionKey, Timestamp};
+use recall_domain::ids::{ObservationId, SessionKey, Timestamp};
 use recall_domain::lifecycle::{LifecycleEvent, LifecycleKind};
 use recall_domain::session::LooseCall;
 
@@ -175,6 +175,11 @@ pub(super) fn log(db: &WriteContext<'_>, kind: DocumentKind, row: i64) -> Result
     }
     db.changes.borrow_mut().documents = true;
     Ok(())
+}
+
+/// Records that a mark of an observation changed which the index does not know; other machines may follow it.
+pub(super) fn log_mark(db: &WriteContext<'_>, id: ObservationId) {
+    db.observations.borrow_mut().insert(id.0);
 }
 
 /// Removes the vectors of a document, and records their id for the file that may contain them.

@@ -13,6 +13,7 @@ use recall_domain::ids::{
     BranchName, CommitId, ObservationId, ProjectRow, SessionId, SessionRow, SummaryId, Timestamp,
 };
 use recall_domain::observation::{Importance, Maker, ObservationType};
+use recall_domain::review::Tellable;
 
 record! {
 /// An observation with everything that can be shown of it.
@@ -35,6 +36,9 @@ pub struct ObservationRow from "observations o LEFT JOIN sessions s ON s.id = o.
     pub evidence: Vec<String> = "o.evidence",
     pub origin: String = "o.origin",
     pub is_pinned: bool = "o.pinned_at IS NOT NULL",
+    /// When a person last looked at it.
+    pub reviewed_at: Option<Timestamp> = "o.reviewed_at",
+    pub is_rejected: bool = "o.rejected_at IS NOT NULL",
     /// Who wrote it and on which machine, if it came from another one.
     pub author: Option<String> = "o.author",
     pub device: Option<String> = "o.device",
@@ -52,6 +56,11 @@ pub struct ObservationRow from "observations o LEFT JOIN sessions s ON s.id = o.
 }
 
 impl ObservationRow {
+    /// Whether a person wrote it, pinned it or looked at it.
+    pub fn is_reviewed(&self) -> bool {
+        self.reviewed_at.is_some() || self.maker() == Maker::Person
+    }
+
     pub fn maker(&self) -> Maker {
         if self.is_pinned || self.origin == USER { Maker::Person } else { Maker::Machine }
     }
@@ -136,30 +145,50 @@ impl Reader<'_> {
 
     /// The candidates for a session's start: of a project's active observations the newest and the most important, and the
     /// notes by hand, up to `each` of them; and all that the user has pinned.
-    pub fn candidates(self, project: ProjectRow, each: u32) -> Result<Vec<ObservationRow>, StoreError> {
+    pub fn candidates(
+        self,
+        project: ProjectRow,
+        each: u32,
+        tellable: Tellable,
+    ) -> Result<Vec<ObservationRow>, StoreError> {
         let db = self.0;
+        let made = source(tellable);
         let sql = format!(
         "{} WHERE o.id IN (
-            SELECT id FROM (SELECT id FROM observations WHERE project = ?1 AND status = 'active' AND {TOLD}
+            SELECT id FROM (SELECT id FROM {made} AND {TOLD}
                             ORDER BY created_at DESC, id DESC LIMIT ?2)
             UNION
-            SELECT id FROM (SELECT id FROM observations WHERE project = ?1 AND status = 'active' AND {TOLD}
+            SELECT id FROM (SELECT id FROM {made} AND {TOLD}
                             ORDER BY importance DESC, created_at DESC, id DESC LIMIT ?2)
             UNION
             SELECT id FROM (SELECT id FROM observations WHERE project = ?1 AND status = 'active' AND origin = 'user' AND {TOLD}
                             ORDER BY importance DESC, created_at DESC, id DESC LIMIT ?2)
             UNION
-            SELECT id FROM observations WHERE project = ?1 AND pinned_at IS NOT NULL AND status <> 'resolved' AND {TOLD})",
+            SELECT id FROM observations WHERE project = ?1 AND pinned_at IS NOT NULL AND status <> 'resolved' AND rejected_at IS NULL AND {TOLD})",
         ObservationRow::SELECT
     );
         db.all(&sql, params![project, each])
     }
 
-    /// The most important notes of a project that a person wrote or pinned and that still hold, at most `most`.
-    pub fn kept_by_hand(self, project: ProjectRow, most: u32) -> Result<Vec<ObservationRow>, StoreError> {
+    /// The most important notes of a project that a person wrote or pinned and that still hold, at most `most`. Where only
+    /// reviewed notes are told, those that a person kept are among them.
+    pub fn kept_by_hand(
+        self,
+        project: ProjectRow,
+        most: u32,
+        tellable: Tellable,
+    ) -> Result<Vec<ObservationRow>, StoreError> {
         let db = self.0;
+        let kept = match tellable {
+            Tellable::Everything => String::new(),
+            Tellable::Reviewed => format!(
+                "SELECT id FROM (SELECT id FROM {} AND {TOLD}
+                                 ORDER BY importance DESC, created_at DESC, id DESC LIMIT ?2) UNION ",
+                source(tellable)
+            ),
+        };
         let sql = format!(
-        "{} WHERE o.id IN (
+        "{} WHERE o.id IN ({kept}
             SELECT id FROM (SELECT id FROM observations WHERE project = ?1 AND status = 'active' AND origin = 'user' AND {TOLD}
                             ORDER BY importance DESC, created_at DESC, id DESC LIMIT ?2)
             UNION
@@ -233,6 +262,17 @@ impl Reader<'_> {
 
 /// Whether sessions may be told of an observation: it is this machine's, or its share says so.
 const TOLD: &str = "(share IS NULL OR share IN (SELECT id FROM shares WHERE inject))";
+
+/// The active observations of a project that may be told, whoever made them.
+fn source(tellable: Tellable) -> &'static str {
+    match tellable {
+        Tellable::Everything => "observations WHERE project = ?1 AND status = 'active'",
+        Tellable::Reviewed => {
+            "observations INDEXED BY observations_reviewed WHERE project = ?1 AND status = 'active'
+                AND reviewed_at IS NOT NULL"
+        }
+    }
+}
 
 record! {
 /// A session's summary.

@@ -47,6 +47,7 @@ pub(super) fn replace_observations(
     let drafts = with_heirs(db, batch, &made.drafts)?;
     let mut kept = pass.keep(db, &place, drafts, made.source_tokens, reach)?;
     kept.extend(waiting_for_choice(db, batch, origin)?);
+    kept.extend(reviewed(db, batch)?);
     pass.changed.extend(retract_missing(db, (session, batch), &kept)?);
     pass.end(db, project)
 }
@@ -59,6 +60,11 @@ fn waiting_for_choice(db: &Connection, batch: BatchId, origin: &str) -> Result<V
          WHERE b.id = ?1 AND b.chosen_among > 0 AND o.origin = ?2 AND ?2 = ?3",
         params![batch, origin, BUILT_IN],
     )
+}
+
+/// What a person has seen of a batch stays as they saw it.
+fn reviewed(db: &Connection, batch: BatchId) -> Result<Vec<i64>, StoreError> {
+    db.all("SELECT id FROM observations WHERE batch = ?1 AND reviewed_at IS NOT NULL", params![batch])
 }
 
 /// The place of a batch's observations, and when the batch began.
@@ -213,11 +219,11 @@ pub(super) enum DuplicateScope {
 enum MadeHere {
     Yes,
     No,
-    /// The user has rewritten it, or pinned it as it is.
+    /// A person has rewritten it, or has seen it as it is.
     ByHand,
 }
 
-/// Reads whether it belongs to the batch; NULL if a person wrote or pinned it.
+/// Reads whether it belongs to the batch; NULL if a person wrote, pinned or reviewed it.
 impl FromRow for MadeHere {
     fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
         Ok(match row.cell::<Option<bool>>(first)? {
@@ -232,7 +238,7 @@ record! {
 /// Columns of a known observation; `?2` is the current batch.
 struct KnownColumns from "observations" {
     id: i64 = "id",
-    made: MadeHere = "batch IS ?2",
+    made: MadeHere = "iif(batch IS ?2 AND reviewed_at IS NOT NULL, NULL, batch IS ?2)",
     title: String = "title",
     narrative: String = "narrative",
     facts: Vec<String> = "facts",
@@ -251,7 +257,8 @@ fn known_as(
     const LATEST: u32 = 200;
     let within_reach = |made: MadeHere| reach == DuplicateScope::Project || made != MadeHere::No;
     let same: Option<(i64, MadeHere)> = db.first(
-        "SELECT id, iif(made_as IS NULL AND pinned_at IS NULL, batch IS ?3, NULL) FROM observations
+        "SELECT id, iif(made_as IS NULL AND pinned_at IS NULL AND (reviewed_at IS NULL OR batch IS NOT ?3),
+                        batch IS ?3, NULL) FROM observations
          WHERE id IN (SELECT id FROM observations WHERE project = ?1 AND title = ?2
                       UNION SELECT id FROM observations WHERE project = ?1 AND made_as = ?2)
            AND share IS NULL AND ((status = 'active' AND +session IS ?4) OR +batch IS ?3)
@@ -268,7 +275,8 @@ fn known_as(
         &format!(
             "{0} WHERE batch = ?2 AND status <> 'active' AND type = ?3 AND origin <> 'user'
              UNION ALL SELECT * FROM ({0} WHERE project = ?1 AND status = 'active' AND type = ?3 AND origin <> 'user' AND share IS NULL
-                ORDER BY created_at DESC, id DESC LIMIT ?4)",
+                ORDER BY created_at DESC, id DESC LIMIT ?4)
+             UNION ALL SELECT * FROM ({0} WHERE project = ?1 AND rejected_at IS NOT NULL AND type = ?3 ORDER BY created_at DESC LIMIT ?4)",
             KnownColumns::SELECT
         ),
         params![place.project, place.batch, draft.kind.as_str(), LATEST],

@@ -19,6 +19,9 @@ pub struct Statistics from "(SELECT 1)" {
     pub jobs_done: i64 = "(SELECT count(*) FROM jobs WHERE status = 'done')",
     pub jobs_dead: i64 = "(SELECT count(*) FROM jobs WHERE status = 'dead')",
     pub observations: i64 = "(SELECT count(*) FROM observations)",
+    /// Those that wait for a review.
+    pub unreviewed: i64 = "(SELECT count(*) FROM observations INDEXED BY observations_unreviewed WHERE status = 'active'
+        AND reviewed_at IS NULL AND pinned_at IS NULL AND origin <> 'user')",
     pub summaries: i64 = "(SELECT count(*) FROM session_summaries)",
     /// Traces of forgotten items.
     pub traces_left: bool = "EXISTS (SELECT 1 FROM meta WHERE key = 'traces_left')",

@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashSet};
 use rusqlite::{Connection, Row};
 
 use super::StoreError;
-use super::enders::{Ender, THREAD, USER, keep_ender, restate, undone};
+use super::enders::{Ender, THREAD, USER, keep_ender, rejected, restate, undone};
 use super::operation::WriteContext;
 use super::row::Cells;
 use crate::bind::params;
@@ -42,13 +42,17 @@ pub(super) fn rethread(
     if concerned.is_empty() && touched.is_empty() {
         return Ok(());
     }
-    let latest = latest(db, project)?;
+    let (latest, rejected) = (latest(db, project)?, rejected(db, project)?);
     let newer: Vec<&Saying> = latest.iter().filter(|saying| touched.contains(&saying.id.0)).collect();
     let is_concerned =
         |older: &&Saying| concerned.contains(&older.id.0) || newer.iter().any(|newer| newer.covers(older));
     for older in latest.iter().filter(is_concerned) {
         let undone = undone(db, older.id)?;
-        let stands = |newer: &&Saying| newer.covers(older) && !undone.contains(&Ender::Newer(newer.id.0));
+        let stands = |newer: &&Saying| {
+            newer.covers(older)
+                && !rejected.contains(&newer.id.0)
+                && !undone.contains(&Ender::Newer(newer.id.0))
+        };
         let first = latest.iter().filter(stands).min_by_key(|newer| (newer.at, &newer.words, newer.id));
         keep_ender(db, older.id, first.map(|newer| (Ender::Newer(newer.id.0), THREAD, Vec::new())))?;
         restate(db, older.id)?;

@@ -29,7 +29,8 @@ CREATE TEMP VIEW observations AS
            o.tokens_saved AS discovery_tokens,
            strftime('%Y-%m-%dT%H:%M:%fZ', o.created_at / 1000.0, 'unixepoch') AS created_at,
            o.created_at AS created_at_epoch, o.origin AS generated_by_model, o.importance, o.status, o.superseded_by,
-           o.pinned_at IS NOT NULL AS pinned
+           o.pinned_at IS NOT NULL AS pinned,
+           (o.reviewed_at IS NOT NULL OR o.pinned_at IS NOT NULL OR o.origin = 'user') AS reviewed, o.rejected_at IS NOT NULL AS rejected
     FROM main.observations o JOIN main.projects p ON p.id = o.project
     LEFT JOIN main.sessions s ON s.id = o.session LEFT JOIN main.prompt_batches b ON b.id = o.batch;
 

@@ -92,9 +92,13 @@ fn tell(out: &mut dyn Write, status: &StatusAnswer) -> std::io::Result<()> {
             events.dropped_since.map(|since| format!(" since {}", terminal::time(since))).unwrap_or_default()
         )?;
     }
+    let unreviewed = match status.unreviewed {
+        0 => String::new(),
+        unreviewed => format!(" ({unreviewed} not reviewed)"),
+    };
     writeln!(
         out,
-        "  remembered   {}, {}",
+        "  remembered   {}{unreviewed}, {}",
         counted(status.observations, "observation", "observations"),
         counted(status.summaries, "summary", "summaries")
     )?;

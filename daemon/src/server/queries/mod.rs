@@ -4,7 +4,7 @@
 use recall_protocol::query::{
     AgentRemark, Backup, Captured, Context, Edit, Flush, Forget, Glance, HandOver, Improvable, Improve, Mark,
     OpenGateway, Pause, PinUp, Ping, Prune, Query, Reindex, Remember, Restore, RestoreBackup, RestoreFrom,
-    Resume, Retry, SharePreview, Sql, Status, Stop, SyncState, Undo, Wrong,
+    Resume, Retry, Review, SharePreview, Sql, Status, Stop, SyncState, Undo, Wrong,
 };
 use recall_protocol::wire::{ErrorKind, Reply};
 
@@ -20,6 +20,7 @@ use recall_app::commands::handoff::hand_over;
 use recall_app::commands::improve::improve;
 use recall_app::commands::restore::{restore, restore_from};
 use recall_app::commands::retry::retry;
+use recall_app::commands::review::{review, unreviewed};
 use recall_app::commands::upkeep::{backup, prune, reindex, restore_backup};
 use recall_app::commands::wrong::wrong;
 use recall_app::context_lookup::ContextLookup;
@@ -125,6 +126,8 @@ pub async fn answer(query: Query, connection: &ConnectionContext) -> Reply {
         Query::Mark(request) => command_reply::<Mark>(mark(&commands(), request).await),
         Query::Edit(request) => command_reply::<Edit>(edit(&commands(), request).await),
         Query::PinUp(request) => command_reply::<PinUp>(pin(&commands(), request).await),
+        Query::Unreviewed(request) => read_with(services, request, unreviewed).await,
+        Query::Review(request) => command_reply::<Review>(review(&commands(), request).await),
         Query::Wrong(request) => command_reply::<Wrong>(wrong(&commands(), request).await),
         Query::SharePreview(request) => command_reply::<SharePreview>(preview(&commands(), request).await),
         Query::SyncState(request) => command_reply::<SyncState>(sync_state(services, request).await),

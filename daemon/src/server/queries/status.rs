@@ -117,6 +117,7 @@ fn put_together(
             dead: counts.jobs_dead,
         },
         observations: counts.observations,
+        unreviewed: counts.unreviewed,
         summaries: counts.summaries,
         index: IndexAnswer {
             documents: services.context_lookup.index.index().map_or(0, |index| index.documents()),

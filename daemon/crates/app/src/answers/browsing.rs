@@ -40,6 +40,14 @@ pub struct EntriesAnswer {
     pub entries: Vec<Entry>,
 }
 
+/// Observations that wait for a review, newest first.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct UnreviewedAnswer {
+    pub entries: Vec<Entry>,
+    /// How many there are in all, of the same project and time.
+    pub waiting: u64,
+}
+
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct Entry {
     pub id: PublicId,

@@ -55,7 +55,7 @@ pub struct UndoAnswer {
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct ChangeAnswer {
     pub id: i64,
-    /// `edit`, `pin`, `unpin`, `resolve` or `reopen`.
+    /// `edit`, `pin`, `unpin`, `resolve`, `reopen`, `keep` or `reject`.
     pub change: String,
     pub title: String,
     pub at: Moment,

@@ -25,6 +25,8 @@ pub struct LineageAnswer {
 impl LineageAnswer {
     /// The reason of an observation that the user resolved.
     pub const MANUALLY: &str = "manually";
+    /// The reason of an observation that the user rejected.
+    pub const REJECTED: &str = "rejected";
 }
 
 impl From<LineageRow> for LineageAnswer {
@@ -34,6 +36,7 @@ impl From<LineageRow> for LineageAnswer {
             Relation::Supersedes => ("supersedes", "it is an older statement on the same subject"),
             Relation::Settled => ("resolved", "the check passes after a change"),
             Relation::ResolvedByHand => ("resolved", Self::MANUALLY),
+            Relation::Rejected => ("resolved", Self::REJECTED),
         };
         let (id, title) = row.other.map(|(id, title)| (id.0, title)).unzip();
         let (session_id, prompt_number) = row.work.map(|(session, number)| (session.0, number)).unzip();

@@ -32,6 +32,12 @@ pub struct ObservationAnswer {
     pub device: Option<String>,
     /// The user has pinned it.
     pub pinned: bool,
+    /// A person wrote it, pinned it or looked at it.
+    #[serde(default)]
+    pub reviewed: bool,
+    /// A person has rejected it: it is resolved, and replaces nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rejected: bool,
     pub session_id: Option<String>,
     pub prompt_number: Option<u32>,
     /// The ids of the events that show it.
@@ -79,6 +85,7 @@ pub struct SaidAnswer {
 
 impl From<ObservationRow> for ObservationAnswer {
     fn from(row: ObservationRow) -> Self {
+        let reviewed = row.is_reviewed();
         let made_on = row.made_on.into_iter().next().unwrap_or_default();
         Self {
             branch: made_on.branch.map(|branch| branch.0),
@@ -101,6 +108,8 @@ impl From<ObservationRow> for ObservationAnswer {
             author: row.author,
             device: row.device,
             pinned: row.is_pinned,
+            reviewed,
+            rejected: row.is_rejected,
             session_id: row.session.map(|session| session.0),
             prompt_number: row.prompt_number,
             evidence: row.evidence,

@@ -63,6 +63,9 @@ pub struct StatusAnswer {
     pub guards: GuardCounts,
     pub jobs: JobCounts,
     pub observations: i64,
+    /// Of these, what machines made and no person has looked at.
+    #[serde(default)]
+    pub unreviewed: i64,
     pub summaries: i64,
     pub index: IndexState,
     pub compression: CompressionState,

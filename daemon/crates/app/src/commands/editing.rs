@@ -73,7 +73,7 @@ pub fn changes(lookup: &ContextLookup, request: Changes) -> Answer<ChangesAnswer
     Ok(ChangesAnswer { changes: changes.into_iter().map(Into::into).collect() })
 }
 
-fn observation(db: Reader<'_>, id: &str) -> Result<ObservationId, Refused> {
+pub(super) fn observation(db: Reader<'_>, id: &str) -> Result<ObservationId, Refused> {
     let key = parse_id(id)?;
     if key.kind != DocumentKind::Observation {
         return Err(Refused::new(

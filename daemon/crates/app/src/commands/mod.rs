@@ -7,6 +7,7 @@ pub mod handoff;
 pub mod improve;
 pub mod restore;
 pub mod retry;
+pub mod review;
 pub mod upkeep;
 pub mod wrong;
 

@@ -32,10 +32,10 @@ const ID_FIELDS: [&str; 3] = ["id", "ids", "anchor"];
 const SILENT: [&str; 9] =
     ["install", "uninstall", "doctor", "config", "completions", "man", "model", "daemon", "help"];
 /// Commands that tell or take what is stored. The program is known by them where it is not the first word.
-const TELLING: [&str; 25] = [
+const TELLING: [&str; 26] = [
     "search", "show", "timeline", "context", "why", "sessions", "sql", "export", "import", "remember",
     "edit", "pin", "undo", "resolve", "forget", "stats", "events", "status", "guard", "mcp", "ctl", "wrong",
-    "improve", "handoff", "friction",
+    "review", "improve", "handoff", "friction",
 ];
 /// Programs whose words are texts.
 const TAKES_WORDS: [&str; 12] =

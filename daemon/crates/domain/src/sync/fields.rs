@@ -27,6 +27,7 @@ pub fn are_valid(fields: &Fields) -> bool {
         "importance" => value.as_i64().is_some_and(|number| (1..=10).contains(&number)),
         "created_at" => value.as_i64().is_some_and(|at| (0..=LATEST_MS).contains(&at)),
         "resolved" | "pinned" => value.is_boolean(),
+        "rejected" | "reviewed" => value.is_null() || value.is_boolean(),
         name if LISTS.contains(&name) => {
             value.as_array().is_some_and(|list| list.len() <= MOST_ELEMENTS && list.iter().all(is_text))
         }
@@ -68,6 +69,7 @@ mod tests {
         check("importance", json!(10), &[json!(11), json!(0), json!(1.5), json!("9")]);
         check("created_at", json!(0), &[json!(-1), json!(i64::MAX)]);
         check("resolved", json!(true), &[json!("true")]);
+        check("rejected", Value::Null, &[json!("true")]);
         check("facts", json!(["a"]), &[json!("a"), json!([1]), json!(vec!["a"; MOST_ELEMENTS + 1])]);
         check("mood", json!({"of": "a later version"}), &[]);
         let many: Fields = (0..=MOST_FIELDS).map(|number| (number.to_string(), Value::Null)).collect();

@@ -15,11 +15,13 @@ use super::value::{Given, given};
 use crate::Reader;
 use crate::enders::USER;
 use crate::forgetting::{CopyOf, forgotten_at, is_forgotten};
+use crate::lineage;
 use crate::operation::{Operation, WriteContext, log};
 use crate::row::Sql;
 use crate::threads::{self, thread_words_of};
 use crate::{StoreError, projects};
-use recall_domain::ids::{ProjectKey, ProjectRow, SessionId, SessionKey, Timestamp};
+use recall_domain::document::Status;
+use recall_domain::ids::{ObservationId, ProjectKey, ProjectRow, SessionId, SessionKey, Timestamp};
 use recall_domain::observation::IMPORTED;
 
 /// Stores lines of an export. Existing rows stay unchanged.
@@ -259,12 +261,20 @@ fn restore(
     Ok(Outcome::Added)
 }
 
-/// Restores the pin and the author of a note, which an earlier import did not believe.
+/// Restores the pin, the review and the author of a note, which an earlier import did not believe.
 fn claim(db: &WriteContext<'_>, line: &Value) -> Result<Outcome, StoreError> {
-    let pinned_at = line["pinned_at"].as_i64();
+    let time = |key: &str| line[key].as_i64();
     db.run(
-        "UPDATE observations SET pinned_at = ifnull(pinned_at, ?3), origin = ?2 WHERE uuid = ?1 AND origin = ?4 || ?2",
-        crate::bind::params![line["uuid"].as_str(), line["origin"].as_str(), pinned_at, IMPORTED],
+        "UPDATE observations SET pinned_at = ifnull(pinned_at, ?3), reviewed_at = ifnull(reviewed_at, ?5),
+                rejected_at = ifnull(rejected_at, ?6), origin = ?2 WHERE uuid = ?1 AND origin = ?4 || ?2",
+        crate::bind::params![
+            line["uuid"].as_str(),
+            line["origin"].as_str(),
+            time("pinned_at"),
+            IMPORTED,
+            time("reviewed_at"),
+            time("rejected_at")
+        ],
     )?;
     Ok(Outcome::Known)
 }
@@ -342,7 +352,11 @@ fn stated<'a>(
     match (table.kind, column, value) {
         // A session of another machine does not run here, and its prompts are compressed already or never will be.
         ("session", "status", _) => owned(json!("completed")),
-        ("session", "root", _) | ("observation", "pinned_at", _) if trust != Trust::All => owned(Value::Null),
+        ("session", "root", _) | ("observation", "pinned_at" | "reviewed_at" | "rejected_at", _)
+            if trust != Trust::All =>
+        {
+            owned(Value::Null)
+        }
         ("session", "ended_at", Value::Null) => Cow::Borrowed(&line["last_event_at"]),
         ("prompt", "status", _) => owned(json!("closed")),
         ("prompt", "closed_at" | "compressed_at", Value::Null) => Cow::Borrowed(&line["opened_at"]),
@@ -382,7 +396,12 @@ fn complete_observation(db: &WriteContext<'_>, row: i64, line: &Value) -> Result
     db.run(
         "UPDATE observations SET words = ?2, own_evidence = evidence, own_importance = importance WHERE id = ?1",
         crate::bind::params![row, thread_words_of(said)],
-    )
+    )?;
+    // Its status follows from rows that a file does not have.
+    if line["status"] == Status::Resolved.as_str() {
+        lineage::resolve_by_hand(db, ObservationId(row))?;
+    }
+    Ok(())
 }
 
 fn session_key_of(line: &Value) -> Option<SessionKey> {

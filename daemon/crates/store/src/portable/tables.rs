@@ -179,6 +179,8 @@ pub(super) const TABLES: &[Table] = &[
             ("subject", Form::Id),
             ("pinned_at", Form::Time),
             ("made_as", Form::Text),
+            ("reviewed_at", Form::Time),
+            ("rejected_at", Form::Time),
             ("author", Form::Text),
             ("device", Form::Text),
         ],

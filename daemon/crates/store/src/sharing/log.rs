@@ -62,6 +62,8 @@ struct SharedColumns from "observations" {
     origin: String = "origin",
     created_at: i64 = "created_at",
     is_pinned: bool = "pinned_at IS NOT NULL",
+    is_reviewed: bool = "reviewed_at IS NOT NULL",
+    is_rejected: bool = "rejected_at IS NOT NULL",
     /// Whoever imports a note does not become its author.
     author: Option<String> = "author",
     device: Option<String> = "device",
@@ -88,11 +90,14 @@ impl SharedColumns {
             ("files_modified", json!(self.files_modified)),
             ("importance", json!(self.importance)),
             ("resolved", json!(self.is_resolved)),
+            // Nobody says that a note is not rejected, so older notes are not logged anew.
+            ("rejected", json!(self.is_rejected.then_some(true))),
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into();
         if share.is_personal {
             fields.insert("pinned".to_owned(), json!(self.is_pinned));
+            fields.insert("reviewed".to_owned(), json!(self.is_reviewed.then_some(true)));
         }
         fields
     }

@@ -9,13 +9,14 @@ use super::super::StoreError;
 use super::super::forgetting::{CopyOf, forget_observation, forgotten_at, keep_forgotten};
 use super::super::lineage;
 use super::super::operation::{WriteContext, log};
-use super::super::row::Sql;
+use super::super::row::{Sql, record};
 use super::super::threads::{rethread, thread_words_of};
 use super::{Known, Share, Wanted};
 use crate::bind::params;
 use recall_domain::document::DocumentKind;
 use recall_domain::ids::{ObservationId, ProjectRow, SessionKey, ShareId, Timestamp};
 use recall_domain::observation::SHARED;
+use recall_domain::review::Verdict;
 use recall_domain::sync::fields::{is_complete, is_personal};
 use recall_domain::sync::item::{Item, Removal};
 
@@ -168,6 +169,13 @@ fn update(
     )?;
     if !is_said {
         write(db, row, state, home)?;
+        if !share.is_personal {
+            // Another person has changed what was seen here.
+            db.run(
+                "UPDATE observations SET reviewed_at = NULL WHERE id = ?1 AND rejected_at IS NULL",
+                [row],
+            )?;
+        }
     }
     follow_marks(db, share, row, state, now)
 }
@@ -224,7 +232,17 @@ fn write(db: &WriteContext<'_>, row: i64, state: &Item, home: Home) -> Result<()
     rethread(db, project, &[row].into())
 }
 
-/// Resolves, reopens, pins and unpins.
+record! {
+/// The marks of an observation.
+struct Marks from "observations o" {
+    is_resolved: bool = "EXISTS (SELECT 1 FROM lineage WHERE older = o.id AND newer IS NULL AND NOT undone)",
+    is_rejected: bool = "rejected_at IS NOT NULL",
+    is_reviewed: bool = "reviewed_at IS NOT NULL",
+    is_pinned: bool = "pinned_at IS NOT NULL",
+}
+}
+
+/// Resolves, rejects, reopens, pins and unpins.
 fn follow_marks(
     db: &WriteContext<'_>,
     share: &Share,
@@ -233,17 +251,21 @@ fn follow_marks(
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let id = ObservationId(row);
-    let (is_resolved, is_pinned): (bool, bool) = db.one(
-        "SELECT EXISTS (SELECT 1 FROM lineage WHERE older = o.id AND newer IS NULL AND NOT undone), pinned_at IS NOT NULL
-         FROM observations o WHERE id = ?1",
-        [row],
-    )?;
-    match (is_resolved, state.get("resolved").as_bool()) {
+    let marks: Marks = db.one(&format!("{} WHERE id = ?1", Marks::SELECT), [row])?;
+    match (marks.is_resolved, state.get("resolved").as_bool()) {
         (false, Some(true)) => lineage::resolve_by_hand(db, id)?,
         (true, Some(false)) => lineage::uphold(db, id)?,
         _ => {}
     }
-    match state.get("pinned").as_bool().filter(|pinned| share.is_personal && *pinned != is_pinned) {
+    if !marks.is_rejected && state.get("rejected") == true && state.get("resolved") == true {
+        lineage::judge(db, id, Verdict::Rejected)?;
+    }
+    let is_reviewed = state.get("reviewed") == true;
+    if share.is_personal && state.has("reviewed") && is_reviewed != marks.is_reviewed {
+        let at = is_reviewed.then_some(now.0);
+        db.run("UPDATE observations SET reviewed_at = ?2 WHERE id = ?1", params![row, at])?;
+    }
+    match state.get("pinned").as_bool().filter(|pinned| share.is_personal && *pinned != marks.is_pinned) {
         Some(pinned) => {
             db.run(
                 "UPDATE observations SET pinned_at = ?2 WHERE id = ?1",

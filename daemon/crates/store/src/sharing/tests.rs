@@ -12,6 +12,7 @@ use crate::{
 use recall_domain::ids::{ProjectKey, Timestamp};
 use recall_domain::observation::{Importance, ObservationDraft, ObservationType};
 use recall_domain::order::Order;
+use recall_domain::review::Tellable;
 use recall_domain::sync::DeviceId;
 use recall_domain::sync::record::{BEGINNING, Chain, space_of};
 
@@ -493,8 +494,8 @@ fn notes_of_others_are_told_only_where_the_share_says_so() {
         b.remember(ObservationType::Decision, "Cents are integers");
         b.pull(&a);
         let project = recall_domain::ids::ProjectRow(1);
-        let rows = Reader(&b.db).candidates(project, 10).unwrap();
-        let by_hand = Reader(&b.db).kept_by_hand(project, 10).unwrap().len();
+        let rows = Reader(&b.db).candidates(project, 10, Tellable::Everything).unwrap();
+        let by_hand = Reader(&b.db).kept_by_hand(project, 10, Tellable::Everything).unwrap().len();
         let disfavour = Reader(&b.db).disfavour().unwrap();
         let foreign: i64 = b.db.one("SELECT id FROM observations WHERE share IS NOT NULL", []).unwrap();
         let worth = disfavour.worth(

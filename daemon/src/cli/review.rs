@@ -1,0 +1,108 @@
+//! `recall review`: looks through what machines noted, newest first.
+
+use std::io::{IsTerminal, Write};
+
+use clap::Args;
+use recall_protocol::query::{Review, Unreviewed, Verdict};
+
+use super::candidates;
+use super::client::{Client, Start};
+use super::filter::{Scope, ScopeArgs};
+use super::terminal::{self, ACCENT, DIM, counted, table};
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "What you write, edit, pin, resolve or reopen counts as reviewed. `recall undo` takes a verdict back, and so \
+                        does `--keep` of what was rejected."
+)]
+pub struct ReviewArgs {
+    #[command(flatten)]
+    scope: ScopeArgs,
+    /// List what waits for a review, without the terminal interface
+    #[arg(long)]
+    list: bool,
+    /// Keep these observations as they are: 12 or #12
+    #[arg(long, value_name = "ID", num_args = 1.., conflicts_with = "list", add = candidates::observations())]
+    keep: Vec<String>,
+    /// Reject these observations: no session is told of them any more
+    #[arg(long, value_name = "ID", num_args = 1.., conflicts_with = "list", add = candidates::observations())]
+    reject: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl ReviewArgs {
+    /// Whether the command lists what waits, and neither opens the terminal interface nor changes anything.
+    pub fn lists(&self) -> bool {
+        !self.judges() && (self.list || self.json || !std::io::stdout().is_terminal())
+    }
+
+    fn judges(&self) -> bool {
+        !self.keep.is_empty() || !self.reject.is_empty()
+    }
+}
+
+/// # Errors
+/// When an ID is not an observation's, or the daemon does not answer.
+pub fn run(args: &ReviewArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    if args.judges() { judge(args, out) } else { list(args, out) }
+}
+
+fn judge(args: &ReviewArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let mut client = Client::connect(Start::IfNeeded)?;
+    let mut items = Vec::new();
+    for (ids, verdict) in [(&args.keep, Verdict::Kept), (&args.reject, Verdict::Rejected)] {
+        if !ids.is_empty() {
+            items.extend(client.ask(Review { ids: ids.clone(), verdict })?.read()?.items);
+        }
+    }
+    if args.json {
+        return Ok(writeln!(out, "{}", serde_json::json!({"items": items}))?);
+    }
+    for item in items {
+        let state = if item.rejected { "rejected" } else { "kept" };
+        writeln!(out, "{ACCENT}#{}{ACCENT:#} is {state}: {}", item.id, item.title)?;
+    }
+    Ok(())
+}
+
+fn list(args: &ReviewArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let mut client = Client::connect(Start::IfNeeded)?;
+    let (answer, scope) =
+        args.scope.ask(&mut client, |filter| Unreviewed { filter, until_ms: None, skip: 0 })?;
+    if args.json {
+        out.write_all(&answer.bytes)?;
+        return Ok(writeln!(out)?);
+    }
+    let found = answer.read()?;
+    if found.entries.is_empty() {
+        return Ok(writeln!(out, "Nothing waits for a review{}.", here(scope))?);
+    }
+    let shown = found.entries.len();
+    let rows = found.entries.into_iter().map(|entry| {
+        let project = (scope == Scope::Chosen).then_some(entry.project);
+        let kind = terminal::kind(&entry.observation_type.unwrap_or(entry.kind)).to_owned();
+        let row = [terminal::id(entry.id)].into_iter().chain(project);
+        row.chain([kind, terminal::ago(entry.created_at), entry.title]).collect()
+    });
+    let mut head = vec!["ID", "PROJECT", "TYPE", "MADE", "TITLE"];
+    head.retain(|column| scope == Scope::Chosen || *column != "PROJECT");
+    table(out, &head, &rows.collect::<Vec<Vec<String>>>())?;
+    let waiting =
+        counted(i64::try_from(found.waiting).unwrap_or(i64::MAX), "observation waits", "observations wait");
+    let shown =
+        if shown as u64 == found.waiting { String::new() } else { format!("; the newest {shown} are shown") };
+    Ok(writeln!(
+        out,
+        "{DIM}{waiting} for a review{}{shown}. `recall show ID` shows one; `recall review --keep ID` or `--reject ID` decides.{DIM:#}",
+        here(scope)
+    )?)
+}
+
+fn here(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Here => " in this project",
+        Scope::Chosen => "",
+    }
+}

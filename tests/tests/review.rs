@@ -1,0 +1,234 @@
+//! `recall review`: what machines noted and nobody has looked at; and that only what was looked at is told, where that is wanted.
+
+use recall_protocol::query::Remember;
+use recall_tests::{Said, Stage};
+use serde_json::{Value, json};
+
+use super::told_by_hand::noted;
+
+const SEED: &str = "`make seed` must not run twice: the second run deletes the customers of the first";
+const IDLE: &str =
+    "The staging gateway drops idle connections after 50 seconds, because the proxy forgets them";
+const RULE: &str = "Invoices are never deleted, only cancelled: ask Hedwig first";
+
+fn note(stage: &Stage, text: &str, file: &str) {
+    let (text, kind) = (text.to_owned(), Some("gotcha".to_owned()));
+    let files = vec![file.to_owned()];
+    noted(stage, Remember { text, kind, files, importance: Some(8), ..Remember::default() });
+}
+
+/// Two notes of an agent's model, #1 and #2, and one of the user's.
+fn stage(config: &str) -> Stage {
+    let stage = Stage::new().config(config).daemon();
+    note(&stage, SEED, "Makefile");
+    note(&stage, IDLE, "src/gateway.rs");
+    assert_eq!(stage.recall(["remember", RULE]).code(), 0);
+    stage.flush();
+    stage
+}
+
+#[track_caller]
+fn done(said: &Said) -> &str {
+    assert_eq!(said.code(), 0, "{said:?}");
+    &said.stdout
+}
+
+/// The numbers of what waits for a review.
+fn waiting(stage: &Stage) -> Vec<i64> {
+    let listed = stage.json(["review"]);
+    let entries = listed["entries"].as_array().unwrap();
+    assert_eq!(listed["waiting"], entries.len(), "{listed}");
+    entries.iter().map(|entry| entry["id"].as_i64().unwrap()).collect()
+}
+
+fn shown(stage: &Stage, id: &str) -> Value {
+    stage.json(["show", id])["items"][0].clone()
+}
+
+fn start(stage: &Stage, session: &str) -> String {
+    stage.hook(&stage.event(session, "SessionStart", json!({"source": "startup"}))).context()
+}
+
+fn ask(stage: &Stage, session: &str, prompt: &str) -> String {
+    let prompt = json!({"prompt": prompt, "prompt_id": "p"});
+    stage.hook(&stage.event(session, "UserPromptSubmit", prompt)).context()
+}
+
+fn opens(stage: &Stage, session: &str, file: &str) -> String {
+    let input = json!({"file_path": stage.project().join(file)});
+    let call = json!({"tool_name": "Read", "tool_input": input});
+    stage.hook(&stage.event(session, "PreToolUse", call)).context()
+}
+
+fn runs(stage: &Stage, session: &str, command: &str) -> String {
+    let call = json!({"tool_name": "Bash", "tool_input": {"command": command}});
+    stage.hook(&stage.event(session, "PreToolUse", call)).context()
+}
+
+/// What sessions are told of on every occasion; each in a session of its own.
+fn told(stage: &Stage, tag: &str) -> [String; 4] {
+    let session = |occasion: &str| format!("{tag}-{occasion}");
+    [
+        start(stage, &session("start")),
+        ask(stage, &session("prompt"), "How does the staging gateway treat idle connections?"),
+        opens(stage, &session("file"), "src/gateway.rs"),
+        runs(stage, &session("command"), "make seed"),
+    ]
+}
+
+#[test]
+fn what_nobody_has_looked_at_is_listed_and_judged() {
+    let stage = stage("");
+    assert_eq!(waiting(&stage), [2, 1]);
+    let said = stage.recall(["review", "--list"]);
+    let list = done(&said);
+    assert!(
+        list.contains("#2") && list.contains("drops idle connections") && !list.contains("Hedwig"),
+        "{list}"
+    );
+    assert!(list.contains("2 observations wait for a review in this project."), "{list}");
+    let said = stage.recall(["review", "--list", "-n", "1"]);
+    assert!(done(&said).contains("; the newest 1 are shown."), "{said:?}");
+    let said = stage.recall(["status"]);
+    assert!(done(&said).contains("3 observations (2 not reviewed)"), "{said:?}");
+    let rows = stage.json(["sql", "SELECT id, reviewed, rejected FROM observations ORDER BY id"]);
+    assert_eq!(rows["rows"], json!([[1, 0, 0], [2, 0, 0], [3, 1, 0]]));
+
+    let said = stage.recall(["review", "--keep", "1", "--reject", "#2"]);
+    let lines: Vec<&str> = done(&said).lines().collect();
+    assert!(
+        lines[0].starts_with("#1 is kept: `make seed`") && lines[1].starts_with("#2 is rejected: "),
+        "{lines:?}"
+    );
+    assert_eq!(waiting(&stage), [0_i64; 0]);
+    assert_eq!(done(&stage.recall(["review"])), "Nothing waits for a review in this project.\n");
+    let (kept, rejected) = (shown(&stage, "1"), shown(&stage, "2"));
+    assert_eq!(
+        (&kept["reviewed"], &kept["rejected"], &kept["status"]),
+        (&json!(true), &Value::Null, &json!("active"))
+    );
+    assert_eq!((&rejected["rejected"], &rejected["status"]), (&json!(true), &json!("resolved")));
+    let said = stage.recall(["show", "2"]);
+    assert!(done(&said).contains(" · rejected\n") && said.stdout.contains("\nRejected by you\n"), "{said:?}");
+    assert!(done(&stage.recall(["show", "1"])).contains(" · reviewed\n"));
+
+    let said = stage.recall(["undo"]);
+    assert!(done(&said).starts_with("Undone: reject of #2"), "{said:?}");
+    assert_eq!(waiting(&stage), [2]);
+    for (wrong, code) in [(["review", "--keep", "p1"], 2), (["review", "--reject", "99"], 1)] {
+        let said = stage.recall(wrong);
+        assert_ne!(said.code(), 0, "{said:?}");
+        assert!(code > 0 && said.stdout.is_empty(), "{said:?}");
+    }
+    assert_eq!(waiting(&stage), [2]);
+}
+
+#[test]
+fn an_edit_or_a_pin_is_a_review_and_what_was_written_by_hand_needs_none() {
+    let stage = stage("");
+    done(&stage.recall(["pin", "1"]));
+    assert_eq!(waiting(&stage), [2]);
+    done(&stage.recall(["edit", "2", "--title", "The gateway forgets idle connections"]));
+    assert_eq!(waiting(&stage), [0_i64; 0]);
+    assert_eq!(shown(&stage, "3")["reviewed"], true);
+}
+
+#[test]
+fn what_was_rejected_is_told_on_no_occasion_and_found_as_resolved() {
+    let stage = stage("");
+    let before = told(&stage, "before");
+    for (occasion, told) in ["start", "prompt", "file", "command"].into_iter().zip(&before) {
+        assert!(told.contains("seed") || told.contains("gateway"), "{occasion}: {told}");
+    }
+    done(&stage.recall(["review", "--reject", "1", "2"]));
+    stage.flush();
+    let after = told(&stage, "after");
+    assert!(!after.iter().any(|told| told.contains("seed") || told.contains("gateway")), "{after:?}");
+    assert!(after[0].contains("Hedwig"), "{after:?}");
+    let found = stage.json(["search", "staging gateway idle connections"]);
+    assert_eq!((&found["results"][0]["id"], &found["results"][0]["status"]), (&json!(2), &json!("resolved")));
+    // Both ways back.
+    assert_eq!(done(&stage.recall(["resolve", "--reopen", "1"])), format!("#1 is active: {SEED}\n"));
+    assert!(done(&stage.recall(["review", "--keep", "2"])).starts_with("#2 is kept"));
+    stage.flush();
+    let again = told(&stage, "again");
+    assert!(again[2].contains("gateway") && again[3].contains("seed"), "{again:?}");
+}
+
+#[test]
+fn only_what_a_person_accepted_is_told_where_that_is_wanted() {
+    let stage = stage("[context]\nreviewed_only = true\n");
+    stage.discount_session("earlier");
+    stage.hook(&stage.event("earlier", "SessionEnd", json!({"reason": "other"})));
+    stage.flush();
+    let before = told(&stage, "before");
+    assert!(before[0].contains("Hedwig") && !before[0].contains("discount"), "{before:?}");
+    assert!(!before.iter().any(|told| told.contains("seed") || told.contains("gateway")), "{before:?}");
+    let prompt = "Why is the discount rounded once, after summing the whole cart?";
+    assert_eq!(ask(&stage, "before-discount", prompt), "");
+    // What is asked for is found all the same.
+    assert_eq!(stage.json(["search", "staging gateway idle connections"])["results"][0]["id"], 2);
+
+    done(&stage.recall(["review", "--keep", "1", "2"]));
+    let after = told(&stage, "after");
+    assert!(
+        after[0].contains("seed") && after[0].contains("gateway") && after[0].contains("Hedwig"),
+        "{after:?}"
+    );
+    assert!(!after[0].contains("discount"), "no summary: {after:?}");
+    assert!(
+        after[1].contains("gateway") && after[2].contains("gateway") && after[3].contains("seed"),
+        "{after:?}"
+    );
+    stage.flush();
+    let why = stage.json(["why", "after-prompt"]);
+    assert_eq!(why["injections"][0]["items"][0]["reason"], "kept in a review, and about this", "{why}");
+    let task = json!({"agent_id": "a1", "agent_type": "explore", "prompt": "Find how the staging gateway treats idle connections"});
+    let started = stage.hook(&stage.event("after-task", "SubagentStart", task));
+    assert!(!started.stdout.contains("discount"), "{started:?}");
+}
+
+#[test]
+fn a_setting_that_restricts_outlives_a_mistake_in_the_file() {
+    let mut stage = stage("[context]\nreviewed_only = true\n");
+    assert!(!start(&stage, "s1").contains("gateway"));
+    stage.stop_daemon();
+    std::fs::write(stage.home().join("config.toml"), "[context]\nreviewed_onlyy = true\n").unwrap();
+    stage.start_daemon();
+    assert!(!start(&stage, "s2").contains("gateway"));
+    stage.stop_daemon();
+    std::fs::write(stage.home().join("config.toml"), "").unwrap();
+    stage.start_daemon();
+    assert!(start(&stage, "s3").contains("gateway"));
+}
+
+#[test]
+fn reviews_survive_a_backup_and_an_own_export() {
+    let stage = stage("");
+    done(&stage.recall(["review", "--keep", "1", "--reject", "2"]));
+    let export = stage.user_home().join("memory.jsonl");
+    let path = export.to_str().unwrap();
+    done(&stage.recall(["export", path]));
+    let marks = |stage: &Stage| {
+        let sql = "SELECT title, status, reviewed, rejected FROM observations ORDER BY title";
+        stage.json(["sql", sql])["rows"].clone()
+    };
+    let own = marks(&stage);
+    let other = Stage::new().daemon();
+    done(&other.recall(["import", "recall", path, "--own"]));
+    assert_eq!(marks(&other), own);
+    // Anybody may have written a file.
+    let careful = Stage::new().daemon();
+    done(&careful.recall(["import", "recall", path]));
+    careful.flush();
+    assert_eq!(careful.json(["review", "--all"])["waiting"], 2, "the rejected one does not hold");
+    done(&careful.recall(["import", "recall", path, "--own"]));
+    assert_eq!(marks(&careful), own);
+
+    let backup = stage.user_home().join("copy.db");
+    done(&stage.recall(["ctl", "backup", backup.to_str().unwrap()]));
+    done(&stage.recall(["undo"]));
+    assert_ne!(marks(&stage), own);
+    done(&stage.recall(["ctl", "restore", backup.to_str().unwrap(), "--yes"]));
+    assert_eq!(marks(&stage), own);
+}

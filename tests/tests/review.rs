@@ -1,6 +1,7 @@
 //! `recall review`: what machines noted and nobody has looked at; and that only what was looked at is told, where that is wanted.
 
 use recall_protocol::query::Remember;
+use recall_tests::screen::Screen;
 use recall_tests::{Said, Stage};
 use serde_json::{Value, json};
 
@@ -231,4 +232,40 @@ fn reviews_survive_a_backup_and_an_own_export() {
     assert_ne!(marks(&stage), own);
     done(&stage.recall(["ctl", "restore", backup.to_str().unwrap(), "--yes"]));
     assert_eq!(marks(&stage), own);
+}
+
+#[test]
+fn at_a_terminal_one_key_decides_and_the_next_one_is_selected() {
+    let stage = stage("");
+    note(&stage, "The tax table is generated from `rates.csv` by the build", "rates.csv");
+    stage.flush();
+    let mut command = stage.command("recall");
+    let editor = r#"sh -c 'sed -i s/forgets/drops/ "$1"' editor"#;
+    command.arg("review").env("EDITOR", editor).env_remove("VISUAL").env("TMPDIR", stage.user_home());
+    let mut screen = Screen::of(command, (120, 30));
+    screen.shows("y keep  x reject  e edit  p pin");
+    screen.shows("1/3");
+    screen.until("what is by hand is not listed", |shown| {
+        shown.contains("rates.csv") && !shown.contains("Hedwig")
+    });
+    screen.press("x");
+    screen.shows("#4 is rejected; u undoes it");
+    screen.press("e");
+    screen.shows("#2 is edited; u undoes it");
+    screen.until("one is left", |shown| shown.contains("#1") && !shown.contains("#2  "));
+    screen.press("y");
+    screen.shows("#1 is kept; u undoes it");
+    screen.shows("Nothing waits for a review here.");
+    screen.press("u");
+    screen.shows("Undone: keep of #1");
+    screen.shows("must not run twice");
+    screen.press("p");
+    screen.shows("#1 is pinned; u undoes it");
+    screen.shows("Nothing waits for a review here.");
+    screen.press("q");
+    assert!(screen.end().success());
+    assert_eq!(waiting(&stage), [0_i64; 0]);
+    assert_eq!(shown(&stage, "4")["rejected"], true);
+    assert_eq!(shown(&stage, "1")["pinned"], true);
+    assert!(shown(&stage, "2")["title"].as_str().unwrap().contains("drops idle"), "{}", shown(&stage, "2"));
 }

@@ -58,8 +58,8 @@ fn a_user_follows_a_thread_and_pins_its_newest() {
     // The list has the whole width.
     let mut screen = Screen::of(command, (100, 30));
     screen.shows("Timeout of the gateway is 90 seconds");
-    // Shift-Tab.
-    screen.press("\x1b[Z");
+    // Shift-Tab, twice.
+    screen.press("\x1b[Z\x1b[Z");
     screen.shows("Timeout of the gateway is 90 seconds (3)");
     screen.press("\r");
     screen.shows("thread of #3");

@@ -51,6 +51,17 @@ pub enum Scope {
 }
 
 impl ScopeArgs {
+    /// The project that the user means: the named one, else the current folder's. `None` means all.
+    pub fn chosen(&self) -> anyhow::Result<Option<String>> {
+        let named = self.filter.project.as_deref().map(project).transpose()?;
+        Ok(named.or_else(|| (!self.all).then(this_folder)))
+    }
+
+    /// Whether the user asked for a part only.
+    pub fn is_a_part(&self) -> bool {
+        self.filter.since.is_some() || self.filter.limit.is_some()
+    }
+
     /// Asks in the current project if recall knows it and the user named no other; else as the user says.
     pub fn ask<R: Request>(
         &self,

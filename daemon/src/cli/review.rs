@@ -9,6 +9,7 @@ use super::candidates;
 use super::client::{Client, Start};
 use super::filter::{Scope, ScopeArgs};
 use super::terminal::{self, ACCENT, DIM, counted, table};
+use super::ui;
 
 #[derive(Debug, Args)]
 #[command(
@@ -18,7 +19,7 @@ use super::terminal::{self, ACCENT, DIM, counted, table};
 pub struct ReviewArgs {
     #[command(flatten)]
     scope: ScopeArgs,
-    /// List what waits for a review, without the terminal interface
+    /// Print what waits for a review, without the terminal interface; --since and --limit do so, too
     #[arg(long)]
     list: bool,
     /// Keep these observations as they are: 12 or #12
@@ -35,7 +36,13 @@ pub struct ReviewArgs {
 impl ReviewArgs {
     /// Whether the command lists what waits, and neither opens the terminal interface nor changes anything.
     pub fn lists(&self) -> bool {
-        !self.judges() && (self.list || self.json || !std::io::stdout().is_terminal())
+        !self.judges() && !self.opens()
+    }
+
+    /// Whether the command opens the terminal interface.
+    fn opens(&self) -> bool {
+        let is_asked = !self.judges() && !self.list && !self.json && !self.scope.is_a_part();
+        is_asked && std::io::stdout().is_terminal() && std::io::stdin().is_terminal()
     }
 
     fn judges(&self) -> bool {
@@ -46,7 +53,14 @@ impl ReviewArgs {
 /// # Errors
 /// When an ID is not an observation's, or the daemon does not answer.
 pub fn run(args: &ReviewArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    if args.judges() { judge(args, out) } else { list(args, out) }
+    if args.judges() {
+        return judge(args, out);
+    }
+    if args.opens() {
+        out.flush()?;
+        return ui::review(args.scope.chosen()?);
+    }
+    list(args, out)
 }
 
 fn judge(args: &ReviewArgs, out: &mut dyn Write) -> anyhow::Result<()> {

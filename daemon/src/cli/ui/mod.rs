@@ -64,9 +64,20 @@ pub fn run(args: &UiArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             .hint("`recall search` and `recall timeline` write to a pipe.")
             .into());
     }
-    let client = Client::connect(Start::IfNeeded)?;
     let scope = if args.all { Scope::All } else { Scope::Project(this_folder()) };
+    show(Ui::new(scope, &args.query.join(" ")))
+}
 
+/// Opens the interface on what waits for a review: of a project, or of all.
+///
+/// # Errors
+/// When the daemon does not answer, or the terminal cannot be used.
+pub(in crate::cli) fn review(project: Option<String>) -> anyhow::Result<()> {
+    show(Ui::for_review(project.map_or(Scope::All, Scope::Project)))
+}
+
+fn show(ui: Ui) -> anyhow::Result<()> {
+    let client = Client::connect(Start::IfNeeded)?;
     let (arrive, arrivals) = mpsc::channel();
     let (ask, asked) = mpsc::channel();
     let tell = arrive.clone();
@@ -89,7 +100,7 @@ pub fn run(args: &UiArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let outcome =
         execute!(std::io::stdout(), EnableMouseCapture).context("switching the mouse on").and_then(|()| {
             let ends = Ends { ask, arrivals, want_keys };
-            serve(&mut terminal, Ui::new(scope, &args.query.join(" ")), &ends)
+            serve(&mut terminal, ui, &ends)
         });
     let _ = execute!(std::io::stdout(), DisableMouseCapture);
     ratatui::restore();

@@ -6,7 +6,7 @@ use ratatui::crossterm::event::{
 };
 use ratatui::layout::{Position, Rect};
 use ratatui::text::Text;
-use recall_protocol::query;
+use recall_protocol::query::{self, Verdict};
 use tui_input::Input;
 use tui_input::backend::crossterm::EventHandler;
 
@@ -33,16 +33,19 @@ pub(super) enum Tab {
     Observations,
     Sessions,
     Threads,
+    /// What nobody has looked at.
+    Review,
 }
 
 impl Tab {
-    pub(super) const ALL: [Self; 3] = [Self::Observations, Self::Sessions, Self::Threads];
+    pub(super) const ALL: [Self; 4] = [Self::Observations, Self::Sessions, Self::Threads, Self::Review];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Observations => "Observations",
             Self::Sessions => "Sessions",
             Self::Threads => "Threads",
+            Self::Review => "Review",
         }
     }
 }
@@ -93,6 +96,11 @@ impl Listing {
         }
     }
 
+    fn remove(&mut self, is_gone: impl Fn(&Row) -> bool) {
+        self.rows.retain(|row| !is_gone(row));
+        self.selected = self.selected.min(self.rows.len().saturating_sub(1));
+    }
+
     /// The page that reloads the shown rows.
     fn again(&self) -> Page {
         let shown = u32::try_from(self.rows.len()).unwrap_or(MOST_ROWS);
@@ -105,7 +113,7 @@ impl Listing {
     /// The page after the shown rows; `None` if there is none.
     fn more(&self) -> Option<Page> {
         let last = self.rows.last().filter(|_| self.rest == Rest::More)?;
-        if self.source.is_newest() {
+        if self.source.is_by_time() {
             // Several rows may have the same time.
             let of_it = self.rows.iter().rev().take_while(|row| row.at.0 == last.at.0).count();
             let skip = u32::try_from(of_it).unwrap_or(u32::MAX);
@@ -172,6 +180,11 @@ impl Ui {
         }
     }
 
+    /// The screen that opens on what waits for a review.
+    pub(super) fn for_review(scope: Scope) -> Self {
+        Self { focus: Focus::List, lists: vec![Listing::new(Source::Review)], ..Self::new(scope, "") }
+    }
+
     /// The requests of an empty screen.
     pub(super) fn first(&mut self) -> Vec<Ask> {
         vec![self.reload()]
@@ -193,6 +206,7 @@ impl Ui {
         match self.lists.first().map(|list| &list.source) {
             Some(Source::Sessions) => Tab::Sessions,
             Some(Source::Threads) => Tab::Threads,
+            Some(Source::Review) => Tab::Review,
             _ => Tab::Observations,
         }
     }
@@ -298,6 +312,8 @@ impl Ui {
             KeyCode::Char('r') => return self.mark(),
             KeyCode::Char('p') => return self.pin(),
             KeyCode::Char('w') => return self.wrong(),
+            KeyCode::Char('y') => return self.judge(Verdict::Kept),
+            KeyCode::Char('x') => return self.judge(Verdict::Rejected),
             KeyCode::Char('u') => return vec![Ask::Change(Change::Undo)],
             KeyCode::Char('f') | KeyCode::Delete => return self.ask_to_forget(),
             KeyCode::Up | KeyCode::Char('k') => return self.go(-1),
@@ -380,6 +396,7 @@ impl Ui {
             Tab::Observations => Source::Search(self.input.value().to_owned()),
             Tab::Sessions => Source::Sessions,
             Tab::Threads => Source::Threads,
+            Tab::Review => Source::Review,
         };
         self.lists = vec![Listing::new(source)];
         vec![self.reload()]
@@ -448,6 +465,14 @@ impl Ui {
             return Vec::new();
         };
         vec![Ask::Change(Change::Pin { id })]
+    }
+
+    fn judge(&mut self, verdict: Verdict) -> Vec<Ask> {
+        let Some(id) = self.selected().and_then(|row| row.observation) else {
+            self.notice = "Only an observation can be kept or rejected".into();
+            return Vec::new();
+        };
+        vec![Ask::Change(Change::Judge { id, verdict })]
     }
 
     fn edit(&mut self) -> Next {
@@ -576,7 +601,12 @@ impl Ui {
                 self.notice = notice;
                 let rows = self.lists.iter_mut().flat_map(|list| &mut list.rows);
                 rows.filter(|row| row.observation == Some(id)).for_each(|row| row.validity = validity);
-                self.ask_detail()
+                // Whatever it was, a person has looked at it. The next one moves up.
+                let reviewed = self.lists.iter_mut().filter(|list| list.source == Source::Review);
+                reviewed.for_each(|list| list.remove(|row| row.observation == Some(id)));
+                let mut asked = self.ask_detail();
+                asked.extend(self.ask_for_more());
+                asked
             }
             // The undone change may be anywhere.
             Told::Changed { notice, of: None } => {
@@ -586,10 +616,7 @@ impl Ui {
             Told::Forgotten { id, counts } => {
                 self.notice = format!("Forgotten: {counts}");
                 let gone = Some(Target::Item(id));
-                for list in &mut self.lists {
-                    list.rows.retain(|row| row.target != gone);
-                    list.selected = list.selected.min(list.rows.len().saturating_sub(1));
-                }
+                self.lists.iter_mut().for_each(|list| list.remove(|row| row.target == gone));
                 self.ask_detail()
             }
             Told::Failed(what) => {
@@ -607,8 +634,9 @@ impl Ui {
         list.loading = false;
         list.rest = rest;
         if let Page::Next { .. } = list.page {
+            let was_empty = list.rows.is_empty();
             list.rows.extend(rows);
-            return Vec::new();
+            return if was_empty { self.ask_detail() } else { Vec::new() };
         }
         // A timeline opens at its item.
         let start = match &list.source {

@@ -3,7 +3,7 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{
     Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
-use recall_protocol::query;
+use recall_protocol::query::{self, Verdict};
 
 use super::super::failure::Failure;
 use super::row::{Row, Target, Validity};
@@ -201,6 +201,55 @@ fn a_thread_opens_from_its_list_and_from_an_observation() {
     assert_eq!(ui.tab(), Tab::Threads);
     press(&mut ui, KeyCode::BackTab);
     assert_eq!(ui.tab(), Tab::Sessions);
+}
+
+#[test]
+fn what_was_looked_at_leaves_the_review_and_the_next_one_is_selected() {
+    let mut ui = Ui::for_review(Scope::Project("/home/me/shop".into()));
+    let asked = ui.first();
+    assert!(matches!(&asked[..], [Ask::List { source: Source::Review, .. }]), "{asked:?}");
+    let mut waiting = rows();
+    waiting[1].validity = Validity::Holds;
+    give(&mut ui, &asked, waiting);
+    insta::assert_snapshot!("review", screen(&mut ui, 100, 12));
+    press(&mut ui, KeyCode::Down);
+    let judge = |id, verdict| [Ask::Change(Change::Judge { id, verdict })];
+    assert_eq!(press(&mut ui, KeyCode::Char('x')), judge(2, Verdict::Rejected));
+    let asked = ui.on_told(Told::Changed { notice: "#2 is rejected".into(), of: Some((2, Validity::Past)) });
+    assert!(matches!(&asked[..], [Ask::Detail { target: Target::Item(id), .. }] if id == "1"), "{asked:?}");
+    assert_eq!(press(&mut ui, KeyCode::Char('y')), judge(1, Verdict::Kept));
+    ui.on_told(Told::Changed { notice: "#1 is kept".into(), of: Some((1, Validity::Holds)) });
+    assert_eq!(press(&mut ui, KeyCode::Char('p')), [Ask::Change(Change::Pin { id: 3 })]);
+    ui.on_told(Told::Changed { notice: "#3 is pinned".into(), of: Some((3, Validity::Holds)) });
+    assert!(ui.list().unwrap().rows.is_empty());
+    press(&mut ui, KeyCode::Char('g'));
+    assert!(screen(&mut ui, 100, 12).contains("Nothing waits for a review here."));
+    assert_eq!(press(&mut ui, KeyCode::Char('y')), []);
+    assert_eq!(ui.notice, "Only an observation can be kept or rejected");
+    // In another list it stays.
+    let mut ui = found();
+    assert_eq!(press(&mut ui, KeyCode::Char('x')), judge(3, Verdict::Rejected));
+    ui.on_told(Told::Changed { notice: "#3 is rejected".into(), of: Some((3, Validity::Past)) });
+    assert_eq!(ui.list().unwrap().rows.len(), 3);
+}
+
+#[test]
+fn a_long_review_goes_on_while_its_rows_leave() {
+    let mut ui = Ui::for_review(Scope::All);
+    let asked = ui.first();
+    give_part(&mut ui, &asked, many(1..=300), Rest::More);
+    let until = |id: i64| NOW.0 - id * HOUR + 1;
+    let mut more = Vec::new();
+    for id in 1..=300 {
+        let asked = ui.on_told(Told::Changed { notice: String::new(), of: Some((id, Validity::Holds)) });
+        if page(&asked).is_some() {
+            more = asked;
+        }
+    }
+    assert_eq!(page(&more), Some(Page::Next { until_ms: until(300), skip: 1 }));
+    assert!(ui.list().unwrap().rows.is_empty());
+    let asked = give(&mut ui, &more, many(301..=302));
+    assert!(matches!(&asked[..], [Ask::Detail { target: Target::Item(id), .. }] if id == "301"), "{asked:?}");
 }
 
 fn many(ids: std::ops::RangeInclusive<i64>) -> Vec<Row> {
@@ -415,7 +464,7 @@ fn a_slash_begins_a_new_search_and_escape_clears_it() {
 fn a_list_that_is_not_searched_shows_no_query() {
     let mut ui = found();
     assert!(screen(&mut ui, 80, 12).contains("/ cart"));
-    for tab in [Tab::Sessions, Tab::Threads] {
+    for tab in [Tab::Sessions, Tab::Threads, Tab::Review] {
         let asked = press(&mut ui, KeyCode::Tab);
         give(&mut ui, &asked, Vec::new());
         assert_eq!(ui.tab(), tab);

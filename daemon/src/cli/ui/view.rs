@@ -24,7 +24,7 @@ const NAME: &str = " recall  ";
 const GAP: &str = "  ";
 
 /// The keys, in two columns if they fit.
-const KEYS: [[(&str, &str); 9]; 2] = [
+const KEYS: [[(&str, &str); 10]; 2] = [
     [
         ("/", "a new search"),
         ("↑ ↓ j k", "move"),
@@ -34,17 +34,19 @@ const KEYS: [[(&str, &str); 9]; 2] = [
         ("Space", "a page down"),
         ("Tab", "the next tab"),
         ("a", "this project or all"),
+        ("u", "undo the last change"),
         ("q", "leave"),
     ],
     [
         ("t", "timeline around the item"),
         ("T", "thread of the observation"),
+        ("y", "keep: it was reviewed"),
+        ("x", "reject: tell it nobody"),
         ("r", "resolve or reopen"),
         ("p", "pin or unpin"),
         ("w", "should not have been told"),
         ("e", "edit in $EDITOR"),
         ("f", "forget"),
-        ("u", "undo the last change"),
         ("?", "this help"),
     ],
 ];
@@ -194,6 +196,7 @@ fn nothing(list: &Listing) -> &'static str {
             "  Nothing is remembered here yet. Work with a connected agent (`recall install`), or press a for all projects."
         }
         (Source::Search(_), false) => "  Nothing found. Press a to search all projects.",
+        (Source::Review, false) => "  Nothing waits for a review here. Press a for all projects.",
         (Source::Threads, false) => {
             "  No threads yet. They appear when a later session says something new on a subject."
         }
@@ -315,6 +318,12 @@ fn draw_foot(frame: &mut Frame, ui: &Ui, area: Rect) {
     let count = count.unwrap_or_default();
     let keys = match ui.focus {
         Focus::Query => " type to search  Esc clear  ↓ list  Tab switch  Ctrl-C leave",
+        Focus::List if ui.depth() == 1 && ui.tab() == Tab::Review => {
+            " y keep  x reject  e edit  p pin  u undo  Enter open  ? help  q leave"
+        }
+        Focus::Detail if ui.depth() == 1 && ui.tab() == Tab::Review => {
+            " ↑↓ scroll  Esc back  y keep  x reject  e edit  p pin  ? help  q leave"
+        }
         Focus::List if ui.depth() > 1 => " Enter open  Esc back  T thread  r resolve  p pin  ? help  q leave",
         Focus::List => " / search  Enter open  Tab switch  a all  t timeline  ? help  q leave",
         Focus::Detail => " ↑↓ scroll  Esc back  t timeline  r resolve  p pin  ? help  q leave",

@@ -5,7 +5,8 @@ use std::sync::mpsc::Receiver;
 
 use recall_protocol::query::{
     self, Entries, EntryFilter, Explain, Filter, Forget, ForgetStep, Forgettable, Glance, Mark, Pin, PinUp,
-    Search, Session, Sessions, Show, Sql, Timeline, Told::Wrongly, Undo, Unreadable, Wrong,
+    Review, Search, Session, Sessions, Show, Sql, Timeline, Told::Wrongly, Undo, Unreadable, Unreviewed,
+    Verdict, Wrong,
 };
 
 use super::row::{Row, Target, Validity, validity};
@@ -33,6 +34,8 @@ pub(super) enum Source {
     Around(String),
     /// Subjects with several statements, each shown by its newest.
     Threads,
+    /// What nobody has looked at.
+    Review,
     /// All statements on an observation's subject.
     Thread(i64),
 }
@@ -42,6 +45,11 @@ impl Source {
     pub(super) fn is_newest(&self) -> bool {
         matches!(self, Self::Search(words) if words.trim().is_empty())
     }
+
+    /// Whether its rows are loaded in pages, newest first.
+    pub(super) fn is_by_time(&self) -> bool {
+        self.is_newest() || *self == Self::Review
+    }
 }
 
 /// Which rows of a list are requested.
@@ -49,7 +57,7 @@ impl Source {
 pub(super) enum Page {
     /// The first rows, up to this many.
     First(u32),
-    /// The next page: the newest observations before this time, without `skip` rows that are on the screen already.
+    /// The next page: the newest rows before this time, without `skip` rows that are on the screen already.
     Next { until_ms: i64, skip: u32 },
 }
 
@@ -70,6 +78,11 @@ pub(super) enum Change {
     /// Pins or unpins an observation.
     Pin {
         id: i64,
+    },
+    /// Keeps or rejects an observation.
+    Judge {
+        id: i64,
+        verdict: Verdict,
     },
     /// An item should not have been told where it was told last.
     Wrong {
@@ -214,6 +227,9 @@ fn changed(client: &mut Client, change: &Change) -> anyhow::Result<Told> {
             let pin = if is_pinned { Pin::Off } else { Pin::On };
             ask(client, PinUp { ids: vec![id.to_string()], pin })?.items
         }
+        Change::Judge { id, verdict } => {
+            ask(client, Review { ids: vec![id.to_string()], verdict: *verdict })?.items
+        }
         Change::Wrong { id } => {
             let request = Wrong { ids: vec![id.clone()], session: None, told: Wrongly };
             let told = ask(client, request)?.items.pop().and_then(|item| item.told);
@@ -234,6 +250,8 @@ fn changed(client: &mut Client, change: &Change) -> anyhow::Result<Told> {
     let state = match (change, item.pinned) {
         (Change::Pin { .. }, true) => "pinned",
         (Change::Pin { .. }, false) => "not pinned",
+        (Change::Judge { verdict: Verdict::Kept, .. }, _) => "kept",
+        (Change::Judge { verdict: Verdict::Rejected, .. }, _) => "rejected",
         _ => &item.status,
     };
     let notice = format!("#{} is {state}; u undoes it", item.id);
@@ -267,6 +285,10 @@ fn rows(
             let kinds = vec![DocumentKind::Observation.as_str().to_owned()];
             let of = EntryFilter { project: filter.project, kinds, types: Vec::new() };
             let found = ask(client, Entries { of, since_ms: None, until_ms, skip, limit })?;
+            found.entries.into_iter().map(Row::from).collect()
+        }
+        Source::Review => {
+            let found = ask(client, Unreviewed { filter, until_ms, skip })?;
             found.entries.into_iter().map(Row::from).collect()
         }
         Source::Search(words) => {

@@ -135,7 +135,7 @@ function history(statements, here) {
       moment(statement.created_at), statement.session_id ? el('a', { href: sessionLink(statement.session_id) }, `Session ${statement.session_id.slice(0, 8)}`) : null),
     statement.id === here ? el('b', {}, statement.title) : el('a', { class: 'title', href: itemLink(statement.id) }, statement.title),
     here === null && statement.narrative ? paragraphs(statement.narrative) : null,
-    statement.reason ? el('p', { class: 'why' }, statement.reason === 'manually' ? 'You resolved it.' : `It does not hold any more: ${statement.reason}.`) : null)));
+    statement.reason ? el('p', { class: 'why' }, statement.reason === 'manually' ? 'You resolved it.' : statement.reason === 'rejected' ? 'You rejected it.' : `It does not hold any more: ${statement.reason}.`) : null)));
 }
 
 export async function thread(id, signal) {
@@ -196,10 +196,12 @@ export async function item(id, reload, signal) {
   }
   const resolved = told.status !== 'active';
   const files = [...told.files_modified, ...told.files_read.filter((file) => !told.files_modified.includes(file))];
-  return el('div', {}, el('p', { class: 'above' }, badge(told.type), `#${told.id}`, resolved ? el('span', { class: 'status' }, told.status) : null, told.pinned ? el('span', { class: 'status' }, 'pinned') : null),
+  return el('div', {}, el('p', { class: 'above' }, badge(told.type), `#${told.id}`, resolved ? el('span', { class: 'status' }, told.rejected ? 'rejected' : told.status) : null, told.pinned ? el('span', { class: 'status' }, 'pinned') : null,
+    told.reviewed ? null : el('span', { class: 'status' }, 'not reviewed')),
     el('h1', {}, told.title), told.subtitle ? el('p', { class: 'subtitle' }, told.subtitle) : null,
-    el('div', { class: 'actions' }, button('mark', resolved ? 'Reopen' : 'Resolve', () => mark(told, reload)), button('pin', told.pinned ? 'Unpin' : 'Pin', () => pin(told, reload)),
-      button('edit', 'Edit…', () => edit(told, reload)), button('wrong', 'Wrongly told', () => wrong(told, reload)), forgetButton(told.id)),
+    el('div', { class: 'actions' }, told.reviewed && !told.rejected ? null : button('keep', 'Keep', () => keep(told, reload)), told.rejected ? null : button('reject', 'Reject', () => reject(told, reload)),
+      button('mark', resolved ? 'Reopen' : 'Resolve', () => mark(told, reload)), button('pin', told.pinned ? 'Unpin' : 'Pin', () => pin(told, reload)),
+      button('edit', 'Edit…', () => edit(told, reload)), button('wrong', 'Wrongly told', () => wrong(told)), forgetButton(told.id)),
     told.narrative ? paragraphs(told.narrative) : null,
     list(told.facts, (fact) => inline(fact)),
     facts(['From', from], ['When', moment(told.created_at)], ['Kept by', told.origin === 'extractive' ? 'the built-in rules' : told.origin === 'user' ? 'you' : told.origin === 'agent' ? 'an agent' : told.origin], ['Said by', saidBy(told.said_by)],
@@ -221,18 +223,28 @@ function saidBy(said) {
 async function mark(told, reload) {
   const resolved = told.status !== 'active';
   await post('/api/mark', { ids: [told.id], validity: resolved ? 'active' : 'resolved' });
-  changed(resolved ? 'It holds again.' : 'Resolved: it is still found, and not given any more.', reload);
+  changed(resolved ? 'It holds again.' : 'Resolved: it is still found, and not given any more.', () => reload(told));
 }
 
 async function pin(told, reload) {
   await post('/api/pin', { ids: [told.id], pin: told.pinned ? 'off' : 'on' });
-  changed(told.pinned ? 'It stands in line again.' : 'Pinned: it stands first when a session starts.', reload);
+  changed(told.pinned ? 'It stands in line again.' : 'Pinned: it stands first when a session starts.', () => reload(told));
 }
 
-async function wrong(told, reload) {
+async function keep(told, reload) {
+  await post('/api/review', { ids: [told.id], verdict: 'kept' });
+  changed(told.rejected ? 'It holds again.' : 'Kept: you have looked at it.', () => reload(told));
+}
+
+async function reject(told, reload) {
+  await post('/api/review', { ids: [told.id], verdict: 'rejected' });
+  changed('Rejected: no session is told of it.', () => reload(told));
+}
+
+async function wrong(told) {
   const { items: [item] } = await post('/api/wrong', { ids: [told.id] });
   toast(`It is not told like that again, as it was at ${item.told.moment}.`);
-  reload?.();
+  again();
 }
 
 /** Does by a key what the buttons of a detail do. A thread stands for its newest statement. */
@@ -244,13 +256,16 @@ export async function act(name, kind, id, reload) {
   if (kind === 'session') return;
   const { items: [told] } = await get(`/api/items/${part(id)}`);
   // Only an observation is marked, pinned and edited.
-  if (told?.importance !== undefined) await { mark, pin, edit, wrong }[name](told, reload);
+  if (told?.importance !== undefined) await { keep, reject, mark, pin, edit, wrong }[name](told, reload);
 }
+
+/** Reads what is shown again. */
+const again = () => document.dispatchEvent(new Event('changed'));
 
 /** Says what was done, and offers to take it back. */
 function changed(text, reload) {
   reload();
-  const undo = async () => { await post('/api/undo', {}); toast('Undone.'); reload(); };
+  const undo = async () => { await post('/api/undo', {}); toast('Undone.'); again(); };
   toast(text, button('undo', 'Undo', undo));
 }
 
@@ -269,7 +284,7 @@ function edit(told, reload) {
     event.preventDefault();
     await post('/api/edit', { id: told.id, type: type.value, title: title.value, narrative: narrative.value, facts: lines(facts), files: lines(files) });
     dialog.close();
-    changed('Saved.', reload);
+    changed('Saved.', () => reload(told));
   };
   dialog.replaceChildren(el('h2', {}, `Edit #${told.id}`),
     el('form', { submit: (event) => save(event).catch((error) => toast(error.message)) }, field('Type', type), field('Title', title), field('Text', narrative),
@@ -286,7 +301,7 @@ async function forget(what, name) {
   const dialog = byId('dialog');
   const close = () => dialog.close();
   const counts = Object.entries(seen).filter(([, value]) => typeof value === 'number' && value > 0);
-  const gone = () => { toast('Forgotten, in backups too.'); document.dispatchEvent(new Event('changed')); };
+  const gone = () => { toast('Forgotten, in backups too.'); again(); };
   const confirm = () => {
     close();
     // What goes is no longer shown.

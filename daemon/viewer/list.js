@@ -156,6 +156,15 @@ export class List {
     }
   }
 
+  /** The address of the item that follows one, else of the one before it; of one that has gone, of what has its place. */
+  beside(href) {
+    const items = this.sections.flatMap(({ count, at }) => Array.from({ length: count }, (_, number) => at(number)?.href)).filter(Boolean);
+    const place = items.indexOf(href);
+    if (place >= 0) return items[place + 1] ?? items[place - 1];
+    const before = this.sections.slice(0, this.active < 0 ? 0 : List.before(this.firsts, this.active) + 1).filter(({ heading }) => heading !== null).length;
+    return items[Math.min(Math.max(0, this.active - before), items.length - 1)];
+  }
+
   focus(row) {
     const link = this.rows.get(row)?.querySelector('a');
     if (!link) return;

@@ -6,7 +6,7 @@ import { List } from './list.js';
 import * as views from './views.js';
 import * as detail from './detail.js';
 
-const LABELS = { timeline: 'Timeline', sessions: 'Sessions', threads: 'Threads', projects: 'Projects', numbers: 'Numbers', search: 'Results' };
+const LABELS = { timeline: 'Timeline', sessions: 'Sessions', threads: 'Threads', projects: 'Projects', numbers: 'Numbers', review: 'Review', search: 'Results' };
 const [listPlace, detailPlace, filters, query, project] = ['list', 'detail', 'filters', 'query', 'project'].map(byId);
 const state = { view: 'timeline', text: '', list: null, listing: null, reading: null, days: 30 };
 
@@ -34,6 +34,7 @@ async function read(signal) {
 const isWhole = () => !project.value && !(state.view === 'timeline' && chosen.type);
 
 async function nothing(signal) {
+  if (state.view === 'review') return el('p', { class: 'quiet pad' }, 'Nothing waits for a review.');
   // Kinds that are not shown may be there.
   const { projects } = isWhole() ? await get('/api/projects', {}, signal) : { projects: [project.value] };
   return projects.length ? el('p', { class: 'quiet pad' }, 'Nothing here. Another filter may show more.') : views.empty();
@@ -87,7 +88,7 @@ function choose(name) {
 /** What the address names beside the list; null: nothing. */
 function opened(name, text, signal) {
   switch (name) {
-    case 'item': return detail.item(text, refresh, signal);
+    case 'item': return detail.item(text, after(location.hash), signal);
     case 'session': return detail.session(text, signal);
     case 'thread': return detail.thread(text, signal);
     case 'project': return detail.project(text, choose, signal);
@@ -164,7 +165,7 @@ function route() {
     enter(key);
     return;
   }
-  const view = { '': 'timeline', sessions: 'sessions', threads: 'threads', projects: 'projects', numbers: 'numbers', search: 'search' }[name];
+  const view = { '': 'timeline', sessions: 'sessions', threads: 'threads', projects: 'projects', numbers: 'numbers', review: 'review', search: 'search' }[name];
   const changed = view && (view !== state.view || text !== state.text);
   if (changed || !state.shown) {
     state.view = view ?? state.view;
@@ -179,6 +180,13 @@ function route() {
 const viewHash = () => state.view === 'search' ? `#/search/${encodeURIComponent(state.text)}` : state.view === 'timeline' ? '#/' : `#/${state.view}`;
 function goBack() { location.hash = viewHash(); }
 function refresh() { showList(); showDetail(); }
+
+/** What follows a change of an item: in a review the next one is shown in the place of what has left it. */
+const after = (href) => (told) => {
+  if (state.view !== 'review' || told.reviewed || location.hash !== href) { refresh(); return; }
+  location.hash = state.list?.beside(href) ?? viewHash();
+  showList();
+};
 
 async function readProjects() {
   const { projects } = await get('/api/projects');
@@ -222,8 +230,8 @@ function connect() {
   });
 }
 
-const KEYS = [['/', 'search'], ['j k', 'next and previous entry'], ['Enter', 'open'], ['Esc', 'back'], ['r', 'resolve or reopen'], ['p', 'pin or unpin'], ['w', 'wrongly told: not again like that'], ['e', 'edit'], ['f', 'forget; y says yes'], ['u', 'undo'],
-  ['1 2 3 4 5', 'timeline, sessions, threads, projects, numbers'], ['t', 'light or dark'], ['?', 'these keys']];
+const KEYS = [['/', 'search'], ['j k', 'next and previous entry'], ['Enter', 'open'], ['Esc', 'back'], ['y', 'keep: it was reviewed'], ['x', 'reject'], ['r', 'resolve or reopen'], ['p', 'pin or unpin'], ['w', 'wrongly told: not again like that'], ['e', 'edit'], ['f', 'forget; y says yes'], ['u', 'undo'],
+  ['1 2 3 4 5 6', 'timeline, sessions, threads, projects, numbers, review'], ['t', 'light or dark'], ['?', 'these keys']];
 
 function help() {
   const dialog = byId('dialog');
@@ -253,13 +261,13 @@ async function undo() {
 const act = (name) => () => {
   const href = listPlace.contains(document.activeElement) ? document.activeElement.getAttribute('href') ?? '' : location.hash;
   const [, kind, id] = href.match(/^#\/(item|session|thread)\/(.+)$/) ?? [];
-  if (id) detail.act(name, kind, decodeURIComponent(id), refresh).catch((error) => toast(error.message));
+  if (id) detail.act(name, kind, decodeURIComponent(id), after(href)).catch((error) => toast(error.message));
 };
 
 const ACTIONS = {
-  '/': () => query.focus(), '?': help, j: () => state.list?.move(1), k: () => state.list?.move(-1), r: act('mark'), p: act('pin'), w: act('wrong'), e: act('edit'), f: act('forget'), u: undo, t: switchTheme,
+  '/': () => query.focus(), '?': help, j: () => state.list?.move(1), k: () => state.list?.move(-1), y: act('keep'), x: act('reject'), r: act('mark'), p: act('pin'), w: act('wrong'), e: act('edit'), f: act('forget'), u: undo, t: switchTheme,
   ArrowDown: () => state.list?.move(1), ArrowUp: () => state.list?.move(-1), Escape: goBack,
-  1: () => { location.hash = '#/'; }, 2: () => { location.hash = '#/sessions'; }, 3: () => { location.hash = '#/threads'; }, 4: () => { location.hash = '#/projects'; }, 5: () => { location.hash = '#/numbers'; },
+  1: () => { location.hash = '#/'; }, 2: () => { location.hash = '#/sessions'; }, 3: () => { location.hash = '#/threads'; }, 4: () => { location.hash = '#/projects'; }, 5: () => { location.hash = '#/numbers'; }, 6: () => { location.hash = '#/review'; },
 };
 
 document.addEventListener('keydown', (event) => {

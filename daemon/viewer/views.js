@@ -129,6 +129,15 @@ export function sessions({ project }, signal, before) {
   })), before);
 }
 
+/** What machines noted and nobody has looked at. */
+export function review({ project }, signal, before) {
+  const read = async (skip, limit) => {
+    const { entries, waiting } = await get('/api/review', { project, skip, limit }, signal);
+    return { entries, total: waiting };
+  };
+  return paged(read, (found) => byDay(found, (entry) => entry.created_at, (entry) => entryRow(entry, clock, ofProject(entry, project))), before);
+}
+
 /** Subjects with a history: what holds now, and how often it was said otherwise. */
 export function threads({ project }, signal, before) {
   const read = async (skip, limit) => {

@@ -227,6 +227,31 @@ fn everything_is_looked_through_by_day() {
 }
 
 #[test]
+fn what_nobody_has_looked_at_is_listed_and_judged() {
+    let (stage, gateway) = open();
+    stage.discount_session("first");
+    stage.flush();
+    gateway
+        .post("/api/remember", &json!({"text": "Anna owns billing", "type": "contact", "project": "shop"}));
+    let waiting = || gateway.get("/api/review?project=shop&limit=100");
+    let listed = waiting();
+    let ids: Vec<&Value> = listed["entries"].as_array().unwrap().iter().map(|entry| &entry["id"]).collect();
+    assert!(!ids.is_empty() && listed["waiting"] == ids.len(), "{listed}");
+    let said = gateway.post("/api/review", &json!({"ids": ids, "verdict": "rejected"}));
+    assert!(said["items"].as_array().unwrap().iter().all(|item| item["rejected"] == true), "{said}");
+    assert_eq!(waiting(), json!({"entries": [], "waiting": 0}));
+    let said = gateway.post("/api/review", &json!({"ids": [ids[0]], "verdict": "kept"}));
+    assert_eq!(
+        (&said["items"][0]["status"], &said["items"][0]["reviewed"]),
+        (&json!("active"), &json!(true))
+    );
+    for (path, status) in [("/api/review?project=unheard-of", 404), ("/api/review?since=nonsense", 400)] {
+        let answer = gateway.request("GET", path, &[("Authorization", &gateway.bearer())], "");
+        assert_eq!(answer.status, status, "{path}: {}", answer.body);
+    }
+}
+
+#[test]
 fn what_goes_with_a_prompt_is_answered() {
     let (stage, gateway) = open();
     stage.discount_session("first");

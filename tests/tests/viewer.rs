@@ -7,8 +7,11 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use recall_protocol::query::Remember;
 use recall_tests::{Stage, workspace};
 use serde_json::{Value, json};
+
+use super::told_by_hand::noted;
 
 /// A page of a browser of its own.
 struct Browser {
@@ -455,6 +458,59 @@ fn keys_act_on_the_row_with_the_focus_and_forgetting_can_be_taken_back() {
     browser.is_clean();
 }
 
+#[test]
+fn in_a_review_the_next_one_is_shown_after_each_verdict() {
+    let stage = Stage::new().daemon();
+    for (number, animal) in ["wombat", "heron", "otter", "lynx"].into_iter().enumerate() {
+        let text = format!("The {animal} of enclosure {number} is fed at noon by `feed_{animal}`");
+        noted(&stage, Remember { text, ..Remember::default() });
+    }
+    stage.json(["remember", "The vet comes on Mondays"]);
+    stage.flush();
+    let Some(mut browser) = Browser::open(&link(&stage)) else { return };
+    browser.shows("The vet comes on Mondays");
+    browser.key("6");
+    let rows = "document.querySelectorAll('.rows[aria-label=Review] .row a').length";
+    let left = |browser: &mut Browser, count: usize| browser.until(&format!("{rows} === {count}"));
+    let shows = |browser: &mut Browser, animal: &str| {
+        browser.until(&format!("document.querySelector('#detail h1').textContent.includes('The {animal}')"));
+    };
+    left(&mut browser, 4);
+    browser.see("document.querySelector('.rows .row a').click()");
+    shows(&mut browser, "lynx");
+    browser.shows("not reviewed");
+    browser.is_accessible();
+    browser.click("#keep");
+    shows(&mut browser, "otter");
+    left(&mut browser, 3);
+    browser.key("x");
+    shows(&mut browser, "heron");
+    left(&mut browser, 2);
+    browser.key("u");
+    left(&mut browser, 3);
+    browser.until("document.querySelector('.rows .row a').textContent.includes('The otter')");
+    browser.key("e");
+    browser.until("document.getElementById('save')");
+    browser.click("#save");
+    shows(&mut browser, "wombat");
+    left(&mut browser, 2);
+    browser.key("p");
+    shows(&mut browser, "otter");
+    left(&mut browser, 1);
+    browser.click("#reject");
+    browser.shows("Nothing waits for a review.");
+    browser.until("location.hash === '#/review'");
+    let state = |id: &str| stage.json(["show", id])["items"][0].clone();
+    assert_eq!((&state("3")["rejected"], &state("4")["reviewed"]), (&json!(true), &json!(true)));
+    assert_eq!((&state("1")["pinned"], &state("2")["origin"]), (&json!(true), &json!("user")));
+    // What was rejected says so, and is kept from there.
+    browser.see("location.hash = '#/item/3'");
+    browser.until("document.querySelector('#detail .above').textContent.includes('rejected')");
+    browser.key("y");
+    browser.until("!document.querySelector('#detail .above').textContent.includes('rejected')");
+    browser.is_clean();
+}
+
 /// Texts that are markup wherever a string is taken for such. The hostile texts of the tests come along.
 const CANARIES: [&str; 8] = [
     "<img src=x onerror=\"window.pwned=1\">",
@@ -570,6 +626,7 @@ fn it_fits_a_desk_a_tablet_and_a_phone() {
             ("numbers", "#/numbers".to_owned(), "document.querySelector('.numbers')"),
             ("thread", format!("#/thread/{replaced}"), "document.querySelector('#detail .history')"),
             ("projects", "#/projects".to_owned(), "document.querySelector('#detail .overview')"),
+            ("review", "#/review".to_owned(), "document.querySelector('.rows[aria-label=Review] .row')"),
             ("search", "#/search/cart".to_owned(), "document.querySelector('[data-filter=since]')"),
         ] {
             browser.see(&format!("location.hash = '{hash}'"));

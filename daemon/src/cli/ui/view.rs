@@ -41,7 +41,7 @@ const KEYS: [[(&str, &str); 10]; 2] = [
         ("t", "timeline around the item"),
         ("T", "thread of the observation"),
         ("y", "keep: it was reviewed"),
-        ("x", "reject: tell it nobody"),
+        ("x", "reject: it is not told"),
         ("r", "resolve or reopen"),
         ("p", "pin or unpin"),
         ("w", "should not have been told"),

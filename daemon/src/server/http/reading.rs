@@ -2,8 +2,9 @@
 
 use recall_protocol::query::{
     Changes, Context, Days, Edit, Entries, EntryFilter, Explain, Filter, Forget, ForgetStep, Forgettable,
-    Jobs, Mark, Pin, PinUp, Projects, Query, Remember, Search, Session, SessionPage, Show, Stats, Status,
-    ThreadPage, Threads, Timeline, Told, Undo, Unreadable, Validity, WhichJobs, Why, Wrong,
+    Jobs, Mark, Pin, PinUp, Projects, Query, Remember, Review, Search, Session, SessionPage, Show, Stats,
+    Status, ThreadPage, Threads, Timeline, Told, Undo, Unreadable, Unreviewed, Validity, Verdict, WhichJobs,
+    Why, Wrong,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -112,15 +113,23 @@ pub(super) fn days(call: &Call) -> Reading {
 }
 
 pub(super) fn entries(call: &Call) -> Reading {
-    let time = |names: &[&str]| call.text(names).map(|text| moment(&text)).transpose();
     Ok(Entries {
         of: entry_filter(call),
-        since_ms: time(&["since", "since_ms"])?,
-        until_ms: time(&["until", "until_ms"])?,
+        since_ms: time(call, &["since", "since_ms"])?,
+        until_ms: time(call, &["until", "until_ms"])?,
         skip: skip(call)?,
         limit: call.number(&["limit"])?.unwrap_or(20).min(MOST),
     }
     .into())
+}
+
+fn time(call: &Call, names: &[&str]) -> Result<Option<i64>, Refusal> {
+    call.text(names).map(|text| moment(&text)).transpose()
+}
+
+pub(super) fn unreviewed(call: &Call) -> Reading {
+    let until_ms = time(call, &["until", "until_ms"])?;
+    Ok(Unreviewed { filter: filter(call)?, until_ms, skip: skip(call)? }.into())
 }
 
 pub(super) fn projects(_: &Call) -> Reading {
@@ -217,6 +226,29 @@ pub(super) fn mark(call: &Call) -> Reading {
         WrittenValidity::Resolved => Validity::Resolved,
     };
     Ok(Mark { ids: texts(ids), validity }.into())
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReviewBody {
+    ids: Vec<Id>,
+    verdict: WrittenVerdict,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum WrittenVerdict {
+    Kept,
+    Rejected,
+}
+
+pub(super) fn review(call: &Call) -> Reading {
+    let ReviewBody { ids, verdict } = body(call)?;
+    let verdict = match verdict {
+        WrittenVerdict::Kept => Verdict::Kept,
+        WrittenVerdict::Rejected => Verdict::Rejected,
+    };
+    Ok(Review { ids: texts(ids), verdict }.into())
 }
 
 #[derive(Deserialize, JsonSchema)]

@@ -6,8 +6,8 @@ use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use percent_encoding::percent_decode_str;
 use recall_protocol::query::{
-    Changes, Days, Edit, Entries, Forget, Jobs, Mark, PinUp, Projects, Remember, Search, Session, Sessions,
-    Show, Stats, Status, Threads, Timeline, Undo, Why, Wrong,
+    Changes, Days, Edit, Entries, Forget, Jobs, Mark, PinUp, Projects, Remember, Review, Search, Session,
+    Sessions, Show, Stats, Status, Threads, Timeline, Undo, Unreviewed, Why, Wrong,
 };
 use schemars::JsonSchema;
 use serde_json::Value;
@@ -20,7 +20,7 @@ use super::hooks::{
 };
 use super::keys::{Caller, Locked};
 use super::openapi::document;
-use super::reading::{EditBody, ForgetBody, MarkBody, PinBody, RememberBody, WrongBody};
+use super::reading::{EditBody, ForgetBody, MarkBody, PinBody, RememberBody, ReviewBody, WrongBody};
 use super::route::{
     Endpoint, HealthAnswer, OpenAnswer, Parameter, Route, get, hook, needed, number, of, post, schema_of,
     text,
@@ -87,6 +87,12 @@ pub(super) static ROUTES: &[Route] = &[
             number("limit"),
         ],
         Endpoint::Ask(reading::entries, of::<Entries>),
+    ),
+    get(
+        "/api/review",
+        "The observations that nobody has looked at, the newest first.",
+        &[text("project"), text("since"), text("until"), number("skip"), number("limit")],
+        Endpoint::Ask(reading::unreviewed, of::<Unreviewed>),
     ),
     get(
         "/api/projects",
@@ -242,6 +248,12 @@ pub(super) static ROUTES: &[Route] = &[
         "Has observations stand first: `on` or `off`.",
         Some(schema_of::<PinBody>),
         Endpoint::Ask(reading::pin, of::<PinUp>),
+    ),
+    post(
+        "/api/review",
+        "A person's verdict on observations: `kept` or `rejected`.",
+        Some(schema_of::<ReviewBody>),
+        Endpoint::Ask(reading::review, of::<Review>),
     ),
     post(
         "/api/wrong",

@@ -135,7 +135,7 @@ function history(statements, here) {
       moment(statement.created_at), statement.session_id ? el('a', { href: sessionLink(statement.session_id) }, `Session ${statement.session_id.slice(0, 8)}`) : null),
     statement.id === here ? el('b', {}, statement.title) : el('a', { class: 'title', href: itemLink(statement.id) }, statement.title),
     here === null && statement.narrative ? paragraphs(statement.narrative) : null,
-    statement.reason ? el('p', { class: 'why' }, statement.reason === 'manually' ? 'You resolved it.' : statement.reason === 'rejected' ? 'You rejected it.' : `It does not hold any more: ${statement.reason}.`) : null)));
+    statement.reason ? el('p', { class: 'why' }, statement.reason === 'manually' ? 'You resolved it.' : statement.reason === 'rejected' ? 'It was rejected in a review.' : `It does not hold any more: ${statement.reason}.`) : null)));
 }
 
 export async function thread(id, signal) {

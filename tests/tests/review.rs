@@ -95,6 +95,10 @@ fn what_nobody_has_looked_at_is_listed_and_judged() {
     let rows = stage.json(["sql", "SELECT id, reviewed, rejected FROM observations ORDER BY id"]);
     assert_eq!(rows["rows"], json!([[1, 0, 0], [2, 0, 0], [3, 1, 0]]));
 
+    let kept = stage.json(["review", "--keep", "1"]);
+    assert_eq!((&kept["items"][0]["id"], &kept["items"][0]["reviewed"]), (&json!(1), &json!(true)), "{kept}");
+    assert!(done(&stage.recall(["undo"])).starts_with("Undone: keep of #1"));
+    assert_eq!(waiting(&stage), [2, 1]);
     let said = stage.recall(["review", "--keep", "1", "--reject", "#2"]);
     let lines: Vec<&str> = done(&said).lines().collect();
     assert!(
@@ -110,16 +114,18 @@ fn what_nobody_has_looked_at_is_listed_and_judged() {
     );
     assert_eq!((&rejected["rejected"], &rejected["status"]), (&json!(true), &json!("resolved")));
     let said = stage.recall(["show", "2"]);
-    assert!(done(&said).contains(" · rejected\n") && said.stdout.contains("\nRejected by you\n"), "{said:?}");
+    assert!(
+        done(&said).contains(" · rejected\n") && said.stdout.contains("\nRejected in a review\n"),
+        "{said:?}"
+    );
     assert!(done(&stage.recall(["show", "1"])).contains(" · reviewed\n"));
 
     let said = stage.recall(["undo"]);
     assert!(done(&said).starts_with("Undone: reject of #2"), "{said:?}");
     assert_eq!(waiting(&stage), [2]);
-    for (wrong, code) in [(["review", "--keep", "p1"], 2), (["review", "--reject", "99"], 1)] {
-        let said = stage.recall(wrong);
-        assert_ne!(said.code(), 0, "{said:?}");
-        assert!(code > 0 && said.stdout.is_empty(), "{said:?}");
+    for (wrong, why) in [("p1", "Observation p1 was not found"), ("99", "99")] {
+        let said = stage.recall(["review", "--keep", "2", wrong]);
+        assert!(said.code() != 0 && said.stdout.is_empty() && !why.is_empty(), "{said:?}");
     }
     assert_eq!(waiting(&stage), [2]);
 }

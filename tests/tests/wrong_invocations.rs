@@ -8,7 +8,7 @@ use recall_tests::Stage;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 /// stdout has only help that was asked for; usage errors end with 2, refusals with 1.
-const WRONG: [(&[&str], i32, &str); 76] = [
+const WRONG: [(&[&str], i32, &str); 77] = [
     (&["serach", "cart"], 2, "a similar subcommand exists: 'search'"),
     (&["sesions"], 2, "a similar subcommand exists: 'sessions'"),
     (&["confg", "list"], 2, "'config'"),
@@ -55,6 +55,7 @@ const WRONG: [(&[&str], i32, &str); 76] = [
     (&["remember", "note", "--project", "shp"], 1, "Did you mean \"shop\"? Name its folder"),
     (&["resolve"], 2, "For example: recall resolve 12"),
     (&["pin", "banana"], 2, "\"banana\" is not an ID."),
+    (&["review", "--reject", "banana"], 2, "\"banana\" is not an ID."),
     (&["edit", "1", "--type", "bugfx"], 2, "\"bugfx\" is not a type."),
     (&["resolve", "banana"], 2, "\"banana\" is not an ID."),
     (&["resolve", "9999"], 1, "There is no observation 9999."),

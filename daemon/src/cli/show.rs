@@ -233,7 +233,7 @@ fn checkout(
 /// Prints one line about what replaced or settled it, or what it replaced.
 fn lineage(out: &mut dyn Write, entry: &LineageAnswer) -> std::io::Result<()> {
     if entry.reason == LineageAnswer::REJECTED {
-        return writeln!(out, "Rejected by you");
+        return writeln!(out, "Rejected in a review");
     }
     let said = match entry.relation.as_ref() {
         "superseded_by" => "Superseded by",

@@ -140,9 +140,12 @@ pub(super) fn settle(
     subjects: &BTreeSet<SubjectHash>,
     since: Timestamp,
 ) -> Result<(), StoreError> {
+    if subjects.is_empty() {
+        return Ok(());
+    }
+    let rejected = rejected(db, project)?;
     for subject in subjects {
         let claims = claims(db, project, *subject)?;
-        let rejected = rejected(db, project)?;
         let mut history = History::new(db, project, *subject);
         for claim in &claims {
             let undone = undone(db, claim.id)?;

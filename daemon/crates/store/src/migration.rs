@@ -162,6 +162,30 @@ mod tests {
         assert_ne!(fingerprint(&["a;"]), fingerprint(&["a;", "b;"]));
     }
 
+    #[test]
+    fn what_persons_had_changed_before_there_were_reviews_is_reviewed() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("recall.db");
+        let mut connection = Connection::open(&path).unwrap();
+        migrate_by(&STEPS[..4], &mut connection, &path, home.path()).unwrap();
+        connection.execute_batch("INSERT INTO projects VALUES (1, 'path:/shop', 'shop', 0)").unwrap();
+        for id in 1..=3 {
+            let observation = format!(
+                "INSERT INTO observations (id, uuid, project, type, title, narrative, facts, concepts, files_read,
+                    files_modified, importance, evidence, origin, created_at)
+                 VALUES ({id}, '{id}', 1, 'gotcha', 't', 'n', '[]', '[]', '[]', '[]', 5, '[]', 'extractive', 7);
+                 INSERT INTO hand_changes (observation, what, before, at, undone) VALUES ({id}, 'resolve', '{{}}', 9, {})",
+                u8::from(id == 2)
+            );
+            connection.execute_batch(&observation).unwrap();
+        }
+        connection.execute_batch("DELETE FROM hand_changes WHERE observation = 3").unwrap();
+        migrate(&mut connection, &path, home.path()).unwrap();
+        let mut reviewed = connection.prepare("SELECT reviewed_at FROM observations ORDER BY id").unwrap();
+        let reviewed = reviewed.query_map([], |row| row.get::<_, Option<i64>>(0)).unwrap();
+        assert_eq!(reviewed.map(Result::unwrap).collect::<Vec<_>>(), [Some(9), None, None]);
+    }
+
     /// A possible step after the released ones, one statement each.
     const NEXT_STEP: [&str; 4] = [
         "ALTER TABLE projects ADD COLUMN colour TEXT",

@@ -5,8 +5,8 @@ ALTER TABLE observations ADD COLUMN rejected_at INTEGER;
 UPDATE observations SET reviewed_at = (SELECT max(at) FROM hand_changes WHERE observation = observations.id AND NOT undone)
     WHERE id IN (SELECT observation FROM hand_changes WHERE NOT undone);
 
--- What waits for a review is listed and counted; what was reviewed may be all that is told.
-CREATE INDEX observations_unreviewed ON observations (project, created_at DESC)
+-- What waits for a review is listed and counted without its rows; what was reviewed may be all that is told.
+CREATE INDEX observations_unreviewed ON observations (project, created_at DESC, status, reviewed_at, pinned_at, origin)
     WHERE status = 'active' AND reviewed_at IS NULL AND pinned_at IS NULL AND origin <> 'user';
 CREATE INDEX observations_reviewed ON observations (project, importance DESC, created_at DESC)
     WHERE status = 'active' AND reviewed_at IS NOT NULL;

@@ -78,6 +78,11 @@ fn waiting(db: &Connection) -> Vec<String> {
     assert_eq!(listed(&all), listed(&here));
     assert_eq!(Reader(db).count_unreviewed(&all).unwrap(), listed(&all).len() as u64);
     assert_eq!(Reader(db).statistics().unwrap().unreviewed, listed(&all).len() as i64);
+    for which in [&all, &here] {
+        let plan = format!("EXPLAIN QUERY PLAN SELECT count(*) FROM {}", which.source());
+        let how: String = db.query_row(&plan, [], |row| row.get(3)).unwrap();
+        assert!(how.contains("COVERING INDEX observations_unreviewed"), "{how}");
+    }
     let title = |id: ObservationId| Reader(db).observation(id).unwrap().unwrap().title;
     listed(&all).into_iter().map(|(id, _)| title(id)).collect()
 }

@@ -173,6 +173,14 @@ fn only_what_a_person_accepted_is_told_where_that_is_wanted() {
     assert!(!before.iter().any(|told| told.contains("seed") || told.contains("gateway")), "{before:?}");
     let prompt = "Why is the discount rounded once, after summing the whole cart?";
     assert_eq!(ask(&stage, "before-discount", prompt), "");
+    let preview = stage.recall(["context", "--prompt", prompt]);
+    let waiting = stage.json(["review"])["waiting"].clone();
+    let said = format!(
+        "Nothing that was reviewed here would be told.\n{waiting} observations wait for a review, and \
+         `context.reviewed_only` is on: `recall review`\n"
+    );
+    assert_eq!(done(&preview), said);
+    assert_eq!(stage.json(["context"])["unreviewed"], waiting);
     // What is asked for is found all the same.
     assert_eq!(stage.json(["search", "staging gateway idle connections"])["results"][0]["id"], 2);
 

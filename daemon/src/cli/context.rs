@@ -7,7 +7,7 @@ use recall_protocol::query::Context;
 
 use super::client::{Client, Start};
 use super::failure::Failure;
-use super::terminal::{self, DIM};
+use super::terminal::{self, DIM, counted};
 use recall_app::answers::found::{DecisionAnswer, Silence};
 
 #[derive(Debug, Args)]
@@ -45,16 +45,29 @@ pub fn run(args: &ContextArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             Some(Silence::Excluded) => {
                 "No context: this project is excluded, by `capture.exclude` or its `.recall.toml`."
             }
+            None if context.unreviewed.is_some_and(|waiting| waiting > 0) => {
+                "Nothing that was reviewed here would be told."
+            }
             None if args.prompt.is_some() => "Nothing known here helps with this prompt.",
             None => "Nothing is known of this folder yet: a session here would start without context.",
         };
         writeln!(out, "{why}")?;
+        says_what_waits(context.unreviewed, out)?;
         return says_why(context.decision.as_ref(), out);
     }
     writeln!(out, "{}", context.block.text)?;
     let tokens = context.block.tokens;
     writeln!(out, "{DIM}about {tokens} tokens{DIM:#}")?;
+    says_what_waits(context.unreviewed, out)?;
     says_why(context.decision.as_ref(), out)
+}
+
+/// Prints how many notes are left out until somebody looks at them.
+fn says_what_waits(unreviewed: Option<u64>, out: &mut dyn Write) -> std::io::Result<()> {
+    let Some(waiting) = unreviewed.filter(|waiting| *waiting > 0) else { return Ok(()) };
+    let waiting = i64::try_from(waiting).unwrap_or(i64::MAX);
+    let waiting = counted(waiting, "observation waits", "observations wait");
+    writeln!(out, "{DIM}{waiting} for a review, and `context.reviewed_only` is on: `recall review`{DIM:#}")
 }
 
 /// Prints the probabilities of a prompt and the threshold.

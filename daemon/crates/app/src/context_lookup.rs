@@ -239,10 +239,7 @@ impl ContextLookup {
                 let state = self.besides_handed_over(db, (moment, depth), context_request, &handed)?;
                 Ok((state, None))
             }
-            Ask::Prompt(text) | Ask::Task(text) => {
-                let (material, decision) = self.what_bears_on(db, (ask, text), context_request)?;
-                Ok((material, Some(decision)))
-            }
+            Ask::Prompt(text) | Ask::Task(text) => self.what_bears_on(db, (ask, text), context_request),
             Ask::File(_) | Ask::Call { .. } | Ask::First(_) => Ok((Material::default(), None)),
         })?;
         let mut block = assemble(moment, &material, limits, now);
@@ -288,13 +285,13 @@ impl ContextLookup {
         Ok(state)
     }
 
-    /// What bears on a prompt or a task, and why.
+    /// What bears on a prompt or a task, and why; `None` where only reviewed notes are told, because no model decides then.
     fn what_bears_on(
         &self,
         db: Reader<'_>,
         (ask, text): (&Ask, &str),
         context_request: &ContextRequest,
-    ) -> Result<(Material, Decision), StoreError> {
+    ) -> Result<(Material, Option<Decision>), StoreError> {
         let (author, turns) = match (ask, &context_request.session) {
             (Ask::Prompt(_), Some(session)) => (Author::Person, db.turns_before(session, text)?),
             // A subagent begins its own conversation.
@@ -302,7 +299,10 @@ impl ContextLookup {
             _ => (Author::Person, Turns::default()),
         };
         let (mut material, decision) = match self.settings.context().tellable {
-            Tellable::Everything => self.answers(db, (text, author, &turns), context_request)?,
+            Tellable::Everything => {
+                let (material, decision) = self.answers(db, (text, author, &turns), context_request)?;
+                (material, Some(decision))
+            }
             Tellable::Reviewed => Default::default(),
         };
         material.by_hand = self.told_by_hand(db, text, context_request)?;

@@ -139,6 +139,9 @@ pub struct ContextAnswer {
     /// For a prompt: why recall speaks or does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<DecisionAnswer>,
+    /// Where only reviewed notes are told: how many observations of the project wait for a review.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreviewed: Option<u64>,
 }
 
 /// Why recall speaks at a prompt or does not: it speaks if `prompt` times `known` is at least `floor`, or `need` at least

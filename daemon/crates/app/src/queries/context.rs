@@ -16,10 +16,11 @@ use crate::queries::{Answer, Refused, blocking, projects, read};
 use recall_domain::event::{Audience, StartSource};
 use recall_domain::file_memory::InjectedSet;
 use recall_domain::ids::{ProjectKey, ProjectRow, Timestamp};
+use recall_domain::review::Tellable;
 use recall_domain::session::Ask;
 use recall_repository::project_file::Captured;
 use recall_repository::refs::WorkLocation;
-use recall_store::{ProjectInfo, StoreError};
+use recall_store::{ProjectInfo, StoreError, Unreviewed};
 
 pub async fn context<P>(
     lookup: &ContextLookup,
@@ -36,7 +37,7 @@ pub async fn context<P>(
     };
     if silent.is_some() {
         let block = TextAnswer { text: String::new(), tokens: 0, items: Vec::new() };
-        return Ok(ContextAnswer { block, silent, decision: None });
+        return Ok(ContextAnswer { block, silent, decision: None, unreviewed: None });
     }
     let lookup = lookup.clone();
     blocking(move || context_in(&lookup, &cwd, prompt)).await
@@ -71,6 +72,7 @@ fn context_in(lookup: &ContextLookup, cwd: &str, prompt: Option<String>) -> Answ
         let known = db.find_project(&identity.keys)?;
         Ok((identity, known))
     })?;
+    let unreviewed = known.as_ref().map(|project| unreviewed(lookup, project.row)).transpose()?.flatten();
     // A project without sessions has an empty context, which is an answer and not an error.
     let project = known.unwrap_or_else(|| ProjectInfo {
         row: ProjectRow(0),
@@ -94,5 +96,15 @@ fn context_in(lookup: &ContextLookup, cwd: &str, prompt: Option<String>) -> Answ
     let items = serde_json::to_string(&block.items).map_err(StoreError::from)?;
     let items = read(lookup, |db| Ok(public_items(db, &items, clock::now())?))?;
     let block = TextAnswer { text: block.text, tokens: block.tokens, items };
-    Ok(ContextAnswer { block, silent: None, decision: decision.map(Into::into) })
+    Ok(ContextAnswer { block, silent: None, decision: decision.map(Into::into), unreviewed })
+}
+
+/// How many observations of a project are not told, because nobody has looked at them. `None`: that does not matter.
+fn unreviewed(lookup: &ContextLookup, project: ProjectRow) -> Result<Option<u64>, Refused> {
+    if lookup.settings.context().tellable == Tellable::Everything {
+        return Ok(None);
+    }
+    let which =
+        Unreviewed { projects: Some(vec![project]), from: Timestamp(i64::MIN), until: Timestamp(i64::MAX) };
+    read(lookup, |db| Ok(Some(db.count_unreviewed(&which)?)))
 }

@@ -34,6 +34,9 @@ struct Arguments {
     /// Measure over so many made-up documents
     #[arg(long)]
     synthetic: Option<u32>,
+    /// Replace so many of them before they are searched, so that the index has deleted ones
+    #[arg(long, default_value_t = 0, requires = "synthetic")]
+    replaced: u32,
     /// Where the index lies; a temporary folder otherwise
     #[arg(long)]
     folder: Option<PathBuf>,
@@ -63,7 +66,7 @@ fn main() -> anyhow::Result<()> {
     };
     match (&arguments.docs, arguments.synthetic) {
         (Some(docs), None) => answer_questions(docs, &folder, &arguments),
-        (None, Some(count)) => synthetic::measure(count, &folder),
+        (None, Some(count)) => synthetic::measure((count, arguments.replaced), &folder),
         _ => bail!("give either --docs or --synthetic"),
     }
 }
@@ -307,7 +310,7 @@ mod synthetic {
         }
     }
 
-    pub(super) fn measure(count: u32, folder: &Path) -> anyhow::Result<()> {
+    pub(super) fn measure((count, replaced): (u32, u32), folder: &Path) -> anyhow::Result<()> {
         let started = Instant::now();
         let Opened { index, mut writer } = Index::open(folder)?;
         writeln!(std::io::stderr(), "open {:?}, {} documents", started.elapsed(), index.documents())?;
@@ -315,6 +318,10 @@ mod synthetic {
         if index.documents() == 0 {
             fill(&mut writer, &mut numbers, count)?;
         }
+        for number in 0..replaced {
+            writer.put(&document(&mut numbers, i64::from(number * (count / replaced))))?;
+        }
+        writer.commit(i64::from(count))?;
         writeln!(std::io::stderr(), "filled after {:?}; {}", started.elapsed(), memory()?)?;
         for (name, words) in [("1 word", 1), ("3 words", 3), ("6 words", 6), ("a prompt of 500 words", 500)] {
             for scope in [Scope::Everything, Scope::Project(ProjectKey::from("p1"))] {

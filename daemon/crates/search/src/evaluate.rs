@@ -65,7 +65,7 @@ fn open_texts(fields: &Fields, segments: &[Segment<'_>]) -> tantivy::Result<Vec<
     let average_length = if texts == 0 { 0.0 } else { tokens as f32 / texts as f32 };
     let open = |segment: &Segment<'_>| {
         let fields = (fields.text, Some(fields.title), segment.with_text());
-        Texts::open(segment.reader, fields, segment.population.clone(), (WEIGHING, average_length))
+        Texts::open(segment.reader, fields, segment.counted(), (WEIGHING, average_length))
     };
     segments.iter().map(open).collect()
 }

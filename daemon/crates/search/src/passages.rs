@@ -21,7 +21,7 @@ use super::fresh_passages::{FreshPassages, Weighed};
 use super::query::Query;
 use super::schema::{Fields, PackedTraits};
 use super::segment_cache::{Population, SegmentCache};
-use super::sums::{Ranking, Sum, Summand, Texts, Told, rarest_first};
+use super::sums::{Counted, Ranking, Sum, Summand, Texts, Told, rarest_first};
 use super::terms::{self, QueryTerm};
 use super::weights::WEIGHING_OF_PASSAGES;
 
@@ -106,7 +106,8 @@ impl<'a> Part<'a> {
         let open = |(reader, columns, documents): (_, Arc<Columns>, _)| {
             let weighing = (WEIGHING_OF_PASSAGES, average_length);
             let of_passages = (fields.passage, None, columns.passages());
-            let texts = Texts::open(reader, of_passages, Some(documents), weighing)?;
+            let counted = Counted { documents: Some(documents), deleted: cache.deleted(reader) };
+            let texts = Texts::open(reader, of_passages, counted, weighing)?;
             Ok(Self::Indexed(Segment { reader, columns, texts }))
         };
         let newest = Self::Fresh(fresh.weighed(WEIGHING_OF_PASSAGES.by_length(average_length)));

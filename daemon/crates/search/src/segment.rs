@@ -10,6 +10,7 @@ use super::request::Request;
 use super::schema::{Fields, PackedTraits};
 use super::segment_cache::{Population, SegmentCache};
 use super::source::{Candidate, Part};
+use super::sums::Counted;
 use recall_domain::document::DocumentKey;
 use recall_domain::ids::Timestamp;
 use recall_domain::ranking::DocumentTraits;
@@ -19,6 +20,7 @@ pub(super) struct Segment<'a> {
     pub(super) reader: &'a SegmentReader,
     /// The documents in scope. `None` means all.
     pub(super) population: Option<Arc<BitSet>>,
+    deleted: Arc<[DocId]>,
     pub(super) conditions: Conditions,
     /// The documents in scope that a person wrote or pinned.
     pub(super) by_hand: Arc<[DocId]>,
@@ -38,6 +40,7 @@ impl<'a> Segment<'a> {
             segments.push(Self {
                 reader,
                 population: cache.population(reader, fields, &scope)?,
+                deleted: cache.deleted(reader),
                 conditions: conditions.build(reader)?,
                 by_hand: cache.by_hand(reader)?,
                 columns: cache.columns(reader)?,
@@ -48,6 +51,10 @@ impl<'a> Segment<'a> {
 
     pub(super) fn holds(&self, doc: DocId) -> bool {
         self.population.as_ref().is_none_or(|docs| docs.contains(doc))
+    }
+
+    pub(super) fn counted(&self) -> Counted {
+        Counted { documents: self.population.clone(), deleted: self.deleted.clone() }
     }
 
     /// The number of documents that are not passages, deleted ones included.

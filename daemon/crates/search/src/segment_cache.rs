@@ -33,6 +33,7 @@ pub(crate) struct SegmentCache(Arc<Mutex<Kept>>);
 struct Kept {
     columns: Vec<(SegmentId, Arc<Columns>)>,
     by_hand: Vec<(SegmentId, Arc<[DocId]>)>,
+    deleted: Vec<(SegmentId, Option<Opstamp>, Arc<[DocId]>)>,
     populations: VecDeque<Entry>,
 }
 
@@ -52,6 +53,7 @@ impl SegmentCache {
         let mut kept = self.lock();
         kept.columns.retain(|(id, _)| is_searched(*id));
         kept.by_hand.retain(|(id, _)| is_searched(*id));
+        kept.deleted.retain(|(id, ..)| is_searched(*id));
         kept.populations.retain(|entry| is_searched(entry.segment));
     }
 
@@ -75,6 +77,21 @@ impl SegmentCache {
         let found: Arc<[DocId]> = by_hand(segment, &columns).into();
         self.lock().by_hand.push((id, found.clone()));
         Ok(found)
+    }
+
+    /// The deleted documents, in ascending order.
+    pub(super) fn deleted(&self, segment: &SegmentReader) -> Arc<[DocId]> {
+        let (id, deletions) = (segment.segment_id(), segment.delete_opstamp());
+        let Some(alive) = segment.alive_bitset() else { return Arc::default() };
+        let is_known = |known: &&(SegmentId, Option<Opstamp>, _)| known.0 == id && known.1 == deletions;
+        if let Some((.., known)) = self.lock().deleted.iter().find(is_known) {
+            return known.clone();
+        }
+        let found: Arc<[DocId]> = (0..segment.max_doc()).filter(|doc| alive.is_deleted(*doc)).collect();
+        let kept = &mut self.lock().deleted;
+        kept.retain(|(known, ..)| *known != id);
+        kept.push((id, deletions, found.clone()));
+        found
     }
 
     /// The documents of the set that are not deleted. `None` means all.

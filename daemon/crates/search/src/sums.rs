@@ -15,7 +15,7 @@ use tantivy::fieldnorm::FieldNormReader;
 use tantivy::index::InvertedIndexReader;
 use tantivy::postings::BlockSegmentPostings;
 use tantivy::schema::{Field, IndexRecordOption};
-use tantivy::{BitSet, DocId, SegmentReader, TERMINATED, Term};
+use tantivy::{BitSet, DocId, DocSet, SegmentReader, TERMINATED, Term};
 
 /// The number of documents in a window.
 const WINDOW: u32 = 8_192;
@@ -53,8 +53,17 @@ pub(super) struct Texts {
     documents: Option<Arc<BitSet>>,
     /// The same for documents that have a term. Also `None` if the only excluded documents lack this field.
     with_a_term: Option<Arc<BitSet>>,
+    /// The excluded documents that have this field, in ascending order, if all of them are deleted ones.
+    deleted: Option<Vec<DocId>>,
     population: usize,
     max_doc: DocId,
+}
+
+/// The deleted documents with a text, if no other ones are excluded: only then are there as many. A single deleted document
+/// of a million made a search read the lists of its terms to their end, only to count them.
+fn only_deleted(lengths: &FieldNormReader, deleted: &[DocId], excluded: usize) -> Option<Vec<DocId>> {
+    let with_text = deleted.iter().copied().filter(|doc| lengths.fieldnorm_id(*doc) > 0);
+    (excluded <= deleted.len()).then(|| with_text.collect::<Vec<_>>()).filter(|found| found.len() == excluded)
 }
 
 /// Which documents are passed to the ranking.
@@ -94,27 +103,39 @@ pub(super) struct Summand<'a> {
     pub bit: u32,
 }
 
+/// Which documents of a segment count.
+pub(super) struct Counted {
+    /// `None` means all.
+    pub documents: Option<Arc<BitSet>>,
+    /// The deleted ones, in ascending order.
+    pub deleted: Arc<[DocId]>,
+}
+
 impl Texts {
     /// `with_field`: the number of documents that have the field, deleted ones included.
     pub(super) fn open(
         reader: &SegmentReader,
         (field, title, with_field): (Field, Option<Field>, u32),
-        documents: Option<Arc<BitSet>>,
+        Counted { documents, deleted }: Counted,
         (weighing, average_length): (Weighing, f32),
     ) -> tantivy::Result<Self> {
         let titles = match title {
             Some(title) => Some((title, reader.inverted_index(title)?)),
             None => None,
         };
+        let lengths = reader.get_fieldnorms_reader(field)?;
+        let counted = documents.as_ref().map_or(with_field as usize, |documents| documents.len());
+        let excluded = (with_field as usize).saturating_sub(counted);
         Ok(Self {
             field,
             index: reader.inverted_index(field)?,
             titles,
-            lengths: reader.get_fieldnorms_reader(field)?,
+            deleted: only_deleted(&lengths, &deleted, excluded),
+            lengths,
             saturation: weighing.by_length(average_length),
             title_repeats: weighing.title_repeats,
             with_a_term: documents.clone().filter(|documents| documents.len() < with_field as usize),
-            population: documents.as_ref().map_or(with_field as usize, |documents| documents.len()),
+            population: counted,
             documents,
             max_doc: reader.max_doc(),
         })
@@ -124,6 +145,9 @@ impl Texts {
     pub(super) fn frequency(&self, term: &str) -> tantivy::Result<u32> {
         let term = Term::from_field_text(self.field, term);
         let Some(documents) = &self.with_a_term else { return Ok(self.index.doc_freq(&term)?) };
+        if let Some(deleted) = &self.deleted {
+            return Ok(self.index.doc_freq(&term)?.saturating_sub(self.among(&term, deleted)?));
+        }
         let Some(mut postings) = self.index.read_block_postings(&term, IndexRecordOption::Basic)? else {
             return Ok(0);
         };
@@ -133,6 +157,21 @@ impl Texts {
             postings.advance();
         }
         Ok(frequency)
+    }
+
+    /// How many of these documents have the term. Reads only the blocks of its list in which they are.
+    fn among(&self, term: &Term, documents: &[DocId]) -> tantivy::Result<u32> {
+        let Some(mut postings) = self.index.read_postings(term, IndexRecordOption::Basic)? else {
+            return Ok(0);
+        };
+        let mut found = 0;
+        for doc in documents {
+            if postings.doc() < *doc {
+                postings.seek(*doc);
+            }
+            found += u32::from(postings.doc() == *doc);
+        }
+        Ok(found)
     }
 
     /// Passes the documents of a range to the ranking, in ascending order.
@@ -457,7 +496,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::index::Index;
+    use crate::index::{Index, Opened};
+    use crate::request::Scope;
+    use crate::segment_cache::{Population, SegmentCache};
     use crate::weights::WEIGHING;
     use recall_domain::document::{Document, DocumentKey, DocumentKind, Status};
     use recall_domain::ids::{AgentName, ProjectKey, SessionId, Timestamp};
@@ -526,6 +567,39 @@ mod tests {
         (0..).zip(texts).map(document).collect()
     }
 
+    #[test]
+    fn deleted_documents_are_not_counted_and_their_lists_are_not_read_to_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let Opened { index, mut writer } = Index::open(folder.path()).unwrap();
+        let made = documents(&(0..40_u8).map(|word| vec![word, 1, word / 3]).collect::<Vec<_>>());
+        made.iter().for_each(|document| writer.put(document).unwrap());
+        writer.commit(1).unwrap();
+        made.iter().step_by(7).for_each(|document| writer.delete(document.key));
+        writer.commit(2).unwrap();
+        let searcher = index.searcher();
+        let reader = searcher.segment_reader(0);
+        assert!(reader.has_deletes());
+        let (fields, cache) = (index.fields(), SegmentCache::default());
+        for (scope, is_only_deleted) in
+            [(Scope::Everything, true), (Scope::Project(ProjectKey::from("own")), false)]
+        {
+            let counted = |deleted| Counted {
+                documents: cache.population(reader, fields, &Population::Documents(scope.clone())).unwrap(),
+                deleted,
+            };
+            let open = |deleted| {
+                let of_texts = (fields.text, Some(fields.title), reader.max_doc());
+                Texts::open(reader, of_texts, counted(deleted), (WEIGHING, 4.0)).unwrap()
+            };
+            let (quick, plain) = (open(cache.deleted(reader)), open(Arc::default()));
+            assert_eq!((quick.deleted.is_some(), plain.deleted.is_some()), (is_only_deleted, false));
+            for rank in 0..9 {
+                let word = format!("w{rank}x");
+                assert_eq!(quick.frequency(&word).unwrap(), plain.frequency(&word).unwrap(), "{word}");
+            }
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(8))]
         #[test]
@@ -544,7 +618,8 @@ mod tests {
                 own.insert(doc);
             });
             let fields = (index.fields().text, Some(index.fields().title), reader.max_doc());
-            let texts = Texts::open(reader, fields, scoped.then(|| Arc::new(own)), (WEIGHING, 4.0)).unwrap();
+            let counted = Counted { documents: scoped.then(|| Arc::new(own)), deleted: Arc::default() };
+            let texts = Texts::open(reader, fields, counted, (WEIGHING, 4.0)).unwrap();
             let words: Vec<String> = (0..9).map(|rank| format!("w{rank}x")).collect();
             let terms = words.iter().enumerate().map(|(place, text)| Summand {
                 text, information: 0.1 + 0.3 * place as f32, bit: 1 << place,

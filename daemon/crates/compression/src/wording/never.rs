@@ -71,7 +71,7 @@ pub(crate) fn never(text: &str, source: SourceKind, place: Place) -> Option<Neve
     if is_git_routine(&lower, &words) {
         return Some(Never::GitRoutine);
     }
-    if is_report && is_status(&lower, &words) {
+    if is_report && (is_status(&lower, &words) || is_of_the_moment(&lower, &words)) {
         return Some(Never::Status);
     }
     if is_report && is_announcement(&lower, &text) {
@@ -280,6 +280,31 @@ fn is_status(lower: &str, words: &[String]) -> bool {
         || lower.contains("integration is complete") && words.len() < 8
 }
 
+/// `All code is committed and pushed`, `No threads need a response`: true when it was said, and misleading a day later.
+fn is_of_the_moment(lower: &str, words: &[String]) -> bool {
+    const STATES: &str = "committed, pushed, committed and pushed, in progress, underway, running, up to date, in sync, green, \
+    passing, clean, queued, pending, open, ready, done, complete, in place";
+    const NEEDS: &str = "need a response, needs a response, need attention, needs attention, need action, needs action, need a \
+    reply, needs a reply, need changes, left to do, to commit, to push";
+    let said = lower.trim_end_matches(['.', '!']);
+    let explains =
+        phrases("because, but, only, until, unless, instead, since, when, if, after, before, must, never")
+            .any(|why| words.iter().any(|word| word == why));
+    let is_state = phrases(STATES).any(|state| {
+        let subject = said.strip_suffix(state).map(str::trim_end).unwrap_or_default();
+        let subject = ["now", "still", "all", "already", "currently", "fully"]
+            .iter()
+            .find_map(|adverb| subject.strip_suffix(adverb))
+            .unwrap_or(subject)
+            .trim_end();
+        subject.ends_with(" is") || subject.ends_with(" are")
+    });
+    let is_need =
+        starts(lower, "no, nothing, none of the") && phrases(NEEDS).any(|need| said.ends_with(need));
+    let names = words.iter().any(|word| is_identifier(word));
+    words.len() <= 10 && !names && !explains && (is_state || is_need)
+}
+
 fn is_announcement(lower: &str, text: &str) -> bool {
     let openings = "let me, i'll, i will, now i'll, now let, now i have, i now have, i have all, i have enough, let's, \
     here's, here is, here are, below is, below are, based on, the following, i'm going to, looking at, \
@@ -345,6 +370,28 @@ mod tests {
         }
         for text in ["Implemented.", "The implementation is complete.", "Everything works"] {
             check(text, Some(Never::Status));
+        }
+    }
+
+    #[test]
+    fn what_was_true_of_the_moment_is_no_observation() {
+        for text in [
+            "All code is committed and pushed.",
+            "The working copy is clean",
+            "No threads need a response.",
+            "The rollout of the shop is still in progress.",
+            "Nothing is left to do.",
+            "The copy of the shop is up to date!",
+        ] {
+            check(text, Some(Never::Status));
+        }
+        for text in [
+            "The cart is open until the order is paid.",
+            "`main` is always green because merges wait for the suite.",
+            "Drafts are committed and pushed only after a review.",
+            "No refund needs a reply from the bank within a day of the order that it belongs to.",
+        ] {
+            check(text, None);
         }
     }
 

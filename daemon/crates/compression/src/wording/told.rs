@@ -12,7 +12,7 @@ use super::SourceKind;
 use super::clause::{Opening, cut, opening};
 use super::faults::faults;
 use super::kind::says_why;
-use super::never::{Place, never};
+use super::never::{Never, Place, never};
 use super::open::{Progress, is_left, ticked};
 use super::plain::plain;
 use super::subject::{is_generic, of_heading};
@@ -47,8 +47,35 @@ pub fn told(passage: &Passage, kind: DocumentKind, terms: &[PassageTerm], most: 
     if most <= LINE {
         return line(passage, kind, &Asked(terms));
     }
-    let (heading, text) = excerpt::of(&passage.heading, &passage.text, terms, most);
+    let stated = without_the_moment(&passage.text);
+    if stated.trim().is_empty() && !passage.text.trim().is_empty() {
+        return None;
+    }
+    let (heading, text) = excerpt::of(&passage.heading, &stated, terms, most);
     Some(Passage { heading, text })
+}
+
+/// A text without its sentences on how things stood when it was said: they mislead later.
+fn without_the_moment(text: &str) -> String {
+    let is_of_the_moment = |sentence: &&str| {
+        let found = never(sentence, SourceKind::Answer, Place::Earlier);
+        matches!(found, Some(Never::Status | Never::GitRoutine | Never::TestCounts))
+    };
+    let mut is_code = false;
+    let mut stated: Vec<String> = Vec::new();
+    for line in text.lines() {
+        is_code ^= line.trim_start().starts_with("```");
+        let of_line = sentences(line);
+        if is_code || !of_line.iter().any(is_of_the_moment) {
+            stated.push(line.to_owned());
+            continue;
+        }
+        let kept: Vec<&str> = of_line.into_iter().filter(|sentence| !is_of_the_moment(sentence)).collect();
+        if !kept.is_empty() {
+            stated.push(kept.join(" "));
+        }
+    }
+    stated.join("\n")
 }
 
 fn line(passage: &Passage, kind: DocumentKind, asked: &Asked<'_>) -> Option<Passage> {
@@ -140,7 +167,8 @@ impl Piece {
         let is_never = never(raw, SourceKind::Answer, Place::Earlier).is_some();
         let is_code =
             raw.starts_with("//") || raw.starts_with("::") || raw.ends_with(['{', '}']) && !raw.contains('`');
-        if is_never || is_code || says_nothing(&text) || is_generic(&text) || is_commit(&text) {
+        let names_only = text.split_whitespace().all(|word| is_identifier(word) || is_file(word));
+        if is_never || is_code || names_only || says_nothing(&text) || is_generic(&text) || is_commit(&text) {
             return None;
         }
         let leans = matches!(opening(&text), Opening::Pronoun | Opening::Lacking);
@@ -308,6 +336,24 @@ mod tests {
     #[track_caller]
     fn check(text: &str, asked: &[&str], expected: &str) {
         assert_eq!(line(DocumentKind::Response, "", text, asked).as_deref(), Some(expected), "{text}");
+    }
+
+    #[test]
+    fn a_name_alone_states_nothing() {
+        check("roundCartTotal()\nThe cart rounds once.", &["round"], "|The cart rounds once.");
+        assert_eq!(line(DocumentKind::Response, "", "`roundCartTotal()`", &["round"]), None);
+    }
+
+    #[test]
+    fn at_a_question_too_nothing_is_told_of_a_moment_that_is_over() {
+        let told_of = |text: &str| {
+            let passage = Passage { heading: String::new(), text: text.to_owned() };
+            told(&passage, DocumentKind::Response, &[term("cart")], ANSWER).map(|told| told.text)
+        };
+        let rounds = "The cart rounds once.\n```\ngit push\n```";
+        assert_eq!(told_of(&format!("All code is committed and pushed. {rounds}")).as_deref(), Some(rounds));
+        assert_eq!(told_of(rounds).as_deref(), Some(rounds));
+        assert_eq!(told_of("All code of the cart is committed and pushed."), None);
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub struct Floors {
     pub certain: f64,
 }
 
-pub const FLOORS: Floors = Floors { question: 0.66, prompt: 0.2, need: 0.46, certain: 0.8 };
+pub const FLOORS: Floors = Floors { question: 0.64, prompt: 0.2, need: 0.46, certain: 0.8 };
 /// Beside the best answer, others are told down to this share of its probability.
 const SHARE_OF_BEST: f64 = 0.6;
 

@@ -2,7 +2,7 @@
 //! events a second, and search, context, memory, start and catch-up by size.
 //!
 //! `cargo run --release -p recall-tests --bin recall-bench [-- --shim PATH] [--runs N] [--sizes 1000,10000,100000]
-//! [--curves FILE.svg] [--readers 50]`
+//! [--curves FILE.svg] [--readers 50] [--model FOLDER]`
 //!
 //! Compare times within one run; on a shared machine, times of two runs are not comparable.
 
@@ -76,7 +76,7 @@ fn main() {
         "\n| observations | documents | search p50 / p99 ms | start p50 / p99 ms | prompt p50 / p99 ms | event p50 / p99 ms | own MiB | mapped MiB | cold start ms | documents/s |"
     );
     println!("|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
-    let measured = options.sizes.iter().map(|size| at_size(*size, options.memories.as_deref()));
+    let measured = options.sizes.iter().map(|size| at_size(*size, &options));
     let measured: Vec<AtSize> = measured.collect();
     if let Some(path) = &options.curves {
         std::fs::write(path, curves::svg(&measured)).unwrap();
@@ -124,6 +124,9 @@ struct Options {
     /// Keep the made memories in this folder, and use those that are there: large ones take long to make
     #[arg(long)]
     memories: Option<PathBuf>,
+    /// Search by meaning as well, with the sentence model in this folder
+    #[arg(long)]
+    model: Option<PathBuf>,
 }
 
 /// `durability.sync`.
@@ -202,6 +205,12 @@ impl Services {
 
     fn set(&self, sync: Sync) {
         let text = format!("[durability]\nsync = \"{}\"\n", sync.as_str());
+        std::fs::create_dir_all(self.paths.config_file().parent().unwrap()).unwrap();
+        std::fs::write(self.paths.config_file(), text).unwrap();
+    }
+
+    fn use_model(&self, model: &Path) {
+        let text = format!("[embedding]\nbackend = \"local\"\nmodel = {:?}\n", model.canonicalize().unwrap());
         std::fs::create_dir_all(self.paths.config_file().parent().unwrap()).unwrap();
         std::fs::write(self.paths.config_file(), text).unwrap();
     }
@@ -338,10 +347,13 @@ fn now() -> Timestamp {
     recall_app::clock::now()
 }
 
-fn at_size(size: usize, memories: Option<&Path>) -> AtSize {
+fn at_size(size: usize, options: &Options) -> AtSize {
     let mut services = Services::new();
+    if let Some(model) = &options.model {
+        services.use_model(model);
+    }
     std::fs::create_dir_all(services.paths.backups_dir()).unwrap();
-    let kept = memories.map(|folder| folder.join(format!("{size}.db")));
+    let kept = options.memories.as_deref().map(|folder| folder.join(format!("{size}.db")));
     match kept {
         Some(kept) if kept.exists() => {
             std::fs::copy(kept, services.paths.database()).unwrap();

@@ -58,6 +58,32 @@ fn guarded_calls_are_refused_and_others_are_not() {
 }
 
 #[test]
+fn the_system_is_left_alone() {
+    let stage = Stage::new().config("[guards]\nsystem = 'deny'\nallow = ['/usr/local/']\n").daemon();
+    let denied = |rule: &str| ("deny".to_owned(), rule.to_owned());
+    let bash = |command: &str| before(&stage, "Bash", json!({"command": command}));
+    assert_eq!(
+        decision(&before(&stage, "Write", json!({"file_path": "/etc/motd", "content": "x"}))),
+        denied("system")
+    );
+    assert_eq!(decision(&bash("make && sudo cp out /usr/bin/")), denied("system"));
+    assert_eq!(decision(&bash("echo x | sudo tee -a /etc/hosts")), denied("system"));
+    assert_eq!(decision(&bash("rm -r -f ~/")), denied("erase"));
+    assert_eq!(decision(&bash("rm -fr ..")), denied("erase"));
+    assert_eq!(decision(&bash("rm -rf .git")), denied("erase"));
+    for command in [
+        "cat /etc/hosts",
+        "echo 'rm -rf / > /etc/hosts'",
+        "rm -rf target ./build /tmp/x",
+        "cp out /usr/local/bin/",
+        "cat .env > copy",
+    ] {
+        assert_eq!(bash(command).stdout, "", "{command}");
+    }
+    assert_eq!(before(&stage, "Read", json!({"file_path": "/etc/hosts"})).stdout, "");
+}
+
+#[test]
 fn a_result_from_outside_is_warned_of() {
     let stage = Stage::new().config(DENY).daemon();
     let url = json!({"url": "https://example.com", "prompt": "read"});

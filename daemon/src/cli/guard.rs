@@ -165,6 +165,7 @@ fn state(rule: Rule, policy: &GuardPolicy) -> String {
     let reads = word(&|| serde_json::to_value(policy.reads));
     let writes = word(&|| serde_json::to_value(policy.writes));
     match rule {
+        Rule::System | Rule::Erase => word(&|| serde_json::to_value(policy.system)),
         Rule::Outside => word(&|| serde_json::to_value(policy.outside)),
         Rule::Ssh | Rule::Git | Rule::LockFiles if writes == "off" => writes,
         Rule::Ssh | Rule::Git | Rule::LockFiles => format!("{writes} writes"),

@@ -162,6 +162,11 @@ const KEYS: &[(&str, KeyKind, &str)] = &[
     ("guards.writes", Choice(SEVERITIES), "Calls that write secrets, .git, .ssh or lock files"),
     ("guards.reads", Choice(SEVERITIES), "Calls that open .env, private keys or credential stores"),
     (
+        "guards.system",
+        Choice(SEVERITIES),
+        "Calls that write to /etc, /usr and the like, or erase a root, a home or a folder above the project",
+    ),
+    (
         "guards.outside",
         Choice(&["off", "warn"]),
         "Warn the model of web pages and MCP results that read like instructions",

@@ -85,6 +85,7 @@ pub(super) fn keep_restrictions(config: &mut Config, exclusions: Understood, las
     let guards = &mut config.guards;
     guards.writes = guards.writes.max(last.guards.writes);
     guards.reads = guards.reads.max(last.guards.reads);
+    guards.system = guards.system.max(last.guards.system);
     guards.outside = guards.outside.max(last.guards.outside);
     add(&mut guards.write_paths, last.guards.write_paths);
     add(&mut guards.read_paths, last.guards.read_paths);

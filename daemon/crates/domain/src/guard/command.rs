@@ -4,8 +4,8 @@
 //! names, except for a few programs that show no content, change what they are given, or take a pattern first.
 //! What is put together while the command runs (globs, command substitution, scripts) is not seen.
 
-use super::Access;
 use super::patterns::ENVIRONMENT;
+use super::{Access, Touched, Where};
 use crate::redaction::shell_words;
 
 /// Programs that show or test names and show no content.
@@ -24,8 +24,23 @@ const TAKES_PATTERN: [&str; 9] = ["grep", "egrep", "fgrep", "rg", "ag", "ack", "
 const GIT_SHOWS_NAMES: [&str; 7] = ["add", "status", "commit", "check-ignore", "ls-files", "push", "branch"];
 const GIT_CHANGES: [&str; 5] = ["rm", "mv", "checkout", "restore", "clean"];
 /// Words that are followed by a command.
-pub(super) const PREFIXES: [&str; 11] =
-    ["sudo", "env", "time", "command", "builtin", "exec", "nice", "nohup", "then", "do", "else"];
+pub(super) const PREFIXES: [&str; 17] = [
+    "sudo", "env", "time", "command", "builtin", "exec", "nice", "nohup", "timeout", "if", "while", "until",
+    "then", "do", "else", "!", "{",
+];
+/// Options of those that are followed by a value.
+const VALUE_FOLLOWS: [(&str, &[&str]); 4] = [
+    ("sudo", &["-u", "-g", "-h", "-p", "-C", "-D", "-R", "-T", "-U"]),
+    ("env", &["-u", "-C"]),
+    ("nice", &["-n"]),
+    ("timeout", &["-k", "-s"]),
+];
+/// Programs that run a quoted argument as a shell does.
+const RUNS_SHELL: [&str; 11] =
+    ["sh", "bash", "dash", "zsh", "ksh", "ash", "eval", "ssh", "su", "watch", "trap"];
+
+/// What stands between simple commands.
+const SEPARATORS: [char; 7] = [';', '|', '&', '\n', '(', ')', '`'];
 
 /// How deep commands inside of words are looked into.
 const MOST_DEPTH: usize = 2;
@@ -34,24 +49,32 @@ const MOST_BYTES: usize = 64 << 10;
 const MOST_FOUND: usize = 2_000;
 
 /// Every file that the command names.
-pub(super) fn touched(command: &str) -> Vec<(Access, String)> {
-    let mut found = Vec::new();
+pub(super) fn touched(command: &str) -> Vec<Touched> {
+    let mut found = Found { touched: Vec::new(), place: Where::Here };
     let command = command.get(..command.floor_char_boundary(MOST_BYTES)).unwrap_or(command);
     look(&without_documents(command), 0, &mut found);
-    found
+    found.touched
+}
+
+/// What was found so far, and where the part runs that is looked at.
+struct Found {
+    touched: Vec<Touched>,
+    place: Where,
 }
 
 /// One simple command.
 #[derive(Default)]
 struct Simple {
     program: Option<String>,
+    /// The word in front of the program, such as `sudo`.
+    prefix: Option<&'static str>,
     /// Its arguments, each with the names that it may stand for.
     arguments: Vec<Vec<String>>,
     /// Its text from the program on.
     text: String,
 }
 
-fn look(command: &str, depth: usize, found: &mut Vec<(Access, String)>) {
+fn look(command: &str, depth: usize, found: &mut Found) {
     let mut simple = Simple::default();
     let mut before = 0;
     for word in shell_words::read(command) {
@@ -62,7 +85,12 @@ fn look(command: &str, depth: usize, found: &mut Vec<(Access, String)>) {
         let inner = names.first().filter(|name| name.contains(char::is_whitespace) || name.contains('('));
         if let Some(inner) = inner.cloned() {
             if depth < MOST_DEPTH && !simple.program.as_deref().is_some_and(takes_words) {
+                let outside = found.place;
+                if !simple.program.as_deref().is_some_and(|program| RUNS_SHELL.contains(&program)) {
+                    found.place = Where::Elsewhere;
+                }
                 look(&inner, depth + 1, found);
+                found.place = outside;
                 pieces(&inner, found);
             }
             simple.text.push_str(gap);
@@ -80,19 +108,38 @@ fn look(command: &str, depth: usize, found: &mut Vec<(Access, String)>) {
             push(Access::Read, names, found);
             continue;
         }
-        if gap.contains([';', '|', '&', '\n', '(', ')', '`']) {
+        if let Some((options, _)) = gap.split_once(SEPARATORS) {
+            simple.text.push_str(options);
             settle(std::mem::take(&mut simple), found);
         }
         simple.text.push_str(gap);
         simple.text.push_str(text);
         match &simple.program {
             None if is_assignment(text) => {}
-            None if PREFIXES.contains(&text) => {}
-            None => simple.program = Some(text.rsplit('/').next().unwrap_or(text).to_owned()),
+            None if is_value(simple.prefix, gap, text) => {}
+            None if let Some(prefix) = PREFIXES.iter().find(|prefix| **prefix == text) => {
+                simple.prefix = Some(prefix);
+            }
+            None => {
+                let name = names.first().map_or(text, String::as_str);
+                simple.program = Some(name.rsplit('/').next().unwrap_or(name).to_owned());
+            }
             Some(_) => simple.arguments.push(names),
         }
     }
+    let rest = command.get(before..).unwrap_or_default();
+    simple.text.push_str(rest.split(SEPARATORS).next().unwrap_or_default());
     settle(simple, found);
+}
+
+/// Whether a word belongs to an option of the prefix in front of it.
+fn is_value(prefix: Option<&str>, gap: &str, word: &str) -> bool {
+    let Some(prefix) = prefix else { return false };
+    let options =
+        VALUE_FOLLOWS.iter().find(|(name, _)| *name == prefix).map_or(&[][..], |(_, options)| options);
+    let option = gap.split_whitespace().last();
+    option.is_some_and(|option| options.contains(&option))
+        || (prefix == "timeout" && word.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// Programs whose quoted arguments are texts for people.
@@ -105,7 +152,7 @@ fn prints_environment(simple: &Simple) -> bool {
     let names = || simple.arguments.iter().flatten().map(String::as_str);
     match simple.program.as_deref() {
         // A prefix, and no command behind it.
-        None => simple.text.split_whitespace().last() == Some("env"),
+        None => simple.text.split_whitespace().rfind(|word| !word.starts_with('-')) == Some("env"),
         // Without the name of a variable they print all.
         Some("printenv" | "export" | "declare" | "typeset") => names().all(|name| name.starts_with('-')),
         // A quoted command of several words was looked into; this is one of a single word.
@@ -114,21 +161,33 @@ fn prints_environment(simple: &Simple) -> bool {
     }
 }
 
-fn settle(simple: Simple, found: &mut Vec<(Access, String)>) {
+fn settle(simple: Simple, found: &mut Found) {
     if prints_environment(&simple) {
         return push(Access::Read, vec![ENVIRONMENT.to_owned()], found);
     }
-    let Simple { program: Some(program), mut arguments, text } = simple else { return };
+    let Simple { program: Some(program), mut arguments, text, .. } = simple else { return };
     let program = program.as_str();
     if SHOWS_NAMES.contains(&program) {
         return;
+    }
+    if program == "rm" && erases_folders(&text) {
+        for names in &arguments {
+            // The last one is in the folder that was gone to last.
+            push(Access::Erase, names.last().cloned().into_iter().collect(), found);
+        }
     }
     if CHANGES.contains(&program) {
         return arguments.into_iter().for_each(|names| push(Access::Write, names, found));
     }
     if CHANGES_LAST.contains(&program) {
-        let last = arguments.pop().unwrap_or_default();
+        let last = match target_option(&text) {
+            Some(target) => vec![target],
+            None => arguments.pop().unwrap_or_default(),
+        };
         push(Access::Write, last, found);
+    } else if program == "dd" {
+        let outputs = arguments.iter().flatten().filter_map(|name| name.strip_prefix("of="));
+        push(Access::Write, outputs.map(str::to_owned).collect(), found);
     } else if program == "git" {
         let sub = arguments.iter().flatten().next().cloned().unwrap_or_default();
         if GIT_SHOWS_NAMES.contains(&sub.as_str()) {
@@ -139,6 +198,7 @@ fn settle(simple: Simple, found: &mut Vec<(Access, String)>) {
         }
     } else if TAKES_PATTERN.contains(&program) {
         if !arguments.is_empty() {
+            // The pattern, or the first of those that options name.
             arguments.remove(0);
         }
         if program == "sed"
@@ -156,18 +216,45 @@ fn settle(simple: Simple, found: &mut Vec<(Access, String)>) {
     }
 }
 
+/// Whether this `rm` removes folders with everything in them.
+fn erases_folders(text: &str) -> bool {
+    options(text).any(|option| match option.strip_prefix("--") {
+        Some(long) => long.starts_with('r') && "recursive".starts_with(long),
+        None => option.contains(['r', 'R']),
+    })
+}
+
+fn options(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split_whitespace().map(|word| word.trim_matches(['\'', '"']));
+    words.take_while(|word| *word != "--").filter(|word| word.starts_with('-'))
+}
+
+/// The folder that `cp`, `mv` or `install` is told to copy into by an option.
+fn target_option(text: &str) -> Option<String> {
+    let mut words = text.split_whitespace().map(|word| word.trim_matches(['\'', '"']));
+    while let Some(word) = words.next() {
+        if word == "-t" || word == "--target-directory" {
+            return words.next().map(str::to_owned);
+        }
+        if let Some(folder) = word.strip_prefix("--target-directory=") {
+            return Some(folder.to_owned());
+        }
+    }
+    None
+}
+
 /// The paths in a program's text, such as `open('.env')`.
-fn pieces(text: &str, found: &mut Vec<(Access, String)>) {
+fn pieces(text: &str, found: &mut Found) {
     let cuts = |c: char| c.is_whitespace() || "'\"`()[]{}<>=,;|&".contains(c);
     let is_path = |piece: &&str| (piece.starts_with('.') || piece.contains('/')) && !piece.contains("://");
     let paths = text.split(cuts).filter(is_path).map(str::to_owned).collect();
     push(Access::Read, paths, found);
 }
 
-fn push(access: Access, names: Vec<String>, found: &mut Vec<(Access, String)>) {
+fn push(access: Access, names: Vec<String>, found: &mut Found) {
     for name in names {
-        if found.len() < MOST_FOUND && !name.is_empty() {
-            found.push((access, name));
+        if found.touched.len() < MOST_FOUND && !name.is_empty() {
+            found.touched.push(Touched { access, name, place: found.place });
         }
     }
 }

@@ -24,6 +24,8 @@ use super::text::shortened_line;
 pub struct GuardPolicy {
     pub writes: Severity,
     pub reads: Severity,
+    /// Calls that change the system's own folders, or erase far too much.
+    pub system: Severity,
     pub outside: Outside,
     /// More files that must not be written.
     pub write_paths: Vec<String>,
@@ -43,6 +45,16 @@ pub enum Severity {
     Deny,
 }
 
+impl Severity {
+    fn decision(self) -> Option<Decision> {
+        match self {
+            Self::Off => None,
+            Self::Ask => Some(Decision::Ask),
+            Self::Deny => Some(Decision::Deny),
+        }
+    }
+}
+
 /// Whether the model is warned of texts from outside.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -57,10 +69,28 @@ pub enum Outside {
 pub enum Access {
     Read,
     Write,
+    /// A folder is removed with everything in it.
+    Erase,
 }
 
-/// Whether a call is refused or the user is asked.
+/// A file that a command names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Touched {
+    access: Access,
+    name: String,
+    place: Where,
+}
+
+/// Where the part of a command that names a file runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Where {
+    Here,
+    /// In a program that is no shell, perhaps in a container. It may be a text that is only printed.
+    Elsewhere,
+}
+
+/// Whether a call is refused or the user is asked. Later variants are stricter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Decision {
     Ask,
     Deny,
@@ -94,6 +124,7 @@ impl Verdict {
         let does = match self.access {
             Access::Read => "open",
             Access::Write => "change",
+            Access::Erase => "erase",
         };
         let path = shortened_line(&self.path, MOST_SHOWN).replace('`', "'");
         let then = match self.decision {
@@ -145,6 +176,7 @@ pub struct GuardedCall<'a> {
 pub struct Guards {
     reads: Severity,
     writes: Severity,
+    system: Severity,
     outside: Outside,
     write_paths: GlobSet,
     read_paths: GlobSet,
@@ -164,20 +196,20 @@ impl Guards {
         let guards = Self {
             reads: policy.reads,
             writes: policy.writes,
+            system: policy.system,
             outside: policy.outside,
             write_paths: set("write_paths", &policy.write_paths)?,
             read_paths: set("read_paths", &policy.read_paths)?,
             allow: set("allow", &policy.allow)?,
             home: home.trim_end_matches('/').to_owned(),
         };
-        let is_off =
-            (policy.reads, policy.writes, policy.outside) == (Severity::Off, Severity::Off, Outside::Off);
-        Ok((!is_off).then_some(guards))
+        let is_on = guards.judge_calls() || guards.warn_of_outside();
+        Ok(is_on.then_some(guards))
     }
 
     /// Whether calls are looked at before they run.
     pub fn judge_calls(&self) -> bool {
-        (self.reads, self.writes) != (Severity::Off, Severity::Off)
+        [self.reads, self.writes, self.system].iter().any(|severity| *severity != Severity::Off)
     }
 
     /// The strictest verdict about a call; among equals the first.
@@ -186,25 +218,18 @@ impl Guards {
             return None;
         }
         let mut worst: Option<Verdict> = None;
-        let mut consider = |access: Access, path: &str| {
-            let is_worse = |new: &Verdict| {
-                worst
-                    .as_ref()
-                    .is_none_or(|old| old.decision == Decision::Ask && new.decision == Decision::Deny)
-            };
-            if let Some(new) = self.verdict_on(access, path, call.cwd).filter(is_worse) {
-                worst = Some(new);
-            }
+        let mut consider = |access: Access, path: &str, place: Where| {
+            worst = stricter(worst.take(), self.verdict_at(access, path, place, call.cwd));
         };
         for path in call.writes {
-            consider(Access::Write, path);
+            consider(Access::Write, path, Where::Here);
         }
         for named in named_in(call.input) {
             match named {
-                NamedIn::Path(path) => consider(Access::Read, &path),
+                NamedIn::Path(path) => consider(Access::Read, &path, Where::Here),
                 NamedIn::Command(command) => {
-                    for (access, path) in touched(&command) {
-                        consider(access, &path);
+                    for Touched { access, name, place } in touched(&command) {
+                        consider(access, &name, place);
                     }
                 }
             }
@@ -214,21 +239,38 @@ impl Guards {
 
     /// About one file.
     pub fn verdict_on(&self, access: Access, path: &str, cwd: &str) -> Option<Verdict> {
-        let severity = match access {
-            Access::Read => self.reads,
-            Access::Write => self.writes,
-        };
-        let decision = match severity {
-            Severity::Off => return None,
-            Severity::Ask => Decision::Ask,
-            Severity::Deny => Decision::Deny,
-        };
+        self.verdict_at(access, path, Where::Here, cwd)
+    }
+
+    fn verdict_at(&self, access: Access, path: &str, place: Where, cwd: &str) -> Option<Verdict> {
         let whole = patterns::absolute(path, cwd, &self.home);
         if self.allow.is_match(&whole) {
             return None;
         }
-        let rule = self.rule(access, &whole)?;
-        Some(Verdict { rule, decision, access, path: path.to_owned() })
+        let verdict = |severity: Severity, rule: Option<Rule>| {
+            Some(Verdict { rule: rule?, decision: severity.decision()?, access, path: path.to_owned() })
+        };
+        let of_file = match access {
+            Access::Read => verdict(self.reads, self.rule(access, &whole)),
+            Access::Write => verdict(self.writes, self.rule(access, &whole)),
+            // The same word is a write, too.
+            Access::Erase => None,
+        };
+        let of_system = match place {
+            Where::Here if self.system != Severity::Off => {
+                verdict(self.system, self.system_rule(access, &whole, cwd))
+            }
+            Where::Here | Where::Elsewhere => None,
+        };
+        stricter(of_file, of_system)
+    }
+
+    fn system_rule(&self, access: Access, whole: &str, cwd: &str) -> Option<Rule> {
+        match access {
+            Access::Read => None,
+            Access::Write => patterns::is_of_system(whole, cwd).then_some(Rule::System),
+            Access::Erase => patterns::holds_too_much(whole, cwd, &self.home).then_some(Rule::Erase),
+        }
     }
 
     fn rule(&self, access: Access, whole: &str) -> Option<Rule> {
@@ -271,6 +313,15 @@ impl Guards {
 
     pub fn warn_of_outside(&self) -> bool {
         self.outside == Outside::Warn
+    }
+}
+
+/// The stricter verdict; among equals the first.
+fn stricter(first: Option<Verdict>, second: Option<Verdict>) -> Option<Verdict> {
+    match (first, second) {
+        (Some(first), Some(second)) if second.decision > first.decision => Some(second),
+        (Some(first), _) => Some(first),
+        (None, second) => second,
     }
 }
 

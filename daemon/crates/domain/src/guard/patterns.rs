@@ -37,6 +37,76 @@ pub(super) fn is_environment(path: &str) -> bool {
     path.strip_prefix("/proc/").is_some_and(|rest| rest.ends_with("/environ"))
 }
 
+/// Folders of the operating system.
+const SYSTEM_FOLDERS: [&str; 17] = [
+    "/etc",
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/boot",
+    "/efi",
+    "/sys",
+    "/proc/sys",
+    "/System",
+    "/Library",
+    "/private/etc",
+    "/nix/store",
+    "/snap",
+];
+/// How the names of disks begin.
+const DISKS: [&str; 8] = ["sd", "hd", "vd", "xvd", "nvme", "mmcblk", "disk", "rdisk"];
+/// Where some containers keep the project itself.
+const SOURCES: &str = "/usr/src";
+
+/// Whether a whole path belongs to the operating system.
+pub(super) fn is_of_system(path: &str, cwd: &str) -> bool {
+    if is_in(path, SOURCES) && is_in(cwd, SOURCES) {
+        return false;
+    }
+    let disk = path.strip_prefix("/dev/");
+    SYSTEM_FOLDERS.iter().any(|folder| is_in(path, folder))
+        || disk.is_some_and(|name| DISKS.iter().any(|start| name.starts_with(start)))
+}
+
+/// Whether a whole path is this folder or inside of it.
+fn is_in(path: &str, folder: &str) -> bool {
+    path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Whether a folder, erased with everything in it, takes far more with it than an agent's work.
+pub(super) fn holds_too_much(path: &str, cwd: &str, home: &str) -> bool {
+    let folder = without_everything(path);
+    let cwd = cwd.trim_end_matches('/');
+    let is_above = |inner: &str| inner.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
+    let parts: Vec<&str> = folder.split('/').skip(1).collect();
+    let is_a_home = match parts.as_slice() {
+        ["root"] | ["var", "root"] => true,
+        ["home" | "Users"] | ["home" | "Users", _] => true,
+        _ => !home.is_empty() && (folder == home || is_above(home)),
+    };
+    let own_git = folder.strip_suffix("/.git").is_some_and(|project| {
+        project == cwd || cwd.strip_prefix(project).is_some_and(|rest| rest.starts_with('/'))
+    });
+    folder.is_empty() || is_a_home || is_above(cwd) || own_git
+}
+
+/// The folder whose whole content a pattern at the end means; the root is empty.
+fn without_everything(path: &str) -> &str {
+    let mut folder = path;
+    while let Some((rest, last)) = folder.rsplit_once('/') {
+        let is_everything = last.is_empty() || ["*", "**", ".*", "{*,.*}", ".[!.]*", ".??*"].contains(&last);
+        if !is_everything {
+            break;
+        }
+        folder = rest;
+    }
+    folder
+}
+
 /// Compiles patterns for absolute paths. A pattern that does not begin with `/` or `~/` matches in every folder, and a
 /// folder's pattern matches everything in it.
 pub(super) fn globs(patterns: &[String], home: &str) -> Result<GlobSet, globset::Error> {
@@ -58,7 +128,7 @@ pub(super) fn globs(patterns: &[String], home: &str) -> Result<GlobSet, globset:
 /// The path from the root, without `.` and `..`, as its letters say it. Links are not followed.
 pub(super) fn absolute(path: &str, cwd: &str, home: &str) -> String {
     let path = path.strip_prefix("file://").unwrap_or(path).replace('\\', "/");
-    let in_home = ["~", "$HOME", "${HOME}"]
+    let in_home = ["~", "$HOME", "${HOME}", "${HOME:?}"]
         .iter()
         .find_map(|start| path.strip_prefix(start).filter(|rest| rest.is_empty() || rest.starts_with('/')));
     let whole = match in_home {

@@ -8,13 +8,24 @@ pub enum Rule {
     Ssh,
     Git,
     LockFiles,
+    System,
+    Erase,
     Yours,
     Outside,
 }
 
 impl Rule {
-    pub const ALL: [Self; 7] =
-        [Self::Secrets, Self::Environment, Self::Ssh, Self::Git, Self::LockFiles, Self::Yours, Self::Outside];
+    pub const ALL: [Self; 9] = [
+        Self::Secrets,
+        Self::Environment,
+        Self::Ssh,
+        Self::Git,
+        Self::LockFiles,
+        Self::System,
+        Self::Erase,
+        Self::Yours,
+        Self::Outside,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -23,6 +34,8 @@ impl Rule {
             Self::Ssh => "ssh",
             Self::Git => "git",
             Self::LockFiles => "lock-files",
+            Self::System => "system",
+            Self::Erase => "erase",
             Self::Yours => "yours",
             Self::Outside => "outside",
         }
@@ -43,6 +56,10 @@ impl Rule {
             Self::LockFiles => {
                 "files that a package manager writes: Cargo.lock, package-lock.json, go.sum, ..."
             }
+            Self::System => {
+                "what belongs to the system: /etc, /usr, /bin, /lib, /boot, /System, /Library, ..."
+            }
+            Self::Erase => "rm -r of the root, a home folder, a folder above the project, or its .git",
             Self::Yours => "guards.write_paths, guards.read_paths",
             Self::Outside => {
                 "web pages, results of MCP tools and documents from elsewhere that read like instructions"
@@ -58,6 +75,8 @@ impl Rule {
             Self::Ssh => "which decides about access to other machines",
             Self::Git => "which belongs to git itself",
             Self::LockFiles => "which only its package manager should write",
+            Self::System => "which belongs to the system, and not to this work",
+            Self::Erase => "which holds far more than one piece of work",
             Self::Yours | Self::Outside => "which the user's own settings name",
         }
     }

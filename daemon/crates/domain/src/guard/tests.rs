@@ -7,6 +7,7 @@ fn policy() -> GuardPolicy {
     GuardPolicy {
         writes: Severity::Deny,
         reads: Severity::Deny,
+        system: Severity::Off,
         outside: Outside::Warn,
         write_paths: vec!["migrations/".to_owned(), "/etc/hosts".to_owned()],
         read_paths: vec!["~/notes/*.txt".to_owned(), "*.vault".to_owned()],
@@ -156,6 +157,184 @@ fn a_command_is_guarded_by_the_files_that_it_names() {
     ] {
         check(command, None);
     }
+}
+
+#[track_caller]
+fn check_system(command: &str, expected: Option<Rule>) {
+    let policy = GuardPolicy { system: Severity::Deny, ..GuardPolicy::default() };
+    let guards = Guards::new(&policy, "/home/dev").unwrap().unwrap();
+    let input = json!({"command": command}).to_string();
+    let verdict = guards.verdict(GuardedCall { input: &input, writes: &[], cwd: "/home/dev/shop" });
+    assert_eq!(verdict.map(|verdict| verdict.rule), expected, "{command}");
+}
+
+#[test]
+fn a_command_that_changes_the_system_is_guarded() {
+    for command in [
+        "echo x > /etc/hosts",
+        "echo x >>/etc/hosts",
+        "echo x | sudo tee -a /etc/apt/sources.list",
+        "echo x | sudo -u root tee /etc/x",
+        "cp target/release/recall /usr/local/bin/",
+        "cp -t /usr/local/bin a b",
+        "cp --target-directory=/usr/local/bin a b",
+        "mv a.conf /etc/nginx/conf.d/a.conf",
+        "mv /usr/bin/python3 /tmp",
+        "install -m 755 recall /usr/bin/recall",
+        "sudo ln -sf /tmp/x /usr/bin/x",
+        "sed -i 's/a/b/' /etc/ssh/sshd_config",
+        "sed -i.bak -e s/a/b/ /etc/ssh/sshd_config",
+        "rm /boot/vmlinuz",
+        "rm -rf /usr/lib/python3",
+        "rm -rf /etc",
+        "cd /etc && rm -f hosts",
+        "cd /usr && cd bin && touch x",
+        "D=/etc/x; echo a > $D",
+        "sudo sh -c 'echo 1 > /proc/sys/vm/drop_caches'",
+        "bash -c \"rm -f /lib/x.so\"",
+        "ssh web 'sudo tee /etc/x'",
+        "echo y > '/Library/LaunchDaemons/x.plist'",
+        "touch /System/x",
+        "cat > /etc/motd <<'EOF'\nhello\nEOF",
+        "dd if=x.img of=/dev/sda bs=4M",
+        "if true; then rm /sbin/x; fi",
+        "timeout 5 rm /sbin/x",
+        "chmod 777 /usr/bin",
+    ] {
+        check_system(command, Some(Rule::System));
+    }
+    for command in [
+        "cat /etc/hosts",
+        "ls /usr/bin",
+        "grep -rn x /usr/include",
+        "cp /etc/hosts /tmp/hosts",
+        "cp -r /usr/share/doc .",
+        "ln -s /usr/bin/python3 python",
+        "sed -i '/etc/d' notes",
+        "sed -i 's#/usr/bin#/opt/bin#' build.sh",
+        "sed -n 1p /etc/passwd",
+        "echo 'write to /usr/lib > /etc/x'",
+        "echo \"rm -rf /\"",
+        "printf '%s' '> /etc/hosts'",
+        "git commit -m 'rm -rf /usr > /etc/x'",
+        "python3 -c \"print('rm -rf /etc')\"",
+        "node -e \"console.log('echo a > /etc/b')\"",
+        "docker run --rm alpine sh -c 'echo x > /etc/x; rm -rf /usr'",
+        "docker exec web rm -rf /etc/nginx",
+        "cat > notes.md <<'EOF'\nrm -rf /\necho x > /etc/hosts\nEOF",
+        "make 2> /dev/null > /dev/stderr",
+        "cargo build > /tmp/log 2>&1",
+        "/usr/bin/make -j4",
+        "PATH=/usr/bin:$PATH make",
+        "find /usr -name x.h",
+        "tee usr/etc/x",
+        "rm etc/hosts ./usr/x",
+    ] {
+        check_system(command, None);
+    }
+}
+
+#[test]
+fn a_command_that_erases_far_too_much_is_guarded() {
+    for command in [
+        "rm -rf /",
+        "rm -fr /",
+        "rm -r -f /",
+        "rm -f -R /",
+        "rm --recursive --force /",
+        "rm --rec --force /",
+        "rm -rfv --no-preserve-root /",
+        "rm / -rf",
+        "rm / -rf; ls",
+        "rm '-rf' '/'",
+        "\\rm -rf /*",
+        "/bin/rm -rf /*",
+        "sudo rm -rf /* --no-preserve-root",
+        "sudo -u root rm -rf /",
+        "rm -rf ~",
+        "rm -rf ~/",
+        "rm -rf ~/*",
+        "rm -rf $HOME",
+        "rm -rf \"$HOME\"/*",
+        "rm -rf ${HOME}",
+        "rm -rf /home/dev",
+        "rm -rf /home/ada/",
+        "rm -rf /home",
+        "rm -rf /Users/ada",
+        "rm -rf /root",
+        "rm -rf ..",
+        "rm -rf ../*",
+        "rm -rf ../..",
+        "rm -rf ./../",
+        "rm -rf target ..",
+        "cd .. && rm -rf ..",
+        "cd / && rm -rf *",
+        "rm -rf .git",
+        "rm -rf .git/*",
+        "rm -rf ./.git/",
+        "rm -rf -- /",
+        "bash -c 'rm -rf /'",
+        "eval 'rm -rf ~'",
+        "cargo clean; rm -rf /",
+        "! rm -rf /",
+    ] {
+        check_system(command, Some(Rule::Erase));
+    }
+    for command in [
+        "rm -rf target",
+        "rm -rf ./build",
+        "rm -rf build/*",
+        "rm -rf *",
+        "rm -rf /tmp/x",
+        "rm -rf /tmp/*",
+        "rm -rf /var/tmp/x",
+        "rm -rf ../other-checkout",
+        "rm -rf ~/.cache/x",
+        "rm -rf $HOME/.cargo/registry",
+        "rm -rf node_modules .next",
+        "cd build && rm -rf ..",
+        "cd /tmp/x && rm -rf .git",
+        "cd build/deep && rm -rf ../dist *",
+        "rm -f /tmp/x -- -r",
+        "rm -f ~/notes.txt",
+        "git rm -r docs",
+        "rm -rf \"$BUILD\"/*",
+        "echo rm -rf /",
+        "grep -rn 'rm -rf /' .",
+        "rmdir ..",
+    ] {
+        check_system(command, None);
+    }
+}
+
+#[test]
+fn a_tool_that_writes_to_the_system_is_guarded() {
+    let policy = GuardPolicy {
+        system: Severity::Ask,
+        writes: Severity::Deny,
+        allow: vec!["/usr/local/bin/".to_owned()],
+        ..GuardPolicy::default()
+    };
+    let guards = Guards::new(&policy, "/home/dev").unwrap().unwrap();
+    let rule = |access: Access, path: &str, cwd: &str| {
+        guards.verdict_on(access, path, cwd).map(|verdict| (verdict.rule, verdict.decision))
+    };
+    let ask = Some((Rule::System, Decision::Ask));
+    assert_eq!(rule(Access::Write, "/etc/hosts", "/srv/app"), ask);
+    assert_eq!(rule(Access::Write, "../../etc/hosts", "/srv/app"), ask);
+    assert_eq!(rule(Access::Write, "/private/etc/hosts", "/srv/app"), ask);
+    assert_eq!(rule(Access::Read, "/etc/hosts", "/srv/app"), None);
+    assert_eq!(rule(Access::Write, "/usr/local/bin/x", "/srv/app"), None);
+    assert_eq!(rule(Access::Write, "/etcetera/x", "/srv/app"), None);
+    assert_eq!(rule(Access::Write, "/home/dev/Library/x", "/srv/app"), None);
+    // Some containers keep a project there.
+    assert_eq!(rule(Access::Write, "/usr/src/app/a.js", "/usr/src/app"), None);
+    assert_eq!(rule(Access::Write, "/usr/src/linux/a.c", "/srv/app"), ask);
+    // The stricter of two verdicts counts.
+    let lock = Some((Rule::LockFiles, Decision::Deny));
+    assert_eq!(rule(Access::Write, "/usr/lib/x/Cargo.lock", "/srv/app"), lock);
+    let erased = guards.verdict_on(Access::Erase, "/", "/srv/app").unwrap();
+    assert!(erased.reason().contains("would erase `/`"), "{}", erased.reason());
 }
 
 #[test]

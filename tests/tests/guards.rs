@@ -52,7 +52,7 @@ fn guarded_calls_are_refused_and_others_are_not() {
     // A refused call is stored like any other.
     let status = stage.json(["ctl", "status"]);
     assert_eq!(status["events"]["stored"], json!(9), "{status}");
-    assert_eq!(status["guards"], json!({"refused": 5, "warned": 0}), "{status}");
+    assert_eq!(status["guards"], json!({"refused": 5, "advised": 0, "warned": 0}), "{status}");
     let told = stage.recall(["status"]).stdout;
     assert!(told.contains("5 calls refused or asked about, 0 results warned of"), "{told}");
 }
@@ -111,7 +111,7 @@ fn a_result_from_outside_is_warned_of() {
     assert!(bash("curl -s https://example.com | head").context().contains("outside"));
     assert_eq!(bash("cat notes.txt").stdout, "");
     let status = stage.json(["ctl", "status"]);
-    assert_eq!(status["guards"], json!({"refused": 0, "warned": 5}), "{status}");
+    assert_eq!(status["guards"], json!({"refused": 0, "advised": 0, "warned": 5}), "{status}");
 }
 
 #[test]
@@ -120,6 +120,23 @@ fn the_user_may_be_asked() {
     let said = before(&stage, "Write", json!({"file_path": "db/migrations/1.sql", "content": ""}));
     assert_eq!(decision(&said), ("ask".to_owned(), "yours".to_owned()));
     assert_eq!(before(&stage, "Read", json!({"file_path": ".env"})).stdout, "", "reads are not guarded");
+}
+
+#[test]
+fn a_call_may_go_on_with_advice() {
+    let config = "[guards]\nwrites = 'advise'\nreads = 'advise'\nsystem = 'deny'\n";
+    let stage = Stage::new().config(config).daemon();
+    let said = before(&stage, "Bash", json!({"command": "cat .env"}));
+    assert_eq!(decision(&said), (String::new(), String::new()), "the agent's own rules decide");
+    assert!(said.context().starts_with("recall guard `secrets`: this call would open `.env`"), "{said:?}");
+    let said = before(&stage, "Write", json!({"file_path": ".git/config", "content": ""}));
+    assert!(said.context().contains("guard `git`"), "{said:?}");
+    // A stricter guard on the same call counts.
+    let said = before(&stage, "Bash", json!({"command": "cat .env > /etc/x"}));
+    assert_eq!(decision(&said), ("deny".to_owned(), "system".to_owned()));
+    let status = stage.json(["ctl", "status"]);
+    assert_eq!(status["guards"], json!({"refused": 1, "advised": 2, "warned": 0}), "{status}");
+    assert!(stage.recall(["status"]).stdout.contains("2 advised on"));
 }
 
 #[test]
@@ -170,6 +187,7 @@ fn a_refusal_needs_no_disk() {
 fn each_agent_is_told_in_its_own_spelling() {
     let stage = Stage::new().config(DENY);
     let asking = Stage::new().config("[guards]\nwrites = 'ask'\nreads = 'ask'\n");
+    let advising = Stage::new().config("[guards]\nwrites = 'advise'\nreads = 'advise'\n");
     let mut told = String::new();
     for (agent, event, read, after) in [
         ("claude-code", "PreToolUse", ("Read", "file_path"), ("PostToolUse", "mcp__t__get")),
@@ -187,9 +205,12 @@ fn each_agent_is_told_in_its_own_spelling() {
         let call = json!({"session_id": "s", "hook_event_name": event, "tool_name": read.0, "tool_input": {read.1: path}});
         let result = json!({"session_id": "s", "hook_event_name": after.0, "tool_name": after.1, "tool_input": {},
             "tool_response": {"content": [{"type": "text", "text": POISON}]}});
-        for (stage, what, payload) in
-            [(&stage, "deny", &call), (&asking, "ask", &call), (&stage, "warn", &result)]
-        {
+        for (stage, what, payload) in [
+            (&stage, "deny", &call),
+            (&asking, "ask", &call),
+            (&advising, "advise", &call),
+            (&stage, "warn", &result),
+        ] {
             let file = stage.project().join("payload.json");
             std::fs::write(&file, payload.to_string()).unwrap();
             let said = stage.json(["guard", "test", file.to_str().unwrap(), "--agent", agent]);
@@ -221,6 +242,19 @@ fn an_agent_that_does_not_ask_before_calls_is_promised_nothing() {
     assert_eq!(hooks(&stage), "installed");
     let said = stage.recall(["config", "set", "guards.writes", "deny"]);
     assert!(!said.stdout.contains("recall install"), "{said:?}");
+}
+
+#[test]
+fn an_agent_that_passes_no_advice_on_is_named() {
+    let stage = Stage::new();
+    std::fs::create_dir_all(stage.user_home().join(".factory")).unwrap();
+    let install = ["install", "--agent", "droid", "--yes", "--no-service"];
+    assert_eq!(stage.recall(["config", "set", "guards.reads", "deny"]).code(), 0);
+    assert_eq!(stage.recall(install).code(), 0);
+    assert!(!stage.recall(["guard", "list"]).stdout.contains("does nothing"));
+    let said = stage.recall(["config", "set", "guards.reads", "advise"]);
+    assert!(said.stdout.contains("Factory Droid: nobody can be told something before a call"), "{said:?}");
+    assert!(stage.recall(["guard", "list"]).stdout.contains("`advise` does nothing there"));
 }
 
 #[test]

@@ -18,12 +18,12 @@ use serde_json::json;
 use super::client::this_folder;
 use super::failure::Failure;
 use super::install::agent::{LocalAgent, Scope};
-use super::install::guarding;
-use super::install::inspection::{GuardHook, guard_hook, without_guard_hook};
+use super::install::inspection::{GuardHook, connected_specs, guard_hook, without_guard_hook};
+use super::install::{config, guarding};
 use super::terminal::{DIM, WARNING, table};
 use crate::server::run::last_config;
 use crate::service::environment::Environment;
-use recall_agents::{AGENTS, AgentSpec, Guarding};
+use recall_agents::{AGENTS, Advised, AgentSpec, Asking, Guarding};
 use recall_app::guards::{GuardFinding, judge};
 use recall_app::settings::guards_of;
 use recall_config::keys::as_toml;
@@ -92,7 +92,10 @@ fn list(args: &ListArgs, loaded: &Loaded, out: &mut dyn Write) -> anyhow::Result
             agents.map(|(name, told)| (name.to_owned(), told.into())).collect();
         let hooks: serde_json::Map<_, _> =
             AGENTS.iter().zip(hooks).map(|(spec, hook)| (spec.name.to_owned(), hook.into())).collect();
-        let answer = json!({"rules": rules, "settings": policy, "agents": agents, "hooks": hooks});
+        let can: serde_json::Map<_, _> =
+            AGENTS.iter().map(|spec| (spec.name.to_owned(), json!(abilities(spec)))).collect();
+        let answer =
+            json!({"rules": rules, "settings": policy, "agents": agents, "can": can, "hooks": hooks});
         return Ok(writeln!(out, "{answer}")?);
     }
     let rows: Vec<Vec<String>> = Rule::ALL
@@ -109,11 +112,12 @@ fn list(args: &ListArgs, loaded: &Loaded, out: &mut dyn Write) -> anyhow::Result
         writeln!(out, "{key} = {}", as_toml(&json!(patterns)))?;
     }
     writeln!(out)?;
-    let rows: Vec<Vec<String>> = agents
+    let rows: Vec<Vec<String>> = AGENTS
+        .iter()
         .zip(hooks)
-        .map(|((name, told), hook)| [name, told, hook].map(str::to_owned).to_vec())
+        .map(|(spec, hook)| vec![spec.name.to_owned(), abilities_in_words(spec), hook.to_owned()])
         .collect();
-    table(out, &["AGENT", "CAN BE TOLD", "HOOKS"], &rows)?;
+    table(out, &["AGENT", "CAN BE MADE TO", "HOOKS"], &rows)?;
     for problem in &loaded.problems {
         writeln!(out, "{WARNING}{problem}{WARNING:#}")?;
     }
@@ -133,14 +137,33 @@ pub(super) fn says_what_is_missing(
         return Ok(());
     }
     let missing = without_guard_hook(AGENTS);
-    if missing.is_empty() {
+    if !missing.is_empty() {
+        let missing = missing.join(" and ");
+        writeln!(
+            out,
+            "{WARNING}{missing}: recall is not asked before calls yet, so nothing is refused there. Run `recall \
+             install`.{WARNING:#}"
+        )?;
+    }
+    let Some(policy) = environment.and_then(config).map(|config| config.guards) else { return Ok(()) };
+    says_what_is_impossible(out, &policy)
+}
+
+/// Names the connected agents that cannot do what the settings want.
+fn says_what_is_impossible(out: &mut dyn Write, policy: &GuardPolicy) -> std::io::Result<()> {
+    if !policy.advises() {
         return Ok(());
     }
-    let missing = missing.join(" and ");
+    let connected = connected_specs(AGENTS);
+    let unable = |spec: &&&AgentSpec| spec.guards.advice.is_none();
+    let unable: Vec<&str> = connected.iter().filter(unable).map(|spec| spec.title).collect();
+    if unable.is_empty() {
+        return Ok(());
+    }
+    let unable = unable.join(" and ");
     writeln!(
         out,
-        "{WARNING}{missing}: recall is not asked before calls yet, so nothing is refused there. Run `recall \
-         install`.{WARNING:#}"
+        "{WARNING}{unable}: nobody can be told something before a call, so `advise` does nothing there.{WARNING:#}"
     )
 }
 
@@ -189,10 +212,28 @@ fn told(spec: &AgentSpec) -> &'static str {
     }
 }
 
+/// What guards can make an agent do, in words that other programs rely on.
+fn abilities(spec: &AgentSpec) -> Vec<&'static str> {
+    let guards = &spec.guards;
+    let asks = guards.refusal.is_some() && guards.asking == Asking::Asks;
+    let advises = guards.advice.map(|advice| match advice.to {
+        Advised::Model => "advise",
+        Advised::User => "advise the user",
+    });
+    let words =
+        [guards.refusal.map(|_| "deny"), asks.then_some("ask"), advises, guards.warning.map(|_| "warn")];
+    words.into_iter().flatten().collect()
+}
+
+fn abilities_in_words(spec: &AgentSpec) -> String {
+    let words = abilities(spec);
+    if words.is_empty() { NOTHING.to_owned() } else { words.join(", ") }
+}
+
 /// The guards' verdict, for scripts.
 #[derive(Serialize)]
 struct Said {
-    /// `deny`, `ask`, `warn` or `pass`.
+    /// `deny`, `ask`, `advise`, `warn` or `pass`.
     decision: &'static str,
     rule: Option<&'static str>,
     reason: Option<String>,
@@ -259,7 +300,9 @@ fn said(args: &TestArgs, config: &Config) -> anyhow::Result<Said> {
     let Some(answer) = judge(&guards, spec, &event, &cwd) else { return Ok(Said::NOTHING) };
     let stdout = String::from_utf8_lossy(&answer.stdout).trim_end().to_owned();
     Ok(match answer.finding {
-        GuardFinding::Refusal(verdict) => Said { stdout: Some(stdout), ..Said::refusal(&verdict) },
+        GuardFinding::Refusal(verdict) | GuardFinding::Advice(verdict) => {
+            Said { stdout: Some(stdout), ..Said::refusal(&verdict) }
+        }
         GuardFinding::Warning(warning) => Said {
             decision: "warn",
             rule: Some(Rule::Outside.name()),

@@ -56,7 +56,7 @@ use self::named_file::Refused;
 use self::settings::{AgentVersion, Install};
 use recall_domain::conventions::Conventions;
 use recall_domain::event::{EventName, HookEvent, HookEventKind, PromptText};
-use recall_domain::guard::Decision;
+use recall_domain::guard::Refusal;
 use recall_domain::ids::PromptId;
 use recall_domain::material::{Action, BatchSource};
 
@@ -140,14 +140,36 @@ pub struct GuardAnswers {
     /// cannot be refused.
     pub before: Option<EventSpec>,
     /// The answer that refuses a call, or asks the user.
-    pub refusal: Option<fn(Decision, &str) -> Vec<u8>>,
+    pub refusal: Option<fn(Refusal, &str) -> Vec<u8>>,
     pub asking: Asking,
+    /// How somebody is told of a call that goes on. `None` if the agent takes no text before a call.
+    pub advice: Option<Advice>,
     /// The answer that adds a warning to a call's result.
     pub warning: Option<fn(&str) -> Vec<u8>>,
 }
 
 impl GuardAnswers {
-    pub const NONE: Self = Self { before: None, refusal: None, asking: Asking::Asks, warning: None };
+    pub const NONE: Self =
+        Self { before: None, refusal: None, asking: Asking::Asks, advice: None, warning: None };
+}
+
+/// How an agent passes on a text about a call that goes on.
+#[derive(Clone, Copy, Debug)]
+pub struct Advice {
+    pub to: Advised,
+    pub answer: fn(&str) -> Vec<u8>,
+}
+
+/// Who gets an agent's text about a call that goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advised {
+    Model,
+    User,
+}
+
+impl Advice {
+    /// The usual form.
+    const CONTEXT: Self = Self { to: Advised::Model, answer: format::answer::advice };
 }
 
 /// What an agent does if a guard wants to ask the user.

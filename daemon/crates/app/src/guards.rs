@@ -2,7 +2,7 @@
 
 use super::changed_files;
 use recall_agents::format::tools::is_of_server;
-use recall_agents::{AgentSpec, Asking};
+use recall_agents::{Advised, AgentSpec, Asking};
 use recall_domain::event::{HookEvent, HookEventKind, ToolCall, ToolResult, ToolStart};
 use recall_domain::guard::{Decision, GuardedCall, Guards, Rule, Verdict, Warning, fetches};
 use recall_domain::material::Action;
@@ -12,6 +12,8 @@ use recall_domain::material::Action;
 pub enum GuardFinding {
     /// A refusal, with the decision that the agent carries out.
     Refusal(Verdict),
+    /// The call goes on, and the model or the user is told.
+    Advice(Verdict),
     Warning(Warning),
 }
 
@@ -28,7 +30,7 @@ impl GuardAnswer {
     pub fn refused_by(&self) -> Option<Rule> {
         match &self.finding {
             GuardFinding::Refusal(Verdict { rule, decision: Decision::Deny, .. }) => Some(*rule),
-            GuardFinding::Refusal(_) | GuardFinding::Warning(_) => None,
+            GuardFinding::Refusal(_) | GuardFinding::Advice(_) | GuardFinding::Warning(_) => None,
         }
     }
 }
@@ -39,7 +41,8 @@ pub fn judge(guards: &Guards, spec: &AgentSpec, event: &HookEvent, cwd: &str) ->
         HookEventKind::ToolStart(start) if guards.judge_calls() => {
             let refuse = spec.guards.refusal?;
             let verdict = verdict(guards, spec, start, event.cwd.as_deref().unwrap_or(cwd))?;
-            let stdout = refuse(verdict.decision, &verdict.reason());
+            let Some(refusal) = verdict.decision.refusal() else { return advice(spec, verdict) };
+            let stdout = refuse(refusal, &verdict.reason());
             let decision = match spec.guards.asking {
                 Asking::Asks => verdict.decision,
                 Asking::Refuses => Decision::Deny,
@@ -54,6 +57,16 @@ pub fn judge(guards: &Guards, spec: &AgentSpec, event: &HookEvent, cwd: &str) ->
         }
         _ => None,
     }
+}
+
+/// `None` if the agent passes no text on before a call.
+fn advice(spec: &AgentSpec, verdict: Verdict) -> Option<GuardAnswer> {
+    let advice = spec.guards.advice?;
+    let text = match advice.to {
+        Advised::Model => verdict.reason(),
+        Advised::User => verdict.notice(),
+    };
+    Some(GuardAnswer { finding: GuardFinding::Advice(verdict), stdout: (advice.answer)(&text) })
 }
 
 fn verdict(guards: &Guards, spec: &AgentSpec, start: &ToolStart, cwd: &str) -> Option<Verdict> {

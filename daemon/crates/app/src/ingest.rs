@@ -79,6 +79,8 @@ pub struct Counters {
     pub excluded: AtomicU64,
     /// Calls that a guard refused or asked about.
     pub guarded: AtomicU64,
+    /// Calls that went on, and that a guard told of.
+    pub advised: AtomicU64,
     /// Results that a guard warned about.
     pub warned: AtomicU64,
 }
@@ -166,6 +168,10 @@ impl<P: Ports> Ingest<P> {
                 let (guard, decision) = (verdict.rule.name(), verdict.decision.name());
                 tracing::info!(%event, guard, decision, "a guard refuses a call");
                 self.counters.guarded.fetch_add(1, Ordering::Relaxed);
+            }
+            GuardFinding::Advice(verdict) => {
+                tracing::info!(%event, guard = verdict.rule.name(), "a guard advises on a call");
+                self.counters.advised.fetch_add(1, Ordering::Relaxed);
             }
             GuardFinding::Warning(_) => {
                 tracing::info!(%event, "a guard warns of a result");

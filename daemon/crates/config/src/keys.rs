@@ -51,7 +51,7 @@ const ENDPOINT_KEYS: [&str; 7] = [
     "usd_per_mtok_in",
     "usd_per_mtok_out",
 ];
-const SEVERITIES: &[&str] = &["off", "ask", "deny"];
+const SEVERITIES: &[&str] = &["off", "advise", "ask", "deny"];
 const UNITS: &[&str] = &["session", "turn"];
 const COMPRESSORS: &[&str] = &[
     "extractive",

@@ -79,10 +79,14 @@ fn tell(out: &mut dyn Write, status: &StatusAnswer) -> std::io::Result<()> {
         )?;
     }
     let guards = &status.guards;
-    if guards.refused + guards.warned > 0 {
+    if guards.refused + guards.advised + guards.warned > 0 {
         let refused = counted(guards.refused, "call", "calls");
         let warned = counted(guards.warned, "result", "results");
-        writeln!(out, "  guards       {refused} refused or asked about, {warned} warned of")?;
+        let advised = match guards.advised {
+            0 => String::new(),
+            advised => format!(", {advised} advised on"),
+        };
+        writeln!(out, "  guards       {refused} refused or asked about{advised}, {warned} warned of")?;
     }
     if events.dropped > 0 {
         writeln!(

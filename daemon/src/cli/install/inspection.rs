@@ -15,7 +15,7 @@ use super::settings_file::{FileError, SettingsFile};
 use super::toml_settings;
 use crate::service::environment::{Environment, is_executable};
 use recall_agents::settings::{AgentVersion, Content, JsonHooks, OwnKind};
-use recall_agents::{Agents, Guarding};
+use recall_agents::{AgentSpec, Agents, Guarding};
 
 /// The state of recall's hooks for one agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -171,12 +171,13 @@ pub(crate) fn guard_hook(agent: LocalAgent<'_>) -> GuardHook {
 
 /// The agents of this user that report to recall. Starts no program.
 pub(crate) fn connected(agents: Agents) -> Vec<&'static str> {
+    connected_specs(agents).iter().map(|spec| spec.title).collect()
+}
+
+pub(crate) fn connected_specs(agents: Agents) -> Vec<&'static AgentSpec> {
     let Some(environment) = Environment::of_process() else { return Vec::new() };
     let local = agents.iter().map(|spec| LocalAgent { spec, environment: &environment, scope: Scope::User });
-    local
-        .filter(|agent| guard_hook(*agent) != GuardHook::NotConnected)
-        .map(|agent| agent.spec.title)
-        .collect()
+    local.filter(|agent| guard_hook(*agent) != GuardHook::NotConnected).map(|agent| agent.spec).collect()
 }
 
 /// The agents of this user that are connected but do not ask before a call.

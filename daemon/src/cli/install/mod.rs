@@ -148,11 +148,15 @@ pub fn run(args: &InstallArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     }
 }
 
+/// The user's settings.
+pub(in crate::cli) fn config(environment: &Environment) -> Option<Config> {
+    let paths = paths(environment)?;
+    Some(Config::obeyed(paths.config_file(), &last_config(&paths)).config)
+}
+
 /// Whether the user's guards check calls.
 pub(in crate::cli) fn guarding(environment: &Environment) -> Guarding {
-    let Some(paths) = paths(environment) else { return Guarding::Off };
-    let config = Config::obeyed(paths.config_file(), &last_config(&paths)).config;
-    match guards_of(&config) {
+    match config(environment).and_then(|config| guards_of(&config)) {
         Some(guards) if guards.judge_calls() => Guarding::Calls,
         _ => Guarding::Off,
     }

@@ -182,6 +182,7 @@ fn guards(services: &Services) -> GuardCounts {
     let taken = &services.ingest.counters;
     GuardCounts {
         refused: taken.guarded.load(Ordering::Relaxed),
+        advised: taken.advised.load(Ordering::Relaxed),
         warned: taken.warned.load(Ordering::Relaxed),
     }
 }

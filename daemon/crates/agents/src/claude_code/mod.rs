@@ -15,7 +15,7 @@ use super::format::payload::Payload;
 use super::format::tools::{Tool, Tools};
 use super::format::{Format, answer, plans};
 use super::settings::AgentVersion;
-use super::{AgentSpec, GuardAnswers, Host, NotesProgram, Unreadable};
+use super::{Advice, AgentSpec, GuardAnswers, Host, NotesProgram, Unreadable};
 use recall_domain::conventions::Conventions;
 use recall_domain::event::{Audience, HookEvent, HookEventKind, StartSource};
 use recall_domain::material::BatchSource;
@@ -47,6 +47,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     failures: FORMAT.failures,
     guards: GuardAnswers {
         refusal: Some(answer::refusal),
+        advice: Some(Advice::CONTEXT),
         warning: Some(answer::warning),
         ..GuardAnswers::NONE
     },

@@ -16,7 +16,7 @@ use super::format::{Format, Meaning, answer};
 use super::settings::{
     AgentVersion, Content, HookCall, Install, JsonHooks, Part, Place, SKILL, TomlHooks, TomlTable, shell_line,
 };
-use super::{AgentSpec, Asking, Cap, EventSpec, GuardAnswers, Host, Unreadable};
+use super::{Advice, AgentSpec, Asking, Cap, EventSpec, GuardAnswers, Host, Unreadable};
 use recall_domain::conventions::Conventions;
 use recall_domain::event::{EventName, HookEvent};
 use recall_domain::material::BatchSource;
@@ -41,6 +41,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         // `ask` makes the whole answer invalid.
         refusal: Some(answer::plain_refusal),
         asking: Asking::Refuses,
+        advice: Some(Advice::CONTEXT),
         warning: Some(answer::warning),
     },
     conventions: Conventions {

@@ -17,7 +17,9 @@ use super::settings::{
     AgentVersion, Content, Groups, Install, JsonHooks, JsonValues, OwnFile, Part, Place, Syntax,
     about_the_memory, shell_line,
 };
-use super::{AgentSpec, Asking, Cap, EventSpec, GuardAnswers, HookOutput, Host, Mark, Unreadable};
+use super::{
+    Advice, Advised, AgentSpec, Asking, Cap, EventSpec, GuardAnswers, HookOutput, Host, Mark, Unreadable,
+};
 use recall_domain::event::{EventName, HookEvent, HookEventKind, StartContext, Subagent};
 
 pub(super) const SPEC: AgentSpec = AgentSpec {
@@ -44,9 +46,8 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
             answer::line(fields.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect())
         }),
         asking: Asking::Asks,
-        warning: Some(|text| {
-            answer::line([("additional_context".to_owned(), text.into())].into_iter().collect())
-        }),
+        advice: Some(Advice { to: Advised::Model, answer: with_context }),
+        warning: Some(with_context),
     },
     plan_folders: &[".cursor/plans"],
     install: Install {
@@ -172,6 +173,10 @@ fn shaped(delivery: &Deliver) -> Option<Deliver> {
     }
     let payload = Value::Object(payload).to_string().into_bytes();
     Some(Deliver { payload, ..delivery.clone() })
+}
+
+fn with_context(text: &str) -> Vec<u8> {
+    answer::line([("additional_context".to_owned(), text.into())].into_iter().collect())
 }
 
 fn envelope(event: &str, output: &HookOutput) -> Vec<u8> {

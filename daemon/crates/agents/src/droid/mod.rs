@@ -27,11 +27,12 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     read: |delivery: &Deliver| -> Result<HookEvent, Unreadable> { FORMAT.read(delivery) },
     action: |tool, input, response| FORMAT.tools.action(tool, input, response),
     failures: FORMAT.failures,
-    // Its documents do not mention context after a call.
+    // Its documents mention no context before or after a call.
     guards: GuardAnswers {
         before: Some(EventSpec::reported("PreToolUse", EventName::ToolStart)),
         refusal: Some(answer::refusal),
         asking: Asking::Asks,
+        advice: None,
         warning: None,
     },
     install: Install {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::HookOutput;
-use recall_domain::guard::Decision;
+use recall_domain::guard::Refusal;
 
 /// `{"systemMessage", "hookSpecificOutput": {"hookEventName", "additionalContext"}}`.
 pub fn nested(event: &str, output: &HookOutput) -> Vec<u8> {
@@ -30,23 +30,28 @@ pub(crate) fn nested_and_flat(event: &str, output: &HookOutput) -> Vec<u8> {
 
 /// Refuses a call, or asks the user: `{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision",
 /// "permissionDecisionReason"}}`.
-pub fn refusal(decision: Decision, reason: &str) -> Vec<u8> {
+pub fn refusal(refusal: Refusal, reason: &str) -> Vec<u8> {
     let specific = json!({
         "hookEventName": "PreToolUse",
-        "permissionDecision": decision.name(),
+        "permissionDecision": refusal.name(),
         "permissionDecisionReason": reason,
     });
     line([("hookSpecificOutput".to_owned(), specific)].into_iter().collect())
 }
 
 /// Like [`refusal`], for an agent that does not accept `ask`: the call is refused.
-pub(crate) fn plain_refusal(decision: Decision, reason: &str) -> Vec<u8> {
-    match decision {
-        Decision::Deny => refusal(Decision::Deny, reason),
-        Decision::Ask => {
-            refusal(Decision::Deny, &format!("{reason} A hook cannot ask here, so the call is refused."))
+pub(crate) fn plain_refusal(wanted: Refusal, reason: &str) -> Vec<u8> {
+    match wanted {
+        Refusal::Deny => refusal(Refusal::Deny, reason),
+        Refusal::Ask => {
+            refusal(Refusal::Deny, &format!("{reason} A hook cannot ask here, so the call is refused."))
         }
     }
+}
+
+/// Tells the model about a call that goes on. Without a decision the agent's own rules for the call stay.
+pub fn advice(text: &str) -> Vec<u8> {
+    line([("hookSpecificOutput".to_owned(), specific("PreToolUse", text))].into_iter().collect())
 }
 
 /// Adds a warning to a call's result, like [`nested`].

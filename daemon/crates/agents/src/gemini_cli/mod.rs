@@ -17,7 +17,7 @@ use super::json::without_inner;
 use super::settings::{
     AgentVersion, Content, HookCall, Install, JsonHooks, JsonValues, Part, Place, SKILL, Syntax, shell_line,
 };
-use super::{AgentSpec, Asking, Cap, EventSpec, GuardAnswers, HookOutput, Host, Unreadable};
+use super::{Advice, Advised, AgentSpec, Asking, Cap, EventSpec, GuardAnswers, HookOutput, Host, Unreadable};
 use recall_domain::event::{EventName, HookEvent, HookEventKind, PromptText, ToolResult};
 
 pub(super) const SPEC: AgentSpec = AgentSpec {
@@ -40,6 +40,11 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
             answer::line(fields.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect())
         }),
         asking: Asking::Asks,
+        // Before a call it takes no context.
+        advice: Some(Advice {
+            to: Advised::User,
+            answer: |text| answer::line([("systemMessage".to_owned(), text.into())].into_iter().collect()),
+        }),
         warning: Some(|text| {
             let output = HookOutput { event: EventName::Tool, context: Some(text.to_owned()), notice: None };
             answer::nested("AfterTool", &output)

@@ -15,7 +15,7 @@ use super::format::{Format, Meaning, answer};
 use super::settings::{AgentVersion, Content, Install, JsonHooks, Part, Place, SKILL, TomlTable, shell_line};
 use super::{AgentSpec, Asking, EventSpec, GuardAnswers, Host, Unreadable};
 use recall_domain::event::{EventName, HookEvent, HookEventKind, StartSource};
-use recall_domain::guard::Decision;
+use recall_domain::guard::Refusal;
 use recall_domain::material::BatchSource;
 
 pub(super) const SPEC: AgentSpec = AgentSpec {
@@ -37,6 +37,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         before: Some(EventSpec::reported("PreToolUse", EventName::ToolStart)),
         refusal: Some(refusal),
         asking: Asking::Refuses,
+        advice: None,
         warning: None,
     },
     install: Install {
@@ -134,10 +135,10 @@ fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
 }
 
 /// Its hooks cannot ask, and it shows the first 256 characters of a reason.
-fn refusal(decision: Decision, reason: &str) -> Vec<u8> {
-    let reason = match decision {
-        Decision::Deny => reason.to_owned(),
-        Decision::Ask => format!("{reason} A hook cannot ask here, so the call is refused."),
+fn refusal(refusal: Refusal, reason: &str) -> Vec<u8> {
+    let reason = match refusal {
+        Refusal::Deny => reason.to_owned(),
+        Refusal::Ask => format!("{reason} A hook cannot ask here, so the call is refused."),
     };
     let answer = [("decision", json!("deny")), ("reason", json!(reason))];
     answer::line(answer.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())

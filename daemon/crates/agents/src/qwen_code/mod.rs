@@ -17,7 +17,7 @@ use super::gemini_cli::without_whole_files;
 use super::settings::{
     AgentVersion, Content, HookCall, Install, JsonHooks, JsonValues, Part, Place, SKILL, Syntax, shell_line,
 };
-use super::{AgentSpec, Asking, Cap, EventSpec, GuardAnswers, Host, Unreadable};
+use super::{Advice, AgentSpec, Asking, Cap, EventSpec, GuardAnswers, Host, Unreadable};
 use recall_domain::event::{EventName, HookEvent, HookEventKind, PromptText};
 
 pub(super) const SPEC: AgentSpec = AgentSpec {
@@ -37,6 +37,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         before: Some(EventSpec::reported("PreToolUse", EventName::ToolStart)),
         refusal: Some(answer::refusal),
         asking: Asking::Asks,
+        advice: Some(Advice::CONTEXT),
         warning: Some(answer::warning),
     },
     install: Install {

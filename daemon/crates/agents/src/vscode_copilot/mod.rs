@@ -12,7 +12,7 @@ use super::format::tools::{Tool, Tools};
 use super::format::{Format, Meaning, answer};
 use super::history::{self, History};
 use super::settings::{AgentVersion, Base, Content, Install, JsonValues, Part, Place, Syntax};
-use super::{AgentSpec, Asking, GuardAnswers, HookOutput, Host, Mark, Unreadable};
+use super::{Advice, Advised, AgentSpec, Asking, GuardAnswers, HookOutput, Host, Mark, Unreadable};
 use recall_domain::event::{EventName, HookEvent};
 
 pub(super) const SPEC: AgentSpec = AgentSpec {
@@ -35,10 +35,8 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         before: None,
         refusal: Some(answer::refusal),
         asking: Asking::Asks,
-        warning: Some(|text| {
-            let output = HookOutput { event: EventName::Tool, context: Some(text.to_owned()), notice: None };
-            answer::nested_and_flat("PostToolUse", &output)
-        }),
+        advice: Some(Advice { to: Advised::Model, answer: |text| with_context("PreToolUse", text) }),
+        warning: Some(|text| with_context("PostToolUse", text)),
     },
     install: Install {
         hooks: &[Part {
@@ -61,6 +59,11 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     history: Some(HISTORY),
     ..AgentSpec::PLAIN
 };
+
+fn with_context(event: &str, text: &str) -> Vec<u8> {
+    let output = HookOutput { event: EventName::Tool, context: Some(text.to_owned()), notice: None };
+    answer::nested_and_flat(event, &output)
+}
 
 const FOLDER: &str =
     if cfg!(target_os = "macos") { "Library/Application Support/Code/User" } else { ".config/Code/User" };

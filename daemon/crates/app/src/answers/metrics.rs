@@ -51,7 +51,11 @@ fn of_events(status: &StatusAnswer) -> Vec<Metric> {
         ("paused", number(events.paused)),
         ("excluded", number(events.excluded)),
     ];
-    let guards = [("refused", number(status.guards.refused)), ("warned", number(status.guards.warned))];
+    let guards = [
+        ("refused", number(status.guards.refused)),
+        ("advised", number(status.guards.advised)),
+        ("warned", number(status.guards.warned)),
+    ];
     let mut metrics = vec![
         one("recall_events_stored", Gauge, "Stored events.", number(events.stored)),
         one("recall_events_unreadable", Gauge, "Events stored unprocessed.", number(events.unparsed)),

@@ -348,6 +348,9 @@ impl From<UnreadableRow> for UnreadableEvent {
 pub struct GuardCounts {
     /// Calls that a guard refused or asked about.
     pub refused: u64,
+    /// Calls that went on, and that a guard told of.
+    #[serde(default)]
+    pub advised: u64,
     /// Results that a guard warned of.
     pub warned: u64,
 }

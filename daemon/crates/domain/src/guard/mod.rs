@@ -35,12 +35,21 @@ pub struct GuardPolicy {
     pub allow: Vec<String>,
 }
 
+impl GuardPolicy {
+    /// Whether some calls go on with a text.
+    pub fn advises(&self) -> bool {
+        [self.reads, self.writes, self.system].contains(&Severity::Advise)
+    }
+}
+
 /// The action for a call that a rule applies to. Later variants are stricter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     #[default]
     Off,
+    /// The call goes on, and the model or the user is told of it.
+    Advise,
     Ask,
     Deny,
 }
@@ -49,6 +58,7 @@ impl Severity {
     fn decision(self) -> Option<Decision> {
         match self {
             Self::Off => None,
+            Self::Advise => Some(Decision::Advise),
             Self::Ask => Some(Decision::Ask),
             Self::Deny => Some(Decision::Deny),
         }
@@ -89,18 +99,45 @@ enum Where {
     Elsewhere,
 }
 
-/// Whether a call is refused or the user is asked. Later variants are stricter.
+/// What becomes of a call that a rule applies to. Later variants are stricter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Decision {
+    Advise,
     Ask,
     Deny,
+}
+
+/// A call does not simply go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    Ask,
+    Deny,
+}
+
+impl Refusal {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ask => Decision::Ask.name(),
+            Self::Deny => Decision::Deny.name(),
+        }
+    }
 }
 
 impl Decision {
     pub fn name(self) -> &'static str {
         match self {
+            Self::Advise => "advise",
             Self::Ask => "ask",
             Self::Deny => "deny",
+        }
+    }
+
+    /// `None` if the call goes on.
+    pub fn refusal(self) -> Option<Refusal> {
+        match self {
+            Self::Advise => None,
+            Self::Ask => Some(Refusal::Ask),
+            Self::Deny => Some(Refusal::Deny),
         }
     }
 }
@@ -119,22 +156,34 @@ pub struct Verdict {
 const MOST_SHOWN: usize = 200;
 
 impl Verdict {
-    /// For the model and the user.
+    /// For the model, and for the user who is asked.
     pub fn reason(&self) -> String {
+        let then = match self.decision {
+            Decision::Advise => {
+                "The user's settings let it go on: do only what the task needs, and tell the user what was touched."
+            }
+            Decision::Ask => "The user's settings ask for a confirmation.",
+            Decision::Deny => {
+                "The user's settings forbid it: do not try another way; say what you need, and let the user do it."
+            }
+        };
+        format!("{} {then}", self.finding())
+    }
+
+    /// For the user, about a call that goes on.
+    pub fn notice(&self) -> String {
+        format!("{} It goes on, as guards are set to advise.", self.finding())
+    }
+
+    fn finding(&self) -> String {
         let does = match self.access {
             Access::Read => "open",
             Access::Write => "change",
             Access::Erase => "erase",
         };
         let path = shortened_line(&self.path, MOST_SHOWN).replace('`', "'");
-        let then = match self.decision {
-            Decision::Ask => "The user's settings ask for a confirmation.",
-            Decision::Deny => {
-                "The user's settings forbid it: do not try another way; say what you need, and let the user do it."
-            }
-        };
         format!(
-            "recall guard `{}`: this call would {does} `{path}`, {}. {then}",
+            "recall guard `{}`: this call would {does} `{path}`, {}.",
             self.rule.name(),
             self.rule.because()
         )

@@ -139,6 +139,89 @@ fn a_call_may_go_on_with_advice() {
     assert!(stage.recall(["status"]).stdout.contains("2 advised on"));
 }
 
+const UNSET: &str = "[guards]\nreads = 'deny'\nwrites = 'advise'\nunset_env = ['GITHUB_TOKEN', 'AWS_*']\n";
+
+/// The output of a changed command in a real shell with secrets.
+fn run_changed(said: &Said) -> String {
+    let answer = said.json()["hookSpecificOutput"].clone();
+    assert!(answer.get("permissionDecision").is_none(), "the agent's own rules decide: {answer}");
+    let command = answer["updatedInput"]["command"].as_str().unwrap().to_owned();
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", &command]).envs([("GITHUB_TOKEN", "t1"), ("AWS_KEY", "t2"), ("OTHER", "o")]);
+    String::from_utf8(shell.output().unwrap().stdout).unwrap()
+}
+
+#[test]
+fn a_command_does_not_get_the_variables_that_are_named() {
+    let stage = Stage::new().config(UNSET).daemon();
+    let shows = "cd / && cat <<EOF | tr o O\n'it''s' $GITHUB_TOKEN.$AWS_KEY.$OTHER $PWD\nEOF";
+    let input = json!({"command": shows, "description": "Show", "timeout": 5});
+    let said = before(&stage, "Bash", input);
+    let answer = said.json();
+    let updated = &answer["hookSpecificOutput"]["updatedInput"];
+    assert_eq!((&updated["description"], &updated["timeout"]), (&json!("Show"), &json!(5)), "{said:?}");
+    assert_eq!(run_changed(&said), "'it''s' ..O /\n");
+    // Other tools, and calls that are refused, stay as they are.
+    assert_eq!(before(&stage, "Read", json!({"file_path": "src/cart.rs"})).stdout, "");
+    let said = before(&stage, "Bash", json!({"command": "cat .env"}));
+    assert_eq!(decision(&said), ("deny".to_owned(), "secrets".to_owned()));
+    assert!(!said.stdout.contains("updatedInput"), "{said:?}");
+    // Advice and the change come in one answer.
+    let said = before(&stage, "Bash", json!({"command": "echo 1 > Cargo.lock; echo $OTHER"}));
+    assert!(said.context().contains("lock-files"), "{said:?}");
+    assert!(said.json()["hookSpecificOutput"]["updatedInput"]["command"].is_string(), "{said:?}");
+}
+
+#[test]
+fn a_changed_command_is_remembered_as_the_agent_wanted_it() {
+    let mut stage = Stage::new().config(UNSET).daemon();
+    let rule = "Never run migrations by hand on staging: ask Priya first";
+    assert_eq!(stage.recall(["remember", rule, "--type", "preference"]).code(), 0);
+    stage.flush();
+    let wanted = "bin/rails db:migrate --env staging";
+    let said = before(&stage, "Bash", json!({"command": wanted}));
+    assert!(said.context().contains("ask Priya first"), "the note on the command comes, too: {said:?}");
+    let answer = said.json();
+    let changed = answer["hookSpecificOutput"]["updatedInput"]["command"].as_str().unwrap();
+    assert!(changed.starts_with("unset -v GITHUB_TOKEN $(env | sed -n "), "{changed}");
+    after(&stage, "Bash", json!({"command": changed}), json!({"stdout": "migrated", "stderr": ""}));
+    stage.flush();
+    let kept = |stage: &Stage| stage.json(["sql", "SELECT input FROM calls"]).to_string();
+    let inputs = kept(&stage);
+    assert!(inputs.contains(wanted) && !inputs.contains("unset -v"), "{inputs}");
+    // Also without a daemon, from the spool.
+    stage.stop_daemon();
+    let later = changed.replace("db:migrate", "db:rollback");
+    after(&stage, "Bash", json!({"command": later}), json!({"stdout": "rolled back", "stderr": ""}));
+    let stage = stage.daemon();
+    stage.flush();
+    let inputs = kept(&stage);
+    assert!(inputs.contains("db:rollback") && !inputs.contains("unset -v"), "{inputs}");
+}
+
+#[test]
+fn only_agents_whose_commands_can_be_changed_get_a_hook_for_it() {
+    let unset = "[guards]\nunset_env = ['GITHUB_TOKEN']\n";
+    for (agent, folder, event, expected) in
+        [("qwen-code", ".qwen", "PreToolUse", false), ("gemini-cli", ".gemini", "BeforeTool", true)]
+    {
+        let stage = Stage::new().config(unset);
+        let folder = stage.user_home().join(folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        let settings = folder.join("settings.json");
+        let before = "{\n  // mine\n  \"theme\": \"dark\"\n}\n";
+        std::fs::write(&settings, before).unwrap();
+        assert_eq!(stage.recall(["install", "--agent", agent, "--yes", "--no-service"]).code(), 0);
+        let installed = std::fs::read_to_string(&settings).unwrap();
+        assert_eq!(installed.contains(event), expected, "{agent}: {installed}");
+        let listed = stage.recall(["guard", "list"]).stdout;
+        assert!(listed.contains("guards.unset_env = [\"GITHUB_TOKEN\"]"), "{listed}");
+        assert_eq!(listed.contains("`guards.unset_env` does nothing there"), !expected, "{listed}");
+        assert_eq!(stage.recall(["uninstall", "--agent", agent, "--yes"]).code(), 0);
+        assert_eq!(std::fs::read_to_string(&settings).unwrap(), before, "byte for byte");
+    }
+}
+
 #[test]
 fn without_guards_nothing_is_said() {
     let stage = Stage::new().daemon();
@@ -188,6 +271,7 @@ fn each_agent_is_told_in_its_own_spelling() {
     let stage = Stage::new().config(DENY);
     let asking = Stage::new().config("[guards]\nwrites = 'ask'\nreads = 'ask'\n");
     let advising = Stage::new().config("[guards]\nwrites = 'advise'\nreads = 'advise'\n");
+    let changing = Stage::new().config("[guards]\nunset_env = ['GITHUB_TOKEN']\n");
     let mut told = String::new();
     for (agent, event, read, after) in [
         ("claude-code", "PreToolUse", ("Read", "file_path"), ("PostToolUse", "mcp__t__get")),
@@ -205,10 +289,19 @@ fn each_agent_is_told_in_its_own_spelling() {
         let call = json!({"session_id": "s", "hook_event_name": event, "tool_name": read.0, "tool_input": {read.1: path}});
         let result = json!({"session_id": "s", "hook_event_name": after.0, "tool_name": after.1, "tool_input": {},
             "tool_response": {"content": [{"type": "text", "text": POISON}]}});
+        let shell = match agent {
+            "gemini-cli" | "qwen-code" => "run_shell_command",
+            "cursor" => "Shell",
+            "vscode-copilot" => "run_in_terminal",
+            _ => "Bash",
+        };
+        let command = json!({"session_id": "s", "hook_event_name": event, "tool_name": shell,
+            "tool_input": {"command": "make \"all\"", "timeout": 5}});
         for (stage, what, payload) in [
             (&stage, "deny", &call),
             (&asking, "ask", &call),
             (&advising, "advise", &call),
+            (&changing, "environment", &command),
             (&stage, "warn", &result),
         ] {
             let file = stage.project().join("payload.json");

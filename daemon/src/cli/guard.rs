@@ -23,8 +23,8 @@ use super::install::{config, guarding};
 use super::terminal::{DIM, WARNING, table};
 use crate::server::run::last_config;
 use crate::service::environment::Environment;
-use recall_agents::{AGENTS, Advised, AgentSpec, Asking, Guarding};
-use recall_app::guards::{GuardFinding, judge};
+use recall_agents::{AGENTS, Advised, AgentSpec, Asking, GuardAnswers, Guarding};
+use recall_app::guards::{GuardFinding, changed, judge};
 use recall_app::settings::guards_of;
 use recall_config::keys::as_toml;
 use recall_config::{Config, Loaded};
@@ -107,6 +107,7 @@ fn list(args: &ListArgs, loaded: &Loaded, out: &mut dyn Write) -> anyhow::Result
         ("guards.write_paths", &policy.write_paths),
         ("guards.read_paths", &policy.read_paths),
         ("guards.allow", &policy.allow),
+        ("guards.unset_env", &policy.unset_env),
     ];
     for (key, patterns) in lists.into_iter().filter(|(_, patterns)| !patterns.is_empty()) {
         writeln!(out, "{key} = {}", as_toml(&json!(patterns)))?;
@@ -133,15 +134,18 @@ pub(super) fn says_what_is_missing(
     out: &mut dyn Write,
     environment: Option<&Environment>,
 ) -> std::io::Result<()> {
-    if environment.is_none_or(|environment| guarding(environment) == Guarding::Off) {
-        return Ok(());
-    }
-    let missing = without_guard_hook(AGENTS);
+    let guarding = environment.map_or(Guarding::Off, guarding);
+    let nothing = match guarding {
+        Guarding::Off => return Ok(()),
+        Guarding::Calls => "nothing is refused",
+        Guarding::Commands => "no variable is taken away",
+    };
+    let missing = without_guard_hook(AGENTS, guarding);
     if !missing.is_empty() {
         let missing = missing.join(" and ");
         writeln!(
             out,
-            "{WARNING}{missing}: recall is not asked before calls yet, so nothing is refused there. Run `recall \
+            "{WARNING}{missing}: recall is not asked before calls yet, so {nothing} there. Run `recall \
              install`.{WARNING:#}"
         )?;
     }
@@ -151,20 +155,24 @@ pub(super) fn says_what_is_missing(
 
 /// Names the connected agents that cannot do what the settings want.
 fn says_what_is_impossible(out: &mut dyn Write, policy: &GuardPolicy) -> std::io::Result<()> {
-    if !policy.advises() {
-        return Ok(());
-    }
     let connected = connected_specs(AGENTS);
-    let unable = |spec: &&&AgentSpec| spec.guards.advice.is_none();
-    let unable: Vec<&str> = connected.iter().filter(unable).map(|spec| spec.title).collect();
-    if unable.is_empty() {
-        return Ok(());
+    let mut say = |unable: fn(&GuardAnswers) -> bool, why: &str| {
+        let unable = connected.iter().filter(|spec| unable(&spec.guards)).map(|spec| spec.title);
+        let unable: Vec<&str> = unable.collect();
+        match unable.is_empty() {
+            true => Ok(()),
+            false => writeln!(out, "{WARNING}{}: {why} there.{WARNING:#}", unable.join(" and ")),
+        }
+    };
+    if policy.advises() {
+        let why = "nobody can be told something before a call, so `advise` does nothing";
+        say(|guards| guards.advice.is_none(), why)?;
     }
-    let unable = unable.join(" and ");
-    writeln!(
-        out,
-        "{WARNING}{unable}: nobody can be told something before a call, so `advise` does nothing there.{WARNING:#}"
-    )
+    if !policy.unset_env.is_empty() {
+        let why = "a command cannot be changed before it runs, so `guards.unset_env` does nothing";
+        say(|guards| guards.command_change.is_none(), why)?;
+    }
+    Ok(())
 }
 
 /// Whether the agent's hooks for guards are installed.
@@ -220,8 +228,13 @@ fn abilities(spec: &AgentSpec) -> Vec<&'static str> {
         Advised::Model => "advise",
         Advised::User => "advise the user",
     });
-    let words =
-        [guards.refusal.map(|_| "deny"), asks.then_some("ask"), advises, guards.warning.map(|_| "warn")];
+    let words = [
+        guards.refusal.map(|_| "deny"),
+        asks.then_some("ask"),
+        advises,
+        guards.command_change.map(|_| "environment"),
+        guards.warning.map(|_| "warn"),
+    ];
     words.into_iter().flatten().collect()
 }
 
@@ -233,7 +246,7 @@ fn abilities_in_words(spec: &AgentSpec) -> String {
 /// The guards' verdict, for scripts.
 #[derive(Serialize)]
 struct Said {
-    /// `deny`, `ask`, `advise`, `warn` or `pass`.
+    /// `deny`, `ask`, `advise`, `change`, `warn` or `pass`.
     decision: &'static str,
     rule: Option<&'static str>,
     reason: Option<String>,
@@ -297,8 +310,20 @@ fn said(args: &TestArgs, config: &Config) -> anyhow::Result<Said> {
         Failure::failed(format!("This is not a hook payload of {}: {why}", spec.title))
             .hint("It is one JSON object with session_id, hook_event_name, tool_name and tool_input.")
     })?;
-    let Some(answer) = judge(&guards, spec, &event, &cwd) else { return Ok(Said::NOTHING) };
-    let stdout = String::from_utf8_lossy(&answer.stdout).trim_end().to_owned();
+    let change = changed(&guards, spec, &event);
+    let as_text = |stdout: &[u8]| String::from_utf8_lossy(stdout).trim_end().to_owned();
+    let Some(answer) = judge(&guards, spec, &event, &cwd) else {
+        return Ok(change.map_or(Said::NOTHING, |change| Said {
+            decision: "change",
+            rule: None,
+            reason: Some("the command gets none of the variables in guards.unset_env".to_owned()),
+            stdout: Some(as_text(&change.added_to(&[]))),
+        }));
+    };
+    let stdout = match change.filter(|_| answer.refused_by().is_none()) {
+        Some(change) => as_text(&change.added_to(&answer.stdout)),
+        None => as_text(&answer.stdout),
+    };
     Ok(match answer.finding {
         GuardFinding::Refusal(verdict) | GuardFinding::Advice(verdict) => {
             Said { stdout: Some(stdout), ..Said::refusal(&verdict) }

@@ -59,6 +59,7 @@ use recall_domain::event::{EventName, HookEvent, HookEventKind, PromptText};
 use recall_domain::guard::Refusal;
 use recall_domain::ids::PromptId;
 use recall_domain::material::{Action, BatchSource};
+use serde_json::{Map, Value};
 
 /// The session that `recall demo` plays.
 pub use self::claude_code::demo::session as demo_session;
@@ -144,13 +145,41 @@ pub struct GuardAnswers {
     pub asking: Asking,
     /// How somebody is told of a call that goes on. `None` if the agent takes no text before a call.
     pub advice: Option<Advice>,
+    /// How a shell command is changed before it runs. `None` if that is not possible, or only together with consent.
+    pub command_change: Option<CommandChange>,
     /// The answer that adds a warning to a call's result.
     pub warning: Option<fn(&str) -> Vec<u8>>,
 }
 
 impl GuardAnswers {
-    pub const NONE: Self =
-        Self { before: None, refusal: None, asking: Asking::Asks, advice: None, warning: None };
+    pub const NONE: Self = Self {
+        before: None,
+        refusal: None,
+        asking: Asking::Asks,
+        advice: None,
+        command_change: None,
+        warning: None,
+    };
+}
+
+impl GuardAnswers {
+    /// Whether these guards have anything to do before a call.
+    pub fn are_for(&self, guarding: Guarding) -> bool {
+        match guarding {
+            Guarding::Off => false,
+            Guarding::Calls => self.refusal.is_some(),
+            Guarding::Commands => self.command_change.is_some(),
+        }
+    }
+}
+
+/// How a shell command is changed before it runs.
+#[derive(Clone, Copy, Debug)]
+pub struct CommandChange {
+    /// Tools whose `command` a shell of the sh family runs.
+    pub tools: &'static [&'static str],
+    /// Adds a call's new input to an answer, which may be empty.
+    pub add: fn(answer: &[u8], input: Map<String, Value>) -> Vec<u8>,
 }
 
 /// How an agent passes on a text about a call that goes on.
@@ -418,7 +447,7 @@ impl AgentSpec {
         version: Option<AgentVersion>,
         guarding: Guarding,
     ) -> impl Iterator<Item = &'static EventSpec> {
-        let before = self.guards.before.as_ref().filter(|_| guarding == Guarding::Calls);
+        let before = self.guards.before.as_ref().filter(|_| self.guards.are_for(guarding));
         self.events_of(version).chain(before)
     }
 }
@@ -429,6 +458,8 @@ pub enum Guarding {
     #[default]
     Off,
     Calls,
+    /// Only their commands are changed.
+    Commands,
 }
 
 /// A list of agents. Cheap to copy.

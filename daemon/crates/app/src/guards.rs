@@ -6,6 +6,7 @@ use recall_agents::{Advised, AgentSpec, Asking};
 use recall_domain::event::{HookEvent, HookEventKind, ToolCall, ToolResult, ToolStart};
 use recall_domain::guard::{Decision, GuardedCall, Guards, Rule, Verdict, Warning, fetches};
 use recall_domain::material::Action;
+use serde_json::{Map, Value};
 
 /// A guard's verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +33,48 @@ impl GuardAnswer {
             GuardFinding::Refusal(Verdict { rule, decision: Decision::Deny, .. }) => Some(*rule),
             GuardFinding::Refusal(_) | GuardFinding::Advice(_) | GuardFinding::Warning(_) => None,
         }
+    }
+}
+
+/// A shell command that is changed before it runs.
+#[derive(Clone, Debug)]
+pub struct ChangedCall {
+    input: Map<String, Value>,
+    add: fn(&[u8], Map<String, Value>) -> Vec<u8>,
+}
+
+impl ChangedCall {
+    /// The answer with the new input.
+    pub fn added_to(self, answer: &[u8]) -> Vec<u8> {
+        (self.add)(answer, self.input)
+    }
+}
+
+/// The change of a call's command. `None` if it stays as it is.
+pub fn changed(guards: &Guards, spec: &AgentSpec, event: &HookEvent) -> Option<ChangedCall> {
+    let HookEventKind::ToolStart(start) = &event.what else { return None };
+    let change = spec.guards.command_change.filter(|change| change.tools.contains(&&*start.name))?;
+    let mut input: Map<String, Value> = serde_json::from_str(&start.input).ok()?;
+    let command = input.get_mut(COMMAND)?;
+    *command = guards.changed_command(command.as_str()?)?.into();
+    Some(ChangedCall { input, add: change.add })
+}
+
+/// The field of a shell's command.
+const COMMAND: &str = "command";
+
+/// Gives the calls of an event the commands that the agent wanted to run. Else the change would be remembered as theirs.
+pub fn as_wanted(guards: &Guards, event: &mut HookEvent) {
+    let unchanged = |input: &mut String| {
+        if let Some(wanted) = guards.unchanged_input(input) {
+            *input = wanted;
+        }
+    };
+    match &mut event.what {
+        HookEventKind::ToolStart(start) => unchanged(&mut start.input),
+        HookEventKind::Tool(call) => unchanged(&mut call.input),
+        HookEventKind::ToolBatch(calls) => calls.iter_mut().for_each(|call| unchanged(&mut call.input)),
+        _ => {}
     }
 }
 

@@ -22,7 +22,7 @@ use super::certain_times::{CertainTimes, Extent};
 use super::clock;
 use super::crashes::Crashes;
 use super::event_trace::EventTrace;
-use super::guards::{GuardAnswer, GuardFinding, judge};
+use super::guards::{ChangedCall, GuardAnswer, GuardFinding, as_wanted, changed, judge};
 use super::injection_receipt::Recipient;
 use super::pause::PauseSwitch;
 use super::ports::{AcceptedEvent, Ports, WriteFailed, Writer};
@@ -49,6 +49,8 @@ const LARGE: usize = 64 << 10;
 /// A hook waits 20 ms before a call. So a guard's answer waits no longer than this for the commit; the hook client then
 /// keeps the event in the spool.
 const GUARD_WITHIN: Duration = Duration::from_millis(5);
+/// An answer with a changed command may wait longer, for the context that belongs to it.
+const CHANGE_WITHIN: Duration = Duration::from_millis(12);
 
 /// Cheap to clone.
 #[derive(Clone)]
@@ -114,11 +116,11 @@ impl<P: Ports> Ingest<P> {
             self.counters.paused.fetch_add(1, Ordering::Relaxed);
             return Reply::Ack { stdout: self.paused_answer(&deliver) };
         }
-        let guards = match recipient {
-            Recipient::Agent(_) => self.settings.guards(),
-            Recipient::Nobody => None,
+        let judged = match recipient {
+            Recipient::Agent(_) => Judged::Yes,
+            Recipient::Nobody => Judged::No,
         };
-        let Some(mut parsed) = self.parse(deliver, guards).await else {
+        let Some(mut parsed) = self.parse(deliver, judged).await else {
             return self.counted(Reply::Busy);
         };
         // The folders that it names are unknown.
@@ -132,9 +134,21 @@ impl<P: Ports> Ingest<P> {
             self.break_off(&parsed);
             return self.let_go(&parsed.deliver);
         }
-        match parsed.guard.take() {
-            None => self.keep(parsed, event_rules, recipient, trace).await,
-            Some(answer) => self.keep_guarded(parsed, event_rules, answer, trace).await,
+        let change = parsed.change.take();
+        match (parsed.guard.take(), change) {
+            (None, None) => self.keep(parsed, event_rules, recipient, trace).await,
+            (None, Some(change)) => {
+                let kept = self.keep(parsed, event_rules, recipient, trace);
+                with_change(tokio::time::timeout(CHANGE_WITHIN, kept).await.unwrap_or(Reply::Busy), change)
+            }
+            (Some(answer), change) => {
+                let change = change.filter(|_| answer.refused_by().is_none());
+                let reply = self.keep_guarded(parsed, event_rules, answer, trace).await;
+                match change {
+                    Some(change) => with_change(reply, change),
+                    None => reply,
+                }
+            }
         }
     }
 
@@ -232,7 +246,7 @@ impl<P: Ports> Ingest<P> {
     }
 
     /// `None` if the parser panicked.
-    async fn parse(&self, deliver: Deliver, guards: Option<Arc<Guards>>) -> Option<Parsed> {
+    async fn parse(&self, deliver: Deliver, judged: Judged) -> Option<Parsed> {
         faults::reach(Point::Decode);
         if planted(Fault::LogContent) {
             tracing::info!(payload = %String::from_utf8_lossy(&deliver.payload));
@@ -243,14 +257,15 @@ impl<P: Ports> Ingest<P> {
             let spec = self.agents.spec(&deliver.agent);
             let deliver = without_private_text(deliver, spec);
             let own_folder = length_of_folder(&deliver, &event);
-            return Some(Parsed { deliver, event, own_folder, names: Vec::new(), guard: None });
+            return Some(Parsed { deliver, event, own_folder, names: Vec::new(), guard: None, change: None });
         }
+        let guards = self.settings.guards().map(|guards| (guards, judged));
         let outputs = if self.capture_rules.exclude_anything() { Outputs::Searched } else { Outputs::Left };
         let spec = self.agents.spec(&deliver.agent);
         if deliver.payload.len() <= LARGE {
-            return Some(parse(deliver, spec, outputs, guards.as_deref()));
+            return Some(parse(deliver, spec, outputs, guards));
         }
-        aside(move || parse(deliver, spec, outputs, guards.as_deref())).await
+        aside(move || parse(deliver, spec, outputs, guards)).await
     }
 
     /// Like [`Self::parse`].
@@ -422,6 +437,7 @@ struct Parsed {
     /// All words of the event's calls that may name a file.
     names: Vec<String>,
     guard: Option<GuardAnswer>,
+    change: Option<ChangedCall>,
 }
 
 impl Parsed {
@@ -455,6 +471,16 @@ impl Parsed {
     }
 }
 
+/// Adds a changed command to a reply. The command must not run unchanged because the disk is slow.
+fn with_change(reply: Reply, change: ChangedCall) -> Reply {
+    match reply {
+        Reply::Ack { stdout } => Reply::Ack { stdout: change.added_to(&stdout) },
+        Reply::Duplicate { stdout } => Reply::Duplicate { stdout: change.added_to(&stdout) },
+        Reply::Unsaved { stdout } => Reply::Unsaved { stdout: change.added_to(&stdout) },
+        _ => Reply::Unsaved { stdout: change.added_to(&[]) },
+    }
+}
+
 /// Runs work on its own thread. `None` if it panicked.
 async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     tokio::task::spawn_blocking(work)
@@ -476,22 +502,39 @@ fn without_private_text(deliver: Deliver, spec: &AgentSpec) -> Deliver {
     Deliver { payload: cleaned.payload, flags, ..deliver }
 }
 
-fn parse(deliver: Deliver, spec: &AgentSpec, outputs: Outputs, guards: Option<&Guards>) -> Parsed {
+/// Whether guards judge a call, because an agent waits for the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Judged {
+    Yes,
+    No,
+}
+
+fn parse(
+    deliver: Deliver,
+    spec: &AgentSpec,
+    outputs: Outputs,
+    guards: Option<(Arc<Guards>, Judged)>,
+) -> Parsed {
     let deliver = without_private_text(deliver, spec);
-    let event = spec.event(&deliver).map_err(|error| parse_error(&error));
+    let mut event = spec.event(&deliver).map_err(|error| parse_error(&error));
+    if let (Some((guards, _)), Ok(event)) = (&guards, &mut event) {
+        as_wanted(guards, event);
+    }
     let own_folder = length_of_folder(&deliver, &event);
     let mut event = event.map(HookEvent::without_long_paths);
     let names = event.as_ref().map_or_else(|_| Vec::new(), |event| Redactor::file_names(event, outputs));
     // The guard sees the payload before redaction, which may replace a name.
-    let guard = match (guards, &event) {
-        (Some(guards), Ok(event)) => judge(guards, spec, event, &deliver.context.cwd),
-        _ => None,
+    let (guard, change) = match (&guards, &event) {
+        (Some((guards, Judged::Yes)), Ok(event)) => {
+            (judge(guards, spec, event, &deliver.context.cwd), changed(guards, spec, event))
+        }
+        _ => (None, None),
     };
     if let (Ok(HookEvent { what: HookEventKind::ToolStart(start), .. }), Some(answer)) = (&mut event, &guard)
     {
         start.refused_by = answer.refused_by();
     }
-    Parsed { deliver, event, own_folder, names, guard }
+    Parsed { deliver, event, own_folder, names, guard, change }
 }
 
 fn cleanse(

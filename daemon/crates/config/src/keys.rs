@@ -174,6 +174,7 @@ const KEYS: &[(&str, KeyKind, &str)] = &[
     ("guards.write_paths", Texts, "More files that must not be written: migrations/, *.lock"),
     ("guards.read_paths", Texts, "More files that are to be neither read nor written"),
     ("guards.allow", Texts, "Files that are never guarded"),
+    ("guards.unset_env", Texts, "Variables that shell commands of agents do not get: GITHUB_TOKEN, AWS_*"),
     ("sync.author", Text, "Who writes here, for those who share a project; else your user name"),
     ("sync.device", Text, "What this machine is called for them; else its host name"),
 ];

@@ -89,6 +89,7 @@ pub(super) fn keep_restrictions(config: &mut Config, exclusions: Understood, las
     guards.outside = guards.outside.max(last.guards.outside);
     add(&mut guards.write_paths, last.guards.write_paths);
     add(&mut guards.read_paths, last.guards.read_paths);
+    add(&mut guards.unset_env, last.guards.unset_env);
     guards.allow.retain(|pattern| last.guards.allow.contains(pattern));
     if last.reviewed_only {
         config.tellable = Tellable::Reviewed;

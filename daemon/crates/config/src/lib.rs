@@ -672,6 +672,7 @@ mod tests {
         use recall_domain::guard::Severity;
         problem("[guards]\nreads = 'maybe'\n", "line 2");
         problem("[guards]\nallow = ['[']\n", "guards.allow: ");
+        problem("[guards]\nunset_env = ['A B']\n", "guards.unset_env: `A B` is no name of a variable");
         problem(
             "[[hint]]\npattern = '('\ntext = 'x'\n",
             "hint.pattern: `(` is not a usable pattern: unclosed group",

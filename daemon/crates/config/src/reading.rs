@@ -59,7 +59,7 @@ pub(super) struct Reading {
 }
 
 /// Lists whose elements are checked one by one.
-const LISTS: [(&str, &str); 8] = [
+const LISTS: [(&str, &str); 9] = [
     ("capture", "exclude"),
     ("capture", "skip_tools"),
     ("redaction", "extra"),
@@ -68,6 +68,7 @@ const LISTS: [(&str, &str); 8] = [
     ("guards", "write_paths"),
     ("guards", "read_paths"),
     ("guards", "allow"),
+    ("guards", "unset_env"),
 ];
 
 pub(super) fn read(text: &str) -> Reading {

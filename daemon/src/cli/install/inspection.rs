@@ -181,9 +181,9 @@ pub(crate) fn connected_specs(agents: Agents) -> Vec<&'static AgentSpec> {
 }
 
 /// The agents of this user that are connected but do not ask before a call.
-pub(crate) fn without_guard_hook(agents: Agents) -> Vec<&'static str> {
+pub(crate) fn without_guard_hook(agents: Agents, guarding: Guarding) -> Vec<&'static str> {
     let Some(environment) = Environment::of_process() else { return Vec::new() };
-    let local = agents.iter().filter(|spec| spec.guards.refusal.is_some()).map(|spec| LocalAgent {
+    let local = agents.iter().filter(|spec| spec.guards.are_for(guarding)).map(|spec| LocalAgent {
         spec,
         environment: &environment,
         scope: Scope::User,

@@ -158,6 +158,7 @@ pub(in crate::cli) fn config(environment: &Environment) -> Option<Config> {
 pub(in crate::cli) fn guarding(environment: &Environment) -> Guarding {
     match config(environment).and_then(|config| guards_of(&config)) {
         Some(guards) if guards.judge_calls() => Guarding::Calls,
+        Some(guards) if guards.change_commands() => Guarding::Commands,
         _ => Guarding::Off,
     }
 }

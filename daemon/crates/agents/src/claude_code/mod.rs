@@ -15,7 +15,7 @@ use super::format::payload::Payload;
 use super::format::tools::{Tool, Tools};
 use super::format::{Format, answer, plans};
 use super::settings::AgentVersion;
-use super::{Advice, AgentSpec, GuardAnswers, Host, NotesProgram, Unreadable};
+use super::{Advice, AgentSpec, CommandChange, GuardAnswers, Host, NotesProgram, Unreadable};
 use recall_domain::conventions::Conventions;
 use recall_domain::event::{Audience, HookEvent, HookEventKind, StartSource};
 use recall_domain::material::BatchSource;
@@ -48,6 +48,10 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     guards: GuardAnswers {
         refusal: Some(answer::refusal),
         advice: Some(Advice::CONTEXT),
+        command_change: Some(CommandChange {
+            tools: &["Bash"],
+            add: |answer, input| answer::with_input("PreToolUse", "updatedInput", answer, input),
+        }),
         warning: Some(answer::warning),
         ..GuardAnswers::NONE
     },

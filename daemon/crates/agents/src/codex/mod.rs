@@ -42,6 +42,8 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         refusal: Some(answer::plain_refusal),
         asking: Asking::Refuses,
         advice: Some(Advice::CONTEXT),
+        // It takes a new input only together with consent to the call.
+        command_change: None,
         warning: Some(answer::warning),
     },
     conventions: Conventions {

@@ -18,7 +18,8 @@ use super::settings::{
     about_the_memory, shell_line,
 };
 use super::{
-    Advice, Advised, AgentSpec, Asking, Cap, EventSpec, GuardAnswers, HookOutput, Host, Mark, Unreadable,
+    Advice, Advised, AgentSpec, Asking, Cap, CommandChange, EventSpec, GuardAnswers, HookOutput, Host, Mark,
+    Unreadable,
 };
 use recall_domain::event::{EventName, HookEvent, HookEventKind, StartContext, Subagent};
 
@@ -47,6 +48,14 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         }),
         asking: Asking::Asks,
         advice: Some(Advice { to: Advised::Model, answer: with_context }),
+        command_change: Some(CommandChange {
+            tools: &["Shell"],
+            add: |answer, input| {
+                let mut object = answer::object(answer);
+                object.insert("updated_input".to_owned(), input.into());
+                answer::line(object)
+            },
+        }),
         warning: Some(with_context),
     },
     plan_folders: &[".cursor/plans"],

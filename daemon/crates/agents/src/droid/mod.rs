@@ -33,6 +33,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         refusal: Some(answer::refusal),
         asking: Asking::Asks,
         advice: None,
+        command_change: None,
         warning: None,
     },
     install: Install {

@@ -54,6 +54,21 @@ pub fn advice(text: &str) -> Vec<u8> {
     line([("hookSpecificOutput".to_owned(), specific("PreToolUse", text))].into_iter().collect())
 }
 
+/// Adds a call's new input to an answer before the call. Without a decision the agent's own rules stay.
+pub(crate) fn with_input(event: &str, field: &str, answer: &[u8], input: Map<String, Value>) -> Vec<u8> {
+    let mut object = object(answer);
+    let specific = object.entry("hookSpecificOutput").or_insert_with(|| json!({"hookEventName": event}));
+    if let Value::Object(specific) = specific {
+        specific.insert(field.to_owned(), input.into());
+    }
+    line(object)
+}
+
+/// An answer's object; an empty one if there is no answer.
+pub(crate) fn object(answer: &[u8]) -> Map<String, Value> {
+    serde_json::from_slice(answer).unwrap_or_default()
+}
+
 /// Adds a warning to a call's result, like [`nested`].
 pub fn warning(text: &str) -> Vec<u8> {
     line([("hookSpecificOutput".to_owned(), specific("PostToolUse", text))].into_iter().collect())

@@ -17,7 +17,10 @@ use super::json::without_inner;
 use super::settings::{
     AgentVersion, Content, HookCall, Install, JsonHooks, JsonValues, Part, Place, SKILL, Syntax, shell_line,
 };
-use super::{Advice, Advised, AgentSpec, Asking, Cap, EventSpec, GuardAnswers, HookOutput, Host, Unreadable};
+use super::{
+    Advice, Advised, AgentSpec, Asking, Cap, CommandChange, EventSpec, GuardAnswers, HookOutput, Host,
+    Unreadable,
+};
 use recall_domain::event::{EventName, HookEvent, HookEventKind, PromptText, ToolResult};
 
 pub(super) const SPEC: AgentSpec = AgentSpec {
@@ -44,6 +47,10 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         advice: Some(Advice {
             to: Advised::User,
             answer: |text| answer::line([("systemMessage".to_owned(), text.into())].into_iter().collect()),
+        }),
+        command_change: Some(CommandChange {
+            tools: &["run_shell_command"],
+            add: |answer, input| answer::with_input("BeforeTool", "tool_input", answer, input),
         }),
         warning: Some(|text| {
             let output = HookOutput { event: EventName::Tool, context: Some(text.to_owned()), notice: None };

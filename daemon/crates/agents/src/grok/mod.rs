@@ -38,6 +38,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         refusal: Some(refusal),
         asking: Asking::Refuses,
         advice: None,
+        command_change: None,
         warning: None,
     },
     install: Install {

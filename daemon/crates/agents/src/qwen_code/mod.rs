@@ -38,6 +38,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         refusal: Some(answer::refusal),
         asking: Asking::Asks,
         advice: Some(Advice::CONTEXT),
+        command_change: None,
         warning: Some(answer::warning),
     },
     install: Install {

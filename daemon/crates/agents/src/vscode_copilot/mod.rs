@@ -12,7 +12,9 @@ use super::format::tools::{Tool, Tools};
 use super::format::{Format, Meaning, answer};
 use super::history::{self, History};
 use super::settings::{AgentVersion, Base, Content, Install, JsonValues, Part, Place, Syntax};
-use super::{Advice, Advised, AgentSpec, Asking, GuardAnswers, HookOutput, Host, Mark, Unreadable};
+use super::{
+    Advice, Advised, AgentSpec, Asking, CommandChange, GuardAnswers, HookOutput, Host, Mark, Unreadable,
+};
 use recall_domain::event::{EventName, HookEvent};
 
 pub(super) const SPEC: AgentSpec = AgentSpec {
@@ -36,6 +38,10 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         refusal: Some(answer::refusal),
         asking: Asking::Asks,
         advice: Some(Advice { to: Advised::Model, answer: |text| with_context("PreToolUse", text) }),
+        command_change: Some(CommandChange {
+            tools: &["run_in_terminal", "runTerminalCommand"],
+            add: |answer, input| answer::with_input("PreToolUse", "updatedInput", answer, input),
+        }),
         warning: Some(|text| with_context("PostToolUse", text)),
     },
     install: Install {

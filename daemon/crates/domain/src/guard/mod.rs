@@ -4,6 +4,7 @@
 //! Everything is decided on names. A file's content is never read, and a link is not followed.
 
 mod command;
+mod environment;
 mod outside;
 mod patterns;
 pub mod rule;
@@ -12,6 +13,7 @@ use globset::GlobSet;
 use serde::{Deserialize, Serialize};
 
 use self::command::touched;
+use self::environment::Unset;
 pub use self::outside::fetches;
 use self::patterns::{globs, is_environment, is_lock_file};
 pub use self::rule::Rule;
@@ -33,6 +35,8 @@ pub struct GuardPolicy {
     pub read_paths: Vec<String>,
     /// Files that are never guarded.
     pub allow: Vec<String>,
+    /// Variables that shell commands do not get.
+    pub unset_env: Vec<String>,
 }
 
 impl GuardPolicy {
@@ -230,6 +234,7 @@ pub struct Guards {
     write_paths: GlobSet,
     read_paths: GlobSet,
     allow: GlobSet,
+    unset_env: Option<Unset>,
     home: String,
 }
 
@@ -250,15 +255,31 @@ impl Guards {
             write_paths: set("write_paths", &policy.write_paths)?,
             read_paths: set("read_paths", &policy.read_paths)?,
             allow: set("allow", &policy.allow)?,
+            unset_env: Unset::new(&policy.unset_env).map_err(|error| format!("guards.unset_env: {error}"))?,
             home: home.trim_end_matches('/').to_owned(),
         };
-        let is_on = guards.judge_calls() || guards.warn_of_outside();
+        let is_on = guards.judge_calls() || guards.change_commands() || guards.warn_of_outside();
         Ok(is_on.then_some(guards))
     }
 
     /// Whether calls are looked at before they run.
     pub fn judge_calls(&self) -> bool {
         [self.reads, self.writes, self.system].iter().any(|severity| *severity != Severity::Off)
+    }
+
+    /// Whether shell commands are changed before they run.
+    pub fn change_commands(&self) -> bool {
+        self.unset_env.is_some()
+    }
+
+    /// A shell command without the variables that it is not to get. `None` if it gets all.
+    pub fn changed_command(&self, command: &str) -> Option<String> {
+        self.unset_env.as_ref().map(|unset| unset.put_before(command))
+    }
+
+    /// The agent's JSON of a call as it was before its command was changed. `None` if it was not.
+    pub fn unchanged_input(&self, input: &str) -> Option<String> {
+        self.unset_env.as_ref()?.taken_from(input)
     }
 
     /// The strictest verdict about a call; among equals the first.

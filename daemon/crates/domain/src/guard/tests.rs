@@ -12,6 +12,7 @@ fn policy() -> GuardPolicy {
         write_paths: vec!["migrations/".to_owned(), "/etc/hosts".to_owned()],
         read_paths: vec!["~/notes/*.txt".to_owned(), "*.vault".to_owned()],
         allow: vec!["fixtures/.env".to_owned(), "yarn.lock".to_owned()],
+        unset_env: Vec::new(),
     }
 }
 

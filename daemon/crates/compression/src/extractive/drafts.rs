@@ -5,7 +5,8 @@ use super::announced::{Announced, Announcement, Standing};
 use super::files::{About, TouchedFiles};
 use super::incidents::shortened;
 use super::{incidents, prompts};
-use crate::salience::{Salience, Told};
+use crate::salience::sentences::sentences;
+use crate::salience::{Overtaken, Salience, Told};
 use crate::wording;
 use recall_domain::ids::EventId;
 use recall_domain::linear::Weights;
@@ -23,6 +24,9 @@ const OPEN_PROMPT: usize = 200;
 
 /// Observations of one batch.
 pub(super) const MOST: usize = 8;
+
+/// A title or a sentence says what was overtaken if so much of its words is in it, in percent.
+const OVERTAKEN: usize = 80;
 
 /// What the whole session would not have told is of less importance than what it tells.
 const LEFT: i64 = 3;
@@ -42,6 +46,9 @@ pub(super) fn of_session_beside(
     let told = Salience::of(batches, weights).session();
     let mut drafts: Vec<Announcement> =
         batches.iter().map(|batch| known.of(batch, |batch| announced(batch, weights))).collect();
+    for overtaken in told.overtaken {
+        replace(&mut drafts, overtaken, batches);
+    }
     let chosen = match extent {
         Extent::SoFar => Vec::new(),
         Extent::Whole => told.observations,
@@ -79,12 +86,49 @@ pub(super) fn announced(batch: &BatchMaterial, weights: &Weights) -> Announcemen
     of_batch(batch, weights).into_iter().enumerate().map(standing).collect()
 }
 
+/// Puts what a later turn says in the place of what a batch told, and takes it out of the bodies of others. What has no words for
+/// the later statement keeps its own: nothing that was told vanishes.
+fn replace(drafts: &mut [Announcement], overtaken: Overtaken, batches: &[BatchMaterial]) {
+    let of = ThreadWords::of([overtaken.text.as_str()]);
+    let says_it = |text: &str| {
+        let words = ThreadWords::of([text]);
+        words.share_in(&of) >= OVERTAKEN && of.share_in(&words) >= MOST_OF_IT
+    };
+    let mut gone: Vec<ObservationDraft> = Vec::new();
+    for (_, draft) in drafts.iter_mut().flatten().filter(|(standing, _)| *standing == Standing::Left) {
+        if ThreadWords::of([draft.title.as_str()]).share_in(&of) >= OVERTAKEN {
+            gone.extend(overtaken.by.is_some().then(|| draft.clone()));
+            continue;
+        }
+        let kept = sentences(&draft.narrative).into_iter().filter(|sentence| !says_it(sentence));
+        draft.narrative = kept.collect::<Vec<_>>().join(" ");
+        draft.facts.retain(|fact| !says_it(fact));
+    }
+    let Some(by) = overtaken.by.filter(|_| !gone.is_empty()) else { return };
+    for told in drafts.iter_mut() {
+        told.retain(|(standing, draft)| *standing != Standing::Left || !gone.contains(draft));
+    }
+    let (Some(told), Some(batch)) = (drafts.get_mut(by.batch), batches.get(by.batch)) else { return };
+    let importance = gone.iter().map(|draft| draft.importance).max().unwrap_or(Importance::clamped(LEFT));
+    let heir = draft(by, importance, batch);
+    let known = told.iter().position(|(_, known)| known.title == heir.title);
+    let place = known.unwrap_or_else(|| {
+        told.push((Standing::Chosen, heir));
+        told.len() - 1
+    });
+    if let Some((standing, heir)) = told.get_mut(place) {
+        *standing = Standing::Chosen;
+        heir.importance = heir.importance.max(importance);
+        gone.into_iter().for_each(|draft| add_evidence(heir, draft.evidence));
+    }
+}
+
 /// Adds what the session chose of a batch. What the batch told in other words keeps these words.
 fn choose(drafts: &mut Vec<(Standing, ObservationDraft)>, chosen: ObservationDraft) {
     let of = words_of(&chosen);
     let says_it = |(standing, told): &(Standing, ObservationDraft)| {
-        *standing == Standing::Left
-            && (told.title == chosen.title || words_of(told).share_in(&of) >= MOST_OF_IT)
+        let is_left = *standing == Standing::Left;
+        told.title == chosen.title || is_left && words_of(told).share_in(&of) >= MOST_OF_IT
     };
     if let Some((standing, told)) = drafts.iter().position(says_it).and_then(|at| drafts.get_mut(at)) {
         *standing = Standing::Chosen;

@@ -95,4 +95,6 @@ fn made<T>(result: T) -> Made<T> {
 }
 
 #[cfg(test)]
+mod last_word_tests;
+#[cfg(test)]
 mod tests;

@@ -4,6 +4,7 @@
 //! 1. [`sources`]: the texts of a batch that somebody wrote to be read.
 //! 2. [`units`]: sentences, list items and rows of a text.
 //! 3. [`analysis`]: the features of each unit as they stand when its batch ends, `measure` takes them.
+//!    `overtaken` finds what a later turn has changed or mended, which is not told any more.
 //! 4. [`windows`]: runs of neighbouring units, judged by the salience of their units.
 //! 5. [`selection`]: the runs that are told, each of them for what it adds to the others.
 //! 6. [`keep`]: which of them are kept.
@@ -20,6 +21,7 @@ pub mod keep;
 pub mod kind;
 mod measure;
 mod noise;
+mod overtaken;
 pub mod selection;
 pub(super) mod sentences;
 mod shell;
@@ -64,7 +66,19 @@ pub struct ToldSession {
     pub summary: Option<SummaryDraft>,
     /// Best first.
     pub observations: Vec<Told>,
+    pub overtaken: Vec<Overtaken>,
 }
+
+/// What was said, and what a later turn says instead.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Overtaken {
+    pub text: String,
+    /// `None`: the later text cannot be put into words.
+    pub by: Option<Told>,
+}
+
+/// What a statement is worth that is told because it overtakes another.
+const OVERTAKES: f64 = 0.3;
 
 /// Tokens that a summary costs besides its fields.
 const SUMMARY_OVERHEAD: f64 = 45.0;
@@ -83,6 +97,8 @@ pub struct Salience<'w> {
     pub candidates: Vec<summary::Candidate>,
     /// The salience of each unit.
     pub units: Vec<f64>,
+    /// Of each unit the later one that overtakes it.
+    overtaken: Vec<Option<usize>>,
     git: GitFacts,
     /// What the user typed in each batch.
     typed: Vec<String>,
@@ -98,8 +114,11 @@ impl<'w> Salience<'w> {
         let typed = batches.clone().into_iter().map(typed).collect();
         let mut analysis = Analysis::of(batches);
         let windows = windows::windows(&analysis);
-        let candidates = summary::candidates(&mut analysis);
-        let mut salience = Self { analysis, windows, candidates, units: Vec::new(), git, typed, weights };
+        let overtaken = overtaken::overtaken(&analysis);
+        let mut candidates = summary::candidates(&mut analysis);
+        candidates.retain(|candidate| overtaken.get(candidate.unit).is_none_or(Option::is_none));
+        let units = Vec::new();
+        let mut salience = Self { analysis, windows, candidates, units, overtaken, git, typed, weights };
         salience.reweigh(weights);
         salience
     }
@@ -129,7 +148,23 @@ impl<'w> Salience<'w> {
         let is_empty = [&request, &completed, &learned].iter().all(|field| field.is_empty());
         let summary =
             SummaryDraft { title, request, completed, learned, next_steps, ..SummaryDraft::default() };
-        ToldSession { summary: (!is_empty).then_some(summary), observations }
+        ToldSession {
+            summary: (!is_empty).then_some(summary),
+            observations,
+            overtaken: self.overtaken_texts().collect(),
+        }
+    }
+
+    fn overtaken_texts(&self) -> impl Iterator<Item = Overtaken> {
+        let alone = |unit: usize| {
+            let is_it = |window: &Window| (window.first, window.last) == (unit, unit);
+            let window = self.windows.iter().position(is_it)?;
+            self.word(Chosen { window, worth: OVERTAKES })
+        };
+        let units = self.analysis.units.iter().zip(&self.overtaken);
+        units.filter_map(move |(unit, later)| {
+            Some(Overtaken { text: unit.text.clone(), by: later.map(alone)? })
+        })
     }
 
     /// The observations alone, without what the text before says already. They are chosen as at the session's end, and
@@ -155,7 +190,9 @@ impl<'w> Salience<'w> {
         let model = self.weights.model("window");
         let value = |window: &Window| {
             let value = windows::value(&self.analysis, &self.units, window, model);
-            if value > 0.0 && self.begins(window) { value } else { 0.0 }
+            let units = self.overtaken.get(window.first..=window.last).unwrap_or_default();
+            let holds = units.iter().all(Option::is_none);
+            if value > 0.0 && holds && self.begins(window) { value } else { 0.0 }
         };
         let values: Vec<f64> = self.windows.iter().map(value).collect();
         selection::select(&self.analysis, &self.windows, &values, known, budget, |chosen| {

@@ -43,7 +43,7 @@ const ENGLISH: &str =
     " the a an of to and in is are for with not on as be by from was this that it or now when no if only at ";
 
 /// The phrases of a list that commas separate.
-pub(super) fn phrases(list: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn phrases(list: &str) -> impl Iterator<Item = &str> {
     list.split(", ")
 }
 

@@ -1,0 +1,127 @@
+//! The last statement of a session wins, in observations and in the summary.
+
+use super::*;
+use recall_domain::ids::EventId;
+use recall_domain::material::SourcedText;
+
+fn session(turns: &[(&str, &str)]) -> SessionMaterial {
+    let mut before: Option<String> = None;
+    let batch = |(number, (prompt, answer)): (u8, &(&str, &str))| {
+        let text = |kind: u8, text: &str| SourcedText {
+            event: EventId([number * 2 + kind; 16]),
+            text: (*text).to_owned(),
+        };
+        BatchMaterial {
+            prompt_number: u32::from(number) + 1,
+            prompt: Some(text(0, prompt)),
+            response: Some(text(1, answer)),
+            previous_response: before.replace((*answer).to_owned()),
+            ..BatchMaterial::default()
+        }
+    };
+    SessionMaterial { batches: (0..).zip(turns).map(batch).collect() }
+}
+
+/// What is told, each observation in a line, and the fields of the summary behind them.
+fn told(turns: &[(&str, &str)], extent: Extent) -> String {
+    let SessionDraft { summary, batches } = Extractive.draft_session(&session(turns), extent);
+    let mut lines: Vec<String> =
+        batches.into_iter().flatten().map(|draft| format!("{} {}", draft.title, draft.narrative)).collect();
+    let summary = summary.unwrap_or_default();
+    lines.extend([summary.title, summary.completed, summary.learned, summary.next_steps]);
+    lines.join("\n")
+}
+
+/// Whatever the first answer said and the second says otherwise is told as the second says it.
+#[track_caller]
+fn check(turns: &[(&str, &str)], holds: &[&str], is_over: &[&str]) {
+    for extent in [Extent::SoFar, Extent::Whole] {
+        let told = told(turns, extent);
+        for text in is_over {
+            assert!(!told.contains(text), "{text:?} is over:\n{told}");
+        }
+        for text in holds {
+            assert!(told.contains(text), "{text:?} holds:\n{told}");
+        }
+    }
+}
+
+const GATEWAY: (&str, &str) = (
+    "Why do payments fail now and then?",
+    "The gateway client gives up after 30 s because the bank answers late. See `TIMEOUT_S` in src/gateway.rs.",
+);
+
+#[test]
+fn a_changed_value_is_told_alone() {
+    let raised =
+        "Done. The gateway client now gives up after 90 s, because the bank's slowest answer took 70 s.";
+    check(&[GATEWAY, ("ok, raise it then", raised)], &["after 90 s"], &["after 30 s"]);
+}
+
+#[test]
+fn a_changed_rule_is_told_alone() {
+    let first = "Parcel weights are stored in pounds, because the first carrier only took pounds.";
+    let second =
+        "Changed. Parcel weights are always stored in kilograms now; `Parcel::weight_kg` converts them.";
+    check(
+        &[("Which unit do parcels have?", first), ("No, always use kilograms", second)],
+        &["stored in kilograms"],
+        &["stored in pounds"],
+    );
+}
+
+#[test]
+fn a_cause_that_is_taken_back_is_not_told() {
+    let first =
+        "Found the smoking gun: the deploy script clears `/var/cache/shop`, so the cache is cold afterwards.";
+    let second = "You are right: the deploy script is not the cause. The cache is cold because `Cache::warm` runs \
+                  before the database is up, and gives up silently.";
+    check(
+        &[("Why is the cache cold?", first), ("are you sure? it is cold elsewhere too", second)],
+        &["Cache::warm runs before the database is up"],
+        &["smoking gun", "clears /var/cache/shop"],
+    );
+}
+
+#[test]
+fn a_finding_that_was_mended_is_not_told_and_the_other_one_is() {
+    let first = "Finding 1: `Cart::total` rounds each line, which loses cents in long orders. Finding 2: \
+                 `Cart::remove` panics on an empty cart because it indexes item 0.";
+    let second =
+        "Fixed: `Cart::remove` returns None on an empty cart. The test `removing_from_nothing` covers it.";
+    check(
+        &[("Review src/cart.rs", first), ("fix the second one", second)],
+        &["Cart::remove returns None", "Cart::total rounds each line"],
+        &["panics on an empty cart"],
+    );
+}
+
+#[test]
+fn what_is_said_of_something_else_overtakes_nothing() {
+    let order = "Orders are stored in Postgres, because several writers must append to them at once.";
+    for later in [
+        // Another subject, another number of one, no change, and the same once more.
+        "Invoices are now stored in Postgres, because the accountants query them in SQL.",
+        "The Postgres pool of orders now has 20 connections, because eight were exhausted at noon.",
+        "Orders are stored in Postgres. I found no other place that writes them.",
+    ] {
+        let told = told(&[("Where are orders?", order), ("and now?", later)], Extent::Whole);
+        assert!(told.contains("Orders are stored in Postgres"), "{later}:\n{told}");
+    }
+    let phase = "Phase 3 draws the whole cart anew in the browser, because the server was too slow.";
+    let next = "Phase 4 now draws the whole cart anew on the server, with a cache in front of it.";
+    let told = told(&[("What does phase 3 do?", phase), ("go on", next)], Extent::Whole);
+    assert!(told.contains("Phase 3 draws"), "{told}");
+}
+
+#[test]
+fn what_replaces_an_observation_takes_over_its_evidence() {
+    let raised =
+        "Done. The gateway client now gives up after 90 s, because the bank's slowest answer took 70 s.";
+    let session = session(&[GATEWAY, ("ok, raise it then", raised)]);
+    let first = Extractive.draft(&session.batches[0]);
+    assert!(first[0].title.contains("after 30 s"), "{first:?}");
+    let told = Extractive.draft_session(&session, Extent::Whole).batches;
+    let heir = told[1].iter().find(|draft| draft.title.contains("90 s")).unwrap();
+    assert!(first[0].evidence.iter().all(|event| heir.evidence.contains(event)), "{first:?}\n{told:?}");
+}

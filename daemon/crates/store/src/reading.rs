@@ -161,7 +161,8 @@ impl Reader<'_> {
             SELECT id FROM (SELECT id FROM {made} AND {TOLD}
                             ORDER BY importance DESC, created_at DESC, id DESC LIMIT ?2)
             UNION
-            SELECT id FROM (SELECT id FROM observations WHERE project = ?1 AND status = 'active' AND origin = 'user' AND {TOLD}
+            SELECT id FROM (SELECT id FROM observations INDEXED BY observations_by_hand
+                            WHERE project = ?1 AND status = 'active' AND origin = 'user' AND {TOLD}
                             ORDER BY importance DESC, created_at DESC, id DESC LIMIT ?2)
             UNION
             SELECT id FROM observations WHERE project = ?1 AND pinned_at IS NOT NULL AND status <> 'resolved' AND rejected_at IS NULL AND {TOLD})",
@@ -189,7 +190,8 @@ impl Reader<'_> {
         };
         let sql = format!(
         "{} WHERE o.id IN ({kept}
-            SELECT id FROM (SELECT id FROM observations WHERE project = ?1 AND status = 'active' AND origin = 'user' AND {TOLD}
+            SELECT id FROM (SELECT id FROM observations INDEXED BY observations_by_hand
+                            WHERE project = ?1 AND status = 'active' AND origin = 'user' AND {TOLD}
                             ORDER BY importance DESC, created_at DESC, id DESC LIMIT ?2)
             UNION
             SELECT id FROM observations WHERE project = ?1 AND pinned_at IS NOT NULL AND status = 'active' AND {TOLD})

@@ -15,8 +15,9 @@ use tantivy::{FutureResult, IndexWriter, SegmentMeta};
 
 /// How many segments of one size are merged. Fewer segments mean fewer dictionaries to open per search.
 const SEGMENTS_BEFORE_MERGE: usize = 4;
-/// Segments with fewer documents count as one size.
-const SMALLEST_SIZE: u32 = 2_000;
+/// Segments with fewer documents count as one size, so they are written anew with every fourth commit. With 2,000 a commit of one
+/// document took 17.7 ms of processor time, merges included; with 500 it takes 10.6, and with 32 it takes 9.8.
+const SMALLEST_SIZE: u32 = 500;
 /// The share of deleted documents at which a segment is rewritten. The engine's default is never, so replaced text
 /// would stay on disk.
 const DELETED_BEFORE_MERGE: f32 = 0.2;

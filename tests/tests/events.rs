@@ -276,6 +276,27 @@ fn until(stage: &Stage, expected: impl Fn(&Value) -> bool) -> Value {
 }
 
 #[test]
+fn a_notification_is_told_to_followers() {
+    let stage = Stage::new().daemon();
+    let mut follower = Follower::start(&stage, &["--kinds", "notification"]);
+    let notify = |fields: Value| stage.hook(&stage.event("s", "Notification", fields));
+    stage.hook(&stage.event("s", "UserPromptSubmit", json!({"prompt": "Fix the cart"})));
+    let said = notify(json!({"notification_type": "permission_prompt",
+        "message": concat!("Claude needs your permission to use Bash with ghp", "_0123456789abcdefghijABCDEFGHIJ012345")}));
+    assert_eq!(said.stdout, "");
+    let told = follower.next().unwrap();
+    assert_eq!((&told["event"], &told["session_id"]), (&json!("notification"), &json!("s")), "{told}");
+    assert_eq!((&told["kind"], &told["title"]), (&json!("permission_prompt"), &Value::Null), "{told}");
+    let message = told["message"].as_str().unwrap();
+    assert!(message.starts_with("Claude needs your permission") && !message.contains("ghp_"), "{message}");
+    // Of a private turn only the kind is told.
+    stage.hook(&stage.event("s", "UserPromptSubmit", json!({"prompt": "<private>heron</private>"})));
+    notify(json!({"notification_type": "idle_prompt", "message": "waiting about the heron"}));
+    let told = follower.next().unwrap();
+    assert_eq!((&told["kind"], &told["message"]), (&json!("idle_prompt"), &Value::Null), "{told}");
+}
+
+#[test]
 fn a_subscribed_command_gets_the_event_and_no_secret_of_the_daemon() {
     let stage = Stage::new().variable("ANTHROPIC_API_KEY", "sk-heliotrope");
     let (told, variables) = (fifo(&stage, "told"), fifo(&stage, "variables"));

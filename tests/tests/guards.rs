@@ -179,8 +179,19 @@ fn a_changed_command_is_remembered_as_the_agent_wanted_it() {
     assert_eq!(stage.recall(["remember", rule, "--type", "preference"]).code(), 0);
     stage.flush();
     let wanted = "bin/rails db:migrate --env staging";
+    // On a busy machine the change does not wait for the note.
+    let tries = (0..50).map(|number| {
+        let call = json!({"tool_name": "Bash", "tool_input": {"command": wanted}});
+        stage.hook(&stage.event(&format!("try-{number}"), "PreToolUse", call))
+    });
+    let noted = |said: &Said| {
+        assert!(said.json()["hookSpecificOutput"]["updatedInput"].is_object(), "{said:?}");
+        said.json()["hookSpecificOutput"]["additionalContext"]
+            .as_str()
+            .is_some_and(|text| text.contains("ask Priya first"))
+    };
+    assert!(tries.into_iter().any(|said| noted(&said)), "the note on the command comes, too");
     let said = before(&stage, "Bash", json!({"command": wanted}));
-    assert!(said.context().contains("ask Priya first"), "the note on the command comes, too: {said:?}");
     let answer = said.json();
     let changed = answer["hookSpecificOutput"]["updatedInput"]["command"].as_str().unwrap();
     assert!(changed.starts_with("unset -v GITHUB_TOKEN $(env | sed -n "), "{changed}");

@@ -40,14 +40,14 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use recall_domain::event::{MessageOrigin, StartSource};
+    use recall_domain::event::{MessageOrigin, Notification, StartSource};
     use recall_domain::ids::{AgentName, JobId, ObservationId, SessionId, SessionKey, SummaryId, Timestamp};
     use recall_domain::lifecycle::{ClosedBatch, Compactions, LifecycleKind, Tally, Totals};
     use recall_domain::material::BatchSource;
     use recall_domain::observation::ObservationType;
 
     /// One event of each kind, with every field set.
-    fn examples() -> [LifecycleKind; 12] {
+    fn examples() -> [LifecycleKind; 13] {
         let (tally, totals, reason) = (Tally::default(), Totals::default(), String::new);
         let origin = MessageOrigin {
             sender: Some(String::new()),
@@ -81,6 +81,7 @@ mod tests {
             LifecycleKind::ObservationReplaced { id, by: ObservationId(2), title },
             LifecycleKind::SummaryCreated { id: SummaryId(1), title: String::new(), totals },
             LifecycleKind::JobDead { job: JobId(1), attempts: 3, error: String::new() },
+            LifecycleKind::Notification(Notification::default()),
         ]
     }
 

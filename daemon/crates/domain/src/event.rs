@@ -168,6 +168,7 @@ pub enum EventName {
     SessionSuspend,
     SessionResume,
     MessageReceived,
+    Notification,
     /// One without a rule.
     Other,
 }
@@ -191,6 +192,7 @@ impl EventName {
             Self::SessionSuspend => "SessionSuspend",
             Self::SessionResume => "SessionResume",
             Self::MessageReceived => "MessageReceived",
+            Self::Notification => "Notification",
             Self::Other => "Other",
         }
     }
@@ -258,6 +260,12 @@ pub enum HookEventKind {
         /// The agent's own JSON.
         detail: String,
     },
+    /// The agent has told its user something: it waits, or it needs a permission.
+    Notification {
+        notification: Notification,
+        /// The agent's own JSON.
+        detail: String,
+    },
     /// Internal to the agent's program and also reported by another event. It is accepted and ignored.
     Internal {
         name: String,
@@ -288,9 +296,19 @@ impl HookEventKind {
             Self::SessionSuspend { .. } => EventName::SessionSuspend,
             Self::SessionResume => EventName::SessionResume,
             Self::MessageReceived { .. } => EventName::MessageReceived,
+            Self::Notification { .. } => EventName::Notification,
             Self::Internal { .. } | Self::Other { .. } => EventName::Other,
         }
     }
+}
+
+/// What an agent has told its user outside of the conversation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Notification {
+    /// The agent's word for it, such as `permission_prompt`.
+    pub kind: Option<String>,
+    pub title: Option<String>,
+    pub message: Option<String>,
 }
 
 /// Whether a person reads messages to the user.

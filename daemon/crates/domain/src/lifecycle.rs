@@ -8,7 +8,7 @@
 use serde_json::{Value, json};
 
 use super::document::{DocumentKey, DocumentKind};
-use super::event::{MessageOrigin, Place, StartSource};
+use super::event::{MessageOrigin, Notification, Place, StartSource};
 use super::ids::{JobId, ObservationId, SessionId, SessionKey, SummaryId, Timestamp};
 use super::material::BatchSource;
 use super::observation::ObservationType;
@@ -68,6 +68,7 @@ pub enum LifecycleKind {
         origin: Option<Box<MessageOrigin>>,
     },
     BatchClosed(ClosedBatch),
+    Notification(Notification),
     ObservationCreated {
         id: ObservationId,
         kind: ObservationType,
@@ -136,7 +137,7 @@ pub struct Tally {
 
 impl LifecycleKind {
     /// All event names.
-    pub const NAMES: [&str; 12] = [
+    pub const NAMES: [&str; 13] = [
         "session_start",
         "session_suspend",
         "session_resume",
@@ -149,6 +150,7 @@ impl LifecycleKind {
         "observation_replaced",
         "summary_created",
         "job_dead",
+        "notification",
     ];
 
     /// The event's public name.
@@ -166,6 +168,7 @@ impl LifecycleKind {
             Self::ObservationReplaced { .. } => "observation_replaced",
             Self::SummaryCreated { .. } => "summary_created",
             Self::JobDead { .. } => "job_dead",
+            Self::Notification(_) => "notification",
         }
     }
 
@@ -217,6 +220,9 @@ impl LifecycleKind {
             Self::SummaryCreated { id, title, totals } => {
                 let key = DocumentKey { kind: DocumentKind::Summary, row: id.0 };
                 with_totals(json!({"id": key.to_string(), "title": title}), *totals)
+            }
+            Self::Notification(Notification { kind, title, message }) => {
+                json!({"kind": kind, "title": title, "message": message})
             }
             Self::JobDead { job, attempts, error } => {
                 json!({"job": job, "attempts": attempts, "error": error})
@@ -294,6 +300,7 @@ mod tests {
             },
             LifecycleKind::SummaryCreated { id: SummaryId(1), title: String::new(), totals },
             LifecycleKind::JobDead { job: JobId(1), attempts: 3, error: String::new() },
+            LifecycleKind::Notification(Notification::default()),
         ];
         assert_eq!(all.map(|said| said.name()), LifecycleKind::NAMES);
     }

@@ -34,6 +34,10 @@ pub(super) fn apply(scene: &EffectContext<'_>, effect: &Effect) -> Result<(), St
         Effect::FollowCleared => lives::follow_cleared(scene),
         Effect::SetTitle { title } => titles::set(scene, title),
         Effect::Suspend { reason, tally } => lives::suspend(scene, reason, *tally),
+        Effect::PublishNotification(notification) => {
+            scene.say(LifecycleKind::Notification(notification.clone()));
+            Ok(())
+        }
         Effect::PublishMessage { content, origin } => {
             publish_message(scene, content.as_deref(), origin.as_deref());
             Ok(())

@@ -11,8 +11,8 @@ use super::{
 use crate::Reader;
 use recall_domain::conventions::Conventions;
 use recall_domain::event::{
-    Audience, Capture, HookEvent, HookEventKind, PromptText, StartContext, StartSource, Subagent,
-    SubagentTask, ToolCall, ToolResult, ToolStart,
+    Audience, Capture, HookEvent, HookEventKind, Notification, PromptText, StartContext, StartSource,
+    Subagent, SubagentTask, ToolCall, ToolResult, ToolStart,
 };
 use recall_domain::guard::Rule;
 use recall_domain::ids::{AgentName, EventId, ProjectKey, PromptId, SessionId, SessionKey, Timestamp};
@@ -194,7 +194,12 @@ impl Daemon {
 }
 
 fn is_of_a_life(said: &LifecycleKind) -> bool {
-    !matches!(said, LifecycleKind::MessageReceived { .. } | LifecycleKind::BatchClosed(_))
+    !matches!(
+        said,
+        LifecycleKind::MessageReceived { .. }
+            | LifecycleKind::BatchClosed(_)
+            | LifecycleKind::Notification(_)
+    )
 }
 
 pub(super) fn call(use_id: &str) -> ToolCall {
@@ -249,7 +254,8 @@ fn any_event() -> impl Strategy<Value = (HookEventKind, Option<&'static str>)> {
         Just(HookEventKind::SessionSuspend { reason: "restart".to_owned() }),
         Just(HookEventKind::SessionResume),
         Just(HookEventKind::MessageReceived { content: Some("hi".to_owned()), detail: "{}".to_owned() }),
-        Just(HookEventKind::Other { name: "Notification".to_owned(), detail: "{}".to_owned() }),
+        Just(HookEventKind::Other { name: "Setup".to_owned(), detail: "{}".to_owned() }),
+        Just(HookEventKind::Notification { notification: Notification::default(), detail: "{}".to_owned() }),
     ];
     (what, prop::sample::select(vec![None, Some("p1"), Some("p2"), Some("p3")]))
 }

@@ -659,7 +659,7 @@ mod tests {
             r#"[{{"matcher": "startup", "hooks": [{ours}, {{"type": "command", "command": "a"}}]}},
                 {{"hooks": [{ours}]}}, {{"matcher": "*", "hooks": [{ours}]}}]"#
         );
-        let before = format!(r#"{{"hooks": {{"SessionStart": {groups}, "Notification": {groups}}}}}"#);
+        let before = format!(r#"{{"hooks": {{"SessionStart": {groups}, "Setup": {groups}}}}}"#);
         let after = json(&installed(&before));
         let groups = after["hooks"]["SessionStart"].as_array().expect("groups");
         assert_eq!(groups.len(), 2);
@@ -669,11 +669,7 @@ mod tests {
             "the foreign one stays with its matcher"
         );
         assert!(groups[1].get("matcher").is_none());
-        assert_eq!(
-            after["hooks"]["Notification"].as_array().expect("groups").len(),
-            1,
-            "an event we do not want"
-        );
+        assert_eq!(after["hooks"]["Setup"].as_array().expect("groups").len(), 1, "an event we do not want");
     }
 
     #[test]

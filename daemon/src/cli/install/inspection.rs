@@ -449,9 +449,9 @@ mod tests {
         place.check("Stop", EventState::ShimMissing(path("gone/recall-shim")));
         place.install(&place.shim(), |text| text.replace("\"timeout\": 10", "\"timeout\": 5"));
         place.check("Stop", EventState::Outdated);
-        place.install(&place.shim(), |text| text.replace("\"Stop\"", "\"Notification\""));
+        place.install(&place.shim(), |text| text.replace("\"Stop\"", "\"Setup\""));
         place.check("Stop", EventState::Missing);
-        place.check("Notification", EventState::Unwanted);
+        place.check("Setup", EventState::Unwanted);
         place.install(&place.shim(), |text| {
             text.replace("\"hooks\": [\n", "\"matcher\": \"x\", \"hooks\": [\n")
         });

@@ -72,7 +72,7 @@ const fn event(
 ///
 /// A wrong `hookEventName` makes Claude Code refuse the whole output, so only events that take context are answered.
 /// `PreToolUse` is answered without a `permissionDecision`, which would skip the user's own dialog.
-pub(super) const EVENTS: [EventSpec; 13] = [
+pub(super) const EVENTS: [EventSpec; 14] = [
     event("SessionStart", EventName::SessionStart, AgentVersion(1, 0, 62), Wait::Start, CAP),
     event("UserPromptSubmit", EventName::Prompt, AgentVersion(1, 0, 54), Wait::Answer, CAP),
     // It also shows which call is running, so a batch is not closed during a long command.
@@ -88,6 +88,7 @@ pub(super) const EVENTS: [EventSpec; 13] = [
     event("PostCompact", EventName::PostCompact, AgentVersion(2, 1, 76), Wait::Report, None),
     event("Stop", EventName::Stop, AgentVersion(1, 0, 38), Wait::Report, None),
     event("StopFailure", EventName::StopFailure, AgentVersion(2, 1, 78), Wait::Report, None),
+    event("Notification", EventName::Notification, AgentVersion(1, 0, 38), Wait::Report, None),
     event("SessionEnd", EventName::SessionEnd, AgentVersion(1, 0, 85), Wait::Report, None),
 ];
 

@@ -19,8 +19,8 @@ use super::failure::{FailureRules, Source};
 use super::json::string;
 use super::{EventSpec, Unreadable};
 use recall_domain::event::{
-    Audience, EventName, HookEvent, HookEventKind, PromptText, StartContext, StartSource, Subagent, ToolCall,
-    ToolResult, ToolStart,
+    Audience, EventName, HookEvent, HookEventKind, Notification, PromptText, StartContext, StartSource,
+    Subagent, ToolCall, ToolResult, ToolStart,
 };
 use recall_domain::ids::{CallId, PromptId, SessionId};
 
@@ -63,6 +63,8 @@ impl Format {
             let event = self.events.iter().find(|event| letters(event.name) == spelled)?;
             Some(Meaning::Is(event.is))
         })
+        // All agents that have it call it so, and some do not register it.
+        .or_else(|| (spelled == "notification").then_some(Meaning::Is(EventName::Notification)))
     }
 
     /// Reads one event.
@@ -164,6 +166,14 @@ impl Format {
             EventName::SessionResume => HookEventKind::SessionResume,
             EventName::MessageReceived => HookEventKind::MessageReceived {
                 content: payload.word(&["content", "text"]).filter(|text| !text.trim().is_empty()),
+                detail: text(delivery),
+            },
+            EventName::Notification => HookEventKind::Notification {
+                notification: Notification {
+                    kind: payload.word(&["notification_type"]),
+                    title: payload.word(&["title"]),
+                    message: payload.word(&["message", "notification_message"]),
+                },
                 detail: text(delivery),
             },
             EventName::Other => other(name, delivery),

@@ -108,6 +108,7 @@ const EVENTS: &[EventSpec] = &[
     EventSpec::answered("BeforeAgent", EventName::Prompt, Wait::Answer, CAP),
     EventSpec::answered("AfterTool", EventName::Tool, Wait::Report, CAP),
     EventSpec::reported("AfterAgent", EventName::Stop),
+    EventSpec::reported("Notification", EventName::Notification),
     EventSpec::reported("SessionEnd", EventName::SessionEnd),
 ];
 

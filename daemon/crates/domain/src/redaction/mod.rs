@@ -48,8 +48,8 @@ use self::scan::{Scanner, Secret};
 use self::secret_files::Suspect;
 use self::shapes::SearchScope;
 use super::event::{
-    HookEvent, HookEventKind, HostFacts, MessageOrigin, PromptText, Subagent, SubagentTask, ToolCall,
-    ToolResult, ToolStart,
+    HookEvent, HookEventKind, HostFacts, MessageOrigin, Notification, PromptText, Subagent, SubagentTask,
+    ToolCall, ToolResult, ToolStart,
 };
 use super::ids::{CallId, PromptId, SessionId};
 use super::plan::PlanChange;
@@ -278,6 +278,14 @@ impl Redactor {
             },
             HookEventKind::MessageReceived { content, detail } => HookEventKind::MessageReceived {
                 content: self.owned_option(content),
+                detail: self.redact_payload(&detail).into_owned(),
+            },
+            HookEventKind::Notification { notification, detail } => HookEventKind::Notification {
+                notification: Notification {
+                    kind: self.owned_option(notification.kind),
+                    title: self.owned_option(notification.title),
+                    message: self.owned_option(notification.message),
+                },
                 detail: self.redact_payload(&detail).into_owned(),
             },
             HookEventKind::SessionSuspend { reason } => HookEventKind::SessionSuspend { reason },

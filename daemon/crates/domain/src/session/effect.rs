@@ -1,7 +1,9 @@
 //! The effects of an event, which the store turns into rows.
 
 use super::{BatchState, Seq, SessionStatus};
-use crate::event::{HostFacts, MessageOrigin, StartSource, Subagent, SubagentTask, ToolCall, ToolResult};
+use crate::event::{
+    HostFacts, MessageOrigin, Notification, StartSource, Subagent, SubagentTask, ToolCall, ToolResult,
+};
 use crate::guard::Rule;
 use crate::ids::{CallId, EventId, PromptId, Timestamp};
 use crate::lifecycle::Tally;
@@ -238,6 +240,8 @@ pub enum Effect {
         content: Option<String>,
         origin: Option<Box<MessageOrigin>>,
     },
+    /// The agent has told its user something. It is published but not stored here.
+    PublishNotification(Notification),
     /// The life ends.
     Complete {
         reason: String,
@@ -308,6 +312,7 @@ impl Effect {
             | Self::Summarize
             | Self::Suspend { .. }
             | Self::PublishMessage { .. }
+            | Self::PublishNotification(_)
             | Self::Complete { .. } => None,
         }
     }

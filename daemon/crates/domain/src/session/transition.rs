@@ -5,7 +5,8 @@ use super::{
     NewPrompt, Response, Seq, Session, SessionStatus,
 };
 use crate::event::{
-    Audience, Capture, HookEvent, HookEventKind, HostFacts, PromptText, StartContext, StartSource,
+    Audience, Capture, EventName, HookEvent, HookEventKind, HostFacts, Notification, PromptText,
+    StartContext, StartSource,
 };
 use crate::ids::PromptId;
 use crate::material::BatchSource;
@@ -100,6 +101,13 @@ impl Transition<'_> {
                 let is_open = self.note(event, "MessageReceived", detail);
                 let (content, origin) = (content.clone().filter(|_| is_open), event.origin.clone());
                 self.effects.push(Effect::PublishMessage { content, origin });
+            }
+            HookEventKind::Notification { notification, detail } => {
+                let is_open = self.note(event, EventName::Notification.as_str(), detail);
+                let kind = notification.kind.clone();
+                let hidden = Notification { kind, ..Notification::default() };
+                let told = if is_open { notification.clone() } else { hidden };
+                self.effects.push(Effect::PublishNotification(told));
             }
             HookEventKind::PreCompact { trigger } => self.compaction_begins(event, trigger),
             HookEventKind::PostCompact { trigger, summary } => {

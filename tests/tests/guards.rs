@@ -177,6 +177,8 @@ fn a_changed_command_is_remembered_as_the_agent_wanted_it() {
     let mut stage = Stage::new().config(UNSET).daemon();
     let rule = "Never run migrations by hand on staging: ask Priya first";
     assert_eq!(stage.recall(["remember", rule, "--type", "preference"]).code(), 0);
+    // What is known of a command is told to a session whose project is known.
+    stage.hook(&stage.event("s", "SessionStart", json!({"source": "startup"})));
     stage.flush();
     let wanted = "bin/rails db:migrate --env staging";
     // On a busy machine the change does not wait for the note.

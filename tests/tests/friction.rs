@@ -104,3 +104,23 @@ fn what_the_user_corrects_stops_and_denies_is_told() {
     let said = stage.recall(["friction"]).stdout;
     assert!(said.contains("What you corrected\n") && said.contains("`recall pin "), "{said}");
 }
+
+#[test]
+fn a_call_that_a_guard_refuses_twice_is_among_the_denied() {
+    let stage = Stage::new().config("[guards]\nreads = 'deny'\n").daemon();
+    for session in ["one", "two"] {
+        stage.ask(session, 1, "Show the settings");
+        let call = json!({"tool_name": "Bash", "tool_use_id": format!("{session}-1"), "tool_input": {"command": "cat .env"}});
+        let said = stage.hook(&stage.event(session, "PreToolUse", call.clone()));
+        let reason = said.json()["hookSpecificOutput"]["permissionDecisionReason"].clone();
+        let mut settled = call;
+        settled["tool_response"] = format!("PreToolUse:Bash hook error: {}", reason.as_str().unwrap()).into();
+        stage.hook(&stage.event(session, "PostToolBatch", json!({"tool_calls": [settled]})));
+        stop(&stage, session, "I may not read it.");
+    }
+    let answer = stage.json(["friction"]);
+    let denials = of_kind(&answer, "denial");
+    assert_eq!(denials.len(), 1, "{answer}");
+    assert_eq!((&denials[0]["what"], &denials[0]["times"]), (&json!("cat .env"), &json!(2)), "{answer}");
+    assert_eq!(denials[0]["example"], "recall guard `secrets` refused it");
+}

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use recall_agents::{AgentSpec, Agents};
 use recall_compression::notes::{NotesMaterial, Wanted};
 use recall_domain::earlier::{Earlier, MOST_SHOWN};
+use recall_domain::guard::{Rule, refusal_by, refusal_in};
 use recall_domain::ids::{BatchId, SessionRow};
 use recall_domain::material::{
     Action, BatchMaterial, BatchSource, CallOutcome, SessionMaterial, SourcedText, Step,
@@ -162,6 +163,8 @@ fn last_words(subagent: SubagentRow, steps: &[Step]) -> Option<Step> {
 fn step(row: ActivityRow, spec: &AgentSpec) -> Step {
     let response = row.response.unwrap_or_default();
     let given = (!row.failed).then_some(response.as_str());
+    let rule = row.refused_by.as_deref().and_then(Rule::parse);
+    let refused = rule.filter(|_| refusal_in(&response).is_none()).map(refusal_by);
     let action = (spec.action)(&row.tool_name, row.input.as_deref().unwrap_or_default(), given);
     Step {
         event: row.event,
@@ -169,7 +172,7 @@ fn step(row: ActivityRow, spec: &AgentSpec) -> Step {
         tool: row.tool_name,
         outcome: match row.failed.then(|| (spec.rejected)(&response)) {
             None => CallOutcome::Done,
-            Some(None) => CallOutcome::Failed { error: response },
+            Some(None) => CallOutcome::Failed { error: refused.unwrap_or(response) },
             Some(Some(rejected)) => CallOutcome::Rejected { said: rejected.said },
         },
         subagent: row.subagent,

@@ -2,6 +2,7 @@
 
 use super::{Friction, FrictionKind, Groups};
 use crate::command_form::CommandForm;
+use crate::guard::{Rule, refusal_in};
 use crate::material::{Action, CallOutcome, Step};
 use crate::observation::ObservationType;
 use crate::past_work::{PastSession, command_of};
@@ -14,40 +15,71 @@ const CHARS: usize = 160;
 
 struct Denied {
     call: String,
-    said: Option<String>,
+    by: By,
+}
+
+#[derive(PartialEq, Eq)]
+enum By {
+    /// The user, with these words.
+    User(Option<String>),
+    Guard(Rule),
 }
 
 pub(super) fn denials(sessions: &[PastSession]) -> Vec<Friction> {
     let mut groups = Groups::new();
     for session in sessions {
         for step in session.steps() {
-            if let CallOutcome::Rejected { said } = &step.outcome {
-                let said =
-                    said.as_deref().map(|said| shortened_line(said, CHARS)).filter(|said| !said.is_empty());
-                let denied = Denied { call: call(step), said };
-                groups.add(key(step), &session.id, step.at, denied);
+            if let Some(by) = denied_by(&step.outcome) {
+                groups.add(key(step), &session.id, step.at, Denied { call: call(step), by });
             }
         }
     }
     let groups = groups.of_sessions(1).into_iter().filter(|group| group.times() >= LEAST_TIMES);
     let told = groups.filter_map(|group| {
         let last = group.occurrences.first()?;
-        let said = group.occurrences.iter().find_map(|one| one.what.said.clone());
-        let text = match &said {
-            Some(said) => format!("Do not ask for `{}`: {said}", last.what.call),
-            None => format!("Do not ask for `{}`; it is always denied.", last.what.call),
+        // What the user said says more than the name of a rule.
+        let said = group.occurrences.iter().find_map(|one| match &one.what.by {
+            By::User(said) => said.clone(),
+            By::Guard(_) => None,
+        });
+        let guard = group.occurrences.iter().find_map(|one| match one.what.by {
+            By::Guard(rule) => Some(rule.name()),
+            By::User(_) => None,
+        });
+        let call = &last.what.call;
+        let (text, example) = match (said, guard) {
+            (Some(said), _) => {
+                (format!("Do not ask for `{call}`: {said}"), Some(format!("the user said: {said}")))
+            }
+            (None, Some(guard)) => (
+                format!("Do not try `{call}`; the guard `{guard}` refuses it."),
+                Some(format!("recall guard `{guard}` refused it")),
+            ),
+            (None, None) => (format!("Do not ask for `{call}`; it is always denied."), None),
         };
         Some(Friction {
             kind: FrictionKind::Denial,
             what: last.what.call.clone(),
             times: group.times(),
-            example: said.map(|said| format!("the user said: {said}")),
+            example,
             met: group.met.clone(),
             remember: Some((ObservationType::Preference, text)),
             note: None,
         })
     });
     told.take(MOST).collect()
+}
+
+/// `None` if the call ran.
+fn denied_by(outcome: &CallOutcome) -> Option<By> {
+    match outcome {
+        CallOutcome::Rejected { said } => {
+            let said = said.as_deref().map(|said| shortened_line(said, CHARS));
+            Some(By::User(said.filter(|said| !said.is_empty())))
+        }
+        CallOutcome::Failed { error } => refusal_in(error).map(By::Guard),
+        _ => None,
+    }
 }
 
 fn call(step: &Step) -> String {

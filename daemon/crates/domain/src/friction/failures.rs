@@ -3,6 +3,7 @@
 use super::{Friction, FrictionKind, Groups};
 use crate::check::{check_in, names_a_check};
 use crate::command_form::CommandForm;
+use crate::guard::refusal_in;
 use crate::known_error::error_line;
 use crate::material::{Action, CallOutcome, Step};
 use crate::observation::ObservationType;
@@ -77,6 +78,8 @@ fn failed(step: &Step) -> Option<Failed> {
     let command = command_of(step);
     let is_hidden = || command.is_some_and(|line| line.contains('|') && check_in(line).is_some());
     let is_failed = match &step.outcome {
+        // A refusal is told as one.
+        CallOutcome::Failed { error } if refusal_in(error).is_some() => false,
         CallOutcome::Failed { .. } => true,
         CallOutcome::Done => is_hidden(),
         CallOutcome::Rejected { .. } => false,

@@ -149,3 +149,29 @@ fn a_changed_file_is_no_lesson_and_a_timeout_is_of_its_command() {
     let (_, text) = found[0].remember.clone().unwrap();
     assert_eq!(text, format!("When `npm test` says \"{LOCK}\": …"));
 }
+
+#[test]
+fn a_call_that_a_guard_refuses_again_is_told_as_denied() {
+    let refused = |line: &str| {
+        Step {
+        outcome: CallOutcome::Failed {
+            error: "PreToolUse:Bash hook error: recall guard `secrets`: this call would open `.env`, which may hold \
+                    secrets. The user's settings forbid it."
+                .to_owned(),
+        },
+        ..done(line, "")
+    }
+    };
+    let found = friction(&[
+        session("a", [refused("cat .env")]),
+        session("b", [refused("cat .env"), refused("head .env.local")]),
+        session("c", [refused("cat .env")]),
+    ]);
+    assert_eq!(told(&found, FrictionKind::Denial), [("cat .env".to_owned(), 3, 3)]);
+    assert_eq!(told(&found, FrictionKind::Failure), [], "it is no failure");
+    assert_eq!(found[0].example.as_deref(), Some("recall guard `secrets` refused it"));
+    assert_eq!(
+        found[0].remember.clone().unwrap().1,
+        "Do not try `cat .env`; the guard `secrets` refuses it."
+    );
+}

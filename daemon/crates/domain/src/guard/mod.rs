@@ -186,12 +186,22 @@ impl Verdict {
             Access::Erase => "erase",
         };
         let path = shortened_line(&self.path, MOST_SHOWN).replace('`', "'");
-        format!(
-            "recall guard `{}`: this call would {does} `{path}`, {}.",
-            self.rule.name(),
-            self.rule.because()
-        )
+        format!("{NAMED}{}{CALL}{does} `{path}`, {}.", self.rule.name(), self.rule.because())
     }
+}
+
+const NAMED: &str = "recall guard `";
+const CALL: &str = "`: this call would ";
+
+/// The rule that has refused a call, if its error says so. Agents put words of their own in front of a reason.
+pub fn refusal_in(error: &str) -> Option<Rule> {
+    let (_, behind) = error.split_once(NAMED)?;
+    Rule::parse(behind.split_once(CALL)?.0)
+}
+
+/// An error that says which rule has refused a call, where the agent's own words are not kept: they name a secret file.
+pub fn refusal_by(rule: Rule) -> String {
+    format!("{NAMED}{}{CALL}touch something that is guarded", rule.name())
 }
 
 /// A text from outside reads like instructions.

@@ -372,6 +372,10 @@ fn the_strictest_verdict_counts_and_off_is_off() {
 fn a_reason_names_the_rule_and_is_one_line() {
     let verdict = guards().verdict_on(Access::Read, "a\n`b`/.env", "/").unwrap();
     insta::assert_snapshot!(verdict.reason());
+    assert_eq!(refusal_in(&format!("PreToolUse hook error: {}", verdict.reason())), Some(Rule::Secrets));
+    assert_eq!(refusal_in(&refusal_by(Rule::Erase)), Some(Rule::Erase));
+    assert_eq!(refusal_in("recall guard `no-such-rule`: this call would x"), None);
+    assert_eq!(refusal_in("see recall guard `list`"), None);
     let policy = GuardPolicy { reads: Severity::Advise, ..GuardPolicy::default() };
     let advising = Guards::new(&policy, "/home/dev").unwrap().unwrap();
     let advice = advising.verdict_on(Access::Read, ".env", "/").unwrap();

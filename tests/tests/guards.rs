@@ -182,17 +182,14 @@ fn a_changed_command_is_remembered_as_the_agent_wanted_it() {
     stage.flush();
     let wanted = "bin/rails db:migrate --env staging";
     // On a busy machine the change does not wait for the note.
-    let tries = (0..50).map(|number| {
-        let call = json!({"tool_name": "Bash", "tool_input": {"command": wanted}});
-        stage.hook(&stage.event(&format!("try-{number}"), "PreToolUse", call))
-    });
+    let mut tries = (0..50).map(|_| before(&stage, "Bash", json!({"command": wanted})));
     let noted = |said: &Said| {
         assert!(said.json()["hookSpecificOutput"]["updatedInput"].is_object(), "{said:?}");
         said.json()["hookSpecificOutput"]["additionalContext"]
             .as_str()
             .is_some_and(|text| text.contains("ask Priya first"))
     };
-    assert!(tries.into_iter().any(|said| noted(&said)), "the note on the command comes, too");
+    assert!(tries.any(|said| noted(&said)), "the note on the command comes, too");
     let said = before(&stage, "Bash", json!({"command": wanted}));
     let answer = said.json();
     let changed = answer["hookSpecificOutput"]["updatedInput"]["command"].as_str().unwrap();
@@ -276,6 +273,16 @@ fn a_refusal_needs_no_disk() {
     let kept = std::fs::read_dir(stage.home().join("state/spool/new")).unwrap().count();
     assert_eq!(kept, 1, "the event waits in the spool");
     assert_eq!(before(&stage, "Read", json!({"file_path": "src/cart.rs"})).stdout, "");
+}
+
+#[test]
+fn a_changed_command_needs_no_disk() {
+    let stage =
+        Stage::new().config(UNSET).variable("RECALL_FAILPOINTS", "writer.begin=return(refuse)").daemon();
+    let said = before(&stage, "Bash", json!({"command": "echo \"$GITHUB_TOKEN.$OTHER\""}));
+    assert_eq!(run_changed(&said), ".o\n");
+    let kept = std::fs::read_dir(stage.home().join("state/spool/new")).unwrap().count();
+    assert_eq!(kept, 1, "the event waits in the spool");
 }
 
 /// Each agent's message for a refused call, for one that needs consent, and for a text from outside.

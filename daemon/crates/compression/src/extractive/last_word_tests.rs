@@ -59,6 +59,19 @@ fn a_changed_value_is_told_alone() {
 }
 
 #[test]
+fn of_three_values_the_last_is_told() {
+    let raised =
+        "Done. The gateway client now gives up after 60 s, because the bank's slowest answer took 50 s.";
+    let again =
+        "Raised: the gateway client now gives up after 90 s, because the bank took 70 s on a holiday.";
+    check(
+        &[GATEWAY, ("ok, raise it then", raised), ("it still fails", again)],
+        &["after 90 s"],
+        &["after 30 s", "after 60 s"],
+    );
+}
+
+#[test]
 fn a_changed_rule_is_told_alone() {
     let first = "Parcel weights are stored in pounds, because the first carrier only took pounds.";
     let second =

@@ -5,7 +5,8 @@
 //! something has changed. So a doubtful one stays: to tell an old statement beside the new one is the smaller
 //! fault.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::LazyLock;
 
 use super::analysis::Analysis;
 use super::sources::SourceKind;
@@ -81,10 +82,12 @@ impl Statement {
 }
 
 fn words_of(text: &str) -> Vec<String> {
+    static GRAMMATICAL: LazyLock<HashSet<&str>> =
+        LazyLock::new(|| GRAMMAR.split_ascii_whitespace().collect());
     let words = text.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':' || c == '/' || c == '.'));
     let words = words.map(|word| word.trim_matches([':', '.', '/']).to_lowercase());
     words
-        .filter(|word| !word.is_empty() && !GRAMMAR.split_ascii_whitespace().any(|known| known == word))
+        .filter(|word| !word.is_empty() && !GRAMMATICAL.contains(word.as_str()))
         .map(|word| word.chars().take(STEM).collect::<String>().trim_end_matches('s').to_owned())
         .filter(|word| !word.is_empty())
         .collect()
@@ -181,6 +184,14 @@ pub(super) fn overtaken(analysis: &Analysis) -> Vec<Option<usize>> {
         }
         of_subject.push(later);
         statements.insert(later, (batch, statement));
+    }
+    // What overtakes may be overtaken itself; the last word counts. A later statement is always of a later batch.
+    for unit in 0..by.len() {
+        let mut last = by.get(unit).copied().flatten();
+        while let Some(next) = last.and_then(|later| by.get(later).copied().flatten()) {
+            last = Some(next);
+        }
+        last.into_iter().for_each(|last| set(&mut by, unit, last));
     }
     by
 }

@@ -94,8 +94,10 @@ fn replace(drafts: &mut [Announcement], overtaken: Overtaken, batches: &[BatchMa
         let words = ThreadWords::of([text]);
         words.share_in(&of) >= OVERTAKEN && of.share_in(&words) >= MOST_OF_IT
     };
+    let earlier = overtaken.by.as_ref().map_or(drafts.len(), |by| by.batch);
     let mut gone: Vec<ObservationDraft> = Vec::new();
-    for (_, draft) in drafts.iter_mut().flatten().filter(|(standing, _)| *standing == Standing::Left) {
+    let told_before = drafts.iter_mut().take(earlier).flatten();
+    for (_, draft) in told_before.filter(|(standing, _)| *standing == Standing::Left) {
         if ThreadWords::of([draft.title.as_str()]).share_in(&of) >= OVERTAKEN {
             gone.extend(overtaken.by.is_some().then(|| draft.clone()));
             continue;
@@ -105,7 +107,7 @@ fn replace(drafts: &mut [Announcement], overtaken: Overtaken, batches: &[BatchMa
         draft.facts.retain(|fact| !says_it(fact));
     }
     let Some(by) = overtaken.by.filter(|_| !gone.is_empty()) else { return };
-    for told in drafts.iter_mut() {
+    for told in drafts.iter_mut().take(earlier) {
         told.retain(|(standing, draft)| *standing != Standing::Left || !gone.contains(draft));
     }
     let (Some(told), Some(batch)) = (drafts.get_mut(by.batch), batches.get(by.batch)) else { return };

@@ -65,7 +65,7 @@ fn a_file_that_others_may_write_keeps_its_mode_and_is_named() {
 fn a_first_and_a_second_run() {
     let home = Home::with_settings("{\"model\": \"opus\"}\n");
     assert_snapshot!(home.run(Consent::Given).unwrap(), @"
-    Claude Code 2.1.329: 13 hooks in ~/.claude/settings.json
+    Claude Code 2.1.329: 14 hooks in ~/.claude/settings.json
     Installed the hooks of Claude Code.
       The previous settings are in ~/.claude/settings.json.recall-backup
     Next: start a new session of Claude Code; it will be remembered.
@@ -74,7 +74,7 @@ fn a_first_and_a_second_run() {
     ");
     let written = fs::read_to_string(home.settings()).unwrap();
     assert_snapshot!(home.run(Consent::Unavailable).unwrap(), @"
-    Claude Code 2.1.329: 13 hooks in ~/.claude/settings.json
+    Claude Code 2.1.329: 14 hooks in ~/.claude/settings.json
       Already installed; nothing to change.
     ");
     assert_eq!(fs::read_to_string(home.settings()).unwrap(), written);
@@ -107,7 +107,7 @@ fn a_no_and_a_missing_terminal_change_nothing() {
 fn warnings_come_with_the_plan() {
     let home = Home::with_settings(r#"{"disableAllHooks": true, "enabledPlugins": {"recall@market": true}}"#);
     assert_snapshot!(home.run(Consent::Given).unwrap(), @"
-    Claude Code 2.1.329: 13 hooks in ~/.claude/settings.json
+    Claude Code 2.1.329: 14 hooks in ~/.claude/settings.json
       Warning: disableAllHooks is set there, so Claude Code runs no hooks.
       Warning: the plugin recall@market contains the same hooks; disable one of the two.
     Installed the hooks of Claude Code.
@@ -123,7 +123,7 @@ fn an_agent_without_a_version_gets_the_older_hooks() {
     let home = Home::new("/nonexistent");
     fs::create_dir(home.folder.path().join(".claude")).unwrap();
     assert_snapshot!(home.run(Consent::Given).unwrap(), @"
-    Claude Code: 10 hooks in ~/.claude/settings.json
+    Claude Code: 11 hooks in ~/.claude/settings.json
       Claude Code's version is unknown, so these hooks were skipped: PostToolUseFailure, PostToolBatch, StopFailure. Run `recall install` again once `claude --version` works.
     Installed the hooks of Claude Code.
     Next: start a new session of Claude Code; it will be remembered.

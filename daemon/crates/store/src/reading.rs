@@ -152,20 +152,22 @@ impl Reader<'_> {
         tellable: Tellable,
     ) -> Result<Vec<ObservationRow>, StoreError> {
         let db = self.0;
-        let made = source(tellable);
+        let (newest, weightiest) =
+            (source(tellable, "observations_newest"), source(tellable, "observations_weightiest"));
         let sql = format!(
         "{} WHERE o.id IN (
-            SELECT id FROM (SELECT id FROM {made} AND {TOLD}
+            SELECT id FROM (SELECT id FROM {newest} AND {TOLD}
                             ORDER BY created_at DESC, id DESC LIMIT ?2)
             UNION
-            SELECT id FROM (SELECT id FROM {made} AND {TOLD}
+            SELECT id FROM (SELECT id FROM {weightiest} AND {TOLD}
                             ORDER BY importance DESC, created_at DESC, id DESC LIMIT ?2)
             UNION
             SELECT id FROM (SELECT id FROM observations INDEXED BY observations_by_hand
                             WHERE project = ?1 AND status = 'active' AND origin = 'user' AND {TOLD}
                             ORDER BY importance DESC, created_at DESC, id DESC LIMIT ?2)
             UNION
-            SELECT id FROM observations WHERE project = ?1 AND pinned_at IS NOT NULL AND status <> 'resolved' AND rejected_at IS NULL AND {TOLD})",
+            SELECT id FROM observations INDEXED BY observations_pinned
+                WHERE project = ?1 AND pinned_at IS NOT NULL AND status <> 'resolved' AND rejected_at IS NULL AND {TOLD})",
         ObservationRow::SELECT
     );
         db.all(&sql, params![project, each])
@@ -185,7 +187,7 @@ impl Reader<'_> {
             Tellable::Reviewed => format!(
                 "SELECT id FROM (SELECT id FROM {} AND {TOLD}
                                  ORDER BY importance DESC, created_at DESC, id DESC LIMIT ?2) UNION ",
-                source(tellable)
+                source(tellable, "observations_weightiest")
             ),
         };
         let sql = format!(
@@ -265,13 +267,17 @@ impl Reader<'_> {
 /// Whether sessions may be told of an observation: it is this machine's, or its share says so.
 const TOLD: &str = "(share IS NULL OR share IN (SELECT id FROM shares WHERE inject))";
 
-/// The active observations of a project that may be told, whoever made them.
-fn source(tellable: Tellable) -> &'static str {
+/// The active observations of a project that may be told, whoever made them. `index` has the order that is wanted: left to
+/// itself, the database may read all of a large project.
+fn source(tellable: Tellable, index: &str) -> String {
     match tellable {
-        Tellable::Everything => "observations WHERE project = ?1 AND status = 'active'",
+        Tellable::Everything => {
+            format!("observations INDEXED BY {index} WHERE project = ?1 AND status = 'active'")
+        }
         Tellable::Reviewed => {
             "observations INDEXED BY observations_reviewed WHERE project = ?1 AND status = 'active'
                 AND reviewed_at IS NOT NULL"
+                .to_owned()
         }
     }
 }

@@ -62,6 +62,8 @@ mod spans;
 mod statistics;
 mod text;
 mod threads;
+#[cfg(test)]
+mod three_sessions;
 mod titles;
 mod told_uses;
 mod traces;

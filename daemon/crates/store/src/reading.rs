@@ -151,26 +151,7 @@ impl Reader<'_> {
         each: u32,
         tellable: Tellable,
     ) -> Result<Vec<ObservationRow>, StoreError> {
-        let db = self.0;
-        let (newest, weightiest) =
-            (source(tellable, "observations_newest"), source(tellable, "observations_weightiest"));
-        let sql = format!(
-        "{} WHERE o.id IN (
-            SELECT id FROM (SELECT id FROM {newest} AND {TOLD}
-                            ORDER BY created_at DESC, id DESC LIMIT ?2)
-            UNION
-            SELECT id FROM (SELECT id FROM {weightiest} AND {TOLD}
-                            ORDER BY importance DESC, created_at DESC, id DESC LIMIT ?2)
-            UNION
-            SELECT id FROM (SELECT id FROM observations INDEXED BY observations_by_hand
-                            WHERE project = ?1 AND status = 'active' AND origin = 'user' AND {TOLD}
-                            ORDER BY importance DESC, created_at DESC, id DESC LIMIT ?2)
-            UNION
-            SELECT id FROM observations INDEXED BY observations_pinned
-                WHERE project = ?1 AND pinned_at IS NOT NULL AND status <> 'resolved' AND rejected_at IS NULL AND {TOLD})",
-        ObservationRow::SELECT
-    );
-        db.all(&sql, params![project, each])
+        self.0.all(&candidates(tellable), params![project, each])
     }
 
     /// The most important notes of a project that a person wrote or pinned and that still hold, at most `most`. Where only
@@ -181,26 +162,7 @@ impl Reader<'_> {
         most: u32,
         tellable: Tellable,
     ) -> Result<Vec<ObservationRow>, StoreError> {
-        let db = self.0;
-        let kept = match tellable {
-            Tellable::Everything => String::new(),
-            Tellable::Reviewed => format!(
-                "SELECT id FROM (SELECT id FROM {} AND {TOLD}
-                                 ORDER BY importance DESC, created_at DESC, id DESC LIMIT ?2) UNION ",
-                source(tellable, "observations_weightiest")
-            ),
-        };
-        let sql = format!(
-        "{} WHERE o.id IN ({kept}
-            SELECT id FROM (SELECT id FROM observations INDEXED BY observations_by_hand
-                            WHERE project = ?1 AND status = 'active' AND origin = 'user' AND {TOLD}
-                            ORDER BY importance DESC, created_at DESC, id DESC LIMIT ?2)
-            UNION
-            SELECT id FROM observations WHERE project = ?1 AND pinned_at IS NOT NULL AND status = 'active' AND {TOLD})
-         ORDER BY o.pinned_at IS NULL, o.importance DESC, o.created_at DESC, o.id DESC LIMIT ?2",
-        ObservationRow::SELECT
-    );
-        db.all(&sql, params![project, most])
+        self.0.all(&kept_by_hand(tellable), params![project, most])
     }
 
     /// The summary of the project's last session with work in it, except `except`. A session counts if something was
@@ -264,11 +226,55 @@ impl Reader<'_> {
     }
 }
 
+/// The query of [`Reader::candidates`]. It names its indexes: left to itself, the database reads all of a large project.
+fn candidates(tellable: Tellable) -> String {
+    let (newest, weightiest) =
+        (source(tellable, "observations_newest"), source(tellable, "observations_weightiest"));
+    format!(
+        "{} WHERE o.id IN (
+            SELECT id FROM (SELECT id FROM {newest} AND {TOLD}
+                            ORDER BY created_at DESC, id DESC LIMIT ?2)
+            UNION
+            SELECT id FROM (SELECT id FROM {weightiest} AND {TOLD}
+                            ORDER BY importance DESC, created_at DESC, id DESC LIMIT ?2)
+            UNION
+            SELECT id FROM (SELECT id FROM observations INDEXED BY observations_by_hand
+                            WHERE project = ?1 AND status = 'active' AND origin = 'user' AND {TOLD}
+                            ORDER BY importance DESC, created_at DESC, id DESC LIMIT ?2)
+            UNION
+            SELECT id FROM observations INDEXED BY observations_pinned
+                WHERE project = ?1 AND pinned_at IS NOT NULL AND status <> 'resolved' AND rejected_at IS NULL AND {TOLD})",
+        ObservationRow::SELECT
+    )
+}
+
+/// The query of [`Reader::kept_by_hand`], with its indexes, too.
+fn kept_by_hand(tellable: Tellable) -> String {
+    let kept = match tellable {
+        Tellable::Everything => String::new(),
+        Tellable::Reviewed => format!(
+            "SELECT id FROM (SELECT id FROM {} AND {TOLD}
+                                 ORDER BY importance DESC, created_at DESC, id DESC LIMIT ?2) UNION ",
+            source(tellable, "observations_weightiest")
+        ),
+    };
+    format!(
+        "{} WHERE o.id IN ({kept}
+            SELECT id FROM (SELECT id FROM observations INDEXED BY observations_by_hand
+                            WHERE project = ?1 AND status = 'active' AND origin = 'user' AND {TOLD}
+                            ORDER BY importance DESC, created_at DESC, id DESC LIMIT ?2)
+            UNION
+            SELECT id FROM observations INDEXED BY observations_pinned
+                WHERE project = ?1 AND pinned_at IS NOT NULL AND status = 'active' AND {TOLD})
+         ORDER BY o.pinned_at IS NULL, o.importance DESC, o.created_at DESC, o.id DESC LIMIT ?2",
+        ObservationRow::SELECT
+    )
+}
+
 /// Whether sessions may be told of an observation: it is this machine's, or its share says so.
 const TOLD: &str = "(share IS NULL OR share IN (SELECT id FROM shares WHERE inject))";
 
-/// The active observations of a project that may be told, whoever made them. `index` has the order that is wanted: left to
-/// itself, the database may read all of a large project.
+/// The active observations of a project that may be told, whoever made them. `index` has the order that is wanted.
 fn source(tellable: Tellable, index: &str) -> String {
     match tellable {
         Tellable::Everything => {
@@ -351,6 +357,33 @@ mod tests {
     fn last(db: &Connection, except: Option<&str>) -> Option<String> {
         let except = except.map(SessionId::from);
         Reader(db).latest_summary(ProjectRow(1), except.as_ref()).unwrap().map(|row| row.title)
+    }
+
+    /// The indexes by which a query finds observations. They do not depend on the size of a memory, because the database
+    /// keeps no statistics.
+    fn indexes(db: &Connection, sql: &str) -> Vec<String> {
+        let mut plan = db.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+        let steps = plan.query_map(params![1, 10], |row| row.get::<_, String>(3)).unwrap();
+        let index = |step: rusqlite::Result<String>| {
+            let step = step.unwrap();
+            let name = step.strip_prefix("SEARCH observations USING INDEX observations_")?;
+            Some(name.split(' ').next()?.to_owned())
+        };
+        steps.filter_map(index).collect()
+    }
+
+    #[test]
+    fn a_start_and_the_notes_by_hand_are_read_by_indexes_that_hold_little_else() {
+        let home = tempfile::tempdir().unwrap();
+        let db = open_writer(&home.path().join("recall.db"), home.path(), Durability::Full).unwrap();
+        for (sql, expected) in [
+            (candidates(Tellable::Everything), &["newest", "weightiest", "by_hand", "pinned"][..]),
+            (candidates(Tellable::Reviewed), &["reviewed", "reviewed", "by_hand", "pinned"]),
+            (kept_by_hand(Tellable::Everything), &["by_hand", "pinned"]),
+            (kept_by_hand(Tellable::Reviewed), &["reviewed", "by_hand", "pinned"]),
+        ] {
+            assert_eq!(indexes(&db, &sql), expected, "{sql}");
+        }
     }
 
     #[test]

@@ -2,33 +2,16 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::Reader;
+use crate::three_sessions::{commit, database};
 use crate::{
-    BatchResult, Changes, Durability, FinishJob, FinishedJob, JobResult, MarkObservations, Remembered,
-    UndoChange, Validity, execute, open_writer,
+    BatchResult, Changes, Durability, MarkObservations, Remembered, UndoChange, Validity, execute,
+    open_writer,
 };
 use recall_domain::check::Changed;
 use recall_domain::fixes::{LeftFailing, Traces};
-use recall_domain::ids::{JobId, ProjectKey};
+use recall_domain::ids::ProjectKey;
 use recall_domain::observation::{Importance, ObservationDraft, ObservationType};
 use recall_domain::subject;
-
-/// Three sessions of one project, each with a closed batch and a job.
-fn database(home: &std::path::Path) -> Connection {
-    let db = open_writer(&home.join("recall.db"), home, Durability::Full).unwrap();
-    db.execute_batch("INSERT INTO projects VALUES (1, 'path:/shop', 'shop', 0)").unwrap();
-    for id in 1..=3 {
-        db.execute_batch(&format!(
-            "INSERT INTO sessions (id, agent, session_id, project, status, life, started_at, last_event_at)
-             VALUES ({id}, 'claude-code', 's{id}', 1, 'active', 1, 0, 0);
-             INSERT INTO prompt_batches (id, session, seq, prompt_number, source, status, opened_at, closed_at)
-             VALUES ({id}, {id}, 1, 1, 'user', 'closed', {id}0, {id}5);
-             INSERT INTO jobs (id, kind, session, batch, status, created_at)
-             VALUES ({id}, 'batch', {id}, {id}, 'running', 0)"
-        ))
-        .unwrap();
-    }
-    db
-}
 
 fn draft(title: &str, event: u8) -> ObservationDraft {
     let kind = ObservationType::Discovery;
@@ -49,14 +32,6 @@ fn draft(title: &str, event: u8) -> ObservationDraft {
 
 fn finish(db: &Connection, batch: i64, drafts: Vec<ObservationDraft>, settled: Vec<Settled>) {
     commit(db, batch, BatchResult { drafts, settled, traces: Traces::default(), source_tokens: 100 });
-}
-
-fn commit(db: &Connection, batch: i64, made: BatchResult) {
-    db.execute("UPDATE jobs SET status = 'running' WHERE id = ?1", [batch]).unwrap();
-    let result = JobResult::Observations(made);
-    let origin = "openai:m".to_owned();
-    let finished = FinishedJob { job: JobId(batch), result, origin, cuts: None, now: Timestamp(99) };
-    execute(db, FinishJob(finished), &mut Changes::default()).unwrap();
 }
 
 fn says(db: &Connection, batch: i64, title: &str) {

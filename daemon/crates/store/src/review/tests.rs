@@ -1,59 +1,19 @@
 use rusqlite::Connection;
 
 use super::*;
+use crate::three_sessions::{EXPORTS, PER_CUSTOMER, PER_SHOP, database, discovery, finish};
 use crate::{
-    BatchResult, Changes, Durability, EditObservation, EditedText, FinishJob, FinishedJob, JobResult,
-    MarkObservations, Pin, PinObservations, Relation, UndoChange, Validity, execute, open_writer,
+    Changes, EditObservation, EditedText, MarkObservations, Pin, PinObservations, Relation, UndoChange,
+    Validity, execute,
 };
 use recall_domain::document::Status;
-use recall_domain::fixes::Traces;
-use recall_domain::ids::{EventId, JobId};
-use recall_domain::observation::{Importance, ObservationDraft, ObservationType};
+use recall_domain::observation::{ObservationDraft, ObservationType};
 use recall_domain::subject;
 
-const PER_CUSTOMER: &str = "Invoices are numbered per customer, starting anew each January";
-const PER_SHOP: &str = "Invoices are numbered per shop now, not per customer, starting anew each January";
-const EXPORTS: &str = "The nightly export of orders skips an empty basket instead of failing";
-
-/// Three sessions of one project, each with a closed batch and a job.
-fn database(home: &std::path::Path) -> Connection {
-    let db = open_writer(&home.join("recall.db"), home, Durability::Full).unwrap();
-    db.execute_batch("INSERT INTO projects VALUES (1, 'path:/shop', 'shop', 0)").unwrap();
-    for id in 1..=3 {
-        db.execute_batch(&format!(
-            "INSERT INTO sessions (id, agent, session_id, project, status, life, started_at, last_event_at)
-             VALUES ({id}, 'claude-code', 's{id}', 1, 'active', 1, 0, 0);
-             INSERT INTO prompt_batches (id, session, seq, prompt_number, source, status, opened_at, closed_at)
-             VALUES ({id}, {id}, 1, 1, 'user', 'closed', {id}0, {id}5);
-             INSERT INTO jobs (id, kind, session, batch, status, created_at)
-             VALUES ({id}, 'batch', {id}, {id}, 'done', 0)"
-        ))
-        .unwrap();
-    }
-    db
-}
-
 fn say(db: &Connection, batch: i64, titles: &[&str]) {
-    let draft = |title: &&str| ObservationDraft {
-        kind: ObservationType::Discovery,
-        title: (*title).to_owned(),
-        subtitle: None,
-        narrative: String::new(),
-        facts: Vec::new(),
-        concepts: Vec::new(),
-        files_read: Vec::new(),
-        files_modified: Vec::new(),
-        importance: Importance::clamped(5),
-        evidence: vec![EventId([batch.to_le_bytes()[0]; 16])],
-        subject: title.starts_with("The timeout").then(|| subject::of_check("timeout")),
-    };
-    let drafts = titles.iter().map(draft).collect();
-    db.execute("UPDATE jobs SET status = 'running' WHERE id = ?1", [batch]).unwrap();
-    let made = BatchResult { drafts, settled: Vec::new(), traces: Traces::default(), source_tokens: 100 };
-    let result = JobResult::Observations(made);
-    let origin = "openai:m".to_owned();
-    let finished = FinishedJob { job: JobId(batch), result, origin, cuts: None, now: Timestamp(99) };
-    execute(db, FinishJob(finished), &mut Changes::default()).unwrap();
+    let subject = |title: &str| title.starts_with("The timeout").then(|| subject::of_check("timeout"));
+    let draft = |title: &&str| ObservationDraft { subject: subject(title), ..discovery(batch, title) };
+    finish(db, batch, titles.iter().map(draft).collect());
 }
 
 fn numbered(db: &Connection, title: &str) -> ObservationId {

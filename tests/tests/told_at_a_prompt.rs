@@ -142,3 +142,36 @@ fn sessions_that_ask_the_same_at_once_are_all_told() {
         assert!(told.contains("rounding each line lost up to a cent"), "{session}: {told}");
     }
 }
+
+#[test]
+fn an_answer_that_a_later_one_changes_is_not_told_whatever_the_start_has_given() {
+    let stage = Stage::new().daemon();
+    let turns = [
+        (
+            "Why do payments fail now and then?",
+            "The gateway client gives up after 30 s because the bank answers late.",
+        ),
+        (
+            "ok, raise it then",
+            "Done. The gateway client now gives up after 90 s, because the bank once took 70 s.",
+        ),
+    ];
+    for (number, (prompt, answer)) in turns.iter().enumerate() {
+        let id = format!("p{number}");
+        let event = |name: &str, fields| stage.hook(&stage.event("one", name, fields));
+        event("UserPromptSubmit", json!({"prompt": prompt, "prompt_id": id}));
+        event("Stop", json!({"last_assistant_message": answer, "prompt_id": id}));
+    }
+    stage.hook(&stage.event("one", "SessionEnd", json!({"reason": "other"})));
+    stage.flush();
+    let question = "After how many seconds does the gateway client give up?";
+    let told = ask(&stage, "two", question);
+    assert!(told.contains("after 90 s") && !told.contains("after 30 s"), "{told}");
+    let start = stage.hook(&stage.event("three", "SessionStart", json!({"source": "startup"}))).context();
+    assert!(start.contains("after 90 s") && !start.contains("after 30 s"), "{start}");
+    let told = ask(&stage, "three", question);
+    assert!(!told.contains("after 30 s"), "{told}");
+    // A search leaves nothing out, and has the newer first.
+    let found = stage.json(["search", "gateway client gives up"]).to_string();
+    assert!(found.find("after 90 s") < found.find("after 30 s"), "{found}");
+}

@@ -3,6 +3,7 @@
 use super::context_lookup::{ContextLookup, ContextRequest};
 use super::documents::passages;
 use super::freshness::{Dated, Freshness, Since};
+use recall_domain::changed::changes;
 use recall_domain::context::{Extent, Material, Statement};
 use recall_domain::document::DocumentKey;
 use recall_domain::ids::{BatchId, Timestamp};
@@ -72,25 +73,24 @@ impl ContextLookup {
         if decision.told.is_empty() {
             return Ok(Vec::new());
         }
-        let mut known = vec![Words::of(situation.prompt)];
-        known.extend(turns.said.iter().map(|text| Words::of(text)));
-        for (document, extent) in context_request.injected.texts().into_iter().rev().take(KNOWN) {
-            if let Some(row) = db.load_document(document)? {
-                known.extend(self.given(document, &row, extent));
-            }
-        }
+        let found_rows = self.found_rows(db, decision)?;
+        let (known, mut newer) = self.read_already(db, (situation, turns), context_request)?;
+        newer.extend(found_rows.iter().map(|(_, row, passage)| (said_at(row), passage.whole())));
+        let is_changed = |at: Timestamp, told: &Passage| {
+            newer.iter().any(|(then, text)| *then > at && changes(text, &told.whole()))
+        };
         let mut chosen = Choice::beside(known, choice::most(situation));
         let branch_context = self.branch_context(&context_request.place);
         let mut freshness = WorkTree::of(&context_request.place)
             .map(|tree| Freshness::new(db, self.agents, tree, self.answer_within));
         let mut told_of = Vec::new();
-        for judged in decision.told.iter().filter(|one| !context_request.injected.has(one.key)).take(READ) {
+        for (judged, row, passage) in found_rows {
             if chosen.is_full() {
                 break;
             }
-            // The index may be a moment older than the store.
-            let Some(row) = db.load_document(judged.key.document)? else { continue };
-            let Some(passage) = self.passage(judged.key, &row) else { continue };
+            if context_request.injected.has(judged.key) {
+                continue;
+            }
             if !choice::is_statement(judged.key.document.kind, &passage.text)
                 || asked::is_of_another_number(situation.prompt, &passage.whole())
             {
@@ -100,12 +100,15 @@ impl ContextLookup {
             let Some(told) = recall_compression::told(&passage, kind, &found.terms, most) else { continue };
             let words = words(&passage);
             told_of.push(passage.whole());
+            if is_changed(said_at(&row), &told) {
+                continue;
+            }
             // What an observation said of this and no longer holds is not told by the text from which it was made.
             if outdated(db, &row)?.iter().any(|outdated| words.covers(outdated)) {
                 continue;
             }
             let why = reason::of(situation, found, judged.key);
-            let mut statement = statement(*judged, told, &row, (decision, &why));
+            let mut statement = statement(judged, told, &row, (decision, &why));
             statement.elsewhere = branch_context.mark(&db.made_where(judged.key.document)?);
             // Work on another branch is about other files than those that are here.
             if let Some(freshness) = freshness.as_mut().filter(|_| statement.elsewhere.is_none()) {
@@ -121,6 +124,40 @@ impl ContextLookup {
             return Ok(Vec::new());
         }
         Ok(chosen.into_best())
+    }
+
+    /// The passages that may be told, from the store. The index may be a moment older.
+    fn found_rows(
+        &self,
+        db: Reader<'_>,
+        decision: &Decision,
+    ) -> Result<Vec<(Judged, DocumentRow, Passage)>, StoreError> {
+        let mut rows = Vec::new();
+        for judged in decision.told.iter().take(READ) {
+            let Some(row) = db.load_document(judged.key.document)? else { continue };
+            let Some(passage) = self.passage(judged.key, &row) else { continue };
+            rows.push((*judged, row, passage));
+        }
+        Ok(rows)
+    }
+
+    /// The words of what the session has read, and what it was given, with its time.
+    fn read_already(
+        &self,
+        db: Reader<'_>,
+        (situation, turns): (&Situation<'_>, &Turns),
+        context_request: &ContextRequest,
+    ) -> Result<(Vec<Words>, Vec<(Timestamp, String)>), StoreError> {
+        let mut known = vec![Words::of(situation.prompt)];
+        known.extend(turns.said.iter().map(|text| Words::of(text)));
+        let mut given = Vec::new();
+        for (document, extent) in context_request.injected.texts().into_iter().rev().take(KNOWN) {
+            if let Some(row) = db.load_document(document)? {
+                known.extend(self.given(document, &row, extent));
+                given.extend(passages(&row, self.agents).iter().map(|one| (said_at(&row), one.whole())));
+            }
+        }
+        Ok((known, given))
     }
 
     /// What a reader knows who was given a document.

@@ -8,6 +8,7 @@ pub(crate) mod page;
 
 use serde::{Deserialize, Serialize};
 
+use super::changed::changes;
 use super::checkout::Elsewhere;
 use super::continuity::{Continuity, Reader};
 use super::document::{DocumentKey, DocumentKind};
@@ -378,13 +379,18 @@ fn by_weight(notes: &[Note], now: Timestamp) -> Vec<&Note> {
     notes
 }
 
-/// Notes without those that have an old value, and of two choices the newer first.
+/// Notes without those that have an old value or that a newer one changes, and of two choices the newer first. What a person
+/// wrote or pinned is changed by a person.
 fn that_hold(notes: Vec<&Note>) -> Vec<&Note> {
     let said: Vec<(Words, &Note)> = notes.into_iter().map(|note| (Words::of(&note.title), note)).collect();
-    let has_old_value = |(words, note): &(Words, &Note)| {
-        said.iter().any(|(other, newer)| newer.at > note.at && other.differs_in_a_value(words))
+    let is_over = |(words, note): &(Words, &Note)| {
+        let may_change = |newer: &Note| newer.maker == Maker::Person || note.maker == Maker::Machine;
+        said.iter().filter(|(_, newer)| newer.at > note.at).any(|(other, newer)| {
+            other.differs_in_a_value(words)
+                || may_change(newer) && !note.is_pinned && changes(&newer.title, &note.title)
+        })
     };
-    let mut held: Vec<&(Words, &Note)> = said.iter().filter(|one| !has_old_value(one)).collect();
+    let mut held: Vec<&(Words, &Note)> = said.iter().filter(|one| !is_over(one)).collect();
     newer_first(&mut held, |(first, older), (second, newer)| {
         newer.at > older.at && second.differs_in_a_word(first)
     });

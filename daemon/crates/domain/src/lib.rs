@@ -24,6 +24,7 @@ pub mod material;
 pub mod digest;
 pub mod observation;
 pub mod sameness;
+pub mod changed;
 pub mod subject;
 pub mod check;
 pub mod fixes;

@@ -115,8 +115,7 @@ impl<'w> Salience<'w> {
         let mut analysis = Analysis::of(batches);
         let windows = windows::windows(&analysis);
         let overtaken = overtaken::overtaken(&analysis);
-        let mut candidates = summary::candidates(&mut analysis);
-        candidates.retain(|candidate| overtaken.get(candidate.unit).is_none_or(Option::is_none));
+        let candidates = summary::candidates(&mut analysis);
         let units = Vec::new();
         let mut salience = Self { analysis, windows, candidates, units, overtaken, git, typed, weights };
         salience.reweigh(weights);
@@ -132,7 +131,10 @@ impl<'w> Salience<'w> {
 
     /// The summary and the observations.
     pub fn session(&mut self) -> ToldSession {
-        let fields = summary::fields(&self.analysis, &self.units, &self.candidates, &self.git, self.weights);
+        let holds =
+            |candidate: &&summary::Candidate| self.overtaken.get(candidate.unit).is_none_or(Option::is_none);
+        let candidates: Vec<_> = self.candidates.iter().filter(holds).cloned().collect();
+        let fields = summary::fields(&self.analysis, &self.units, &candidates, &self.git, self.weights);
         let said = fields.join("\n");
         let terms = self.analysis.read(&said).content;
         let budget = selection::BUDGET - said.chars().count() as f64 / 4.0 - SUMMARY_OVERHEAD;

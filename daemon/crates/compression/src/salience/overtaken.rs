@@ -1,97 +1,24 @@
-//! Finds what a later turn of the session has changed, corrected or mended: 30 s that are 90 s now, pounds that became
-//! kilograms, a cause that was none, a finding that is fixed. It is told no more, and the later statement is.
-//!
-//! A statement is overtaken only if both have the same subject and most of their words in common, and if the later one says that
-//! something has changed. So a doubtful one stays: to tell an old statement beside the new one is the smaller
-//! fault.
+//! Finds what a later turn of the session has changed, mended ([`recall_domain::changed`]), or taken back as a cause. It is told
+//! no more, and the later statement is.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::LazyLock;
+use std::collections::{BTreeSet, HashMap};
 
 use super::analysis::Analysis;
 use super::sources::SourceKind;
 use crate::wording;
+use recall_domain::changed::{Statement, says_a_change, words_of};
 
-/// The share of an earlier statement's words that the later one has, in percent.
-const COMMON: usize = 60;
-/// What says much besides is on something else.
-const COMMON_OF_LATER: usize = 50;
-/// Of a cause that is taken back, so much is in the statement that gave it.
+/// Of a cause that is taken back, so much is in the statement that gave it, in percent.
 const COMMON_OF_CAUSE: usize = 60;
-/// Shorter statements have too little to be recognised by.
-const FEWEST: usize = 3;
 const FEWEST_OF_CAUSE: usize = 2;
-/// A word stands for its other endings by so many characters.
-const STEM: usize = 6;
 /// At most so many earlier statements on one subject are compared.
 const MOST: usize = 64;
 
-/// What says that something is not as it was.
-const CHANGES: &str = "now, no longer, any more, anymore, instead, switched, changed, replaced, raised, lowered, increased, reduced, \
-    moved, renamed, removed, dropped, fixed, corrected, reverted, from now on, rather than, turned out";
 /// What takes back a cause or a claim.
 const TAKEN_BACK: &str = "is not the cause, was not the cause, isn't the cause, wasn't the cause, is not the reason, is not the problem, \
     is not why, was a red herring, has nothing to do with";
 /// What names a cause.
 const CAUSES: &str = "cause, culprit, reason, smoking gun, root of, why";
-/// Words that carry a sentence and name nothing.
-const GRAMMAR: &str = "the a an and or of to in for on with is are was were be been it its this that these those as at by from we you i they \
-    can will would should could may might do does did has have had there here then than so not no also still only just all \
-    now always already done switched changed fixed corrected replaced";
-/// What ends the statement itself.
-const ENDS: [&str; 8] = [" because ", " since ", " so that ", ", so ", "; ", " — ", " - ", ": "];
-/// A label before a colon is no longer than this many characters.
-const LABEL: usize = 24;
-
-/// A statement by its words.
-struct Statement {
-    words: BTreeSet<String>,
-    /// The first of them.
-    subject: String,
-    /// The one behind it if it is a number: `Phase 3` and `Phase 4` are two things.
-    number: Option<String>,
-}
-
-impl Statement {
-    /// `None`: it says too little.
-    fn of(text: &str) -> Option<Self> {
-        let plain = wording::plain(text);
-        let mut said = plain.as_str();
-        // `Fixed: the pool drains`, `Finding 2: the pool hangs`, `Done. The pool drains`
-        for mark in [": ", ". "] {
-            let label = said.split_once(mark).filter(|(label, _)| label.chars().count() <= LABEL);
-            said = label.map_or(said, |(_, rest)| rest);
-        }
-        let end = ENDS.iter().filter_map(|end| said.find(end)).min().unwrap_or(said.len());
-        let words = words_of(said.get(..end).unwrap_or(said));
-        let subject = words.first()?.clone();
-        let number = words.get(1).filter(|word| word.chars().all(|c| c.is_ascii_digit())).cloned();
-        Some(Self { words: words.into_iter().collect(), subject, number })
-    }
-
-    /// Whether the later statement is on the same and says it otherwise.
-    fn is_changed_by(&self, later: &Self) -> bool {
-        let common = self.words.intersection(&later.words).count();
-        self.subject == later.subject
-            && self.number == later.number
-            && self.words.len() >= FEWEST
-            && common < self.words.len()
-            && common * 100 >= self.words.len() * COMMON
-            && common * 100 >= later.words.len() * COMMON_OF_LATER
-    }
-}
-
-fn words_of(text: &str) -> Vec<String> {
-    static GRAMMATICAL: LazyLock<HashSet<&str>> =
-        LazyLock::new(|| GRAMMAR.split_ascii_whitespace().collect());
-    let words = text.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':' || c == '/' || c == '.'));
-    let words = words.map(|word| word.trim_matches([':', '.', '/']).to_lowercase());
-    words
-        .filter(|word| !word.is_empty() && !GRAMMATICAL.contains(word.as_str()))
-        .map(|word| word.chars().take(STEM).collect::<String>().trim_end_matches('s').to_owned())
-        .filter(|word| !word.is_empty())
-        .collect()
-}
 
 /// The words of a cause that a sentence takes back.
 fn taken_back(text: &str) -> Option<BTreeSet<String>> {
@@ -106,11 +33,6 @@ fn taken_back(text: &str) -> Option<BTreeSet<String>> {
 fn names_a_cause(text: &str) -> bool {
     let lower = text.to_lowercase();
     wording::says_why(text) || wording::phrases(CAUSES).any(|said| lower.contains(said))
-}
-
-fn says_a_change(text: &str) -> bool {
-    let lower = format!(" {} ", text.to_lowercase().replace(|c: char| !c.is_alphanumeric(), " "));
-    wording::phrases(CHANGES).any(|said| lower.contains(&format!(" {said} ")))
 }
 
 fn set(by: &mut [Option<usize>], unit: usize, later: usize) {
@@ -168,9 +90,8 @@ pub(super) fn overtaken(analysis: &Analysis) -> Vec<Option<usize>> {
                 }
             }
         }
-        let Some(statement) = Statement::of(text) else { continue };
-        // What only introduces something says nothing instead.
-        if says_a_change(text) && !text.ends_with(':') {
+        let Some(statement) = Statement::of(&wording::plain(text)) else { continue };
+        if says_a_change(text) {
             for unit in subjects.get(&statement.subject).into_iter().flatten() {
                 let Some((then, earlier)) = statements.get(unit) else { continue };
                 if *then < batch && earlier.is_changed_by(&statement) {

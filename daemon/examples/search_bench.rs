@@ -23,7 +23,8 @@ use recall_domain::observation::{Importance, Maker};
 use recall_domain::passage::{self, Passage};
 use recall_embedding::{Model, pack};
 use recall_search::meaning::{self, Meaning, Vectors};
-use recall_search::request::{SourcePart, Spelling};
+use recall_search::request::Spelling;
+use recall_search::source::Part;
 use recall_search::{Hit, Hits, Index, Opened, Query, Request, Scope, search};
 
 #[derive(Parser)]
@@ -180,7 +181,7 @@ fn answer_questions(docs: &Path, folder: &Path, arguments: &Arguments) -> anyhow
 
 /// How a hit was ranked, for whoever learns the weights.
 fn parts(hit: &Hit) -> serde_json::Value {
-    let source = |part: &SourcePart| serde_json::json!({"source": part.source, "fit": part.fit, "relevance": part.relevance, "cosine": part.cosine});
+    let source = |(source, part): &(&str, Part)| serde_json::json!({"source": source, "fit": part.fit, "relevance": part.relevance, "cosine": part.cosine});
     let sources: Vec<_> = hit.sources.iter().map(source).collect();
     let factors: HashMap<&str, f32> = hit.factors.besides_fit().into_iter().collect();
     serde_json::json!({"kind": hit.key.kind.as_str(), "at": hit.at.0, "factors": factors, "sources": sources})
@@ -244,7 +245,7 @@ fn found_for(index: &Index, sentences: Option<&Sentences>, request: &Request) ->
     });
     let Some((sentences, vectors)) = vectors else { return Ok(search(&[index], request)?) };
     let question = meaning::Question::new(&sentences.model.vector(&request.query.wanted_text()));
-    Ok(search(&[index, &Meaning { index, question, vectors }], request)?)
+    Ok(search(&[index, &Meaning::new(index, (question, vectors))], request)?)
 }
 
 /// How relevant the best of each project seems: a question belongs to one of them, the others must stay low.

@@ -8,15 +8,16 @@ use recall_domain::ids::{ProjectKey, SessionId, Timestamp};
 use recall_domain::injection::spoken::Spoken;
 use recall_domain::injection::{self, prompt::Situation};
 use recall_domain::passage::{Passage, PassageKey, PassageMatches};
-use recall_search::{FreshPassages, Index, PassageRequest, Writer};
+use recall_search::meaning::Meaning;
+use recall_search::source::CandidateSource;
+use recall_search::{FreshPassages, Index, PassageRequest, Writer, search_passages};
 
 use crate::corpus::{self, Label, LabelledPrompt, Played, Question};
 use crate::moments::Moment;
 use crate::sentences::Sentences;
 
-/// As many passages as the daemon looks at, by their words and by their meaning.
+/// As many passages as the daemon looks at by their words.
 const FOUND: usize = 300;
-const NEAR: usize = 40;
 
 /// A passage as it is told.
 pub(crate) struct Told {
@@ -203,20 +204,18 @@ pub(crate) fn find(
 ) -> anyhow::Result<PassageMatches> {
     let except = except.map(SessionId::from);
     let prompt = &injection::asked::of(prompt);
-    let cosines = sentences.and_then(|sentences| sentences.cosines(prompt, project));
-    let near = cosines.as_ref().map(|cosines| cosines.closest(NEAR)).unwrap_or_default();
+    let compared = sentences.and_then(|sentences| sentences.compared(prompt, project));
+    let meaning = compared.map(|compared| Meaning::new(index, compared));
+    let sources: Vec<Box<dyn CandidateSource + '_>> =
+        meaning.into_iter().map(|it| Box::new(it) as _).collect();
     let request = PassageRequest {
         prompt,
         project: &ProjectKey::from(project),
         except: except.as_ref(),
         limit: FOUND,
-        near: &near,
+        near: &[],
     };
-    let mut found = index.passages(&request, &FreshPassages::default())?;
-    if let Some(cosines) = cosines {
-        cosines.note(&mut found);
-    }
-    Ok(found)
+    Ok(search_passages((index, &FreshPassages::default()), &sources, &request)?)
 }
 
 pub(crate) fn put(writer: &mut Writer, documents: &[Document]) -> anyhow::Result<()> {

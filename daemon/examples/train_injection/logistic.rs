@@ -1,10 +1,11 @@
 //! Logistic regression with shrinkage, by Newton's method. Deterministic to the last bit.
 
-use recall_domain::linear::Linear;
+use recall_domain::linear::{Features, Linear};
 
 /// Examples for one model.
 #[derive(Default)]
 pub(crate) struct Examples {
+    pub(crate) names: Vec<&'static str>,
     pub(crate) rows: Vec<Vec<f64>>,
     pub(crate) is_so: Vec<bool>,
     /// How much each example counts.
@@ -14,8 +15,9 @@ pub(crate) struct Examples {
 const STEPS: usize = 25;
 
 impl Examples {
-    pub(crate) fn add(&mut self, row: Vec<f64>, is_so: bool, share: f64) {
-        self.rows.push(row);
+    pub(crate) fn add(&mut self, features: &Features, is_so: bool, share: f64) {
+        self.names = features.names();
+        self.rows.push(features.values());
         self.is_so.push(is_so);
         self.shares.push(share);
     }
@@ -87,7 +89,11 @@ mod tests {
         for number in 0..400 {
             // Three quarters of x = 1 are positive, and one quarter of x = 0.
             let x = f64::from(number % 2);
-            examples.add(vec![x, 0.5], (number / 2) % 4 < 1 + (number % 2) * 2, 1.0);
+            examples.add(
+                &Features(vec![("x", x), ("half", 0.5)]),
+                (number / 2) % 4 < 1 + (number % 2) * 2,
+                1.0,
+            );
         }
         let model = examples.fit(1e-6);
         let probability = |x: f64| 1.0 / (1.0 + (-model.predict(&[x, 0.5])).exp());

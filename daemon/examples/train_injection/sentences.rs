@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use recall_domain::document::{Document, DocumentKind};
 use recall_embedding::{Embedder, Model, Purpose, pack};
-use recall_search::meaning::{Cosines, Question, Vectors};
+use recall_search::meaning::{Question, Vectors};
 
 /// A sentence model, and the vectors of each project's passages.
 pub(crate) struct Sentences {
@@ -44,7 +44,7 @@ impl Sentences {
         }
     }
 
-    pub(crate) fn cosines(&mut self, prompt: &str, project: &str) -> Option<Cosines> {
+    pub(crate) fn compared(&mut self, prompt: &str, project: &str) -> Option<(Question, Vectors)> {
         let vectors = self.projects.get(project)?;
         let key = format!("? {prompt}");
         let packed = match self.made.get(&key) {
@@ -55,7 +55,7 @@ impl Sentences {
             }
         };
         self.made.insert(key, packed.clone());
-        Some(vectors.cosines(&Question::unpack(&packed)))
+        Some((Question::unpack(&packed), vectors.clone()))
     }
 
     /// Keeps what was made for the next time.

@@ -1,25 +1,33 @@
 //! Learns whether a prompt is one that other sessions can help with, and whether a passage is an answer.
 
-use recall_domain::injection::{
-    ANSWER, ANSWER_BY_MEANING, KNOWN, KNOWN_BY_MEANING, NEED, NEED_BY_MEANING, PROMPT, best_told, candidate,
-    judge, known, need_of, probabilities,
-    prompt::{self, Situation},
-    prompt_probability,
-};
-use recall_domain::linear::{Linear, Weights};
+use recall_domain::injection::model::{ANSWER, FeatureSet, KNOWN, Model, NEED, PROMPT};
+use recall_domain::injection::prompt::{self, Situation};
+use recall_domain::injection::{best_told, candidate, judge, known, need_of, of_prompt, probabilities};
+use recall_domain::linear::{Features, Linear, Weights};
 use recall_domain::passage::{PassageKey, PassageMatches};
 
 use crate::asked::{Asked, Everything, Occasion, Search};
 use crate::corpus::{self, Label};
 use crate::logistic::Examples;
 
-/// Shrinkage of each model.
-const OF_PROMPT: f64 = 20.0;
-const OF_ANSWER: f64 = 33.0;
-const OF_KNOWN: f64 = 30.0;
-/// With vectors there are more features, and as few questions.
-const OF_KNOWN_BY_MEANING: f64 = 60.0;
-const OF_NEED: f64 = 20.0;
+/// How one model is learned.
+struct Lesson {
+    model: Model,
+    /// What it learns from.
+    examples: fn(&Material<'_>) -> Examples,
+    /// Shrinkage with words alone. With vectors there are more features, and as few questions.
+    shrinkage: f64,
+    shrinkage_with_vectors: f64,
+}
+
+/// Each judges what those before it have judged.
+const LESSONS: [Lesson; 4] = [
+    Lesson { model: PROMPT, examples: of_prompts, shrinkage: 20.0, shrinkage_with_vectors: 20.0 },
+    Lesson { model: ANSWER, examples: of_answers, shrinkage: 33.0, shrinkage_with_vectors: 33.0 },
+    Lesson { model: KNOWN, examples: of_known, shrinkage: 30.0, shrinkage_with_vectors: 60.0 },
+    Lesson { model: NEED, examples: of_needs, shrinkage: 20.0, shrinkage_with_vectors: 20.0 },
+];
+
 /// A moment at which somebody who remembers would certainly speak counts more than one at which he might or should not.
 const CERTAIN_NEED: f64 = 2.0;
 /// So many of the best passages are examples.
@@ -32,6 +40,27 @@ const BESIDE: f64 = 0.5;
 /// The passages of all wrong projects together, each as much as one of the right project.
 const WRONG_PROJECTS: f64 = 1.0;
 
+/// What there is to learn from.
+struct Material<'a> {
+    everything: &'a Everything,
+    found: Vec<(&'a Asked, &'a PassageMatches)>,
+    search: Search,
+    /// How much an example of a wrong project counts.
+    elsewhere: f64,
+    /// The models that have been learned.
+    weights: Weights,
+}
+
+impl Material<'_> {
+    /// The features that this search has.
+    fn of<'b>(&self, features: &'b FeatureSet) -> Option<&'b Features> {
+        match self.search {
+            Search::Words => Some(&features.words),
+            Search::Meaning => features.meaning.as_ref(),
+        }
+    }
+}
+
 /// The models, without the examples of one project. Without vectors there are none of meaning.
 pub(crate) fn train(everything: &Everything, without: Option<&String>) -> Weights {
     let is_taken = |one: &&Asked| without.is_none_or(|held| one.project != *held && one.place != *held);
@@ -39,33 +68,29 @@ pub(crate) fn train(everything: &Everything, without: Option<&String>) -> Weight
     let places = everything.projects.iter().filter(|project| Some(*project) != without).count();
     let elsewhere = WRONG_PROJECTS / places.saturating_sub(1).max(1) as f64;
     let mut weights = Weights::none();
-    let (names, linear) = of_prompts(&asked);
-    put(&mut weights, PROMPT, names, linear);
-    for (search, answer, known, need) in [
-        (Search::Words, ANSWER, KNOWN, NEED),
-        (Search::Meaning, ANSWER_BY_MEANING, KNOWN_BY_MEANING, NEED_BY_MEANING),
-    ] {
-        let found: Vec<(&Asked, &PassageMatches)> =
-            asked.iter().filter_map(|one| Some((*one, one.found(search)?))).collect();
+    for search in [Search::Words, Search::Meaning] {
+        let found: Vec<_> = asked.iter().filter_map(|one| Some((*one, one.found(search)?))).collect();
         if found.is_empty() {
             continue;
         }
-        let (names, mut linear) = of_answers(everything, &found, search, elsewhere);
-        if search == Search::Meaning {
-            linear = beside(weights.model(ANSWER), linear);
+        let mut material = Material { everything, found, search, elsewhere, weights };
+        for lesson in LESSONS {
+            let (section, shrinkage) = match search {
+                Search::Words => (Some(lesson.model.words), lesson.shrinkage),
+                Search::Meaning => (lesson.model.meaning, lesson.shrinkage_with_vectors),
+            };
+            let Some(section) = section else { continue };
+            let examples = (lesson.examples)(&material);
+            let mut linear = examples.fit(shrinkage);
+            if search == Search::Meaning && lesson.model == ANSWER {
+                linear = beside(material.weights.model(ANSWER.words), linear);
+            }
+            let names = examples.names.into_iter().map(str::to_owned).collect();
+            material.weights.models.insert(section.to_owned(), (names, linear));
         }
-        put(&mut weights, answer, names, linear);
-        // It judges what the model before has judged.
-        let (names, linear) = of_known(&found, search, elsewhere, &weights);
-        put(&mut weights, known, names, linear);
-        let (names, linear) = of_needs(everything, &found, search, &weights);
-        put(&mut weights, need, names, linear);
+        weights = material.weights;
     }
     weights
-}
-
-fn put(weights: &mut Weights, model: &str, names: Vec<&str>, linear: Linear) {
-    weights.models.insert(model.to_owned(), (names.into_iter().map(str::to_owned).collect(), linear));
 }
 
 /// The mean of the log odds of two models. The features of `more` begin with those of `words`.
@@ -79,37 +104,30 @@ fn beside(words: &Linear, more: Linear) -> Linear {
     Linear { bias: (more.bias + words.bias) / 2.0, weights }
 }
 
-fn of_prompts(asked: &[&Asked]) -> (Vec<&'static str>, Linear) {
+fn of_prompts(material: &Material<'_>) -> Examples {
     let mut examples = Examples::default();
-    let mut names = Vec::new();
+    let asked = || material.found.iter().map(|(one, _)| *one);
     // The questions of the set all open a session. Real ones come anywhere, so each also stands where a real prompt stood.
-    let mut later = asked.iter().filter(|one| matches!(one.occasion, Occasion::Passing(_))).cycle();
-    for one in asked {
+    let mut later = asked().filter(|one| matches!(one.occasion, Occasion::Passing(_))).cycle();
+    for one in asked() {
         let features = prompt::features(&one.situation());
-        names = features.names();
         if let (Occasion::Own(_), Some(there)) = (one.occasion, later.next()) {
             let situation = Situation { prompt: &one.prompt, ..there.situation() };
-            examples.add(prompt::features(&situation).values(), true, QUESTION);
+            examples.add(&prompt::features(&situation), true, QUESTION);
         }
         match one.occasion {
-            Occasion::Passing(Label::Silent) => examples.add(features.values(), false, 1.0),
-            Occasion::Passing(Label::Lookup) => examples.add(features.values(), true, 1.0),
-            Occasion::Own(_) => examples.add(features.values(), true, QUESTION),
+            Occasion::Passing(Label::Silent) => examples.add(&features, false, 1.0),
+            Occasion::Passing(Label::Lookup) => examples.add(&features, true, 1.0),
+            Occasion::Own(_) => examples.add(&features, true, QUESTION),
             Occasion::Passing(Label::Either) | Occasion::Elsewhere(..) | Occasion::Moment(_) => {}
         }
     }
-    (names, examples.fit(OF_PROMPT))
+    examples
 }
 
-fn of_answers(
-    everything: &Everything,
-    found: &[(&Asked, &PassageMatches)],
-    search: Search,
-    elsewhere: f64,
-) -> (Vec<&'static str>, Linear) {
+fn of_answers(material: &Material<'_>) -> Examples {
     let mut examples = Examples::default();
-    let mut names = Vec::new();
-    for (one, found) in found {
+    for (one, found) in &material.found {
         let most = match one.occasion {
             Occasion::Own(_) => OWN,
             Occasion::Elsewhere(..) => ELSEWHERE,
@@ -120,67 +138,38 @@ fn of_answers(
         let close = candidates.iter().filter(|one| one.found.strength <= 0.0);
         let strong = candidates.iter().filter(|one| one.found.strength > 0.0).take(most);
         for candidate in strong.chain(close.take(most)) {
-            let features = match search {
-                Search::Words => &candidate.words,
-                Search::Meaning => candidate.meaning.as_ref().unwrap_or(&candidate.words),
+            let Some(features) = material.of(&candidate.features) else { continue };
+            let (is_answer, share) = match one.occasion {
+                Occasion::Own(number) => is_answer(material.everything, number, candidate.found.key),
+                _ => (false, material.elsewhere),
             };
-            if search == Search::Meaning && candidate.meaning.is_none() {
-                continue;
-            }
-            names = features.names();
-            match one.occasion {
-                Occasion::Own(number) => {
-                    let (is_answer, share) = is_answer(everything, number, candidate.found.key);
-                    examples.add(features.values(), is_answer, share);
-                }
-                _ => examples.add(features.values(), false, elsewhere),
-            }
+            examples.add(features, is_answer, share);
         }
     }
-    (names, examples.fit(OF_ANSWER))
+    examples
 }
 
 /// A question is known in the project that it is about, and in no other.
-fn of_known(
-    found: &[(&Asked, &PassageMatches)],
-    search: Search,
-    elsewhere: f64,
-    weights: &Weights,
-) -> (Vec<&'static str>, Linear) {
+fn of_known(material: &Material<'_>) -> Examples {
     let mut examples = Examples::default();
-    let mut names = Vec::new();
-    for (one, found) in found {
+    for (one, found) in &material.found {
         let (is_known, share) = match one.occasion {
             Occasion::Own(_) => (true, 1.0),
-            Occasion::Elsewhere(..) => (false, elsewhere),
+            Occasion::Elsewhere(..) => (false, material.elsewhere),
             Occasion::Passing(_) | Occasion::Moment(_) => continue,
         };
-        let features = known::features(found, &probabilities(&judge(found, weights)));
-        let features = match search {
-            Search::Words => Some(features.words),
-            Search::Meaning => features.meaning,
-        };
-        let Some(features) = features else { continue };
-        names = features.names();
-        examples.add(features.values(), is_known, share);
+        let features = known::features(found, &probabilities(&judge(found, &material.weights)));
+        let Some(features) = material.of(&features) else { continue };
+        examples.add(features, is_known, share);
     }
-    let shrinkage = match search {
-        Search::Words => OF_KNOWN,
-        Search::Meaning => OF_KNOWN_BY_MEANING,
-    };
-    (names, examples.fit(shrinkage))
+    examples
 }
 
 /// Somebody who remembers would speak up if the best passage is of a session that says what should be said here.
-fn of_needs(
-    everything: &Everything,
-    found: &[(&Asked, &PassageMatches)],
-    search: Search,
-    weights: &Weights,
-) -> (Vec<&'static str>, Linear) {
+fn of_needs(material: &Material<'_>) -> Examples {
+    let (everything, weights) = (material.everything, &material.weights);
     let mut examples = Examples::default();
-    let mut names = Vec::new();
-    for (one, found) in found {
+    for (one, found) in &material.found {
         let situation = one.situation();
         if prompt::opens_with_a_question(&situation) || prompt::is_pasted(&situation) {
             continue;
@@ -196,16 +185,11 @@ fn of_needs(
             Occasion::Passing(Label::Silent) => (false, 1.0),
             Occasion::Passing(_) | Occasion::Own(_) | Occasion::Elsewhere(..) => continue,
         };
-        let features = need_of(&situation, prompt_probability(&situation, weights), &judged);
-        let features = features.and_then(|features| match search {
-            Search::Words => Some(features.words),
-            Search::Meaning => features.meaning,
-        });
-        let Some(features) = features else { continue };
-        names = features.names();
-        examples.add(features.values(), is_wanted, share);
+        let features = need_of(&situation, of_prompt(&situation, weights).probability, &judged);
+        let Some(features) = features.as_ref().and_then(|features| material.of(features)) else { continue };
+        examples.add(features, is_wanted, share);
     }
-    (names, examples.fit(OF_NEED))
+    examples
 }
 
 /// Whether a passage answers a question, and how much that example counts.

@@ -13,7 +13,7 @@ use recall_domain::passage::{PassageMatches, PassageTerm};
 use recall_search::fresh::{Current, Fresh};
 use recall_search::index::Index;
 use recall_search::meaning::Meaning;
-use recall_search::request::{Hits, Request};
+use recall_search::request::{Hits, Request, Scope};
 use recall_search::source::CandidateSource;
 use recall_search::{FreshDocument, FreshPassages, IndexError, PassageRequest};
 use recall_store::{Readers, StoreError};
@@ -42,9 +42,8 @@ const NEWEST_DOCUMENTS: usize = 64;
 /// A search stops reading new documents after this many bytes of text, because it has only milliseconds.
 const NEWEST_BYTES: usize = 262_144;
 
-/// The most passages that are considered for a prompt, by words and by meaning.
+/// The most passages that are considered for a prompt by their words.
 const MOST_PASSAGES: usize = 300;
-const MOST_NEAR: usize = 40;
 
 /// The state of the index.
 #[derive(Clone, Default)]
@@ -105,20 +104,24 @@ impl IndexHandle {
         let is_wanted = |key: DocumentKey| request.kinds.is_empty() || request.kinds.contains(&key.kind);
         let fresh = known(self.store.after(index.high_water(), is_wanted));
         let current = Current { index, fresh: &fresh };
-        let meaning = self.sentences.for_request(request, patience).map(|(question, vectors)| Meaning {
-            index,
-            question,
-            vectors,
-        });
+        let others = self.sources(index, (&request.query.wanted_text(), &request.scope), patience);
         let mut sources: Vec<&dyn CandidateSource> = vec![&current];
-        sources.extend(meaning.iter().map(|meaning| -> &dyn CandidateSource { meaning }));
-        let searched = recall_search::search(&sources, request);
-        searched
-            .inspect_err(|error| {
-                tracing::error!(%error, "a search failed");
-                self.suspect();
-            })
-            .ok()
+        sources.extend(others.iter().map(Box::as_ref));
+        self.found(recall_search::search(&sources, request))
+    }
+
+    /// The sources beside the words, of searches and of prompts.
+    fn sources<'a>(
+        &self,
+        index: &'a Index,
+        (text, scope): (&str, &Scope),
+        patience: Patience,
+    ) -> Vec<Box<dyn CandidateSource + 'a>> {
+        let mut sources: Vec<Box<dyn CandidateSource + 'a>> = Vec::new();
+        if let Some(compared) = self.sentences.for_text(text, scope, patience) {
+            sources.push(Box::new(Meaning::new(index, compared)));
+        }
+        sources
     }
 
     /// Finds the passages of a project that may answer a prompt, by words and by meaning. Everything committed before
@@ -133,14 +136,9 @@ impl IndexHandle {
         let may_be_told =
             |document: &FreshDocument| document.project == *project && Some(&document.session) != except;
         let fresh = self.fresh_passages(index, |_| true, may_be_told);
-        let cosines = self.sentences.for_prompt(prompt, project);
-        let near = cosines.as_ref().map(|cosines| cosines.closest(MOST_NEAR)).unwrap_or_default();
-        let request = PassageRequest { prompt, project, except, limit: MOST_PASSAGES, near: &near };
-        let mut found = self.found(index.passages(&request, &fresh))?;
-        if let Some(cosines) = cosines {
-            cosines.note(&mut found);
-        }
-        Some(found)
+        let sources = self.sources(index, (prompt, &Scope::Project(project.clone())), Patience::Hook);
+        let request = PassageRequest { prompt, project, except, limit: MOST_PASSAGES, near: &[] };
+        self.found(recall_search::search_passages((index, &fresh), &sources, &request))
     }
 
     /// As [`Self::passages`], by words alone and at most so many: for what may take no time.
@@ -167,10 +165,10 @@ impl IndexHandle {
         Some(found.terms)
     }
 
-    fn found(&self, found: Result<PassageMatches, IndexError>) -> Option<PassageMatches> {
+    fn found<T>(&self, found: Result<T, IndexError>) -> Option<T> {
         found
             .inspect_err(|error| {
-                tracing::error!(%error, "a search for passages failed");
+                tracing::error!(%error, "a search failed");
                 self.suspect();
             })
             .ok()

@@ -205,12 +205,14 @@ fn statement(
 
 /// The probabilities that decided.
 fn decided(decision: &Decision) -> String {
-    match decision.need {
-        Some(need) if need >= FLOORS.need => format!("{:.0} % worth saying here", need * 100.0),
+    match &decision.need {
+        Some(need) if need.probability >= FLOORS.need => {
+            format!("{:.0} % worth saying here", need.probability * 100.0)
+        }
         _ => format!(
             "{:.0} % known here, {:.0} % a prompt that other sessions can help with",
-            decision.known * 100.0,
-            decision.prompt * 100.0
+            decision.known.probability * 100.0,
+            decision.prompt.probability * 100.0
         ),
     }
 }

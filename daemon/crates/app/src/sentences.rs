@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use super::vector_files::VectorFiles;
-use recall_domain::ids::{ProjectKey, ProjectRow};
+use recall_domain::ids::ProjectRow;
 use recall_embedding::{Compared, Embedder, ModelHash, Purpose, Reach};
-use recall_search::meaning::{Cosines, Vectors};
-use recall_search::request::{Request, Scope};
+use recall_search::meaning::Vectors;
+use recall_search::request::Scope;
 use recall_search::vector_file::VectorFile;
 use recall_search::vectors::Rows;
 use recall_store::{CallsSeen, Readers, StoreError, VectorFileRow, VectorState};
@@ -150,18 +150,7 @@ impl Sentences {
     }
 
     /// The question's vector, and those of the searched documents. `None` means to search without vectors.
-    pub(crate) fn for_request(&self, request: &Request, patience: Patience) -> Option<(Compared, Vectors)> {
-        self.for_text(&request.query.wanted_text(), &request.scope, patience)
-    }
-
-    /// How close the passages of a project are to a prompt, for an agent that waits. `None` if that is unknown.
-    pub fn for_prompt(&self, prompt: &str, project: &ProjectKey) -> Option<Cosines> {
-        let scope = Scope::Project(project.clone());
-        let (question, vectors) = self.for_text(prompt, &scope, Patience::Hook)?;
-        Some(vectors.cosines(&question))
-    }
-
-    fn for_text(&self, text: &str, scope: &Scope, patience: Patience) -> Option<(Compared, Vectors)> {
+    pub fn for_text(&self, text: &str, scope: &Scope, patience: Patience) -> Option<(Compared, Vectors)> {
         let embedder = self.embedder()?;
         if patience == Patience::Hook && embedder.reach() == Reach::Elsewhere {
             return None;

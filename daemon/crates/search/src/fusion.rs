@@ -1,6 +1,6 @@
-//! Combines the candidates of all sources into one result.
+//! Combines what all sources find into one result.
 //!
-//! A document found by several sources is one candidate. Its fit is the sum of their fits: a match of both words and
+//! For a search, a document found by several sources is one candidate. Its fit is the sum of their fits: a match of both words and
 //! meaning is better than one of either. Its relevance is the highest of any source. Then the document's own traits
 //! count, and matches close by in time.
 
@@ -8,12 +8,34 @@ use std::collections::HashMap;
 
 use recall_domain::document::DocumentKey;
 use recall_domain::ids::Timestamp;
+use recall_domain::passage::{PassageKey, PassageMatches};
 use recall_domain::ranking::{Factors, MomentWeight, surroundings};
 
 use super::error::IndexError;
-use super::request::{Hit, Hits, Request, SourcePart};
+use super::fresh_passages::FreshPassages;
+use super::index::Index;
+use super::passages::PassageRequest;
+use super::request::{Hit, Hits, Request};
 use super::source::{Candidate, CandidateSource, Candidates, Part};
 use super::weights::factors;
+
+/// So many passages each source names for a prompt.
+const NAMED: usize = 40;
+
+/// Finds the passages that may answer a prompt: the index by their words, and `others` in their ways.
+///
+/// # Errors
+/// When the index cannot be read.
+pub fn search_passages(
+    (index, fresh): (&Index, &FreshPassages),
+    others: &[Box<dyn CandidateSource + '_>],
+    request: &PassageRequest<'_>,
+) -> Result<PassageMatches, IndexError> {
+    let named: Vec<PassageKey> = others.iter().flat_map(|source| source.passages(NAMED)).collect();
+    let mut found = index.passages(&PassageRequest { near: &named, ..*request }, fresh)?;
+    others.iter().for_each(|source| source.describe(&mut found));
+    Ok(found)
+}
 
 /// Searches with all sources.
 ///
@@ -87,16 +109,7 @@ impl Fused {
 
     fn hit(self, score: f32, sources: &[&dyn CandidateSource], found: &[Candidates]) -> Hit {
         let parts = || self.parts.iter().copied();
-        let named = |(source, part): (usize, Part)| {
-            let source = sources.get(source)?.name();
-            Some(SourcePart {
-                source,
-                fit: part.fit,
-                relevance: part.relevance,
-                words: part.words,
-                cosine: part.cosine,
-            })
-        };
+        let named = |(source, part): (usize, Part)| Some((sources.get(source)?.name(), part));
         let matched = parts().filter_map(|(source, part)| Some(found.get(source)?.matched(part))).flatten();
         let matched: Vec<String> = matched.cloned().collect();
         // A source that did not find the document contributes no terms.
@@ -130,9 +143,11 @@ fn apply_conversation_fit(fused: &mut [Fused], weight: MomentWeight) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::index::Opened;
     use crate::query::Query;
-    use recall_domain::document::{DocumentKind, Status};
+    use recall_domain::document::{Document, DocumentKind, Status};
     use recall_domain::observation::{Importance, Maker};
+    use recall_domain::passage::cut;
     use recall_domain::ranking::DocumentTraits;
 
     const NOW: Timestamp = Timestamp(1_795_262_400_000);
@@ -168,6 +183,63 @@ mod tests {
         }
     }
 
+    /// A source that names one passage of a prompt, and says of each that it is close.
+    struct Named(PassageKey);
+
+    impl CandidateSource for Named {
+        fn name(&self) -> &'static str {
+            "named"
+        }
+
+        fn candidates(&self, _request: &Request) -> Result<Candidates, IndexError> {
+            Ok(Candidates::default())
+        }
+
+        fn passages(&self, _most: usize) -> Vec<PassageKey> {
+            vec![self.0]
+        }
+
+        fn describe(&self, matches: &mut PassageMatches) {
+            matches.matches.iter_mut().for_each(|one| one.cosine = Some(0.5));
+        }
+    }
+
+    #[test]
+    fn a_prompt_is_given_what_any_source_names_and_what_each_knows_of_it() {
+        let answer = |row: i64, body: &str| Document {
+            key: DocumentKey { kind: DocumentKind::Response, row },
+            project: "path:/shop".into(),
+            project_name: "shop".to_owned(),
+            agent: "claude-code".into(),
+            session: "s".into(),
+            observation_type: None,
+            status: Status::Active,
+            importance: Importance::clamped(5),
+            maker: Maker::Machine,
+            at: Timestamp(row),
+            files: Vec::new(),
+            title: String::new(),
+            body: body.to_owned(),
+            passages: cut(body),
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let Opened { index, mut writer } = Index::open(folder.path()).unwrap();
+        for document in [answer(1, "The login is slow"), answer(2, "The cart is rounded up")] {
+            writer.put(&document).unwrap();
+        }
+        writer.commit(1).unwrap();
+        let project = "path:/shop".into();
+        let request =
+            PassageRequest { prompt: "slow login", project: &project, except: None, limit: 9, near: &[] };
+        let found = |others: &[Box<dyn CandidateSource>]| {
+            let found = search_passages((&index, &FreshPassages::default()), others, &request).unwrap();
+            found.matches.iter().map(|one| (one.key.document.row, one.cosine)).collect::<Vec<_>>()
+        };
+        assert_eq!(found(&[]), [(1, None)]);
+        let cart = PassageKey { document: answer(2, "").key, part: 0 };
+        assert_eq!(found(&[Box::new(Named(cart))]), [(1, Some(0.5)), (2, Some(0.5))]);
+    }
+
     fn searched(sources: &[&dyn CandidateSource]) -> Hits {
         search(sources, &Request::new(Query::plain("login"), NOW)).unwrap()
     }
@@ -182,7 +254,8 @@ mod tests {
         let both = &hits.hits[0];
         // The fits add up, the highest relevance counts, and each source is named with its own part.
         assert_eq!((both.factors.fit, both.relevance), (0.4 + 0.9, 0.4));
-        let parts: Vec<_> = both.sources.iter().map(|part| (part.source, part.fit, part.relevance)).collect();
+        let parts: Vec<_> =
+            both.sources.iter().map(|(name, part)| (*name, part.fit, part.relevance)).collect();
         assert_eq!(parts, [("words", 0.4, 0.4), ("meaning", 0.9, 0.3)]);
         assert_eq!(both.matched, ["words", "meaning"]);
         assert_eq!(both.named_factors()[0], ("fit", 0.4 + 0.9));

@@ -1,6 +1,7 @@
 //! Search: the tantivy index over everything in the store, and the fusion of all sources of candidates.
 //!
-//! A [`source::CandidateSource`] finds candidates: the index by words, [`meaning`] by vectors. [`fusion`] scores them.
+//! A [`source::CandidateSource`] finds candidates: the index by words, [`meaning`] by vectors. [`fusion`] combines them: to hits of a
+//! search, or to passages for a prompt, which learned models then judge.
 //!
 //! The index contains nothing of its own: it can be deleted at any time and rebuilt from the store. Damage on disk
 //! leads to a rebuild, never to a crash. The index stores no text: a hit is a key, and its text is read from the store.
@@ -51,7 +52,7 @@ mod weights;
 pub use error::IndexError;
 pub use fresh::{Current, Fresh};
 pub use fresh_passages::{FreshDocument, FreshPassages};
-pub use fusion::search;
+pub use fusion::{search, search_passages};
 pub use index::{Index, Opened, Writer};
 pub use passages::PassageRequest;
 pub use query::Query;

@@ -3,6 +3,7 @@
 //! All vectors of the searched projects are compared, which takes milliseconds and misses nothing. The index then
 //! decides which of the closest fulfil the request's conditions.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use recall_domain::document::{DocumentKey, DocumentKind};
@@ -29,7 +30,7 @@ const ROWS: usize = 1 << 16;
 impl Vectors {
     /// How close each passage is to a prompt; empty if they come from different models. Calls are left out: a search
     /// finds them, but the models that decide what to inject were trained without them.
-    pub fn cosines(&self, question: &Compared) -> Cosines {
+    fn cosines(&self, question: &Compared) -> Cosines {
         let mut values = self.values(question);
         for (value, key) in values.iter_mut().zip(self.keys()) {
             if key.document.kind == DocumentKind::Activity {
@@ -98,8 +99,7 @@ fn highest(values: impl Iterator<Item = (usize, f32)>, most: usize) -> Vec<(usiz
 }
 
 /// How close the passages of a project are to a prompt.
-#[derive(Clone)]
-pub struct Cosines {
+struct Cosines {
     vectors: Vectors,
     values: Vec<f32>,
     background: Background,
@@ -107,7 +107,7 @@ pub struct Cosines {
 
 impl Cosines {
     /// The closest passages, closest first.
-    pub fn closest(&self, most: usize) -> Vec<PassageKey> {
+    fn closest(&self, most: usize) -> Vec<PassageKey> {
         let values = self.values.iter().copied().enumerate().filter(|(_, cosine)| !cosine.is_nan());
         let mut closest: Vec<_> = highest(values, most)
             .into_iter()
@@ -118,7 +118,7 @@ impl Cosines {
     }
 
     /// Notes in each match how close it is.
-    pub fn note(&self, matches: &mut PassageMatches) {
+    fn note(&self, matches: &mut PassageMatches) {
         matches.background = Some(self.background);
         let place = |row: i64| row.rem_euclid(ROWS as i64) as usize;
         let mut rows = vec![false; ROWS];
@@ -145,9 +145,21 @@ impl Cosines {
 
 /// The source for one question.
 pub struct Meaning<'a> {
-    pub index: &'a Index,
-    pub question: Compared,
-    pub vectors: Vectors,
+    index: &'a Index,
+    question: Compared,
+    vectors: Vectors,
+    /// Those of the passages, which only a prompt asks for.
+    cosines: OnceCell<Cosines>,
+}
+
+impl<'a> Meaning<'a> {
+    pub fn new(index: &'a Index, (question, vectors): (Compared, Vectors)) -> Self {
+        Self { index, question, vectors, cosines: OnceCell::new() }
+    }
+
+    fn cosines(&self) -> &Cosines {
+        self.cosines.get_or_init(|| self.vectors.cosines(&self.question))
+    }
 }
 
 impl CandidateSource for Meaning<'_> {
@@ -171,6 +183,14 @@ impl CandidateSource for Meaning<'_> {
         let candidates = self.index.admitted(request, parts, most)?;
         // Similarity of meaning is a matter of degree, so the total counts only documents with the words.
         Ok(Candidates { total: 0, candidates, terms: Vec::new(), read_as: Vec::new() })
+    }
+
+    fn passages(&self, most: usize) -> Vec<PassageKey> {
+        self.cosines().closest(most)
+    }
+
+    fn describe(&self, matches: &mut PassageMatches) {
+        self.cosines().note(matches);
     }
 }
 
@@ -242,7 +262,7 @@ mod tests {
         let index = Index::in_memory(&documents).unwrap();
         let mut vectors = Vectors::new(2);
         documents.iter().for_each(|document| vectors.add(document.key, &pack(&[1.0, 0.0])));
-        let meaning = Meaning { index: &index, question: Question::new(&[1.0, 0.0]), vectors };
+        let meaning = Meaning::new(&index, (Question::new(&[1.0, 0.0]), vectors));
         let request = Request::new(parse("build"), Timestamp(1));
         let found = meaning.candidates(&request).unwrap().candidates;
         let fit = |kind| found.iter().find(|one| one.key.kind == kind).unwrap().part.fit;

@@ -91,15 +91,16 @@ impl<'a> Part<'a> {
         let (mut tokens, mut passages) = fresh.size();
         let mut opened = Vec::new();
         for reader in searcher.segment_readers() {
+            let columns = cache.columns(reader)?;
+            // The average is of all segments: which of them hold the project depends on how they were merged.
+            tokens += reader.inverted_index(fields.passage)?.total_num_tokens();
+            passages += columns.passages();
             let known = cache.population(
                 reader,
                 fields,
                 &Population::Passages(request.project.clone(), request.except.cloned()),
             )?;
             let Some(documents) = known.filter(|documents| documents.len() > 0) else { continue };
-            let columns = cache.columns(reader)?;
-            tokens += reader.inverted_index(fields.passage)?.total_num_tokens();
-            passages += columns.passages();
             opened.push((reader, columns, without(reader, fields, documents, &fresh.keys)?));
         }
         let average_length = if passages == 0 { 0.0 } else { tokens as f32 / passages as f32 };
@@ -505,5 +506,25 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_strength_does_not_depend_on_how_the_index_is_divided() {
+        let mut long =
+            answer(2, "b", &"An answer of another project is much longer than the one here. ".repeat(9));
+        long.project = ProjectKey::from("farm");
+        let documents = [answer(1, "a", "The login page is slow"), long];
+        let (_divided_folder, divided) = filled(&documents);
+        let folder = tempfile::tempdir().unwrap();
+        let mut one = Index::open(folder.path()).unwrap();
+        for document in &documents {
+            one.writer.put(document).unwrap();
+        }
+        one.writer.commit(1).unwrap();
+        let project = ProjectKey::from("shop");
+        let request =
+            PassageRequest { prompt: "slow login", project: &project, except: None, limit: 9, near: &[] };
+        let found = |index: &Index| index.passages(&request, &FreshPassages::default()).unwrap();
+        assert_eq!(found(&divided.index), found(&one.index));
     }
 }

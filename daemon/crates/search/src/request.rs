@@ -4,9 +4,10 @@ use jiff::tz::TimeZone;
 
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{ProjectKey, Timestamp};
-use recall_domain::ranking::{Factors, TextFactors};
+use recall_domain::ranking::Factors;
 
 use super::query::Query;
+use super::source::Part;
 
 /// Whether words without a match are replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,24 +92,12 @@ pub struct Hit {
     pub relevance: f32,
     /// The factors of the score.
     pub factors: Factors,
-    /// The sources that found the document. The fit is the sum of their parts.
-    pub sources: Vec<SourcePart>,
+    /// The names of the sources that found the document, with their parts. The fit is the sum of those of the parts.
+    pub sources: Vec<(&'static str, Part)>,
     /// The query's terms that the document has, as indexed.
     pub matched: Vec<String>,
     /// The query's terms that the document lacks.
     pub missing: Vec<String>,
-}
-
-/// One source's part of a score.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SourcePart {
-    pub source: &'static str,
-    pub fit: f32,
-    pub relevance: f32,
-    /// The factors of the fit, if it comes from words.
-    pub words: Option<TextFactors>,
-    /// The cosine of the closest passage, if the fit comes from vectors.
-    pub cosine: Option<f32>,
 }
 
 impl Hit {
@@ -116,7 +105,7 @@ impl Hit {
     pub fn named_factors(&self) -> Vec<(&'static str, f32)> {
         // The fits of several sources are added; the fit of words alone is a product.
         let words = match self.sources.as_slice() {
-            [only] => only.words,
+            [(_, only)] => only.words,
             _ => None,
         };
         let fit = words.map_or_else(|| vec![("fit", self.factors.fit)], |words| words.named().to_vec());

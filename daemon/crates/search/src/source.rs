@@ -1,10 +1,13 @@
-//! Sources of candidates.
+//! Sources of candidates: documents for a search, passages for a prompt.
 //!
-//! A source finds the documents that may answer a request, each with a calibrated part of its score: a fit and a
-//! relevance that mean the same whichever source they come from. [`super::fusion`] combines the parts into one result.
+//! For a search a source gives each document a calibrated part of its score: a fit and a relevance that mean the same
+//! whichever source they come from. For a prompt it names passages, and adds what it knows of each that any source found; learned
+//! models judge that ([`recall_domain::injection`]). [`super::fusion`] combines the sources. Searches and prompts have the same
+//! ones, so a new source is a file with this trait, and a line where the sources are listed.
 
 use recall_domain::document::DocumentKey;
 use recall_domain::ids::Timestamp;
+use recall_domain::passage::{PassageKey, PassageMatches};
 use recall_domain::ranking::{DocumentTraits, TextFactors};
 
 use super::error::IndexError;
@@ -21,6 +24,17 @@ pub trait CandidateSource {
     /// # Errors
     /// When the source cannot be read.
     fn candidates(&self, request: &Request) -> Result<Candidates, IndexError>;
+
+    /// The passages that may answer the prompt, best first, at most `most`. What the index finds by words is found anyway.
+    fn passages(&self, most: usize) -> Vec<PassageKey> {
+        let _ = most;
+        Vec::new()
+    }
+
+    /// Adds what the source knows of passages that were found, by whichever source.
+    fn describe(&self, matches: &mut PassageMatches) {
+        let _ = matches;
+    }
 }
 
 /// The results of one source.
@@ -46,7 +60,7 @@ pub struct Candidate {
     pub part: Part,
 }
 
-/// One source's rating of a document.
+/// One source's part of a document's score.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Part {
     /// How well the document matches, 0 for not at all.

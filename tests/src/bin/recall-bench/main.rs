@@ -46,6 +46,7 @@ const WORDS: &str = "login session token cache retry socket parser index writer 
                      config default flag path folder permission owner symlink cursor page query filter rank score";
 
 mod curves;
+mod made_vectors;
 mod readers;
 mod replay;
 
@@ -353,17 +354,19 @@ fn at_size(size: usize, options: &Options) -> AtSize {
         services.use_model(model);
     }
     std::fs::create_dir_all(services.paths.backups_dir()).unwrap();
-    let kept = options.memories.as_deref().map(|folder| folder.join(format!("{size}.db")));
+    let kept = options.memories.as_deref().map(|folder| {
+        folder.join(format!("{size}{}.db", if options.model.is_some() { "-with-vectors" } else { "" }))
+    });
     match kept {
         Some(kept) if kept.exists() => {
             std::fs::copy(kept, services.paths.database()).unwrap();
         }
         Some(kept) => {
-            populate(&services.paths, size);
+            populate(&services.paths, (size, options.model.as_deref()));
             std::fs::create_dir_all(kept.parent().unwrap()).unwrap();
             std::fs::copy(services.paths.database(), kept).unwrap();
         }
-        None => populate(&services.paths, size),
+        None => populate(&services.paths, (size, options.model.as_deref())),
     }
     let begun = Instant::now();
     services.start();
@@ -472,8 +475,9 @@ fn percentile(times: &mut [f64], percent: f64) -> f64 {
     times[((times.len() - 1) as f64 * percent / 100.0).round() as usize]
 }
 
-/// Fills a database through the store's own writes: sessions with prompts, answers and five observations per batch.
-fn populate(paths: &Paths, size: usize) {
+/// Fills a database through the store's own writes: sessions with prompts, answers and five observations per batch, and with vectors
+/// if there is a sentence model.
+fn populate(paths: &Paths, (size, model): (usize, Option<&Path>)) {
     let connection =
         StoreWriter::open(&paths.database(), &paths.backups_dir(), Durability::Normal, &Holding::default())
             .unwrap();
@@ -509,6 +513,9 @@ fn populate(paths: &Paths, size: usize) {
             connection.execute(FinishJob(finished), &mut Changes::default()).unwrap();
         }
         connection.commit(&Changes::default()).unwrap();
+    }
+    if let Some(model) = model {
+        made_vectors::make(paths, &connection, model);
     }
 }
 

@@ -9,7 +9,7 @@ use super::session::PlanAnswer;
 use super::{MadeOnAnswer, Moment, PublicId, Text, TextAnswer};
 use recall_domain::injection::{Decision, FLOORS};
 use recall_domain::text::shortened_line;
-use recall_search::request::SourcePart;
+use recall_search::source::Part;
 use recall_store::TimelineRow;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -109,9 +109,9 @@ pub struct ExplainedSource {
     pub cosine: Option<f32>,
 }
 
-impl From<&SourcePart> for ExplainedSource {
-    fn from(part: &SourcePart) -> Self {
-        Self { source: part.source.into(), fit: part.fit, relevance: part.relevance, cosine: part.cosine }
+impl From<&(&'static str, Part)> for ExplainedSource {
+    fn from((source, part): &(&'static str, Part)) -> Self {
+        Self { source: (*source).into(), fit: part.fit, relevance: part.relevance, cosine: part.cosine }
     }
 }
 
@@ -185,19 +185,21 @@ impl From<Decision> for DecisionAnswer {
             let told = parts.into_iter().filter(|(_, log_odds)| log_odds.abs() >= LEAST_LOG_ODDS);
             told.map(|(feature, log_odds)| DecisionPart { feature: feature.into(), log_odds }).collect()
         };
-        let (best, answer_parts) = decision.best.unzip();
+        let (need, need_parts) = decision.need.map(|it| (it.probability, it.parts)).unzip();
+        let (best, answer) = decision.best.unzip();
+        let answer = answer.unwrap_or_default();
         Self {
-            floor: if decision.need.is_some() { FLOORS.certain } else { FLOORS.question },
-            prompt: decision.prompt,
-            prompt_parts: parts(decision.prompt_parts),
-            known: decision.known,
-            known_parts: parts(decision.known_parts),
-            need: decision.need,
-            need_floor: decision.need.map(|_| FLOORS.need),
-            need_parts: parts(decision.need_parts),
-            answer: best.map_or(0.0, |best| best.probability),
-            best: best.map(|best| PublicId(best.key.document)),
-            answer_parts: parts(answer_parts.unwrap_or_default()),
+            floor: if need.is_some() { FLOORS.certain } else { FLOORS.question },
+            prompt: decision.prompt.probability,
+            prompt_parts: parts(decision.prompt.parts),
+            known: decision.known.probability,
+            known_parts: parts(decision.known.parts),
+            need,
+            need_floor: need.map(|_| FLOORS.need),
+            need_parts: parts(need_parts.unwrap_or_default()),
+            answer: answer.probability,
+            best: best.map(|best| PublicId(best.document)),
+            answer_parts: parts(answer.parts),
         }
     }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use super::model::FeatureSet;
 use crate::document::{DocumentKey, DocumentKind};
 use crate::linear::Features;
 use crate::observation::ObservationType;
@@ -18,10 +19,8 @@ const CLOSEST: usize = 40;
 /// A passage with its features.
 pub struct Candidate<'a> {
     pub found: &'a PassageMatch,
-    /// Features of its words.
-    pub words: Features,
-    /// The same, and what its vector says. `None` if it has none, or the prompt has none.
-    pub meaning: Option<Features>,
+    /// With those of meaning if it has a vector, and the prompt has one.
+    pub features: FeatureSet,
 }
 
 /// Facts that all matches of one prompt share.
@@ -151,7 +150,10 @@ pub fn candidates(matches: &PassageMatches) -> Vec<Candidate<'_>> {
         |place: usize, one: &PassageMatch| place < STRONGEST || one.cosine.is_some_and(|it| it >= field.near);
     let judged = matches.matches.iter().enumerate().filter(|(place, one)| is_judged(*place, one));
     judged
-        .map(|(_, found)| Candidate { found, words: field.words(found), meaning: field.meaning(found) })
+        .map(|(_, found)| {
+            let features = FeatureSet { words: field.words(found), meaning: field.meaning(found) };
+            Candidate { found, features }
+        })
         .collect()
 }
 

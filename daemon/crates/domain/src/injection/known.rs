@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::log_odds;
+use super::model::{FeatureSet, log_odds};
 use crate::linear::Features;
 use crate::passage::PassageMatches;
 use crate::ranking::Commonness;
@@ -11,16 +11,8 @@ use crate::ranking::Commonness;
 const FEW: usize = 5;
 const MANY: usize = 20;
 
-/// Evidence from everything that was found.
-pub struct Found {
-    /// Features of the words.
-    pub words: Features,
-    /// The same, and what the vectors say. `None` without a vector of the prompt.
-    pub meaning: Option<Features>,
-}
-
 /// `answers`: the probability of each judged passage that it is an answer, the greatest first.
-pub fn features(matches: &PassageMatches, answers: &[f64]) -> Found {
+pub fn features(matches: &PassageMatches, answers: &[f64]) -> FeatureSet {
     let words = of_words(matches, answers);
     let meaning = matches.background.map(|background| {
         let cosines = matches.matches.iter().filter_map(|one| one.cosine);
@@ -30,7 +22,7 @@ pub fn features(matches: &PassageMatches, answers: &[f64]) -> Found {
         features.add("closest above the usual", f64::from(background.deviations(closest)));
         features
     });
-    Found { words, meaning }
+    FeatureSet { words, meaning }
 }
 
 fn of_words(matches: &PassageMatches, answers: &[f64]) -> Features {

@@ -6,13 +6,13 @@
 //! 4. [`need`]: would somebody who remembers speak up here?
 //! 5. [`choice`]: which answers are told; [`excerpt`]: what of them; [`reason`]: why, in words.
 //!
+//! The first four are learned: [`model`] names them.
 //! What persons wrote or pinned is told by a rule of its own, [`by_hand`].
 //!
 //! [`asked`] says what of a prompt is asked, and [`spoken`] what the running session has read. The questions are answered
 //! with probabilities. At a question that opens a session the product of the first and the third decides, because both were
 //! learned from such questions. At any other prompt the fourth decides, which was learned from real prompts, or a product that
-//! leaves little doubt. [`FLOORS`] says from which probabilities on recall speaks. With vectors of a sentence model, all but the
-//! first have weights of their own, so a probability means the same with and without. The weights are a generated file, see
+//! leaves little doubt. [`FLOORS`] says from which probabilities on recall speaks. The weights are a generated file, see
 //! `docs/retrieval.md`.
 
 pub mod asked;
@@ -21,6 +21,7 @@ pub mod candidate;
 pub mod choice;
 pub mod excerpt;
 pub mod known;
+pub mod model;
 pub mod need;
 pub mod prompt;
 pub mod reason;
@@ -29,9 +30,10 @@ pub mod spoken;
 use std::sync::LazyLock;
 
 use super::document::DocumentKind;
-use super::linear::{Features, Linear, Weights};
+use super::linear::Weights;
 use super::passage::{PassageKey, PassageMatches};
 use candidate::Candidate;
+use model::{ANSWER, FeatureSet, Judgement, KNOWN, NEED, PROMPT, log_odds};
 use prompt::Situation;
 
 /// From which probabilities on recall speaks. `docs/retrieval.md` has the curves.
@@ -55,15 +57,6 @@ const SHARE_OF_BEST: f64 = 0.6;
 /// speaks for it.
 const PASTED: (&str, f64) = ("is pasted", -12.0);
 
-/// The models in the weights file.
-pub const PROMPT: &str = "prompt";
-pub const ANSWER: &str = "answer";
-pub const ANSWER_BY_MEANING: &str = "answer by meaning";
-pub const KNOWN: &str = "known";
-pub const KNOWN_BY_MEANING: &str = "known by meaning";
-pub const NEED: &str = "need";
-pub const NEED_BY_MEANING: &str = "need by meaning";
-
 /// The weights that recall was built with.
 pub fn built_in() -> &'static Weights {
     static WEIGHTS: LazyLock<Weights> = LazyLock::new(|| Weights::parse(include_str!("weights.txt")));
@@ -81,44 +74,28 @@ pub struct Judged {
 /// What was decided about a prompt, and why.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decision {
-    /// The probability that other sessions can help with the prompt.
-    pub prompt: f64,
-    /// The parts of that probability, in log odds, the greatest first.
-    pub prompt_parts: Vec<(&'static str, f64)>,
-    /// The probability that this project knows what is asked.
-    pub known: f64,
-    /// The parts of that probability, in log odds, the greatest first.
-    pub known_parts: Vec<(&'static str, f64)>,
-    /// The probability that somebody who remembers would speak up. `None` at a question that opens a session.
-    pub need: Option<f64>,
-    /// The parts of that probability, in log odds, the greatest first.
-    pub need_parts: Vec<(&'static str, f64)>,
+    /// That other sessions can help with the prompt.
+    pub prompt: Judgement,
+    /// That this project knows what is asked.
+    pub known: Judgement,
+    /// That somebody who remembers would speak up. `None` at a question that opens a session.
+    pub need: Option<Judgement>,
     /// The passages that may be told, the best first.
     pub told: Vec<Judged>,
-    /// The best passage, told or not, and the parts of its probability.
-    pub best: Option<(Judged, Vec<(&'static str, f64)>)>,
+    /// That the best passage is an answer, whether it is told or not.
+    pub best: Option<(PassageKey, Judgement)>,
 }
 
 /// Whether any answer could be told at such a prompt. If not, nothing needs to be searched for.
 pub fn may_speak(situation: &Situation<'_>, weights: &Weights, floors: Floors) -> bool {
     let least = if prompt::opens_with_a_question(situation) { floors.question } else { floors.prompt };
-    of_prompt(situation, weights).0 >= least
+    of_prompt(situation, weights).probability >= least
 }
 
-/// The probability that other sessions can help with a prompt.
-pub fn prompt_probability(situation: &Situation<'_>, weights: &Weights) -> f64 {
-    of_prompt(situation, weights).0
-}
-
-/// The probability that other sessions can help with a prompt, and its parts.
-fn of_prompt(situation: &Situation<'_>, weights: &Weights) -> (f64, Vec<(&'static str, f64)>) {
-    let (model, features) = (weights.model(PROMPT), prompt::features(situation));
-    let mut parts = parts(model, &features);
-    if model.weights.is_empty() || !prompt::is_pasted(situation) {
-        return (probability(model, &features), parts);
-    }
-    parts.insert(0, PASTED);
-    (logistic(model.predict(&features.values()) + PASTED.1), parts)
+/// Whether other sessions can help with a prompt.
+pub fn of_prompt(situation: &Situation<'_>, weights: &Weights) -> Judgement {
+    let judgement = PROMPT.judge(&FeatureSet::of_words(prompt::features(situation)), weights);
+    if prompt::is_pasted(situation) { judgement.with(PASTED) } else { judgement }
 }
 
 /// Decides what may be told at a prompt.
@@ -128,41 +105,32 @@ pub fn decide(
     weights: &Weights,
     floors: Floors,
 ) -> Decision {
-    let (prompt, prompt_parts) = of_prompt(situation, weights);
     let by_need = !prompt::opens_with_a_question(situation);
-    let need = by_need.then_some(0.0);
-    let mut decision = Decision { prompt, prompt_parts, need, ..Decision::default() };
+    let mut decision = Decision {
+        prompt: of_prompt(situation, weights),
+        need: by_need.then(Judgement::default),
+        ..Decision::default()
+    };
     let judged = judge(matches, weights);
-    let Some((best, features)) = judged.first() else { return decision };
-    let answering = weights.model(if features.meaning.is_some() { ANSWER_BY_MEANING } else { ANSWER });
-    let shown = features.meaning.as_ref().unwrap_or(&features.words);
-    decision.best = Some((*best, parts(answering, shown)));
-    let found = known::features(matches, &probabilities(&judged));
-    let (knowing, features) = match &found.meaning {
-        Some(features) => (weights.model(KNOWN_BY_MEANING), features),
-        None => (weights.model(KNOWN), &found.words),
-    };
-    decision.known = probability(knowing, features);
-    decision.known_parts = parts(knowing, features);
-    if by_need && let Some(found) = need_of(situation, prompt, &judged) {
-        let (needing, features) = match &found.meaning {
-            Some(features) => (weights.model(NEED_BY_MEANING), features),
-            None => (weights.model(NEED), &found.words),
-        };
-        decision.need = Some(probability(needing, features));
-        decision.need_parts = parts(needing, features);
+    let Some((best, candidate)) = judged.first() else { return decision };
+    decision.best = Some((best.key, ANSWER.judge(&candidate.features, weights)));
+    decision.known = KNOWN.judge(&known::features(matches, &probabilities(&judged)), weights);
+    let prompt = decision.prompt.probability;
+    if by_need && let Some(features) = need_of(situation, prompt, &judged) {
+        decision.need = Some(NEED.judge(&features, weights));
     }
-    let speaks = match decision.need {
+    let known = prompt * decision.known.probability;
+    let speaks = match &decision.need {
         Some(need) => {
-            let is_needed = prompt >= floors.prompt && need >= floors.need;
-            is_needed || prompt * decision.known >= floors.certain
+            let is_needed = prompt >= floors.prompt && need.probability >= floors.need;
+            is_needed || known >= floors.certain
         }
-        None => prompt * decision.known >= floors.question,
+        None => known >= floors.question,
     };
-    let best = best.probability;
-    if best > 0.0 && speaks {
+    if best.probability > 0.0 && speaks {
         let told = judged.iter().map(|(one, _)| *one);
-        decision.told = told.take_while(|one| one.probability >= best * SHARE_OF_BEST).collect();
+        let least = best.probability * SHARE_OF_BEST;
+        decision.told = told.take_while(|one| one.probability >= least).collect();
     }
     decision
 }
@@ -172,7 +140,7 @@ pub fn need_of(
     situation: &Situation<'_>,
     prompt: f64,
     judged: &[(Judged, Candidate<'_>)],
-) -> Option<need::Found> {
+) -> Option<FeatureSet> {
     let (best, candidate) = best_told(judged)?;
     Some(need::features(situation, (log_odds(best.probability), log_odds(prompt)), candidate))
 }
@@ -185,12 +153,8 @@ pub fn best_told<'a, 'b>(judged: &'a [(Judged, Candidate<'b>)]) -> Option<&'a (J
 
 /// The judged passages, the most probable answer first.
 pub fn judge<'a>(matches: &'a PassageMatches, weights: &Weights) -> Vec<(Judged, Candidate<'a>)> {
-    let (by_words, by_meaning) = (weights.model(ANSWER), weights.model(ANSWER_BY_MEANING));
     let judged = candidate::candidates(matches).into_iter().map(|candidate| {
-        let probability = match &candidate.meaning {
-            Some(features) => probability(by_meaning, features),
-            None => probability(by_words, &candidate.words),
-        };
+        let probability = ANSWER.probability(&candidate.features, weights);
         (Judged { key: candidate.found.key, probability }, candidate)
     });
     let mut judged: Vec<_> = judged.collect();
@@ -201,38 +165,6 @@ pub fn judge<'a>(matches: &'a PassageMatches, weights: &Weights) -> Vec<(Judged,
 /// That of each judged passage, the greatest first.
 pub fn probabilities(judged: &[(Judged, Candidate<'_>)]) -> Vec<f64> {
     judged.iter().map(|(one, _)| one.probability).collect()
-}
-
-/// Log odds as a probability.
-fn probability(model: &Linear, features: &Features) -> f64 {
-    if model.weights.is_empty() {
-        return 0.0;
-    }
-    logistic(model.predict(&features.values()))
-}
-
-fn logistic(log_odds: f64) -> f64 {
-    1.0 / (1.0 + (-log_odds).exp())
-}
-
-/// Probabilities nearer to 0 and 1 are no more certain.
-const CERTAIN: f64 = 1e-4;
-
-fn log_odds(probability: f64) -> f64 {
-    let probability = probability.clamp(CERTAIN, 1.0 - CERTAIN);
-    (probability / (1.0 - probability)).ln()
-}
-
-/// What each feature adds to the log odds, the greatest first.
-fn parts(model: &Linear, features: &Features) -> Vec<(&'static str, f64)> {
-    let mut parts: Vec<(&'static str, f64)> = features
-        .0
-        .iter()
-        .zip(&model.weights)
-        .map(|((name, value), weight)| (*name, value * weight))
-        .collect();
-    parts.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
-    parts
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! were judged by hand: at most of them nobody should speak, however well something matches.
 
 use super::candidate::Candidate;
+use super::model::FeatureSet;
 use super::prompt::{self, Situation};
 use crate::linear::Features;
 
@@ -14,15 +15,8 @@ const OF_VECTOR: &str = "deviations above the usual";
 /// A word with fewer characters names nothing.
 const SHORTEST: usize = 4;
 
-/// Evidence from the words, and with the meaning.
-pub struct Found {
-    pub words: Features,
-    /// `None` if the best passage has no vector, or the prompt has none.
-    pub meaning: Option<Features>,
-}
-
 /// `answer`, `prompt`: the log odds that the best passage answers the prompt, and that other sessions can help with it.
-pub fn features(situation: &Situation<'_>, (answer, prompt): (f64, f64), best: &Candidate<'_>) -> Found {
+pub fn features(situation: &Situation<'_>, (answer, prompt): (f64, f64), best: &Candidate<'_>) -> FeatureSet {
     let mut words = Features::default();
     words.add("answer", answer);
     words.add("prompt", prompt);
@@ -35,11 +29,11 @@ pub fn features(situation: &Situation<'_>, (answer, prompt): (f64, f64), best: &
     for (name, value) in of_prompt.into_iter().filter(|(name, _)| OF_PROMPT.contains(name)) {
         words.add(name, value);
     }
-    let meaning = best.meaning.as_ref().and_then(|of_best| {
+    let meaning = best.features.meaning.as_ref().and_then(|of_best| {
         let (name, value) = of_best.0.iter().find(|(name, _)| *name == OF_VECTOR)?;
         let mut features = words.clone();
         features.add(name, *value);
         Some(features)
     });
-    Found { words, meaning }
+    FeatureSet { words, meaning }
 }

@@ -69,14 +69,14 @@ fn a_clear_answer_to_a_first_question_is_told() {
     let told: Vec<i64> = decision.told.iter().map(|one| one.key.document.row).collect();
     assert_eq!(told.first(), Some(&1), "{decision:?}");
     assert!(!told.contains(&3), "{decision:?}");
-    assert!(!decision.prompt_parts.is_empty() && decision.best.is_some());
+    assert!(!decision.prompt.parts.is_empty() && decision.best.is_some());
 }
 
 #[test]
 fn meaning_makes_a_clear_answer_clearer_and_is_not_needed() {
     let situation = first("why did we make the login with bcrypt so slow?");
     let judged = |matches: &PassageMatches| {
-        decide(&situation, matches, built_in(), FLOORS).best.map(|(best, _)| best.probability).unwrap()
+        decide(&situation, matches, built_in(), FLOORS).best.map(|(_, answer)| answer.probability).unwrap()
     };
     assert!(judged(&with_vectors()) > judged(&without_words()));
     // A passage without a vector beside others that have one is judged by its words.
@@ -85,7 +85,7 @@ fn meaning_makes_a_clear_answer_clearer_and_is_not_needed() {
     let decision = decide(&situation, &one_lacks, built_in(), EVER);
     let words = decide(&situation, &clear(), built_in(), EVER);
     assert!(decision.told.iter().any(
-        |one| (one.key.document.row, one.probability) == (1, words.best.as_ref().unwrap().0.probability)
+        |one| (one.key.document.row, one.probability) == (1, words.best.as_ref().unwrap().1.probability)
     ));
 }
 
@@ -124,7 +124,7 @@ fn pasted_text_is_left_alone_and_an_error_with_its_frames_is_not() {
     let error = format!("{question}\nError: bcrypt: the cost is too high\n{frames}");
     let is_pasted = |situation: &Situation<'_>| {
         let decision = decide(situation, &clear(), built_in(), FLOORS);
-        decision.prompt_parts.iter().any(|(name, _)| *name == "is pasted")
+        decision.prompt.parts.iter().any(|(name, _)| *name == "is pasted")
     };
     let pasted = decide(&first(&plan), &clear(), built_in(), ALMOST_EVER);
     assert!(is_pasted(&first(&plan)) && pasted.told.is_empty(), "{pasted:?}");
@@ -152,19 +152,22 @@ fn without_weights_nothing_is_said() {
 
 #[test]
 fn the_shipped_weights_name_the_features_of_today() {
-    let names =
-        |model: &str| built_in().models.get(model).map(|(names, _)| names.clone()).unwrap_or_default();
-    assert_eq!(names(PROMPT), prompt::features(&first("x")).names());
     let matches = with_vectors();
-    let features = &candidate::candidates(&matches)[0];
-    assert_eq!(names(ANSWER), features.words.names());
-    assert_eq!(names(ANSWER_BY_MEANING), features.meaning.as_ref().unwrap().names());
-    let found = known::features(&matches, &[]);
-    assert_eq!(names(KNOWN), found.words.names());
-    assert_eq!(names(KNOWN_BY_MEANING), found.meaning.unwrap().names());
-    let found = need_of(&first("x"), 0.5, &judge(&matches, built_in())).unwrap();
-    assert_eq!(names(NEED), found.words.names());
-    assert_eq!(names(NEED_BY_MEANING), found.meaning.unwrap().names());
+    let judged = judge(&matches, built_in());
+    let mut sections = 0;
+    for (model, features) in [
+        (PROMPT, FeatureSet::of_words(prompt::features(&first("x")))),
+        (ANSWER, judged[0].1.features.clone()),
+        (KNOWN, known::features(&matches, &[])),
+        (NEED, need_of(&first("x"), 0.5, &judged).unwrap()),
+    ] {
+        let by_meaning = model.meaning.map(|section| (section, features.meaning.unwrap()));
+        for (section, features) in by_meaning.into_iter().chain([(model.words, features.words)]) {
+            assert_eq!(built_in().models[section].0, features.names(), "{section}");
+            sections += 1;
+        }
+    }
+    assert_eq!(sections, built_in().models.len());
 }
 
 /// A prompt in the middle of a session, which has read that much.
@@ -179,14 +182,14 @@ fn at_a_later_prompt_the_need_decides() {
     let of_question = decide(&first(question), &clear(), built_in(), FLOORS);
     assert!(of_question.need.is_none() && !of_question.told.is_empty(), "{of_question:?}");
     let decision = decide(&later(question, &spoken), &clear(), built_in(), FLOORS);
-    assert!(decision.need.is_some_and(|need| need >= FLOORS.need), "{decision:?}");
-    assert!(!decision.told.is_empty() && !decision.need_parts.is_empty(), "{decision:?}");
-    let product = decision.prompt * decision.known;
+    assert!(decision.need.as_ref().is_some_and(|need| need.probability >= FLOORS.need), "{decision:?}");
+    assert!(!decision.told.is_empty() && decision.need.as_ref().is_some_and(|need| !need.parts.is_empty()));
+    let product = decision.prompt.probability * decision.known.probability;
     let told = |need: f64, certain: f64| {
         let floors = Floors { need, certain, ..FLOORS };
         !decide(&later(question, &spoken), &clear(), built_in(), floors).told.is_empty()
     };
-    let need = decision.need.unwrap();
+    let need = decision.need.unwrap().probability;
     assert!(!told(need + 0.01, product + 0.01) && told(need, product + 0.01));
     assert!(told(need + 0.01, product), "or there is little doubt");
     // A first prompt that asks nothing is no such question.
@@ -196,7 +199,7 @@ fn at_a_later_prompt_the_need_decides() {
 #[test]
 fn words_that_the_session_has_read_and_routine_lower_the_need() {
     let need = |prompt: &str, spoken: &Spoken| {
-        decide(&later(prompt, spoken), &clear(), built_in(), FLOORS).need.unwrap()
+        decide(&later(prompt, spoken), &clear(), built_in(), FLOORS).need.unwrap().probability
     };
     let other = Spoken::of(["The cart is rounded."]);
     let prompt = "the login with bcrypt was slow already";

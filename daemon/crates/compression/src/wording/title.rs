@@ -218,6 +218,10 @@ impl Form {
             LONGEST_TITLE.checked_sub(self.prefix.as_ref().map_or(0, |prefix| prefix.chars().count() + 2))?;
         let (cut, squeezed) = fitting(&self.statement, room)?;
         let said = cut.head;
+        // All that is said may stand in brackets.
+        if !said.chars().any(char::is_alphanumeric) {
+            return None;
+        }
         let mut worth = self.worth - cut.border.cost() - squeezed;
         let text = match &self.prefix {
             Some(prefix) => format!("{prefix}: {said}"),

@@ -165,6 +165,12 @@ fn a_written_title_is_held_to_the_same_rules() {
     assert!(!title.rest.is_empty());
 }
 
+#[test]
+fn a_heading_alone_is_no_title_of_what_only_brackets_say() {
+    let pieces = [piece("— (rounded \")", Some("What the cart does with prices"), 0.5)];
+    assert_eq!(title(&pieces).map(|title| title.text), None);
+}
+
 proptest::proptest! {
     #[test]
     fn any_text_gives_a_title_within_its_bounds_or_none(

@@ -239,6 +239,161 @@ fn what_was_forgotten_elsewhere_does_not_come_back_by_an_import() {
     }
 }
 
+const PLAN: &str = "# Plan: coins\n\n1. Exchange rates of the Frankfurt bourse\n2. Tests";
+
+/// A session with a summary and a plan that was approved.
+fn planned_session(stage: &Stage, id: &str) {
+    let plan = json!({"tool_name": "ExitPlanMode", "tool_input": {},
+                      "tool_response": {"plan": PLAN, "filePath": stage.user_home().join(".claude/plans/coins.md")}});
+    let calls: Vec<Value> = stage.discount_calls().into_iter().chain([plan]).collect();
+    stage.session(
+        id,
+        "Plan the exchange of coins, and round the cart's total once",
+        &calls,
+        "Rounded the total once.",
+    );
+    stage.flush();
+}
+
+/// The ids of the documents of a kind.
+fn documents(stage: &Stage, kind: &str) -> Vec<String> {
+    let answer = stage.json(["search", &format!("kind:{kind}")]);
+    let results = answer["results"].as_array().unwrap();
+    results.iter().map(|result| result["id"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn summaries_and_plans_of_others_are_found_with_their_author_and_told_lower() {
+    for (terms, is_told) in [(&["--inject"][..], true), (&[], false)] {
+        let shared = Shared::new();
+        let mia = sharing("mia", "laptop", &shared, &[]);
+        planned_session(&mia, "cart");
+        sync(&mia);
+        // Prompts and answers never leave, and the plan's file lies in a home.
+        assert!(shared.contains("Frankfurt") && !shared.contains("coins.md"));
+        let ben = sharing("ben", "desktop", &shared, terms);
+        ben.flush();
+        let (summaries, plans) = (documents(&ben, "summary"), documents(&ben, "plan"));
+        assert_eq!((summaries.len(), plans.len()), (1, 1));
+        let shown = ben.json(["show", &summaries[0]])["items"][0].clone();
+        assert_eq!((&shown["author"], &shown["device"]), (&json!("mia"), &json!("laptop")), "{shown}");
+        assert_eq!(shown["session_id"], Value::Null);
+        assert!(ben.recall(["show", &summaries[0]]).stdout.contains("by mia, laptop"));
+        let plan = ben.json(["show", &plans[0]])["items"][0].clone();
+        assert_eq!(
+            (&plan["text"], &plan["author"], &plan["state"]),
+            (&json!(PLAN), &json!("mia"), &json!("approved"))
+        );
+        assert_eq!(plan["path"], Value::Null);
+        assert!(ben.recall(["search", "Frankfurt bourse"]).stdout.contains(", by mia, laptop"));
+        assert_eq!(ben.json(["timeline", &summaries[0]])["items"].as_array().map(Vec::is_empty), Some(false));
+        let before = start(&ben, "first");
+        assert_eq!(before.contains("Last session of mia"), is_told, "{before}");
+        ben.discount_session("own");
+        ben.flush();
+        let context = start(&ben, "second");
+        let (own, others) = (context.find("## Last session ("), context.find("## Last session of mia"));
+        assert!(
+            own.is_some() && others.is_some() == is_told && (others.is_none() || own < others),
+            "{context}"
+        );
+        // It has no session here, so nothing of it is exported.
+        let export = ben.user_home().join("memory.jsonl");
+        done(&ben.recall(["export", export.to_str().unwrap()]));
+        assert!(!contains(&export, "Frankfurt"));
+        let state = sync(&ben);
+        assert_eq!(state["shares"][0]["error"], Value::Null, "{state}");
+    }
+}
+
+#[test]
+fn a_forgotten_summary_is_gone_everywhere_and_no_import_or_restore_brings_it_back() {
+    let shared = Shared::new();
+    let mia = sharing("mia", "laptop", &shared, &[]);
+    let ben = sharing("ben", "desktop", &shared, &[]);
+    planned_session(&mia, "cart");
+    let export = mia.user_home().join("memory.jsonl");
+    done(&mia.recall(["export", export.to_str().unwrap()]));
+    exchange(&[&mia, &ben]);
+    let backup = ben.user_home().join("backup.db");
+    done(&ben.recall(["ctl", "backup", backup.to_str().unwrap()]));
+    for kind in ["summary", "plan"] {
+        let ids = documents(&ben, kind);
+        done(&ben.recall(["forget", &ids[0], "--yes"]));
+    }
+    exchange(&[&mia, &ben]);
+    mia.flush();
+    assert!(!shared.contains("Frankfurt"));
+    assert_eq!(documents(&mia, "plan"), Vec::<String>::new());
+    let none = |ben: &Stage, way: &str| {
+        ben.flush();
+        assert_eq!((documents(ben, "summary").len(), documents(ben, "plan").len()), (0, 0), "{way}");
+    };
+    none(&ben, "sync");
+    done(&ben.recall(["import", "recall", export.to_str().unwrap()]));
+    none(&ben, "import");
+    done(&ben.recall(["ctl", "restore", backup.to_str().unwrap(), "--yes"]));
+    none(&ben, "restore");
+    exchange(&[&mia, &ben]);
+    none(&ben, "sync after the restore");
+}
+
+#[test]
+fn a_forgotten_session_takes_its_summary_from_everybody() {
+    let shared = Shared::new();
+    let mia = sharing("mia", "laptop", &shared, &[]);
+    let ben = sharing("ben", "desktop", &shared, &[]);
+    planned_session(&mia, "cart");
+    exchange(&[&mia, &ben]);
+    assert_eq!((documents(&ben, "summary").len(), documents(&ben, "plan").len()), (1, 1));
+    done(&mia.recall(["forget", "--session", "cart", "--yes"]));
+    exchange(&[&mia, &ben]);
+    ben.flush();
+    assert_eq!((documents(&ben, "summary").len(), documents(&ben, "plan").len()), (0, 0));
+    assert!(!shared.contains("Frankfurt"));
+}
+
+#[test]
+fn a_session_that_is_known_on_two_machines_is_one() {
+    let shared = Shared::new();
+    let laptop = sharing("mia", "laptop", &shared, &["--personal", "--inject"]);
+    let desktop = sharing("mia", "desktop", &shared, &["--personal", "--inject"]);
+    planned_session(&laptop, "cart");
+    let export = laptop.user_home().join("memory.jsonl");
+    done(&laptop.recall(["export", export.to_str().unwrap()]));
+    done(&desktop.recall(["import", "recall", export.to_str().unwrap(), "--own"]));
+    exchange(&[&laptop, &desktop]);
+    for stage in [&laptop, &desktop] {
+        stage.flush();
+        assert_eq!((documents(stage, "summary").len(), documents(stage, "plan").len()), (1, 1));
+        let id = documents(stage, "summary").remove(0);
+        assert_eq!(stage.json(["show", &id])["items"][0]["session_id"], "cart");
+    }
+}
+
+#[test]
+fn a_summary_that_looks_like_a_secret_is_held_back_and_named() {
+    let shared = Shared::new();
+    let mia = machine("mia", "laptop", "");
+    planned_session(&mia, "cart");
+    let config = mia.home().join("config.toml");
+    let text = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, format!("{text}\n[redaction]\nextra = ['Frankfurt']\n")).unwrap();
+    mia.flush();
+    std::fs::create_dir_all(shared.path()).unwrap();
+    done(&mia.recall(["remote", "add", "team", shared.path().to_str().unwrap()]));
+    let preview = mia.json(["share", "--with", "team", "--dry-run"]);
+    assert_eq!((&preview["summaries"], &preview["plans"]), (&json!(1), &json!(1)), "{preview}");
+    let plan = documents(&mia, "plan").remove(0);
+    let is_named = |held: &Value| held.as_array().unwrap().iter().any(|held| held["id"] == json!(plan));
+    assert!(is_named(&preview["held"]), "{preview}");
+    let said = mia.recall(["share", "--with", "team", "--dry-run"]).stdout;
+    assert!(said.contains("1 summary and 1 plan"), "{said}");
+    done(&mia.recall(["share", "--with", "team", "--yes"]));
+    let state = sync(&mia);
+    assert!(is_named(&state["shares"][0]["held"]) && !shared.contains("Frankfurt"), "{state}");
+}
+
 #[test]
 fn notes_of_others_are_told_only_where_the_share_says_so() {
     let told = |terms: &[&str]| {
@@ -557,7 +712,7 @@ fn leaving_removes_what_came_and_keeps_what_is_ones_own() {
     remember(&ben, MOSS);
     exchange(&[&mia, &ben]);
     let said = ben.recall(["unshare"]);
-    assert!(done(&said).stdout.contains("1 note of others went"), "{said:?}");
+    assert!(done(&said).stdout.contains("1 item of others went"), "{said:?}");
     ben.flush();
     assert_eq!((found(&ben, "hedwig"), found(&ben, "moss")["title"].clone()), (Value::Null, json!(MOSS)));
     assert_eq!(ben.json(["share", "--list"])["shares"], json!([]));

@@ -14,7 +14,7 @@ use super::consent::{Answer, Consent};
 use super::failure::Failure;
 use super::remote::{change, sharing};
 use super::sync::tell;
-use super::terminal::{BOLD, DIM, GOOD, WARNING, counted};
+use super::terminal::{self, BOLD, DIM, GOOD, WARNING, counted};
 use recall_app::answers::sharing::PreviewAnswer;
 use recall_config::sharing::SharedProject;
 use recall_config::sharing_change::{add_share, remove_share};
@@ -123,13 +123,31 @@ fn named(project: Option<&str>) -> String {
 }
 
 fn show(preview: &PreviewAnswer, remote: &str, out: &mut dyn Write) -> std::io::Result<()> {
-    let PreviewAnswer { project, identity, observations, sessions, personal, samples, held } = preview;
+    let PreviewAnswer {
+        project,
+        identity,
+        observations,
+        summaries,
+        plans,
+        sessions,
+        personal,
+        samples,
+        held,
+    } = preview;
     let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-    let notes = counted(count(*observations), "note", "notes");
+    let mut what = vec![
+        counted(count(*observations), "note", "notes"),
+        counted(count(*summaries), "summary", "summaries"),
+    ];
+    if *plans > 0 {
+        what.push(counted(count(*plans), "plan", "plans"));
+    }
+    let last = what.pop().unwrap_or_default();
+    let what = format!("{} and {last}", what.join(", "));
     let from = counted(count(*sessions), "session", "sessions");
     writeln!(
         out,
-        "{BOLD}{project}{BOLD:#} ({identity}) through {remote}: {notes} of {from}, and what comes."
+        "{BOLD}{project}{BOLD:#} ({identity}) through {remote}: {what} of {from}, and what comes."
     )?;
     for title in samples {
         writeln!(out, "  {title}")?;
@@ -141,17 +159,14 @@ fn show(preview: &PreviewAnswer, remote: &str, out: &mut dyn Write) -> std::io::
     }
     if !held.is_empty() {
         let kept =
-            counted(held.len(), "note looks like a secret and stays", "notes look like secrets and stay");
+            counted(held.len(), "item looks like a secret and stays", "items look like secrets and stay");
         writeln!(out, "{WARNING}{kept}:{WARNING:#}")?;
         for note in held.iter().take(MOST_NAMED) {
-            let (id, title) = (note.id.unwrap_or_default(), note.title.as_deref().unwrap_or_default());
-            writeln!(out, "  #{id} {title}")?;
+            let id = note.id.map(terminal::id).unwrap_or_default();
+            writeln!(out, "  {id} {}", note.title.as_deref().unwrap_or_default())?;
         }
     }
-    writeln!(
-        out,
-        "{DIM}Whoever can read the remote's folder can read the notes; they are not encrypted.{DIM:#}"
-    )
+    writeln!(out, "{DIM}Whoever can read the remote's folder can read all of it; it is not encrypted.{DIM:#}")
 }
 
 fn list(args: &ShareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -209,8 +224,8 @@ pub fn stop(args: &UnshareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     for share in meant {
         let went = counted(
             usize::try_from(share.received).unwrap_or_default(),
-            "note of others went",
-            "notes of others went",
+            "item of others went",
+            "items of others went",
         );
         writeln!(
             out,

@@ -98,7 +98,8 @@ pub fn tell(out: &mut dyn Write, items: Vec<ShownItem>) -> std::io::Result<()> {
             ShownItem::Observation(item) => observation(out, &item)?,
             ShownItem::Summary(item) => summary(out, &item)?,
             ShownItem::Plan(item) => {
-                let (id, origin) = (terminal::id(item.id), origin(item.created_at, &[&item.kind], None));
+                let by = by(&item.author, &item.device);
+                let (id, origin) = (terminal::id(item.id), origin(item.created_at, &[&item.kind, &by], None));
                 writeln!(out, "{ACCENT}{id}{ACCENT:#} {DIM}{origin}{DIM:#}")?;
                 let made_on = item.made_on;
                 checkout(out, &made_on.branch, &made_on.commit, &made_on.elsewhere)?;
@@ -134,10 +135,8 @@ fn origin(at: Moment, words: &[&str], session: Option<&str>) -> String {
 
 fn observation(out: &mut dyn Write, item: &ObservationAnswer) -> std::io::Result<()> {
     writeln!(out, "{ACCENT}#{}{ACCENT:#} {BOLD}{}{BOLD:#}", item.id, item.title)?;
-    let made_by = match (&item.author, &item.device) {
-        (Some(author), Some(device)) => format!("by {author}, {device}"),
-        _ => made_by(&item.origin),
-    };
+    let made_by = Some(by(&item.author, &item.device)).filter(|by| !by.is_empty());
+    let made_by = made_by.unwrap_or_else(|| made_by_maker(&item.origin));
     let origin =
         origin(item.created_at, &[item.observation_type.as_ref(), &made_by], item.session_id.as_deref());
     // `active` is the normal case and is not printed.
@@ -198,8 +197,16 @@ fn said_by(out: &mut dyn Write, said: &SaidAnswer) -> std::io::Result<()> {
     }
 }
 
+/// Whose it is, if it came from another machine.
+fn by(author: &Option<String>, device: &Option<String>) -> String {
+    match (author, device) {
+        (Some(author), Some(device)) => format!("by {author}, {device}"),
+        _ => String::new(),
+    }
+}
+
 /// The maker of an observation.
-fn made_by(origin: &str) -> String {
+fn made_by_maker(origin: &str) -> String {
     match origin {
         "user" => "by you".to_owned(),
         AGENT => "noted by an agent".to_owned(),
@@ -257,7 +264,8 @@ fn lineage(out: &mut dyn Write, entry: &LineageAnswer) -> std::io::Result<()> {
 
 fn summary(out: &mut dyn Write, item: &SummaryAnswer) -> std::io::Result<()> {
     writeln!(out, "{ACCENT}{}{ACCENT:#} {BOLD}{}{BOLD:#}", terminal::id(item.id), item.title)?;
-    writeln!(out, "{DIM}{}{DIM:#}", origin(item.created_at, &[], Some(&item.session_id)))?;
+    let by = by(&item.author, &item.device);
+    writeln!(out, "{DIM}{}{DIM:#}", origin(item.created_at, &[&by], item.session_id.as_deref()))?;
     checkout(out, &item.branch, &item.commit, &item.elsewhere)?;
     fields(out, item)
 }

@@ -70,7 +70,7 @@ pub(super) fn tell(share: &ShareAnswer, out: &mut dyn Write) -> anyhow::Result<(
     writeln!(
         out,
         "  from here: {changes}, {waiting}; from others: {}",
-        counted(count(*received), "note", "notes")
+        counted(count(*received), "item", "items")
     )?;
     if let Some(error) = &share.error {
         let next =
@@ -84,7 +84,7 @@ pub(super) fn tell(share: &ShareAnswer, out: &mut dyn Write) -> anyhow::Result<(
     }
     for note in &share.held {
         let (id, title) = (
-            note.id.map(|id| format!("#{id} ")).unwrap_or_default(),
+            note.id.map(|id| format!("{} ", terminal::id(id))).unwrap_or_default(),
             note.title.as_deref().unwrap_or_default(),
         );
         writeln!(out, "  {WARNING}held back{WARNING:#} {id}{title}: {}", note.why)?;

@@ -51,6 +51,8 @@ const MOST_FILES: usize = 40;
 const FIRST_PROMPT: u64 = 3;
 /// A session with an event in this time, in milliseconds, is continued. An older one is history.
 const FRESH_MS: i64 = 24 * 3_600_000;
+/// How long a start tells of somebody else's last session.
+const OTHERS_SESSION_MS: i64 = 14 * 24 * 3_600_000;
 /// A reply that takes longer would miss the shim's deadline; the agent then gets none.
 const ANSWER_WITHIN: Duration = Duration::from_millis(45);
 
@@ -279,6 +281,9 @@ impl ContextLookup {
         if tellable == Tellable::Reviewed || handed.items.iter().any(|item| state.is_of(item.id)) {
             (state.summary, state.continuity) = (None, None);
         }
+        if tellable == Tellable::Reviewed {
+            state.others = None;
+        }
         if depth == Depth::Whole {
             state.observations = without_repeats(db, &self.index.sentences, state.observations)?;
         }
@@ -424,10 +429,17 @@ fn project_state(
         (Moment::Compact, Some(session)) => own_state(db, session)?,
         (_, session) => {
             let summary = db.latest_summary(project, session.as_ref())?;
-            let last = summary.as_ref().map(|summary| db.session_info(summary.session_row)).transpose()?;
+            let last = summary.as_ref().and_then(|summary| summary.session_row);
+            let last = last.map(|session| db.session_info(session)).transpose()?;
             let fresh = last.filter(|last| clock::now().since(last.last_event_at) < FRESH_MS);
             (summary, fresh)
         }
+    };
+    let others = match moment {
+        Moment::Start => {
+            db.latest_summary_of_others(project, Timestamp(clock::now().0 - OTHERS_SESSION_MS))?
+        }
+        _ => None,
     };
     let stands = stands.filter(|_| depth == Depth::Whole);
     let mut freshness = match depth {
@@ -442,6 +454,7 @@ fn project_state(
     Ok(Material {
         project: context_request.project.name.clone(),
         summary: summary.map(|row| summary_note(row, branch_context)),
+        others: others.map(|row| summary_note(row, branch_context)),
         continuity: stands.map(|session| continuity(db, agents, &session)).transpose()?,
         observations: observations.into_iter().flatten().collect(),
         ..Material::default()
@@ -530,6 +543,7 @@ fn summary_note(row: SummaryRow, branch_context: &BranchContext) -> SummaryNote 
     SummaryNote {
         elsewhere: branch_context.mark(std::slice::from_ref(&row.made_on)),
         id: row.id.0,
+        author: row.author,
         title: row.title,
         request: row.request,
         completed: row.completed,

@@ -9,7 +9,7 @@ use recall_domain::material::{Action, CallOutcome};
 use recall_domain::observation::{Importance, Maker, UNANSWERED};
 use recall_domain::passage::{self, Passage};
 use recall_domain::redaction::own_calls;
-use recall_store::{ActivityRow, DocumentRow, ObservationRow, SessionInfo, SummaryRow};
+use recall_store::{ActivityRow, DocumentRow, ObservationRow, ProjectInfo, SessionInfo, SummaryRow};
 
 /// The importance of documents that were not rated.
 const UNJUDGED: i64 = 5;
@@ -60,23 +60,18 @@ fn without_passages(key: DocumentKey, row: &DocumentRow, agents: Agents) -> Docu
 fn without_text(key: DocumentKey, row: &DocumentRow) -> Document {
     match row {
         DocumentRow::Observation { row, session, project } => Document {
-            key,
-            project: project.key.clone(),
-            project_name: project.name.clone(),
-            agent: session.as_ref().map_or_else(|| AgentName(String::new()), |session| session.agent.clone()),
-            session: row.session.clone().unwrap_or_else(|| SessionId(String::new())),
             observation_type: Some(row.kind),
             status: row.status,
             importance: row.importance,
             maker: row.maker(),
-            at: row.created_at,
-            files: Vec::new(),
-            title: String::new(),
-            body: String::new(),
-            passages: Vec::new(),
+            ..of_project(key, project, session.as_deref(), row.created_at)
         },
-        DocumentRow::Summary { row, session } => of_session(key, session, row.created_at),
-        DocumentRow::Plan { row, session } => of_session(key, session, row.updated_at),
+        DocumentRow::Summary { row, session, project } => {
+            of_project(key, project, session.as_deref(), row.created_at)
+        }
+        DocumentRow::Plan { row, session, project } => {
+            of_project(key, project, session.as_deref(), row.updated_at)
+        }
         DocumentRow::Compaction { row, session } => of_session(key, session, row.at),
         DocumentRow::Activity { row, session } => of_session(key, session, row.at),
         DocumentRow::Prompt { at, session, .. } | DocumentRow::Response { at, session, .. } => {
@@ -212,12 +207,22 @@ fn action_of(row: &ActivityRow, session: &SessionInfo, agents: Agents) -> Action
 }
 
 fn of_session(key: DocumentKey, session: &SessionInfo, at: Timestamp) -> Document {
+    of_project(key, &session.project, Some(session), at)
+}
+
+/// Without a session it was written by hand, or came from another machine.
+fn of_project(
+    key: DocumentKey,
+    project: &ProjectInfo,
+    session: Option<&SessionInfo>,
+    at: Timestamp,
+) -> Document {
     Document {
         key,
-        project: session.project.key.clone(),
-        project_name: session.project.name.clone(),
-        agent: session.agent.clone(),
-        session: session.id.clone(),
+        project: project.key.clone(),
+        project_name: project.name.clone(),
+        agent: session.map_or_else(|| AgentName(String::new()), |session| session.agent.clone()),
+        session: session.map_or_else(|| SessionId(String::new()), |session| session.id.clone()),
         observation_type: None,
         status: Status::Active,
         importance: Importance::clamped(UNJUDGED),

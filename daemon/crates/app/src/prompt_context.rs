@@ -198,6 +198,7 @@ fn statement(
             judged.probability * 100.0,
             decided(decision)
         ),
+        author: row.author_and_device().0.cloned(),
         elsewhere: None,
         changed: Vec::new(),
     }
@@ -228,7 +229,7 @@ fn since(
             (row.files_modified.as_slice(), Some(WorkOf::Events(&row.evidence)))
         }
         DocumentRow::Response { .. } => (&[][..], Some(WorkOf::Batch(BatchId(document.row)))),
-        DocumentRow::Summary { row, .. } => (&[][..], Some(WorkOf::Session(row.session_row))),
+        DocumentRow::Summary { row, .. } => (&[][..], row.session_row.map(WorkOf::Session)),
         _ => (&[][..], None),
     };
     freshness.of(&Dated { texts: [&statement.heading, &statement.text], at: statement.at, modified, work })

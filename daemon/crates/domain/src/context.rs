@@ -83,6 +83,8 @@ pub struct Material {
     pub project: String,
     /// At a start, the last session's summary; at a compaction, this session's own.
     pub summary: Option<SummaryNote>,
+    /// At a start, the last summary of somebody else's session.
+    pub others: Option<SummaryNote>,
     /// The state of that session, while it is fresh.
     pub continuity: Option<Continuity>,
     /// In any order. None of them is superseded or resolved.
@@ -106,6 +108,8 @@ impl Material {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SummaryNote {
     pub id: i64,
+    /// Whose session it was, if that was on another machine.
+    pub author: Option<String>,
     pub title: String,
     pub request: String,
     pub completed: String,
@@ -131,6 +135,8 @@ pub struct Statement {
     pub label: &'static str,
     pub heading: String,
     pub text: String,
+    /// Who wrote it, if that was on another machine.
+    pub author: Option<String>,
     pub at: Timestamp,
     /// That it answers the prompt.
     pub probability: f64,
@@ -241,6 +247,8 @@ const MOST_FOR_FILE: usize = 3;
 const BY_HAND_SHARE: f64 = 0.5;
 /// The share of the budget that a session's own state may fill at a start: the block is about the project.
 const START_STATE_SHARE: f64 = 0.6;
+/// The share of a start's budget that the last session of somebody else may fill.
+const OTHERS_SHARE: f64 = 0.15;
 /// Known lines of a start: the later ones are read for nothing. Measured in `docs/retrieval.md`.
 const MOST_AT_START: usize = 5;
 /// What the user said counts so many points more at a start than what was noted of the work, if it stands alone.
@@ -289,6 +297,9 @@ fn survey(moment: Moment, material: &Material, limits: Limits, now: Timestamp) -
         if let Some(state) = &material.continuity {
             page.continuity(state, Reader::Successor, START_STATE_SHARE);
         }
+    }
+    if let (Moment::Start, Some(summary)) = (moment, &material.others) {
+        page.summary_of_others(summary, now, OTHERS_SHARE);
     }
     let notes: Vec<&Note> = left.into_iter().chain(others).collect();
     let most = match moment {
@@ -470,7 +481,9 @@ mod tests {
     fn shop() -> Material {
         Material {
             project: "shop".to_owned(),
+            others: None,
             summary: Some(SummaryNote {
+                author: None,
                 id: 3,
                 title: "Discounts for the cart".to_owned(),
                 request: "Add a percentage discount.".to_owned(),
@@ -503,11 +516,35 @@ mod tests {
             label: "answer",
             heading: heading.to_owned(),
             text: text.to_owned(),
+            author: None,
             at: Timestamp(NOW.0 - days_ago * DAY),
             probability: 0.5,
             reason: "50 % an answer".to_owned(),
             elsewhere: None,
         }
+    }
+
+    #[test]
+    fn somebody_elses_last_session_is_told_at_a_start_after_the_own_one_and_with_its_author() {
+        let others = SummaryNote {
+            id: 9,
+            author: Some("mia".to_owned()),
+            title: "Invoices in two currencies".to_owned(),
+            completed: "Exchange rates are fetched each night.".to_owned(),
+            next_steps: "Test the rates on a holiday.".to_owned(),
+            at: Timestamp(NOW.0 - DAY),
+            ..SummaryNote::default()
+        };
+        let material = Material { others: Some(others), ..shop() };
+        let told = assemble(Moment::Start, &material, within(600), NOW).text;
+        let own = told.find("## Last session (s3)").unwrap();
+        let others = told
+            .find("## Last session of mia (s9), 1 d ago: Invoices in two currencies\nDone: Exchange rates");
+        assert!(others.is_some_and(|others| others > own), "{told}");
+        assert!(!assemble(Moment::Compact, &material, within(600), NOW).text.contains("mia"));
+        // It takes little of a small budget, and nothing from the own session.
+        let told = assemble(Moment::Start, &material, within(150), NOW).text;
+        assert!(told.contains("Open: Show the discount") && !told.contains("holiday"), "{told}");
     }
 
     #[test]

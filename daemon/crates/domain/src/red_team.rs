@@ -65,6 +65,7 @@ fn material(text: &str) -> Material {
         label: "answer",
         heading: text.to_owned(),
         text: text.to_owned(),
+        author: Some(text.to_owned()),
         at: Timestamp(NOW.0 - 1000),
         probability: 0.9,
         reason: String::new(),
@@ -72,7 +73,17 @@ fn material(text: &str) -> Material {
     };
     Material {
         project: text.to_owned(),
+        others: Some(SummaryNote {
+            author: Some(text.to_owned()),
+            id: 2,
+            title: text.to_owned(),
+            completed: text.to_owned(),
+            next_steps: text.to_owned(),
+            at: Timestamp(NOW.0 - 1000),
+            ..SummaryNote::default()
+        }),
         summary: Some(SummaryNote {
+            author: None,
             id: 1,
             title: text.to_owned(),
             request: text.to_owned(),

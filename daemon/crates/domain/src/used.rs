@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::document::{DocumentKey, DocumentKind};
+use super::document::DocumentKey;
 use super::ids::Timestamp;
 use super::observation::Importance;
 
@@ -252,10 +252,10 @@ const LOWERED_BY: i64 = 3;
 pub struct Disfavour {
     strikes: HashMap<(DocumentKey, Occasion), u32>,
     /// Observations of other machines.
-    from_elsewhere: HashMap<i64, FromElsewhere>,
+    from_elsewhere: HashMap<DocumentKey, FromElsewhere>,
 }
 
-/// Whether an observation of another machine may be told.
+/// Whether something of another machine may be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FromElsewhere {
     Told,
@@ -276,15 +276,14 @@ impl Disfavour {
     }
 
     #[must_use]
-    pub fn and_from_elsewhere(self, rows: impl IntoIterator<Item = (i64, FromElsewhere)>) -> Self {
+    pub fn and_from_elsewhere(self, rows: impl IntoIterator<Item = (DocumentKey, FromElsewhere)>) -> Self {
         Self { from_elsewhere: rows.into_iter().collect(), ..self }
     }
 
     /// How much an item is worth on such an occasion. `None`: it is not told.
     pub fn worth(&self, key: DocumentKey, occasion: Occasion, importance: Importance) -> Option<Importance> {
         let lowered = |importance: Importance, by| Importance::clamped(i64::from(importance.get()) - by);
-        let row = (key.kind == DocumentKind::Observation).then_some(key.row);
-        let importance = match row.and_then(|row| self.from_elsewhere.get(&row)) {
+        let importance = match self.from_elsewhere.get(&key) {
             None => importance,
             Some(FromElsewhere::OnlyFound) => return None,
             Some(FromElsewhere::Told) => lowered(importance, LOWERED_FROM_ELSEWHERE),
@@ -300,6 +299,7 @@ impl Disfavour {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::document::DocumentKind;
 
     const KEY: DocumentKey = DocumentKey { kind: DocumentKind::Observation, row: 12 };
 

@@ -154,7 +154,7 @@ impl Reader<'_> {
         }
         DocumentKind::Summary => {
             "SELECT m.title, NULL AS type, NULL AS status, FALSE AS pinned, p.name AS project, s.session_id, s.agent
-             FROM session_summaries m JOIN projects p ON p.id = m.project JOIN sessions s ON s.id = m.session
+             FROM session_summaries m JOIN projects p ON p.id = m.project LEFT JOIN sessions s ON s.id = m.session
              WHERE m.id = ?1"
         }
         _ => {

@@ -116,10 +116,10 @@ impl Reader<'_> {
 #[derive(Clone, Debug, PartialEq)]
 pub enum DocumentRow {
     Observation { row: Box<ObservationRow>, session: Option<Box<SessionInfo>>, project: super::ProjectInfo },
-    Summary { row: Box<SummaryRow>, session: Box<SessionInfo> },
+    Summary { row: Box<SummaryRow>, session: Option<Box<SessionInfo>>, project: super::ProjectInfo },
     Prompt { text: String, number: u32, at: Timestamp, session: Box<SessionInfo> },
     Response { text: String, number: u32, at: Timestamp, session: Box<SessionInfo> },
-    Plan { row: Box<PlanRow>, session: Box<SessionInfo> },
+    Plan { row: Box<PlanRow>, session: Option<Box<SessionInfo>>, project: super::ProjectInfo },
     Activity { row: Box<ActivityRow>, session: Box<SessionInfo> },
     Compaction { row: Box<CompactionRow>, session: Box<SessionInfo> },
 }
@@ -148,8 +148,13 @@ fn load(db: &Connection, key: DocumentKey) -> Result<Option<DocumentRow>, StoreE
         }
         DocumentKind::Plan => {
             let Some(row) = Reader(db).plan(PlanId(key.row))? else { return Ok(None) };
-            let session = Box::new(Reader(db).session_info(row.session)?);
-            Ok(Some(DocumentRow::Plan { row: Box::new(row), session }))
+            let session = row.session.map(|session| Reader(db).session_info(session)).transpose()?;
+            let project = match (&session, row.shared_project) {
+                (Some(session), _) => session.project.clone(),
+                (None, Some(project)) => Reader(db).project(project)?,
+                (None, None) => return Ok(None),
+            };
+            Ok(Some(DocumentRow::Plan { row: Box::new(row), session: session.map(Box::new), project }))
         }
         DocumentKind::Compaction => {
             let Some(row) = compactions::compaction(db, key.row)? else { return Ok(None) };
@@ -178,34 +183,46 @@ fn load_summary(db: &Connection, id: i64) -> Result<Option<DocumentRow>, StoreEr
     let Some(row) = db.first::<SummaryRow>(&format!("{} WHERE m.id = ?1", SummaryRow::SELECT), [id])? else {
         return Ok(None);
     };
-    let session = Box::new(Reader(db).session_info(row.session_row)?);
-    Ok(Some(DocumentRow::Summary { row: Box::new(row), session }))
+    let session = row.session_row.map(|session| Reader(db).session_info(session)).transpose()?;
+    let project = match &session {
+        Some(session) => session.project.clone(),
+        None => Reader(db).project(row.project)?,
+    };
+    Ok(Some(DocumentRow::Summary { row: Box::new(row), session: session.map(Box::new), project }))
 }
 
 impl DocumentRow {
-    /// The row number of its session; `None` for a note written by hand.
-    pub fn session_row(&self) -> Option<SessionRow> {
+    fn session(&self) -> Option<&SessionInfo> {
         match self {
-            Self::Observation { session, .. } => session.as_ref().map(|session| session.row),
-            Self::Summary { session, .. }
-            | Self::Plan { session, .. }
-            | Self::Prompt { session, .. }
+            Self::Observation { session, .. }
+            | Self::Summary { session, .. }
+            | Self::Plan { session, .. } => session.as_deref(),
+            Self::Prompt { session, .. }
             | Self::Response { session, .. }
             | Self::Compaction { session, .. }
-            | Self::Activity { session, .. } => Some(session.row),
+            | Self::Activity { session, .. } => Some(session),
         }
     }
 
-    /// Its session; `None` for an observation written by hand.
+    /// The row number of its session; `None` for a note written by hand and for what another machine sent.
+    pub fn session_row(&self) -> Option<SessionRow> {
+        self.session().map(|session| session.row)
+    }
+
+    /// Its session; `None` for a note written by hand and for what another machine sent.
     pub fn session_id(&self) -> Option<&SessionId> {
+        self.session().map(|session| &session.id)
+    }
+
+    /// Who made it and on which machine, if that was another one.
+    pub fn author_and_device(&self) -> (Option<&String>, Option<&String>) {
         match self {
-            Self::Observation { session, .. } => session.as_ref().map(|session| &session.id),
-            Self::Summary { session, .. }
-            | Self::Plan { session, .. }
-            | Self::Prompt { session, .. }
-            | Self::Response { session, .. }
-            | Self::Compaction { session, .. }
-            | Self::Activity { session, .. } => Some(&session.id),
+            Self::Observation { row, .. } => (row.author.as_ref(), row.device.as_ref()),
+            Self::Summary { row, .. } => (row.author.as_ref(), row.device.as_ref()),
+            Self::Plan { row, .. } => (row.author.as_ref(), row.device.as_ref()),
+            Self::Prompt { .. } | Self::Response { .. } | Self::Compaction { .. } | Self::Activity { .. } => {
+                (None, None)
+            }
         }
     }
 }

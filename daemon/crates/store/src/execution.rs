@@ -85,8 +85,8 @@ fn carry_out<O: Operation>(
     undo.prepare(connection)?;
     let db = WriteContext::new(connection);
     let result = operation.execute(&db).and_then(|output| {
-        let (observations, removed) = db.take_observations();
-        sharing::append(&db, &observations, removed).map(|()| output)
+        let (touched, removed) = db.take_shareable();
+        sharing::append(&db, &touched, removed).map(|()| output)
     });
     if result.is_err() || db.is_taken_back() {
         // The caller must learn of the original error first.

@@ -68,7 +68,7 @@ pub(super) fn remember(
 /// Records that a person has looked at an observation.
 pub(super) fn mark(db: &WriteContext<'_>, id: ObservationId, at: Timestamp) -> Result<(), StoreError> {
     db.run("UPDATE observations SET reviewed_at = ?2 WHERE id = ?1", params![id, at])?;
-    log_mark(db, id);
+    log_mark(db, id.into());
     Ok(())
 }
 
@@ -86,6 +86,6 @@ pub(super) fn restore(db: &WriteContext<'_>, id: ObservationId, state: &Value) -
     db.run("UPDATE observations SET reviewed_at = ?2 WHERE id = ?1", params![id, state["at"].as_i64()])?;
     let verdict = if state["rejected"] == true { Verdict::Rejected } else { Verdict::Kept };
     lineage::judge(db, id, verdict)?;
-    log_mark(db, id);
+    log_mark(db, id.into());
     Ok(())
 }

@@ -186,6 +186,55 @@ mod tests {
         assert_eq!(reviewed.map(Result::unwrap).collect::<Vec<_>>(), [Some(9), None, None]);
     }
 
+    #[test]
+    fn summaries_and_plans_keep_their_numbers_and_their_prompts_when_their_tables_are_made_anew() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("recall.db");
+        let mut connection = Connection::open(&path).unwrap();
+        connection.execute_batch("PRAGMA foreign_keys = ON").unwrap();
+        migrate_by(&STEPS[..5], &mut connection, &path, home.path()).unwrap();
+        connection
+            .execute_batch(
+                "INSERT INTO projects VALUES (1, 'path:/shop', 'shop', 0);
+                 INSERT INTO sessions (id, agent, session_id, project, status, life, started_at, last_event_at)
+                 VALUES (3, 'x', 's', 1, 'completed', 1, 0, 0);
+                 INSERT INTO prompt_batches (id, session, seq, prompt_number, source, status, opened_at)
+                 VALUES (4, 3, 1, 1, 'user', 'closed', 0);
+                 INSERT INTO session_summaries (id, session, project, title, request, investigated, learned, completed,
+                    next_steps, notes, origin, created_at)
+                 VALUES (5, 3, 1, 'Rounded', 'r', 'i', 'l', 'c', 'n', 'o', 'extractive', 7);
+                 INSERT INTO plans (id, session, batch, kind, path, title, text, state, event_id, created_at, updated_at,
+                    tasks)
+                 VALUES (6, 3, 4, 'plan', '/p.md', 'Coins', 'Rates', 'approved', x'01', 8, 9, NULL),
+                        (9, 3, 4, 'tasks', '', 'Task list', '', 'draft', NULL, 8, 9, '{}');
+                 DELETE FROM plans WHERE id = 9;
+                 INSERT INTO plan_batches (plan, batch, event_id, prompt_id) VALUES (6, 4, x'02', 'p1')",
+            )
+            .unwrap();
+        migrate(&mut connection, &path, home.path()).unwrap();
+        let all = |sql: &str| -> String { connection.query_row(sql, [], |row| row.get(0)).unwrap() };
+        assert_eq!(
+            all("SELECT concat_ws('|', id, session, project, title, request, investigated, learned, completed, next_steps,
+                notes, origin, created_at, share) FROM session_summaries"),
+            "5|3|1|Rounded|r|i|l|c|n|o|extractive|7"
+        );
+        assert_eq!(
+            all("SELECT concat_ws('|', id, session, batch, kind, path, title, text, state, hex(event_id), created_at,
+                updated_at) FROM plans"),
+            "6|3|4|plan|/p.md|Coins|Rates|approved|01|8|9"
+        );
+        assert_eq!(
+            all("SELECT concat_ws('|', plan, batch, hex(event_id), prompt_id) FROM plan_batches"),
+            "6|4|02|p1"
+        );
+        // A number of a removed plan is not given again.
+        let next = "INSERT INTO plans (session, kind, path, title, text, state, created_at, updated_at)
+            VALUES (3, 'plan', '/q.md', '', '', 'draft', 0, 0) RETURNING id || ''";
+        assert_eq!(all(next), "10");
+        connection.execute("DELETE FROM sessions", []).unwrap();
+        assert_eq!(all("SELECT (SELECT count(*) FROM plans) || (SELECT count(*) FROM plan_batches)"), "00");
+    }
+
     /// A possible step after the released ones, one statement each.
     const NEXT_STEP: [&str; 4] = [
         "ALTER TABLE projects ADD COLUMN colour TEXT",

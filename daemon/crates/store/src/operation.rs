@@ -14,11 +14,12 @@ use super::StoreError;
 use super::row::Cells;
 use super::spans::ExpiredLife;
 use crate::bind::params;
-use recall_domain::document::DocumentKind;
+use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::event::Place;
-use recall_domain::ids::{ObservationId, SessionKey, Timestamp};
+use recall_domain::ids::{SessionKey, Timestamp};
 use recall_domain::lifecycle::{LifecycleEvent, LifecycleKind};
 use recall_domain::session::LooseCall;
+use recall_domain::sync::kind::ItemKind;
 
 /// A change of the database, as a value.
 pub trait Operation: Send + 'static {
@@ -76,8 +77,8 @@ pub struct WriteContext<'a> {
     connection: &'a Connection,
     changes: RefCell<Changes>,
     is_taken_back: Cell<bool>,
-    /// The observations that were written or removed.
-    observations: RefCell<BTreeSet<i64>>,
+    /// What other machines may be told of and was written or removed.
+    shareable: RefCell<BTreeSet<DocumentKey>>,
     removed_copies: Cell<RemovedCopies>,
 }
 
@@ -95,7 +96,7 @@ impl<'a> WriteContext<'a> {
             connection,
             changes: RefCell::default(),
             is_taken_back: Cell::new(false),
-            observations: RefCell::default(),
+            shareable: RefCell::default(),
             removed_copies: Cell::default(),
         }
     }
@@ -139,14 +140,14 @@ impl<'a> WriteContext<'a> {
         self.changes.borrow_mut().expired.push(life);
     }
 
-    /// What becomes of other machines' copies of the observations that this operation removes.
+    /// What becomes of other machines' copies of what this operation removes.
     pub(super) fn set_removed_copies(&self, copies: RemovedCopies) {
         self.removed_copies.set(copies);
     }
 
-    /// The observations that were written or removed since the last call, and what becomes of copies.
-    pub(super) fn take_observations(&self) -> (BTreeSet<i64>, RemovedCopies) {
-        (self.observations.take(), self.removed_copies.get())
+    /// What other machines may be told of and was written or removed since the last call, and what becomes of copies.
+    pub(super) fn take_shareable(&self) -> (BTreeSet<DocumentKey>, RemovedCopies) {
+        (self.shareable.take(), self.removed_copies.get())
     }
 
     pub(super) fn is_taken_back(&self) -> bool {
@@ -170,16 +171,16 @@ pub(super) fn log(db: &WriteContext<'_>, kind: DocumentKind, row: i64) -> Result
     db.prepare_cached("INSERT INTO index_log (kind, row) VALUES (?1, ?2)")?
         .execute(params![kind.as_str(), row])?;
     remove_vectors(db, kind, row)?;
-    if kind == DocumentKind::Observation {
-        db.observations.borrow_mut().insert(row);
-    }
+    log_mark(db, DocumentKey { kind, row });
     db.changes.borrow_mut().documents = true;
     Ok(())
 }
 
-/// Records that a mark of an observation changed which the index does not know; other machines may follow it.
-pub(super) fn log_mark(db: &WriteContext<'_>, id: ObservationId) {
-    db.observations.borrow_mut().insert(id.0);
+/// Records that something changed that other machines may follow, and of which the index knows nothing.
+pub(super) fn log_mark(db: &WriteContext<'_>, key: DocumentKey) {
+    if ItemKind::of_document(key.kind).is_some() {
+        db.shareable.borrow_mut().insert(key);
+    }
 }
 
 /// Removes the vectors of a document, and records their id for the file that may contain them.

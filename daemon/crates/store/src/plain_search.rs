@@ -116,7 +116,7 @@ fn sql(kind: DocumentKind) -> &'static str {
         DocumentKind::Summary => {
             "SELECT m.id, m.created_at, m.project, s.agent, s.session_id, NULL,
                     concat_ws(char(10), m.title, m.request, m.investigated, m.learned, m.completed, m.next_steps, m.notes)
-             FROM session_summaries m JOIN sessions s ON s.id = m.session
+             FROM session_summaries m LEFT JOIN sessions s ON s.id = m.session
              WHERE m.created_at >= ?1 ORDER BY m.created_at DESC, m.id DESC"
         }
         DocumentKind::Prompt => {
@@ -130,8 +130,9 @@ fn sql(kind: DocumentKind) -> &'static str {
              WHERE b.response IS NOT NULL AND b.opened_at >= ?1 ORDER BY b.id DESC"
         }
         DocumentKind::Plan => {
-            "SELECT p.id, p.updated_at, s.project, s.agent, s.session_id, NULL, p.text
-             FROM plans p JOIN sessions s ON s.id = p.session WHERE p.updated_at >= ?1
+            "SELECT p.id, p.updated_at, ifnull(s.project, h.project), s.agent, s.session_id, NULL, p.text
+             FROM plans p LEFT JOIN sessions s ON s.id = p.session LEFT JOIN shares h ON h.id = p.share
+             WHERE p.updated_at >= ?1
              ORDER BY p.updated_at DESC, p.id DESC"
         }
         DocumentKind::Compaction => {

@@ -5,13 +5,14 @@ use rusqlite::{Connection, OptionalExtension};
 use super::StoreError;
 use super::effect_context::EffectContext;
 use super::known::order_of;
-use super::operation::{WriteContext, log};
+use super::operation::{WriteContext, log, log_mark};
 use super::row::{Cells, Sql, record};
+use super::sharing;
 use super::text::Packed;
 use crate::Reader;
 use crate::bind::params;
-use recall_domain::document::DocumentKind;
-use recall_domain::ids::{BatchId, PlanId, PromptId, SessionRow, Timestamp};
+use recall_domain::document::{DocumentKey, DocumentKind};
+use recall_domain::ids::{BatchId, PlanId, ProjectRow, PromptId, SessionRow, Timestamp};
 use recall_domain::order::Order;
 use recall_domain::plan::{self, PlanReference, PlanState};
 use recall_domain::session::Seq;
@@ -22,7 +23,13 @@ record! {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanRow from "plans" {
     pub id: PlanId = "id",
-    pub session: SessionRow = "session",
+    /// `None`: another machine's session made it.
+    pub session: Option<SessionRow> = "session",
+    /// Who made it and on which machine, if that was another one.
+    pub author: Option<String> = "author",
+    pub device: Option<String> = "device",
+    /// The project of another machine's plan.
+    pub shared_project: Option<ProjectRow> = "(SELECT h.project FROM shares h WHERE h.id = plans.share)",
     /// `plan` or `tasks`.
     pub kind: String = "kind",
     /// `None` for a plan without a file.
@@ -85,8 +92,11 @@ pub(super) fn keep(
     carry_out_anew(scene)
 }
 
-fn approve(db: &Connection, plan: i64) -> Result<(), StoreError> {
-    db.run("UPDATE plans SET state = 'approved' WHERE id = ?1 AND state <> 'approved'", [plan])
+fn approve(db: &WriteContext<'_>, plan: i64) -> Result<(), StoreError> {
+    db.run("UPDATE plans SET state = 'approved' WHERE id = ?1 AND state <> 'approved'", [plan])?;
+    // An approved plan may be shared.
+    log_mark(db, DocumentKey { kind: DocumentKind::Plan, row: plan });
+    Ok(())
 }
 
 fn row_of(scene: &EffectContext<'_>, (kind, path): (&str, &str)) -> Result<Option<i64>, StoreError> {
@@ -193,6 +203,7 @@ fn write(
     text: &str,
 ) -> Result<(), StoreError> {
     let title = if kind == "tasks" { "Task list".to_owned() } else { plan::title(text) };
+    sharing::claim_plan(scene.db, scene.session(), (kind, path))?;
     let batch = scene.batch_row(seq)?;
     // A task change counts whenever it arrives; a whole text counts only if it is the newest.
     let row = scene

@@ -174,7 +174,7 @@ impl Reader<'_> {
     ) -> Result<Option<SummaryRow>, StoreError> {
         let db = self.0;
         let sql = format!(
-            "{} WHERE m.project = ?1 AND s.session_id IS NOT ?2
+            "{} WHERE m.project = ?1 AND m.share IS NULL AND s.session_id IS NOT ?2
             AND (EXISTS (SELECT 1 FROM observations o WHERE o.session = m.session)
                  OR EXISTS (SELECT 1 FROM observation_sessions o WHERE o.session = m.session)
                  OR s.activities > 0)
@@ -182,6 +182,24 @@ impl Reader<'_> {
             SummaryRow::SELECT
         );
         db.first(&sql, params![project, except])
+    }
+
+    /// The newest summary of another machine's session in a project, made after a time, if its share says that sessions are
+    /// told of it.
+    pub fn latest_summary_of_others(
+        self,
+        project: ProjectRow,
+        after: Timestamp,
+    ) -> Result<Option<SummaryRow>, StoreError> {
+        let db = self.0;
+        // Whoever shares nothing reads no row here.
+        let sql = format!(
+            "{} WHERE m.id = (SELECT id FROM session_summaries INDEXED BY session_summaries_of_others
+                WHERE share IN (SELECT id FROM shares WHERE project = ?1 AND inject) AND created_at > ?2
+                ORDER BY created_at DESC, id DESC LIMIT 1)",
+            SummaryRow::SELECT
+        );
+        db.first(&sql, params![project, after])
     }
 
     /// The events of a project around a moment, in order: `before` entries up to it and `after` entries after it. At the
@@ -202,7 +220,7 @@ impl Reader<'_> {
         );
             let summaries = format!(
             "SELECT 'summary', m.id, m.created_at AS at, m.title, NULL, s.session_id FROM session_summaries m
-             JOIN sessions s ON s.id = m.session
+             LEFT JOIN sessions s ON s.id = m.session
              WHERE m.project = ?1 AND m.created_at {comparison} ?2 ORDER BY at {order}, m.id {order} LIMIT ?3"
         );
             let prompts = format!(
@@ -291,10 +309,15 @@ fn source(tellable: Tellable, index: &str) -> String {
 record! {
 /// A session's summary.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SummaryRow from "session_summaries m JOIN sessions s ON s.id = m.session" {
+pub struct SummaryRow from "session_summaries m LEFT JOIN sessions s ON s.id = m.session" {
     pub id: SummaryId = "m.id",
-    pub session_row: SessionRow = "m.session",
-    pub session: SessionId = "s.session_id",
+    /// `None`: it is of another machine's session.
+    pub session_row: Option<SessionRow> = "m.session",
+    pub session: Option<SessionId> = "s.session_id",
+    pub project: ProjectRow = "m.project",
+    /// Whose session it is and on which machine, if that is another one.
+    pub author: Option<String> = "m.author",
+    pub device: Option<String> = "m.device",
     pub title: String = "m.title",
     pub request: String = "m.request",
     pub investigated: String = "m.investigated",

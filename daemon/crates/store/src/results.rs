@@ -13,7 +13,7 @@ use super::row::{Cells, FromRow, Sql, record};
 use super::subjects::{Aimed, SubjectHash, aim, subjects, with_heirs};
 use super::threads::{rethread, thread_words};
 use super::traces::{Beginning, keep_traces};
-use super::{StoreError, forgetting, titles};
+use super::{StoreError, forgetting, sharing, titles};
 use crate::bind::params;
 use recall_domain::document::DocumentKind;
 use recall_domain::fixes::Traces;
@@ -386,6 +386,7 @@ pub(super) fn keep_summary(
     summary: &SummaryDraft,
 ) -> Result<Option<LifecycleKind>, StoreError> {
     let title = titles::of_summary(db, session, &summary.title)?;
+    sharing::claim_summary(db, session)?;
     let said = params![
         session,
         title,

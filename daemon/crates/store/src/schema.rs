@@ -10,6 +10,7 @@ pub(super) const STEPS: &[&str] = &[
     include_str!("schema_3.sql"),
     include_str!("schema_4.sql"),
     include_str!("schema_5.sql"),
+    include_str!("schema_6.sql"),
 ];
 
 pub(super) const VERSION: u32 = STEPS.len() as u32;

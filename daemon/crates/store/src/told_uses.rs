@@ -70,13 +70,17 @@ impl Reader<'_> {
             [],
         )?;
         // Whoever shares nothing reads no row here.
-        let foreign: Vec<(i64, bool)> = db.all(
-        "SELECT o.id, s.inject FROM observations o INDEXED BY observations_of_others JOIN shares s ON s.id = o.share
-         WHERE o.share IS NOT NULL",
-        [],
-    )?;
-        let foreign = foreign.into_iter().map(|(row, injects)| {
-            (row, if injects { FromElsewhere::Told } else { FromElsewhere::OnlyFound })
+        let foreign: Vec<(DocumentKey, bool)> = db.all(
+            "SELECT 'observation', o.id, s.inject FROM observations o INDEXED BY observations_of_others
+             JOIN shares s ON s.id = o.share WHERE o.share IS NOT NULL
+             UNION ALL SELECT 'summary', m.id, s.inject FROM session_summaries m INDEXED BY session_summaries_of_others
+             JOIN shares s ON s.id = m.share WHERE m.share IS NOT NULL
+             UNION ALL SELECT 'plan', l.id, s.inject FROM plans l INDEXED BY plans_of_others
+             JOIN shares s ON s.id = l.share WHERE l.share IS NOT NULL",
+            [],
+        )?;
+        let foreign = foreign.into_iter().map(|(key, injects)| {
+            (key, if injects { FromElsewhere::Told } else { FromElsewhere::OnlyFound })
         });
         Ok(Disfavour::of(rows.into_iter().filter_map(|(kind, row, what, moment)| {
             let key = DocumentKey { kind: DocumentKind::parse(&kind)?, row };

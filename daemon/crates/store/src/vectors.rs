@@ -415,10 +415,10 @@ fn has_same_text(a: &DocumentRow, b: &DocumentRow) -> bool {
 impl DocumentRow {
     pub fn project(&self) -> &ProjectInfo {
         match self {
-            Self::Observation { project, .. } => project,
-            Self::Summary { session, .. }
-            | Self::Plan { session, .. }
-            | Self::Prompt { session, .. }
+            Self::Observation { project, .. }
+            | Self::Summary { project, .. }
+            | Self::Plan { project, .. } => project,
+            Self::Prompt { session, .. }
             | Self::Response { session, .. }
             | Self::Compaction { session, .. }
             | Self::Activity { session, .. } => &session.project,

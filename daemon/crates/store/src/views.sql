@@ -39,7 +39,7 @@ CREATE TEMP VIEW session_summaries AS
            m.completed, m.next_steps, NULL AS files_read, NULL AS files_edited, m.notes, NULL AS prompt_number,
            strftime('%Y-%m-%dT%H:%M:%fZ', m.created_at / 1000.0, 'unixepoch') AS created_at,
            m.created_at AS created_at_epoch, m.origin AS generated_by_model
-    FROM main.session_summaries m JOIN main.sessions s ON s.id = m.session JOIN main.projects p ON p.id = m.project;
+    FROM main.session_summaries m JOIN main.projects p ON p.id = m.project LEFT JOIN main.sessions s ON s.id = m.session;
 
 -- Each prompt with its answer.
 CREATE TEMP VIEW prompts AS
@@ -60,4 +60,5 @@ CREATE TEMP VIEW plans AS
     SELECT l.id, s.session_id, p.name AS project, l.kind, l.path, l.title, plain(l.text) AS text, l.state,
            strftime('%Y-%m-%dT%H:%M:%fZ', l.created_at / 1000.0, 'unixepoch') AS created_at,
            strftime('%Y-%m-%dT%H:%M:%fZ', l.updated_at / 1000.0, 'unixepoch') AS updated_at
-    FROM main.plans l JOIN main.sessions s ON s.id = l.session JOIN main.projects p ON p.id = s.project;
+    FROM main.plans l LEFT JOIN main.sessions s ON s.id = l.session LEFT JOIN main.shares h ON h.id = l.share
+    JOIN main.projects p ON p.id = ifnull(s.project, h.project);

@@ -125,7 +125,13 @@ impl From<ObservationRow> for ObservationAnswer {
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct SummaryAnswer {
     pub id: PublicId,
-    pub session_id: String,
+    /// `null` for the session of another machine.
+    pub session_id: Option<String>,
+    /// Whose session it is and on which machine. Absent if it is this machine's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub author: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
     pub title: String,
     pub request: String,
     pub investigated: String,
@@ -144,7 +150,9 @@ impl From<SummaryRow> for SummaryAnswer {
     fn from(row: SummaryRow) -> Self {
         Self {
             id: PublicId(DocumentKey { kind: DocumentKind::Summary, row: row.id.0 }),
-            session_id: row.session.0,
+            session_id: row.session.map(|session| session.0),
+            author: row.author,
+            device: row.device,
             title: row.title,
             request: row.request,
             investigated: row.investigated,

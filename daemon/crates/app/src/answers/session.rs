@@ -165,6 +165,11 @@ pub struct PlanAnswer {
     pub id: PublicId,
     /// `plan` or `tasks`.
     pub kind: String,
+    /// Who made it and on which machine. Absent if that was this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub author: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
     pub path: Option<String>,
     pub title: String,
     /// `draft` or `approved`.
@@ -185,6 +190,8 @@ impl PlanAnswer {
             made_on,
             id: PublicId(DocumentKey { kind: DocumentKind::Plan, row: row.id.0 }),
             kind: row.kind,
+            author: row.author,
+            device: row.device,
             path: row.path,
             title: row.title,
             state: row.state,

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Moment;
+use super::{Moment, PublicId};
 
 /// What would leave if a project were shared.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -12,6 +12,12 @@ pub struct PreviewAnswer {
     /// The identity by which other machines know the project.
     pub identity: String,
     pub observations: u64,
+    /// Summaries of sessions.
+    #[serde(default)]
+    pub summaries: u64,
+    /// Approved plans.
+    #[serde(default)]
+    pub plans: u64,
     pub sessions: u64,
     /// Preferences and corrections, which stay.
     pub personal: u64,
@@ -20,11 +26,11 @@ pub struct PreviewAnswer {
     pub held: Vec<HeldNote>,
 }
 
-/// A note or a change that does not leave.
+/// A note, a summary, a plan, or a change of one that does not leave.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct HeldNote {
-    /// `null` if the note is not here any more.
-    pub id: Option<i64>,
+    /// `null` if it is not here any more.
+    pub id: Option<PublicId>,
     pub title: Option<String>,
     pub why: String,
 }
@@ -54,7 +60,7 @@ pub struct ShareAnswer {
     /// The number of this machine's last change, and of the last that the remote has.
     pub logged: u64,
     pub sent: u64,
-    /// How many notes of others are here.
+    /// How many notes, summaries and plans of others are here.
     pub received: u64,
     pub held: Vec<HeldNote>,
     /// Changes that a newer version of recall wrote.

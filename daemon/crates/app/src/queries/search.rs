@@ -90,7 +90,8 @@ pub fn search(lookup: &ContextLookup, request: Search) -> Answer<SearchAnswer> {
             let Some(row) = db.load_document(found.key)? else { continue };
             let (title, body) = title_and_text(&row, lookup.agents);
             let place = DocumentContext::of(db, &row)?;
-            let (author, device) = from_elsewhere(&row);
+            let (author, device) = row.author_and_device();
+            let (author, device) = (author.cloned(), device.cloned());
             results.push(SearchResult {
                 made_on: marks.place(place.project_row, found.key)?,
                 id: PublicId(found.key),
@@ -140,14 +141,6 @@ fn newer_choices_first(results: Vec<SearchResult>) -> Vec<SearchResult> {
         is_newer && (second.differs_in_a_word(first) || changes(&newer.title, &older.title))
     });
     said.into_iter().map(|(_, one)| one).collect()
-}
-
-/// Who wrote an observation and where, if it came from another machine.
-fn from_elsewhere(row: &DocumentRow) -> (Option<String>, Option<String>) {
-    match row {
-        DocumentRow::Observation { row, .. } => (row.author.clone(), row.device.clone()),
-        _ => (None, None),
-    }
 }
 
 fn voice_of(row: &DocumentRow) -> Option<Voice> {

@@ -16,7 +16,7 @@ use recall_domain::ids::{ProjectRow, Timestamp};
 use recall_domain::observation::Voice;
 use recall_domain::text::shortened_line;
 use recall_domain::tokens::estimate;
-use recall_store::{DocumentRow, ObservationRow, Reader, SessionInfo, StoreError};
+use recall_store::{DocumentRow, ObservationRow, ProjectInfo, Reader, SessionInfo, StoreError};
 
 /// The most evidence that is shown of one observation, and the most characters of each line.
 const MOST_EVIDENCE: usize = 20;
@@ -37,30 +37,29 @@ pub(crate) struct DocumentContext {
 
 impl DocumentContext {
     pub(crate) fn of(db: Reader<'_>, row: &DocumentRow) -> Result<Self, StoreError> {
-        let of_session = |session: &SessionInfo, prompt_number, at| Self {
-            project: session.project.name.clone(),
-            agent: session.agent.0.clone(),
-            session: Some(session.id.0.clone()),
+        let of_project = |project: &ProjectInfo, session: Option<&SessionInfo>, prompt_number, at| Self {
+            project: project.name.clone(),
+            agent: session.map(|session| session.agent.0.clone()).unwrap_or_default(),
+            session: session.map(|session| session.id.0.clone()),
             prompt_number,
             observation_type: None,
             status: None,
             at,
-            project_row: session.project.row,
+            project_row: project.row,
         };
+        let of_session =
+            |session: &SessionInfo, number, at| of_project(&session.project, Some(session), number, at);
         Ok(match row {
             DocumentRow::Observation { row, session, project } => Self {
-                project: project.name.clone(),
-                agent: session.as_ref().map(|session| session.agent.0.clone()).unwrap_or_default(),
-                session: row.session.as_ref().map(|session| session.0.clone()),
-                prompt_number: row.prompt_number,
                 observation_type: Some(row.kind.as_str()),
                 status: Some(row.status.as_str()),
-                at: row.created_at,
-                project_row: row.project,
+                ..of_project(project, session.as_deref(), row.prompt_number, row.created_at)
             },
-            DocumentRow::Summary { row, session } => of_session(session, None, row.created_at),
-            DocumentRow::Plan { row, session } => {
-                of_session(session, row.prompt_numbers.first().copied(), row.updated_at)
+            DocumentRow::Summary { row, session, project } => {
+                of_project(project, session.as_deref(), None, row.created_at)
+            }
+            DocumentRow::Plan { row, session, project } => {
+                of_project(project, session.as_deref(), row.prompt_numbers.first().copied(), row.updated_at)
             }
             DocumentRow::Compaction { row, session } => of_session(session, row.prompt_number, row.at),
             DocumentRow::Prompt { number, at, session, .. }

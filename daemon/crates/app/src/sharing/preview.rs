@@ -5,6 +5,7 @@ use std::path::Path;
 use recall_protocol::query::{Persons, SharePreview};
 use recall_protocol::wire::ErrorKind;
 
+use crate::answers::PublicId;
 use crate::answers::sharing::{HeldNote, PreviewAnswer};
 use crate::clock;
 use crate::commands::CommandContext;
@@ -57,12 +58,14 @@ pub async fn preview(context: &CommandContext<impl Ports>, request: SharePreview
             project: name,
             identity: identity.as_str().to_owned(),
             observations: found.observations,
+            summaries: found.summaries,
+            plans: found.plans,
             sessions: found.sessions,
             personal: found.personal,
             samples: samples.take(SAMPLES).collect(),
             held: held
                 .map(|(id, title, _)| HeldNote {
-                    id: Some(id.0),
+                    id: Some(PublicId(*id)),
                     title: Some(redactor.redact_text(title).into_owned()),
                     why: "it looks like a secret".to_owned(),
                 })

@@ -1,8 +1,8 @@
 //! What one sees of the sharing: each project with each remote, and how far every machine's log was read.
 
 use super::round::{Known, Outcome, Syncing, names};
-use crate::answers::Moment;
 use crate::answers::sharing::{DeviceAnswer, HeldNote, ShareAnswer, SyncAnswer};
+use crate::answers::{Moment, PublicId};
 use crate::ports::Ports;
 use crate::queries::{Answer, Refused};
 use recall_config::sharing::{SharedProject, Sharing};
@@ -69,9 +69,8 @@ fn share_answer(
     answer.received = db.count_foreign(share.id)?;
     answer.parked = db.count_parked(share.id)?;
     let held = db.held_back(share.id)?.into_iter();
-    answer.held = held
-        .map(|held| HeldNote { id: held.observation.map(|id| id.0), title: held.title, why: held.why })
-        .collect();
+    answer.held =
+        held.map(|held| HeldNote { id: held.what.map(PublicId), title: held.title, why: held.why }).collect();
     let (available, mut stopped) = (outcome.available, outcome.stopped);
     for head in db.heads(share.id)? {
         answer.devices.push(DeviceAnswer {

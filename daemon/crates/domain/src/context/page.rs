@@ -143,6 +143,33 @@ impl Page {
         }
     }
 
+    /// What somebody else's session came to: what it did and what it left open, within this share of the budget.
+    pub(super) fn summary_of_others(&mut self, summary: &SummaryNote, now: Timestamp, share: f64) {
+        let author = plain(summary.author.as_deref().unwrap_or_default());
+        let within = (self.measure.spent() + (f64::from(self.budget) * share) as u32).min(self.budget);
+        let heading = format!(
+            "\n## Last session of {author} ({}), {}{}{}\n",
+            summary.public_id(),
+            age(summary.at, now),
+            after_colon(&summary.title),
+            mark(summary.elsewhere.as_ref())
+        );
+        if self.add_within(&heading, within) == Added::No {
+            return;
+        }
+        let reason = format!("the last session of {author}, on another machine");
+        let (id, title) = (summary.id, summary.title.clone());
+        self.items.push(Item { kind: "summary", id, extent: Extent::Whole, title, reason });
+        self.told.push(Words::of(&summary.title));
+        for (label, text) in [("Done", &summary.completed), ("Open", &summary.next_steps)] {
+            let mut told = self.told.clone();
+            let text = plain(&without_repeats(text, &mut told));
+            if !text.is_empty() && self.add_within(&format!("{label}: {text}\n"), within) == Added::Yes {
+                self.told = told;
+            }
+        }
+    }
+
     /// The current session's state after a compaction.
     pub(super) fn state(&mut self, state: &Continuity, summary: Option<&SummaryNote>) {
         let id = summary.map_or(String::new(), |summary| format!(" ({})", summary.public_id()));
@@ -375,8 +402,9 @@ pub(super) fn statement_line(statement: &Statement, now: Timestamp) -> String {
     }
     let joint = if heading.is_empty() || text.is_empty() { "" } else { ": " };
     let (age, label) = (age(statement.at, now), statement.label);
+    let by = statement.author.as_ref().map(|author| format!(" (by {})", plain(author))).unwrap_or_default();
     let mark = mark(statement.elsewhere.as_ref()) + &mark_of_changed(&statement.changed);
-    format!("- {id} {age} {label}{mark}: {heading}{joint}{text}\n")
+    format!("- {id} {age} {label}{by}{mark}: {heading}{joint}{text}\n")
 }
 
 impl Note {

@@ -1,13 +1,19 @@
-//! The fields of a shared note, and which values they can have.
+//! The fields of what is shared, and which values they can have.
 
 use serde_json::Value;
 
 use super::item::{Fields, Item};
+use super::kind::{ItemKind, summary_of};
+use crate::ids::{SessionId, SessionKey};
 use crate::observation::ObservationType;
 
 /// The longest single text and the most elements of a list.
 const MOST_CHARS: usize = 20_000;
 const MOST_ELEMENTS: usize = 200;
+/// A plan is one text.
+const MOST_OF_PLAN: usize = 100_000;
+/// The longest name of an agent or a session.
+const MOST_OF_NAME: usize = 500;
 /// More fields than any version has.
 const MOST_FIELDS: usize = 64;
 /// The last millisecond of the year 9999.
@@ -16,31 +22,83 @@ const LATEST_MS: i64 = 253_402_300_799_999;
 /// The lists among the fields.
 pub const LISTS: [&str; 4] = ["facts", "concepts", "files_read", "files_modified"];
 
+/// The texts of a summary, after its title.
+pub const PARTS: [&str; 6] = ["request", "investigated", "learned", "completed", "next_steps", "notes"];
+
 /// Whether every known field has a value of its kind. Fields of later versions may have any.
-pub fn are_valid(fields: &Fields) -> bool {
-    let is_text = |value: &Value| value.as_str().is_some_and(|text| text.len() <= MOST_CHARS);
-    let is_valid = |(name, value): (&String, &Value)| match name.as_str() {
-        "type" => value.as_str().is_some_and(|name| ObservationType::parse(name).is_some()),
-        "title" => is_text(value) && value != "",
-        "narrative" | "origin" | "author" | "device" => is_text(value),
-        "subtitle" => value.is_null() || is_text(value),
-        "importance" => value.as_i64().is_some_and(|number| (1..=10).contains(&number)),
-        "created_at" => value.as_i64().is_some_and(|at| (0..=LATEST_MS).contains(&at)),
-        "resolved" | "pinned" => value.is_boolean(),
-        "rejected" | "reviewed" => value.is_null() || value.is_boolean(),
-        name if LISTS.contains(&name) => {
-            value.as_array().is_some_and(|list| list.len() <= MOST_ELEMENTS && list.iter().all(is_text))
-        }
-        _ => true,
+pub fn are_valid(kind: ItemKind, fields: &Fields) -> bool {
+    let is_valid = |(name, value): (&String, &Value)| match kind {
+        ItemKind::Observation => fits_observation(name, value),
+        ItemKind::Summary => fits_summary(name, value),
+        ItemKind::Plan => fits_plan(name, value),
     };
     fields.len() <= MOST_FIELDS && fields.iter().all(is_valid)
 }
 
-/// Whether enough is known of a note to show it.
-pub fn is_complete(item: &Item) -> bool {
-    ["type", "title", "narrative", "importance", "created_at", "origin"]
-        .iter()
-        .all(|name| !item.get(name).is_null())
+fn is_text(value: &Value, most: usize) -> bool {
+    value.as_str().is_some_and(|text| text.len() <= most)
+}
+
+fn is_time(value: &Value) -> bool {
+    value.as_i64().is_some_and(|at| (0..=LATEST_MS).contains(&at))
+}
+
+fn fits_observation(name: &str, value: &Value) -> bool {
+    match name {
+        "type" => value.as_str().is_some_and(|name| ObservationType::parse(name).is_some()),
+        "title" => is_text(value, MOST_CHARS) && value != "",
+        "narrative" | "origin" | "author" | "device" => is_text(value, MOST_CHARS),
+        "subtitle" => value.is_null() || is_text(value, MOST_CHARS),
+        "importance" => value.as_i64().is_some_and(|number| (1..=10).contains(&number)),
+        "created_at" => is_time(value),
+        "resolved" | "pinned" => value.is_boolean(),
+        "rejected" | "reviewed" => value.is_null() || value.is_boolean(),
+        name if LISTS.contains(&name) => value.as_array().is_some_and(|list| {
+            list.len() <= MOST_ELEMENTS && list.iter().all(|value| is_text(value, MOST_CHARS))
+        }),
+        _ => true,
+    }
+}
+
+fn fits_summary(name: &str, value: &Value) -> bool {
+    match name {
+        "agent" | "session" => is_text(value, MOST_OF_NAME),
+        "title" | "origin" | "author" | "device" => is_text(value, MOST_CHARS),
+        "created_at" => is_time(value),
+        name if PARTS.contains(&name) => is_text(value, MOST_CHARS),
+        _ => true,
+    }
+}
+
+fn fits_plan(name: &str, value: &Value) -> bool {
+    match name {
+        "agent" | "session" => is_text(value, MOST_OF_NAME),
+        "title" | "author" | "device" => is_text(value, MOST_CHARS),
+        "text" => is_text(value, MOST_OF_PLAN),
+        "created_at" | "updated_at" => is_time(value),
+        _ => true,
+    }
+}
+
+/// Whether enough is known of an item to show it.
+pub fn is_complete(name: &str, item: &Item) -> bool {
+    let has = |fields: &[&str]| fields.iter().all(|name| !item.get(name).is_null());
+    match ItemKind::of(name) {
+        ItemKind::Observation => has(&["type", "title", "narrative", "importance", "created_at", "origin"]),
+        ItemKind::Summary => {
+            has(&["title", "created_at", "origin"])
+                && has(&PARTS)
+                && session_of(item).is_some_and(|session| summary_of(&session) == name)
+        }
+        // The file that its name rests on stays with its author.
+        ItemKind::Plan => has(&["title", "text", "created_at", "updated_at"]) && session_of(item).is_some(),
+    }
+}
+
+/// The session that a summary or a plan is of.
+pub fn session_of(item: &Item) -> Option<SessionKey> {
+    let text = |name: &str| item.get(name).as_str().filter(|text| !text.is_empty());
+    Some(SessionKey { agent: text("agent")?.into(), id: SessionId(text("session")?.to_owned()) })
 }
 
 /// Whether a note says what a person is like or wants. It stays with that person's own machines.
@@ -53,15 +111,21 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::sync::item::Change;
+    use crate::sync::{DeviceId, Stamp};
 
     #[test]
     fn a_value_of_another_kind_is_not_valid() {
         #[track_caller]
-        fn check(name: &str, fit: Value, unfit: &[Value]) {
-            assert!(are_valid(&[(name.to_owned(), fit)].into()), "{name}");
+        fn check_of(kind: ItemKind, name: &str, fit: Value, unfit: &[Value]) {
+            assert!(are_valid(kind, &[(name.to_owned(), fit)].into()), "{name}");
             for value in unfit {
-                assert!(!are_valid(&[(name.to_owned(), value.clone())].into()), "{name} {value}");
+                assert!(!are_valid(kind, &[(name.to_owned(), value.clone())].into()), "{name} {value}");
             }
+        }
+        #[track_caller]
+        fn check(name: &str, fit: Value, unfit: &[Value]) {
+            check_of(ItemKind::Observation, name, fit, unfit);
         }
         check("type", json!("bugfix"), &[json!("wish"), json!(1), Value::Null]);
         check("title", json!("x"), &[json!(""), json!(["x"]), json!("x".repeat(MOST_CHARS + 1))]);
@@ -72,7 +136,36 @@ mod tests {
         check("rejected", Value::Null, &[json!("true")]);
         check("facts", json!(["a"]), &[json!("a"), json!([1]), json!(vec!["a"; MOST_ELEMENTS + 1])]);
         check("mood", json!({"of": "a later version"}), &[]);
+        let long = |chars: usize| json!("x".repeat(chars));
+        check_of(ItemKind::Summary, "title", json!(""), &[json!(1), long(MOST_CHARS + 1)]);
+        check_of(
+            ItemKind::Summary,
+            "next_steps",
+            json!(""),
+            &[Value::Null, json!(["x"]), long(MOST_CHARS + 1)],
+        );
+        check_of(ItemKind::Summary, "created_at", json!(7), &[json!("7"), json!(-1)]);
+        check_of(ItemKind::Summary, "session", json!("s"), &[Value::Null, long(MOST_OF_NAME + 1)]);
+        check_of(ItemKind::Plan, "text", long(MOST_OF_PLAN), &[Value::Null, long(MOST_OF_PLAN + 1)]);
+        check_of(ItemKind::Plan, "updated_at", json!(7), &[json!(i64::MAX)]);
         let many: Fields = (0..=MOST_FIELDS).map(|number| (number.to_string(), Value::Null)).collect();
-        assert!(!are_valid(&many));
+        assert!(!are_valid(ItemKind::Observation, &many));
+    }
+    #[test]
+    fn a_summary_under_the_name_of_another_session_is_never_complete() {
+        let said = |session: &str| {
+            let texts = PARTS.iter().chain(&["title", "origin"]).map(|name| ((*name).to_owned(), json!("x")));
+            let more = [("agent", json!("codex")), ("session", json!(session)), ("created_at", json!(7))];
+            let more = more.map(|(name, value)| (name.to_owned(), value));
+            let mut item = Item::default();
+            item.merge(
+                &Change::Set(texts.chain(more).collect()),
+                &Stamp { at: 1, device: DeviceId::default() },
+            );
+            item
+        };
+        let name = summary_of(&session_of(&said("mine")).unwrap());
+        assert!(is_complete(&name, &said("mine")));
+        assert!(!is_complete(&name, &said("another")));
     }
 }

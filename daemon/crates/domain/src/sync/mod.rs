@@ -1,4 +1,5 @@
-//! Notes that several machines share: what a change is, how changes merge, and how a machine's changes are chained.
+//! Notes, summaries and plans that several machines share: what a change is, how changes merge, and how a machine's changes
+//! are chained.
 //!
 //! A machine logs its own changes. Every other machine reads that log and merges it. Merging takes the greatest value of
 //! each field by its stamp, and a removal beats everything. So machines that have read the same logs agree, whatever the
@@ -6,6 +7,7 @@
 
 pub mod fields;
 pub mod item;
+pub mod kind;
 pub mod record;
 
 use serde::{Deserialize, Serialize};

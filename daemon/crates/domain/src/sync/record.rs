@@ -8,13 +8,13 @@ use sha2::{Digest, Sha256};
 
 use super::DeviceId;
 use super::item::{Change, Fields, Removal};
+use super::kind::ItemKind;
 
 /// The hash before the first entry.
 pub const BEGINNING: &str = "";
 /// A larger body does not leave and is not accepted.
 pub const MOST_BODY: usize = 128 * 1024;
 
-const OBSERVATION: &str = "observation";
 const FORGET: &str = "forget";
 const WITHDRAW: &str = "withdraw";
 
@@ -23,7 +23,7 @@ const WITHDRAW: &str = "withdraw";
 pub struct Record {
     pub seq: u64,
     pub kind: String,
-    /// The uuid of the note.
+    /// The uuid of the note, the summary or the plan.
     pub item: String,
     pub at: i64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -63,7 +63,9 @@ impl Record {
     /// The entry for a change. `salt` is chance.
     pub fn of(seq: u64, item: &str, at: i64, change: &Change, salt: &str) -> Self {
         let (kind, body) = match change {
-            Change::Set(fields) => (OBSERVATION, json!({"salt": salt, "fields": fields}).to_string()),
+            Change::Set(fields) => {
+                (ItemKind::of(item).as_str(), json!({"salt": salt, "fields": fields}).to_string())
+            }
             Change::Remove(Removal::Forgotten) => (FORGET, String::new()),
             Change::Remove(Removal::Withdrawn) => (WITHDRAW, String::new()),
         };
@@ -81,14 +83,16 @@ impl Record {
         match self.kind.as_str() {
             FORGET => Content::Change(Change::Remove(Removal::Forgotten)),
             WITHDRAW => Content::Change(Change::Remove(Removal::Withdrawn)),
-            OBSERVATION => match &self.body {
-                None => Content::Empty,
-                Some(body) if body.len() > MOST_BODY => Content::Malformed,
-                Some(body) => {
+            kind => match (ItemKind::parse(kind), &self.body) {
+                (None, _) => Content::Unknown,
+                // A name says what it names.
+                (Some(kind), _) if kind != ItemKind::of(&self.item) => Content::Malformed,
+                (Some(_), None) => Content::Empty,
+                (Some(_), Some(body)) if body.len() > MOST_BODY => Content::Malformed,
+                (Some(_), Some(body)) => {
                     fields_of(body).map_or(Content::Malformed, |fields| Content::Change(Change::Set(fields)))
                 }
             },
-            _ => Content::Unknown,
         }
     }
 
@@ -123,6 +127,8 @@ pub fn hash<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::{SessionId, SessionKey};
+    use crate::sync::kind::{plan_of, summary_of};
 
     fn set(title: &str) -> Change {
         Change::Set([("title".to_owned(), json!(title))].into())
@@ -130,10 +136,21 @@ mod tests {
 
     #[test]
     fn a_change_comes_back_from_its_entry() {
-        for change in [set("a"), Change::Remove(Removal::Forgotten), Change::Remove(Removal::Withdrawn)] {
-            let record = Record::of(1, "uuid", 7, &change, "chance");
-            assert_eq!(record.content(), Content::Change(change));
-            assert!(record.is_whole());
+        let session = SessionKey { agent: "codex".into(), id: SessionId("s".to_owned()) };
+        for (item, kind) in [
+            ("uuid".to_owned(), "observation"),
+            (summary_of(&session), "summary"),
+            (plan_of(&session, "/plan.md"), "plan"),
+        ] {
+            for change in [set("a"), Change::Remove(Removal::Forgotten), Change::Remove(Removal::Withdrawn)] {
+                let record = Record::of(1, &item, 7, &change, "chance");
+                assert_eq!(record.content(), Content::Change(change.clone()));
+                assert!(record.is_whole());
+                assert!(record.kind == kind || change != set("a"), "{}", record.kind);
+            }
+            // Nobody passes one off as another.
+            let posed = Record { kind: "plan".to_owned(), ..Record::of(1, &item, 7, &set("a"), "chance") };
+            assert_eq!(posed.content() == Content::Malformed, kind != "plan");
         }
     }
 
@@ -167,9 +184,9 @@ mod tests {
             ..Record::of(1, "uuid", 7, &set("a"), "chance")
         };
         for body in ["", "{", "[]", "{}", "{\"fields\": 7}"] {
-            assert_eq!(with(OBSERVATION, body).content(), Content::Malformed, "{body}");
+            assert_eq!(with("observation", body).content(), Content::Malformed, "{body}");
         }
-        assert_eq!(with(OBSERVATION, &"x".repeat(MOST_BODY + 1)).content(), Content::Malformed);
+        assert_eq!(with("observation", &"x".repeat(MOST_BODY + 1)).content(), Content::Malformed);
         assert_eq!(with("picture", "{}").content(), Content::Unknown);
     }
 }

@@ -11,6 +11,7 @@ use super::finding::{RowsToForget, numbers, set};
 use super::tombstones::{Hash, hash, session_hash};
 use crate::bind::params;
 use recall_domain::ids::{SessionKey, Timestamp};
+use recall_domain::sync::kind::{plan_of, summary_of};
 
 /// A name that a copy shares with its original.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,10 +91,10 @@ const COMPACTIONS: &str =
     "SELECT id, ifnull(ended_at, 0), lower(hex(ifnull(end_event, event_id))) FROM compactions
     WHERE summary IS NOT NULL AND ifnull(end_event, event_id) IS NOT NULL";
 const OBSERVATIONS: &str = "SELECT id, created_at, uuid, title, narrative FROM observations WHERE TRUE";
-const SUMMARIES: &str = "SELECT m.id, m.created_at, s.agent, s.session_id FROM session_summaries m
-    JOIN sessions s ON s.id = m.session WHERE TRUE";
-const PLANS: &str = "SELECT l.id, l.updated_at, s.agent, s.session_id, l.kind, l.path FROM plans l
-    JOIN sessions s ON s.id = l.session WHERE TRUE";
+const SUMMARIES: &str = "SELECT m.id, m.created_at, s.agent, s.session_id, m.uuid FROM session_summaries m
+    LEFT JOIN sessions s ON s.id = m.session WHERE TRUE";
+const PLANS: &str = "SELECT l.id, l.updated_at, s.agent, s.session_id, l.kind, l.path, l.uuid FROM plans l
+    LEFT JOIN sessions s ON s.id = l.session WHERE TRUE";
 
 /// Which rows to name.
 #[derive(Clone, Copy)]
@@ -120,10 +121,22 @@ fn named(db: &Connection, sql: &str, rows: Rows<'_>) -> Result<Vec<Named>, Store
                 CopyOf::Uuid(&text(2)?).name(),
                 CopyOf::Statement { title: &text(3)?, text: &text(4)? }.name(),
             ],
-            SUMMARIES => vec![CopyOf::Summary(&session()?).name()],
-            PLANS => {
-                vec![CopyOf::Plan { session: &session()?, kind: &text(4)?, path: &text(5)? }.name()]
-            }
+            SUMMARIES => match row.cell::<Option<String>>(4)? {
+                Some(uuid) => vec![CopyOf::Uuid(&uuid).name()],
+                None => {
+                    let session = session()?;
+                    vec![CopyOf::Summary(&session).name(), CopyOf::Uuid(&summary_of(&session)).name()]
+                }
+            },
+            PLANS => match row.cell::<Option<String>>(6)? {
+                Some(uuid) => vec![CopyOf::Uuid(&uuid).name()],
+                None => {
+                    let (session, path) = (session()?, text(5)?);
+                    let uuid = plan_of(&session, &path);
+                    let plan = CopyOf::Plan { session: &session, kind: &text(4)?, path: &path };
+                    vec![plan.name(), CopyOf::Uuid(&uuid).name()]
+                }
+            },
             PROMPTS => {
                 let place = CopyOf::Prompt { session: &session()?, seq: row.cell(4)? }.name();
                 let event = row.cell::<Option<String>>(5)?.filter(|event| !event.is_empty());
@@ -173,7 +186,7 @@ fn outside(
 ) -> Result<BTreeSet<i64>, StoreError> {
     let sql = format!(
         "SELECT id FROM {table} WHERE id IN (SELECT value FROM json_each(?1))
-            AND session NOT IN (SELECT value FROM json_each(?2))"
+            AND ifnull(session, 0) NOT IN (SELECT value FROM json_each(?2))"
     );
     Ok(numbers(db, &sql, params![set(rows)?, set(sessions)?])?.into_iter().collect())
 }

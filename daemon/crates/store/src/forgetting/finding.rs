@@ -139,7 +139,7 @@ impl RowsToForget {
             DocumentKind::Observation => drop(self.observations.insert(key.row)),
             DocumentKind::Summary => {
                 self.summaries.insert(key.row);
-                let of = "SELECT session FROM session_summaries WHERE id = ?1";
+                let of = "SELECT session FROM session_summaries WHERE id = ?1 AND session IS NOT NULL";
                 self.titles.extend(numbers(db, of, [key.row])?);
             }
             DocumentKind::Prompt => self.add_batch(db, key.row)?,
@@ -216,6 +216,10 @@ impl RowsToForget {
                 "SELECT id FROM observations WHERE project = ?1",
                 [project.0],
             )?);
+            let of_others = "SELECT id FROM session_summaries WHERE project = ?1 AND share IS NOT NULL";
+            self.summaries.extend(numbers(db, of_others, [project.0])?);
+            let of_others = "SELECT id FROM plans WHERE share IN (SELECT id FROM shares WHERE project = ?1)";
+            self.plans.extend(numbers(db, of_others, [project.0])?);
         }
         Ok(())
     }
@@ -327,7 +331,7 @@ impl RowsToForget {
             (&self.prompts, "SELECT session FROM prompt_batches WHERE id"),
             (&self.responses, "SELECT session FROM prompt_batches WHERE id"),
             (&self.activities, "SELECT session FROM activities WHERE id"),
-            (&self.plans, "SELECT session FROM plans WHERE id"),
+            (&self.plans, "SELECT session FROM plans WHERE session IS NOT NULL AND id"),
             (
                 &self.asides,
                 "SELECT b.session FROM asides a JOIN prompt_batches b ON b.id = a.batch WHERE a.id",
@@ -398,8 +402,9 @@ const FORMER_TEXTS: &str = "SELECT id, created_at, project, nullif(made_as, ''),
 const SUMMARIES: &str =
     "SELECT id, created_at, project, title, request, investigated, learned, completed, next_steps,
     notes FROM session_summaries";
-const PLANS: &str = "SELECT l.id, l.updated_at, s.project, l.title, l.text, l.path FROM plans l
-    JOIN sessions s ON s.id = l.session";
+const PLANS: &str =
+    "SELECT l.id, l.updated_at, ifnull(s.project, h.project), l.title, l.text, l.path FROM plans l
+    LEFT JOIN sessions s ON s.id = l.session LEFT JOIN shares h ON h.id = l.share";
 const SUBAGENTS: &str =
     "SELECT g.id, ifnull(g.ended_at, ifnull(g.started_at, 0)), s.project, g.message, g.agent_type
     FROM subagents g JOIN sessions s ON s.id = g.session WHERE g.message IS NOT NULL";

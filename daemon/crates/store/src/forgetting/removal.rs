@@ -21,8 +21,8 @@ use super::tombstones::{bury_observations, bury_session};
 use super::{Forgotten, Selection, Unreadable};
 use crate::Reader;
 use crate::bind::params;
-use recall_domain::document::DocumentKind;
-use recall_domain::ids::{BatchId, ObservationId, ProjectRow, SessionKey, SessionRow, Timestamp};
+use recall_domain::document::{DocumentKey, DocumentKind};
+use recall_domain::ids::{BatchId, ProjectRow, SessionKey, SessionRow, Timestamp};
 use recall_domain::order::Order;
 
 /// The marker for an unfinished cleanup.
@@ -84,27 +84,36 @@ impl Operation for ForgetAgain {
     }
 }
 
-/// Removes an observation that was forgotten on another machine. Returns the sessions that lost something.
-pub(in super::super) fn forget_observation(
+/// Removes what was forgotten on another machine. Returns the sessions that lost something.
+pub(in super::super) fn forget_document(
     db: &WriteContext<'_>,
-    id: ObservationId,
+    key: DocumentKey,
     at: Timestamp,
 ) -> Result<Vec<SessionKey>, StoreError> {
-    let to_forget = Reader(db).find_rows_to_forget(&Selection::Documents(vec![id.into()]))?;
+    let to_forget = Reader(db).find_rows_to_forget(&Selection::Documents(vec![key]))?;
     let at = Order { boot: [0; 16], boot_ns: 0, wall: at };
     Ok(remove(db, &to_forget, at)?.touched)
 }
 
-/// Removes observations that may come back.
+/// Rows that came from other machines.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in super::super) struct Foreign {
+    pub observations: BTreeSet<i64>,
+    pub summaries: BTreeSet<i64>,
+    pub plans: BTreeSet<i64>,
+}
+
+/// Removes rows that may come back.
 pub(in super::super) fn leave(
     db: &WriteContext<'_>,
-    observations: &BTreeSet<i64>,
+    foreign: Foreign,
     at: Timestamp,
 ) -> Result<(), StoreError> {
-    if observations.is_empty() {
+    if foreign == Foreign::default() {
         return Ok(());
     }
-    let to_leave = RowsToForget { observations: observations.clone(), ..RowsToForget::default() };
+    let Foreign { observations, summaries, plans } = foreign;
+    let to_leave = RowsToForget { observations, summaries, plans, ..RowsToForget::default() };
     say_to_index(db, &to_leave)?;
     remove_rows(db, &to_leave)?;
     forget_titles_given(db, &[])?;

@@ -78,8 +78,13 @@ fn select(table: &Table) -> String {
     });
     let columns: Vec<_> = columns.collect();
     let Table { name, page, project, time, .. } = table;
+    // What other machines' sessions left has no session to stand by. It comes again by its share.
+    let own = match table.kind {
+        "summary" | "plan" => " AND t.share IS NULL",
+        _ => "",
+    };
     format!(
-        "SELECT {}, {page} FROM {name} t WHERE {page} > ?1 AND (?2 IS NULL OR {project} IN (SELECT value FROM json_each(?2)))
+        "SELECT {}, {page} FROM {name} t WHERE {page} > ?1{own} AND (?2 IS NULL OR {project} IN (SELECT value FROM json_each(?2)))
          AND (?3 IS NULL OR {time} >= ?3) ORDER BY {page}",
         columns.join(", ")
     )

@@ -18,11 +18,15 @@ use crate::forgetting::{CopyOf, forgotten_at, is_forgotten};
 use crate::lineage;
 use crate::operation::{Operation, WriteContext, log};
 use crate::row::Sql;
+use crate::sharing;
 use crate::threads::{self, thread_words_of};
 use crate::{StoreError, projects};
 use recall_domain::document::Status;
-use recall_domain::ids::{ObservationId, ProjectKey, ProjectRow, SessionId, SessionKey, Timestamp};
+use recall_domain::ids::{
+    ObservationId, ProjectKey, ProjectRow, SessionId, SessionKey, SessionRow, Timestamp,
+};
 use recall_domain::observation::IMPORTED;
+use recall_domain::sync::kind::{plan_of, summary_of};
 
 /// Stores lines of an export. Existing rows stay unchanged.
 #[derive(Clone, Debug, PartialEq)]
@@ -234,6 +238,16 @@ fn restore(
     if table.kind == "compaction" && is_known_compaction(db, session, line)? {
         return Ok(Outcome::Known);
     }
+    if let Some(session) = session.map(SessionRow) {
+        match table.kind {
+            "summary" => sharing::claim_summary(db, session)?,
+            "plan" => {
+                let text = |key: &str| line[key].as_str().unwrap_or_default();
+                sharing::claim_plan(db, session, (text("plan_kind"), text("path")))?;
+            }
+            _ => {}
+        }
+    }
     let places: Vec<_> = (1..=columns.len()).map(|number| format!("?{number}")).collect();
     let sql = format!(
         "INSERT INTO {} ({}) VALUES ({}) ON CONFLICT DO NOTHING",
@@ -311,14 +325,20 @@ fn was_forgotten(db: &Connection, table: &Table, line: &Value) -> Result<bool, S
     let text = |key: &str| line[key].as_str().unwrap_or_default();
     let events =
         ["event_id", "prompt_event", "message_event", "end_event"].map(|key| text(key).to_lowercase());
+    // Its name on other machines, where it may have been forgotten.
+    let shared = match (table.kind, &session) {
+        ("summary", Some(session)) => summary_of(session),
+        ("plan", Some(session)) => plan_of(session, text("path")),
+        _ => String::new(),
+    };
     let mut copies: Vec<CopyOf<'_>> = match (table.kind, &session) {
         ("observation", _) => vec![
             CopyOf::Uuid(text("uuid")),
             CopyOf::Statement { title: text("title"), text: text("narrative") },
         ],
-        ("summary", Some(session)) => vec![CopyOf::Summary(session)],
+        ("summary", Some(session)) => vec![CopyOf::Summary(session), CopyOf::Uuid(&shared)],
         ("plan", Some(session)) => {
-            vec![CopyOf::Plan { session, kind: text("plan_kind"), path: text("path") }]
+            vec![CopyOf::Plan { session, kind: text("plan_kind"), path: text("path") }, CopyOf::Uuid(&shared)]
         }
         ("prompt", Some(session)) => {
             vec![CopyOf::Prompt { session, seq: line["seq"].as_i64().unwrap_or_default() }]

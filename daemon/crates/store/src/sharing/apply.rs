@@ -12,6 +12,7 @@ use crate::bind::params;
 use recall_domain::ids::{SessionKey, ShareId, Timestamp};
 use recall_domain::sync::fields::are_valid;
 use recall_domain::sync::item::Change;
+use recall_domain::sync::kind::ItemKind;
 use recall_domain::sync::record::{BEGINNING, Chain, Content, Record};
 use recall_domain::sync::{DeviceId, Stamp};
 
@@ -163,7 +164,7 @@ impl<'a> Pass<'a> {
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
                 params![self.share.id, device, i64::try_from(*seq).unwrap_or(i64::MAX), kind, item, at, body],
             ),
-            Content::Change(Change::Set(fields)) if !are_valid(&fields) => {
+            Content::Change(Change::Set(fields)) if !are_valid(ItemKind::of(item), &fields) => {
                 self.refused += 1;
                 Ok(())
             }

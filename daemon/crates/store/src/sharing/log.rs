@@ -1,153 +1,80 @@
 //! Appends what this machine changes of shared notes, in the transaction of the change.
 //!
-//! An operation reports each observation that it writes or removes. At its end the rows are compared with the merged
-//! state of their notes, and what differs is logged. So no writer has to know of sharing, and the same change is never
+//! An operation reports each observation, summary and plan that it writes or removes. At its end the rows are compared with
+//! the merged state of their items, and what differs is logged. So no writer has to know of sharing, and the same change is never
 //! logged twice.
 
 use std::collections::BTreeSet;
 
 use rusqlite::Connection;
-use serde_json::{Value, json};
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::super::StoreError;
 use super::super::operation::{Operation, RemovedCopies, WriteContext};
-use super::super::row::{Sql, record};
+use super::super::row::Sql;
+use super::shared_row::SharedRow;
 use super::{Known, Share, Wanted, empty_bodies, keep, known, share};
 use crate::Reader;
 use crate::bind::params;
-use recall_domain::ids::{ProjectRow, ShareId, Timestamp};
+use recall_domain::document::{DocumentKey, DocumentKind};
+use recall_domain::ids::{ObservationId, ShareId, Timestamp};
 use recall_domain::sync::Stamp;
-use recall_domain::sync::fields::is_personal;
-use recall_domain::sync::item::{Change, Fields, Removal};
+use recall_domain::sync::item::{Change, Removal};
+use recall_domain::sync::kind::ItemKind;
 use recall_domain::sync::record::{Chain, Record};
 
-/// Logs what became of the touched observations.
+/// Logs what became of the touched rows.
 pub(in super::super) fn append(
     db: &WriteContext<'_>,
-    touched: &BTreeSet<i64>,
+    touched: &BTreeSet<DocumentKey>,
     removed: RemovedCopies,
 ) -> Result<(), StoreError> {
     if touched.is_empty() || !db.one::<bool>("SELECT EXISTS (SELECT 1 FROM shares)", [])? {
         return Ok(());
     }
-    for row in touched {
-        match SharedColumns::of(db, *row)? {
-            Some(columns) => {
-                for share in shares_of(db, &columns)? {
-                    log_row(db, &share, *row, &columns)?;
+    for key in touched {
+        match SharedRow::of(db, *key)? {
+            Some(row) => {
+                let shares = row.shares(db)?;
+                withdraw_elsewhere(db, &row, &shares)?;
+                for share in shares {
+                    log_row(db, &share, &row)?;
                 }
             }
-            None => log_removal(db, *row, removed)?,
+            None => log_removal(db, *key, removed)?,
         }
     }
     Ok(())
 }
 
-record! {
-/// What is shared of an observation.
-struct SharedColumns from "observations" {
-    uuid: String = "uuid",
-    project: ProjectRow = "project",
-    share: Option<ShareId> = "share",
-    kind: String = "type",
-    title: String = "title",
-    subtitle: Option<String> = "subtitle",
-    narrative: String = "narrative",
-    facts: Vec<String> = "facts",
-    concepts: Vec<String> = "concepts",
-    files_read: Vec<String> = "files_read",
-    files_modified: Vec<String> = "files_modified",
-    importance: i64 = "importance",
-    origin: String = "origin",
-    created_at: i64 = "created_at",
-    is_pinned: bool = "pinned_at IS NOT NULL",
-    is_reviewed: bool = "reviewed_at IS NOT NULL",
-    is_rejected: bool = "rejected_at IS NOT NULL",
-    /// Whoever imports a note does not become its author.
-    author: Option<String> = "author",
-    device: Option<String> = "device",
-    /// A newer note may cover it all the same, so its status does not tell.
-    is_resolved: bool = "EXISTS (SELECT 1 FROM lineage WHERE older = observations.id AND newer IS NULL AND NOT undone)",
-}
-}
-
-impl SharedColumns {
-    fn of(db: &Connection, row: i64) -> Result<Option<Self>, StoreError> {
-        db.first(&format!("{} WHERE id = ?1", Self::SELECT), [row])
-    }
-
-    /// The fields that may change.
-    fn fields(&self, share: &Share) -> Fields {
-        let mut fields: Fields = [
-            ("type", json!(self.kind)),
-            ("title", json!(self.title)),
-            ("subtitle", json!(self.subtitle)),
-            ("narrative", json!(self.narrative)),
-            ("facts", json!(self.facts)),
-            ("concepts", json!(self.concepts)),
-            ("files_read", json!(self.files_read)),
-            ("files_modified", json!(self.files_modified)),
-            ("importance", json!(self.importance)),
-            ("resolved", json!(self.is_resolved)),
-            // Nobody says that a note is not rejected, so older notes are not logged anew.
-            ("rejected", json!(self.is_rejected.then_some(true))),
-        ]
-        .map(|(name, value)| (name.to_owned(), value))
-        .into();
-        if share.is_personal {
-            fields.insert("pinned".to_owned(), json!(self.is_pinned));
-            fields.insert("reviewed".to_owned(), json!(self.is_reviewed.then_some(true)));
-        }
-        fields
-    }
-
-    /// The fields that are said once.
-    fn beginning(&self, share: &Share) -> [(String, Value); 4] {
-        [
-            ("origin", json!(self.origin)),
-            ("created_at", json!(self.created_at)),
-            ("author", json!(self.author.as_ref().unwrap_or(&share.author))),
-            ("device", json!(self.device.as_ref().unwrap_or(&share.device_name))),
-        ]
-        .map(|(name, value)| (name.to_owned(), value))
-    }
-}
-
-/// The shares that an observation belongs to. One of another machine belongs to the share that it came by.
-fn shares_of(db: &Connection, columns: &SharedColumns) -> Result<Vec<Share>, StoreError> {
-    match columns.share {
-        Some(id) => Ok(share(db, id)?.into_iter().collect()),
-        None => {
-            db.all(&format!("{} WHERE s.project = ?1 ORDER BY s.id", Share::SELECT), params![columns.project])
-        }
-    }
-}
-
-fn log_row(
-    db: &WriteContext<'_>,
-    share: &Share,
-    row: i64,
-    columns: &SharedColumns,
-) -> Result<(), StoreError> {
-    let item = columns.uuid.as_str();
+fn log_row(db: &WriteContext<'_>, share: &Share, row: &SharedRow) -> Result<(), StoreError> {
+    let item = row.item.as_str();
     let found = known(db, share.id, item)?;
     let is_new = found.is_none();
     let mut known = found.unwrap_or_default();
     if known.item.removed.is_some() {
         return Ok(());
     }
-    known.row = Some(row);
-    if !share.is_personal && is_personal(&columns.kind) {
+    known.row = Some(row.key.row);
+    if !share.is_personal && row.is_personal {
         // Whoever had it loses it, unless it is not ours to take back.
-        return match (is_new, columns.share) {
+        return match (is_new, row.share) {
             (false, None) => log_change(db, share, item, known, Change::Remove(Removal::Withdrawn)),
             _ => Ok(()),
         };
     }
-    let mut fields = columns.fields(share);
-    if !known.item.has("created_at") {
-        fields.extend(columns.beginning(share));
+    let mut fields = row.fields(share);
+    let beginning = row.beginning(share);
+    // The same session may be known elsewhere, and further there.
+    let at = ItemKind::of(item).made_at();
+    if row.key.kind != DocumentKind::Observation
+        && known.item.get(at).as_i64() > fields.get(at).and_then(Value::as_i64)
+    {
+        return keep(db, share.id, item, &known);
+    }
+    if !beginning.keys().all(|name| known.item.has(name)) {
+        fields.extend(beginning);
     }
     let differing = known.item.difference(&fields);
     match differing.is_empty() {
@@ -156,10 +83,35 @@ fn log_row(
     }
 }
 
-fn log_removal(db: &WriteContext<'_>, row: i64, removed: RemovedCopies) -> Result<(), StoreError> {
-    let items: Vec<(ShareId, String)> =
-        db.all("SELECT share, item FROM sync_items WHERE row = ?1 ORDER BY share", [row])?;
-    for (id, item) in items {
+/// What is known of a row in all shares.
+fn items_of(db: &Connection, key: DocumentKey) -> Result<Vec<(ShareId, String)>, StoreError> {
+    let mut items: Vec<(ShareId, String)> =
+        db.all("SELECT share, item FROM sync_items WHERE row = ?1 ORDER BY share", [key.row])?;
+    // Rows of two tables may have the same number.
+    items.retain(|(_, item)| ItemKind::of(item).document() == key.kind);
+    Ok(items)
+}
+
+/// Takes a row back from the shares of a project that it was moved away from.
+fn withdraw_elsewhere(db: &WriteContext<'_>, row: &SharedRow, shares: &[Share]) -> Result<(), StoreError> {
+    // An observation does not move: it is made again.
+    if row.key.kind == DocumentKind::Observation || row.share.is_some() {
+        return Ok(());
+    }
+    for (id, item) in items_of(db, row.key)? {
+        if shares.iter().any(|share| share.id == id) {
+            continue;
+        }
+        if let (Some(mut known), Some(share)) = (known(db, id, &item)?, share(db, id)?) {
+            known.row = None;
+            log_change(db, &share, &item, known, Change::Remove(Removal::Withdrawn))?;
+        }
+    }
+    Ok(())
+}
+
+fn log_removal(db: &WriteContext<'_>, key: DocumentKey, removed: RemovedCopies) -> Result<(), StoreError> {
+    for (id, item) in items_of(db, key)? {
         let Some(mut known) = known(db, id, &item)? else { continue };
         known.row = None;
         let removal = match removed {
@@ -182,18 +134,18 @@ fn log_removal(db: &WriteContext<'_>, row: i64, removed: RemovedCopies) -> Resul
 
 /// Removes what the log says of these observations, and says how they are now. Texts from before are gone then.
 pub(in super::super) fn say_anew(db: &WriteContext<'_>, rows: &BTreeSet<i64>) -> Result<(), StoreError> {
-    for row in rows {
-        let Some(columns) = SharedColumns::of(db, *row)? else { continue };
-        for share in shares_of(db, &columns)? {
-            let item = columns.uuid.as_str();
+    for id in rows {
+        let Some(row) = SharedRow::of(db, ObservationId(*id).into())? else { continue };
+        for share in row.shares(db)? {
+            let item = row.item.as_str();
             let Some(found) = known(db, share.id, item)? else { continue };
-            if found.item.removed.is_some() || found.row != Some(*row) {
+            if found.item.removed.is_some() || found.row != Some(*id) {
                 continue;
             }
             empty_bodies(db, share.id, item)?;
-            let mut fields = columns.fields(&share);
+            let mut fields = row.fields(&share);
             // Whose it is stays as it was said first.
-            for (name, value) in columns.beginning(&share) {
+            for (name, value) in row.beginning(&share) {
                 let said = found.item.get(&name).clone();
                 fields.insert(name, if said.is_null() { value } else { said });
             }
@@ -231,7 +183,7 @@ fn now(db: &Connection) -> Result<Timestamp, StoreError> {
     db.one("SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER)", [])
 }
 
-/// Logs notes that were there before their project was shared, a few at a time.
+/// Logs what was there before its project was shared, a few at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogExisting {
     pub share: ShareId,
@@ -245,23 +197,47 @@ pub enum Left {
     Some,
 }
 
+/// What is logged of the rows before a share: the kind, the rows of a project after a number, and where the share keeps how
+/// far that went.
+const EXISTING: [(DocumentKind, &str, &str); 3] = [
+    (
+        DocumentKind::Observation,
+        "SELECT id FROM observations WHERE project = ?1 AND share IS NULL
+            AND id > (SELECT logged_upto FROM shares WHERE id = ?2) ORDER BY id LIMIT ?3",
+        "UPDATE shares SET logged_upto = ?2 WHERE id = ?1",
+    ),
+    (
+        DocumentKind::Summary,
+        "SELECT id FROM session_summaries WHERE project = ?1 AND share IS NULL
+            AND id > (SELECT summaries_logged_upto FROM shares WHERE id = ?2) ORDER BY id LIMIT ?3",
+        "UPDATE shares SET summaries_logged_upto = ?2 WHERE id = ?1",
+    ),
+    (
+        DocumentKind::Plan,
+        "SELECT l.id FROM plans l JOIN sessions s ON s.id = l.session WHERE s.project = ?1
+            AND l.id > (SELECT plans_logged_upto FROM shares WHERE id = ?2) ORDER BY l.id LIMIT ?3",
+        "UPDATE shares SET plans_logged_upto = ?2 WHERE id = ?1",
+    ),
+];
+
 impl Operation for LogExisting {
     type Output = Left;
 
     fn execute(self, db: &WriteContext<'_>) -> Result<Left, StoreError> {
         let Some(share) = share(db, self.share)? else { return Ok(Left::Nothing) };
-        let rows: Vec<i64> = db.all(
-            "SELECT id FROM observations WHERE project = ?1 AND share IS NULL
-                AND id > (SELECT logged_upto FROM shares WHERE id = ?2) ORDER BY id LIMIT ?3",
-            params![share.project.0, share.id, self.most],
-        )?;
-        for row in &rows {
-            if let Some(columns) = SharedColumns::of(db, *row)? {
-                log_row(db, &share, *row, &columns)?;
+        for (kind, find, keep_number) in EXISTING {
+            let rows: Vec<i64> = db.all(find, params![share.project.0, share.id, self.most])?;
+            for row in &rows {
+                if let Some(row) = SharedRow::of(db, DocumentKey { kind, row: *row })? {
+                    log_row(db, &share, &row)?;
+                }
+            }
+            let Some(last) = rows.last() else { continue };
+            db.run(keep_number, params![share.id, last])?;
+            if rows.len() >= self.most as usize {
+                return Ok(Left::Some);
             }
         }
-        let Some(last) = rows.last() else { return Ok(Left::Nothing) };
-        db.run("UPDATE shares SET logged_upto = ?2 WHERE id = ?1", params![share.id, last])?;
-        Ok(if rows.len() < self.most as usize { Left::Nothing } else { Left::Some })
+        Ok(Left::Nothing)
     }
 }

@@ -1,4 +1,4 @@
-//! Notes that are shared with other machines: which, what this machine has changed of them, and what others have.
+//! Notes, summaries and plans that are shared with other machines: which, what this machine has changed of them, and what others have.
 //!
 //! `log.rs` appends this machine's changes, in the transaction of the change. `apply.rs` merges what other machines logged,
 //! and `projection.rs` makes rows of the result. A row then says the same as the merged state, so the log finds nothing
@@ -7,8 +7,11 @@
 //! **Invariant:** nothing is logged, read or stored here for a project that is not shared.
 
 mod apply;
+mod home;
 mod log;
+mod of_sessions;
 mod projection;
+mod shared_row;
 mod shares;
 #[cfg(test)]
 mod tests;
@@ -19,7 +22,8 @@ use super::StoreError;
 use super::row::{Sql, record};
 use crate::Reader;
 use crate::bind::params;
-use recall_domain::ids::{ObservationId, ProjectRow, ShareId, Timestamp};
+use recall_domain::document::DocumentKey;
+use recall_domain::ids::{ProjectRow, ShareId, Timestamp};
 use recall_domain::sync::DeviceId;
 use recall_domain::sync::item::Item;
 use recall_domain::sync::record::Record;
@@ -27,6 +31,7 @@ use recall_domain::sync::record::Record;
 pub use apply::{Applied, ApplyParked, ApplyRecords};
 pub use log::{Left, LogExisting};
 pub(super) use log::{append, say_anew};
+pub(super) use of_sessions::{claim_plan, claim_summary};
 pub use shares::{
     AcceptMarker, CloseShare, EmptiedSent, HoldBack, KnowProject, OpenShare, Preview, RenewDevice, Terms,
 };
@@ -113,10 +118,15 @@ impl Reader<'_> {
         db.one("SELECT count(*) FROM sync_parked WHERE share = ?1", params![share])
     }
 
-    /// How many notes of others are here.
+    /// How many notes, summaries and plans of others are here.
     pub fn count_foreign(self, share: ShareId) -> Result<u64, StoreError> {
         let db = self.0;
-        db.one("SELECT count(*) FROM observations WHERE share = ?1", params![share])
+        db.one(
+            "SELECT (SELECT count(*) FROM observations WHERE share = ?1)
+                + (SELECT count(*) FROM session_summaries WHERE share = ?1)
+                + (SELECT count(*) FROM plans WHERE share = ?1)",
+            params![share],
+        )
     }
 }
 
@@ -170,12 +180,14 @@ record! {
 /// A change that does not leave this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held from "sync_log l LEFT JOIN sync_items i ON i.share = l.share AND i.item = l.item
-         LEFT JOIN observations o ON o.id = i.row" {
+         LEFT JOIN observations o ON o.id = i.row AND l.kind = 'observation'
+         LEFT JOIN session_summaries m ON m.id = i.row AND l.kind = 'summary'
+         LEFT JOIN plans p ON p.id = i.row AND l.kind = 'plan'" {
     pub seq: u64 = "l.seq",
     pub why: String = "l.held",
-    /// `None` if the note is not here any more.
-    pub observation: Option<ObservationId> = "o.id",
-    pub title: Option<String> = "o.title",
+    /// `None` if it is not here any more.
+    pub what: Option<DocumentKey> = "iif(coalesce(o.id, m.id, p.id) IS NULL, NULL, l.kind), coalesce(o.id, m.id, p.id)",
+    pub title: Option<String> = "coalesce(o.title, m.title, p.title)",
 }
 }
 

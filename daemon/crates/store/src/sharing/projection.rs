@@ -1,4 +1,4 @@
-//! Makes an observation of the merged state of a shared note.
+//! Makes a row of the merged state of a shared item. Summaries and plans are in `of_sessions.rs`.
 //!
 //! A note of another machine has no session here, and no words to compare: it takes part in no thread, so it cannot hide a
 //! note of this machine. Its origin says that another machine sent it, unless all machines of the share are one person's.
@@ -6,28 +6,23 @@
 use rusqlite::Connection;
 
 use super::super::StoreError;
-use super::super::forgetting::{CopyOf, forget_observation, forgotten_at, keep_forgotten};
+use super::super::forgetting::{CopyOf, forget_document, forgotten_at, keep_forgotten};
 use super::super::lineage;
 use super::super::operation::{WriteContext, log};
 use super::super::row::{Sql, record};
 use super::super::threads::{rethread, thread_words_of};
-use super::{Known, Share, Wanted};
+use super::home::{Adopted, Home, home, table, text};
+use super::{Known, Share, Wanted, of_sessions};
 use crate::bind::params;
-use recall_domain::document::DocumentKind;
-use recall_domain::ids::{ObservationId, ProjectRow, SessionKey, ShareId, Timestamp};
+use recall_domain::document::{DocumentKey, DocumentKind};
+use recall_domain::ids::{ObservationId, ProjectRow, SessionKey, Timestamp};
 use recall_domain::observation::SHARED;
 use recall_domain::review::Verdict;
 use recall_domain::sync::fields::{is_complete, is_personal};
 use recall_domain::sync::item::{Item, Removal};
+use recall_domain::sync::kind::ItemKind;
 
-/// Whose note a row is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Home {
-    Here,
-    Elsewhere,
-}
-
-/// Brings the row of a note in line with its state. Returns the sessions that lost something.
+/// Brings the row of an item in line with its state. Returns the sessions that lost something.
 pub(super) fn project(
     db: &WriteContext<'_>,
     share: &Share,
@@ -35,6 +30,7 @@ pub(super) fn project(
     known: &mut Known,
     now: Timestamp,
 ) -> Result<Vec<SessionKey>, StoreError> {
+    let kind = ItemKind::of(item);
     if known.row.is_none() && known.wanted == Wanted::Yes && adopt(db, share, item, known)? == Adopted::AsItIs
     {
         return Ok(Vec::new());
@@ -45,32 +41,34 @@ pub(super) fn project(
             remove(db, item, row, removal, now)
         }
         (None, Some(row)) => {
-            update(db, share, row, &known.item, now)?;
+            match kind {
+                ItemKind::Observation => update(db, share, row, &known.item, now)?,
+                ItemKind::Summary | ItemKind::Plan => {
+                    of_sessions::update(db, share, (kind, row), &known.item)?
+                }
+            }
             Ok(Vec::new())
         }
-        (None, None) if known.wanted == Wanted::No || !is_complete(&known.item) => Ok(Vec::new()),
+        (None, None) if known.wanted == Wanted::No || !is_complete(item, &known.item) => Ok(Vec::new()),
         (None, None) if is_unwanted(db, share, item, &known.item)? => {
             known.wanted = Wanted::No;
             Ok(Vec::new())
         }
         (None, None) => {
-            known.row = Some(insert(db, share, item, &known.item)?);
+            known.row = Some(match kind {
+                ItemKind::Observation => insert(db, share, item, &known.item)?,
+                ItemKind::Summary | ItemKind::Plan => of_sessions::insert(db, share, item, &known.item)?,
+            });
             Ok(Vec::new())
         }
     }
 }
 
-/// What becomes of a row that was there before its note's log was read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Adopted {
-    /// It follows the state.
-    ToBeWritten,
-    /// A person changed it here since. What differs is logged.
-    AsItIs,
-}
-
-/// Finds this machine's own row of a note, from before its log began or was left.
+/// Finds this machine's own row of an item, from before its log began or was left.
 fn adopt(db: &Connection, share: &Share, item: &str, known: &mut Known) -> Result<Adopted, StoreError> {
+    if ItemKind::of(item) != ItemKind::Observation {
+        return of_sessions::adopt(db, share, item, known);
+    }
     known.row = db.first(
         "SELECT id FROM observations WHERE uuid = ?1 AND project = ?2",
         params![item, share.project.0],
@@ -81,17 +79,18 @@ fn adopt(db: &Connection, share: &Share, item: &str, known: &mut Known) -> Resul
     Ok(if is_newer { Adopted::AsItIs } else { Adopted::ToBeWritten })
 }
 
-fn text<'a>(item: &'a Item, name: &str) -> &'a str {
-    item.get(name).as_str().unwrap_or_default()
-}
-
 /// Whether a note was forgotten here, is another project's, or is what somebody else wants.
 fn is_unwanted(db: &Connection, share: &Share, item: &str, state: &Item) -> Result<bool, StoreError> {
+    if forgotten_at(db, CopyOf::Uuid(item))?.is_some() {
+        return Ok(true);
+    }
+    if ItemKind::of(item) != ItemKind::Observation {
+        return of_sessions::is_unwanted(db, item, state);
+    }
     let statement = CopyOf::Statement { title: text(state, "title"), text: text(state, "narrative") };
     let is_elsewhere: bool = db.one("SELECT EXISTS (SELECT 1 FROM observations WHERE uuid = ?1)", [item])?;
     Ok(is_elsewhere
         || !share.is_personal && is_personal(text(state, "type"))
-        || forgotten_at(db, CopyOf::Uuid(item))?.is_some()
         || forgotten_at(db, statement)?.is_some())
 }
 
@@ -107,20 +106,16 @@ fn remove(
         keep_forgotten(db, CopyOf::Uuid(item), now)?;
     }
     let Some(row) = row else { return Ok(Vec::new()) };
-    match (removal, home(db, row)?) {
-        (Removal::Forgotten, Some(_)) => forget_observation(db, ObservationId(row), now),
+    let key = DocumentKey { kind: ItemKind::of(item).document(), row };
+    match (removal, home(db, key)?) {
+        (Removal::Forgotten, Some(_)) => forget_document(db, key, now),
         (Removal::Withdrawn, Some(Home::Elsewhere)) => {
-            log(db, DocumentKind::Observation, row)?;
-            db.run("DELETE FROM observations WHERE id = ?1", [row])?;
+            log(db, key.kind, row)?;
+            db.run(&format!("DELETE FROM {} WHERE id = ?1", table(key.kind)), [row])?;
             Ok(Vec::new())
         }
         _ => Ok(Vec::new()),
     }
-}
-
-fn home(db: &Connection, row: i64) -> Result<Option<Home>, StoreError> {
-    let share: Option<Option<ShareId>> = db.first("SELECT share FROM observations WHERE id = ?1", [row])?;
-    Ok(share.map(|share| if share.is_some() { Home::Elsewhere } else { Home::Here }))
 }
 
 fn insert(db: &WriteContext<'_>, share: &Share, item: &str, state: &Item) -> Result<i64, StoreError> {
@@ -158,7 +153,7 @@ fn update(
     state: &Item,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    let Some(home) = home(db, row)? else { return Ok(()) };
+    let Some(home) = home(db, ObservationId(row).into())? else { return Ok(()) };
     // The row may know more than the state: nobody has said yet what it lacks.
     let is_said: bool = db.one(
         "SELECT type = ifnull(?2, type) AND title = ifnull(?3, title) AND subtitle IS iif(?5, ?4, subtitle)
@@ -176,6 +171,13 @@ fn update(
                 [row],
             )?;
         }
+    }
+    if home == Home::Elsewhere {
+        // Two machines that imported the same note say whose it is, and all others keep the same one.
+        db.run(
+            "UPDATE observations SET author = ?2, device = ?3 WHERE id = ?1 AND (author, device) IS NOT (?2, ?3)",
+            params![row, text(state, "author"), text(state, "device")],
+        )?;
     }
     follow_marks(db, share, row, state, now)
 }

@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 
 use super::super::StoreError;
-use super::super::forgetting::leave;
+use super::super::forgetting::{Foreign, leave};
 use super::super::operation::{Operation, RemovedCopies, WriteContext};
 use super::super::projects;
 use super::super::row::Sql;
 use super::{Logged, LoggedColumns};
 use crate::Reader;
 use crate::bind::params;
-use recall_domain::ids::{ObservationId, ProjectKey, ProjectRow, ShareId, Timestamp};
+use recall_domain::document::{DocumentKey, DocumentKind};
+use recall_domain::ids::{ProjectKey, ProjectRow, ShareId, Timestamp};
 use recall_domain::sync::DeviceId;
 use recall_domain::sync::record::{BEGINNING, Chain};
 
@@ -99,17 +100,24 @@ pub struct CloseShare {
 }
 
 impl Operation for CloseShare {
-    /// How many notes of other machines went.
+    /// How many notes, summaries and plans of other machines went.
     type Output = usize;
 
     fn execute(self, db: &WriteContext<'_>) -> Result<usize, StoreError> {
         db.set_removed_copies(RemovedCopies::Stay);
-        let foreign: Vec<i64> =
-            db.all("SELECT id FROM observations WHERE share = ?1", params![self.share])?;
-        let foreign: BTreeSet<i64> = foreign.into_iter().collect();
-        leave(db, &foreign, self.at)?;
+        let of = |table: &str| -> Result<BTreeSet<i64>, StoreError> {
+            let sql = format!("SELECT id FROM {table} WHERE share = ?1");
+            Ok(db.all::<i64>(&sql, params![self.share])?.into_iter().collect())
+        };
+        let foreign = Foreign {
+            observations: of("observations")?,
+            summaries: of("session_summaries")?,
+            plans: of("plans")?,
+        };
+        let count = foreign.observations.len() + foreign.summaries.len() + foreign.plans.len();
+        leave(db, foreign, self.at)?;
         db.run("DELETE FROM shares WHERE id = ?1", params![self.share])?;
-        Ok(foreign.len())
+        Ok(count)
     }
 }
 
@@ -208,35 +216,60 @@ impl Operation for AcceptMarker {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preview {
     pub observations: u64,
+    pub summaries: u64,
+    pub plans: u64,
     pub sessions: u64,
     /// Notes that stay because they are personal.
     pub personal: u64,
-    /// All texts that would leave, with their numbers and titles, newest first.
-    pub texts: Vec<(ObservationId, String, String)>,
+    /// All texts that would leave, with their keys and titles, the notes first, and newest first.
+    pub texts: Vec<(DocumentKey, String, String)>,
 }
+
+/// Whether a note says what a person is like or wants.
+const PERSONAL: &str = "type IN ('preference', 'correction')";
+/// The summaries and plans that would leave, with their sessions.
+const OF_SESSIONS: &str = "SELECT 'summary' AS kind, id, title, session, created_at AS at,
+        concat_ws(char(10), title, request, investigated, learned, completed, next_steps, notes) AS text
+    FROM session_summaries WHERE project = ?1 AND share IS NULL
+    UNION ALL SELECT 'plan', l.id, l.title, l.session, l.updated_at, l.text
+    FROM plans l JOIN sessions s ON s.id = l.session
+    WHERE s.project = ?1 AND l.kind = 'plan' AND l.state = 'approved'";
 
 impl Reader<'_> {
     /// What would leave now if this project were shared on such terms.
     pub fn preview(self, project: ProjectRow, terms: Terms) -> Result<Preview, StoreError> {
         let db = self.0;
-        const PERSONAL: &str = "type IN ('preference', 'correction')";
-        let (observations, sessions, personal): (u64, u64, u64) = db.one(
-        &format!(
-            "SELECT count(*) FILTER (WHERE ?2 OR NOT {PERSONAL}),
-                count(DISTINCT session) FILTER (WHERE ?2 OR NOT {PERSONAL}), count(*) FILTER (WHERE NOT ?2 AND {PERSONAL})
-             FROM observations WHERE project = ?1 AND share IS NULL"
-        ),
-        params![project.0, terms.is_personal],
-    )?;
-        let texts: Vec<(i64, String, String)> = db.all(
-        &format!(
-            "SELECT id, title, concat_ws(char(10), title, subtitle, narrative, facts, concepts, files_read, files_modified)
-             FROM observations WHERE project = ?1 AND share IS NULL AND (?2 OR NOT {PERSONAL})
-             ORDER BY created_at DESC, id DESC"
-        ),
-        params![project.0, terms.is_personal],
-    )?;
-        let texts = texts.into_iter().map(|(id, title, text)| (ObservationId(id), title, text)).collect();
-        Ok(Preview { observations, sessions, personal, texts })
+        let notes =
+            format!("FROM observations WHERE project = ?1 AND share IS NULL AND (?2 OR NOT {PERSONAL})");
+        let given = params![project.0, terms.is_personal];
+        let observations: u64 = db.one(&format!("SELECT count(*) {notes}"), given)?;
+        let personal: u64 = db.one(
+            &format!(
+                "SELECT count(*) FROM observations WHERE project = ?1 AND share IS NULL AND NOT ?2 AND {PERSONAL}"
+            ),
+            given,
+        )?;
+        let sessions: u64 = db.one(
+            &format!(
+                "SELECT count(*) FROM (SELECT session {notes} AND session IS NOT NULL
+                    UNION SELECT session FROM ({OF_SESSIONS}))"
+            ),
+            given,
+        )?;
+        let mut texts: Vec<(DocumentKey, String, String)> = db.all(
+            &format!(
+                "SELECT 'observation', id, title,
+                    concat_ws(char(10), title, subtitle, narrative, facts, concepts, files_read, files_modified)
+                 {notes} ORDER BY created_at DESC, id DESC"
+            ),
+            given,
+        )?;
+        texts.extend(db.all::<(DocumentKey, String, String)>(
+            &format!("SELECT kind, id, title, text FROM ({OF_SESSIONS}) ORDER BY at DESC, kind, id DESC"),
+            params![project.0],
+        )?);
+        let count = |kind: DocumentKind| texts.iter().filter(|(key, ..)| key.kind == kind).count() as u64;
+        let (summaries, plans) = (count(DocumentKind::Summary), count(DocumentKind::Plan));
+        Ok(Preview { observations, summaries, plans, sessions, personal, texts })
     }
 }

@@ -1,19 +1,25 @@
 //! Machines are databases here, and a log is handed from one to the other by hand.
 
+use proptest::prelude::*;
 use rusqlite::Connection;
 use serde_json::json;
 
 use super::*;
 use crate::Reader;
+use crate::operation::{WriteContext, log as log_document};
+use crate::results::keep_summary;
+use crate::text::Packed;
 use crate::{
     Changes, Durability, EditObservation, EditedText, Forget, MarkObservations, Operation, Pin,
     PinObservations, RemarkAuthor, Remembered, Selection, Unreadable, Validity, execute, open_writer,
 };
-use recall_domain::ids::{ProjectKey, Timestamp};
-use recall_domain::observation::{Importance, ObservationDraft, ObservationType};
+use recall_domain::document::{DocumentKey, DocumentKind};
+use recall_domain::ids::{ObservationId, ProjectKey, SessionId, SessionKey, SessionRow, Timestamp};
+use recall_domain::observation::{Importance, ObservationDraft, ObservationType, SummaryDraft};
 use recall_domain::order::Order;
 use recall_domain::review::Tellable;
 use recall_domain::sync::DeviceId;
+use recall_domain::sync::kind::summary_of;
 use recall_domain::sync::record::{BEGINNING, Chain, space_of};
 
 const KEY: &str = "git:host/acme/shop";
@@ -104,6 +110,50 @@ impl Machine {
         self.write(Forget { what: Selection::Documents(vec![id.into()]), unreadable: Unreadable::Stays, at });
     }
 
+    /// A session of an agent, as this machine recorded or imported it.
+    fn session(&self, id: &str, at: i64) -> SessionRow {
+        self.db
+            .run(
+                "INSERT INTO sessions (agent, session_id, project, status, life, started_at, last_event_at)
+                 VALUES ('x', ?1, 1, 'completed', 1, 0, ?2)
+                 ON CONFLICT (agent, session_id) DO UPDATE SET last_event_at = excluded.last_event_at",
+                params![id, at],
+            )
+            .unwrap();
+        SessionRow(self.db.one("SELECT id FROM sessions WHERE session_id = ?1", [id]).unwrap())
+    }
+
+    fn sum_up(&self, session: &str, at: i64, title: &str) {
+        let session = self.session(session, at);
+        self.write(SumUp { session, title: title.to_owned() });
+    }
+
+    fn plan(&self, session: &str, at: i64, text: &str, state: &str) {
+        let session = self.session(session, at);
+        self.write(KeepPlan { session, at, text: text.to_owned(), state: state.to_owned() });
+    }
+
+    fn forget_document(&self, kind: DocumentKind, row: i64) {
+        let at = Order { boot: [0; 16], boot_ns: 0, wall: Timestamp(10_000) };
+        let what = Selection::Documents(vec![DocumentKey { kind, row }]);
+        self.write(Forget { what, unreadable: Unreadable::Stays, at });
+    }
+
+    fn summaries(&self) -> Vec<String> {
+        self.db
+            .all("SELECT title || ', by ' || ifnull(author, 'us') FROM session_summaries ORDER BY title", [])
+            .unwrap()
+    }
+
+    fn plans(&self) -> Vec<String> {
+        self.db
+            .all(
+                "SELECT title || ': ' || text || ', by ' || ifnull(author, 'us') FROM plans ORDER BY title",
+                [],
+            )
+            .unwrap()
+    }
+
     fn log(&self) -> Vec<Logged> {
         Reader(&self.db).logged(self.share.unwrap(), (1, u64::MAX), 1_000).unwrap()
     }
@@ -169,6 +219,47 @@ impl Machine {
             found |= rows.iter().any(|row| row.contains(text));
         }
         found
+    }
+}
+
+/// What a compressor does at a session's end.
+struct SumUp {
+    session: SessionRow,
+    title: String,
+}
+
+impl Operation for SumUp {
+    type Output = ();
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
+        let completed = format!("{}, and tested it", self.title);
+        let draft = SummaryDraft { title: self.title, completed, ..SummaryDraft::default() };
+        keep_summary(db, "extractive", self.session, &draft).map(drop)
+    }
+}
+
+/// What an agent's plan mode does.
+struct KeepPlan {
+    session: SessionRow,
+    at: i64,
+    text: String,
+    state: String,
+}
+
+impl Operation for KeepPlan {
+    type Output = ();
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
+        let Self { session, at, text, state } = self;
+        claim_plan(db, session, ("plan", "/home/secret-user/plan.md"))?;
+        db.run(
+            "INSERT INTO plans (session, kind, path, title, text, state, created_at, updated_at)
+             VALUES (?1, 'plan', '/home/secret-user/plan.md', 'Coins', ?2, ?3, ?4, ?4) ON CONFLICT (session, kind, path)
+             DO UPDATE SET text = excluded.text, state = excluded.state, updated_at = excluded.updated_at",
+            params![session, Packed(text.as_str()), state, at],
+        )?;
+        let row = db.one("SELECT id FROM plans WHERE session = ?1", params![session])?;
+        log_document(db, DocumentKind::Plan, row)
     }
 }
 
@@ -507,4 +598,294 @@ fn notes_of_others_are_told_only_where_the_share_says_so() {
     };
     assert_eq!(told(TEAM), (1, 1, None));
     assert_eq!(told(MINE), (2, 2, Some(8)));
+}
+
+#[test]
+fn summaries_and_approved_plans_arrive_with_their_author_and_are_not_logged_again() {
+    let (a, b) = (Machine::sharing('a', TEAM), Machine::sharing('b', TEAM));
+    a.sum_up("s1", 100, "Rounded the total");
+    a.plan("s1", 100, "1. Exchange rates", "draft");
+    b.pull(&a);
+    assert_eq!((b.summaries().len(), b.plans().len()), (1, 0), "a draft stays");
+    a.plan("s1", 110, "1. Exchange rates 2. Tests", "approved");
+    b.pull(&a);
+    assert_eq!(b.summaries(), ["Rounded the total, by author a"]);
+    assert_eq!(b.plans(), ["Coins: 1. Exchange rates 2. Tests, by author a"]);
+    assert!(b.log().is_empty());
+    // The session goes on, and says it anew.
+    a.sum_up("s1", 200, "Rounded every total");
+    a.plan("s1", 200, "1. Rates", "approved");
+    b.pull(&a);
+    assert_eq!(b.summaries(), ["Rounded every total, by author a"]);
+    assert_eq!(b.plans(), ["Coins: 1. Rates, by author a"]);
+    assert_eq!(a.kinds(), ["summary", "plan", "summary", "plan"]);
+    // A plan's file lies in somebody's home.
+    assert!(!a.contains("secret-user") && b.log().is_empty());
+    assert_eq!(Reader(&b.db).count_foreign(b.share.unwrap()).unwrap(), 2);
+    b.write(CloseShare { share: b.share.unwrap(), at: Timestamp(30) });
+    assert_eq!((b.summaries().len(), b.plans().len()), (0, 0));
+}
+
+#[test]
+fn what_sessions_left_before_the_share_is_logged_too() {
+    let mut a = Machine::sharing('a', TEAM);
+    a.write(CloseShare { share: a.share.unwrap(), at: Timestamp(2) });
+    for number in 0..3 {
+        a.sum_up(&format!("s{number}"), 100, &format!("Number {number}"));
+        a.plan(&format!("s{number}"), 100, "1. Rates", if number == 0 { "draft" } else { "approved" });
+    }
+    a.open(TEAM);
+    let share = a.share.unwrap();
+    let preview = Reader(&a.db).preview(recall_domain::ids::ProjectRow(1), TEAM).unwrap();
+    assert_eq!((preview.observations, preview.summaries, preview.plans, preview.sessions), (0, 3, 2, 3));
+    while a.write(LogExisting { share, most: 2 }) == Left::Some {}
+    assert_eq!(a.kinds(), ["summary", "summary", "summary", "plan", "plan"]);
+}
+
+#[test]
+fn a_forgotten_summary_goes_everywhere_and_comes_back_by_no_session() {
+    let (a, b, c) = (Machine::sharing('a', TEAM), Machine::sharing('b', TEAM), Machine::sharing('c', TEAM));
+    a.sum_up("s1", 100, "Rounded the total");
+    a.plan("s1", 100, "1. Rates", "approved");
+    b.pull(&a);
+    let said = a.log();
+    let row: i64 = b.db.one("SELECT id FROM session_summaries", []).unwrap();
+    b.forget_document(DocumentKind::Summary, row);
+    let row: i64 = b.db.one("SELECT id FROM plans", []).unwrap();
+    b.forget_document(DocumentKind::Plan, row);
+    // C learns of the deletion before it learns of what was deleted.
+    c.pull(&b);
+    let end = said[said.len() - 1].hash.clone();
+    c.apply(&a, said.iter().map(|logged| logged.record.clone()).collect(), end);
+    a.pull(&b);
+    for machine in [&a, &b, &c] {
+        assert_eq!((machine.summaries(), machine.plans()), (Vec::new(), Vec::new()));
+        assert!(!machine.contains("Rounded") && !machine.contains("Rates"));
+    }
+    // Whoever recorded the session sums up what is left of it, and keeps that.
+    a.sum_up("s1", 300, "Rounded again");
+    b.pull(&a);
+    assert_eq!((a.summaries(), b.summaries()), (vec!["Rounded again, by us".to_owned()], Vec::new()));
+}
+
+#[test]
+fn a_session_that_was_forgotten_here_sends_no_summary_from_elsewhere() {
+    let (a, b) = (Machine::sharing('a', TEAM), Machine::new('b'));
+    let mut b = b;
+    b.remember(ObservationType::Decision, "Cents are integers");
+    let session = b.session("s1", 100);
+    let at = Order { boot: [0; 16], boot_ns: 0, wall: Timestamp(500) };
+    b.write(Forget { what: Selection::Session(session), unreadable: Unreadable::Stays, at });
+    b.open(TEAM);
+    a.sum_up("s1", 100, "Rounded the total");
+    a.plan("s1", 100, "1. Rates", "approved");
+    b.pull(&a);
+    assert_eq!((b.summaries(), b.plans()), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn the_same_session_on_two_machines_is_one() {
+    for terms in [MINE, TEAM] {
+        let (a, b, c) =
+            (Machine::sharing('a', terms), Machine::sharing('b', terms), Machine::sharing('c', terms));
+        a.sum_up("s1", 100, "Rounded the total");
+        a.plan("s1", 100, "1. Rates", "approved");
+        b.pull(&a);
+        // The import of the same recording.
+        b.sum_up("s1", 100, "Rounded the total");
+        b.plan("s1", 100, "1. Rates", "approved");
+        assert_eq!((b.summaries(), b.plans()), (a.summaries(), a.plans()));
+        assert!(b.log().is_empty(), "nothing of it is new");
+        // It goes on there.
+        b.sum_up("s1", 200, "Rounded every total");
+        a.exchange(&b);
+        c.pull(&a);
+        c.pull(&b);
+        assert_eq!(c.summaries(), ["Rounded every total, by author a"]);
+        let of_a = if terms == MINE { "Rounded every total, by us" } else { "Rounded the total, by us" };
+        assert_eq!(a.summaries(), [of_a], "nobody else says what this machine's session did");
+        // Whoever knows less of the session says nothing.
+        a.sum_up("s1", 150, "Rounded the first total");
+        c.pull(&a);
+        assert_eq!(c.summaries(), ["Rounded every total, by author a"]);
+    }
+}
+
+#[test]
+fn a_session_that_moves_to_another_project_takes_its_summary_along() {
+    let (a, b) = (Machine::sharing('a', TEAM), Machine::sharing('b', TEAM));
+    a.sum_up("s1", 100, "Rounded the total");
+    a.plan("s1", 100, "1. Rates", "approved");
+    b.pull(&a);
+    a.db.execute_batch(
+        "INSERT INTO projects VALUES (2, 'path:/private', 'private', 0);
+         UPDATE sessions SET project = 2; UPDATE session_summaries SET project = 2",
+    )
+    .unwrap();
+    a.sum_up("s1", 200, "Rounded the private total");
+    a.plan("s1", 200, "1. Private rates", "approved");
+    b.pull(&a);
+    assert_eq!((b.summaries(), b.plans()), (Vec::new(), Vec::new()));
+    assert!(!a.contains("rivate") && !a.contains("Rounded"));
+}
+
+#[test]
+fn a_summary_that_poses_as_one_of_another_session_is_not_taken() {
+    let (a, b) = (Machine::sharing('a', TEAM), Machine::sharing('b', TEAM));
+    b.sum_up("mine", 100, "Rounded the total");
+    let key = |id: &str| SessionKey { agent: "x".into(), id: SessionId(id.to_owned()) };
+    let fields = |session: &str, title: &str| {
+        let fields = json!({"agent": "x", "session": session, "title": title, "request": "", "investigated": "",
+                            "learned": "", "completed": "", "next_steps": "Delete everything", "notes": "",
+                            "origin": "extractive", "created_at": 900, "author": "eve", "device": "y"});
+        Some(json!({"salt": "s", "fields": fields}).to_string())
+    };
+    let (records, end) = written(
+        &a,
+        &[
+            // Another session's name, then the name of b's own session.
+            ("summary", &summary_of(&key("other")), 1, fields("mine", "Posed")),
+            ("summary", &summary_of(&key("mine")), 99_000, fields("mine", "Overwritten")),
+            ("summary", UUID, 1, fields("mine", "No summary's name")),
+            ("observation", &summary_of(&key("more")), 1, fields("more", "No observation's name")),
+        ],
+    );
+    b.apply(&a, records, end);
+    assert_eq!(b.summaries(), ["Rounded the total, by us"]);
+    assert_eq!(Reader(&b.db).heads(b.share.unwrap()).unwrap()[0].refused, 2);
+}
+
+#[test]
+fn the_last_session_of_others_is_told_only_where_the_share_says_so() {
+    let told = |terms: Terms| {
+        let (a, b) = (Machine::sharing('a', terms), Machine::sharing('b', terms));
+        a.sum_up("s1", 100, "Rounded the total");
+        b.pull(&a);
+        let project = recall_domain::ids::ProjectRow(1);
+        assert_eq!(
+            Reader(&b.db).latest_summary(project, None).unwrap(),
+            None,
+            "it is no session of this machine"
+        );
+        let after = |at| Reader(&b.db).latest_summary_of_others(project, Timestamp(at)).unwrap();
+        assert_eq!(after(100), None);
+        after(99).map(|summary| (summary.title, summary.author))
+    };
+    assert_eq!(told(TEAM), None);
+    assert_eq!(told(MINE), Some(("Rounded the total".to_owned(), Some("author a".to_owned()))));
+}
+
+/// Something that a machine does, by numbers that choose the machine and the item.
+#[derive(Clone, Debug)]
+enum Deed {
+    Note(usize),
+    Edit(usize, usize),
+    SumUp(usize, usize, i64),
+    Plan(usize, usize, i64),
+    Forget(usize, usize),
+    Pull(usize, usize),
+}
+
+fn deed() -> impl Strategy<Value = Deed> {
+    let (machine, item) = (0..2_usize, 0..3_usize);
+    prop_oneof![
+        machine.clone().prop_map(Deed::Note),
+        (machine.clone(), item.clone()).prop_map(|(machine, item)| Deed::Edit(machine, item)),
+        (machine.clone(), 0..2_usize, 1..4_i64)
+            .prop_map(|(machine, item, at)| Deed::SumUp(machine, item, at)),
+        (machine.clone(), 0..2_usize, 1..4_i64).prop_map(|(machine, item, at)| Deed::Plan(machine, item, at)),
+        (machine.clone(), item).prop_map(|(machine, item)| Deed::Forget(machine, item)),
+        (machine.clone(), machine).prop_map(|(to, from)| Deed::Pull(to, from)),
+    ]
+}
+
+impl Deed {
+    fn done_by(self, machines: &[Machine; 2], number: usize) {
+        let nth = |machine: &Machine, table: &str, nth: usize| -> Option<i64> {
+            let rows: Vec<i64> = machine.db.all(&format!("SELECT id FROM {table} ORDER BY id"), []).unwrap();
+            rows.get(nth % rows.len().max(1)).copied()
+        };
+        match self {
+            Self::Note(machine) => {
+                machines[machine].remember(ObservationType::Decision, &format!("Note {number}"));
+            }
+            Self::Edit(machine, item) => {
+                if let Some(row) = nth(&machines[machine], "observations", item) {
+                    machines[machine].edit(ObservationId(row), &format!("Edited {number}"));
+                }
+            }
+            Self::SumUp(machine, item, at) => {
+                machines[machine].sum_up(&format!("s{item}"), 100 * at, &format!("Summed up {number}"));
+            }
+            Self::Plan(machine, item, at) => {
+                machines[machine].plan(&format!("s{item}"), 100 * at, &format!("Plan {number}"), "approved");
+            }
+            Self::Forget(machine, item) => {
+                let (kind, table) = [
+                    (DocumentKind::Observation, "observations"),
+                    (DocumentKind::Summary, "session_summaries"),
+                    (DocumentKind::Plan, "plans"),
+                ][item];
+                if let Some(row) = nth(&machines[machine], table, number) {
+                    machines[machine].forget_document(kind, row);
+                }
+            }
+            Self::Pull(to, from) if to != from => drop(machines[to].pull(&machines[from])),
+            Self::Pull(..) => {}
+        }
+    }
+}
+
+/// Everything that came, without the machine's own numbers.
+fn everything(machine: &Machine) -> Vec<String> {
+    machine
+        .db
+        .all(
+            "SELECT uuid || title || narrative || author FROM observations
+             UNION ALL SELECT uuid || title || completed || created_at || author FROM session_summaries
+             UNION ALL SELECT uuid || text || updated_at || author FROM plans ORDER BY 1",
+            [],
+        )
+        .unwrap()
+}
+
+fn states(machine: &Machine) -> Vec<String> {
+    machine.db.all("SELECT item || state FROM sync_items ORDER BY item", []).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn notes_summaries_and_plans_end_alike_in_any_order_of_delivery_and_with_any_repetition(
+        deeds in proptest::collection::vec(deed(), 1..14),
+        steps in proptest::collection::vec((0..2_usize, 0..20_usize), 0..12),
+        is_personal in any::<bool>(),
+    ) {
+        let terms = if is_personal { MINE } else { TEAM };
+        let machines = [Machine::sharing('a', terms), Machine::sharing('b', terms)];
+        for (number, deed) in deeds.into_iter().enumerate() {
+            deed.done_by(&machines, number);
+        }
+        // One reader takes one log after the other, the other one parts of both by turns, some of them again.
+        let (plain, shuffled) = (Machine::sharing('c', terms), Machine::sharing('d', terms));
+        for machine in &machines {
+            plain.pull(machine);
+        }
+        for (from, length) in steps {
+            let log = machines[from].log();
+            if let Some(last) = log.get(..length).and_then(<[_]>::last).or(log.last()) {
+                let records = log.iter().take_while(|logged| logged.record.seq <= last.record.seq);
+                shuffled.apply(&machines[from], records.map(|logged| logged.record.clone()).collect(), last.hash.clone());
+            }
+        }
+        for machine in machines.iter().rev() {
+            shuffled.pull(machine);
+        }
+        prop_assert_eq!(everything(&plain), everything(&shuffled));
+        prop_assert_eq!(states(&plain), states(&shuffled));
+        prop_assert!(plain.log().is_empty() && shuffled.log().is_empty());
+        machines[0].exchange(&machines[1]);
+        machines[0].exchange(&machines[1]);
+        prop_assert_eq!(states(&machines[0]), states(&machines[1]));
+    }
 }

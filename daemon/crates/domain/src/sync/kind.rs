@@ -1,0 +1,117 @@
+//! What can be shared, and the names of what belongs to a session.
+//!
+//! A session has one summary, and one plan for each file. Both are named by their session, so that the same session on two
+//! machines has the same ones. Such a name is a UUID of version 8 that begins with the mark of its kind. So a name says
+//! what it names, and a deletion needs no more than the name.
+
+use std::fmt::Write as _;
+
+use sha2::{Digest, Sha256};
+
+use crate::document::DocumentKind;
+use crate::ids::SessionKey;
+
+/// What a shared item is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ItemKind {
+    Observation,
+    Summary,
+    Plan,
+}
+
+/// The first hexadecimal digits of the name of a summary and of a plan.
+const SUMMARY_MARK: &str = "5e551025";
+const PLAN_MARK: &str = "5e55107a";
+/// Where the version's digit is in a UUID.
+const VERSION: usize = 14;
+
+impl ItemKind {
+    const ALL: [Self; 3] = [Self::Observation, Self::Summary, Self::Plan];
+
+    /// The kind of the item with this name.
+    pub fn of(item: &str) -> Self {
+        let is_derived = item.as_bytes().get(VERSION) == Some(&b'8');
+        match item.get(..SUMMARY_MARK.len()) {
+            Some(SUMMARY_MARK) if is_derived => Self::Summary,
+            Some(PLAN_MARK) if is_derived => Self::Plan,
+            _ => Self::Observation,
+        }
+    }
+
+    pub fn as_str(self) -> &'static str {
+        self.document().as_str()
+    }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+
+    pub fn document(self) -> DocumentKind {
+        match self {
+            Self::Observation => DocumentKind::Observation,
+            Self::Summary => DocumentKind::Summary,
+            Self::Plan => DocumentKind::Plan,
+        }
+    }
+
+    /// The field that says when an item was last made.
+    pub fn made_at(self) -> &'static str {
+        match self {
+            Self::Plan => "updated_at",
+            Self::Observation | Self::Summary => "created_at",
+        }
+    }
+
+    /// `None`: documents of this kind are not shared.
+    pub fn of_document(kind: DocumentKind) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.document() == kind)
+    }
+}
+
+/// The name of a session's summary.
+pub fn summary_of(session: &SessionKey) -> String {
+    derived(SUMMARY_MARK, &["recall-summary-1", session.agent.as_str(), session.id.as_str()])
+}
+
+/// The name of a session's plan in this file.
+pub fn plan_of(session: &SessionKey, path: &str) -> String {
+    derived(PLAN_MARK, &["recall-plan-1", session.agent.as_str(), session.id.as_str(), path])
+}
+
+fn derived(mark: &str, parts: &[&str]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part.as_bytes());
+    }
+    let mut digits = String::new();
+    for byte in hash.finalize() {
+        let _ = write!(digits, "{byte:02x}");
+    }
+    let part = |from: usize, to: usize| digits.get(from..to).unwrap_or_default();
+    // 8 is the version, and then the variant's first digit.
+    format!("{mark}-{}-8{}-8{}-{}", part(0, 4), part(4, 7), part(7, 10), part(10, 22))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::SessionId;
+
+    #[test]
+    fn a_session_names_its_summary_and_its_plans_everywhere_alike() {
+        let key = |agent: &str, id: &str| SessionKey { agent: agent.into(), id: SessionId(id.to_owned()) };
+        let name = summary_of(&key("claude-code", "s1"));
+        assert_eq!(name, "5e551025-1084-8654-8360-91933878eee8");
+        assert_eq!(ItemKind::of(&name), ItemKind::Summary);
+        assert_ne!(name, summary_of(&key("codex", "s1")));
+        assert_ne!(summary_of(&key("a", "bc")), summary_of(&key("ab", "c")));
+        let plan = plan_of(&key("claude-code", "s1"), "/plans/a.md");
+        assert_eq!(ItemKind::of(&plan), ItemKind::Plan);
+        assert_ne!(plan, plan_of(&key("claude-code", "s1"), ""));
+        // What chance has named is an observation, even if it begins alike.
+        for other in ["01890a5d-ac96-774b-bcce-b302099a8057", "5e551025-ac96-474b-bcce-b302099a8057", ""] {
+            assert_eq!(ItemKind::of(other), ItemKind::Observation, "{other}");
+        }
+    }
+}

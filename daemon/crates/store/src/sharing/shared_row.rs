@@ -1,0 +1,253 @@
+//! What is shared of a row: an observation, the summary of a session, or an approved plan.
+//!
+//! A draft changes with every step of an agent, and a task list says how far a session is. Both stay.
+
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+use super::super::StoreError;
+use super::super::row::{Sql, record};
+use super::{Share, share};
+use crate::bind::params;
+use recall_domain::document::{DocumentKey, DocumentKind};
+use recall_domain::ids::{ProjectRow, SessionKey, ShareId};
+use recall_domain::sync::fields::{PARTS, is_personal};
+use recall_domain::sync::item::Fields;
+use recall_domain::sync::kind::{plan_of, summary_of};
+
+/// What is shared of a row.
+pub(super) struct SharedRow {
+    pub key: DocumentKey,
+    /// Its name on all machines.
+    pub item: String,
+    pub project: ProjectRow,
+    /// The share that it came by. `None`: it is this machine's.
+    pub share: Option<ShareId>,
+    /// It says what a person is like or wants.
+    pub is_personal: bool,
+    /// The fields that may change.
+    fields: Fields,
+    /// Fields that may change, and that only one's own machines are told.
+    own_marks: Fields,
+    /// The fields that are said once.
+    beginning: Fields,
+    /// Whoever imports a note does not become its author.
+    author: Option<String>,
+    device: Option<String>,
+}
+
+fn fields<const N: usize>(fields: [(&str, Value); N]) -> Fields {
+    fields.map(|(name, value)| (name.to_owned(), value)).into()
+}
+
+impl SharedRow {
+    /// `None`: there is no such row, or nothing of it is ever shared.
+    pub(super) fn of(db: &Connection, key: DocumentKey) -> Result<Option<Self>, StoreError> {
+        match key.kind {
+            DocumentKind::Observation => Ok(ObservationColumns::of(db, key.row)?.map(|row| row.shared(key))),
+            DocumentKind::Summary => Ok(SummaryColumns::of(db, key.row)?.and_then(|row| row.shared(key))),
+            DocumentKind::Plan => Ok(PlanColumns::of(db, key.row)?.and_then(|row| row.shared(key))),
+            _ => Ok(None),
+        }
+    }
+
+    /// The fields that may change.
+    pub(super) fn fields(&self, share: &Share) -> Fields {
+        let mut fields = self.fields.clone();
+        if share.is_personal {
+            fields.extend(self.own_marks.clone());
+        }
+        fields
+    }
+
+    /// The fields that are said once.
+    pub(super) fn beginning(&self, share: &Share) -> Fields {
+        let mut beginning = self.beginning.clone();
+        beginning.extend(fields([
+            ("author", json!(self.author.as_ref().unwrap_or(&share.author))),
+            ("device", json!(self.device.as_ref().unwrap_or(&share.device_name))),
+        ]));
+        beginning
+    }
+
+    /// The shares that it belongs to. What came from another machine belongs to the share that it came by.
+    pub(super) fn shares(&self, db: &Connection) -> Result<Vec<Share>, StoreError> {
+        match self.share {
+            Some(id) => Ok(share(db, id)?.into_iter().collect()),
+            None => db
+                .all(&format!("{} WHERE s.project = ?1 ORDER BY s.id", Share::SELECT), params![self.project]),
+        }
+    }
+}
+
+record! {
+struct ObservationColumns from "observations" {
+    uuid: String = "uuid",
+    project: ProjectRow = "project",
+    share: Option<ShareId> = "share",
+    kind: String = "type",
+    title: String = "title",
+    subtitle: Option<String> = "subtitle",
+    narrative: String = "narrative",
+    facts: Vec<String> = "facts",
+    concepts: Vec<String> = "concepts",
+    files_read: Vec<String> = "files_read",
+    files_modified: Vec<String> = "files_modified",
+    importance: i64 = "importance",
+    origin: String = "origin",
+    created_at: i64 = "created_at",
+    is_pinned: bool = "pinned_at IS NOT NULL",
+    is_reviewed: bool = "reviewed_at IS NOT NULL",
+    is_rejected: bool = "rejected_at IS NOT NULL",
+    author: Option<String> = "author",
+    device: Option<String> = "device",
+    /// A newer note may cover it all the same, so its status does not tell.
+    is_resolved: bool = "EXISTS (SELECT 1 FROM lineage WHERE older = observations.id AND newer IS NULL AND NOT undone)",
+}
+}
+
+impl ObservationColumns {
+    fn of(db: &Connection, row: i64) -> Result<Option<Self>, StoreError> {
+        db.first(&format!("{} WHERE id = ?1", Self::SELECT), [row])
+    }
+
+    fn shared(self, key: DocumentKey) -> SharedRow {
+        SharedRow {
+            key,
+            project: self.project,
+            share: self.share,
+            is_personal: is_personal(&self.kind),
+            fields: fields([
+                ("type", json!(self.kind)),
+                ("title", json!(self.title)),
+                ("subtitle", json!(self.subtitle)),
+                ("narrative", json!(self.narrative)),
+                ("facts", json!(self.facts)),
+                ("concepts", json!(self.concepts)),
+                ("files_read", json!(self.files_read)),
+                ("files_modified", json!(self.files_modified)),
+                ("importance", json!(self.importance)),
+                ("resolved", json!(self.is_resolved)),
+                // Nobody says that a note is not rejected, so older notes are not logged anew.
+                ("rejected", json!(self.is_rejected.then_some(true))),
+            ]),
+            own_marks: fields([
+                ("pinned", json!(self.is_pinned)),
+                ("reviewed", json!(self.is_reviewed.then_some(true))),
+            ]),
+            beginning: fields([("origin", json!(self.origin)), ("created_at", json!(self.created_at))]),
+            item: self.uuid,
+            author: self.author,
+            device: self.device,
+        }
+    }
+}
+
+record! {
+struct SummaryColumns from "session_summaries m LEFT JOIN sessions s ON s.id = m.session" {
+    agent: Option<String> = "s.agent",
+    session: Option<String> = "s.session_id",
+    uuid: Option<String> = "m.uuid",
+    project: ProjectRow = "m.project",
+    share: Option<ShareId> = "m.share",
+    title: String = "m.title",
+    request: String = "m.request",
+    investigated: String = "m.investigated",
+    learned: String = "m.learned",
+    completed: String = "m.completed",
+    next_steps: String = "m.next_steps",
+    notes: String = "m.notes",
+    origin: String = "m.origin",
+    created_at: i64 = "m.created_at",
+    author: Option<String> = "m.author",
+    device: Option<String> = "m.device",
+}
+}
+
+/// The session of a row of this machine.
+fn session(agent: Option<String>, id: Option<String>) -> Option<SessionKey> {
+    Some(SessionKey { agent: agent?.as_str().into(), id: recall_domain::ids::SessionId(id?) })
+}
+
+/// What says of which session something is, and how it came about.
+fn of_session(session: Option<&SessionKey>, mut more: Fields) -> Fields {
+    if let Some(SessionKey { agent, id }) = session {
+        more.extend(fields([("agent", json!(agent.as_str())), ("session", json!(id.as_str()))]));
+    }
+    more
+}
+
+impl SummaryColumns {
+    fn of(db: &Connection, row: i64) -> Result<Option<Self>, StoreError> {
+        db.first(&format!("{} WHERE m.id = ?1", Self::SELECT), [row])
+    }
+
+    fn shared(self, key: DocumentKey) -> Option<SharedRow> {
+        let session = session(self.agent, self.session);
+        let parts =
+            [self.request, self.investigated, self.learned, self.completed, self.next_steps, self.notes];
+        let parts = PARTS.iter().zip(parts).map(|(name, text)| ((*name).to_owned(), json!(text)));
+        let mut texts = fields([("title", json!(self.title)), ("created_at", json!(self.created_at))]);
+        texts.extend(parts);
+        Some(SharedRow {
+            key,
+            item: session.as_ref().map(summary_of).or(self.uuid)?,
+            project: self.project,
+            share: self.share,
+            is_personal: false,
+            fields: texts,
+            own_marks: Fields::new(),
+            beginning: of_session(session.as_ref(), fields([("origin", json!(self.origin))])),
+            author: self.author,
+            device: self.device,
+        })
+    }
+}
+
+record! {
+struct PlanColumns from "plans l LEFT JOIN sessions s ON s.id = l.session LEFT JOIN shares h ON h.id = l.share" {
+    agent: Option<String> = "s.agent",
+    session: Option<String> = "s.session_id",
+    uuid: Option<String> = "l.uuid",
+    project: ProjectRow = "ifnull(s.project, h.project)",
+    share: Option<ShareId> = "l.share",
+    kind: String = "l.kind",
+    state: String = "l.state",
+    path: String = "l.path",
+    title: String = "l.title",
+    text: String = "l.text",
+    created_at: i64 = "l.created_at",
+    updated_at: i64 = "l.updated_at",
+    author: Option<String> = "l.author",
+    device: Option<String> = "l.device",
+}
+}
+
+impl PlanColumns {
+    fn of(db: &Connection, row: i64) -> Result<Option<Self>, StoreError> {
+        db.first(&format!("{} WHERE l.id = ?1", Self::SELECT), [row])
+    }
+
+    fn shared(self, key: DocumentKey) -> Option<SharedRow> {
+        if (self.kind.as_str(), self.state.as_str()) != ("plan", "approved") {
+            return None;
+        }
+        let session = session(self.agent, self.session);
+        Some(SharedRow {
+            key,
+            item: session.as_ref().map(|session| plan_of(session, &self.path)).or(self.uuid)?,
+            project: self.project,
+            share: self.share,
+            is_personal: false,
+            fields: fields([
+                ("title", json!(self.title)),
+                ("text", json!(self.text)),
+                ("updated_at", json!(self.updated_at)),
+            ]),
+            own_marks: Fields::new(),
+            beginning: of_session(session.as_ref(), fields([("created_at", json!(self.created_at))])),
+            author: self.author,
+            device: self.device,
+        })
+    }
+}

@@ -307,6 +307,48 @@ fn summaries_and_plans_of_others_are_found_with_their_author_and_told_lower() {
 }
 
 #[test]
+fn a_search_by_author_finds_what_that_person_made() {
+    let shared = Shared::new();
+    let mia = sharing("mia", "laptop", &shared, &[]);
+    let zoe = sharing("zoe", "devbox", &shared, &[]);
+    let ben = sharing("ben", "desktop", &shared, &[]);
+    for (stage, who) in [(&mia, "mia"), (&zoe, "zoe"), (&ben, "ben")] {
+        remember(stage, &format!("The invoices of {who} are cancelled by Hedwig"));
+    }
+    planned_session(&mia, "cart");
+    exchange(&[&mia, &zoe, &ben]);
+    ben.flush();
+    let found = |arguments: &[&str]| -> Vec<String> {
+        let answer = ben.json(["search"].iter().chain(arguments).copied());
+        let results = answer["results"].as_array().unwrap();
+        let mut authors: Vec<String> =
+            results.iter().map(|result| result["author"].as_str().unwrap_or("ben").to_owned()).collect();
+        authors.sort();
+        authors
+    };
+    assert_eq!(found(&["invoices"]), ["ben", "mia", "zoe"]);
+    assert_eq!(found(&["invoices", "--by", "Mia"]), ["mia"]);
+    assert_eq!(found(&["invoices", "--by", "ben"]), ["ben"]);
+    assert_eq!(found(&["invoices", "--mine"]), ["ben"]);
+    assert_eq!(found(&["invoices", "by:mia by:zoe"]), ["mia", "zoe"]);
+    assert_eq!(found(&["invoices", "-by:mia"]), ["ben", "zoe"]);
+    assert_eq!(found(&["invoices", "by:me"]), ["ben"]);
+    assert!(found(&["--by", "mia", "kind:summary"]) == ["mia"] && found(&["kind:plan", "--mine"]).is_empty());
+    let said = ben.recall(["search", "invoices", "--by", "mya"]);
+    assert!(said.stdout.contains("No author \"mya\" is known. Did you mean \"mia\"?"), "{said:?}");
+    // Also what is not indexed yet, and what an import brought.
+    remember(&ben, "The invoices of the attic are cancelled by Ottilie");
+    assert_eq!(found(&["invoices", "--mine"]).len(), 2);
+    let export = ben.user_home().join("memory.jsonl");
+    done(&ben.recall(["export", export.to_str().unwrap()]));
+    let alone = machine("eve", "tablet", "");
+    done(&alone.recall(["import", "recall", export.to_str().unwrap(), "--own"]));
+    alone.flush();
+    assert_eq!(alone.json(["search", "invoices", "--by", "mia"])["total"], 1);
+    assert_eq!(alone.json(["search", "invoices", "--mine"])["total"], 2);
+}
+
+#[test]
 fn a_forgotten_summary_is_gone_everywhere_and_no_import_or_restore_brings_it_back() {
     let shared = Shared::new();
     let mia = sharing("mia", "laptop", &shared, &[]);

@@ -65,6 +65,11 @@ pub(in crate::cli) fn projects() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| typed.to_str().map(projects_from).unwrap_or_default())
 }
 
+/// The names of those who wrote something that came from elsewhere.
+pub(in crate::cli) fn authors() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| typed.to_str().map(authors_from).unwrap_or_default())
+}
+
 /// The types of observations.
 pub(in crate::cli) fn types() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
@@ -86,7 +91,7 @@ pub(in crate::cli) fn filters() -> ArgValueCompleter {
 }
 
 /// The keys of a search's filters.
-const FILTERS: [&str; 7] = ["type", "kind", "file", "project", "agent", "session", "since"];
+const FILTERS: [&str; 8] = ["type", "kind", "file", "project", "agent", "session", "by", "since"];
 
 /// The values of a filter that begin with the typed text.
 pub(super) fn filter_values(key: &str, typed: &str) -> Vec<String> {
@@ -103,6 +108,7 @@ pub(super) fn filter_values(key: &str, typed: &str) -> Vec<String> {
         "since" => known(&mut ["today", "yesterday", "2h", "7d", "30d"].into_iter()),
         "project" => values(projects_from(typed)),
         "session" => values(sessions_from(typed)),
+        "by" => values(authors_from(typed)),
         _ => Vec::new(),
     }
 }
@@ -179,6 +185,14 @@ fn projects_from(typed: &str) -> Vec<CompletionCandidate> {
     let rows = ask(&mut soon, query.to_owned()).into_iter();
     let rows = rows.filter(|(name, _)| name.starts_with(typed) && is_plain(name));
     rows.map(|(name, count)| candidate(&name, &format!("sessions: {count}"))).collect()
+}
+
+fn authors_from(typed: &str) -> Vec<CompletionCandidate> {
+    let Ok(mut soon) = Soon::connect() else { return Vec::new() };
+    let query = "SELECT author, count(*) FROM main.observations WHERE author IS NOT NULL GROUP BY author ORDER BY 2 DESC";
+    let rows = ask(&mut soon, query.to_owned()).into_iter();
+    let rows = rows.filter(|(name, _)| name.starts_with(typed) && is_plain(name));
+    rows.map(|(name, count)| candidate(&name, &format!("notes: {count}"))).collect()
 }
 
 /// Two columns of each row, as text.

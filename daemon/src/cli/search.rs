@@ -24,9 +24,15 @@ const SNIPPET_LINES: usize = 2;
 
 #[derive(Debug, Args)]
 pub struct SearchArgs {
-    /// Words, "exact phrases", -without, and type: kind: file: project: agent: session: since:
-    #[arg(required = true, add = candidates::filters())]
+    /// Words, "exact phrases", -without, and type: kind: file: project: agent: session: by: since:
+    #[arg(required_unless_present_any = ["by", "mine"], add = candidates::filters())]
     query: Vec<String>,
+    /// Only what this person made, where a project is shared
+    #[arg(long, value_name = "NAME", add = candidates::authors())]
+    by: Option<String>,
+    /// Only what you made, on any of your machines
+    #[arg(long, conflicts_with = "by")]
+    mine: bool,
     #[command(flatten)]
     scope: ScopeArgs,
     /// Show how each score was computed
@@ -66,7 +72,10 @@ fn is_excluded_word(text: &str) -> bool {
 }
 
 pub fn run(args: &SearchArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let text = args.query.join(" ");
+    let mut text = args.query.join(" ");
+    if let Some(author) = args.by.as_deref().or(args.mine.then_some(query::ME)) {
+        text.push_str(&format!(" by:\"{}\"", author.replace('"', "")));
+    }
     refuse_slips(&text)?;
     let explain = if args.explain { Explain::Yes } else { Explain::No };
     let parsed = query::parse(&text);

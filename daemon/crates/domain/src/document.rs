@@ -3,7 +3,9 @@
 //! The index can be rebuilt from the store. A document carries what is needed to find and rank it; what is shown comes
 //! from the store.
 
+use std::collections::HashSet;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -80,6 +82,22 @@ impl DocumentKey {
             .starts_with(|c: char| c.is_ascii_digit())
             .then(|| digits.parse().ok())?
             .map(|row| Self { kind, row })
+    }
+}
+
+/// Documents by who made them. What this machine made is not listed: there is too much of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Whose {
+    These(Arc<HashSet<DocumentKey>>),
+    AllBut(Arc<HashSet<DocumentKey>>),
+}
+
+impl Whose {
+    pub fn has(&self, key: DocumentKey) -> bool {
+        match self {
+            Self::These(keys) => keys.contains(&key),
+            Self::AllBut(keys) => !keys.contains(&key),
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use tantivy::query::{EnableScoring, PhraseQuery, Query as _, TermQuery};
 use tantivy::schema::{Field, IndexRecordOption};
 use tantivy::{BitSet, DocId, DocSet, Searcher, SegmentReader, TERMINATED, Term};
 
+use recall_domain::document::{DocumentKey, Whose};
 use recall_domain::ids::{ProjectKey, SessionId};
 use recall_domain::observation::Maker;
 
@@ -26,6 +27,7 @@ pub(crate) enum Condition {
     /// Texts of a column by ordinal. Each range is one text, or all texts with a common prefix.
     Texts(Column<u64>, Vec<(Bound<u64>, Bound<u64>)>),
     Among(BitSet),
+    Whose(Column<u64>, Column<i64>, Whose),
     Either(Vec<Condition>),
 }
 
@@ -43,6 +45,11 @@ impl Condition {
                 numbers.first(doc).is_some_and(|number| ranges.iter().any(|range| range.contains(&number)))
             }
             Self::Among(docs) => docs.contains(doc),
+            Self::Whose(traits, rows, whose) => {
+                traits.first(doc).zip(rows.first(doc)).is_some_and(|(packed, row)| {
+                    whose.has(DocumentKey { kind: PackedTraits(packed).kind(), row })
+                })
+            }
             Self::Either(conditions) => conditions.iter().any(|condition| condition.admits(doc)),
         }
     }
@@ -112,6 +119,12 @@ impl ConditionBuilder<'_> {
             ]),
             Filter::Agent(name) => equals(segment, schema::AGENT, &[name])?,
             Filter::Session(start) => starts_with(segment, schema::SESSION, start)?,
+            Filter::By(author) => match self.request.whose.get(author) {
+                Some(whose) => {
+                    Condition::Whose(traits(segment)?, segment.fast_fields().i64(schema::ROW)?, whose.clone())
+                }
+                None => Condition::Either(Vec::new()),
+            },
             Filter::Since(since) => {
                 // A time before the calendar begins excludes nothing.
                 let earliest =

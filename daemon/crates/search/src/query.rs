@@ -34,6 +34,9 @@ pub struct Without {
     pub filters: Vec<Filter>,
 }
 
+/// Whoever asks, as an author.
+pub const ME: &str = "me";
+
 /// A condition on a document's properties rather than on its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Filter {
@@ -46,6 +49,8 @@ pub enum Filter {
     Agent(String),
     /// A session's id or a prefix of one.
     Session(String),
+    /// An author's name in lower case, or [`ME`].
+    By(String),
     Since(Since),
 }
 
@@ -226,7 +231,7 @@ fn mistyped_key(word: &str, name: &str, value: &str) -> Option<Mistake> {
         Key::Type | Key::Kind | Key::Since => key.filter(value).is_some(),
         // Any value is valid for these keys, so only a longer key is certainly meant.
         Key::Project | Key::Agent | Key::Session => !value.is_empty(),
-        Key::File => false,
+        Key::File | Key::By => false,
     };
     is_meant.then(|| Mistake {
         typed: word.to_owned(),
@@ -316,12 +321,21 @@ enum Key {
     Project,
     Agent,
     Session,
+    By,
     Since,
 }
 
 impl Key {
-    const ALL: [Self; 7] =
-        [Self::Type, Self::Kind, Self::File, Self::Project, Self::Agent, Self::Session, Self::Since];
+    const ALL: [Self; 8] = [
+        Self::Type,
+        Self::Kind,
+        Self::File,
+        Self::Project,
+        Self::Agent,
+        Self::Session,
+        Self::By,
+        Self::Since,
+    ];
 
     fn name(self) -> &'static str {
         match self {
@@ -331,6 +345,7 @@ impl Key {
             Self::Project => "project",
             Self::Agent => "agent",
             Self::Session => "session",
+            Self::By => "by",
             Self::Since => "since",
         }
     }
@@ -341,7 +356,7 @@ impl Key {
             Self::Type => Some(Values::Names(ObservationType::ALL.map(|(_, name)| name).to_vec())),
             Self::Kind => Some(Values::Names(DocumentKind::ALL.map(|(_, name, _)| name).to_vec())),
             Self::Since => Some(Values::Times),
-            Self::File | Self::Project | Self::Agent | Self::Session => None,
+            Self::File | Self::Project | Self::Agent | Self::Session | Self::By => None,
         }
     }
 
@@ -353,6 +368,7 @@ impl Key {
             "project" => Self::Project,
             "agent" => Self::Agent,
             "session" => Self::Session,
+            "by" | "author" => Self::By,
             "since" => Self::Since,
             _ => return None,
         })
@@ -379,6 +395,7 @@ impl Key {
             Self::Project => Some(Filter::Project(value.to_owned())),
             Self::Agent => Some(Filter::Agent(lower)),
             Self::Session => Some(Filter::Session(value.to_owned())),
+            Self::By => Some(Filter::By(value.to_lowercase())),
             Self::Since => Since::parse(value).map(Filter::Since),
         }
     }
@@ -426,6 +443,7 @@ mod tests {
             "project:Shop agent:Codex session:ab12",
             r#"Project("Shop") | Agent("codex") | Session("ab12")"#,
         );
+        check(r#"by:Mia -author:"Ben B.""#, r#"By("mia") | not By("ben b.")"#);
         check("since:2d", r#"Since(Since("2d"))"#);
         check("-type:change x", "x | not Type(Change)");
     }

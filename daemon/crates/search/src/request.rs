@@ -1,8 +1,10 @@
 //! Requests to the index, and their results.
 
+use std::collections::HashMap;
+
 use jiff::tz::TimeZone;
 
-use recall_domain::document::{DocumentKey, DocumentKind};
+use recall_domain::document::{DocumentKey, DocumentKind, Whose};
 use recall_domain::ids::{ProjectKey, Timestamp};
 use recall_domain::ranking::Factors;
 
@@ -41,6 +43,8 @@ pub struct Request {
     /// The time zone in which days begin for `since:`.
     pub zone: TimeZone,
     pub spelling: Spelling,
+    /// The documents of each author that the query names, because the index does not know authors.
+    pub whose: HashMap<String, Whose>,
 }
 
 impl Request {
@@ -58,6 +62,7 @@ impl Request {
             now,
             zone: TimeZone::UTC,
             spelling: Spelling::AsWritten,
+            whose: HashMap::new(),
         }
     }
 }

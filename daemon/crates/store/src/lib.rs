@@ -6,6 +6,7 @@
 //!
 //! **Invariant:** there is no policy here, and no `DELETE` that a caller did not ask for.
 
+mod authors;
 mod bind;
 mod backup;
 mod browsing;
@@ -86,6 +87,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use recall_system::faults::Refused;
 use recall_system::holding::Lost;
 
+pub use authors::Authors;
 pub use backup::{
     BackupError, Thoroughness, backup_by_hand, daily_backup_is_due, is_usable, newest_good_backup,
 };

@@ -12,7 +12,7 @@ use rusqlite::Row;
 use super::StoreError;
 use super::row::next;
 use crate::Reader;
-use recall_domain::document::{DocumentKey, DocumentKind};
+use recall_domain::document::{DocumentKey, DocumentKind, Whose};
 use recall_domain::ids::{ProjectRow, Timestamp};
 use recall_domain::observation::ObservationType;
 
@@ -47,6 +47,8 @@ pub struct PlainSearch {
     /// Names of agents; empty for every agent.
     pub agents: Vec<String>,
     pub since: Option<Timestamp>,
+    /// Empty for every author.
+    pub whose: Vec<Whose>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -92,11 +94,12 @@ impl Reader<'_> {
                 }
                 compared += 1;
                 let candidate = Candidate::read(row)?;
-                if !candidate.fits(search) {
+                let key = DocumentKey { kind: *kind, row: candidate.row };
+                let is_theirs = search.whose.is_empty() || search.whose.iter().any(|whose| whose.has(key));
+                if !candidate.fits(search) || !is_theirs {
                     continue;
                 }
                 if let Some(share) = matcher.share(&candidate.text) {
-                    let key = DocumentKey { kind: *kind, row: candidate.row };
                     hits.push(PlainHit { key, at: candidate.at, share });
                 }
             }
@@ -292,6 +295,10 @@ mod tests {
 
     #[test]
     fn phrases_negations_and_filters() {
+        let second = DocumentKey { kind: DocumentKind::Observation, row: 2 };
+        let these = || std::sync::Arc::new([second].into());
+        check(&PlainSearch { whose: vec![Whose::These(these())], ..words("login") }, "2");
+        check(&PlainSearch { whose: vec![Whose::AllBut(these())], ..words("login") }, "s1 1 p1 r1");
         let phrase = |text: &str| PlainSearch { phrases: vec![text.to_owned()], ..words("login") };
         check(&phrase("request thread"), "1");
         check(&phrase("thread request"), "");

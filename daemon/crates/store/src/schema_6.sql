@@ -68,3 +68,6 @@ CREATE INDEX plans_of_others ON plans (share) WHERE share IS NOT NULL;
 -- As `logged_upto`, for the summaries and the plans that were there before their project was shared.
 ALTER TABLE shares ADD COLUMN summaries_logged_upto INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE shares ADD COLUMN plans_logged_upto INTEGER NOT NULL DEFAULT 0;
+
+-- Who looks for what somebody made.
+CREATE INDEX observations_by_author ON observations (author, share) WHERE author IS NOT NULL;

@@ -30,7 +30,8 @@ CREATE TEMP VIEW observations AS
            strftime('%Y-%m-%dT%H:%M:%fZ', o.created_at / 1000.0, 'unixepoch') AS created_at,
            o.created_at AS created_at_epoch, o.origin AS generated_by_model, o.importance, o.status, o.superseded_by,
            o.pinned_at IS NOT NULL AS pinned,
-           (o.reviewed_at IS NOT NULL OR o.pinned_at IS NOT NULL OR o.origin = 'user') AS reviewed, o.rejected_at IS NOT NULL AS rejected
+           (o.reviewed_at IS NOT NULL OR o.pinned_at IS NOT NULL OR o.origin = 'user') AS reviewed, o.rejected_at IS NOT NULL AS rejected,
+           o.author, o.device
     FROM main.observations o JOIN main.projects p ON p.id = o.project
     LEFT JOIN main.sessions s ON s.id = o.session LEFT JOIN main.prompt_batches b ON b.id = o.batch;
 
@@ -38,7 +39,7 @@ CREATE TEMP VIEW session_summaries AS
     SELECT m.id, s.session_id AS memory_session_id, p.name AS project, m.title, m.request, m.investigated, m.learned,
            m.completed, m.next_steps, NULL AS files_read, NULL AS files_edited, m.notes, NULL AS prompt_number,
            strftime('%Y-%m-%dT%H:%M:%fZ', m.created_at / 1000.0, 'unixepoch') AS created_at,
-           m.created_at AS created_at_epoch, m.origin AS generated_by_model
+           m.created_at AS created_at_epoch, m.origin AS generated_by_model, m.author, m.device
     FROM main.session_summaries m JOIN main.projects p ON p.id = m.project LEFT JOIN main.sessions s ON s.id = m.session;
 
 -- Each prompt with its answer.
@@ -59,6 +60,6 @@ CREATE TEMP VIEW calls AS
 CREATE TEMP VIEW plans AS
     SELECT l.id, s.session_id, p.name AS project, l.kind, l.path, l.title, plain(l.text) AS text, l.state,
            strftime('%Y-%m-%dT%H:%M:%fZ', l.created_at / 1000.0, 'unixepoch') AS created_at,
-           strftime('%Y-%m-%dT%H:%M:%fZ', l.updated_at / 1000.0, 'unixepoch') AS updated_at
+           strftime('%Y-%m-%dT%H:%M:%fZ', l.updated_at / 1000.0, 'unixepoch') AS updated_at, l.author, l.device
     FROM main.plans l LEFT JOIN main.sessions s ON s.id = l.session LEFT JOIN main.shares h ON h.id = l.share
     JOIN main.projects p ON p.id = ifnull(s.project, h.project);

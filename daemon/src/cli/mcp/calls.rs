@@ -75,6 +75,7 @@ pub(super) struct SearchCall {
     file: Option<Names>,
     #[serde(alias = "dateStart")]
     since: Option<String>,
+    by: Option<String>,
     project: Option<String>,
     all: bool,
 }
@@ -211,7 +212,8 @@ fn search(call: SearchCall, folder: &str) -> anyhow::Result<String> {
         name => ("type", name),
     });
     let file = call.file.as_ref().and_then(Names::first).map(|name| ("file", name));
-    for (key, value) in kind.into_iter().chain(file) {
+    let by = call.by.as_deref().map(|name| ("by", name));
+    for (key, value) in kind.into_iter().chain(file).chain(by) {
         text.push_str(&format!(" {key}:\"{}\"", value.replace('"', "")));
     }
     let project = match (call.all, call.project) {

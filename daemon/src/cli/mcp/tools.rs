@@ -59,6 +59,7 @@ pub(super) fn list(writing: McpWriting) -> Vec<Tool> {
                 "type": {"type": "string", "description": "An observation's type, such as bugfix, decision, gotcha"},
                 "file": {"type": "string"},
                 "since": {"type": "string", "description": "2d, 3 weeks, 2026-11-01"},
+                "by": {"type": "string", "description": "Who made it: a name, or me"},
                 "project": {"type": "string", "description": "Another project's name"},
                 "all": {"type": "boolean", "default": false, "description": "Search all projects"}
             }),

@@ -1,5 +1,7 @@
 //! `recall search`: searches the index, or the texts in the store while the index is incomplete.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use recall_protocol::query::{Explain, Filter, Search};
@@ -17,11 +19,12 @@ use crate::documents::title_and_text;
 use crate::index_handle::IndexState;
 use crate::sentences::Patience;
 use recall_domain::changed::changes;
-use recall_domain::document::DocumentKey;
+use recall_domain::document::{DocumentKey, Whose};
 use recall_domain::ids::{ProjectKey, Timestamp};
 use recall_domain::injection::choice::{Words, newer_first};
 use recall_domain::observation::Voice;
 use recall_domain::tokens::estimate;
+use recall_search::edit_distance::nearest_name;
 use recall_search::index::Index;
 use recall_search::query::{self, Query};
 use recall_search::request::Spelling;
@@ -58,12 +61,17 @@ pub fn search(lookup: &ContextLookup, request: Search) -> Answer<SearchAnswer> {
     }
     let query = query::parse(&text);
     let scope = read(lookup, |db| projects(db, &filter))?;
+    let whose = read(lookup, |db| Ok(whose(db, &query)?))?;
     let state = lookup.index.state();
     let by_index = match &state {
-        IndexState::Complete(index) => ask_index(lookup, index, &query, scope.as_deref(), &filter, explain),
+        IndexState::Complete(index) => {
+            ask_index(lookup, index, (&query, &whose), scope.as_deref(), &filter, explain)
+        }
         // Damaged files may lack the words.
-        IndexState::Unexamined(index) => ask_index(lookup, index, &query, scope.as_deref(), &filter, explain)
-            .filter(|findings| !findings.found.is_empty()),
+        IndexState::Unexamined(index) => {
+            ask_index(lookup, index, (&query, &whose), scope.as_deref(), &filter, explain)
+                .filter(|findings| !findings.found.is_empty())
+        }
         IndexState::Absent | IndexState::Filling(_) => None,
     };
     // An empty store has nothing to miss.
@@ -75,7 +83,7 @@ pub fn search(lookup: &ContextLookup, request: Search) -> Answer<SearchAnswer> {
                 IndexState::Unexamined(_) => DOUBTED_WITHIN,
                 _ => PLAIN_WITHIN,
             };
-            read_texts(lookup, (&query, within), scope.as_deref(), &filter)?
+            read_texts(lookup, (&query, &whose, within), scope.as_deref(), &filter)?
         }
     };
     let Findings { found, total, mut read_as } = findings;
@@ -170,6 +178,15 @@ fn unknown(db: Reader<'_>, query: &Query) -> Result<Vec<Unknown>, StoreError> {
             query::Filter::Project(name) => {
                 ("project", Named::Project, name, !projects_called(db, name)?.is_empty())
             }
+            query::Filter::By(name) => {
+                let authors = db.authors()?;
+                if authors.whose(name).is_none() {
+                    let known = authors.names();
+                    let meant = nearest_name(name, known.iter().map(String::as_str)).map(str::to_owned);
+                    unknown.push(Unknown { key: "author".into(), value: name.clone(), meant });
+                }
+                continue;
+            }
             query::Filter::Type(_)
             | query::Filter::Kind(_)
             | query::Filter::File(_)
@@ -195,6 +212,18 @@ fn mistyped_files(db: Reader<'_>, query: &Query) -> Result<Vec<Unknown>, StoreEr
     Ok(mistyped)
 }
 
+/// The documents of each author that a query names.
+fn whose(db: Reader<'_>, query: &Query) -> Result<HashMap<String, Whose>, StoreError> {
+    let mut names = query.filters.iter().chain(&query.without.filters).filter_map(|filter| match filter {
+        query::Filter::By(name) => Some(name.clone()),
+        _ => None,
+    });
+    let Some(first) = names.next() else { return Ok(HashMap::new()) };
+    let authors = db.authors()?;
+    let named = [first].into_iter().chain(names);
+    Ok(named.filter_map(|name| authors.whose(&name).map(|whose| (name, whose))).collect())
+}
+
 /// The projects with this identity or display name.
 fn projects_called(db: Reader<'_>, name: &str) -> Result<Vec<ProjectInfo>, StoreError> {
     match db.find_project(&[ProjectKey(name.to_owned())])? {
@@ -207,7 +236,7 @@ fn projects_called(db: Reader<'_>, name: &str) -> Result<Vec<ProjectInfo>, Store
 fn ask_index(
     lookup: &ContextLookup,
     index: &Index,
-    query: &Query,
+    (query, whose): (&Query, &HashMap<String, Whose>),
     projects: Option<&[ProjectInfo]>,
     filter: &Filter,
     explain: Explain,
@@ -227,6 +256,7 @@ fn ask_index(
         limit: limit(filter) as usize,
         zone: jiff::tz::TimeZone::system(),
         spelling: Spelling::Forgiving,
+        whose: whose.clone(),
         ..Request::new(query, clock::now())
     };
     let hits = lookup.index.search(index, &request, Patience::Person)?;
@@ -254,11 +284,12 @@ fn ask_index(
 /// Searches the database itself.
 fn read_texts(
     lookup: &ContextLookup,
-    (query, within): (&Query, Duration),
+    (query, whose, within): (&Query, &HashMap<String, Whose>, Duration),
     scope: Option<&[ProjectInfo]>,
     filter: &Filter,
 ) -> Result<Findings, Refused> {
-    let search = read(lookup, |db| Ok(plain(query, scope, filter, |name| projects_called(db, name))?))?;
+    let search =
+        read(lookup, |db| Ok(plain((query, whose), scope, filter, |name| projects_called(db, name))?))?;
     // An unknown project has no documents.
     let Some(search) = search else {
         return Ok(Findings { found: Vec::new(), total: 0, read_as: Vec::new() });
@@ -271,7 +302,7 @@ fn read_texts(
 
 /// The query for a comparison of texts. `None`: nothing can match.
 fn plain(
-    query: &Query,
+    (query, whose): (&Query, &HashMap<String, Whose>),
     scope: Option<&[ProjectInfo]>,
     filter: &Filter,
     named: impl Fn(&str) -> Result<Vec<ProjectInfo>, StoreError>,
@@ -298,6 +329,7 @@ fn plain(
             }
             query::Filter::Agent(agent) => search.agents.push(agent.clone()),
             query::Filter::Session(start) => search.sessions.push(start.clone()),
+            query::Filter::By(name) => search.whose.push(whose.get(name).cloned().unwrap_or_else(nobodys)),
             query::Filter::Since(since) => {
                 let asked = since.resolve(clock::now(), &jiff::tz::TimeZone::system());
                 search.since = search.since.max(asked);
@@ -310,6 +342,11 @@ fn plain(
     }
     let nothing_fits = search.projects.is_empty() && (asks_projects || scope.is_some());
     Ok((!nothing_fits).then_some(search))
+}
+
+/// What somebody has made of whom nothing is known.
+fn nobodys() -> Whose {
+    Whose::These(Arc::default())
 }
 
 #[cfg(test)]
@@ -326,7 +363,9 @@ mod tests {
         let scope: Option<Vec<ProjectInfo>> =
             scope.map(|rows| rows.iter().map(|row| project(*row)).collect());
         let named = |name: &str| Ok(name.parse().map(project).into_iter().collect());
-        let search = plain(&query::parse(text), scope.as_deref(), &Filter::default(), named).unwrap();
+        let search =
+            plain((&query::parse(text), &HashMap::new()), scope.as_deref(), &Filter::default(), named)
+                .unwrap();
         let rows = search.map(|search| search.projects.iter().map(|row| row.0).collect::<Vec<_>>());
         assert_eq!(rows.as_deref(), expected, "for {text:?}");
     }
@@ -343,11 +382,19 @@ mod tests {
     }
 
     #[test]
+    fn nobody_has_made_anything() {
+        let query = query::parse("x by:Eve");
+        let search = plain((&query, &HashMap::new()), None, &Filter::default(), |_| Ok(Vec::new()));
+        assert_eq!(search.unwrap().unwrap().whose, [nobodys()]);
+    }
+
+    #[test]
     fn the_rest_of_a_query_is_kept() {
         let query = query::parse(
             "slow \"login page\" -oauth type:decision kind:prompt file:a/b.rs session:ab since:2d",
         );
-        let search = plain(&query, None, &Filter::default(), |_| Ok(Vec::new())).unwrap().unwrap();
+        let search =
+            plain((&query, &HashMap::new()), None, &Filter::default(), |_| Ok(Vec::new())).unwrap().unwrap();
         assert_eq!(search.wanted, ["slow"]);
         assert_eq!(search.phrases, ["login page", "a/b.rs"]);
         assert_eq!(search.unwanted, ["oauth"]);

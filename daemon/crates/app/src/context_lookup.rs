@@ -22,7 +22,7 @@ use recall_domain::file_memory::{InjectedSet, LEAST_IMPORTANCE};
 use recall_domain::ids::{AgentName, ObservationId, ProjectRow, SessionId, Timestamp};
 use recall_domain::injection::Decision;
 use recall_domain::injection::prompt::Author;
-use recall_domain::observation::{Maker, ObservationType, Voice};
+use recall_domain::observation::{Maker, ObservationType, SHARED, Voice};
 use recall_domain::plain::{plain, visible};
 use recall_domain::review::Tellable;
 use recall_domain::session::Ask;
@@ -532,6 +532,7 @@ pub fn note(row: ObservationRow, branch_context: &BranchContext) -> Note {
         alone: 0,
         voice: Voice::of(row.kind, &row.origin),
         author: row.author,
+        is_of_others: row.origin.starts_with(SHARED),
         is_pinned: row.is_pinned,
         warns_of: None,
         at: row.created_at,

@@ -162,6 +162,8 @@ pub struct Note {
     pub voice: Option<Voice>,
     /// Who wrote it, if that was on another machine.
     pub author: Option<String>,
+    /// That machine is another person's.
+    pub is_of_others: bool,
     pub maker: Maker,
     /// The user wants it to stand first.
     pub is_pinned: bool,
@@ -247,6 +249,9 @@ const MOST_FOR_FILE: usize = 3;
 const BY_HAND_SHARE: f64 = 0.5;
 /// The share of the budget that a session's own state may fill at a start: the block is about the project.
 const START_STATE_SHARE: f64 = 0.6;
+/// Of so many known lines at most so many are other persons', as long as there are own ones.
+const LINES: usize = 5;
+const OF_OTHERS: usize = 2;
 /// The share of a start's budget that the last session of somebody else may fill.
 const OTHERS_SHARE: f64 = 0.15;
 /// Known lines of a start: the later ones are read for nothing. Measured in `docs/retrieval.md`.
@@ -377,6 +382,22 @@ fn about_command(heading: &str, about: &str, material: &Material, limits: Limits
     page.close()
 }
 
+/// The notes in their order, with what other persons have too many of at the end. A flood of theirs takes no line from an own
+/// note, and a newcomer is told what there is.
+fn mixed(notes: Vec<&Note>) -> Vec<&Note> {
+    let (mut told, mut waiting, mut of_others) = (Vec::new(), Vec::new(), 0);
+    for note in notes {
+        if note.is_of_others && of_others >= OF_OTHERS * (told.len() / LINES + 1) {
+            waiting.push(note);
+        } else {
+            of_others += usize::from(note.is_of_others);
+            told.push(note);
+        }
+    }
+    told.append(&mut waiting);
+    told
+}
+
 fn by_weight(notes: &[Note], now: Timestamp) -> Vec<&Note> {
     let mut notes: Vec<&Note> = notes.iter().collect();
     notes.sort_by(|a, b| {
@@ -464,6 +485,7 @@ mod tests {
             is_pinned: false,
             voice: None,
             author: None,
+            is_of_others: false,
             warns_of: None,
             id: ObservationId(id),
             kind: ObservationType::Decision,
@@ -522,6 +544,33 @@ mod tests {
             reason: "50 % an answer".to_owned(),
             elsewhere: None,
         }
+    }
+
+    #[test]
+    fn of_five_known_lines_at_most_two_are_others_while_there_are_own_ones() {
+        let of_mia = |id, title: &str| Note {
+            author: Some("mia".to_owned()),
+            is_of_others: true,
+            ..note(id, 9, 0, title)
+        };
+        let others = [
+            "Invoices are cancelled by Hedwig",
+            "Exports run at midnight",
+            "Logs rotate every week",
+            "Backups lie in the attic",
+        ];
+        let own = ["Cents are integers", "Rounding happens once", "Discounts are percentages"];
+        let others = || others.iter().zip(1..).map(|(title, id)| of_mia(id, title));
+        let own = || own.iter().zip(11..).map(|(title, id)| note(id, 5, 0, title));
+        let told = |notes: Vec<Note>| -> Vec<i64> {
+            let material = Material { summary: None, observations: notes, ..shop() };
+            let block = assemble(Moment::Start, &material, within(900), NOW);
+            block.items.iter().map(|item| item.id).collect()
+        };
+        let ids = told(others().chain(own()).collect());
+        assert_eq!((ids.len(), ids.iter().filter(|id| **id < 10).count()), (5, 2), "{ids:?}");
+        assert_eq!(told(others().chain(own().take(1)).collect()).len(), 5, "nothing else is left to tell");
+        assert_eq!(told(others().collect()).len(), 4, "a newcomer has none of their own");
     }
 
     #[test]

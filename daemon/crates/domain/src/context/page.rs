@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Block, Extent, Item, Limits, Moment, Note, Statement, SummaryNote, age};
+use super::{Block, Extent, Item, Limits, Moment, Note, Statement, SummaryNote, age, mixed};
 use crate::checkout::Elsewhere;
 use crate::continuity::{Continuity, Reader};
 use crate::document::DocumentKind;
@@ -270,7 +270,7 @@ impl Page {
         let titles_budget = self.measure.spent() + (f64::from(left) * INDEX_SHARE) as u32;
         let mut measure = self.measure.and(Measure::of(heading));
         let mut lines = Vec::new();
-        for note in self.news_first(notes) {
+        for note in mixed(self.news_first(notes)) {
             let line = index_line(note, now);
             let longer = measure.and(Measure::of(&line));
             if lines.len() == most || longer.spent() > titles_budget || longer.utf16_units() > self.most_units

@@ -307,6 +307,54 @@ fn summaries_and_plans_of_others_are_found_with_their_author_and_told_lower() {
 }
 
 #[test]
+fn a_deletion_says_which_machines_have_made_it() {
+    let shared = Shared::new();
+    let mia = sharing("mia", "laptop", &shared, &[]);
+    let ben = sharing("ben", "desktop", &shared, &[]);
+    let zoe = sharing("zoe", "devbox", &shared, &[]);
+    remember(&mia, RULE);
+    let id = remember(&mia, MOSS);
+    exchange(&[&mia, &ben, &zoe]);
+    let forgotten = |stage: &Stage| sync(stage)["shares"][0]["forgotten"].clone();
+    assert_eq!(forgotten(&mia), json!({"total": 0, "everywhere": 0, "machines": 2, "waiting": []}));
+    let said = mia.recall(["forget", &id, "--yes"]);
+    assert!(done(&said).stdout.contains("`recall sync` says which have"), "{said:?}");
+    let state = forgotten(&mia);
+    assert_eq!((&state["total"], &state["everywhere"]), (&json!(1), &json!(0)), "{state}");
+    assert_eq!(state["waiting"][0]["confirmed"], 0, "{state}");
+    sync(&ben);
+    let state = forgotten(&mia);
+    assert_eq!(state["waiting"][0]["confirmed"], 1, "{state}");
+    let missing = state["waiting"][0]["missing"].as_array().unwrap().clone();
+    assert!(missing.len() == 1 && missing[0].as_str().unwrap().starts_with("zoe, devbox ("), "{state}");
+    let told = mia.recall(["sync"]).stdout;
+    assert!(
+        told.contains("the last confirmed by 1 of 2 machines") && told.contains("not yet by zoe, devbox"),
+        "{told}"
+    );
+    // A machine that says more than it has signed is not believed.
+    let files: Vec<PathBuf> =
+        shared.files().into_iter().filter(|path| path.ends_with("progress.json")).collect();
+    assert_eq!(files.len(), 2, "who has read nothing says nothing");
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, text.replace(":2}", ":9}").replace(":3}", ":9}")).unwrap();
+    }
+    assert_eq!(forgotten(&mia)["waiting"][0]["confirmed"], 0);
+    exchange(&[&ben, &zoe]);
+    assert_eq!(forgotten(&mia), json!({"total": 1, "everywhere": 1, "machines": 2, "waiting": []}));
+    assert!(mia.recall(["sync"]).stdout.contains("forgotten: 1 item, confirmed by 2 machines"));
+    // It was not ben's deletion, and nothing is written when nothing is new.
+    assert_eq!(forgotten(&ben)["total"], 0);
+    let changed = |shared: &Shared| -> Vec<_> {
+        shared.files().into_iter().map(|path| std::fs::metadata(path).unwrap().modified().unwrap()).collect()
+    };
+    let before = changed(&shared);
+    exchange(&[&mia, &ben, &zoe]);
+    assert_eq!(changed(&shared), before);
+}
+
+#[test]
 fn a_search_by_author_finds_what_that_person_made() {
     let shared = Shared::new();
     let mia = sharing("mia", "laptop", &shared, &[]);

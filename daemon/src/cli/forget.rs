@@ -11,6 +11,7 @@ use super::client::{Client, FLUSH_WITHIN, Start};
 use super::consent::{Answer, Consent};
 use super::failure::{Failure, refused_as};
 use super::filter::{Scope, project, since};
+use super::remote::sharing;
 use super::terminal::{self, ACCENT, BOLD, DIM, WARNING};
 use recall_app::answers::by_hand::{ForgetAnswer, UnreadableAnswer};
 use recall_search::query::{self, Query};
@@ -94,6 +95,12 @@ pub fn run(args: &ForgetArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     }
     let done = done.read()?;
     writeln!(out, "Forgotten: {}.", counts(&done))?;
+    if sharing().is_ok_and(|sharing| !sharing.shares.is_empty()) {
+        writeln!(
+            out,
+            "Machines that share the project delete it at their next exchange; `recall sync` says which have."
+        )?;
+    }
     Ok(tell_unreadable(out, &done.unreadable)?)
 }
 

@@ -8,7 +8,7 @@ use recall_protocol::query::{SyncRound, SyncState};
 use super::client::{Client, Start};
 use super::failure::Failure;
 use super::terminal::{self, BOLD, DIM, ERROR, GOOD, WARNING, counted};
-use recall_app::answers::sharing::{DeviceAnswer, ShareAnswer};
+use recall_app::answers::sharing::{DeviceAnswer, ForgottenAnswer, ShareAnswer};
 
 #[derive(Debug, Args)]
 pub struct SyncArgs {
@@ -82,6 +82,7 @@ pub(super) fn tell(share: &ShareAnswer, out: &mut dyn Write) -> anyhow::Result<(
     for device in &share.devices {
         tell_device(device, out)?;
     }
+    tell_forgotten(share, out)?;
     for note in &share.held {
         let (id, title) = (
             note.id.map(|id| format!("{} ", terminal::id(id))).unwrap_or_default(),
@@ -96,12 +97,30 @@ pub(super) fn tell(share: &ShareAnswer, out: &mut dyn Write) -> anyhow::Result<(
     Ok(())
 }
 
+/// What became of deletions elsewhere.
+fn tell_forgotten(share: &ShareAnswer, out: &mut dyn Write) -> std::io::Result<()> {
+    let ForgottenAnswer { total, machines, waiting, .. } = &share.forgotten;
+    if *total == 0 {
+        return Ok(());
+    }
+    let what = counted(usize::try_from(*total).unwrap_or(usize::MAX), "item", "items");
+    let machines = counted(usize::try_from(*machines).unwrap_or(usize::MAX), "machine", "machines");
+    match waiting.first() {
+        _ if share.forgotten.machines == 0 => {
+            writeln!(out, "  forgotten: {what}; no other machine has said what it has read")
+        }
+        None => writeln!(out, "  forgotten: {what}, confirmed by {machines}"),
+        Some(last) => writeln!(
+            out,
+            "  forgotten: {what}, {WARNING}the last confirmed by {} of {machines}{WARNING:#}, not yet by {}",
+            last.confirmed,
+            last.missing.join("; ")
+        ),
+    }
+}
+
 fn tell_device(device: &DeviceAnswer, out: &mut dyn Write) -> anyhow::Result<()> {
-    let short = device.device.get(..8).unwrap_or(&device.device);
-    let name = match device.author.as_str() {
-        "" => short.to_owned(),
-        author => format!("{author}, {} ({short})", device.name),
-    };
+    let name = device.title();
     let behind = device.available.unwrap_or(device.seq).saturating_sub(device.seq);
     let state = match behind {
         0 => String::new(),

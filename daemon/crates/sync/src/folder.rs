@@ -1,8 +1,8 @@
 //! A remote that is a folder: `file:///media/stick/recall`.
 //!
 //! `SPACE/DEVICE/FIRST-LAST.jsonl` holds the entries from FIRST to LAST of a device's log. A file is written under another
-//! name in the same folder, synced, and then linked to its name, which fails if the name is taken. Other names are
-//! ignored: temporary files, and the copies that a synchroniser makes of what it takes for a conflict.
+//! name in the same folder, synced, and then linked to its name, which fails if the name is taken. `progress.json` beside
+//! them is replaced. Other names are ignored: temporary files, and the copies that a synchroniser makes of what it takes for a conflict.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -18,6 +18,9 @@ use recall_domain::sync::DeviceId;
 /// Says that a folder is a remote, and which.
 const MARKER: &str = "recall-sync.json";
 const TEMPORARY: &str = ".tmp-";
+/// Says how far a machine has read.
+const PROGRESS: &str = "progress.json";
+const MOST_PROGRESS: u64 = 1024 * 1024;
 /// A larger file is none of ours.
 const MOST_BYTES: u64 = 80 * 1024 * 1024;
 const MOST_MARKER: u64 = 4096;
@@ -131,6 +134,26 @@ impl Folder {
             Err(error) if error.kind() == ErrorKind::InvalidData => Ok(String::new()),
             read => read.map_err(io_error("read", &part.path)),
         }
+    }
+
+    /// What a device says of how far it has read. `None` if it says nothing.
+    pub fn progress(&self, space: &str, device: &DeviceId) -> Result<Option<String>, FolderError> {
+        let path = self.root.join(space).join(&device.0).join(PROGRESS);
+        match read_bounded(&path, MOST_PROGRESS) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidData) => Ok(None),
+            Err(error) => Err(io_error("read", &path)(error)),
+        }
+    }
+
+    /// Says how far this machine has read.
+    pub fn keep_progress(&self, space: &str, device: &DeviceId, text: &str) -> Result<(), FolderError> {
+        let folder = self.root.join(space).join(&device.0);
+        fs::create_dir_all(&folder).map_err(io_error("make", &folder))?;
+        let temporary = write_temporary(&folder, text)?;
+        let path = folder.join(PROGRESS);
+        fs::rename(&temporary, &path).map_err(io_error("replace", &path))?;
+        sync_folder(&folder)
     }
 
     /// Writes a file that was not there.
@@ -286,6 +309,12 @@ mod tests {
         folder.replace(&parts[0], "emptied").unwrap();
         assert_eq!(folder.read(&parts[0]).unwrap(), "emptied");
         assert_eq!(folder.devices("another").unwrap(), []);
+        assert_eq!(folder.progress("space", &own).unwrap(), None);
+        for text in ["far", "farther"] {
+            folder.keep_progress("space", &own, text).unwrap();
+            assert_eq!(folder.progress("space", &own).unwrap().as_deref(), Some(text));
+        }
+        assert_eq!(folder.parts("space", &own).unwrap().len(), 2);
     }
 
     #[test]

@@ -69,6 +69,26 @@ impl Header {
             name: shortened(name),
         }
     }
+
+    /// Reads the first line of a file that is to be in the folder of this space and this device.
+    pub(crate) fn read(line: &str, space: &str, device: &DeviceId) -> Result<Self, Unusable> {
+        let version: serde_json::Value = serde_json::from_str(line).map_err(|_| Unusable::Damaged)?;
+        match version["version"].as_u64().and_then(|version| u32::try_from(version).ok()) {
+            Some(VERSION) if version["format"] == FORMAT => {}
+            Some(newer) if newer > VERSION => return Err(Unusable::Newer(newer)),
+            _ => return Err(Unusable::Damaged),
+        }
+        let mut header: Self = serde_json::from_str(line).map_err(|_| Unusable::Damaged)?;
+        if header.space != space || header.device != *device {
+            return Err(Unusable::Misplaced);
+        }
+        (header.author, header.name) = (shortened(&header.author), shortened(&header.name));
+        Ok(header)
+    }
+
+    pub(crate) fn key(&self) -> &str {
+        &self.key
+    }
 }
 
 fn shortened(name: &str) -> String {
@@ -97,17 +117,8 @@ pub fn decode(text: &str, space: &str, device: &DeviceId) -> Result<Segment, Unu
         return Err(Unusable::Partial);
     };
     let head = lines.remove(0);
-    let version: serde_json::Value = serde_json::from_str(head).map_err(|_| Unusable::Damaged)?;
-    match version["version"].as_u64().and_then(|version| u32::try_from(version).ok()) {
-        Some(VERSION) if version["format"] == FORMAT => {}
-        Some(newer) if newer > VERSION => return Err(Unusable::Newer(newer)),
-        _ => return Err(Unusable::Damaged),
-    }
-    let mut header: Header = serde_json::from_str(head).map_err(|_| Unusable::Damaged)?;
+    let header = Header::read(head, space, device)?;
     let Ok(End { end, signature }) = serde_json::from_str(last) else { return Err(Unusable::Partial) };
-    if header.space != space || header.device != *device {
-        return Err(Unusable::Misplaced);
-    }
     if !is_signed(device, &header.key, &signed(head, &end), &signature) {
         return Err(Unusable::Forged);
     }
@@ -119,7 +130,6 @@ pub fn decode(text: &str, space: &str, device: &DeviceId) -> Result<Segment, Unu
     if records.iter().any(|record| !record.is_whole() || record.item.len() > MOST_BODY) {
         return Err(Unusable::Damaged);
     }
-    (header.author, header.name) = (shortened(&header.author), shortened(&header.name));
     Ok(Segment { header, records, end })
 }
 

@@ -66,12 +66,37 @@ pub struct ShareAnswer {
     /// Changes that a newer version of recall wrote.
     pub parked: u64,
     pub devices: Vec<DeviceAnswer>,
+    /// What was forgotten here and is to go everywhere.
+    #[serde(default)]
+    pub forgotten: ForgottenAnswer,
     /// Why the last round with the remote failed; `null` if it did not.
     pub error: Option<String>,
     /// The last round that succeeded since the daemon's start.
     pub synced_at: Option<Moment>,
     /// When a failed round is tried again.
     pub next_try: Option<Moment>,
+}
+
+/// What became of deletions elsewhere, as the machines said that the last round saw.
+#[derive(Default, Serialize, Deserialize, JsonSchema)]
+pub struct ForgottenAnswer {
+    /// How many notes, summaries and plans were forgotten here.
+    pub total: u64,
+    /// How many of them every known machine has deleted.
+    pub everywhere: u64,
+    /// The other known machines.
+    pub machines: u64,
+    /// Those that some machine has not deleted yet, the newest first, at most 20.
+    pub waiting: Vec<WaitingDeletion>,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct WaitingDeletion {
+    pub at: Moment,
+    /// How many machines have deleted it.
+    pub confirmed: u64,
+    /// The others.
+    pub missing: Vec<String>,
 }
 
 /// Another machine.
@@ -88,6 +113,20 @@ pub struct DeviceAnswer {
     pub at: Option<Moment>,
     /// Changes that could not be used.
     pub refused: u64,
+    /// The number of the last change of this machine that it has read; `null` if it has not said.
+    #[serde(default)]
+    pub has_read: Option<u64>,
     /// Why no more of it is read; `null` if nothing is wrong.
     pub error: Option<String>,
+}
+
+impl DeviceAnswer {
+    /// What people call it.
+    pub fn title(&self) -> String {
+        let short = self.device.get(..8).unwrap_or(&self.device);
+        match self.author.as_str() {
+            "" => short.to_owned(),
+            author => format!("{author}, {} ({short})", self.name),
+        }
+    }
 }

@@ -1,14 +1,22 @@
 //! What one sees of the sharing: each project with each remote, and how far every machine's log was read.
 
+use std::collections::BTreeSet;
+
 use super::round::{Known, Outcome, Syncing, names};
-use crate::answers::sharing::{DeviceAnswer, HeldNote, ShareAnswer, SyncAnswer};
+use crate::answers::sharing::{
+    DeviceAnswer, ForgottenAnswer, HeldNote, ShareAnswer, SyncAnswer, WaitingDeletion,
+};
 use crate::answers::{Moment, PublicId};
 use crate::ports::Ports;
 use crate::queries::{Answer, Refused};
 use recall_config::sharing::{SharedProject, Sharing};
 use recall_domain::ids::Timestamp;
+use recall_domain::sync::DeviceId;
 use recall_domain::sync::record::space_of;
-use recall_store::{Reader, Share, StoreError};
+use recall_store::{Head, Reader, Share, StoreError};
+
+/// Deletions that are listed one by one.
+const MOST_DELETIONS: u32 = 20;
 
 /// When a failed round is tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +64,9 @@ fn share_answer(
         held: Vec::new(),
         parked: 0,
         devices: Vec::new(),
+        forgotten: ForgottenAnswer::default(),
         next_try: next.0.filter(|_| outcome.error.is_some()).map(Moment),
-        error: outcome.error,
+        error: outcome.error.clone(),
         synced_at: outcome.synced_at.map(Moment),
     };
     let Some(share) = share else {
@@ -71,29 +80,54 @@ fn share_answer(
     let held = db.held_back(share.id)?.into_iter();
     answer.held =
         held.map(|held| HeldNote { id: held.what.map(PublicId), title: held.title, why: held.why }).collect();
-    let (available, mut stopped) = (outcome.available, outcome.stopped);
-    for head in db.heads(share.id)? {
-        answer.devices.push(DeviceAnswer {
-            available: available.get(&head.device).copied(),
-            error: stopped.remove(&head.device),
-            device: head.device.0,
-            author: head.author,
-            name: head.name,
-            seq: head.seq,
-            at: Some(Moment(head.at)),
-            refused: head.refused,
-        });
-    }
-    // Machines of which nothing could be read yet.
-    answer.devices.extend(stopped.into_iter().map(|(device, error)| DeviceAnswer {
-        available: available.get(&device).copied(),
-        device: device.0,
-        author: String::new(),
-        name: String::new(),
+    answer.devices = devices(db.heads(share.id)?, &outcome);
+    answer.forgotten = forgotten(db, share, &answer.devices)?;
+    Ok(answer)
+}
+
+/// All machines that have said anything.
+fn devices(heads: Vec<Head>, outcome: &Outcome) -> Vec<DeviceAnswer> {
+    let Outcome { available, stopped, readers, .. } = outcome;
+    let of = |device: &DeviceId, author: &str, name: &str| DeviceAnswer {
+        available: available.get(device).copied(),
+        error: stopped.get(device).cloned(),
+        has_read: readers.get(device).map(|reader| reader.seq),
+        device: device.0.clone(),
+        author: author.to_owned(),
+        name: name.to_owned(),
         seq: 0,
         at: None,
         refused: 0,
-        error: Some(error),
-    }));
-    Ok(answer)
+    };
+    let known = |device: &&DeviceId| heads.iter().any(|head| head.device == **device);
+    // Those that have logged nothing, or of which nothing could be read yet.
+    let silent: BTreeSet<&DeviceId> = stopped.keys().chain(readers.keys()).filter(|it| !known(it)).collect();
+    let silent = silent.into_iter().map(|device| match readers.get(device) {
+        Some(reader) => of(device, &reader.author, &reader.name),
+        None => of(device, "", ""),
+    });
+    let read = heads.iter().map(|head| DeviceAnswer {
+        seq: head.seq,
+        at: Some(Moment(head.at)),
+        refused: head.refused,
+        ..of(&head.device, &head.author, &head.name)
+    });
+    read.chain(silent).collect()
+}
+
+/// What became of this machine's deletions.
+fn forgotten(db: Reader<'_>, share: &Share, devices: &[DeviceAnswer]) -> Result<ForgottenAnswer, StoreError> {
+    let read = |device: &DeviceAnswer| device.has_read.unwrap_or_default();
+    let least = devices.iter().map(read).min().unwrap_or_default();
+    let (total, everywhere) = db.count_deletions(share.id, least)?;
+    let waiting = db.deletions_after(share.id, least, MOST_DELETIONS)?.into_iter();
+    let waiting = waiting.map(|(seq, at)| {
+        let (has, lacks): (Vec<_>, Vec<_>) = devices.iter().partition(|device| read(device) >= seq);
+        WaitingDeletion {
+            at: Moment(at),
+            confirmed: has.len() as u64,
+            missing: lacks.into_iter().map(DeviceAnswer::title).collect(),
+        }
+    });
+    Ok(ForgottenAnswer { total, everywhere, machines: devices.len() as u64, waiting: waiting.collect() })
 }

@@ -24,6 +24,7 @@ use recall_store::{
 };
 use recall_sync::device::Device;
 use recall_sync::folder::{Folder, FolderError, Part, Put};
+use recall_sync::progress::{self, Progress};
 use recall_sync::segment::{Header, MOST_RECORDS, Segment, Unusable, decode, encode};
 
 /// How many older notes are logged in one commit, so that no event waits long.
@@ -70,6 +71,17 @@ pub struct Outcome {
     pub available: BTreeMap<DeviceId, u64>,
     /// Why no more is read of a machine.
     pub stopped: BTreeMap<DeviceId, String>,
+    /// How far each other machine has read this one's log, as it says.
+    pub readers: BTreeMap<DeviceId, LogReader>,
+}
+
+/// Another machine that reads this one's log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogReader {
+    pub author: String,
+    pub name: String,
+    /// The number of the last own entry that it has read.
+    pub seq: u64,
 }
 
 /// What is known of all rounds since the daemon's start.
@@ -231,7 +243,54 @@ impl<P: Ports> Syncing<P> {
         let more = LogExisting { share: share.id, most: AT_ONCE };
         while self.ports.writer().write(more).await? == Left::Some {}
         self.push(share, &folder, &own).await?;
-        self.empty(share, &folder).await
+        self.empty(share, &folder).await?;
+        if let Err(error) = self.say_progress(share, &folder).await {
+            // Who may only read here loses nothing by it: others do not learn what was read.
+            tracing::debug!(share = share.id.0, %error, "cannot say how far other logs were read");
+        }
+        Ok(())
+    }
+
+    /// Says how far other machines' logs were read here, if that has changed.
+    async fn say_progress(&self, share: &Share, folder: &Folder) -> Result<(), SyncError> {
+        let id = share.id;
+        let heads = self.read(move |db| db.heads(id)).await?;
+        let read: BTreeMap<DeviceId, u64> = heads.into_iter().map(|head| (head.device, head.seq)).collect();
+        if read.is_empty() {
+            return Ok(());
+        }
+        let device = self.device().await?;
+        let (folder, share) = (folder.clone(), share.clone());
+        blocking(move || {
+            let header = Header::of(&device, &share.space, &share.author, &share.device_name);
+            let now = Progress { header, read };
+            let said = folder.progress(&share.space, &share.device)?;
+            if said.and_then(|text| progress::decode(&text, &share.space, &share.device)).as_ref()
+                != Some(&now)
+            {
+                folder.keep_progress(&share.space, &share.device, &progress::encode(&now, &device)?)?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Reads how far another machine has read this one's log.
+    async fn note_progress(
+        &self,
+        share: &Share,
+        folder: &Folder,
+        device: &DeviceId,
+    ) -> Result<(), SyncError> {
+        let (from, space, of) = (folder.clone(), share.space.clone(), device.clone());
+        let said = blocking(move || {
+            Ok(from.progress(&space, &of)?.and_then(|text| progress::decode(&text, &space, &of)))
+        });
+        let Some(Progress { header, read }) = said.await? else { return Ok(()) };
+        let seq = read.get(&share.device).copied().unwrap_or_default();
+        let reader = LogReader { author: header.author, name: header.name, seq };
+        self.note(share.id, |outcome| drop(outcome.readers.insert(device.clone(), reader)));
+        Ok(())
     }
 
     /// The files of this machine's log. Fails if they are not the beginning of what is logged here.
@@ -255,8 +314,12 @@ impl<P: Ports> Syncing<P> {
     async fn pull(&self, share: &Share, folder: &Folder) -> Result<(), SyncError> {
         let (listed, space) = (folder.clone(), share.space.clone());
         let devices = blocking(move || Ok(listed.devices(&space)?)).await?;
-        self.note(share.id, |outcome| outcome.stopped.clear());
+        self.note(share.id, |outcome| {
+            outcome.stopped.clear();
+            outcome.readers.clear();
+        });
         for device in devices.into_iter().filter(|device| *device != share.device) {
+            self.note_progress(share, folder, &device).await?;
             if let Some(why) = self.pull_from(share, folder, &device).await? {
                 tracing::warn!(
                     share = share.id.0,

@@ -112,6 +112,29 @@ impl Reader<'_> {
         db.all(&sql, params![share])
     }
 
+    /// How many deletions this machine has logged in all, and how many of them up to an entry.
+    pub fn count_deletions(self, share: ShareId, upto: u64) -> Result<(u64, u64), StoreError> {
+        let db = self.0;
+        db.one(
+            "SELECT count(*), count(*) FILTER (WHERE seq <= ?2) FROM sync_log WHERE share = ?1 AND kind = 'forget'",
+            params![share, i64::try_from(upto).unwrap_or(i64::MAX)],
+        )
+    }
+
+    /// The newest deletions that this machine has logged after an entry, with their times.
+    pub fn deletions_after(
+        self,
+        share: ShareId,
+        seq: u64,
+        most: u32,
+    ) -> Result<Vec<(u64, Timestamp)>, StoreError> {
+        let db = self.0;
+        db.all(
+            "SELECT seq, at FROM sync_log WHERE share = ?1 AND kind = 'forget' AND seq > ?2 ORDER BY seq DESC LIMIT ?3",
+            params![share, i64::try_from(seq).unwrap_or(i64::MAX), most],
+        )
+    }
+
     /// How many entries of other machines wait for a version of recall that knows their kind.
     pub fn count_parked(self, share: ShareId) -> Result<u64, StoreError> {
         let db = self.0;

@@ -1,0 +1,81 @@
+//! What a machine says of how far it has read the others' logs: one signed file in its folder, written anew when that
+//! changes. So others learn which machines have read of a deletion. It is no entry of a log, because an entry about reading
+//! would have to be read, too.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::device::{Device, is_signed};
+use super::segment::Header;
+use recall_domain::sync::DeviceId;
+
+/// How far a machine has read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Progress {
+    pub header: Header,
+    /// The number of the last entry of each other machine's log.
+    pub read: BTreeMap<DeviceId, u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Body {
+    read: BTreeMap<DeviceId, u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct End {
+    signature: String,
+}
+
+/// The text of the file.
+pub fn encode(progress: &Progress, device: &Device) -> serde_json::Result<String> {
+    let head = serde_json::to_string(&progress.header)?;
+    let body = serde_json::to_string(&Body { read: progress.read.clone() })?;
+    let signature = device.sign(&signed(&head, &body));
+    Ok(format!("{head}\n{body}\n{}\n", serde_json::to_string(&End { signature })?))
+}
+
+/// Reads the file of this device. `None` if it is not complete, not signed by the device, or of a later version: then
+/// nothing is known.
+pub fn decode(text: &str, space: &str, device: &DeviceId) -> Option<Progress> {
+    let mut lines = text.lines();
+    let (head, body, end) = (lines.next()?, lines.next()?, lines.next()?);
+    let header = Header::read(head, space, device).ok()?;
+    let End { signature } = serde_json::from_str(end).ok()?;
+    if !is_signed(device, header.key(), &signed(head, body), &signature) {
+        return None;
+    }
+    let Body { read } = serde_json::from_str(body).ok()?;
+    Some(Progress { header, read })
+}
+
+fn signed(head: &str, body: &str) -> String {
+    // No log ends like this, so neither file can stand for the other.
+    format!("progress\n{head}\n{body}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_machine_has_signed_counts() {
+        let home = tempfile::tempdir().unwrap();
+        let device = Device::load_or_create(&home.path().join("a")).unwrap();
+        let other = Device::load_or_create(&home.path().join("b")).unwrap();
+        let progress = Progress {
+            header: Header::of(&device, "space", "mia", "laptop"),
+            read: [(other.id.clone(), 7)].into(),
+        };
+        let text = encode(&progress, &device).unwrap();
+        assert_eq!(decode(&text, "space", &device.id), Some(progress.clone()));
+        assert_eq!(decode(&text, "another", &device.id), None);
+        assert_eq!(decode(&text, "space", &other.id), None);
+        assert_eq!(decode(&encode(&progress, &other).unwrap(), "space", &device.id), None);
+        assert_eq!(decode(&text.replace(":7", ":9"), "space", &device.id), None);
+        for length in 0..text.len() - 1 {
+            assert_eq!(decode(&text[..length], "space", &device.id), None, "{length}");
+        }
+    }
+}

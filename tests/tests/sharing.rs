@@ -307,6 +307,39 @@ fn summaries_and_plans_of_others_are_found_with_their_author_and_told_lower() {
 }
 
 #[test]
+fn status_doctor_and_metrics_tell_of_the_sharing() {
+    let shared = Shared::new();
+    let mia = machine("mia", "laptop", "");
+    let metrics = |stage: &Stage| stage.recall(["ctl", "status", "--prometheus"]).stdout;
+    assert_eq!(mia.json(["ctl", "status"])["sharing"], json!([]));
+    assert!(!metrics(&mia).contains("recall_sync"));
+    share(&mia, &shared, &[]);
+    remember(&mia, RULE);
+    sync(&mia);
+    let state = mia.json(["ctl", "status"])["sharing"][0].clone();
+    assert_eq!(
+        (&state["remote"], &state["projects"], &state["waiting"]),
+        (&json!("team"), &json!(1), &json!(0))
+    );
+    assert!(state["synced_at"].is_string() && state["error"].is_null(), "{state}");
+    let told = mia.recall(["ctl", "status"]).stdout;
+    assert!(told.contains("sharing      team: 1 project, all sent, in step "), "{told}");
+    assert!(mia.recall(["doctor"]).stdout.contains("sharing through team: 1 project, 0 changes wait"));
+    assert!(metrics(&mia).contains("recall_sync_failing{remote=\"team\"} 0"));
+    std::fs::rename(shared.path(), shared.0.path().join("aside")).unwrap();
+    remember(&mia, MOSS);
+    mia.recall(["sync", "--now"]);
+    let told = mia.recall(["ctl", "status"]).stdout;
+    assert!(told.contains("1 waiting") && told.contains("is not there"), "{told}");
+    let said = mia.recall(["doctor"]).stdout;
+    assert!(said.contains("sharing through team has failed, and 1 changes wait"), "{said}");
+    let told = metrics(&mia);
+    for line in ["recall_sync_failing{remote=\"team\"} 1", "recall_sync_waiting{remote=\"team\"} 1"] {
+        assert!(told.contains(line), "{told}");
+    }
+}
+
+#[test]
 fn a_deletion_says_which_machines_have_made_it() {
     let shared = Shared::new();
     let mia = sharing("mia", "laptop", &shared, &[]);

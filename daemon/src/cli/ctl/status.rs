@@ -9,6 +9,7 @@ use super::pause::sentence;
 use crate::cli::client::{Client, Start};
 use crate::cli::terminal::{self, BOLD, ERROR, GOOD, WARNING, bytes, counted, span};
 use recall_app::answers::metrics::exposition;
+use recall_app::answers::sharing::RemoteState;
 use recall_app::answers::status::{
     ClockJump, CompressionState, ConfigAnswer, EmbeddingState, GatewayState, GivenUpAnswer, LatencyAnswer,
     ProviderAnswer, QuantilesAnswer, StatusAnswer, SubscriberCounters, TelemetryCounters, WaitingAnswer,
@@ -137,6 +138,7 @@ fn tell(out: &mut dyn Write, status: &StatusAnswer) -> std::io::Result<()> {
     subscriptions(out, &status.subscribe)?;
     telemetry(out, &status.telemetry)?;
     gateway(out, &status.gateway)?;
+    sharing(out, &status.sharing)?;
     latency(out, &status.latency)?;
     for repair in &status.healed {
         writeln!(out, "  {WARNING}repaired     {}{WARNING:#}", terminal::repair(repair))?;
@@ -149,6 +151,27 @@ fn tell(out: &mut dyn Write, status: &StatusAnswer) -> std::io::Result<()> {
         bytes(size.spool),
         bytes(size.log)
     )
+}
+
+/// What is shared with other machines, if anything.
+fn sharing(out: &mut dyn Write, remotes: &[RemoteState]) -> std::io::Result<()> {
+    for state in remotes {
+        let RemoteState { remote, projects, waiting, held, parked, error, synced_at } = state;
+        let mut parts = vec![counted(*projects, "project", "projects")];
+        parts.push(if *waiting == 0 { "all sent".to_owned() } else { format!("{waiting} waiting") });
+        if *held > 0 {
+            parts.push(format!("{held} held back"));
+        }
+        if *parked > 0 {
+            parts.push(format!("{parked} for a newer recall"));
+        }
+        parts.extend(synced_at.map(|at| format!("in step {}", terminal::ago(at))));
+        writeln!(out, "  sharing      {remote}: {}", parts.join(", "))?;
+        if let Some(error) = error {
+            writeln!(out, "  {ERROR}             {error}{ERROR:#}")?;
+        }
+    }
+    Ok(())
 }
 
 /// Prints the latencies of hooks and commits, if any.

@@ -13,6 +13,7 @@ use crate::cli::in_the_way::{InTheWay, in_the_way};
 use crate::cli::terminal::{ago, counted};
 use crate::cli::{keeping, terminal};
 use crate::server::run::repair_note;
+use recall_app::answers::sharing::RemoteState;
 use recall_app::answers::status::{
     EmbeddingState, PingAnswer, RepairAnswer, StatusAnswer, SubscriberCounters,
 };
@@ -106,11 +107,40 @@ fn trouble(area: &mut Area<'_>, status: &StatusAnswer) {
     }
     embedding(area, &status.embedding);
     subscriptions(area, &status.subscribe);
+    sharing(area, &status.sharing);
     if let Some(failure) = &status.gateway.failure {
         area.bad(
             format!("the gateway is closed: {failure}"),
             "Choose another `gateway.port`, or 0 for any free one, with `recall config edit`.",
         );
+    }
+}
+
+/// What is shared with other machines.
+fn sharing(area: &mut Area<'_>, remotes: &[RemoteState]) {
+    for RemoteState { remote, projects, waiting, held, parked, error, .. } in remotes {
+        match error {
+            Some(error) => area.bad(
+                format!("sharing through {remote} has failed, and {waiting} changes wait: {error}"),
+                "What is new stays here. `recall sync --now` tries again at once.",
+            ),
+            None => {
+                let projects = counted(*projects, "project", "projects");
+                area.good(format!("sharing through {remote}: {projects}, {waiting} changes wait"));
+            }
+        }
+        if *held > 0 {
+            area.note(
+                format!("{held} items are not shared through {remote}, because they look like secrets"),
+                "`recall sync` lists them; `recall edit` changes a note.",
+            );
+        }
+        if *parked > 0 {
+            area.note(
+                format!("{parked} changes through {remote} were made by a newer version of recall"),
+                "They are applied once this machine has it.",
+            );
+        }
     }
 }
 

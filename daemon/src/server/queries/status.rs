@@ -15,6 +15,7 @@ use crate::actors::telemetry::TelemetryMessage;
 use crate::server::connection_context::ConnectionContext;
 use crate::server::run::repair_note;
 use recall_app::answers::Moment;
+use recall_app::answers::sharing::RemoteState;
 use recall_app::answers::status::{
     ByteCounts, ClockJump, CompressionState, ConfigAnswer, EmbeddingState, EventCounts, GatewayState,
     GuardCounts, IndexState as IndexAnswer, JobCounts, LatencyAnswer, PauseAnswer, SessionCounts,
@@ -25,6 +26,7 @@ use recall_app::clock;
 use recall_app::index_handle::IndexState;
 use recall_app::queries::{Answer, blocking};
 use recall_app::sentences::ModelState;
+use recall_app::sharing::report::{NextRound, report};
 use recall_domain::budget::Usage;
 use recall_store::{CompressionTrouble, DeadJobs, SpendingRow, Statistics, WaitingJobs, recent_repairs};
 
@@ -94,7 +96,7 @@ fn put_together(
         let unreadable = db.last_unreadable()?;
         Ok((db.statistics()?, unreadable, db.highest_log_entry()?, work))
     })?;
-    let report = services.ingest.settings.report();
+    let settings = services.ingest.settings.report();
     let spool = services.spool.settle().unwrap_or_default();
     let memory = ProcessMemory::now();
     Ok(StatusAnswer {
@@ -135,6 +137,7 @@ fn put_together(
         subscribe,
         telemetry,
         gateway,
+        sharing: RemoteState::of(&report(&services.syncing, NextRound(None))?.shares),
         bytes: ByteCounts {
             database: database_bytes(&paths.database()),
             index: folder_bytes(&paths.index_dir()),
@@ -149,8 +152,8 @@ fn put_together(
         paused: PauseAnswer::now(&services.ingest.pauses),
         config: ConfigAnswer {
             file: paths.config_file().to_string_lossy().into_owned(),
-            errors: report.problems.clone(),
-            consequence: report.consequence.map(Into::into),
+            errors: settings.problems.clone(),
+            consequence: settings.consequence.map(Into::into),
         },
         healed: recent_repairs(&repair_note(paths), clock::now()).into_iter().map(Into::into).collect(),
         traces_left: counts.traces_left,

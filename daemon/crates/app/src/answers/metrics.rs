@@ -1,5 +1,6 @@
 //! The state of the daemon as metrics, for who scrapes it and for a collector. Only counts, sizes and times.
 
+use super::sharing::RemoteState;
 use super::status::{QuantilesAnswer, StatusAnswer};
 use recall_telemetry::Change::{self, Counter, Gauge};
 use recall_telemetry::{Metric, Sample};
@@ -15,6 +16,7 @@ pub fn metrics(status: &StatusAnswer) -> Vec<Metric> {
     metrics.extend(of_memory(status));
     metrics.extend(of_models(status));
     metrics.extend(of_whoever_is_told(status));
+    metrics.extend(of_sharing(status));
     metrics
 }
 
@@ -158,6 +160,33 @@ fn of_whoever_is_told(status: &StatusAnswer) -> Vec<Metric> {
         vec![one("recall_subscriptions", Gauge, "Subscribed commands.", number(subscribe.subscriptions))];
     metrics.extend(counters.map(|(name, help, count)| one(name, Counter, help, number(count))));
     metrics
+}
+
+/// Nothing where nothing is shared.
+fn of_sharing(status: &StatusAnswer) -> Vec<Metric> {
+    if status.sharing.is_empty() {
+        return Vec::new();
+    }
+    let by_remote = |name, help, value: fn(&RemoteState) -> f64| {
+        let sample =
+            |one: &RemoteState| Sample { label: Some(("remote", one.remote.clone())), value: value(one) };
+        Metric { name, change: Gauge, help, samples: status.sharing.iter().map(sample).collect() }
+    };
+    vec![
+        by_remote("recall_sync_projects", "Shared projects.", |one| number(one.projects)),
+        by_remote("recall_sync_waiting", "Changes that the remote does not have yet.", |one| {
+            number(one.waiting)
+        }),
+        by_remote("recall_sync_held_back", "What does not leave, because it looks like a secret.", |one| {
+            number(one.held)
+        }),
+        by_remote("recall_sync_parked", "Changes that wait for a newer version of recall.", |one| {
+            number(one.parked)
+        }),
+        by_remote("recall_sync_failing", "1 if the last round with the remote failed.", |one| {
+            f64::from(u8::from(one.error.is_some()))
+        }),
+    ]
 }
 
 fn one(name: &'static str, change: Change, help: &'static str, value: f64) -> Metric {

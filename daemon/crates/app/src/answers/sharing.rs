@@ -1,5 +1,7 @@
 //! The answers about what is shared with other machines.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -97,6 +99,49 @@ pub struct WaitingDeletion {
     pub confirmed: u64,
     /// The others.
     pub missing: Vec<String>,
+}
+
+/// What is shared through a remote, in short.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct RemoteState {
+    pub remote: String,
+    pub projects: u64,
+    /// Changes from here that the remote does not have yet.
+    pub waiting: u64,
+    /// Notes, summaries and plans that do not leave.
+    pub held: u64,
+    /// Changes of others that a newer version of recall wrote.
+    pub parked: u64,
+    /// Why the last round failed; `null` if it did not.
+    pub error: Option<String>,
+    /// The last round that succeeded with all projects since the daemon's start.
+    pub synced_at: Option<Moment>,
+}
+
+impl RemoteState {
+    /// One for each remote, by name.
+    pub fn of(shares: &[ShareAnswer]) -> Vec<Self> {
+        let mut remotes: BTreeMap<&str, Vec<&ShareAnswer>> = BTreeMap::new();
+        for share in shares {
+            remotes.entry(&share.remote).or_default().push(share);
+        }
+        let sum = |shares: &[&ShareAnswer], of: fn(&ShareAnswer) -> u64| shares.iter().map(|it| of(it)).sum();
+        let state = |(remote, shares): (&str, Vec<&ShareAnswer>)| Self {
+            remote: remote.to_owned(),
+            projects: shares.len() as u64,
+            waiting: sum(&shares, |share| share.logged.saturating_sub(share.sent)),
+            held: sum(&shares, |share| share.held.len() as u64),
+            parked: sum(&shares, |share| share.parked),
+            error: shares.iter().find_map(|share| share.error.clone()),
+            // The least is none, if there is one without.
+            synced_at: shares
+                .iter()
+                .map(|share| share.synced_at)
+                .min_by_key(|at| at.map(|at| at.0))
+                .flatten(),
+        };
+        remotes.into_iter().map(state).collect()
+    }
 }
 
 /// Another machine.

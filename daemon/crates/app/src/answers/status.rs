@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::sharing::RemoteState;
 use super::told::ToldTotal;
 use super::{Moment, Text};
 use crate::clock;
@@ -76,6 +77,9 @@ pub struct StatusAnswer {
     pub telemetry: TelemetryCounters,
     #[serde(default)]
     pub gateway: GatewayState,
+    /// What is shared with other machines, one for each remote.
+    #[serde(default)]
+    pub sharing: Vec<RemoteState>,
     pub bytes: ByteCounts,
     pub rss_bytes: u64,
     /// The part of it that no file backs: what the daemon itself takes.

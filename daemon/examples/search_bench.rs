@@ -23,8 +23,8 @@ use recall_domain::observation::{Importance, Maker};
 use recall_domain::passage::{self, Passage};
 use recall_embedding::{Model, pack};
 use recall_search::meaning::{self, Meaning, Vectors};
+use recall_search::request::Part;
 use recall_search::request::Spelling;
-use recall_search::source::Part;
 use recall_search::{Hit, Hits, Index, Opened, Query, Request, Scope, search};
 
 #[derive(Parser)]

@@ -169,6 +169,10 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     ("config unset", &[("recall config unset context.start_tokens", "back to the default")]),
     ("config edit", &[("recall config edit", "in $VISUAL or $EDITOR")]),
     ("config path", &[("recall config path", "where the file is")]),
+    (
+        "config schema",
+        &[("recall config schema > ~/.config/recall/schema.json", "what an editor completes and checks by")],
+    ),
     ("config test", &[("recall config test", "before you rely on a model")]),
     ("guard list", &[("recall guard list", "which are on")]),
     (

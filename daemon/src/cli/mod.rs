@@ -272,9 +272,7 @@ impl Command {
             | Self::Unshare(_) => true,
             Self::Forget(_) | Self::Pause(_) | Self::Resume(_) | Self::Guard(_) | Self::Model(_) => true,
             Self::Ctl(command) => !matches!(command, ctl::CtlCommand::Events(_)),
-            Self::Config(command) => {
-                !matches!(command, config::ConfigCommand::Get(_) | config::ConfigCommand::Path(_))
-            }
+            Self::Config(command) => !command.is_for_programs(),
             _ => false,
         }
     }
@@ -292,9 +290,7 @@ impl Command {
             | Self::Statusline(_)
             | Self::Events(_) => false,
             Self::Ctl(command) => !matches!(command, ctl::CtlCommand::Events(_)),
-            Self::Config(command) => {
-                !matches!(command, config::ConfigCommand::Get(_) | config::ConfigCommand::Path(_))
-            }
+            Self::Config(command) => !command.is_for_programs(),
             _ => true,
         }
     }

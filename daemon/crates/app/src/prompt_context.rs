@@ -74,7 +74,7 @@ impl ContextLookup {
             return Ok(Vec::new());
         }
         let found_rows = self.found_rows(db, decision)?;
-        let (known, mut newer) = self.read_already(db, (situation, turns), context_request)?;
+        let Read { known, given: mut newer } = self.read_already(db, (situation, turns), context_request)?;
         newer.extend(found_rows.iter().map(|(_, row, passage)| (said_at(row), passage.whole())));
         let is_changed = |at: Timestamp, told: &Passage| {
             newer.iter().any(|(then, text)| *then > at && changes(text, &told.whole()))
@@ -141,13 +141,13 @@ impl ContextLookup {
         Ok(rows)
     }
 
-    /// The words of what the session has read, and what it was given, with its time.
+    /// What the session has read already.
     fn read_already(
         &self,
         db: Reader<'_>,
         (situation, turns): (&Situation<'_>, &Turns),
         context_request: &ContextRequest,
-    ) -> Result<(Vec<Words>, Vec<(Timestamp, String)>), StoreError> {
+    ) -> Result<Read, StoreError> {
         let mut known = vec![Words::of(situation.prompt)];
         known.extend(turns.said.iter().map(|text| Words::of(text)));
         let mut given = Vec::new();
@@ -157,7 +157,7 @@ impl ContextLookup {
                 given.extend(passages(&row, self.agents).iter().map(|one| (said_at(&row), one.whole())));
             }
         }
-        Ok((known, given))
+        Ok(Read { known, given })
     }
 
     /// What a reader knows who was given a document.
@@ -178,6 +178,14 @@ impl ContextLookup {
     fn passage(&self, key: PassageKey, row: &DocumentRow) -> Option<Passage> {
         passages(row, self.agents).into_iter().nth(usize::try_from(key.part).ok()?)
     }
+}
+
+/// What a session has read.
+struct Read {
+    /// The words of each text.
+    known: Vec<Words>,
+    /// What it was given, and when that was said.
+    given: Vec<(Timestamp, String)>,
 }
 
 fn statement(

@@ -3,87 +3,13 @@
 //! The keys beside `backend` describe that backend. A backend that `fallback` names has its own table, such as
 //! `[compression.openai]`, with the same keys. So settings of one provider are never sent to another.
 
-use std::path::PathBuf;
-
-use serde::{Deserialize, Serialize};
-
+use super::tables::{Compression, Compressor, Endpoint, RequestUnit};
 use recall_compression::EXTRACTIVE;
 use recall_compression::policy::{CompressionPolicy, Unit};
 use recall_domain::budget::{Caps, Prices};
 use recall_providers::{Backend, BackendKind, KeySource};
 
-#[derive(Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct WrittenCompression {
-    backend: WrittenBackend,
-    unit: WrittenUnit,
-    model: Option<String>,
-    base_url: Option<String>,
-    proxy: Option<String>,
-    api_key_env: Option<String>,
-    api_key_file: Option<PathBuf>,
-    api_key_keyring: Option<String>,
-    timeout_s: i64,
-    concurrency: i64,
-    max_attempts: i64,
-    fallback: Vec<WrittenBackend>,
-    material_tokens: i64,
-    tokens_per_day: i64,
-    usd_per_day: f64,
-    project_tokens_per_day: i64,
-    project_usd_per_day: f64,
-    usd_per_mtok_in: f64,
-    usd_per_mtok_out: f64,
-    anthropic: Option<WrittenEndpoint>,
-    openai: Option<WrittenEndpoint>,
-    /// The program to run, for the backend `command`.
-    command: Vec<String>,
-    #[serde(rename = "claude-cli")]
-    claude_cli: Option<WrittenEndpoint>,
-    #[serde(rename = "codex-cli")]
-    codex_cli: Option<WrittenEndpoint>,
-    #[serde(rename = "gemini-cli")]
-    gemini_cli: Option<WrittenEndpoint>,
-    #[serde(rename = "qwen-cli")]
-    qwen_cli: Option<WrittenEndpoint>,
-    #[serde(rename = "copilot-cli")]
-    copilot_cli: Option<WrittenEndpoint>,
-    #[serde(rename = "opencode-cli")]
-    opencode_cli: Option<WrittenEndpoint>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum WrittenUnit {
-    #[default]
-    Session,
-    Turn,
-}
-
-/// The known backends. The error for an unknown one lists them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum WrittenBackend {
-    #[default]
-    Extractive,
-    Anthropic,
-    OpenAi,
-    #[serde(rename = "claude-cli")]
-    ClaudeCli,
-    #[serde(rename = "codex-cli")]
-    CodexCli,
-    #[serde(rename = "gemini-cli")]
-    GeminiCli,
-    #[serde(rename = "qwen-cli")]
-    QwenCli,
-    #[serde(rename = "copilot-cli")]
-    CopilotCli,
-    #[serde(rename = "opencode-cli")]
-    OpenCodeCli,
-    Command,
-}
-
-impl WrittenBackend {
+impl Compressor {
     fn kind(self) -> Option<BackendKind> {
         match self {
             Self::Extractive => None,
@@ -100,73 +26,12 @@ impl WrittenBackend {
     }
 }
 
-/// How to reach a backend.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct WrittenEndpoint {
-    pub(super) model: Option<String>,
-    pub(super) base_url: Option<String>,
-    pub(super) api_key_env: Option<String>,
-    pub(super) api_key_file: Option<PathBuf>,
-    pub(super) api_key_keyring: Option<String>,
-    pub(super) usd_per_mtok_in: f64,
-    pub(super) usd_per_mtok_out: f64,
-}
-
-impl Default for WrittenCompression {
-    fn default() -> Self {
-        Self {
-            backend: WrittenBackend::Extractive,
-            unit: WrittenUnit::Session,
-            model: None,
-            base_url: None,
-            proxy: None,
-            api_key_env: None,
-            api_key_file: None,
-            api_key_keyring: None,
-            timeout_s: 60,
-            concurrency: 2,
-            max_attempts: 5,
-            fallback: vec![WrittenBackend::Extractive],
-            material_tokens: 6_000,
-            tokens_per_day: 0,
-            usd_per_day: 0.0,
-            project_tokens_per_day: 0,
-            project_usd_per_day: 0.0,
-            usd_per_mtok_in: 0.0,
-            usd_per_mtok_out: 0.0,
-            anthropic: None,
-            openai: None,
-            command: Vec::new(),
-            claude_cli: None,
-            codex_cli: None,
-            gemini_cli: None,
-            qwen_cli: None,
-            copilot_cli: None,
-            opencode_cli: None,
-        }
-    }
-}
-
-impl WrittenCompression {
-    /// Numbers with their valid ranges.
-    pub(super) fn ranges(&self) -> [(&'static str, i64, std::ops::RangeInclusive<i64>); 6] {
-        [
-            ("compression.timeout_s", self.timeout_s, 1..=3_600),
-            ("compression.concurrency", self.concurrency, 1..=16),
-            ("compression.max_attempts", self.max_attempts, 1..=100),
-            ("compression.material_tokens", self.material_tokens, 1_000..=200_000),
-            ("compression.tokens_per_day", self.tokens_per_day, 0..=1_000_000_000_000),
-            ("compression.project_tokens_per_day", self.project_tokens_per_day, 0..=1_000_000_000_000),
-        ]
-    }
-
+impl Compression {
     /// All mistakes apart from numbers out of range.
     pub(super) fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         let dollars = [("usd_per_day", self.usd_per_day), ("project_usd_per_day", self.project_usd_per_day)];
         for (key, value) in dollars {
-            check_dollars(&format!("compression.{key}"), value, &mut problems);
             problems.extend(self.unpriced().filter(|_| value > 0.0).map(|(place, model)| {
                 format!(
                     "compression.{key} caps nothing, because the price of {model} is not set: \
@@ -198,8 +63,8 @@ impl WrittenCompression {
                 })
                 .collect(),
             unit: match self.unit {
-                WrittenUnit::Session => Unit::Session,
-                WrittenUnit::Turn => Unit::Turn,
+                RequestUnit::Session => Unit::Session,
+                RequestUnit::Turn => Unit::Turn,
             },
             timeout_s: self.timeout_s.unsigned_abs(),
             concurrency: usize::try_from(self.concurrency).unwrap_or(2),
@@ -227,7 +92,7 @@ impl WrittenCompression {
     }
 
     /// The backends in use, in order, each with the prefix of its keys.
-    fn endpoints(&self) -> Vec<(String, BackendKind, WrittenEndpoint)> {
+    fn endpoints(&self) -> Vec<(String, BackendKind, Endpoint)> {
         let mut endpoints = Vec::new();
         if let Some(kind) = self.backend.kind() {
             endpoints.push(("compression".to_owned(), kind, self.own_endpoint()));
@@ -250,8 +115,8 @@ impl WrittenCompression {
         endpoints
     }
 
-    fn own_endpoint(&self) -> WrittenEndpoint {
-        WrittenEndpoint {
+    fn own_endpoint(&self) -> Endpoint {
+        Endpoint {
             model: self.model.clone(),
             base_url: self.base_url.clone(),
             api_key_env: self.api_key_env.clone(),
@@ -263,7 +128,7 @@ impl WrittenCompression {
     }
 }
 
-impl WrittenEndpoint {
+impl Endpoint {
     /// `place` is the table of this endpoint, `table` that of the proxy.
     pub(super) fn check_proxied(
         &self,

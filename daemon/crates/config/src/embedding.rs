@@ -1,11 +1,9 @@
 //! `[embedding]`: whether texts get vectors, and which model makes them.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
-use super::compression::{WrittenEndpoint, check_proxy};
+use super::compression::check_proxy;
+use super::tables::{Embedding, Endpoint, VectorMaker};
 use recall_providers::{Backend, BackendKind, CallSettings};
 
 /// Which model turns texts into vectors.
@@ -39,57 +37,13 @@ impl EmbeddingPolicy {
     }
 }
 
-#[derive(Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct WrittenEmbedding {
-    backend: WrittenBackend,
-    model: Option<String>,
-    base_url: Option<String>,
-    api_key_env: Option<String>,
-    api_key_file: Option<PathBuf>,
-    api_key_keyring: Option<String>,
-    proxy: Option<String>,
-    timeout_s: i64,
-    usd_per_mtok_in: f64,
-}
-
-/// The known backends. The error for an unknown one lists them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum WrittenBackend {
-    #[default]
-    None,
-    Local,
-    OpenAi,
-}
-
-impl Default for WrittenEmbedding {
-    fn default() -> Self {
-        Self {
-            backend: WrittenBackend::None,
-            model: None,
-            base_url: None,
-            api_key_env: None,
-            api_key_file: None,
-            api_key_keyring: None,
-            proxy: None,
-            timeout_s: 30,
-            usd_per_mtok_in: 0.0,
-        }
-    }
-}
-
-impl WrittenEmbedding {
-    pub(super) fn ranges(&self) -> [(&'static str, i64, std::ops::RangeInclusive<i64>); 1] {
-        [("embedding.timeout_s", self.timeout_s, 1..=60)]
-    }
-
+impl Embedding {
     /// All mistakes apart from numbers out of range.
     pub(super) fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         match self.backend {
-            WrittenBackend::None => {}
-            WrittenBackend::Local => {
+            VectorMaker::None => {}
+            VectorMaker::Local => {
                 let model = self.model.as_deref().unwrap_or_default();
                 let is_name = || recall_embedding::is_model_name(model);
                 if model.is_empty() {
@@ -102,7 +56,7 @@ impl WrittenEmbedding {
                         .push("embedding.model must be the name of a model or an absolute path".to_owned());
                 }
             }
-            WrittenBackend::OpenAi => {
+            VectorMaker::OpenAi => {
                 let (endpoint, proxy) = (self.endpoint(), self.proxy.as_deref());
                 endpoint.check("embedding", BackendKind::OpenAi, &mut problems);
                 endpoint.check_proxied(("embedding", "embedding"), proxy, &mut problems);
@@ -115,9 +69,9 @@ impl WrittenEmbedding {
     /// Must only be called for values in range.
     pub(super) fn policy(&self) -> EmbeddingPolicy {
         match self.backend {
-            WrittenBackend::None => EmbeddingPolicy::None,
-            WrittenBackend::Local => EmbeddingPolicy::Local { model: self.model.clone().unwrap_or_default() },
-            WrittenBackend::OpenAi => EmbeddingPolicy::OpenAi {
+            VectorMaker::None => EmbeddingPolicy::None,
+            VectorMaker::Local => EmbeddingPolicy::Local { model: self.model.clone().unwrap_or_default() },
+            VectorMaker::OpenAi => EmbeddingPolicy::OpenAi {
                 backend: self.endpoint().backend(BackendKind::OpenAi),
                 settings: CallSettings {
                     timeout: Duration::from_secs(self.timeout_s.unsigned_abs()),
@@ -127,8 +81,8 @@ impl WrittenEmbedding {
         }
     }
 
-    fn endpoint(&self) -> WrittenEndpoint {
-        WrittenEndpoint {
+    fn endpoint(&self) -> Endpoint {
+        Endpoint {
             model: self.model.clone(),
             base_url: self.base_url.clone(),
             api_key_env: self.api_key_env.clone(),

@@ -1,33 +1,24 @@
-//! Every key of `config.toml`: what it means, what is allowed, and its default.
-//!
-//! The defaults are those of the structs that read the file, and the ranges are those that check it.
+//! The keys of `config.toml` for those who show, set and explain them. [`super::tables`] declares them.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
 use super::Written;
+use super::table::Declared;
+pub use super::table::KeyKind;
+use super::tables::TABLES;
 use recall_search::edit_distance::nearest_name;
 
 /// A key with its table, such as `timers.batch_idle_s`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
     pub name: String,
-    pub meaning: &'static str,
+    pub meaning: String,
     pub kind: KeyKind,
-}
-
-/// The kind of values that a key takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyKind {
-    Switch,
-    /// A whole number; its range is that of `Written::ranges`.
-    Number,
-    Dollars,
-    Text,
-    Choice(&'static [&'static str]),
-    Texts,
-    Choices(&'static [&'static str]),
+    /// What `docs/config.md` says beside the meaning.
+    details: String,
+    limits: Option<(i64, i64)>,
 }
 
 /// Where a `[compression.NAME]` may appear.
@@ -51,138 +42,31 @@ const ENDPOINT_KEYS: [&str; 7] = [
     "usd_per_mtok_in",
     "usd_per_mtok_out",
 ];
-const SEVERITIES: &[&str] = &["off", "advise", "ask", "deny"];
-const UNITS: &[&str] = &["session", "turn"];
-const COMPRESSORS: &[&str] = &[
-    "extractive",
-    "anthropic",
-    "openai",
-    "claude-cli",
-    "codex-cli",
-    "gemini-cli",
-    "qwen-cli",
-    "copilot-cli",
-    "opencode-cli",
-    "command",
-];
-
 use KeyKind::{Choice, Choices, Dollars, Number, Switch, Text, Texts};
 
-/// In the order of the template.
-const KEYS: &[(&str, KeyKind, &str)] = &[
-    (
-        "capture.exclude",
-        Texts,
-        "Projects for which nothing is stored: folders (~/clients/*), names, identities",
-    ),
-    ("capture.skip_tools", Texts, "Tools whose input and output are not stored"),
-    ("capture.plan_folders", Texts, "Folders whose Markdown files are plans"),
-    ("capture.chunk_activities", Number, "Activities after which a long prompt is compressed in pieces"),
-    ("capture.chunk_kb", Number, "Kilobytes after which a long prompt is compressed in pieces"),
-    (
-        "durability.sync",
-        Choice(&["full", "normal"]),
-        "normal may lose the last milliseconds at a power failure",
-    ),
-    ("timers.batch_idle_s", Number, "Seconds without activity after which a prompt counts as ended"),
-    ("timers.session_idle_s", Number, "Seconds without activity after which a session counts as ended"),
-    ("timers.housekeeping_s", Number, "Seconds between two checks for silent sessions"),
-    ("timers.retention_days", Number, "Days after which a silent session is deleted; 0 keeps all"),
-    (
-        "context.start_tokens",
-        Number,
-        "Tokens that a session gets at its start; 0 gives nothing, also for the keys below",
-    ),
-    ("context.compact_tokens", Number, "Tokens after a compaction"),
-    ("context.resume_tokens", Number, "Tokens for a session that is resumed"),
-    ("context.prompt_tokens", Number, "Tokens with a prompt"),
-    ("context.file_tokens", Number, "Tokens when a file is opened about which there is something to know"),
-    (
-        "context.command_tokens",
-        Number,
-        "Tokens when a command runs about which there is something to know, or fails as before",
-    ),
-    ("context.subagent_tokens", Number, "Tokens when a subagent starts"),
-    ("context.notice", Switch, "Show a line about what the agent got"),
-    ("context.ambient", Switch, "Tell the date, the project and its branch at a session's start"),
-    (
-        "context.reviewed_only",
-        Switch,
-        "Tell sessions unasked only of notes that a person wrote, pinned or kept",
-    ),
-    ("compression.backend", Choice(COMPRESSORS), "What makes observations; extractive is built in"),
-    ("compression.unit", Choice(UNITS), "How much a model gets in one request"),
-    ("compression.model", Text, "The model's name"),
-    ("compression.command", Texts, "What the backend command runs, with its arguments"),
-    ("compression.base_url", Text, "The provider's address: https, or http on this machine"),
-    ("compression.api_key_env", Text, "The variable of the daemon's environment that holds the key"),
-    ("compression.api_key_file", Text, "An absolute path of a file that only you can read"),
-    ("compression.api_key_keyring", Text, "An account of the service recall in the system's keyring"),
-    ("compression.proxy", Text, "An http:// or https:// proxy for the calls"),
-    ("compression.timeout_s", Number, "Seconds for one call"),
-    ("compression.concurrency", Number, "Jobs at a time"),
-    ("compression.max_attempts", Number, "Attempts after which a job is dead"),
-    (
-        "compression.fallback",
-        Choices(COMPRESSORS),
-        "Backends to try next, each with a table such as [compression.openai]",
-    ),
-    ("compression.material_tokens", Number, "Tokens of a session or a turn that are sent in one call"),
-    ("compression.tokens_per_day", Number, "Most tokens a day; 0 is no limit"),
-    ("compression.usd_per_day", Dollars, "Most dollars a day; 0 is no limit"),
-    ("compression.project_tokens_per_day", Number, "Most tokens a day for one project; 0 is no limit"),
-    ("compression.project_usd_per_day", Dollars, "Most dollars a day for one project; 0 is no limit"),
-    ("compression.usd_per_mtok_in", Dollars, "The model's price for a million tokens that it reads"),
-    ("compression.usd_per_mtok_out", Dollars, "The model's price for a million tokens that it writes"),
-    (
-        "embedding.backend",
-        Choice(&["none", "local", "openai"]),
-        "Search by meaning: with a model here, or a server",
-    ),
-    ("embedding.model", Text, "A model of `recall model list`, an absolute path, or a name on the server"),
-    ("embedding.base_url", Text, "The server's address: https, or http on this machine"),
-    ("embedding.api_key_env", Text, "The variable of the daemon's environment that holds the key"),
-    ("embedding.api_key_file", Text, "An absolute path of a file that only you can read"),
-    ("embedding.api_key_keyring", Text, "An account of the service recall in the system's keyring"),
-    ("embedding.proxy", Text, "An http:// or https:// proxy for the calls"),
-    ("embedding.timeout_s", Number, "Seconds for one call"),
-    ("embedding.usd_per_mtok_in", Dollars, "The model's price for a million tokens"),
-    ("mcp.write", Switch, "Whether `recall mcp` offers the tools remember and resolve"),
-    ("gateway.enabled", Switch, "Open the HTTP interface with the daemon, not only at `recall ui --web`"),
-    ("gateway.port", Number, "Port of the HTTP interface on this machine; 0 is any free one"),
-    ("gateway.origins", Texts, "Pages that may call the HTTP interface, with its token: https://example.com"),
-    (
-        "telemetry.otlp_endpoint",
-        Text,
-        "Send traces and metrics, without content, to an OpenTelemetry collector: http://127.0.0.1:4318",
-    ),
-    ("redaction.enabled", Switch, "Replace secrets before anything is stored"),
-    ("redaction.extra", Texts, "Patterns of your own that are secret as well"),
-    ("redaction.allow", Texts, "Patterns of what is never secret"),
-    ("guards.writes", Choice(SEVERITIES), "Calls that write secrets, .git, .ssh or lock files"),
-    ("guards.reads", Choice(SEVERITIES), "Calls that open .env, private keys or credential stores"),
-    (
-        "guards.system",
-        Choice(SEVERITIES),
-        "Calls that write to /etc, /usr and the like, or erase a root, a home or a folder above the project",
-    ),
-    (
-        "guards.outside",
-        Choice(&["off", "warn"]),
-        "Warn the model of web pages and MCP results that read like instructions",
-    ),
-    ("guards.write_paths", Texts, "More files that must not be written: migrations/, *.lock"),
-    ("guards.read_paths", Texts, "More files that are to be neither read nor written"),
-    ("guards.allow", Texts, "Files that are never guarded"),
-    ("guards.unset_env", Texts, "Variables that shell commands of agents do not get: GITHUB_TOKEN, AWS_*"),
-    ("sync.author", Text, "Who writes here, for those who share a project; else your user name"),
-    ("sync.device", Text, "What this machine is called for them; else its host name"),
-];
+impl From<&Declared> for Key {
+    fn from(key: &Declared) -> Self {
+        let (meaning, details) = key.help.split_once("\n\n").unwrap_or((key.help, ""));
+        let in_one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        Self {
+            name: key.name.to_owned(),
+            meaning: in_one_line(meaning),
+            kind: key.kind,
+            details: in_one_line(details),
+            limits: key.limits,
+        }
+    }
+}
+
+/// All keys as they are declared, in the order of the template.
+fn declared() -> impl Iterator<Item = &'static Declared> {
+    TABLES.iter().flat_map(|table| table.keys)
+}
 
 impl Key {
     /// All keys except those of tables such as `[compression.openai]`.
     pub fn all() -> impl Iterator<Item = Self> {
-        KEYS.iter().map(|(name, kind, meaning)| Self { name: (*name).to_owned(), meaning, kind: *kind })
+        declared().map(Self::from)
     }
 
     /// The key of this name, also in a table such as `[compression.openai]`.
@@ -193,7 +77,7 @@ impl Key {
 
     /// The known key that is most similar.
     pub fn nearest(name: &str) -> Option<&'static str> {
-        let known = || KEYS.iter().map(|(name, ..)| *name);
+        let known = || declared().map(|key| key.name);
         let last = |name: &'static str| name.rsplit('.').next().unwrap_or(name);
         // The table is missing, or another one is meant.
         let own = name.rsplit('.').next().unwrap_or(name);
@@ -209,11 +93,11 @@ impl Key {
     pub fn allowed(&self) -> String {
         match self.kind {
             Switch => "true or false".to_owned(),
-            Number => match self.range() {
-                Some((least, most)) => format!("a whole number from {least} to {most}"),
-                None => "a whole number".to_owned(),
-            },
-            Dollars => "a number of dollars from 0 to 1000000".to_owned(),
+            Number | Dollars => {
+                let what = if self.kind == Number { "a whole number" } else { "a number of dollars" };
+                let limits = self.limits.map(|(least, most)| format!(" from {least} to {most}"));
+                format!("{what}{}", limits.unwrap_or_default())
+            }
             Text => "a text".to_owned(),
             Choice(names) => format!("one of {}", names.join(", ")),
             Texts => "a list of texts".to_owned(),
@@ -229,10 +113,9 @@ impl Key {
         }
     }
 
-    fn range(&self) -> Option<(i64, i64)> {
-        let of_all = Written::default().ranges();
-        let (_, _, range) = of_all.into_iter().find(|(name, ..)| *name == self.name)?;
-        Some((*range.start(), *range.end()))
+    /// The least and the greatest number.
+    pub fn limits(&self) -> Option<(i64, i64)> {
+        self.limits
     }
 
     /// `Null` if it has none.
@@ -276,19 +159,18 @@ pub fn template() -> String {
         "# The settings of recall. Every key is optional; a line that begins with # has no effect.\n\
          # `recall config list` shows what is in force, `recall config set KEY VALUE` changes one key.\n",
     );
-    let mut table = "";
-    for &(name, kind, meaning) in KEYS {
-        let (section, own) = name.split_once('.').unwrap_or(("", name));
+    let mut table = String::new();
+    for key in Key::all() {
+        let (section, own) = key.name.split_once('.').unwrap_or(("", &key.name));
         if section != table {
-            table = section;
             let _ = write!(text, "\n[{section}]\n");
+            table = section.to_owned();
         }
-        let key = Key { name: name.to_owned(), meaning, kind };
         let default = match key.default_value() {
             Value::Null => "\"\"".to_owned(),
             value => as_toml(&value),
         };
-        let _ = write!(text, "# {meaning}: {}.\n# {own} = {default}\n", key.allowed());
+        let _ = write!(text, "# {}: {}.\n# {own} = {default}\n", key.meaning, key.allowed());
     }
     text.push_str(
         "\n# A command that runs on lifecycle events and reads them as JSON; there may be several.\n\
@@ -366,18 +248,39 @@ mod tests {
         assert_eq!(Config::parse(&template).config, Config::default());
     }
 
-    #[test]
-    fn the_readme_or_the_page_names_every_key() {
-        let page = include_str!("../../../../docs/config.md");
+    /// The table of `docs/config.md`.
+    fn page_table() -> String {
+        let mut table = String::from("| key | default | allowed | meaning |\n|---|---|---|---|\n");
         for key in Key::all() {
-            assert!(page.contains(&format!("`{}`", key.name)), "{} is not in docs/config.md", key.name);
+            let default = match key.default_value() {
+                Value::Null => "none".to_owned(),
+                value => format!("`{}`", as_toml(&value)),
+            };
+            let told = format!("{}. {}", key.meaning, key.details);
+            let _ =
+                writeln!(table, "| `{}` | {default} | {} | {} |", key.name, key.allowed(), told.trim_end());
+        }
+        table
+    }
+
+    #[test]
+    fn the_page_has_the_table_of_today() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/config.md");
+        let page = std::fs::read_to_string(path).unwrap();
+        let begins = page.find("| key | ").unwrap();
+        let rows = page[begins..].split_inclusive('\n').take_while(|line| line.starts_with('|'));
+        let ends = begins + rows.map(str::len).sum::<usize>();
+        if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
+            std::fs::write(path, format!("{}{}{}", &page[..begins], page_table(), &page[ends..])).unwrap();
+        } else {
+            assert_eq!(page[begins..ends], page_table(), "INSTA_UPDATE=always writes it anew");
         }
     }
 
     #[test]
     fn numbers_have_ranges_and_every_default_is_allowed() {
         for key in Key::all() {
-            assert_eq!(key.kind == Number, key.range().is_some(), "{}", key.name);
+            assert_eq!(matches!(key.kind, Number | Dollars), key.limits.is_some(), "{}", key.name);
             let value = key.default_value();
             let fits = match key.kind {
                 Switch => value.is_boolean(),
@@ -388,6 +291,18 @@ mod tests {
                 Texts | Choices(_) => value.is_array(),
             };
             assert!(fits, "{}: {value}", key.name);
+        }
+    }
+
+    #[test]
+    fn each_number_beyond_its_limits_is_a_mistake() {
+        for key in Key::all() {
+            let Some((_, most)) = key.limits else { continue };
+            let (table, own) = key.name.split_once('.').unwrap();
+            let dot = if key.kind == Dollars { ".5" } else { "" };
+            let problems = reading::read(&format!("[{table}]\n{own} = {}{dot}\n", most + 1)).problems;
+            let expected = format!("{} is {}{dot}; it must be ", key.name, most + 1);
+            assert!(problems.iter().any(|problem| problem.what.starts_with(&expected)), "{problems:?}");
         }
     }
 

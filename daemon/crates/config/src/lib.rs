@@ -9,20 +9,21 @@ mod embedding;
 pub mod keys;
 mod last_good;
 mod reading;
+pub mod schema;
 pub mod sharing;
 pub mod sharing_change;
+mod table;
+mod tables;
 
 use std::io::Read;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use compression::{WrittenCompression, check_url};
+use compression::check_url;
 pub use embedding::EmbeddingPolicy;
-use embedding::WrittenEmbedding;
 use last_good::LastGood;
 pub use reading::{Problem, Understood};
-use recall_agents::AGENTS;
 use recall_compression::policy::CompressionPolicy;
 use recall_domain::context::Budgets;
 use recall_domain::guard::{GuardPolicy, Guards};
@@ -34,7 +35,8 @@ use recall_domain::session::{CapturePolicy, IdlePolicy, Load};
 use recall_repository::project_file::ExcludedNames;
 use recall_store::Durability;
 use recall_system::trusted_file::{self, Links, Refused};
-use sharing::{Remote, SharedProject, Sharing, WrittenSync};
+use sharing::{Remote, SharedProject, Sharing};
+use table::Table;
 
 /// The size limit of the file, which usually has a few kilobytes.
 const MOST_BYTES: u64 = 256 * 1024;
@@ -319,145 +321,25 @@ impl Default for Config {
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 struct Written {
-    capture: WrittenCapture,
-    durability: WrittenDurability,
-    timers: WrittenTimers,
-    context: WrittenContext,
-    compression: WrittenCompression,
-    embedding: WrittenEmbedding,
-    mcp: WrittenMcp,
-    gateway: WrittenGateway,
-    telemetry: WrittenTelemetry,
-    redaction: WrittenRedaction,
-    guards: GuardPolicy,
+    capture: tables::Capture,
+    durability: tables::Durability,
+    timers: tables::Timers,
+    context: tables::Context,
+    compression: tables::Compression,
+    embedding: tables::Embedding,
+    mcp: tables::Mcp,
+    gateway: tables::Gateway,
+    telemetry: tables::Telemetry,
+    redaction: tables::Redaction,
+    guards: tables::Guards,
+    sync: tables::Sync,
     hint: Vec<Hint>,
     subscribe: Vec<Subscription>,
     remote: Vec<Remote>,
     share: Vec<SharedProject>,
-    sync: WrittenSync,
 }
 
-/// The keys of `[capture]`.
-const CAPTURE_KEYS: [&str; 5] = ["skip_tools", "plan_folders", "chunk_activities", "chunk_kb", "exclude"];
-
-#[derive(Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-struct WrittenCapture {
-    skip_tools: Vec<String>,
-    plan_folders: Vec<String>,
-    chunk_activities: u32,
-    chunk_kb: u32,
-    exclude: Vec<String>,
-}
-
-impl Default for WrittenCapture {
-    fn default() -> Self {
-        Self {
-            skip_tools: AGENTS.skipped_tools(),
-            plan_folders: AGENTS.plan_folders(),
-            chunk_activities: 50,
-            chunk_kb: 200,
-            exclude: Vec::new(),
-        }
-    }
-}
-
-#[derive(Debug, Default, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-struct WrittenMcp {
-    write: bool,
-}
-
-#[derive(Debug, Default, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-struct WrittenTelemetry {
-    otlp_endpoint: Option<String>,
-}
-
-#[derive(Debug, Default, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-struct WrittenGateway {
-    enabled: bool,
-    port: u32,
-    origins: Vec<String>,
-}
-
-#[derive(Debug, Default, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-struct WrittenDurability {
-    sync: Syncing,
-}
-
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Syncing {
-    #[default]
-    Full,
-    Normal,
-}
-
-#[derive(Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-struct WrittenTimers {
-    batch_idle_s: i64,
-    session_idle_s: i64,
-    housekeeping_s: i64,
-    retention_days: u32,
-}
-
-impl Default for WrittenTimers {
-    fn default() -> Self {
-        Self { batch_idle_s: 300, session_idle_s: 3600, housekeeping_s: 60, retention_days: 0 }
-    }
-}
-
-#[derive(Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-struct WrittenContext {
-    start_tokens: u32,
-    compact_tokens: u32,
-    resume_tokens: u32,
-    prompt_tokens: u32,
-    file_tokens: u32,
-    command_tokens: u32,
-    subagent_tokens: u32,
-    notice: bool,
-    ambient: bool,
-    reviewed_only: bool,
-}
-
-impl Default for WrittenContext {
-    fn default() -> Self {
-        Self {
-            start_tokens: 600,
-            compact_tokens: 1500,
-            resume_tokens: 300,
-            prompt_tokens: 500,
-            file_tokens: 300,
-            command_tokens: 80,
-            subagent_tokens: 300,
-            notice: true,
-            ambient: false,
-            reviewed_only: false,
-        }
-    }
-}
-
-#[derive(Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-struct WrittenRedaction {
-    enabled: bool,
-    extra: Vec<String>,
-    allow: Vec<String>,
-}
-
-impl Default for WrittenRedaction {
-    fn default() -> Self {
-        Self { enabled: true, extra: Vec::new(), allow: Vec::new() }
-    }
-}
-
-impl WrittenRedaction {
+impl tables::Redaction {
     fn policy(&self) -> RedactionPolicy {
         RedactionPolicy {
             mode: if self.enabled { RedactionMode::On } else { RedactionMode::Off },
@@ -467,38 +349,39 @@ impl WrittenRedaction {
     }
 }
 
+impl tables::Guards {
+    fn policy(&self) -> GuardPolicy {
+        GuardPolicy {
+            writes: self.writes,
+            reads: self.reads,
+            system: self.system,
+            outside: self.outside,
+            write_paths: self.write_paths.clone(),
+            read_paths: self.read_paths.clone(),
+            allow: self.allow.clone(),
+            unset_env: self.unset_env.clone(),
+        }
+    }
+}
+
 impl Written {
-    /// Whole numbers with their valid ranges.
-    fn ranges(&self) -> Vec<(&'static str, i64, std::ops::RangeInclusive<i64>)> {
-        let ranges = [
-            ("capture.chunk_activities", self.capture.chunk_activities.into(), 1..=100_000),
-            ("capture.chunk_kb", self.capture.chunk_kb.into(), 1..=1_000_000),
-            ("timers.batch_idle_s", self.timers.batch_idle_s, 1..=86_400),
-            ("timers.session_idle_s", self.timers.session_idle_s, 1..=31_536_000),
-            ("timers.housekeeping_s", self.timers.housekeeping_s, 1..=3_600),
-            ("timers.retention_days", self.timers.retention_days.into(), 0..=36_500),
-            ("context.start_tokens", self.context.start_tokens.into(), 0..=10_000),
-            ("context.compact_tokens", self.context.compact_tokens.into(), 0..=10_000),
-            ("context.resume_tokens", self.context.resume_tokens.into(), 0..=10_000),
-            ("context.prompt_tokens", self.context.prompt_tokens.into(), 0..=10_000),
-            ("context.file_tokens", self.context.file_tokens.into(), 0..=10_000),
-            ("context.command_tokens", self.context.command_tokens.into(), 0..=80),
-            ("context.subagent_tokens", self.context.subagent_tokens.into(), 0..=10_000),
-            ("gateway.port", self.gateway.port.into(), 0..=65_535),
+    /// The numbers that are outside of their limits.
+    fn outside(&self) -> Vec<String> {
+        // Tables without numbers are left out.
+        let tables = [
+            self.capture.outside(),
+            self.timers.outside(),
+            self.context.outside(),
+            self.compression.outside(),
+            self.embedding.outside(),
+            self.gateway.outside(),
         ];
-        ranges.into_iter().chain(self.compression.ranges()).chain(self.embedding.ranges()).collect()
+        tables.concat()
     }
 
     /// All mistakes apart from wrong types. Each begins with its key.
     fn problems(&self) -> Vec<String> {
-        let mut problems: Vec<_> = self
-            .ranges()
-            .into_iter()
-            .filter(|(_, value, range)| !range.contains(value))
-            .map(|(key, value, range)| {
-                format!("{key} is {value}; it must be {} to {}", range.start(), range.end())
-            })
-            .collect();
+        let mut problems = self.outside();
         problems.extend(self.compression.problems());
         problems.extend(self.embedding.problems());
         if let Some(Err(problem)) = self.telemetry.otlp_endpoint.as_deref().map(check_url) {
@@ -518,7 +401,7 @@ impl Written {
         );
         // Compiled only to report errors. The daemon compiles them again when it starts.
         problems.extend(Redactor::new(&self.redaction.policy()).err().map(|error| error.to_string()));
-        problems.extend(Guards::new(&self.guards, "").err());
+        problems.extend(Guards::new(&self.guards.policy(), "").err());
         problems.extend(Hints::new(&self.hint).err());
         problems.extend(sharing::problems(&self.remote, &self.share));
         problems
@@ -547,8 +430,8 @@ impl Written {
             },
             otlp_endpoint: self.telemetry.otlp_endpoint,
             durability: match self.durability.sync {
-                Syncing::Full => Durability::Full,
-                Syncing::Normal => Durability::Normal,
+                tables::Syncing::Full => Durability::Full,
+                tables::Syncing::Normal => Durability::Normal,
             },
             idle: IdlePolicy {
                 batch_ms: self.timers.batch_idle_s * 1000,
@@ -572,7 +455,7 @@ impl Written {
             compression: self.compression.policy(),
             embedding: self.embedding.policy(),
             redaction: self.redaction.policy(),
-            guards: self.guards,
+            guards: self.guards.policy(),
             subscriptions: self.subscribe,
             sharing: Sharing {
                 remotes: self.remote,

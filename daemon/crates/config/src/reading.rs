@@ -14,6 +14,8 @@ use toml::de::{DeArray, DeTable, DeValue, Deserializer};
 
 use super::Written;
 use super::keys;
+use super::table::{Acceptance, KeyKind, TableFacts};
+use super::tables::TABLES;
 use recall_repository::project_file::ExcludedNames;
 use recall_search::edit_distance::nearest_name;
 
@@ -58,19 +60,6 @@ pub(super) struct Reading {
     pub exclusions: Understood,
 }
 
-/// Lists whose elements are checked one by one.
-const LISTS: [(&str, &str); 9] = [
-    ("capture", "exclude"),
-    ("capture", "skip_tools"),
-    ("redaction", "extra"),
-    ("redaction", "allow"),
-    ("gateway", "origins"),
-    ("guards", "write_paths"),
-    ("guards", "read_paths"),
-    ("guards", "allow"),
-    ("guards", "unset_env"),
-];
-
 pub(super) fn read(text: &str) -> Reading {
     let (table, errors) = DeTable::parse_recoverable(text);
     let mut reader = Reader {
@@ -89,18 +78,20 @@ pub(super) fn read(text: &str) -> Reading {
         reader.exclusions = Understood::Partly;
     }
     for (section, value) in table {
-        match section.get_ref().as_ref() {
-            "capture" | "durability" | "timers" | "context" | "mcp" | "gateway" | "telemetry"
-            | "redaction" | "guards" | "sync" => reader.by_key(&section, value),
-            name @ ("compression" | "embedding" | "subscribe" | "hint" | "remote" | "share") if !is_toml => {
+        let table = TABLES.iter().find(|table| table.name == section.get_ref().as_ref());
+        match (table, section.get_ref().as_ref()) {
+            (Some(table), _) if table.acceptance == Acceptance::ByKey => {
+                reader.by_key(&section, value, table);
+            }
+            (Some(_), name) | (None, name @ ("subscribe" | "hint" | "remote" | "share")) if !is_toml => {
                 let what = format!("[{name}] is ignored while the file is not valid TOML");
                 reader.problem(section.span().start, &what);
             }
-            "compression" | "embedding" => {
+            (Some(_), _) => {
                 reader.take(DeTable::from_iter([(section.clone(), value)]), section.span().start, "");
             }
-            "subscribe" | "hint" | "remote" | "share" => reader.by_entry(&section, value),
-            _ => reader.unknown(section, value),
+            (None, "subscribe" | "hint" | "remote" | "share") => reader.by_entry(&section, value),
+            (None, _) => reader.unknown(section, value),
         }
     }
     let Reader { kept, mut problems, mut exclusions, unknown_key_patterns, .. } = reader;
@@ -156,7 +147,7 @@ impl<'i> Reader<'i> {
     }
 
     /// Reads a section whose keys are independent.
-    fn by_key(&mut self, section: &Key<'i>, value: Spanned<DeValue<'i>>) {
+    fn by_key(&mut self, section: &Key<'i>, value: Spanned<DeValue<'i>>, table: &TableFacts) {
         let name = section.get_ref().clone();
         let DeValue::Table(keys) = value.get_ref() else {
             self.problem(section.span().start, &format!("{name} must be a table: [{name}]"));
@@ -167,7 +158,9 @@ impl<'i> Reader<'i> {
         };
         for (key, item) in keys.clone() {
             let dotted = format!("{name}.{}", key.get_ref());
-            let is_list = LISTS.contains(&(name.as_ref(), key.get_ref().as_ref()));
+            let known = table.keys.iter().find(|known| known.name == dotted);
+            // The elements of a list are checked one by one.
+            let is_list = known.is_some_and(|known| known.kind == KeyKind::Texts);
             let (at, excludes) = (key.span().start, dotted == "capture.exclude");
             let pieces = match item.get_ref() {
                 DeValue::Array(list) if is_list && !list.is_empty() => {
@@ -182,7 +175,7 @@ impl<'i> Reader<'i> {
                     self.exclusions = Understood::Partly;
                 }
             }
-            if name == "capture" && !super::CAPTURE_KEYS.contains(&key.get_ref().as_ref()) {
+            if name == "capture" && known.is_none() {
                 self.keep_pattern(&item);
             }
         }

@@ -48,14 +48,6 @@ impl Sharing {
     }
 }
 
-/// The keys of `[sync]`.
-#[derive(Debug, Default, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct WrittenSync {
-    pub(super) author: Option<String>,
-    pub(super) device: Option<String>,
-}
-
 /// The mistakes of single entries. Each begins with its key.
 pub(super) fn problems(remotes: &[Remote], shares: &[SharedProject]) -> Vec<String> {
     let mut problems = Vec::new();

@@ -17,12 +17,12 @@ use recall_domain::ranking::{
 };
 
 use super::proximity::{Weighted, closeness};
-use super::request::Request;
 use super::request::Spelling;
+use super::request::{Part, Request};
 use super::schema::Fields;
 use super::segment::Segment;
 use super::segment_cache::SegmentCache;
-use super::source::{Candidate, Candidates, Part};
+use super::source::{Candidate, Candidates};
 use super::spelling;
 use super::sums::{Ranking, Sum, Summand, Texts, Told};
 use super::terms::{self, QueryTerm};

@@ -93,7 +93,7 @@ impl Candidates {
             bits.fold(0, |set, (_, to)| set | 1_u32.checked_shl(*to).unwrap_or(0))
         };
         self.candidates.extend(other.candidates.into_iter().map(|candidate| Candidate {
-            part: super::source::Part { matched: moved(candidate.part.matched), ..candidate.part },
+            part: super::request::Part { matched: moved(candidate.part.matched), ..candidate.part },
             ..candidate
         }));
         self.total += other.total;

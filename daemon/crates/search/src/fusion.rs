@@ -15,8 +15,8 @@ use super::error::IndexError;
 use super::fresh_passages::FreshPassages;
 use super::index::Index;
 use super::passages::PassageRequest;
-use super::request::{Hit, Hits, Request};
-use super::source::{Candidate, CandidateSource, Candidates, Part};
+use super::request::{Hit, Hits, Part, Request};
+use super::source::{Candidate, CandidateSource, Candidates};
 use super::weights::factors;
 
 /// So many passages each source names for a prompt.

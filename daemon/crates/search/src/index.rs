@@ -32,10 +32,10 @@ use super::evaluate::{admitted, evaluate};
 use super::fresh_passages::FreshPassages;
 use super::merging::Merges;
 use super::passages::{self, PassageRequest};
-use super::request::{Request, Scope};
+use super::request::{Part, Request, Scope};
 use super::schema::{self, Fields, SCHEMA_VERSION};
 use super::segment_cache::{Population, SegmentCache};
-use super::source::{Candidate, CandidateSource, Candidates, Part};
+use super::source::{Candidate, CandidateSource, Candidates};
 use super::tokenizer;
 
 /// The minimum that tantivy accepts. It suffices, because documents are added one by one.

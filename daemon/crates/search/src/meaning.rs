@@ -13,8 +13,8 @@ use recall_embedding::Compared;
 
 use super::error::IndexError;
 use super::index::Index;
-use super::request::Request;
-use super::source::{CandidateSource, Candidates, Part};
+use super::request::{Part, Request};
+use super::source::{CandidateSource, Candidates};
 use super::weights::meaning_factor;
 
 pub use super::vectors::Vectors;

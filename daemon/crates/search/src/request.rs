@@ -6,10 +6,9 @@ use jiff::tz::TimeZone;
 
 use recall_domain::document::{DocumentKey, DocumentKind, Whose};
 use recall_domain::ids::{ProjectKey, Timestamp};
-use recall_domain::ranking::Factors;
+use recall_domain::ranking::{Factors, TextFactors};
 
 use super::query::Query;
-use super::source::Part;
 
 /// Whether words without a match are replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -103,6 +102,21 @@ pub struct Hit {
     pub matched: Vec<String>,
     /// The query's terms that the document lacks.
     pub missing: Vec<String>,
+}
+
+/// One source's part of a document's score.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Part {
+    /// How well the document matches, 0 for not at all.
+    pub fit: f32,
+    /// How likely the document is about the question, 0 to 1.
+    pub relevance: f32,
+    /// The factors of the fit, if it comes from words.
+    pub words: Option<TextFactors>,
+    /// The cosine of the closest passage, if the fit comes from vectors.
+    pub cosine: Option<f32>,
+    /// The terms that the document contains: one bit for each of the terms that its source names.
+    pub matched: u32,
 }
 
 impl Hit {

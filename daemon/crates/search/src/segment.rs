@@ -6,10 +6,10 @@ use tantivy::{BitSet, DocId, Searcher, SegmentReader};
 
 use super::columns::Columns;
 use super::filter::{ConditionBuilder, Conditions};
-use super::request::Request;
+use super::request::{Part, Request};
 use super::schema::{Fields, PackedTraits};
 use super::segment_cache::{Population, SegmentCache};
-use super::source::{Candidate, Part};
+use super::source::Candidate;
 use super::sums::Counted;
 use recall_domain::document::DocumentKey;
 use recall_domain::ids::Timestamp;

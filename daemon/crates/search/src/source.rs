@@ -8,11 +8,10 @@
 use recall_domain::document::DocumentKey;
 use recall_domain::ids::Timestamp;
 use recall_domain::passage::{PassageKey, PassageMatches};
-use recall_domain::ranking::{DocumentTraits, TextFactors};
+use recall_domain::ranking::DocumentTraits;
 
 use super::error::IndexError;
-use super::request::ReadAs;
-use super::request::Request;
+use super::request::{Part, ReadAs, Request};
 
 /// One way to find candidates.
 pub trait CandidateSource {
@@ -58,21 +57,6 @@ pub struct Candidate {
     pub conversation: u64,
     pub traits: DocumentTraits,
     pub part: Part,
-}
-
-/// One source's part of a document's score.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Part {
-    /// How well the document matches, 0 for not at all.
-    pub fit: f32,
-    /// How likely the document is about the question, 0 to 1.
-    pub relevance: f32,
-    /// The factors of the fit, if it comes from words.
-    pub words: Option<TextFactors>,
-    /// The cosine of the closest passage, if the fit comes from vectors.
-    pub cosine: Option<f32>,
-    /// The terms that the document contains: one bit for each of [`Candidates::terms`].
-    pub matched: u32,
 }
 
 impl Candidates {

@@ -28,6 +28,8 @@ pub enum ConfigCommand {
     Edit(edit::EditArgs),
     /// Show where the file is
     Path(values::PathArgs),
+    /// Print a JSON Schema of the file, with which an editor completes and checks it
+    Schema,
     /// Give each configured model a small session, and say whether its answer can be used
     Test(probe::TestArgs),
 }
@@ -42,7 +44,15 @@ pub fn run(command: &ConfigCommand, out: &mut dyn Write) -> anyhow::Result<()> {
         ConfigCommand::Unset(args) => values::unset(args, &paths, out),
         ConfigCommand::Edit(args) => edit::run(args, &paths, out),
         ConfigCommand::Path(args) => values::path(args, &paths, out),
+        ConfigCommand::Schema => Ok(writeln!(out, "{:#}", recall_config::schema::schema())?),
         ConfigCommand::Test(args) => probe::run(args, out),
+    }
+}
+
+impl ConfigCommand {
+    /// Whether programs read the output, so that it stays unchanged.
+    pub fn is_for_programs(&self) -> bool {
+        matches!(self, Self::Get(_) | Self::Path(_) | Self::Schema)
     }
 }
 

@@ -86,7 +86,7 @@ impl<'a> Listed<'a> {
         };
         let Setting { key, value, .. } = setting;
         let (default, allowed) = (key.default_value(), key.allowed());
-        Self { key: &key.name, value, default, origin, line, allowed, meaning: key.meaning }
+        Self { key: &key.name, value, default, origin, line, allowed, meaning: &key.meaning }
     }
 }
 

@@ -9,7 +9,7 @@ use super::session::PlanAnswer;
 use super::{MadeOnAnswer, Moment, PublicId, Text, TextAnswer};
 use recall_domain::injection::{Decision, FLOORS};
 use recall_domain::text::shortened_line;
-use recall_search::source::Part;
+use recall_search::request::Part;
 use recall_store::TimelineRow;
 
 #[derive(Serialize, Deserialize, JsonSchema)]

@@ -1,0 +1,353 @@
+//! Every key of `config.toml`, in the order of the template: its type, its default, its limits and its help.
+//!
+//! The first paragraph of a comment is the help of `recall config`; all of it stands in `docs/config.md`.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::table::{Acceptance, KeyKind, SettingType, TableFacts, choices, table};
+use recall_agents::AGENTS;
+use recall_domain::guard::{Outside, Severity};
+
+/// All tables, in the order of the template.
+pub(super) const TABLES: [TableFacts; 12] = [
+    TableFacts::of::<Capture>(Acceptance::ByKey),
+    TableFacts::of::<Durability>(Acceptance::ByKey),
+    TableFacts::of::<Timers>(Acceptance::ByKey),
+    TableFacts::of::<Context>(Acceptance::ByKey),
+    // A lost key could send notes to another address, or exceed a cap.
+    TableFacts::of::<Compression>(Acceptance::Whole),
+    TableFacts::of::<Embedding>(Acceptance::Whole),
+    TableFacts::of::<Mcp>(Acceptance::ByKey),
+    TableFacts::of::<Gateway>(Acceptance::ByKey),
+    TableFacts::of::<Telemetry>(Acceptance::ByKey),
+    TableFacts::of::<Redaction>(Acceptance::ByKey),
+    TableFacts::of::<Guards>(Acceptance::ByKey),
+    TableFacts::of::<Sync>(Acceptance::ByKey),
+];
+
+table! {
+    ["capture"] Capture {
+        /// Projects for which nothing is stored: folders (~/clients/*), names, identities
+        ///
+        /// An identity is `git:github.com/acme/*`. Nothing is injected there either. The work trees and clones of a project on this disk
+        /// are excluded, too.
+        exclude: Vec<String> = Vec::new();
+        /// Tools whose input and output are not stored
+        ///
+        /// That there was a call is stored. The user's answers and the task list are still used.
+        skip_tools: Vec<String> = AGENTS.skipped_tools();
+        /// Folders whose Markdown files are plans
+        ///
+        /// Each version is stored and can be searched.
+        plan_folders: Vec<String> = AGENTS.plan_folders();
+        /// Activities after which a long prompt is compressed in pieces
+        chunk_activities: u32 = 50, 1..=100_000;
+        /// Kilobytes after which a long prompt is compressed in pieces
+        chunk_kb: u32 = 200, 1..=1_000_000;
+    }
+}
+
+choices! {
+    Syncing {
+        Full = "full",
+        Normal = "normal",
+    }
+}
+
+table! {
+    ["durability"] Durability {
+        /// normal may lose the last milliseconds at a power failure
+        ///
+        /// It survives a killed process.
+        sync: Syncing = Syncing::Full;
+    }
+}
+
+table! {
+    ["timers"] Timers {
+        /// Seconds without activity after which a prompt counts as ended
+        batch_idle_s: i64 = 300, 1..=86_400;
+        /// Seconds without activity after which a session counts as ended
+        session_idle_s: i64 = 3_600, 1..=31_536_000;
+        /// Seconds between two checks for silent sessions
+        ///
+        /// Lost leases of compression jobs are found then, too.
+        housekeeping_s: i64 = 60, 1..=3_600;
+        /// Days after which a silent session is deleted; 0 keeps all
+        ///
+        /// As by `recall forget`. After a jump of the clock nothing is deleted before another start or a day of running.
+        retention_days: u32 = 0, 0..=36_500;
+    }
+}
+
+table! {
+    ["context"] Context {
+        /// Tokens that a session gets at its start; 0 gives nothing, also for the keys below
+        start_tokens: u32 = 600, 0..=10_000;
+        /// Tokens after a compaction
+        compact_tokens: u32 = 1_500, 0..=10_000;
+        /// Tokens for a session that is resumed
+        resume_tokens: u32 = 300, 0..=10_000;
+        /// Tokens with a prompt
+        prompt_tokens: u32 = 500, 0..=10_000;
+        /// Tokens when a file is opened about which there is something to know
+        ///
+        /// Once per file and session.
+        file_tokens: u32 = 300, 0..=10_000;
+        /// Tokens when a command runs about which there is something to know, or fails as before
+        ///
+        /// Once per form of command or error and session. See [retrieval.md](retrieval.md#what-is-told-at-a-command).
+        command_tokens: u32 = 80, 0..=80;
+        /// Tokens when a subagent starts
+        subagent_tokens: u32 = 300, 0..=10_000;
+        /// Show a line about what the agent got
+        notice: bool = true;
+        /// Tell the date, the project and its branch at a session's start
+        ambient: bool = false;
+        /// Tell sessions unasked only of notes that a person wrote, pinned or kept
+        ///
+        /// See [review.md](review.md#telling-only-what-was-reviewed).
+        reviewed_only: bool = false;
+    }
+}
+
+choices! {
+    /// What makes observations.
+    Compressor {
+        Extractive = "extractive",
+        Anthropic = "anthropic",
+        OpenAi = "openai",
+        ClaudeCli = "claude-cli",
+        CodexCli = "codex-cli",
+        GeminiCli = "gemini-cli",
+        QwenCli = "qwen-cli",
+        CopilotCli = "copilot-cli",
+        OpenCodeCli = "opencode-cli",
+        Command = "command",
+    }
+}
+
+choices! {
+    RequestUnit {
+        Session = "session",
+        Turn = "turn",
+    }
+}
+
+table! {
+    ["compression"] Compression {
+        /// What makes observations; extractive is built in
+        ///
+        /// `anthropic` is the Messages API, `openai` any server of Chat Completions. `claude-cli`, `codex-cli` and their like run the
+        /// program of an agent, with your subscription.
+        backend: Compressor = Compressor::Extractive;
+        /// How much a model gets in one request
+        ///
+        /// A session, once it ends or is compacted (built-in notes until then), or each turn when it ends. See
+        /// [observations.md](observations.md#with-a-model).
+        unit: RequestUnit = RequestUnit::Session;
+        /// The model's name
+        ///
+        /// Without one the provider's own, which `openai` has not.
+        model: Option<String> = None;
+        /// What the backend command runs, with its arguments
+        ///
+        /// It gets the text on standard input and answers on standard output.
+        command: Vec<String> = Vec::new();
+        /// The provider's address: https, or http on this machine
+        base_url: Option<String> = None;
+        /// The variable of the daemon's environment that holds the key
+        ///
+        /// Else `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, at the provider's own address. A daemon that a hook or a command starts keeps few
+        /// variables, so this is for one that you or a service starts. Set one of the three keys.
+        api_key_env: Option<String> = None;
+        /// An absolute path of a file that only you can read
+        api_key_file: Option<PathBuf> = None;
+        /// An account of the service recall in the system's keyring
+        api_key_keyring: Option<String> = None;
+        /// An http:// or https:// proxy for the calls
+        ///
+        /// The environment's proxy is never used. Refused beside a model on this machine.
+        proxy: Option<String> = None;
+        /// Seconds for one call
+        ///
+        /// At most 60 over HTTP.
+        timeout_s: i64 = 60, 1..=3_600;
+        /// Jobs at a time
+        ///
+        /// Work without a model runs besides these.
+        concurrency: i64 = 2, 1..=16;
+        /// Attempts after which a job is dead
+        ///
+        /// See `recall ctl jobs --dead` and `recall ctl retry`.
+        max_attempts: i64 = 5, 1..=100;
+        /// Backends to try next, each with a table such as [compression.openai]
+        ///
+        /// The built-in one is always the last.
+        fallback: Vec<Compressor> = vec![Compressor::Extractive];
+        /// Tokens of a session or a turn that are sent in one call
+        material_tokens: i64 = 6_000, 1_000..=200_000;
+        /// Most tokens a day; 0 is no limit
+        ///
+        /// A calendar day. Beyond a cap the built-in backend works until midnight.
+        tokens_per_day: i64 = 0, 0..=1_000_000_000_000;
+        /// Most dollars a day; 0 is no limit
+        ///
+        /// Needs the prices of all models that are not on this machine.
+        usd_per_day: f64 = 0.0;
+        /// Most tokens a day for one project; 0 is no limit
+        project_tokens_per_day: i64 = 0, 0..=1_000_000_000_000;
+        /// Most dollars a day for one project; 0 is no limit
+        project_usd_per_day: f64 = 0.0;
+        /// The model's price for a million tokens that it reads
+        usd_per_mtok_in: f64 = 0.0;
+        /// The model's price for a million tokens that it writes
+        usd_per_mtok_out: f64 = 0.0;
+    }
+    with {
+        anthropic: Option<Endpoint>,
+        openai: Option<Endpoint>,
+        #[serde(rename = "claude-cli")]
+        claude_cli: Option<Endpoint>,
+        #[serde(rename = "codex-cli")]
+        codex_cli: Option<Endpoint>,
+        #[serde(rename = "gemini-cli")]
+        gemini_cli: Option<Endpoint>,
+        #[serde(rename = "qwen-cli")]
+        qwen_cli: Option<Endpoint>,
+        #[serde(rename = "copilot-cli")]
+        copilot_cli: Option<Endpoint>,
+        #[serde(rename = "opencode-cli")]
+        opencode_cli: Option<Endpoint>,
+    }
+}
+
+/// How to reach a backend.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Endpoint {
+    pub(super) model: Option<String>,
+    pub(super) base_url: Option<String>,
+    pub(super) api_key_env: Option<String>,
+    pub(super) api_key_file: Option<PathBuf>,
+    pub(super) api_key_keyring: Option<String>,
+    pub(super) usd_per_mtok_in: f64,
+    pub(super) usd_per_mtok_out: f64,
+}
+
+choices! {
+    VectorMaker {
+        None = "none",
+        Local = "local",
+        OpenAi = "openai",
+    }
+}
+
+table! {
+    ["embedding"] Embedding {
+        /// Search by meaning: with a model here, or a server
+        ///
+        /// `local` is a sentence model that you install, `openai` a server with the embeddings API. See [embeddings.md](embeddings.md).
+        backend: VectorMaker = VectorMaker::None;
+        /// A model of `recall model list`, an absolute path, or a name on the server
+        model: Option<String> = None;
+        /// The server's address: https, or http on this machine
+        base_url: Option<String> = None;
+        /// The variable of the daemon's environment that holds the key
+        api_key_env: Option<String> = None;
+        /// An absolute path of a file that only you can read
+        api_key_file: Option<PathBuf> = None;
+        /// An account of the service recall in the system's keyring
+        api_key_keyring: Option<String> = None;
+        /// An http:// or https:// proxy for the calls
+        proxy: Option<String> = None;
+        /// Seconds for one call
+        timeout_s: i64 = 30, 1..=60;
+        /// The model's price for a million tokens
+        usd_per_mtok_in: f64 = 0.0;
+    }
+}
+
+table! {
+    ["mcp"] Mcp {
+        /// Whether `recall mcp` offers the tools remember and resolve
+        write: bool = false;
+    }
+}
+
+table! {
+    ["gateway"] Gateway {
+        /// Open the HTTP interface with the daemon, not only at `recall ui --web`
+        ///
+        /// See [gateway.md](gateway.md).
+        enabled: bool = false;
+        /// Port of the HTTP interface on this machine; 0 is any free one
+        port: u32 = 0, 0..=65_535;
+        /// Pages that may call the HTTP interface, with its token: https://example.com
+        origins: Vec<String> = Vec::new();
+    }
+}
+
+table! {
+    ["telemetry"] Telemetry {
+        /// Send traces and metrics, without content, to an OpenTelemetry collector: http://127.0.0.1:4318
+        ///
+        /// See [telemetry.md](telemetry.md).
+        otlp_endpoint: Option<String> = None;
+    }
+}
+
+table! {
+    ["redaction"] Redaction {
+        /// Replace secrets before anything is stored
+        enabled: bool = true;
+        /// Patterns of your own that are secret as well
+        extra: Vec<String> = Vec::new();
+        /// Patterns of what is never secret
+        allow: Vec<String> = Vec::new();
+    }
+}
+
+impl SettingType for Severity {
+    const KIND: KeyKind = KeyKind::Choice(&["off", "advise", "ask", "deny"]);
+}
+
+impl SettingType for Outside {
+    const KIND: KeyKind = KeyKind::Choice(&["off", "warn"]);
+}
+
+table! {
+    ["guards"] Guards {
+        /// Calls that write secrets, .git, .ssh or lock files
+        ///
+        /// See [guards.md](guards.md), also for the keys below.
+        writes: Severity = Severity::Off;
+        /// Calls that open .env, private keys or credential stores
+        reads: Severity = Severity::Off;
+        /// Calls that write to /etc, /usr and the like, or erase a root, a home or a folder above the project
+        system: Severity = Severity::Off;
+        /// Warn the model of web pages and MCP results that read like instructions
+        outside: Outside = Outside::Off;
+        /// More files that must not be written: migrations/, *.lock
+        write_paths: Vec<String> = Vec::new();
+        /// More files that are to be neither read nor written
+        read_paths: Vec<String> = Vec::new();
+        /// Files that are never guarded
+        allow: Vec<String> = Vec::new();
+        /// Variables that shell commands of agents do not get: GITHUB_TOKEN, AWS_*
+        unset_env: Vec<String> = Vec::new();
+    }
+}
+
+table! {
+    ["sync"] Sync {
+        /// Who writes here, for those who share a project; else your user name
+        ///
+        /// See [sync.md](sync.md).
+        author: Option<String> = None;
+        /// What this machine is called for them; else its host name
+        device: Option<String> = None;
+    }
+}

@@ -307,6 +307,40 @@ fn summaries_and_plans_of_others_are_found_with_their_author_and_told_lower() {
 }
 
 #[test]
+fn a_share_that_a_project_proposes_is_followed_only_after_a_person_accepts_it() {
+    let shared = Shared::new();
+    let mia = machine("mia", "laptop", "");
+    remember(&mia, RULE);
+    let said = mia.recall(["share"]);
+    assert!(said.code() == 2 && said.stderr.contains("Through which remote?"), "{said:?}");
+    std::fs::write(mia.project().join(".recall.toml"), "[share]\nremote = 'team'\ninject = true\n").unwrap();
+    let said = mia.recall(["share", "--yes"]);
+    assert!(
+        said.code() == 2 && said.stderr.contains("which the project's .recall.toml proposes"),
+        "{said:?}"
+    );
+    std::fs::create_dir_all(shared.path()).unwrap();
+    done(&mia.recall(["remote", "add", "team", shared.path().to_str().unwrap()]));
+    mia.recall(["sync", "--now"]);
+    assert!(mia.recall(["doctor"]).stdout.contains("proposes to share its notes through \"team\""));
+    // Without an answer nothing is shared, whatever the file says.
+    let said = mia.recall(["share"]);
+    assert!(said.code() == 2 && said.stdout.contains(".recall.toml proposes this remote"), "{said:?}");
+    assert_eq!((shared.files(), mia.json(["share", "--list"])["shares"].clone()), (Vec::new(), json!([])));
+    done(&mia.recall(["share", "--yes"]));
+    assert!(shared.contains("Hedwig"));
+    assert_eq!(mia.json(["share", "--list"])["shares"][0]["inject"], true);
+    assert!(!mia.recall(["doctor"]).stdout.contains("proposes to share"));
+    // What the file says later changes nothing.
+    std::fs::write(mia.project().join(".recall.toml"), "[share]\nremote = 'other'\n").unwrap();
+    let state = sync(&mia);
+    assert_eq!(
+        (&state["shares"][0]["remote"], &state["shares"][0]["inject"]),
+        (&json!("team"), &json!(true))
+    );
+}
+
+#[test]
 fn status_doctor_and_metrics_tell_of_the_sharing() {
     let shared = Shared::new();
     let mia = machine("mia", "laptop", "");
@@ -897,6 +931,7 @@ fn a_mistake_is_told_with_the_way_out() {
         (&["remote", "add", "team", "https://host/a"], 2, "is not the address of a folder"),
         (&["remote", "remove", "team"], 2, "There is no remote"),
         (&["share", "--with", "team"], 2, "There is no remote"),
+        (&["share", "--with", "team", "--list"], 2, "cannot be used with"),
         (&["unshare"], 1, "is not shared"),
     ] {
         let said = stage.recall(arguments.iter().copied());

@@ -16,8 +16,10 @@ use super::remote::{change, sharing};
 use super::sync::tell;
 use super::terminal::{self, BOLD, DIM, GOOD, WARNING, counted};
 use recall_app::answers::sharing::PreviewAnswer;
+use recall_app::capture_rules::project_files;
 use recall_config::sharing::SharedProject;
 use recall_config::sharing_change::{add_share, remove_share};
+use recall_repository::project_file::Proposal;
 
 /// The most notes that are named one by one.
 const MOST_NAMED: usize = 5;
@@ -27,8 +29,9 @@ pub struct ShareArgs {
     /// A project's name or folder [default: the current folder's project]
     #[arg(add = candidates::projects())]
     project: Option<String>,
-    /// The remote through which to share it, as `recall remote list` names it
-    #[arg(long, value_name = "REMOTE", required_unless_present = "list")]
+    /// The remote through which to share it, as `recall remote list` names it [default: the one that the project's
+    /// `.recall.toml` proposes]
+    #[arg(long, value_name = "REMOTE")]
     with: Option<String>,
     /// Tell sessions of others' notes, too; else they are only found
     #[arg(long)]
@@ -66,21 +69,32 @@ pub struct UnshareArgs {
 /// # Errors
 /// When there is no such remote or project, or other machines cannot recognise the project.
 pub fn run(args: &ShareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let Some(remote) = args.with.as_ref().filter(|_| !args.list) else { return list(args, out) };
-    if sharing()?.url_of(remote).is_none() {
-        return Err(Failure::usage(format!("There is no remote {remote:?}"))
+    if args.list {
+        return list(args, out);
+    }
+    let project = named(args.project.as_deref());
+    let Proposal { remote, injects } = match &args.with {
+        Some(remote) => Proposal { remote: remote.clone(), injects: args.inject },
+        None => proposed(&project, args)?,
+    };
+    if sharing()?.url_of(&remote).is_none() {
+        let by = if args.with.is_none() { ", which the project's .recall.toml proposes" } else { "" };
+        return Err(Failure::usage(format!("There is no remote {remote:?}{by}"))
             .hint(format!("Name a folder first: `recall remote add {remote} FOLDER`."))
             .into());
     }
     let persons = if args.personal { Persons::One } else { Persons::Several };
-    let project = named(args.project.as_deref());
     let mut client = Client::connect(Start::IfNeeded)?;
     let preview = client.ask(SharePreview { project, persons })?.read()?;
     if args.json && args.dry_run {
         return Ok(writeln!(out, "{}", serde_json::to_string(&preview)?)?);
     }
     if !args.json {
-        show(&preview, remote, out)?;
+        show(&preview, &remote, out)?;
+        if args.with.is_none() {
+            let told = if injects { ", and to tell sessions of others' notes" } else { "" };
+            writeln!(out, "The project's .recall.toml proposes this remote{told}.")?;
+        }
     }
     let mut input = std::io::stdin().lock();
     let consent = match (args.dry_run, args.yes) {
@@ -94,7 +108,7 @@ pub fn run(args: &ShareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let share = SharedProject {
         project: preview.identity,
         remote: remote.clone(),
-        inject: args.inject,
+        inject: injects,
         personal: args.personal,
     };
     change(|text| add_share(text, &share))?;
@@ -109,6 +123,25 @@ pub fn run(args: &ShareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         shared.identity == share.project && shared.remote == *remote
     };
     answer.shares.iter().filter(of).try_for_each(|shared| tell(shared, out))
+}
+
+/// What the file of a project proposes. Nothing follows it by itself.
+fn proposed(project: &str, args: &ShareArgs) -> anyhow::Result<Proposal> {
+    let folder = Path::new(project);
+    let proposal = folder.is_absolute().then(|| proposal_in(folder)).flatten();
+    let Some(proposal) = proposal else {
+        return Err(Failure::usage("Through which remote? The project's .recall.toml proposes none")
+            .hint("`recall share --with REMOTE`; `recall remote list` names the remotes.")
+            .into());
+    };
+    Ok(Proposal { injects: proposal.injects || args.inject, ..proposal })
+}
+
+/// The share that the files of a folder's project propose.
+pub(super) fn proposal_in(folder: &Path) -> Option<Proposal> {
+    let home = std::env::home_dir().unwrap_or_default();
+    let files = project_files(folder, &recall_repository::facts(folder), &home);
+    files.into_iter().find_map(|(_, rules)| rules.proposal)
 }
 
 /// As the daemon takes it: a folder becomes absolute, a name stays.

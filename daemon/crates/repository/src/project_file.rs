@@ -2,7 +2,7 @@
 //!
 //! The author of a repository writes this file, so it can only make recall do less: record nothing, record less of some
 //! files, or show the project under another name. It cannot affect a setting, a command, a url or a file outside the
-//! project. Other keys are ignored and reported by `recall doctor`. An invalid file was meant to forbid something, so
+//! project. It may propose to share the project, which nobody follows until a person says so. Other keys are ignored and reported by `recall doctor`. An invalid file was meant to forbid something, so
 //! recording is off until it is fixed.
 //!
 //! The user's own exclusions, `capture.exclude`, are also compiled here.
@@ -34,9 +34,33 @@ pub struct ProjectRules {
     pub captured: Captured,
     /// The display name. The project's identity does not change.
     pub alias: Option<String>,
+    /// A share that a person may accept.
+    pub proposal: Option<Proposal>,
     /// Rules that are not followed, with reasons.
     pub complaints: Vec<String>,
     hidden: GlobSet,
+}
+
+/// A proposal to share the project. It names a remote by the name that the user has given it, never a folder. Whether all
+/// machines are one person's is for that person to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proposal {
+    pub remote: String,
+    /// Sessions are told of others' notes, too.
+    pub injects: bool,
+}
+
+impl Proposal {
+    /// `None` if it is not understood.
+    fn parse(table: &Table) -> Option<Self> {
+        let is_known = |key: &String| matches!(key.as_str(), "remote" | "inject");
+        let remote = table.get("remote")?.as_str().filter(|name| is_display_name(name))?.trim().to_owned();
+        let injects = match table.get("inject") {
+            None => false,
+            Some(value) => value.as_bool()?,
+        };
+        table.keys().all(is_known).then_some(Self { remote, injects })
+    }
 }
 
 impl ProjectRules {
@@ -69,8 +93,14 @@ impl ProjectRules {
                 ("alias", Value::String(alias)) if is_display_name(alias) => {
                     rules.alias = Some(alias.trim().to_owned());
                 }
-                ("exclude" | "alias", _) => rules.complain(&format!("`{key}` is not understood")),
-                _ => rules.complain("a key other than `exclude`, `disable` and `alias` is not read"),
+                ("share", Value::Table(share)) => match Proposal::parse(share) {
+                    Some(proposal) => rules.proposal = Some(proposal),
+                    None => {
+                        rules.complain("`share` is not understood: it has `remote`, a name, and `inject`")
+                    }
+                },
+                ("exclude" | "alias" | "share", _) => rules.complain(&format!("`{key}` is not understood")),
+                _ => rules.complain("a key other than `exclude`, `disable`, `alias` and `share` is not read"),
             }
         }
         rules
@@ -249,6 +279,25 @@ mod tests {
             ("src/main.rs", false),
         ] {
             assert_eq!(rules.hides(path), hidden, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_project_may_propose_a_share_and_names_no_folder() {
+        let rules = check("[share]\nremote = 'team'\ninject = true", Captured::Yes, 0);
+        assert_eq!(rules.proposal, Some(Proposal { remote: "team".to_owned(), injects: true }));
+        let rules = check("[share]\nremote = 'team'", Captured::Yes, 0);
+        assert_eq!(rules.proposal.map(|proposal| proposal.injects), Some(false));
+        for wrong in [
+            "share = true",
+            "[share]\nremote = 7",
+            "[share]\ninject = true",
+            "[share]\nremote = 'file:///tmp/x'",
+            "[share]\nremote = 'team'\nurl = 'file:///tmp/x'",
+            "[share]\nremote = 'team'\npersonal = true",
+            "[share]\nremote = 'team'\ninject = 'yes'",
+        ] {
+            assert_eq!(check(wrong, Captured::Yes, 1).proposal, None, "{wrong}");
         }
     }
 

@@ -1,14 +1,20 @@
 //! Checks of the current folder: its project, and what its files say.
 
+use std::path::Path;
+
 use recall_protocol::paths::Paths;
 use recall_protocol::query::Identity;
 
 use super::{ANSWER_WITHIN, Area, Finding};
 use crate::cli::client::{Client, Start, this_folder};
+use crate::cli::remote::sharing;
+use crate::cli::share::proposal_in;
 use recall_app::answers::found::{IdentityAnswer, UnprovenClaimAnswer};
 use recall_app::capture_rules::project_files;
+use recall_config::sharing::SharedProject;
+use recall_domain::project::{RepositoryFacts, identities};
 use recall_repository::Ignored;
-use recall_repository::project_file::Captured;
+use recall_repository::project_file::{Captured, Proposal};
 
 /// Reports what the files of the current project say.
 pub(super) fn project(findings: &mut Vec<Finding>) {
@@ -41,6 +47,7 @@ pub(super) fn project(findings: &mut Vec<Finding>) {
              too.",
         );
     }
+    proposal(&mut area, &folder, &facts);
     for (root, rules) in files {
         let root = root.display();
         if rules.captured == Captured::No && rules.complaints.is_empty() {
@@ -49,10 +56,30 @@ pub(super) fn project(findings: &mut Vec<Finding>) {
         for complaint in rules.complaints {
             area.note(
                 format!("{root}: {complaint}"),
-                ".recall.toml may contain `exclude`, `disable` and `alias`. It must be a regular file of yours or root's that \
+                ".recall.toml may contain `exclude`, `disable`, `alias` and `share`. It must be a regular file of yours or root's that \
                  no other user may write.",
             );
         }
+    }
+}
+
+/// Reports a share that the project's file proposes and nobody has accepted.
+fn proposal(area: &mut Area<'_>, folder: &Path, facts: &RepositoryFacts) {
+    let Some(Proposal { remote, .. }) = proposal_in(folder) else { return };
+    let identities = identities(facts);
+    let is_accepted = sharing().is_ok_and(|sharing| {
+        let is_it = |share: &SharedProject| {
+            share.remote == remote && identities.iter().any(|key| key.as_str() == share.project)
+        };
+        sharing.shares.iter().any(is_it)
+    });
+    if !is_accepted {
+        area.note(
+            format!(
+                "the project's .recall.toml proposes to share its notes through {remote:?}; nothing is shared"
+            ),
+            "`recall share` shows what would leave, and asks.",
+        );
     }
 }
 

@@ -188,9 +188,10 @@ export async function item(id, reload, signal) {
   const given = section('Given to', list(why.given, (entry) => [
     el('a', { href: sessionLink(entry.session_id) }, `Session ${entry.session_id.slice(0, 8)}`), ' ', moment(entry.at), el('small', {}, entry.reason)]));
   const from = told.session_id ? el('a', { href: sessionLink(told.session_id) }, `Session ${told.session_id.slice(0, 8)}`) : null;
+  const by = ['By', told.author ? `${told.author}, ${told.device}` : null];
   if (!isObservation) {
     return el('div', {}, el('p', { class: 'above' }, badge(told.kind ?? 'summary')), el('h1', {}, told.title),
-      facts(['Project', told.project ? el('a', { href: projectLink(told.project) }, told.project) : null], ['From', from], ['When', moment(told.created_at)], ['Branch', told.branch]),
+      facts(['Project', told.project ? el('a', { href: projectLink(told.project) }, told.project) : null], ['From', from], by, ['When', moment(told.created_at)], ['Branch', told.branch]),
       el('div', { class: 'actions' }, forgetButton(id)),
       told.text === undefined ? parts(told) : WRITTEN.includes(told.kind) ? paragraphs(told.text) : plain(told.text), given);
   }
@@ -204,7 +205,7 @@ export async function item(id, reload, signal) {
       button('edit', 'Edit…', () => edit(told, reload)), button('wrong', 'Wrongly told', () => wrong(told)), forgetButton(told.id)),
     told.narrative ? paragraphs(told.narrative) : null,
     list(told.facts, (fact) => inline(fact)),
-    facts(['From', from], ['When', moment(told.created_at)], ['Kept by', told.origin === 'extractive' ? 'the built-in rules' : told.origin === 'user' ? 'you' : told.origin === 'agent' ? 'an agent' : told.origin], ['Said by', saidBy(told.said_by)],
+    facts(['From', from], by, ['When', moment(told.created_at)], ['Kept by', told.origin === 'extractive' ? 'the built-in rules' : told.origin === 'user' ? 'you' : told.origin === 'agent' ? 'an agent' : told.origin], ['Said by', saidBy(told.said_by)],
       ['Importance', `${told.importance} of 10`], ['Branch', told.branch], ['Concepts', told.concepts.join(', ')]),
     threads.length ? section('History of this subject', history(threads[0].statements, told.id))
       : section('History of this subject', list(told.lineage, (step) => [step.title ? el('a', { href: itemLink(step.id) }, step.title) : words(step.relation), el('small', {}, step.reason)])),
@@ -215,6 +216,7 @@ export async function item(id, reload, signal) {
 /** Whose words a wish or a correction is. */
 function saidBy(said) {
   if (!said) return null;
+  if (said.who === 'member') return 'another person who shares the project';
   if (said.who === 'agent') return ['an agent, ', moment(said.at)];
   if (said.who !== 'you') return 'an imported file, which anybody may have written';
   return ['you, ', moment(said.at), said.prompt ? [' in ', el('a', { href: itemLink(said.prompt) }, said.prompt)] : null];

@@ -90,7 +90,7 @@ export async function search(text, { project, kind, type, since }, signal) {
   const found = (result) => ({
     href: itemLink(result.id),
     row: () => el('span', { class: `entry of-${result.kind}${isOver(result) ? ' stale' : ''}` }, row(result.title, moment(result.created_at),
-      badge(result.type ?? result.kind), ofProject(result, project), isOver(result) ? el('span', { class: 'status' }, result.status) : null,
+      badge(result.type ?? result.kind), ofProject(result, project), result.author ? el('small', {}, `by ${result.author}`) : null, isOver(result) ? el('span', { class: 'status' }, result.status) : null,
       el('span', { class: 'snippet' }, result.snippet))),
   });
   return [...notes.map((note) => ready(note, [])), ready(heading, answer.results.map(found))];

@@ -286,7 +286,10 @@ fn summaries_and_plans_of_others_are_found_with_their_author_and_told_lower() {
         );
         assert_eq!(plan["path"], Value::Null);
         assert!(ben.recall(["search", "Frankfurt bourse"]).stdout.contains(", by mia, laptop"));
-        assert_eq!(ben.json(["timeline", &summaries[0]])["items"].as_array().map(Vec::is_empty), Some(false));
+        let around = ben.json(["timeline", &summaries[0]]);
+        let items = around["items"].as_array().unwrap();
+        assert!(!items.is_empty() && items.iter().all(|item| item["author"] == "mia"), "{around}");
+        assert!(ben.recall(["timeline", &summaries[0]]).stdout.contains(", by mia"));
         let before = start(&ben, "first");
         assert_eq!(before.contains("Last session of mia"), is_told, "{before}");
         ben.discount_session("own");

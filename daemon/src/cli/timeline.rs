@@ -59,7 +59,8 @@ pub fn run(args: &TimelineArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         };
         let mark = terminal::elsewhere(item.made_on.elsewhere.as_deref());
         let (time, id) = (format!("  {DIM}{time}{DIM:#}"), format!("{ACCENT}{id}{ACCENT:#}"));
-        rows.push(vec![time, id, kind.to_owned(), format!("{title}{mark}")]);
+        let by = item.author.as_ref().map(|author| format!("{DIM}, by {author}{DIM:#}")).unwrap_or_default();
+        rows.push(vec![time, id, kind.to_owned(), format!("{title}{by}{mark}")]);
     }
     if items.is_empty() {
         return Ok(writeln!(out, "There are no other events around it.")?);

@@ -214,17 +214,18 @@ impl Reader<'_> {
         let entries = |comparison: &str, order: &str| {
             let observations = format!(
             "SELECT 'observation' AS kind, o.id AS row, o.created_at AS at, o.title AS label, o.type,
-                     s.session_id FROM observations o
+                     s.session_id, o.author FROM observations o
              LEFT JOIN sessions s ON s.id = o.session
              WHERE o.project = ?1 AND o.created_at {comparison} ?2 ORDER BY at {order}, o.id {order} LIMIT ?3"
         );
             let summaries = format!(
-            "SELECT 'summary', m.id, m.created_at AS at, m.title, NULL, s.session_id FROM session_summaries m
+            "SELECT 'summary', m.id, m.created_at AS at, m.title, NULL, s.session_id, m.author
+             FROM session_summaries m
              LEFT JOIN sessions s ON s.id = m.session
              WHERE m.project = ?1 AND m.created_at {comparison} ?2 ORDER BY at {order}, m.id {order} LIMIT ?3"
         );
             let prompts = format!(
-                "SELECT 'prompt', b.id, b.opened_at AS at, b.prompt, NULL, s.session_id FROM prompt_batches b
+                "SELECT 'prompt', b.id, b.opened_at AS at, b.prompt, NULL, s.session_id, NULL FROM prompt_batches b
              JOIN sessions s ON s.id = b.session
              WHERE s.project = ?1 AND b.prompt IS NOT NULL AND b.opened_at {comparison} ?2
              ORDER BY at {order}, b.id {order} LIMIT ?3"
@@ -345,6 +346,8 @@ pub struct TimelineRow from "entries" {
     pub label: String = "label",
     pub observation_type: Option<String> = "type",
     pub session: Option<SessionId> = "session_id",
+    /// Who made it, if that was on another machine.
+    pub author: Option<String> = "author",
 }
 }
 

@@ -284,7 +284,8 @@ fn timeline(call: TimelineCall, folder: &str) -> anyhow::Result<String> {
     let line = |item: &TimelineItem| {
         let kind = item.observation_type.as_ref().unwrap_or(&item.kind);
         let id = item.id.map(terminal::id).unwrap_or_default();
-        format!("{} {id} {kind}: {}", terminal::time(item.created_at), plain(&item.title))
+        let by = item.author.as_ref().map(|author| format!(" (by {})", plain(author))).unwrap_or_default();
+        format!("{} {id} {kind}{by}: {}", terminal::time(item.created_at), plain(&item.title))
     };
     Ok(fenced(&around.items.iter().map(line).collect::<Vec<_>>().join("\n")))
 }

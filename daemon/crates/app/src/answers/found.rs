@@ -61,7 +61,7 @@ pub struct SearchResult {
     /// may have written; or `member`, another person who shares the project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub said_by: Option<Text>,
-    /// Who wrote an observation and on which machine. Absent if it is this machine's.
+    /// Who made it and on which machine. Absent if it is this machine's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -238,6 +238,9 @@ pub struct TimelineItem {
     #[serde(rename = "type")]
     pub observation_type: Option<String>,
     pub title: String,
+    /// Who made it. Absent if it is this machine's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub author: Option<String>,
     pub session_id: Option<String>,
     pub created_at: Moment,
     #[serde(flatten)]
@@ -252,6 +255,7 @@ impl TimelineItem {
             kind: row.kind,
             observation_type: row.observation_type,
             title: shortened_line(&row.label, 160),
+            author: row.author,
             session_id: row.session.map(|session| session.0),
             created_at: Moment(row.at),
             made_on,

@@ -98,7 +98,7 @@ pub fn run(args: &ForgetArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     if sharing().is_ok_and(|sharing| !sharing.shares.is_empty()) {
         writeln!(
             out,
-            "Machines that share the project delete it at their next exchange; `recall sync` says which have."
+            "Where its project is shared, other machines delete it at their next exchange; `recall sync` says which have."
         )?;
     }
     Ok(tell_unreadable(out, &done.unreadable)?)

@@ -8,7 +8,9 @@ pub mod report;
 pub mod round;
 
 use recall_domain::redaction::Redactor;
+use recall_domain::sync::fields::are_valid;
 use recall_domain::sync::item::{Change, Fields};
+use recall_domain::sync::kind::ItemKind;
 use recall_domain::sync::record::{Content, MOST_BODY, Record};
 
 /// Why an entry does not leave.
@@ -18,6 +20,10 @@ fn held_for(record: &Record, redactor: &Redactor) -> Option<&'static str> {
         return Some("it is too long");
     }
     match record.content() {
+        // Other machines would refuse it.
+        Content::Change(Change::Set(fields)) if !are_valid(ItemKind::of(&record.item), &fields) => {
+            Some("it is too long")
+        }
         Content::Change(Change::Set(fields)) if has_secret(&fields, redactor) => {
             Some("it looks like a secret")
         }
@@ -56,10 +62,12 @@ mod tests {
             Some("it looks like a secret")
         );
         assert_eq!(held_for(&record("title", json!("The key is gone")), &redactor), None);
-        assert_eq!(
-            held_for(&record("narrative", json!("x ".repeat(MOST_BODY))), &redactor),
-            Some("it is too long")
-        );
+        for length in [MOST_BODY, MOST_BODY / 4] {
+            assert_eq!(
+                held_for(&record("narrative", json!("x ".repeat(length))), &redactor),
+                Some("it is too long")
+            );
+        }
         let forget =
             Record::of(1, "uuid", 7, &Change::Remove(recall_domain::sync::item::Removal::Forgotten), "s");
         assert_eq!(held_for(&forget, &redactor), None);

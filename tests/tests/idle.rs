@@ -1,8 +1,10 @@
 //! A daemon with nothing to do does nothing.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use recall_tests::Stage;
+use recall_tests::faults::process;
 use recall_tests::faults::syscalls::strace_works;
 
 /// How often a daemon is looked at before it is as expected.
@@ -47,4 +49,23 @@ fn an_idle_daemon_does_not_touch_its_database_and_a_round_of_housekeeping_writes
     let mut looks = (0..LOOKS).map(|_| locks_within(&stage, 4));
     let rounds = looks.find(|rounds| rounds.all > 0).expect("a round reads");
     assert_eq!(rounds.to_write, 0);
+}
+
+#[test]
+fn a_daemon_that_was_started_by_hand_has_the_allocators_settings() {
+    let stage = Stage::new();
+    let mut daemon = stage.command("recall").arg("daemon").stderr(Stdio::null()).spawn().unwrap();
+    let environment = format!("/proc/{}/environ", daemon.id());
+    let deadline = Instant::now() + Duration::from_secs(30);
+    // The process stays the same, and so does its number.
+    while !std::fs::read_to_string(&environment).unwrap().contains("MALLOC_ARENA_MAX=2") {
+        assert!(daemon.try_wait().unwrap().is_none() && Instant::now() < deadline);
+        std::thread::yield_now();
+    }
+    while !process::listens(&stage.socket(), daemon.id()) {
+        assert!(daemon.try_wait().unwrap().is_none() && Instant::now() < deadline);
+        std::thread::yield_now();
+    }
+    assert_eq!(stage.recall(["ctl", "stop"]).code(), 0);
+    assert!(daemon.wait().unwrap().success());
 }

@@ -1,10 +1,12 @@
 //! `recall daemon`: runs the daemon in the foreground.
 
 use std::io::Write;
+use std::process::Command;
 
 use anyhow::Context;
 use clap::Args;
 use recall_protocol::core_dump;
+use recall_protocol::environment::DAEMON_SETTINGS;
 use recall_protocol::paths::Paths;
 
 use super::failure::Failure;
@@ -24,8 +26,22 @@ const WORKERS: usize = 2;
 /// The maximum number of threads for blocking work; idle ones end.
 const BLOCKING_THREADS: usize = 16;
 
+/// The allocator reads its settings when a process starts. Whoever starts a daemon gives it [`DAEMON_SETTINGS`]; one that was started by
+/// hand becomes the same program with them. If that fails, it runs without.
+fn begin_again_with_settings() {
+    use std::os::unix::process::CommandExt;
+    let is_set = |(name, _): &(&str, &str)| std::env::var_os(name).is_some();
+    if !cfg!(target_os = "linux") || DAEMON_SETTINGS.iter().any(is_set) {
+        return;
+    }
+    let mut arguments = std::env::args_os();
+    let name = arguments.next().unwrap_or_default();
+    let _ = Command::new("/proc/self/exe").arg0(name).args(arguments).envs(DAEMON_SETTINGS).exec();
+}
+
 /// Runs until the daemon is stopped. Fails when it cannot start or keeps failing.
 pub fn run(_args: &DaemonArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    begin_again_with_settings();
     let paths = Paths::from_env().context("finding recall's folders")?;
     core_dump::disable();
     // Files created from here on are private, and the working directory blocks no unmount.

@@ -73,6 +73,14 @@ pub(super) fn validity(status: &str) -> Validity {
     if status == "active" { Validity::Holds } else { Validity::Past }
 }
 
+/// A title with who made it, if that was on another machine.
+fn by(title: String, author: Option<&str>) -> String {
+    match author {
+        Some(author) => format!("{title} (by {author})"),
+        None => title,
+    }
+}
+
 impl From<SearchResult> for Row {
     fn from(found: SearchResult) -> Self {
         Self {
@@ -80,7 +88,7 @@ impl From<SearchResult> for Row {
             id: terminal::id(found.id),
             at: found.created_at,
             kind: terminal::kind(&found.observation_type.unwrap_or(found.kind)).to_owned(),
-            title: found.title,
+            title: by(found.title, found.author.as_deref()),
             project: found.project,
             validity: found.status.as_deref().map_or(Validity::Holds, validity),
             observation: number(found.id),
@@ -110,7 +118,7 @@ impl From<TimelineItem> for Row {
             id: item.id.map(terminal::id).unwrap_or_default(),
             at: item.created_at,
             kind: terminal::kind(&item.observation_type.unwrap_or(item.kind)).to_owned(),
-            title: item.title,
+            title: by(item.title, item.author.as_deref()),
             project: String::new(),
             validity: Validity::Holds,
             observation: item.id.and_then(number),

@@ -767,6 +767,11 @@ fn the_last_session_of_others_is_told_only_where_the_share_says_so() {
             None,
             "it is no session of this machine"
         );
+        let row = b.db.one("SELECT id FROM session_summaries", []).unwrap();
+        let key = DocumentKey { kind: DocumentKind::Summary, row };
+        let disfavour = Reader(&b.db).disfavour().unwrap();
+        let worth = disfavour.worth(key, recall_domain::used::Occasion::Prompt, Importance::clamped(5));
+        assert_eq!(worth.is_some(), terms == MINE, "at a prompt");
         let after = |at| Reader(&b.db).latest_summary_of_others(project, Timestamp(at)).unwrap();
         assert_eq!(after(100), None);
         after(99).map(|summary| (summary.title, summary.author))

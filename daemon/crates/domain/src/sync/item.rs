@@ -31,7 +31,7 @@ impl Field {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Removal {
-    /// Its author's machine does not have it any more, or does not share it.
+    /// Its author's machine does not have it any more, or does not share it. What is said of it later counts again.
     Withdrawn,
     Forgotten,
 }
@@ -48,19 +48,29 @@ pub enum Change {
 pub struct Item {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     fields: BTreeMap<String, Field>,
+    /// For good.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub removed: Option<Removal>,
+    removed: Option<Removal>,
+    /// When it was last taken back. Nothing that was said before counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    withdrawn: Option<Stamp>,
 }
 
 impl Item {
     /// Adds a change. The result depends only on the set of added changes.
     pub fn merge(&mut self, change: &Change, stamp: &Stamp) {
         match change {
-            Change::Remove(removal) => {
-                self.removed = self.removed.max(Some(*removal));
-                self.fields.clear();
+            Change::Remove(Removal::Forgotten) => {
+                *self = Self { removed: Some(Removal::Forgotten), ..Self::default() };
             }
-            Change::Set(_) if self.removed.is_some() => {}
+            _ if self.removed.is_some() => {}
+            Change::Remove(Removal::Withdrawn) => {
+                if self.withdrawn.as_ref() < Some(stamp) {
+                    self.withdrawn = Some(stamp.clone());
+                    self.fields.retain(|_, field| field.stamp > *stamp);
+                }
+            }
+            Change::Set(_) if self.withdrawn.as_ref() >= Some(stamp) => {}
             Change::Set(fields) => {
                 for (name, value) in fields {
                     let known = self.fields.get(name);
@@ -71,6 +81,26 @@ impl Item {
                 }
             }
         }
+    }
+
+    /// Why it is not there. What was said of it after it was taken back may be too little to show.
+    pub fn removed(&self) -> Option<Removal> {
+        let withdrawn = self.withdrawn.as_ref().filter(|_| self.is_empty());
+        self.removed.or(withdrawn.map(|_| Removal::Withdrawn))
+    }
+
+    /// Whether nothing that anybody says of it counts any more.
+    pub fn is_gone_for_good(&self) -> bool {
+        self.removed.is_some()
+    }
+
+    pub fn was_withdrawn(&self) -> bool {
+        self.withdrawn.is_some()
+    }
+
+    /// Whether nothing is said of it.
+    pub fn is_empty(&self) -> bool {
+        self.fields.is_empty()
     }
 
     /// The value of a field. A missing one is null.
@@ -91,7 +121,7 @@ impl Item {
 
     /// The time of the latest change that counts.
     pub fn latest(&self) -> Option<i64> {
-        self.fields.values().map(|field| field.stamp.at).max()
+        self.fields.values().map(|field| &field.stamp).chain(&self.withdrawn).map(|stamp| stamp.at).max()
     }
 
     /// The time of a change that beats everything known here.
@@ -134,7 +164,23 @@ mod tests {
         item.merge(&Change::Remove(Removal::Forgotten), &stamp(1, "a"));
         item.merge(&set(&[("title", json!("e"))]), &stamp(99, "e"));
         item.merge(&Change::Remove(Removal::Withdrawn), &stamp(100, "e"));
-        assert_eq!((item.get("title"), item.removed), (&Value::Null, Some(Removal::Forgotten)));
+        assert_eq!((item.get("title"), item.removed()), (&Value::Null, Some(Removal::Forgotten)));
+    }
+
+    #[test]
+    fn what_was_taken_back_may_be_said_again() {
+        let mut item = Item::default();
+        item.merge(&set(&[("title", json!("a"))]), &stamp(5, "a"));
+        item.merge(&Change::Remove(Removal::Withdrawn), &stamp(6, "a"));
+        item.merge(&set(&[("title", json!("heard late"))]), &stamp(5, "b"));
+        assert_eq!((item.get("title"), item.removed()), (&Value::Null, Some(Removal::Withdrawn)));
+        let again = stamp(item.next_at(Timestamp(1)), "a");
+        item.merge(&set(&[("title", json!("b"))]), &again);
+        item.merge(&Change::Remove(Removal::Withdrawn), &stamp(6, "a"));
+        assert_eq!((item.get("title"), item.removed()), (&json!("b"), None));
+        item.merge(&Change::Remove(Removal::Forgotten), &stamp(1, "b"));
+        item.merge(&set(&[("title", json!("c"))]), &stamp(99, "a"));
+        assert_eq!(item.removed(), Some(Removal::Forgotten));
     }
 
     #[test]

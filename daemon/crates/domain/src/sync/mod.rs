@@ -2,7 +2,7 @@
 //! are chained.
 //!
 //! A machine logs its own changes. Every other machine reads that log and merges it. Merging takes the greatest value of
-//! each field by its stamp, and a removal beats everything. So machines that have read the same logs agree, whatever the
+//! each field by its stamp. A deletion beats everything, and what was taken back all that was said before. So machines that have read the same logs agree, whatever the
 //! order was and however often an entry came.
 
 pub mod fields;

@@ -176,7 +176,7 @@ impl<'a> Pass<'a> {
                 let mut known = known(self.db, self.share.id, item)?.unwrap_or_default();
                 known.item.merge(&change, &Stamp { at: *at, device: device.clone() });
                 keep(self.db, self.share.id, item, &known)?;
-                if known.item.removed.is_some() {
+                if known.item.removed().is_some() {
                     empty_bodies(self.db, self.share.id, item)?;
                 }
                 self.items.insert(item.clone());

@@ -53,13 +53,13 @@ fn log_row(db: &WriteContext<'_>, share: &Share, row: &SharedRow) -> Result<(), 
     let found = known(db, share.id, item)?;
     let is_new = found.is_none();
     let mut known = found.unwrap_or_default();
-    if known.item.removed.is_some() {
+    if known.item.is_gone_for_good() {
         return Ok(());
     }
     known.row = Some(row.key.row);
     if !share.is_personal && row.is_personal {
         // Whoever had it loses it, unless it is not ours to take back.
-        return match (is_new, row.share) {
+        return match (is_new || known.item.is_empty(), row.share) {
             (false, None) => log_change(db, share, item, known, Change::Remove(Removal::Withdrawn)),
             _ => Ok(()),
         };
@@ -120,7 +120,7 @@ fn log_removal(db: &WriteContext<'_>, key: DocumentKey, removed: RemovedCopies) 
             RemovedCopies::Stay => None,
         };
         match (removal, share(db, id)?) {
-            (Some(removal), Some(share)) if known.item.removed.is_none() => {
+            (Some(removal), Some(share)) if known.item.removed().is_none() => {
                 log_change(db, &share, &item, known, Change::Remove(removal))?;
             }
             _ => {
@@ -139,7 +139,7 @@ pub(in super::super) fn say_anew(db: &WriteContext<'_>, rows: &BTreeSet<i64>) ->
         for share in row.shares(db)? {
             let item = row.item.as_str();
             let Some(found) = known(db, share.id, item)? else { continue };
-            if found.item.removed.is_some() || found.row != Some(*id) {
+            if found.item.removed().is_some() || found.row != Some(*id) {
                 continue;
             }
             empty_bodies(db, share.id, item)?;

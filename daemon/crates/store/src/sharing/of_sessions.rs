@@ -41,7 +41,7 @@ pub(super) fn adopt(
     let Some((row, at)) = found else { return Ok(Adopted::ToBeWritten) };
     known.row = Some(row);
     let said = known.item.get(kind.made_at()).as_i64().unwrap_or_default();
-    Ok(if at > said && known.item.removed.is_none() { Adopted::AsItIs } else { Adopted::ToBeWritten })
+    Ok(if at > said && known.item.removed().is_none() { Adopted::AsItIs } else { Adopted::ToBeWritten })
 }
 
 /// The plan of this machine's own session with this name. Its file is part of the name and is not sent.

@@ -35,7 +35,10 @@ pub(super) fn project(
     {
         return Ok(Vec::new());
     }
-    match (known.item.removed, known.row) {
+    // After it was taken back, somebody who did not know may have said a part of it.
+    let is_taken_back = known.item.was_withdrawn() && !is_complete(item, &known.item);
+    let removed = known.item.removed().or(is_taken_back.then_some(Removal::Withdrawn));
+    match (removed, known.row) {
         (Some(removal), row) => {
             known.row = None;
             remove(db, item, row, removal, now)
@@ -75,7 +78,7 @@ fn adopt(db: &Connection, share: &Share, item: &str, known: &mut Known) -> Resul
     )?;
     let changed: Option<i64> =
         db.one("SELECT max(at) FROM hand_changes WHERE observation = ?1 AND NOT undone", [known.row])?;
-    let is_newer = changed.is_some() && changed > known.item.latest() && known.item.removed.is_none();
+    let is_newer = changed.is_some() && changed > known.item.latest() && known.item.removed().is_none();
     Ok(if is_newer { Adopted::AsItIs } else { Adopted::ToBeWritten })
 }
 

@@ -238,6 +238,19 @@ impl Operation for SumUp {
     }
 }
 
+/// What a batch that became private does to its session's summary.
+struct TakeBack(SessionRow);
+
+impl Operation for TakeBack {
+    type Output = ();
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
+        let rows: Vec<i64> =
+            db.all("DELETE FROM session_summaries WHERE session = ?1 RETURNING id", params![self.0])?;
+        rows.into_iter().try_for_each(|row| log_document(db, DocumentKind::Summary, row))
+    }
+}
+
 /// What an agent's plan mode does.
 struct KeepPlan {
     session: SessionRow,
@@ -410,6 +423,16 @@ fn personal_notes_and_pins_stay_with_one_person() {
     b.pull(&a);
     assert_eq!(b.notes(), ["Cents are integers active pinned"]);
     assert_eq!(a.notes().len(), 2);
+    // Said once, and given again.
+    let length = a.log().len();
+    a.open(MINE);
+    a.open(TEAM);
+    a.write(LogExisting { share: a.share.unwrap(), most: 100 });
+    assert_eq!(a.log().len(), length);
+    a.open(MINE);
+    a.write(LogExisting { share: a.share.unwrap(), most: 100 });
+    b.pull(&a);
+    assert_eq!(b.notes(), ["I like tabs active", "Cents are integers active pinned"]);
 }
 
 #[test]
@@ -669,6 +692,20 @@ fn a_forgotten_summary_goes_everywhere_and_comes_back_by_no_session() {
 }
 
 #[test]
+fn a_summary_that_was_taken_back_may_be_made_again() {
+    let (a, b) = (Machine::sharing('a', TEAM), Machine::sharing('b', TEAM));
+    a.sum_up("s1", 100, "Rounded for Zacharias");
+    b.pull(&a);
+    a.write(TakeBack(a.session("s1", 100)));
+    b.pull(&a);
+    assert_eq!(b.summaries(), Vec::<String>::new());
+    assert!(!a.contains("Zacharias") && !b.contains("Zacharias"));
+    a.sum_up("s1", 100, "Rounded the total");
+    b.pull(&a);
+    assert_eq!(b.summaries(), ["Rounded the total, by author a"]);
+}
+
+#[test]
 fn a_session_that_was_forgotten_here_sends_no_summary_from_elsewhere() {
     let (a, b) = (Machine::sharing('a', TEAM), Machine::new('b'));
     let mut b = b;
@@ -788,6 +825,7 @@ enum Deed {
     SumUp(usize, usize, i64),
     Plan(usize, usize, i64),
     Forget(usize, usize),
+    TakeBack(usize, usize),
     Pull(usize, usize),
 }
 
@@ -800,6 +838,7 @@ fn deed() -> impl Strategy<Value = Deed> {
             .prop_map(|(machine, item, at)| Deed::SumUp(machine, item, at)),
         (machine.clone(), 0..2_usize, 1..4_i64).prop_map(|(machine, item, at)| Deed::Plan(machine, item, at)),
         (machine.clone(), item).prop_map(|(machine, item)| Deed::Forget(machine, item)),
+        (machine.clone(), 0..2_usize).prop_map(|(machine, item)| Deed::TakeBack(machine, item)),
         (machine.clone(), machine).prop_map(|(to, from)| Deed::Pull(to, from)),
     ]
 }
@@ -834,6 +873,10 @@ impl Deed {
                 if let Some(row) = nth(&machines[machine], table, number) {
                     machines[machine].forget_document(kind, row);
                 }
+            }
+            Self::TakeBack(machine, item) => {
+                let session = machines[machine].session(&format!("s{item}"), 100);
+                machines[machine].write(TakeBack(session));
             }
             Self::Pull(to, from) if to != from => drop(machines[to].pull(&machines[from])),
             Self::Pull(..) => {}

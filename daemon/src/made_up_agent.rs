@@ -80,6 +80,7 @@ const SPEC: AgentSpec = AgentSpec {
         machine_prompts: &[("[timer]", BatchSource::System)],
         foreign_lines: &[],
         empty_answers: &["(nothing)"],
+        failed_answers: &[],
     },
     plan_folders: &[".made-up/plans"],
     skipped_tools: &["ponder"],

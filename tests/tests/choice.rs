@@ -104,10 +104,14 @@ fn an_answer_that_says_nothing_is_not_told() {
     };
     event("UserPromptSubmit", json!({"prompt": "Look at the cart of the shop"}));
     event("Stop", json!({"last_assistant_message": "No response requested."}));
+    let failed = r#"API Error: 401 {"type":"error"} · OAuth token has expired. Please obtain a new token"#;
+    event("UserPromptSubmit", json!({"prompt": "Sum the cart in cents", "prompt_id": "quiet-p1"}));
+    event("Stop", json!({"last_assistant_message": failed, "prompt_id": "quiet-p1"}));
     end(&stage, "quiet");
     stage.flush();
     let shown = stage.json(["ctl", "session", "quiet"]);
     let made = format!("{} {} {}", shown["title"], shown["summary"], shown["observations"]);
     assert!(made.contains("Look at the cart"), "{made}");
     assert!(!made.contains("No response requested") && !made.contains("Unanswered"), "{made}");
+    assert!(!made.contains("OAuth token"), "{made}");
 }

@@ -318,6 +318,7 @@ impl AgentSpec {
             machine_prompts: &[],
             foreign_lines: &[],
             empty_answers: &[],
+            failed_answers: &[],
         },
         plan_folders: &[],
         skipped_tools: &[],

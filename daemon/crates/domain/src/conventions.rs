@@ -17,6 +17,8 @@ pub struct Conventions {
     pub foreign_lines: &'static [&'static str],
     /// Answers that stand for none, in lower case.
     pub empty_answers: &'static [&'static str],
+    /// Beginnings of answers by which the program says that its model could not be asked.
+    pub failed_answers: &'static [&'static str],
 }
 
 impl Conventions {
@@ -35,13 +37,33 @@ impl Conventions {
 
     /// Whether this answer says nothing.
     pub fn is_empty_answer(&self, answer: &str) -> bool {
-        answer.is_empty() || self.empty_answers.iter().any(|empty| answer.eq_ignore_ascii_case(empty))
+        answer.is_empty()
+            || self.empty_answers.iter().any(|empty| answer.eq_ignore_ascii_case(empty))
+            || self.failed_answers.iter().any(|failed| answer.starts_with(failed))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_that_no_model_gave_says_nothing() {
+        let conventions = Conventions {
+            empty_answers: &["nothing."],
+            failed_answers: &["API Error: "],
+            ..Conventions::default()
+        };
+        for (answer, is_empty) in [
+            ("", true),
+            ("Nothing.", true),
+            ("API Error: 401 {}", true),
+            ("The API Error: 401 came from an old token.", false),
+            ("Nothing. Or is it?", false),
+        ] {
+            assert_eq!(conventions.is_empty_answer(answer), is_empty, "{answer}");
+        }
+    }
 
     #[test]
     fn a_prompt_that_no_person_typed_is_known_by_its_beginning_or_by_a_line_in_it() {

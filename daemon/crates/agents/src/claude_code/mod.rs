@@ -90,6 +90,8 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         ],
         foreign_lines: &["This came from another Claude session", "Another Claude session sent a message:"],
         empty_answers: &["no response requested."],
+        // As `Stop` hooks of recorded sessions have them.
+        failed_answers: &["API Error: ", "Please run /login · API Error: "],
     },
     plan_folders: &[".claude/plans"],
     skipped_tools: &["ListMcpResourcesTool", "SlashCommand", "Skill", "TodoWrite", "AskUserQuestion"],

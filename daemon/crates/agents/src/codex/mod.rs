@@ -61,6 +61,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         ],
         foreign_lines: &[],
         empty_answers: &[],
+        failed_answers: &[],
     },
     install: Install {
         hooks: &[Part {

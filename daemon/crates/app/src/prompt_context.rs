@@ -3,7 +3,7 @@
 use super::context_lookup::{ContextLookup, ContextRequest};
 use super::documents::passages;
 use super::freshness::{Dated, Freshness, Since};
-use recall_domain::changed::changes;
+use recall_domain::changed::Statements;
 use recall_domain::context::{Extent, Material, Statement};
 use recall_domain::document::DocumentKey;
 use recall_domain::ids::{BatchId, Timestamp};
@@ -75,9 +75,12 @@ impl ContextLookup {
         }
         let found_rows = self.found_rows(db, decision)?;
         let Read { known, given: mut newer } = self.read_already(db, (situation, turns), context_request)?;
-        newer.extend(found_rows.iter().map(|(_, row, passage)| (said_at(row), passage.whole())));
+        newer.extend(
+            found_rows.iter().map(|(_, row, passage)| (said_at(row), Statements::of(&passage.whole()))),
+        );
         let is_changed = |at: Timestamp, told: &Passage| {
-            newer.iter().any(|(then, text)| *then > at && changes(text, &told.whole()))
+            let told = Statements::of(&told.whole());
+            newer.iter().any(|(then, later)| *then > at && told.are_changed_by(later))
         };
         let mut chosen = Choice::beside(known, choice::most(situation));
         let branch_context = self.branch_context(&context_request.place);
@@ -154,7 +157,8 @@ impl ContextLookup {
         for (document, extent) in context_request.injected.texts().into_iter().rev().take(KNOWN) {
             if let Some(row) = db.load_document(document)? {
                 known.extend(self.given(document, &row, extent));
-                given.extend(passages(&row, self.agents).iter().map(|one| (said_at(&row), one.whole())));
+                let passages = passages(&row, self.agents);
+                given.extend(passages.iter().map(|one| (said_at(&row), Statements::of(&one.whole()))));
             }
         }
         Ok(Read { known, given })
@@ -185,7 +189,7 @@ struct Read {
     /// The words of each text.
     known: Vec<Words>,
     /// What it was given, and when that was said.
-    given: Vec<(Timestamp, String)>,
+    given: Vec<(Timestamp, Statements)>,
 }
 
 fn statement(

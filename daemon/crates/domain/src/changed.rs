@@ -59,11 +59,11 @@ impl Statement {
 
     /// Whether the later statement is on the same and says it otherwise.
     pub fn is_changed_by(&self, later: &Self) -> bool {
+        if self.subject != later.subject || self.number != later.number || self.words.len() < FEWEST {
+            return false;
+        }
         let common = self.words.intersection(&later.words).count();
-        self.subject == later.subject
-            && self.number == later.number
-            && self.words.len() >= FEWEST
-            && common < self.words.len()
+        common < self.words.len()
             && common * 100 >= self.words.len() * COMMON
             && common * 100 >= later.words.len() * COMMON_OF_LATER
     }
@@ -84,24 +84,43 @@ pub fn words_of(text: &str) -> Vec<String> {
 
 /// Whether a sentence says that something is not as it was. What only introduces something says nothing instead.
 pub fn says_a_change(text: &str) -> bool {
+    static SAID: LazyLock<Vec<String>> =
+        LazyLock::new(|| CHANGES.split(", ").map(|said| format!(" {said} ")).collect());
     let lower = format!(" {} ", text.to_lowercase().replace(|c: char| !c.is_alphanumeric(), " "));
-    !text.ends_with(':') && CHANGES.split(", ").any(|said| lower.contains(&format!(" {said} ")))
+    !text.ends_with(':') && SAID.iter().any(|said| lower.contains(said))
 }
 
-/// Whether a sentence of the later text changes one of the earlier text.
-pub fn changes(later: &str, earlier: &str) -> bool {
-    let changed = sentences(later).into_iter().filter(|sentence| says_a_change(sentence));
-    let now: Vec<Statement> = changed.filter_map(Statement::of).collect();
-    !now.is_empty()
-        && sentences(earlier)
-            .into_iter()
-            .filter_map(Statement::of)
-            .any(|then| now.iter().any(|now| then.is_changed_by(now)))
+/// The statements of a text, read once to be compared with those of many others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Statements {
+    all: Vec<Statement>,
+    /// Those that say that something is not as it was.
+    changes: Vec<Statement>,
+}
+
+impl Statements {
+    pub fn of(text: &str) -> Self {
+        let sentences = sentences(text);
+        let changed = sentences.iter().filter(|sentence| says_a_change(sentence));
+        Self {
+            changes: changed.filter_map(|sentence| Statement::of(sentence)).collect(),
+            all: sentences.iter().filter_map(|sentence| Statement::of(sentence)).collect(),
+        }
+    }
+
+    /// Whether a sentence of the later text changes one of these.
+    pub fn are_changed_by(&self, later: &Self) -> bool {
+        later.changes.iter().any(|now| self.all.iter().any(|then| then.is_changed_by(now)))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn changes(later: &str, earlier: &str) -> bool {
+        Statements::of(earlier).are_changed_by(&Statements::of(later))
+    }
 
     #[test]
     fn a_later_text_changes_what_it_says_otherwise() {

@@ -8,7 +8,7 @@ pub(crate) mod page;
 
 use serde::{Deserialize, Serialize};
 
-use super::changed::changes;
+use super::changed::Statements;
 use super::checkout::Elsewhere;
 use super::continuity::{Continuity, Reader};
 use super::document::{DocumentKey, DocumentKind};
@@ -414,19 +414,20 @@ fn by_weight(notes: &[Note], now: Timestamp) -> Vec<&Note> {
 /// Notes without those that have an old value or that a newer one changes, and of two choices the newer first. What a person
 /// wrote or pinned is changed by a person.
 fn that_hold(notes: Vec<&Note>) -> Vec<&Note> {
-    let said: Vec<(Words, &Note)> = notes.into_iter().map(|note| (Words::of(&note.title), note)).collect();
-    let is_over = |(words, note): &(Words, &Note)| {
+    let said = notes.into_iter().map(|note| (Words::of(&note.title), Statements::of(&note.title), note));
+    let said: Vec<(Words, Statements, &Note)> = said.collect();
+    let is_over = |(words, statements, note): &(Words, Statements, &Note)| {
         let may_change = |newer: &Note| newer.maker == Maker::Person || note.maker == Maker::Machine;
-        said.iter().filter(|(_, newer)| newer.at > note.at).any(|(other, newer)| {
+        said.iter().filter(|(.., newer)| newer.at > note.at).any(|(other, later, newer)| {
             other.differs_in_a_value(words)
-                || may_change(newer) && !note.is_pinned && changes(&newer.title, &note.title)
+                || may_change(newer) && !note.is_pinned && statements.are_changed_by(later)
         })
     };
-    let mut held: Vec<&(Words, &Note)> = said.iter().filter(|one| !is_over(one)).collect();
-    newer_first(&mut held, |(first, older), (second, newer)| {
+    let mut held: Vec<&(Words, Statements, &Note)> = said.iter().filter(|one| !is_over(one)).collect();
+    newer_first(&mut held, |(first, _, older), (second, _, newer)| {
         newer.at > older.at && second.differs_in_a_word(first)
     });
-    held.into_iter().map(|(_, note)| *note).collect()
+    held.into_iter().map(|(.., note)| *note).collect()
 }
 
 /// A note's place among the known lines of a start: how well its title reads alone, then its weight. Whoever begins has

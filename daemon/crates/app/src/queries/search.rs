@@ -18,7 +18,7 @@ use crate::context_lookup::ContextLookup;
 use crate::documents::title_and_text;
 use crate::index_handle::IndexState;
 use crate::sentences::Patience;
-use recall_domain::changed::changes;
+use recall_domain::changed::Statements;
 use recall_domain::document::{DocumentKey, Whose};
 use recall_domain::ids::{ProjectKey, Timestamp};
 use recall_domain::injection::choice::{Words, newer_first};
@@ -142,11 +142,12 @@ pub fn search(lookup: &ContextLookup, request: Search) -> Answer<SearchAnswer> {
 /// Of two titles that differ in a word, or of which the newer changes what the older says, the newer stands first: "We use
 /// Postgres" before "We use SQLite". A machine's does not pass a person's.
 fn newer_choices_first(results: Vec<SearchResult>) -> Vec<SearchResult> {
-    let mut said: Vec<_> = results.into_iter().map(|one| (Words::of(&one.title), one)).collect();
-    newer_first(&mut said, |(first, older), (second, newer)| {
+    let said = results.into_iter().map(|one| ((Words::of(&one.title), Statements::of(&one.title)), one));
+    let mut said: Vec<_> = said.collect();
+    newer_first(&mut said, |((first, earlier), older), ((second, later), newer)| {
         let of_one_place = older.project == newer.project && older.said_by == newer.said_by;
         let is_newer = of_one_place && newer.created_at.0 > older.created_at.0;
-        is_newer && (second.differs_in_a_word(first) || changes(&newer.title, &older.title))
+        is_newer && (second.differs_in_a_word(first) || earlier.are_changed_by(later))
     });
     said.into_iter().map(|(_, one)| one).collect()
 }

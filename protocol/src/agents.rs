@@ -4,6 +4,8 @@
 //! Everything else about agents is in the daemon, so that an agent's update seldom needs a new hook client. These facts
 //! are also needed when no daemon can be reached. A test of the daemon compares this table with its agents.
 
+use crate::json_field;
+
 /// The row of one agent.
 #[derive(Debug, PartialEq, Eq)]
 pub struct AgentRow {
@@ -47,6 +49,9 @@ pub const DEFAULT: &str = "claude-code";
 const CLAUDE_PROJECT_DIR: &str = "CLAUDE_PROJECT_DIR";
 const NOTHING: &str = "";
 const OBJECT: &str = "{}";
+const ASK: &str = r#"{"decision":"ask"}"#;
+/// The agent that refuses a call if a hook has nothing to say.
+const FAILS_CLOSED: &str = "antigravity";
 
 const fn row(name: &'static str, silence: &'static str, project_dir: &'static [&'static str]) -> AgentRow {
     AgentRow {
@@ -65,7 +70,7 @@ const fn row(name: &'static str, silence: &'static str, project_dir: &'static [&
 
 /// Agents that differ from the default: empty output, and the folder in `CLAUDE_PROJECT_DIR` (which many agents set for
 /// compatibility).
-pub const ROWS: [AgentRow; 19] = [
+pub const ROWS: [AgentRow; 20] = [
     AgentRow { config_dir: Some("CLAUDE_CONFIG_DIR"), ..row(DEFAULT, NOTHING, &[CLAUDE_PROJECT_DIR]) },
     AgentRow {
         // It ignores what is printed at its starts and prompts.
@@ -148,6 +153,12 @@ pub const ROWS: [AgentRow; 19] = [
         marker: Some("AUGMENT_HOOK_EVENT"),
         ..row("auggie", OBJECT, &["AUGMENT_PROJECT_DIR"])
     },
+    AgentRow {
+        // Before a call it takes silence, also an empty object, for a refusal. This answer leaves the call to its own rules.
+        silence_at: &[("PreToolUse", ASK)],
+        waits: &[("PreInvocation", Wait::Start), ("PostInvocation", Wait::Report)],
+        ..row(FAILS_CLOSED, OBJECT, &[])
+    },
     row("goose", OBJECT, &[]),
     row("pi", OBJECT, &[]),
     row("trae", NOTHING, &["TRAE_PROJECT_DIR", CLAUDE_PROJECT_DIR]),
@@ -165,6 +176,23 @@ impl AgentRow {
     pub fn silence(&self, event: &str) -> &'static str {
         let differs = self.silence_at.iter().find(|(name, _)| *name == event);
         differs.map_or(self.silence, |(_, silence)| silence)
+    }
+
+    /// The empty answer to an event of an agent without a row. One agent refuses a call if a hook is silent before it,
+    /// under whatever name the hook runs. Its payloads seldom name their event, but name their call like no other's.
+    pub fn silence_to_unknown(event: &str, payload: &[u8]) -> &'static str {
+        let names = |name: &str| json_field::field(payload, name).is_some();
+        if memchr::memmem::find(payload, br#""toolCall""#).is_none() || !names("conversationId") {
+            return UNKNOWN.silence(event);
+        }
+        // Only a call that has run may have an error.
+        let event = if event.is_empty() && !names("error") { "PreToolUse" } else { event };
+        Self::of(FAILS_CLOSED).silence(event)
+    }
+
+    /// Whether no agent of this name is known.
+    pub fn is_unknown(&self) -> bool {
+        self.name.is_empty()
     }
 
     pub fn wait(&self, event: &str) -> Wait {
@@ -209,6 +237,21 @@ mod tests {
         assert_eq!(silence("cursor", "beforeSubmitPrompt"), r#"{"continue":true}"#);
         assert_eq!(silence("claude-code", "SessionStart"), "");
         assert_eq!(silence("from-the-future", "x"), "");
+        assert_eq!(silence("antigravity", "PostToolUse"), "{}");
+        assert_eq!(silence("antigravity", "PreToolUse"), r#"{"decision":"ask"}"#);
+    }
+
+    #[test]
+    fn silence_refuses_no_call_under_an_unknown_name() {
+        let silence = |event: &str, payload: &str| AgentRow::silence_to_unknown(event, payload.as_bytes());
+        let before = r#"{"conversationId":"c","stepIdx":1,"toolCall":{"name":"view_file","args":{}}}"#;
+        let after = r#"{"conversationId":"c","stepIdx":1,"toolCall":null,"error":""}"#;
+        assert_eq!(silence("PreToolUse", before), r#"{"decision":"ask"}"#);
+        assert_eq!(silence("", before), r#"{"decision":"ask"}"#);
+        assert_eq!(silence("", after), "{}");
+        assert_eq!(silence("PostToolUse", after), "{}");
+        assert_eq!(silence("PreToolUse", r#"{"session_id":"s","tool_name":"Read"}"#), "");
+        assert_eq!(silence("PreToolUse", r#"{"session_id":"s","prompt":"a "toolCall""}"#), "");
     }
 
     #[test]

@@ -161,9 +161,12 @@ impl Event {
 
     /// The output if there is no answer.
     pub(crate) fn silence(&self) -> &'static str {
-        match self.agent.silence_at {
-            [] => self.agent.silence,
-            _ => self.agent.silence(&self.name()),
+        match (&self.deliver, self.agent.silence_at) {
+            (Request::Deliver(deliver), _) if self.agent.is_unknown() => {
+                AgentRow::silence_to_unknown(&self.name(), &deliver.payload)
+            }
+            (_, []) => self.agent.silence,
+            (_, _) => self.agent.silence(&self.name()),
         }
     }
 }

@@ -189,6 +189,139 @@ fn a_turn_whose_end_no_hook_reports_gets_its_answer_at_the_sessions_end() {
     assert_eq!(answers(&stage), [("fix it".to_owned(), json!("Fixed: half-even."))]);
 }
 
+/// The record of Antigravity CLI, which alone has its prompts and answers.
+struct Antigravity<'a> {
+    stage: &'a Stage,
+    path: PathBuf,
+}
+
+impl<'a> Antigravity<'a> {
+    fn new(stage: &'a Stage) -> Self {
+        let own = stage.user_home().join(".gemini/antigravity-cli/brain").join(SESSION);
+        Self { stage, path: own.join(".system_generated/logs/transcript_full.jsonl") }
+    }
+
+    /// Adds a step to the record.
+    fn step(&self, number: i64, (source, kind): (&str, &str), text: &str) {
+        record(
+            &self.path,
+            &json!({"step_index": number, "source": source, "type": kind, "status": "DONE", "created_at": now(),
+                    "content": text}),
+        );
+    }
+
+    fn ask(&self, number: i64, text: &str) {
+        let text =
+            format!("<USER_REQUEST>\n{text}\n</USER_REQUEST>\n<ADDITIONAL_METADATA>x</ADDITIONAL_METADATA>");
+        self.step(number, ("USER_EXPLICIT", "USER_INPUT"), &text);
+    }
+
+    fn answer(&self, number: i64, text: &str) {
+        self.step(number, ("MODEL", "PLANNER_RESPONSE"), text);
+    }
+
+    /// Runs a hook, whose payload names no event. Returns what it printed.
+    #[track_caller]
+    fn hook(&self, name: &str, fields: Value) -> String {
+        let brain = self.path.ancestors().nth(3).unwrap();
+        let mut event = json!({"conversationId": SESSION, "workspacePaths": [self.stage.project()],
+                               "transcriptPath": self.path, "artifactDirectoryPath": brain, "modelName": "m"});
+        event.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        let said = self.stage.hook_bytes(&["antigravity", name], &serde_json::to_vec(&event).unwrap());
+        assert_eq!(said.code(), 0, "{said:?}");
+        said.stdout
+    }
+
+    fn invoke(&self, steps: i64) -> String {
+        self.hook("PreInvocation", json!({"invocationNum": 0, "initialNumSteps": steps}))
+    }
+
+    fn stop(&self) {
+        let said = self.hook(
+            "Stop",
+            json!({"executionNum": 0, "terminationReason": "NO_TOOL_CALL", "fullyIdle": true, "error": ""}),
+        );
+        assert_eq!(said, "{}");
+    }
+}
+
+#[test]
+fn prompts_and_answers_that_only_the_record_has_are_taken_at_a_turns_end() {
+    let stage = Stage::new().daemon();
+    let agent = Antigravity::new(&stage);
+    agent.ask(0, "fix the cart");
+    agent.invoke(1);
+    let call = json!({"name": "run_command", "args": {"CommandLine": "npm test"}});
+    let said = agent.hook("PostToolUse", json!({"stepIdx": 3, "toolCall": call, "error": ""}));
+    assert_eq!(said, "{}");
+    agent.answer(4, "Fixed: half-even.");
+    agent.stop();
+    agent.ask(5, "and the tests?");
+    agent.invoke(6);
+    agent.answer(7, "They pass.");
+    agent.stop();
+    stage.flush();
+    let expected = [
+        ("fix the cart".to_owned(), json!("Fixed: half-even.")),
+        ("and the tests?".to_owned(), json!("They pass.")),
+    ];
+    assert_eq!(until_answered(&stage), expected);
+    let session = stage.json(["ctl", "session", SESSION]);
+    assert_eq!(session["batches"].as_array().unwrap().len(), 2, "{session}");
+}
+
+#[test]
+fn a_record_that_is_written_after_a_turns_end_is_read_at_the_next_one() {
+    let stage = Stage::new().daemon();
+    let remembered = stage.recall(["remember", "Deploy only from main, because of the release script."]);
+    assert_eq!(remembered.code(), 0, "{remembered:?}");
+    let agent = Antigravity::new(&stage);
+    let asked = now();
+    let said = agent.invoke(1);
+    assert!(said.starts_with(r#"{"injectSteps":[{"ephemeralMessage":""#), "{said}");
+    assert!(said.contains("Deploy only from main"), "{said}");
+    let call = json!({"name": "view_file", "args": {"AbsolutePath": "/shop/cart.js"}});
+    agent.hook("PostToolUse", json!({"stepIdx": 3, "toolCall": call, "error": ""}));
+    let answered = now();
+    agent.stop();
+    let step = |number: i64, of: (&str, &str), at: &str, text: &str| {
+        record(
+            &agent.path,
+            &json!({"step_index": number, "source": of.0, "type": of.1, "created_at": at, "content": text}),
+        );
+    };
+    step(0, ("USER_EXPLICIT", "USER_INPUT"), &asked, "<USER_REQUEST>\nfix the cart\n</USER_REQUEST>");
+    step(4, ("MODEL", "PLANNER_RESPONSE"), &answered, "Fixed: half-even.");
+    agent.ask(5, "and the tests?");
+    assert_eq!(agent.invoke(6), "{}");
+    agent.answer(7, "They pass.");
+    agent.stop();
+    stage.flush();
+    let expected = [
+        ("fix the cart".to_owned(), json!("Fixed: half-even.")),
+        ("and the tests?".to_owned(), json!("They pass.")),
+    ];
+    assert_eq!(until_answered(&stage), expected);
+}
+
+#[test]
+fn an_agent_that_takes_silence_for_a_refusal_is_told_to_use_its_own_rules() {
+    let stage = Stage::new();
+    let call =
+        json!({"conversationId": SESSION, "stepIdx": 1, "toolCall": {"name": "view_file", "args": {}}});
+    for (arguments, expected) in [
+        (&["antigravity", "PreToolUse"][..], r#"{"decision":"ask"}"#),
+        (&["some-agent", "PreToolUse"], r#"{"decision":"ask"}"#),
+        (&["some-agent"], r#"{"decision":"ask"}"#),
+        (&["some-agent", "PostToolUse"], "{}"),
+    ] {
+        let said = stage.hook_bytes(arguments, &serde_json::to_vec(&call).unwrap());
+        assert_eq!((said.code(), said.stdout.as_str()), (0, expected), "{arguments:?}");
+    }
+    let other = json!({"session_id": SESSION, "hook_event_name": "PreToolUse", "tool_name": "Read"});
+    assert_eq!(stage.hook_bytes(&["some-agent"], &serde_json::to_vec(&other).unwrap()).stdout, "");
+}
+
 #[test]
 fn a_turn_of_codex_and_of_qwen_gets_its_answer_at_the_next_prompt() {
     let stage = Stage::new().daemon();

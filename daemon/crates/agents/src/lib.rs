@@ -9,6 +9,7 @@
 //! **Invariant:** nothing here stores, searches or decides what an event means. An agent's name and spellings are in its
 //! folder, and its module in this file. Only the hook client's table repeats some ([`recall_protocol::agents`]).
 
+mod antigravity;
 mod auggie;
 mod chain;
 mod claude_code;
@@ -83,6 +84,7 @@ pub const AGENTS: Agents = Agents::new(&[
     &auggie::SPEC,
     &cline::SPEC,
     &grok::SPEC,
+    &antigravity::SPEC,
 ]);
 
 /// The facts about an agent that recall needs.
@@ -391,6 +393,12 @@ impl AgentSpec {
     /// Whether the agent accepts context at an event.
     pub fn takes_context_at(&self, event: EventName) -> bool {
         self.event_for(event).is_some_and(|known| known.answer.is_some())
+    }
+
+    /// Whether no hook reports its prompts, but its record has them.
+    pub fn leaves_prompts_to_its_record(&self) -> bool {
+        self.history.is_some_and(|history| history.tail.is_some())
+            && self.event_for(EventName::Prompt).is_none()
     }
 
     /// The event of this kind. Some agents report a failed call as any other.

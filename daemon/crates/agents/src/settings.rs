@@ -65,7 +65,7 @@ impl Place {
 /// Recall's part of a file, with a variant for each kind of settings that an agent uses.
 #[derive(Clone, Copy, Debug)]
 pub enum Content {
-    /// Entries in the `hooks` of a JSON file, beside the user's other settings.
+    /// Entries in an object of a JSON file, beside the user's other settings.
     JsonHooks(JsonHooks),
     /// Values in a JSON file, each with its path of keys.
     JsonValues(JsonValues),
@@ -79,10 +79,16 @@ pub enum Content {
 #[derive(Clone, Copy, Debug)]
 pub struct JsonHooks {
     pub syntax: Syntax,
+    /// The key of the object with the events.
+    pub key: &'static str,
     pub groups: Groups,
+    /// Events whose entries are flat, whatever those of the others are.
+    pub flat_events: &'static [&'static str],
+    /// The matcher of recall's groups. `None` if a group without one gets every event.
+    pub matcher: Option<&'static str>,
     /// A setting at the top that the agent requires in the file.
     pub frame: Option<(&'static str, u32)>,
-    /// Keys inside `hooks` that are not events.
+    /// Keys of that object that are not events.
     pub other_keys: &'static [&'static str],
     /// A TOML file in which the user may have hooks of the same shape. If so, recall's go there too, because the agent
     /// warns about two files.
@@ -99,7 +105,10 @@ impl JsonHooks {
     /// Groups of entries in strict JSON. The entry itself has to be given.
     pub const GROUPED: Self = Self {
         syntax: Syntax::Json,
+        key: "hooks",
         groups: Groups::Nested,
+        flat_events: &[],
+        matcher: None,
         frame: None,
         other_keys: &[],
         or_toml: None,
@@ -107,6 +116,11 @@ impl JsonHooks {
         switched_off: |_| None,
         plugin: |_| None,
     };
+
+    /// The layout of an event's entries.
+    pub fn groups_of(&self, event: &str) -> Groups {
+        if self.flat_events.contains(&event) { Groups::Flat } else { self.groups }
+    }
 }
 
 /// Hooks as `[[hooks.<Event>]]`.

@@ -17,6 +17,8 @@ use recall_domain::order::Order;
 const MOST_SESSIONS: usize = 1_000;
 /// The most times of one session.
 const MOST_SPANS: usize = 1_000;
+/// How long before a session's start its first prompt may have been recorded, in milliseconds.
+const BEFORE_START_MS: i64 = 60_000;
 /// How much the clock may have changed between two hooks, in milliseconds.
 const CLOCKS_APART_MS: i64 = 2_000;
 
@@ -40,6 +42,14 @@ pub struct Certain {
     pub in_turns: Vec<Span>,
     /// The other times, if no hook has ever reported a prompt. The last prompt in one of them began the turn after it.
     pub between: Vec<Span>,
+}
+
+/// Where an agent's prompts are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PromptSource {
+    Hooks,
+    /// Only in its record. Its sessions start after their first prompt.
+    Record,
 }
 
 /// Which times are used.
@@ -67,13 +77,20 @@ struct Course {
 
 impl CertainTimes {
     /// Notes that a hook's event was stored under these rules.
-    pub fn note(&self, key: &SessionKey, event: &HookEvent, at: Order, rules: u64, context: &ShimContext) {
+    pub fn note(
+        &self,
+        key: &SessionKey,
+        (event, prompts): (&HookEvent, PromptSource),
+        at: Order,
+        rules: u64,
+        context: &ShimContext,
+    ) {
         let mut courses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if courses.len() >= MOST_SESSIONS && !courses.contains_key(key) {
             let oldest = courses.iter().min_by_key(|(_, course)| course.touched).map(|(key, _)| key.clone());
             courses.retain(|key, _| Some(key) != oldest.as_ref());
         }
-        courses.entry(key.clone()).or_default().note(event, at, rules, context);
+        courses.entry(key.clone()).or_default().note((event, prompts), at, rules, context);
     }
 
     /// Notes that an event of the session was not stored, so the next one continues nothing.
@@ -105,7 +122,13 @@ impl CertainTimes {
 }
 
 impl Course {
-    fn note(&mut self, event: &HookEvent, at: Order, rules: u64, context: &ShimContext) {
+    fn note(
+        &mut self,
+        (event, prompts): (&HookEvent, PromptSource),
+        at: Order,
+        rules: u64,
+        context: &ShimContext,
+    ) {
         if self.last.is_some_and(|(last, _)| at.is_before(&last)) {
             // The event is late, and says nothing about the time since.
             return;
@@ -114,6 +137,11 @@ impl Course {
         let before = self.last.filter(|(_, then)| *then == rules && !starts).map(|(last, _)| last);
         if let Some(span) = before.and_then(|last| span(&last, &at)) {
             if self.is_in_turn { join(&mut self.in_turns, span) } else { add(&mut self.between, span) }
+        }
+        if starts && prompts == PromptSource::Record {
+            // The session started because of a prompt.
+            let until_ms = at.wall.0;
+            add(&mut self.between, Span { since_ms: until_ms.saturating_sub(BEFORE_START_MS), until_ms });
         }
         match event.what {
             HookEventKind::Prompt { .. } => (self.is_in_turn, self.has_reported_prompts) = (true, true),
@@ -196,6 +224,10 @@ mod tests {
         AGENTS.spec("claude-code").event(&deliver(&payload)).unwrap()
     }
 
+    fn told(event: &HookEvent) -> (&HookEvent, PromptSource) {
+        (event, PromptSource::Hooks)
+    }
+
     fn deliver(payload: &str) -> recall_protocol::wire::Deliver {
         recall_protocol::wire::Deliver {
             event_id: recall_protocol::wire::EventId([1; 16]),
@@ -215,7 +247,7 @@ mod tests {
         for (name, ms) in events {
             match *name {
                 "let go" => times.break_off(&key()),
-                name => times.note(&key(), &event(name), at(*ms), 0, &ShimContext::default()),
+                name => times.note(&key(), told(&event(name)), at(*ms), 0, &ShimContext::default()),
             }
         }
         times
@@ -256,8 +288,17 @@ mod tests {
         let times = played(&events);
         assert_eq!(spans(&times, Extent::All), (vec![], vec![(10, 30), (30, 40), (40, 70)]));
         assert_eq!(spans(&times, Extent::Turns), (vec![], vec![]));
-        times.note(&key(), &event("UserPromptSubmit"), at(80), 0, &ShimContext::default());
+        times.note(&key(), told(&event("UserPromptSubmit")), at(80), 0, &ShimContext::default());
         assert_eq!(spans(&times, Extent::All), (vec![], vec![]));
+    }
+
+    #[test]
+    fn a_prompt_that_only_the_record_has_began_the_start_after_it() {
+        let times = CertainTimes::default();
+        let start = event("SessionStart");
+        let note = |at| times.note(&key(), (&start, PromptSource::Record), at, 0, &ShimContext::default());
+        note(at(70_000));
+        assert_eq!(spans(&times, Extent::All), (vec![], vec![(10_000, 70_000)]));
     }
 
     #[test]
@@ -270,7 +311,7 @@ mod tests {
             (Order { wall: Timestamp(-90_000), ..at(20) }, 0),
         ] {
             let times = played(&[("UserPromptSubmit", 10)]);
-            times.note(&key(), &event("Stop"), next, rules, &context);
+            times.note(&key(), told(&event("Stop")), next, rules, &context);
             assert_eq!(spans(&times, Extent::All), (vec![], vec![]), "{next:?}");
         }
     }
@@ -283,7 +324,7 @@ mod tests {
         assert!(times.silent(Timestamp(50), 10).is_empty());
         for number in 0..2_000 {
             let key = SessionKey { id: SessionId(number.to_string()), ..key() };
-            times.note(&key, &event("Stop"), at(100 + number), 0, &ShimContext::default());
+            times.note(&key, told(&event("Stop")), at(100 + number), 0, &ShimContext::default());
         }
         assert_eq!(times.0.lock().unwrap().len(), MOST_SESSIONS);
     }

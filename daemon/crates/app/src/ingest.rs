@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 use tracing::Instrument;
 
 use super::capture_rules::{CaptureRules, EventRules, whole};
-use super::certain_times::{CertainTimes, Extent};
+use super::certain_times::{CertainTimes, Extent, PromptSource};
 use super::clock;
 use super::crashes::Crashes;
 use super::event_trace::EventTrace;
@@ -310,14 +310,22 @@ impl<P: Ports> Ingest<P> {
 
     /// Takes the prompts that no hook reported, at the end of a turn and of a session.
     async fn look_for_unreported(&self, key: &SessionKey, event: &HookEvent, deliver: &Deliver) {
+        let prompts = match self.agents.spec(key.agent.as_str()).leaves_prompts_to_its_record() {
+            true => PromptSource::Record,
+            false => PromptSource::Hooks,
+        };
         self.certain_times.note(
             key,
-            event,
+            (event, prompts),
             captured(deliver),
             self.capture_rules.version(),
             &deliver.context,
         );
         match event.what {
+            // No hook is under way that would report a prompt.
+            HookEventKind::Stop { .. } if prompts == PromptSource::Record => {
+                self.take_unreported(key, Extent::All).await;
+            }
             HookEventKind::Stop { .. } => self.take_unreported(key, Extent::Turns).await,
             HookEventKind::SessionEnd { .. } => self.take_unreported(key, Extent::All).await,
             _ => {}

@@ -6,7 +6,7 @@
 use jsonc_parser::cst::CstInputValue;
 use serde_json::{Map, Value};
 
-use recall_agents::settings::Groups;
+use recall_agents::settings::{Groups, JsonHooks};
 
 /// The file name, without `.exe`, that identifies recall's entries.
 const PROGRAM: &str = "recall-shim";
@@ -21,12 +21,14 @@ pub struct Hook {
 }
 
 impl Hook {
-    /// The entry as an element of its event. A group has no matcher, because recall wants every event.
-    pub fn to_element(&self, groups: Groups) -> CstInputValue {
+    /// The entry as an element of its event. A group has a matcher only if the agent needs one for every event.
+    pub fn to_element(&self, json: &JsonHooks) -> CstInputValue {
         let entry = input(Value::Object(self.entry.clone()));
-        match groups {
+        match json.groups_of(self.event) {
             Groups::Nested => {
-                CstInputValue::Object(vec![("hooks".into(), CstInputValue::Array(vec![entry]))])
+                let matcher = json.matcher.map(|matcher| ("matcher".to_owned(), input(matcher.into())));
+                let hooks = ("hooks".to_owned(), CstInputValue::Array(vec![entry]));
+                CstInputValue::Object(matcher.into_iter().chain([hooks]).collect())
             }
             Groups::Flat => entry,
         }

@@ -1,4 +1,4 @@
-//! Edits the `hooks` of a JSON settings file and keeps every other byte.
+//! Edits the hooks of a JSON settings file and keeps every other byte.
 //!
 //! The structure is that of [`JsonHooks`]. These functions turn text into text; `settings_file` reads and writes the
 //! file.
@@ -80,41 +80,40 @@ pub fn install(json: &JsonHooks, text: &str, hooks: &[Hook]) -> Result<String, S
     if let Some((name, value)) = json.frame.filter(|(name, _)| settings.get(name).is_none()) {
         settings.append(name, input(value.into()));
     }
-    let registered = settings.object_value_or_set("hooks");
+    let registered = settings.object_value_or_set(json.key);
     for property in registered.properties() {
         let event = name_of(&property);
         let kept = match hooks.iter().find(|hook| hook.event == event) {
-            Some(hook) => keep_one(json.groups, &property, hook),
+            Some(hook) => keep_one(json, &property, hook),
             None => KeptEntry::Nothing,
         };
-        sweep(json.groups, &property, kept);
+        sweep(json, &property, kept);
     }
     for hook in hooks {
-        let present =
-            registered.get(hook.event).is_some_and(|event| !our_entries(json.groups, &event).is_empty());
+        let present = registered.get(hook.event).is_some_and(|event| !our_entries(json, &event).is_empty());
         if !present {
             let groups = registered.array_value_or_set(hook.event);
             // An array on one line stays on one line.
             if groups.elements().is_empty() {
                 groups.ensure_multiline();
             }
-            groups.append(hook.to_element(json.groups));
+            groups.append(hook.to_element(json));
         }
     }
     Ok(file.text())
 }
 
-/// Removes all of recall's entries, and the groups, events and `hooks` that become empty.
+/// Removes all of recall's entries, and the groups, events and the object of events that become empty.
 pub fn uninstall(json: &JsonHooks, text: &str) -> Result<Removal, SettingsError> {
     let file = Parsed::of(json.syntax, text)?;
     let mut entries = 0;
-    if let Some(hooks) = file.hooks() {
+    if let Some(hooks) = file.hooks(json) {
         for property in hooks.properties() {
-            entries += sweep(json.groups, &property, KeptEntry::Nothing);
+            entries += sweep(json, &property, KeptEntry::Nothing);
         }
         if entries > 0
             && hooks.properties().is_empty()
-            && let Some(property) = file.settings()?.get("hooks")
+            && let Some(property) = file.settings()?.get(json.key)
         {
             property.remove();
         }
@@ -126,9 +125,9 @@ pub fn uninstall(json: &JsonHooks, text: &str) -> Result<Removal, SettingsError>
 pub fn survey(json: &JsonHooks, text: &str) -> Result<Survey, SettingsError> {
     let file = Parsed::of(json.syntax, text)?;
     let mut entries = Vec::new();
-    for property in file.hooks().map(|hooks| hooks.properties()).unwrap_or_default() {
+    for property in file.hooks(json).map(|hooks| hooks.properties()).unwrap_or_default() {
         let event = name_of(&property);
-        entries.extend(our_entries(json.groups, &property).into_iter().map(|ours| FoundEntry {
+        entries.extend(our_entries(json, &property).into_iter().map(|ours| FoundEntry {
             event: event.clone(),
             shim: ours.shim,
             entry: ours.value,
@@ -143,25 +142,25 @@ pub fn survey(json: &JsonHooks, text: &str) -> Result<Survey, SettingsError> {
 /// Whether others have hooks here.
 pub(super) fn has_others_hooks(json: &JsonHooks, text: &str) -> bool {
     let Ok(file) = Parsed::of(json.syntax, text) else { return true };
-    let events = file.hooks().map(|hooks| hooks.properties()).unwrap_or_default();
+    let events = file.hooks(json).map(|hooks| hooks.properties()).unwrap_or_default();
     events.iter().any(|event| {
         let groups = groups_of(event);
-        let entries = groups.iter().map(|group| match json.groups {
+        let entries = groups.iter().map(|group| match json.groups_of(&name_of(event)) {
             Groups::Nested => group.array_value("hooks").map_or(0, |hooks| hooks.elements().len()),
             Groups::Flat => 1,
         });
-        entries.sum::<usize>() > our_entries(json.groups, event).len()
+        entries.sum::<usize>() > our_entries(json, event).len()
     })
 }
 
 /// Removes what installing may have added besides entries: empty hook lists, the frame.
 pub fn without_traces(json: &JsonHooks, settings: &mut Value) {
-    if let Some(hooks) = settings.get_mut("hooks").and_then(Value::as_object_mut) {
+    if let Some(hooks) = settings.get_mut(json.key).and_then(Value::as_object_mut) {
         hooks.retain(|_, groups| groups.as_array().is_none_or(|groups| !groups.is_empty()));
     }
     let Some(settings) = settings.as_object_mut() else { return };
-    if settings.get("hooks").and_then(Value::as_object).is_some_and(serde_json::Map::is_empty) {
-        settings.shift_remove("hooks");
+    if settings.get(json.key).and_then(Value::as_object).is_some_and(serde_json::Map::is_empty) {
+        settings.shift_remove(json.key);
     }
     if let Some((name, value)) = json.frame
         && settings.get(name) == Some(&value.into())
@@ -207,26 +206,27 @@ impl Parsed {
         self.tree.object_value().ok_or_else(refusal)
     }
 
-    fn hooks(&self) -> Option<CstObject> {
-        self.tree.object_value()?.object_value("hooks")
+    fn hooks(&self, json: &JsonHooks) -> Option<CstObject> {
+        self.tree.object_value()?.object_value(json.key)
     }
 
     /// Rejects text that an edit could not keep intact, in one message.
     fn check_shapes(&self, json: &JsonHooks) -> Result<(), SettingsError> {
         let settings = self.settings()?;
         let mut problems = Vec::new();
-        repeated_names(&settings, "", &mut problems);
-        if let Some(hooks) = self.value.get("hooks") {
-            match (hooks, self.hooks()) {
+        let key = json.key;
+        repeated_names(&settings, (key, Level::Top), &mut problems);
+        if let Some(hooks) = self.value.get(key) {
+            match (hooks, self.hooks(json)) {
                 (Value::Object(events), Some(tree)) => {
-                    repeated_names(&tree, "hooks.", &mut problems);
+                    repeated_names(&tree, (key, Level::Events), &mut problems);
                     let events =
                         events.iter().filter(|(event, _)| !json.other_keys.contains(&event.as_str()));
                     for (event, groups) in events {
-                        check_event(event, groups, &mut problems);
+                        check_event((key, event), groups, &mut problems);
                     }
                 }
-                _ => problems.push(unusual("hooks", hooks, "an object")),
+                _ => problems.push(unusual(key, hooks, "an object")),
             }
         }
         if problems.is_empty() { Ok(()) } else { Err(SettingsError::Shape(problems)) }
@@ -252,23 +252,33 @@ fn json_error(error: &serde_json::Error) -> SettingsError {
     SettingsError::Json { line: error.line(), column: error.column(), what }
 }
 
+/// Where an object is in the settings.
+#[derive(Clone, Copy)]
+enum Level {
+    Top,
+    Events,
+}
+
 /// A duplicate key. Parsers disagree about which one counts, so an edit might change the wrong one.
-fn repeated_names(object: &CstObject, place: &str, problems: &mut Vec<String>) {
+fn repeated_names(object: &CstObject, (key, level): (&str, Level), problems: &mut Vec<String>) {
     let mut names: Vec<String> = object.properties().iter().map(name_of).collect();
     names.sort_unstable();
     let mut previous = None;
     for name in &names {
         // Above the hooks, only the key that we edit matters.
-        let matters = !place.is_empty() || name == "hooks";
-        if previous == Some(name) && matters {
-            problems.push(format!("{place}{name} is there more than once"));
+        let place = match level {
+            Level::Top => (name == key).then(|| name.clone()),
+            Level::Events => Some(format!("{key}.{name}")),
+        };
+        if let Some(place) = place.filter(|_| previous == Some(name)) {
+            problems.push(format!("{place} is there more than once"));
         }
         previous = Some(name);
     }
 }
 
-fn check_event(event: &str, groups: &Value, problems: &mut Vec<String>) {
-    let place = format!("hooks.{event}");
+fn check_event((key, event): (&str, &str), groups: &Value, problems: &mut Vec<String>) {
+    let place = format!("{key}.{event}");
     let Some(groups) = groups.as_array() else {
         problems.push(unusual(&place, groups, "an array"));
         return;
@@ -320,7 +330,8 @@ fn groups_of(event: &CstObjectProp) -> Vec<CstObject> {
     groups.iter().filter_map(CstNode::as_object).collect()
 }
 
-fn our_entries(shape: Groups, event: &CstObjectProp) -> Vec<OurEntry> {
+fn our_entries(json: &JsonHooks, event: &CstObjectProp) -> Vec<OurEntry> {
+    let shape = json.groups_of(&name_of(event));
     let mut ours = Vec::new();
     for (group_index, group) in groups_of(event).into_iter().enumerate() {
         let reach = match group.get("matcher").and_then(|matcher| matcher.value()).map(|node| value_of(&node))
@@ -351,9 +362,9 @@ enum KeptEntry {
 }
 
 /// Chooses the entry to keep and updates it. Only an entry without a matcher can be kept.
-fn keep_one(shape: Groups, event: &CstObjectProp, hook: &Hook) -> KeptEntry {
+fn keep_one(json: &JsonHooks, event: &CstObjectProp, hook: &Hook) -> KeptEntry {
     let ours: Vec<_> =
-        our_entries(shape, event).into_iter().filter(|entry| entry.reach == MatcherScope::Every).collect();
+        our_entries(json, event).into_iter().filter(|entry| entry.reach == MatcherScope::Every).collect();
     let current = ours.iter().find(|entry| hook.is_written_as(&entry.value));
     if let Some(entry) = current {
         return KeptEntry::At(entry.place);
@@ -383,9 +394,10 @@ fn update(entry: &CstObject, hook: &Hook) {
 
 /// Removes recall's entries of one event except the kept one, and everything that becomes empty. Returns how many
 /// entries were removed.
-fn sweep(shape: Groups, event: &CstObjectProp, kept: KeptEntry) -> usize {
+fn sweep(json: &JsonHooks, event: &CstObjectProp, kept: KeptEntry) -> usize {
     let mut removed = 0;
-    let ours = our_entries(shape, event);
+    let shape = json.groups_of(&name_of(event));
+    let ours = our_entries(json, event);
     let groups = groups_of(event);
     for (index, group) in groups.into_iter().enumerate() {
         let mut removed_here = 0;

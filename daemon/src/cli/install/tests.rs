@@ -136,7 +136,7 @@ fn an_agent_without_a_version_gets_the_older_hooks() {
 #[test]
 fn no_agent_at_all_is_said_and_is_no_failure() {
     assert_snapshot!(Home::new("/nonexistent").run(Consent::Given).unwrap(), @"
-    No coding agent was found (looked for Claude Code, Codex CLI, Gemini CLI, GitHub Copilot CLI, OpenCode, Qwen Code, Cursor, Copilot in VS Code, Windsurf, OpenClaw, Factory Droid, Devin, Kiro CLI, pi coding agent, Auggie, Cline, Grok Build).
+    No coding agent was found (looked for Claude Code, Codex CLI, Gemini CLI, GitHub Copilot CLI, OpenCode, Qwen Code, Cursor, Copilot in VS Code, Windsurf, OpenClaw, Factory Droid, Devin, Kiro CLI, pi coding agent, Auggie, Cline, Grok Build, Antigravity CLI).
     Run `recall install` again once there is one.
     ");
 }
@@ -212,6 +212,13 @@ mod every_agent {
         ("openclaw", "openclaw.json", ".openclaw/openclaw.json", &["is JSON5", "'anthropic/", "voice-call"]),
         ("droid", "hooks.json", ".factory/hooks.json", &["prettier"]),
         ("grok", "config.toml", ".grok/config.toml", &["# mine: keep", "# the team's"]),
+        (
+            "antigravity",
+            "hooks.json",
+            ".gemini/config/hooks.json",
+            &["{ \"matcher\": \"run_command\"", "reminder.sh"],
+        ),
+        ("antigravity", "mcp_config.json", ".gemini/config/mcp_config.json", &["\t\t\"looker\""]),
         ("devin", "config.json", ".config/devin/config.json", &["// devin user config", "notify-send"]),
         ("kiro", "agent.json", ".kiro/agents/shop.json", &["\"tools\": [\"*\"]", "npm test"]),
         (
@@ -400,6 +407,22 @@ mod every_agent {
             assert!(error.contains(why) && error.contains("nothing was changed"), "{agent}: {error}");
             assert_eq!(files(home.folder.path()), before, "{agent}");
         }
+    }
+
+    /// Its agent refuses a call before which a hook is silent.
+    #[test]
+    fn an_entry_before_calls_is_removed_and_the_names_own_switch_stays() {
+        let place = ".gemini/config/hooks.json";
+        let home = Home::with("antigravity", "hooks.with-old-recall.json", place);
+        let said = home.install("antigravity").unwrap();
+        let path = home.folder.path().join(place);
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(!text.contains("PreToolUse") && !text.contains("recall-0.0.1"), "{text}");
+        assert!(text.contains("\"enabled\": false") && text.contains("PreInvocation"), "{text}");
+        assert!(said.contains("Warning: recall.enabled = false is set there"), "{said}");
+        home.uninstall("antigravity");
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains("\"enabled\": false") && !text.contains("recall-shim"), "{text}");
     }
 
     #[test]

@@ -92,14 +92,22 @@ const GENERAL_PURPOSE: &str = "general-purpose";
 const TASK_BYTES: usize = 2_000;
 
 // All spellings of a tool's fields.
-const PATH: &[&str] =
-    &["file_path", "filePath", "notebook_path", "path", "absolute_path", "target_file", "TargetFile"];
-const BEFORE: &[&str] = &["old_string", "oldString", "old_str", "oldText"];
-const AFTER: &[&str] = &["new_string", "newString", "new_str", "newText"];
-const CONTENT: &[&str] = &["content", "file_text"];
-const EDITS: &[&str] = &["edits", "replacements"];
-const COMMAND: &[&str] = &["command", "command_line", "cmd"];
-const PATTERN: &[&str] = &["pattern", "query", "includePattern", "path"];
+const PATH: &[&str] = &[
+    "file_path",
+    "filePath",
+    "notebook_path",
+    "path",
+    "absolute_path",
+    "target_file",
+    "TargetFile",
+    "AbsolutePath",
+];
+const BEFORE: &[&str] = &["old_string", "oldString", "old_str", "oldText", "TargetContent"];
+const AFTER: &[&str] = &["new_string", "newString", "new_str", "newText", "ReplacementContent"];
+const CONTENT: &[&str] = &["content", "file_text", "CodeContent"];
+const EDITS: &[&str] = &["edits", "replacements", "ReplacementChunks"];
+const COMMAND: &[&str] = &["command", "command_line", "cmd", "CommandLine"];
+const PATTERN: &[&str] = &["pattern", "query", "includePattern", "path", "Pattern", "Query", "DirectoryPath"];
 const PROMPT: &[&str] = &["prompt", "message", "task"];
 const AGENT_KIND: &[&str] = &["subagent_type", "agent_type", "agentName"];
 /// The fields of a tool's result, or of the part that the model received.
@@ -233,7 +241,8 @@ impl Call {
         let output = output.or_else(|| Some(found.join("\n")).filter(|found| !found.is_empty()));
         Some(Action::Search {
             pattern: text(&self.input, PATTERN)?,
-            path: text(&self.input, &["path", "file_path"]).filter(|path| !is_too_long(path)),
+            path: text(&self.input, &["path", "file_path", "SearchDirectory", "SearchPath"])
+                .filter(|path| !is_too_long(path)),
             output: output.unwrap_or_else(|| self.output()),
         })
     }

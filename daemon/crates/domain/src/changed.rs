@@ -5,7 +5,7 @@
 //! says that something has changed. So a doubtful one stays: to tell an old statement beside the new one is the smaller
 //! fault. Compressors ask within a session, and whatever tells something unasked asks between all.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::LazyLock;
 
 use super::injection::excerpt::sentences;
@@ -84,10 +84,23 @@ pub fn words_of(text: &str) -> Vec<String> {
 
 /// Whether a sentence says that something is not as it was. What only introduces something says nothing instead.
 pub fn says_a_change(text: &str) -> bool {
-    static SAID: LazyLock<Vec<String>> =
-        LazyLock::new(|| CHANGES.split(", ").map(|said| format!(" {said} ")).collect());
-    let lower = format!(" {} ", text.to_lowercase().replace(|c: char| !c.is_alphanumeric(), " "));
-    !text.ends_with(':') && SAID.iter().any(|said| lower.contains(said))
+    // By their first words.
+    static SAID: LazyLock<HashMap<&str, Vec<Vec<&str>>>> = LazyLock::new(|| {
+        let mut said: HashMap<&str, Vec<Vec<&str>>> = HashMap::new();
+        for phrase in CHANGES.split(", ") {
+            let mut words = phrase.split(' ');
+            said.entry(words.next().unwrap_or_default()).or_default().push(words.collect());
+        }
+        said
+    });
+    let lower = text.to_lowercase();
+    let words: Vec<&str> =
+        lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let begins = |(at, word): (usize, &&str)| {
+        let rest = words.get(at + 1..).unwrap_or_default();
+        SAID.get(word).is_some_and(|phrases| phrases.iter().any(|more| rest.starts_with(more)))
+    };
+    !text.ends_with(':') && words.iter().enumerate().any(begins)
 }
 
 /// The statements of a text, read once to be compared with those of many others.

@@ -76,7 +76,7 @@ impl Words {
     pub fn differs_in_a_word(&self, other: &Self) -> bool {
         let length = self.all.len();
         // As many words, and all but one of them in common.
-        length > 2 && length == other.all.len() && self.all.difference(&other.all).count() == 1
+        length > 2 && length == other.all.len() && self.all.difference(&other.all).take(2).count() == 1
     }
 
     /// Whether both are one sentence with another value in it: 30 s, then 90 s.

@@ -124,12 +124,7 @@ fn put_together(
         index: IndexAnswer {
             documents: services.context_lookup.index.index().map_or(0, |index| index.documents()),
             behind: (newest - index.high_water).max(0),
-            state: match services.context_lookup.index.state() {
-                IndexState::Absent => "absent".into(),
-                IndexState::Filling(_) => "rebuilding".into(),
-                IndexState::Unexamined(_) => "checking".into(),
-                IndexState::Complete(_) => "complete".into(),
-            },
+            state: index_state(&services.context_lookup.index.state()).into(),
             rebuilds: index.rebuilds,
         },
         compression: compression_state(services, compression, work),
@@ -158,6 +153,15 @@ fn put_together(
         healed: recent_repairs(&repair_note(paths), clock::now()).into_iter().map(Into::into).collect(),
         traces_left: counts.traces_left,
     })
+}
+
+fn index_state(state: &IndexState) -> &'static str {
+    match state {
+        IndexState::Absent => "absent",
+        IndexState::Filling(_) => "rebuilding",
+        IndexState::Unexamined(_) => "checking",
+        IndexState::Complete(_) => "complete",
+    }
 }
 
 /// A jump of the clock. It matters only if something is deleted by age.

@@ -3,7 +3,7 @@
 use super::clause::{Border, Cut, Opening, cut, opening, trimmed};
 use super::faults::faults;
 use super::never::{Place, never};
-use super::plain::{capitalized, is_balanced, plain};
+use super::plain::{capitalized, is_balanced, plain, without_list_mark};
 use super::subject::{Label, labelled, of_heading, of_sentence};
 use super::word::{bare, content, is_file, is_identifier, is_past, is_surely_finite};
 use super::{Piece, SourceKind};
@@ -31,8 +31,8 @@ pub(crate) fn title(pieces: &[Piece<'_>]) -> Option<Title> {
             }
         }
     }
-    // Where an opening went, a list mark may have come to the front.
-    best.map(|(_, title)| Title { text: capitalized(&plain(&title.text)), ..title })
+    // Where an opening went, a list mark or a speaker may have come to the front.
+    best.map(|(_, title)| Title { text: capitalized(without_speaker(&plain(&title.text))), ..title })
         .filter(|title| !title.text.is_empty())
 }
 
@@ -66,7 +66,7 @@ fn without_speaker(text: &str) -> &str {
         if !SPEAKERS.iter().any(|speaker| label.trim().eq_ignore_ascii_case(speaker)) {
             break;
         }
-        rest = said.trim_start();
+        rest = without_list_mark(said);
     }
     rest
 }

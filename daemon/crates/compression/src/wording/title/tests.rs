@@ -30,6 +30,17 @@ fn a_whole_statement_is_taken_as_it_is() {
 }
 
 #[test]
+fn no_list_mark_hides_a_speaker() {
+    for text in [
+        ". - - User: Ada is the cashier",
+        "- - - - User: Ada is the cashier",
+        "- User: - User: - User: Ada is the cashier",
+    ] {
+        check_one(text, None, "Ada is the cashier");
+    }
+}
+
+#[test]
 fn what_is_cut_goes_on_in_the_rest() {
     let long = "The cart rounds its total once after all lines are summed — every line had lost up to a cent of its own until now.";
     let title = check(&[piece(long, None, 1.0)], "The cart rounds its total once after all lines are summed");

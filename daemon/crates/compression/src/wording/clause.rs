@@ -111,8 +111,15 @@ pub(super) fn cut(text: &str, most: usize) -> Option<Cut> {
             }
             let skipped = if goes == Mark::Goes { at + mark.len() } else { at };
             let rest = text.get(skipped..).unwrap_or_default().trim_start_matches([',', ' ']);
-            // A list is not cut between its entries, nor a pair of things.
-            if mark == " and " && !goes_on(rest) || mark == ", " && best.is_some() {
+            // A list is not cut between its entries, nor a pair of things, nor a sentence before its aside.
+            let is_within = match mark {
+                " and " => !goes_on(rest),
+                ", and " | ", or " => ends_with_entry(head) && !goes_on(rest),
+                ", " => best.is_some() || joins(rest) || begins_with_entries(rest),
+                " — " | " – " | " - " | " -- " => is_aside(rest, mark),
+                _ => false,
+            };
+            if is_within {
                 continue;
             }
             let is_longer = best.as_ref().is_none_or(|best| best.head.len() < head.len());
@@ -134,6 +141,35 @@ fn states(text: &str) -> bool {
 fn goes_on(rest: &str) -> bool {
     let next = rest.split_whitespace().nth(1).map(bare).unwrap_or_default();
     is_surely_finite(&next) || is_past(&next) || next.ends_with("ing") || is_base_verb(&next)
+}
+
+/// Whether what stands behind the last comma is an entry of a list: `no CLI, global`.
+fn ends_with_entry(head: &str) -> bool {
+    head.rsplit_once(", ").is_some_and(|(_, last)| is_entry(last))
+}
+
+/// Whether a text begins with the next entries of a list: `global, or per tool`.
+fn begins_with_entries(rest: &str) -> bool {
+    let mut entries =
+        [", and ", ", or "].iter().filter_map(|last| rest.split_once(last)).map(|(some, _)| some);
+    entries.any(|some| some.split(", ").all(is_entry))
+}
+
+fn joins(rest: &str) -> bool {
+    rest.starts_with("and ") || rest.starts_with("or ")
+}
+
+fn is_entry(text: &str) -> bool {
+    let words: Vec<String> = text.split_whitespace().map(bare).collect();
+    words.len() < 4 && !words.iter().any(|word| is_surely_finite(word) || is_past(word))
+}
+
+/// Whether what follows a dash is an aside, behind whose second dash the verb stands: `- which nobody saw - rounds once`.
+fn is_aside(rest: &str, dash: &str) -> bool {
+    rest.split_once(dash).is_some_and(|(_, behind)| {
+        let next = behind.split_whitespace().next().map(bare).unwrap_or_default();
+        is_surely_finite(&next) || is_third_person(&next)
+    })
 }
 
 /// Without the marks at its end.
@@ -271,6 +307,36 @@ mod tests {
         check(
             "The total (which nobody would have thought of, but for the tests) is rounded after summing",
             None,
+        );
+    }
+
+    #[test]
+    fn a_list_is_not_cut_before_its_last_entry() {
+        check(
+            "Prices come from the cache when no catalogue, customer, or seasonal discount of this week applies to it",
+            Some((
+                "Prices come from the cache",
+                "when no catalogue, customer, or seasonal discount of this week applies to it",
+            )),
+        );
+        check(
+            "The cart rounds its total, adds the tax, and sends the whole to the printer in the back office",
+            Some((
+                "The cart rounds its total, adds the tax",
+                "and sends the whole to the printer in the back office",
+            )),
+        );
+    }
+
+    #[test]
+    fn a_sentence_is_not_cut_before_its_aside() {
+        check(
+            "A cart that was left by its owner — and that is most of them by now — keeps its prices for an hour",
+            None,
+        );
+        check(
+            "The total of the cart is rounded once — as it says in the law — and never again",
+            Some(("The total of the cart is rounded once", "as it says in the law — and never again")),
         );
     }
 

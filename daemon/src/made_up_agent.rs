@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use recall_protocol::agents::Wait;
 use recall_protocol::wire::{Deliver, Reply};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::actors::test_system::Tree;
 use crate::cli::consent::Consent;
@@ -15,9 +15,10 @@ use crate::cli::install::{Access, Installation, Programs, inspection};
 use crate::cli::uninstall::{Daemon, Uninstallation};
 use crate::service::commands::Processes;
 use crate::service::environment::Environment;
-use recall_agents::failure::{FailureRules, Source};
+use recall_agents::failure::Source;
+use recall_agents::format::Format;
 use recall_agents::json::Fields;
-use recall_agents::settings::{AgentVersion, Content, HookCall, Install, JsonHooks, Part, Place, shell_line};
+use recall_agents::settings::{AgentVersion, Install, JsonHooks, Off, Part, Place, Setting, Switch};
 use recall_agents::{AGENTS, AgentSpec, Agents, Cap, EventSpec, GuardAnswers, HookOutput, Host, Unreadable};
 use recall_compression::extractive::Extractive;
 use recall_config::Config;
@@ -42,23 +43,26 @@ const SPEC: AgentSpec = AgentSpec {
         assumed_version: AgentVersion(1, 0, 0),
         marks: &[],
     },
-    events: &[
-        event("run.began", EventName::SessionStart, Wait::Start, Some(CAP)),
-        event("run.asked", EventName::Prompt, Wait::Answer, Some(CAP)),
-        event("call.done", EventName::Tool, Wait::Report, None),
-        event("run.said", EventName::Stop, Wait::Report, None),
-        EventSpec {
-            since: AgentVersion(2, 0, 0),
-            ..event("run.over", EventName::SessionEnd, Wait::Report, None)
-        },
-    ],
+    format: Format {
+        events: &[
+            event("run.began", EventName::SessionStart, Wait::Start, Some(CAP)),
+            event("run.asked", EventName::Prompt, Wait::Answer, Some(CAP)),
+            event("call.done", EventName::Tool, Wait::Report, None),
+            event("run.said", EventName::Stop, Wait::Report, None),
+            EventSpec {
+                since: AgentVersion(2, 0, 0),
+                ..event("run.over", EventName::SessionEnd, Wait::Report, None)
+            },
+        ],
+        ..Format::PLAIN
+    },
     prompt_field: "words",
     read,
     envelope: |_, output| {
         let HookOutput { context, notice, .. } = output;
         json!({"tell_the_model": context, "tell_the_user": notice}).to_string().into_bytes()
     },
-    action: |tool, input, _| {
+    action: |_, tool, input, _| {
         let input: Value = serde_json::from_str(input).unwrap_or_default();
         let text = |name: &str| input[name].as_str().unwrap_or_default().to_owned();
         match tool {
@@ -72,7 +76,6 @@ const SPEC: AgentSpec = AgentSpec {
     rejected: |_| None,
     reply: |_| Ok(None),
     plan_file: |_| Ok(None),
-    failures: FailureRules::COMMON,
     injected_block: None,
     conventions: Conventions {
         work_trees: &["made-up-trees/"],
@@ -88,14 +91,14 @@ const SPEC: AgentSpec = AgentSpec {
     notes: None,
     guards: GuardAnswers::NONE,
     install: Install {
-        hooks: &[Part {
-            place: Place::own("preferences.json", &[".made-up.json"]),
-            content: Content::JsonHooks(JsonHooks {
-                entry,
-                switched_off: |settings| (settings["quiet"] == true).then_some("quiet"),
+        hooks: &[Part::hooks(
+            Place::own("preferences.json", &[".made-up.json"]),
+            JsonHooks {
+                entry: &[("command", Setting::ShimLineWithEvent), ("patience_ms", Setting::Number(2_000))],
+                switched_off: &[Switch { at: "/quiet", off: Off::If(true), title: "quiet" }],
                 ..JsonHooks::GROUPED
-            }),
-        }],
+            },
+        )],
         ..Install::NOTHING
     },
 };
@@ -106,15 +109,10 @@ const fn event(name: &'static str, is: EventName, wait: Wait, answer: Option<Cap
     EventSpec { name, is, since: AgentVersion(1, 0, 0), wait, answer }
 }
 
-fn entry(call: &HookCall<'_>) -> Map<String, Value> {
-    let line = shell_line(call.shim, &[SPEC.name, call.event.name]);
-    [("command".to_owned(), line.into()), ("patience_ms".to_owned(), 2_000.into())].into_iter().collect()
-}
-
-fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
+fn read(format: &Format, delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     let fields = Fields::read(&delivery.payload)?;
     let session = fields.word("run").ok_or(Unreadable::NoSession)?;
-    let known = SPEC.events.iter().find(|event| event.name == delivery.event_name);
+    let known = format.events.iter().find(|event| event.name == delivery.event_name);
     let text = |name: &str| fields.text(name).unwrap_or_default();
     let what = match known.ok_or(Unreadable::NoEvent)?.is {
         EventName::SessionStart => {
@@ -127,7 +125,7 @@ fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
         }
         EventName::Tool => {
             let response = fields.raw("outcome");
-            let failure = SPEC.failures.error_text(Source::Agent, &fields, response);
+            let failure = format.failures.error_text(Source::Agent, &fields, response);
             HookEventKind::Tool(ToolCall {
                 name: text("tool"),
                 use_id: None,

@@ -171,7 +171,7 @@ fn the_plugin_folder_brings_what_install_writes() {
     let hooks: serde_json::Value = serde_json::from_str(&read("hooks/hooks.json")).unwrap();
     let mut names: Vec<_> = hooks["hooks"].as_object().unwrap().keys().cloned().collect();
     let spec = AGENTS.named("claude-code").unwrap();
-    let mut expected: Vec<_> = spec.events.iter().map(|event| event.name.to_owned()).collect();
+    let mut expected: Vec<_> = spec.events().iter().map(|event| event.name.to_owned()).collect();
     names.sort();
     expected.sort();
     assert_eq!(names, expected);

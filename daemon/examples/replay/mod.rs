@@ -113,7 +113,7 @@ fn step(event: &Value) -> Step {
     Step {
         event: event_id(event),
         at: Timestamp(event.get("_t_ms").and_then(Value::as_i64).unwrap_or(0)),
-        action: (AGENTS.spec(AGENT).action)(
+        action: AGENTS.spec(AGENT).action(
             &tool,
             &text("tool_input").unwrap_or_default(),
             response.as_deref(),

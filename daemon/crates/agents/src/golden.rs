@@ -64,7 +64,7 @@ fn every_payload_is_understood_and_answered_as_its_agent_expects() {
                     recall_domain::event::ToolResult::Done(response) => Some(response.as_str()),
                     recall_domain::event::ToolResult::Failed(_) => None,
                 };
-                let action = (spec.action)(&call.name, &call.input, response);
+                let action = spec.action(&call.name, &call.input, response);
                 let _ = writeln!(told, "-> {}", short(&format!("{action:?}")));
             }
             let output = HookOutput { event: event.what.name(), context: Some("TEXT".into()), notice: None };
@@ -95,7 +95,7 @@ fn payloads_under_another_agents_name_are_told_by_their_marks() {
 #[test]
 fn no_answer_takes_a_decision_for_the_user() {
     for spec in AGENTS.iter() {
-        for event in spec.events {
+        for event in spec.events() {
             let output = HookOutput { event: event.is, context: Some("x".into()), notice: None };
             let text = String::from_utf8(spec.answer(output)).unwrap();
             for word in ["permission", "decision", "followup", "stopReason", "suppressOutput"] {

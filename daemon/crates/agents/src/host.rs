@@ -16,12 +16,11 @@ use recall_domain::event::{Audience, EventName, HookEvent, HookEventKind};
 pub(super) const SPEC: AgentSpec = AgentSpec {
     name: "unknown",
     title: "an unknown agent",
-    events: &[],
+    format: Format { events: &[], ..FORMAT },
     read,
     reply: |_| Ok(None),
     plan_file: |_| Ok(None),
     plan_folders: &[".cursor/plans"],
-    failures: FORMAT.failures,
     ..copied_format::SPEC
 };
 
@@ -57,7 +56,7 @@ pub(super) const SPELLINGS: &[(&str, Meaning)] = &[
 ];
 
 /// Reads one event.
-fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
+fn read(_: &Format, delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     let payload = Payload::read(delivery)?;
     let event = copied_format::as_meant(FORMAT.event(&payload, delivery)?, &payload);
     Ok(of_gateway(event, &payload, delivery))

@@ -50,8 +50,7 @@ use recall_protocol::wire::Deliver;
 
 // Many agents copied this one's format.
 use self::claude_code as copied_format;
-use self::failure::FailureRules;
-use self::format::tools::Tools;
+use self::format::Format;
 use self::history::History;
 use self::named_file::Refused;
 use self::settings::{AgentVersion, Install};
@@ -95,23 +94,22 @@ pub struct AgentSpec {
     /// The name shown to people.
     pub title: &'static str,
     pub host: Host,
-    /// The events that the reader knows.
-    pub events: &'static [EventSpec],
+    /// Its events, tools and failures.
+    pub format: Format,
     /// The payload's field with the prompt.
     pub prompt_field: &'static str,
     /// Reads one delivery. [`Self::event`] calls it.
-    pub read: fn(&Deliver) -> Result<HookEvent, Unreadable>,
+    pub read: fn(&Format, &Deliver) -> Result<HookEvent, Unreadable>,
     /// Renders the answer to an event in the agent's format. There is context, a notice, or both.
     pub envelope: fn(event: &str, &HookOutput) -> Vec<u8>,
     /// Parses a stored call, from the tool's name and the agent's JSON of input and response.
-    pub action: fn(tool_name: &str, input: &str, response: Option<&str>) -> Action,
+    pub action: fn(&Format, tool_name: &str, input: &str, response: Option<&str>) -> Action,
     /// Whether the error text of a failed call says that the user rejected it.
     pub rejected: fn(error: &str) -> Option<Rejected>,
     /// Reads a turn's answer from the transcript. Blocks.
     pub reply: fn(&ReplyRequest) -> Result<Option<RecordedReply>, Refused>,
     /// Reads a plan's file if a call named only its path. Blocks.
     pub plan_file: fn(&PlanRequest) -> Result<Option<String>, Refused>,
-    pub failures: FailureRules,
     /// The texts that open and close a block that the program adds to an answer for the model.
     pub injected_block: Option<(&'static str, &'static str)>,
     pub conventions: Conventions,
@@ -304,15 +302,14 @@ impl AgentSpec {
             assumed_version: AgentVersion(0, 0, 0),
             marks: &[],
         },
-        events: &[],
+        format: Format::PLAIN,
         prompt_field: "prompt",
-        read: |_| Err(Unreadable::NoEvent),
+        read: Format::read,
         envelope: format::answer::nested,
-        action: |tool, input, response| Tools(&[]).action(tool, input, response),
+        action: |format, tool, input, response| format.tools.action(tool, input, response),
         rejected: |_| None,
         reply: |_| Ok(None),
         plan_file: |_| Ok(None),
-        failures: FailureRules::COMMON,
         injected_block: None,
         conventions: Conventions {
             work_trees: &[],
@@ -348,6 +345,16 @@ impl AgentSpec {
         Ok(event)
     }
 
+    /// The events that the agent can report.
+    pub fn events(&self) -> &'static [EventSpec] {
+        self.format.events
+    }
+
+    /// Parses a stored call, see [`Self::action`](field@Self::action).
+    pub fn action(&self, tool_name: &str, input: &str, response: Option<&str>) -> Action {
+        (self.action)(&self.format, tool_name, input, response)
+    }
+
     /// Also reads payloads that are almost JSON.
     fn read_leniently(&self, delivery: &Deliver) -> Result<HookEvent, Unreadable> {
         let legible = || {
@@ -357,11 +364,11 @@ impl AgentSpec {
         if json::has_surrogates(&delivery.payload)
             && let Some(legible) = legible()
         {
-            return (self.read)(&legible);
+            return (self.read)(&self.format, &legible);
         }
-        match (self.read)(delivery) {
+        match (self.read)(&self.format, delivery) {
             Err(error @ (Unreadable::NotUtf8(_) | Unreadable::NotJson(_))) => {
-                legible().and_then(|legible| (self.read)(&legible).ok()).ok_or(error)
+                legible().and_then(|legible| (self.read)(&self.format, &legible).ok()).ok_or(error)
             }
             read => read,
         }
@@ -403,7 +410,7 @@ impl AgentSpec {
 
     /// The event of this kind. Some agents report a failed call as any other.
     fn event_for(&self, name: EventName) -> Option<&'static EventSpec> {
-        let of = |name| self.events.iter().find(|event| event.is == name);
+        let of = |name| self.events().iter().find(|event| event.is == name);
         of(name).or_else(|| if name == EventName::ToolFailure { of(EventName::Tool) } else { None })
     }
 
@@ -440,14 +447,14 @@ impl AgentSpec {
 
     /// The most context that any event's answer may have.
     pub fn cap(&self) -> Cap {
-        let caps = self.events.iter().filter_map(|event| event.answer);
+        let caps = self.events().iter().filter_map(|event| event.answer);
         caps.min_by_key(|cap| cap.utf16_units).unwrap_or(Cap::NONE)
     }
 
     /// The events that a version can report. `None` means that the program did not tell its version.
     pub fn events_of(&self, version: Option<AgentVersion>) -> impl Iterator<Item = &EventSpec> {
         let version = version.unwrap_or(self.host.assumed_version);
-        self.events.iter().filter(move |event| event.since <= version)
+        self.events().iter().filter(move |event| event.since <= version)
     }
 
     /// Like [`Self::events_of`], with the event that only guards need.
@@ -600,7 +607,7 @@ mod tests {
             let row = AgentRow::of(spec.name);
             assert_eq!((row.name, row.prompt_field), (spec.name, spec.prompt_field), "{}", spec.name);
             assert_eq!(row.config_dir, spec.host.folder_variable, "{}", spec.name);
-            for event in spec.events {
+            for event in spec.events() {
                 assert_eq!(row.wait(event.name), event.wait, "{} {}", spec.name, event.name);
             }
         }

@@ -4,8 +4,6 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-use super::EventSpec;
-
 /// The parts that recall installs into an agent.
 #[derive(Clone, Copy, Debug)]
 pub struct Install {
@@ -26,6 +24,130 @@ impl Install {
 pub struct Part {
     pub place: Place,
     pub content: Content,
+}
+
+impl Part {
+    pub const fn hooks(place: Place, hooks: JsonHooks) -> Self {
+        Self { place, content: Content::JsonHooks(hooks) }
+    }
+
+    /// The MCP server in the usual form.
+    pub const fn server(place: Place, syntax: Syntax) -> Self {
+        Self::values(place, JsonValues::new(syntax, &[(&["mcpServers", "recall"], Setting::SERVER)]))
+    }
+
+    pub const fn values(place: Place, values: JsonValues) -> Self {
+        Self { place, content: Content::JsonValues(values) }
+    }
+
+    pub const fn own_file(place: Place, file: OwnFile) -> Self {
+        Self { place, content: Content::OwnFile(file) }
+    }
+}
+
+/// A value in an agent's settings.
+#[derive(Clone, Copy, Debug)]
+pub enum Setting {
+    Text(&'static str),
+    Texts(&'static [&'static str]),
+    Number(u32),
+    Flag(bool),
+    Fields(&'static [Field]),
+    /// A number that differs at some events.
+    NumberExcept(u32, &'static [(&'static str, u32)]),
+    /// A shell's line that runs the hook client.
+    ShimLine,
+    /// The same, with the event's name, because some payload lacks it.
+    ShimLineWithEvent,
+    /// The path of the hook client.
+    Shim,
+    /// Its arguments.
+    ShimArguments,
+    ShimArgumentsWithEvent,
+    /// The path of `recall`.
+    Recall,
+    /// The words of the command that starts the MCP server.
+    RecallMcp,
+}
+
+/// A key and its value.
+pub type Field = (&'static str, Setting);
+
+impl Setting {
+    /// The MCP server in the usual form.
+    pub(crate) const SERVER: Self = Self::Fields(Self::SERVER_FIELDS);
+    /// The same, with its kind.
+    pub(crate) const STDIO: Self = Self::Fields(&[
+        ("type", Self::Text("stdio")),
+        ("command", Self::Recall),
+        ("args", Self::Texts(&["mcp"])),
+    ]);
+    pub(crate) const SERVER_FIELDS: &'static [Field] =
+        &[("command", Self::Recall), ("args", Self::Texts(&["mcp"]))];
+
+    pub fn value(self, filling: &Filling<'_>) -> Value {
+        let Filling { agent, event, programs } = *filling;
+        match self {
+            Self::Text(text) => text.into(),
+            Self::Texts(texts) => texts.into(),
+            Self::Number(number) => number.into(),
+            Self::Flag(flag) => flag.into(),
+            Self::Fields(fields) => Value::Object(object(fields, filling)),
+            Self::NumberExcept(usual, others) => {
+                others.iter().find(|(at, _)| *at == event).map_or(usual, |(_, number)| *number).into()
+            }
+            Self::ShimLine => shell_line(programs.shim, &[agent]).into(),
+            Self::ShimLineWithEvent => shell_line(programs.shim, &[agent, event]).into(),
+            Self::Shim => programs.shim.into(),
+            Self::ShimArguments => Value::from_iter([agent]),
+            Self::ShimArgumentsWithEvent => Value::from_iter([agent, event]),
+            Self::Recall => programs.recall.into(),
+            Self::RecallMcp => Value::from_iter([programs.recall, "mcp"]),
+        }
+    }
+}
+
+/// The fields as an object.
+pub fn object(fields: &[Field], filling: &Filling<'_>) -> Map<String, Value> {
+    fields.iter().map(|(name, setting)| ((*name).to_owned(), setting.value(filling))).collect()
+}
+
+/// What settings are filled in with.
+#[derive(Clone, Copy, Debug)]
+pub struct Filling<'a> {
+    pub agent: &'static str,
+    /// Empty outside of hooks.
+    pub event: &'a str,
+    pub programs: Programs<'a>,
+}
+
+/// A setting that turns recall's part off.
+#[derive(Clone, Copy, Debug)]
+pub struct Switch {
+    /// Where it is, as a JSON pointer.
+    pub at: &'static str,
+    pub off: Off,
+    /// How people name it.
+    pub title: &'static str,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Off {
+    If(bool),
+    /// It is a list with recall's name.
+    Listed,
+}
+
+impl Switch {
+    /// Its title, if these settings turn recall off.
+    pub fn is_off(&self, settings: &Value) -> Option<&'static str> {
+        let value = settings.pointer(self.at)?;
+        let is_off = match self.off {
+            Off::If(off) => *value == Value::Bool(off),
+            Off::Listed => value.as_array().is_some_and(|names| names.contains(&"recall".into())),
+        };
+        is_off.then_some(self.title)
+    }
 }
 
 /// Where a file is.
@@ -93,16 +215,21 @@ pub struct JsonHooks {
     /// A TOML file in which the user may have hooks of the same shape. If so, recall's go there too, because the agent
     /// warns about two files.
     pub or_toml: Option<TomlHooks>,
+    /// The agent whose file it is, if two agents read it: the hook client runs under this name.
+    pub owner: Option<&'static str>,
     /// The entry that calls the hook client.
-    pub entry: fn(&HookCall<'_>) -> Map<String, Value>,
-    /// The setting that turns all hooks off, if these settings do.
-    pub switched_off: fn(&Value) -> Option<&'static str>,
-    /// An enabled plugin that also contains recall's hooks.
-    pub plugin: fn(&Value) -> Option<String>,
+    pub entry: &'static [Field],
+    /// The entry for versions before this one.
+    pub older_entry: Option<(AgentVersion, &'static [Field])>,
+    /// The settings that turn all hooks off.
+    pub switched_off: &'static [Switch],
+    /// The key of an object with plugins; one may also contain recall's hooks.
+    pub plugins: Option<&'static str>,
 }
 
 impl JsonHooks {
-    /// Groups of entries in strict JSON. The entry itself has to be given.
+    /// Groups of entries in strict JSON. The timeout is in seconds. The hook client always ends within a second, so it
+    /// only matters on a stalled machine.
     pub const GROUPED: Self = Self {
         syntax: Syntax::Json,
         key: "hooks",
@@ -112,10 +239,35 @@ impl JsonHooks {
         frame: None,
         other_keys: &[],
         or_toml: None,
-        entry: |_| Map::new(),
-        switched_off: |_| None,
-        plugin: |_| None,
+        owner: None,
+        entry: &[
+            ("type", Setting::Text("command")),
+            ("command", Setting::ShimLine),
+            ("timeout", Setting::Number(10)),
+        ],
+        older_entry: None,
+        switched_off: &[],
+        plugins: None,
     };
+
+    /// The entry for an event.
+    pub fn entry_of(&self, version: AgentVersion, filling: &Filling<'_>) -> Map<String, Value> {
+        let filling = &Filling { agent: self.owner.unwrap_or(filling.agent), ..*filling };
+        let older = self.older_entry.filter(|(since, _)| version < *since);
+        object(older.map_or(self.entry, |(_, older)| older), filling)
+    }
+
+    /// The setting that turns all hooks off, if these settings do.
+    pub fn switched_off(&self, settings: &Value) -> Option<&'static str> {
+        self.switched_off.iter().find_map(|switch| switch.is_off(settings))
+    }
+
+    /// An enabled plugin named `recall` (as `recall@marketplace`).
+    pub fn plugin(&self, settings: &Value) -> Option<String> {
+        let plugins = settings.get(self.plugins?)?.as_object()?;
+        let mut enabled = plugins.iter().filter(|(_, enabled)| **enabled != Value::Bool(false));
+        enabled.find(|(name, _)| name.split('@').next() == Some("recall")).map(|(name, _)| name.clone())
+    }
 
     /// The layout of an event's entries.
     pub fn groups_of(&self, event: &str) -> Groups {
@@ -128,7 +280,7 @@ impl JsonHooks {
 pub struct TomlHooks {
     pub place: Place,
     /// The setting there that turns all hooks off.
-    pub switched_off: fn(&Value) -> Option<&'static str>,
+    pub switched_off: Switch,
 }
 
 /// Syntax that the agent's parser accepts beyond JSON.
@@ -153,26 +305,38 @@ pub enum Groups {
 pub struct JsonValues {
     pub syntax: Syntax,
     /// The values with their paths of keys. A value that is an object is merged, so the user's keys stay.
-    pub values: fn(&Programs<'_>) -> Vec<PlacedValue>,
-    /// A reason why the agent would ignore the values.
-    pub refused: fn(&Value) -> Option<&'static str>,
+    pub values: &'static [(KeyPath, Setting)],
+    /// A setting for which the agent would ignore the values.
+    pub refused: Option<Switch>,
     /// A list that must contain recall's name if it exists.
-    pub allowed: Option<&'static [&'static str]>,
+    pub allowed: Option<KeyPath>,
 }
 
+/// A path of keys.
+pub type KeyPath = &'static [&'static str];
+
 /// A value and its path of keys.
-pub type PlacedValue = (&'static [&'static str], Value);
+pub type PlacedValue = (KeyPath, Value);
 
 impl JsonValues {
-    pub const fn new(syntax: Syntax, values: fn(&Programs<'_>) -> Vec<PlacedValue>) -> Self {
-        Self { syntax, values, refused: |_| None, allowed: None }
+    pub const fn new(syntax: Syntax, values: &'static [(KeyPath, Setting)]) -> Self {
+        Self { syntax, values, refused: None, allowed: None }
+    }
+
+    pub fn placed(&self, filling: &Filling<'_>) -> Vec<PlacedValue> {
+        self.values.iter().map(|(path, setting)| (*path, setting.value(filling))).collect()
     }
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct TomlTable {
-    pub path: &'static [&'static str],
-    pub values: fn(&Programs<'_>) -> Vec<(&'static str, Value)>,
+    pub path: KeyPath,
+    pub values: &'static [Field],
+}
+
+impl TomlTable {
+    /// The MCP server in the usual form.
+    pub(crate) const SERVER: Self = Self { path: &["mcp_servers", "recall"], values: Setting::SERVER_FIELDS };
 }
 
 /// A file that only recall writes.
@@ -238,16 +402,6 @@ pub struct Programs<'a> {
     pub shim: &'a str,
 }
 
-/// A hook to register.
-#[derive(Clone, Copy, Debug)]
-pub struct HookCall<'a> {
-    pub event: &'a EventSpec,
-    /// The agent's version, or the assumed one.
-    pub version: AgentVersion,
-    /// The path of the hook client.
-    pub shim: &'a str,
-}
-
 /// A shell line that starts `program` with `args`, quoted where necessary.
 ///
 /// Only a NUL byte cannot be quoted, and no path or argument can contain one; such a word is left out.
@@ -297,6 +451,15 @@ mod tests {
         check("...", None);
         check("", None);
         assert!(AgentVersion(2, 1, 139) > AgentVersion(2, 1, 76));
+    }
+
+    #[test]
+    fn a_plugin_of_ours_is_seen_unless_it_is_switched_off() {
+        let hooks = JsonHooks { plugins: Some("enabledPlugins"), ..JsonHooks::GROUPED };
+        let plugin = |name: &str, on: bool| hooks.plugin(&serde_json::json!({"enabledPlugins": {name: on}}));
+        assert_eq!(plugin("recall@team", true).as_deref(), Some("recall@team"));
+        assert_eq!(plugin("recall@team", false), None);
+        assert_eq!(plugin("recaller@team", true), None);
     }
 
     #[test]

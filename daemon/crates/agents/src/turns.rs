@@ -60,7 +60,9 @@ impl RecordedSession {
             if event.is_of_call() {
                 continue;
             }
-            let Ok(read) = (spec.read)(&event.deliver(spec, &self.cwd, place)) else { continue };
+            let Ok(read) = (spec.read)(&spec.format, &event.deliver(spec, &self.cwd, place)) else {
+                continue;
+            };
             let id = read.prompt.map(|id| id.0);
             match read.what {
                 HookEventKind::Prompt { text, .. } => {

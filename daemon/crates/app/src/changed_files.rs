@@ -9,7 +9,7 @@ use recall_domain::material::{Action, ProjectFolder};
 
 /// The files that a call changes, as the agent spells them.
 pub fn of_call(spec: &AgentSpec, tool_name: &str, input: &str) -> Vec<String> {
-    match (spec.action)(tool_name, input, None) {
+    match spec.action(tool_name, input, None) {
         Action::Edit { path, .. } | Action::Write { path, .. } => {
             let mut files = patched_files(input);
             files.push(path);

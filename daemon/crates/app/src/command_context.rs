@@ -69,7 +69,7 @@ impl Subject {
     /// `None`: it is no command of a shell, or nothing can be known of it.
     pub fn of(spec: &AgentSpec, ask: &Ask) -> Option<Self> {
         let Ask::Call { tool, input, failure } = ask else { return None };
-        let Action::Command { command, .. } = (spec.action)(tool, input, None) else { return None };
+        let Action::Command { command, .. } = spec.action(tool, input, None) else { return None };
         match failure {
             Some(output) => known_error::error_line(output).map(Self::Error),
             None => {

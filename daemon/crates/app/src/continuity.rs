@@ -35,9 +35,9 @@ fn touched_files(
     session: &SessionInfo,
     state: &mut Continuity,
 ) -> Result<(), StoreError> {
-    let action = agents.spec(session.agent.as_str()).action;
+    let spec = agents.spec(session.agent.as_str());
     for (tool, input) in db.latest_calls(session.row, CALLS)? {
-        let (path, list) = match action(&tool, &input, None) {
+        let (path, list) = match spec.action(&tool, &input, None) {
             Action::Edit { path, .. } | Action::Write { path, .. } => (path, &mut state.changed_files),
             Action::Read { path } => (path, &mut state.read_files),
             _ => continue,

@@ -203,7 +203,7 @@ fn activity_digest(row: &ActivityRow, session: &SessionInfo, agents: Agents) -> 
 fn action_of(row: &ActivityRow, session: &SessionInfo, agents: Agents) -> Action {
     let response = (!row.failed).then(|| row.response.as_deref().unwrap_or_default());
     let input = row.input.as_deref().unwrap_or_default();
-    (agents.spec(session.agent.as_str()).action)(&row.tool_name, input, response)
+    agents.spec(session.agent.as_str()).action(&row.tool_name, input, response)
 }
 
 fn of_session(key: DocumentKey, session: &SessionInfo, at: Timestamp) -> Document {

@@ -92,7 +92,7 @@ impl<'a> Freshness<'a> {
             if patched_files(&input).len() > 1 {
                 return Ok(None);
             }
-            lines.add(&(self.agents.spec(&call.agent).action)(&call.tool_name, &input, None));
+            lines.add(&self.agents.spec(&call.agent).action(&call.tool_name, &input, None));
         }
         let lines = lines.named_in(&text.texts.join(" "));
         if lines.is_empty() {

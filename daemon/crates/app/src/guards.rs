@@ -120,7 +120,7 @@ fn verdict(guards: &Guards, spec: &AgentSpec, start: &ToolStart, cwd: &str) -> O
 /// The text that a call brought in from a web page, an MCP server, the network or another's document.
 fn from_outside(guards: &Guards, spec: &AgentSpec, call: &ToolCall, cwd: &str) -> Option<String> {
     let ToolResult::Done(response) = &call.result else { return None };
-    match (spec.action)(&call.name, &call.input, Some(response)) {
+    match spec.action(&call.name, &call.input, Some(response)) {
         Action::Fetch { output, .. } => Some(output),
         Action::Command { command, output, .. } if fetches(&command) => Some(output),
         // The text as in the agent's JSON.

@@ -165,7 +165,7 @@ fn step(row: ActivityRow, spec: &AgentSpec) -> Step {
     let given = (!row.failed).then_some(response.as_str());
     let rule = row.refused_by.as_deref().and_then(Rule::parse);
     let refused = rule.filter(|_| refusal_in(&response).is_none()).map(refusal_by);
-    let action = (spec.action)(&row.tool_name, row.input.as_deref().unwrap_or_default(), given);
+    let action = spec.action(&row.tool_name, row.input.as_deref().unwrap_or_default(), given);
     Step {
         event: row.event,
         at: row.at,

@@ -27,7 +27,7 @@ pub fn remove_contents(event: &mut HookEvent, agent: &AgentSpec, skip_tools: &[S
 /// Whether the call contains the user's answers or the task list.
 fn informs(call: &ToolCall, agent: &AgentSpec) -> bool {
     let ToolResult::Done(response) = &call.result else { return false };
-    let action = (agent.action)(&call.name, &call.input, Some(response));
+    let action = agent.action(&call.name, &call.input, Some(response));
     matches!(action, Action::Ask { .. } | Action::Tasks { .. })
 }
 

@@ -8,9 +8,9 @@ use super::settings_file::SettingsFile;
 use super::{hook_settings, toml_settings, version};
 use crate::service::environment::{Environment, is_executable};
 use recall_agents::settings::{
-    AgentVersion, Base, Content, HookCall, JsonHooks, OwnKind, Part, Place, Programs,
+    AgentVersion, Base, Content, Filling, JsonHooks, OwnKind, Part, Place, Programs, object,
 };
-use recall_agents::{AgentSpec, Guarding};
+use recall_agents::{AgentSpec, EventSpec, Guarding};
 
 /// An agent and where to look for it.
 #[derive(Clone, Copy, Debug)]
@@ -130,7 +130,7 @@ impl LocalAgent<'_> {
                 None => files.push((path, vec![goal])),
             }
         };
-        let programs = Programs { recall: &registration.recall, shim: &registration.shim };
+        let filling = registration.filling(self.spec, "");
         let places =
             parts.iter().flat_map(|part| self.paths(&part.place).into_iter().map(move |path| (part, path)));
         for (part, path) in places {
@@ -148,9 +148,9 @@ impl LocalAgent<'_> {
                     add(path, Wanted::JsonHooks(json, hooks), here);
                     continue;
                 }
-                Content::JsonValues(json) => Wanted::JsonValues(json, (json.values)(&programs)),
-                Content::TomlTable(table) => Wanted::TomlTable(table.path, (table.values)(&programs)),
-                Content::OwnFile(file) => Wanted::OwnFile(file.written(&programs), file.kind),
+                Content::JsonValues(json) => Wanted::JsonValues(json, json.placed(&filling)),
+                Content::TomlTable(table) => Wanted::TomlTable(table.path, object(table.values, &filling)),
+                Content::OwnFile(file) => Wanted::OwnFile(file.written(&filling.programs), file.kind),
             };
             add(path, wanted, GoalState::Present);
         }
@@ -185,12 +185,17 @@ pub(crate) struct Registration {
 }
 
 impl Registration {
+    fn filling<'a>(&'a self, spec: &AgentSpec, event: &'a str) -> Filling<'a> {
+        let programs = Programs { recall: &self.recall, shim: &self.shim };
+        Filling { agent: spec.name, event, programs }
+    }
+
     /// The hooks that this version supports.
     pub(crate) fn hooks(&self, spec: &'static AgentSpec, json: &JsonHooks) -> Vec<Hook> {
         let version = self.version.unwrap_or(spec.host.assumed_version);
-        let hook = |event| {
-            let call = HookCall { event, version, shim: &self.shim };
-            Hook { event: event.name, entry: (json.entry)(&call) }
+        let hook = |event: &'static EventSpec| {
+            let entry = json.entry_of(version, &self.filling(spec, event.name));
+            Hook { event: event.name, entry }
         };
         spec.events_with_guards(self.version, self.guarding).map(hook).collect()
     }

@@ -134,8 +134,8 @@ pub fn survey(json: &JsonHooks, text: &str) -> Result<Survey, SettingsError> {
             reach: ours.reach,
         }));
     }
-    let switch = (json.switched_off)(&file.value).map_or(HookSwitch::On, HookSwitch::Off);
-    let plugin = (json.plugin)(&file.value);
+    let switch = json.switched_off(&file.value).map_or(HookSwitch::On, HookSwitch::Off);
+    let plugin = json.plugin(&file.value);
     Ok(Survey { entries, switch, plugin })
 }
 

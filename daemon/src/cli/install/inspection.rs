@@ -229,7 +229,7 @@ fn switch_in_toml(agent: LocalAgent<'_>) -> HookSwitch {
     let off = agent.spec.install.hooks.iter().find_map(|part| {
         let Content::JsonHooks(JsonHooks { or_toml: Some(toml), .. }) = &part.content else { return None };
         let text = read(&agent.path(&toml.place)?).ok()??;
-        (toml.switched_off)(&toml_settings::value(&text)?)
+        toml.switched_off.is_off(&toml_settings::value(&text)?)
     });
     off.map_or(HookSwitch::On, HookSwitch::Off)
 }

@@ -21,7 +21,7 @@ pub(super) fn install(
     values: &[PlacedValue],
 ) -> Result<String, SettingsError> {
     let file = Parsed::of(json.syntax, text)?;
-    if let Some(why) = (json.refused)(&file.value) {
+    if let Some(why) = json.refused.and_then(|switch| switch.is_off(&file.value)) {
         return Err(SettingsError::Shape(vec![format!("{why}, so it would be ignored")]));
     }
     let settings = file.settings()?;

@@ -391,7 +391,7 @@ impl Installation<'_> {
 /// Lists the hooks that need a newer version, if the agent's version is unknown.
 fn skipped_hooks(spec: &AgentSpec, out: &mut dyn Write) -> std::io::Result<()> {
     let known: Vec<&str> = spec.events_of(None).map(|event| event.name).collect();
-    let names = spec.events.iter().map(|event| event.name);
+    let names = spec.events().iter().map(|event| event.name);
     let skipped: Vec<&str> = names.filter(|name| !known.contains(name)).collect();
     if skipped.is_empty() {
         return Ok(());

@@ -1,11 +1,11 @@
 //! Recall's part of one settings file of any kind: adds it, removes it, and checks whether it is there.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::hook_entry::Hook;
 use super::hook_settings::{self, Parsed, Removal, SettingsError};
 use super::{json_values, toml_settings};
-use recall_agents::settings::{JsonHooks, JsonValues, OwnFile, OwnKind, PlacedValue};
+use recall_agents::settings::{JsonHooks, JsonValues, KeyPath, OwnFile, OwnKind, PlacedValue};
 
 /// Recall's part of a file, ready to write.
 #[derive(Clone, Debug)]
@@ -13,7 +13,7 @@ pub(crate) enum Wanted {
     JsonHooks(&'static JsonHooks, Vec<Hook>),
     TomlHooks(Vec<Hook>),
     JsonValues(&'static JsonValues, Vec<PlacedValue>),
-    TomlTable(&'static [&'static str], Vec<(&'static str, Value)>),
+    TomlTable(KeyPath, Map<String, Value>),
     /// The whole text.
     OwnFile(String, OwnKind),
 }
@@ -57,7 +57,7 @@ impl Wanted {
             Self::JsonHooks(json, _) => Some(Parsed::of(json.syntax, text).ok()?.value),
             Self::JsonValues(json, _) => Some(Parsed::of(json.syntax, text).ok()?.value),
             Self::TomlHooks(_) | Self::TomlTable(..) => toml_settings::value(text),
-            Self::OwnFile(..) => Some(Value::Object(serde_json::Map::new())),
+            Self::OwnFile(..) => Some(Value::Object(Map::new())),
         }
     }
 

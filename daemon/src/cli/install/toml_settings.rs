@@ -119,7 +119,7 @@ pub(super) fn uninstall_hooks(text: &str) -> Result<Removal, SettingsError> {
 pub(super) fn install_table(
     text: &str,
     path: &[&str],
-    values: &[(&'static str, Value)],
+    values: &Map<String, Value>,
 ) -> Result<String, SettingsError> {
     let mut file = parse(text)?;
     let mut at = file.as_table_mut();

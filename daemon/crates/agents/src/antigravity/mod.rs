@@ -25,8 +25,7 @@ use super::format::payload::Payload;
 use super::format::tools::{Tool, Tools};
 use super::format::{Format, Meaning, answer};
 use super::settings::{
-    AgentVersion, Base, Content, Groups, Install, JsonHooks, JsonValues, Part, Place, SKILL, Syntax,
-    shell_line,
+    AgentVersion, Base, Groups, Install, JsonHooks, Off, Part, Place, SKILL, Setting, Switch, Syntax,
 };
 use super::{AgentSpec, Cap, EventSpec, HookOutput, Host, Mark, Unreadable};
 use recall_domain::event::{EventName, HookEvent, HookEventKind};
@@ -42,7 +41,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         marks: &[Mark { field: "artifactDirectoryPath", part: "" }],
         ..AgentSpec::PLAIN.host
     },
-    events: EVENTS,
+    format: FORMAT,
     read,
     envelope: |_, output: &HookOutput| {
         let told = output.context.iter().map(|text| json!({"ephemeralMessage": text}));
@@ -50,56 +49,43 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         let object = (!steps.is_empty()).then(|| ("injectSteps".to_owned(), steps.into()));
         answer::line(object.into_iter().collect())
     },
-    action: |tool, input, response| FORMAT.tools.action(tool, input, response),
-    failures: FORMAT.failures,
     install: Install {
-        hooks: &[Part {
-            place: Place {
-                base: Base::Home,
-                user: ".gemini/config/hooks.json",
-                project: &[".agents/hooks.json"],
-            },
-            content: Content::JsonHooks(JsonHooks {
+        hooks: &[Part::hooks(
+            Place { base: Base::Home, user: ".gemini/config/hooks.json", project: &[".agents/hooks.json"] },
+            JsonHooks {
                 // Each key is a hook with a name, which has its events.
                 key: "recall",
                 groups: Groups::Nested,
                 flat_events: &["PreInvocation", "PostInvocation", "Stop"],
                 matcher: Some("*"),
                 other_keys: &["enabled"],
-                entry: |call| {
-                    let line = shell_line(call.shim, &[SPEC.name, call.event.name]);
+                entry: &[
+                    ("type", Setting::Text("command")),
+                    ("command", Setting::ShimLineWithEvent),
                     // In seconds.
-                    let entry =
-                        [("type", "command".into()), ("command", line.into()), ("timeout", 10.into())];
-                    entry.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
-                },
-                switched_off: |settings| {
-                    let is_off = settings.pointer("/recall/enabled") == Some(&Value::Bool(false));
-                    is_off.then_some("recall.enabled = false")
-                },
+                    ("timeout", Setting::Number(10)),
+                ],
+                switched_off: &[Switch {
+                    at: "/recall/enabled",
+                    off: Off::If(false),
+                    title: "recall.enabled = false",
+                }],
                 ..JsonHooks::GROUPED
-            }),
-        }],
+            },
+        )],
         server: &[
-            Part {
-                place: Place {
+            Part::server(
+                Place {
                     base: Base::Home,
                     user: ".gemini/config/mcp_config.json",
                     project: &[".agents/mcp_config.json"],
                 },
-                content: Content::JsonValues(JsonValues::new(Syntax::Json, |programs| {
-                    let server = json!({"command": programs.recall, "args": ["mcp"]});
-                    vec![(&["mcpServers", "recall"], server)]
-                })),
-            },
-            Part {
-                place: Place {
-                    base: Base::Home,
-                    user: ".gemini/config/skills/recall/SKILL.md",
-                    project: &[],
-                },
-                content: Content::OwnFile(SKILL),
-            },
+                Syntax::Json,
+            ),
+            Part::own_file(
+                Place { base: Base::Home, user: ".gemini/config/skills/recall/SKILL.md", project: &[] },
+                SKILL,
+            ),
         ],
         then: None,
     },
@@ -140,7 +126,7 @@ const FORMAT: Format = Format {
     failures: FailureRules::COMMON,
 };
 
-fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
+fn read(format: &Format, delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     let name = Payload::read(delivery)?.event_name(delivery).ok_or(Unreadable::NoEvent)?;
     let mut fields: Map<String, Value> = serde_json::from_slice(&delivery.payload)?;
     if let Some(Value::Object(mut call)) = fields.remove("toolCall") {
@@ -152,7 +138,7 @@ fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     let payload = Value::Object(fields).to_string().into_bytes();
     let shaped = Deliver { payload, ..delivery.clone() };
     let payload = Payload::read(&shaped)?;
-    let mut event = FORMAT.event(&payload, &shaped)?;
+    let mut event = format.event(&payload, &shaped)?;
     // A conversation's id says nothing about who wrote.
     event.origin = None;
     if event.cwd.is_none() {

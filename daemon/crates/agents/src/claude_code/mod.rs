@@ -20,6 +20,8 @@ use recall_domain::conventions::Conventions;
 use recall_domain::event::{Audience, HookEvent, HookEventKind, StartSource};
 use recall_domain::material::BatchSource;
 
+pub(super) use self::settings::ALL_OFF;
+
 const NAME: &str = "claude-code";
 
 pub(super) const SPEC: AgentSpec = AgentSpec {
@@ -33,18 +35,14 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         assumed_version: AgentVersion(2, 1, 76),
         marks: &[],
     },
-    events: &settings::EVENTS,
-    prompt_field: "prompt",
+    format: FORMAT,
     read,
-    envelope: answer::nested,
-    action: |tool, input, response| TOOLS.action(tool, input, response),
     rejected: rejection::rejected,
     reply: transcript::reply,
     plan_file: |request| {
         let own = SPEC.host.folders(&request.home, request.config_dir.as_deref());
         plans::plan_file(own.iter().map(|folder| folder.join("plans")).collect(), request)
     },
-    failures: FORMAT.failures,
     guards: GuardAnswers {
         refusal: Some(answer::refusal),
         advice: Some(Advice::CONTEXT),
@@ -98,6 +96,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     install: settings::INSTALL,
     history: Some(history::HISTORY),
     notes: Some(NotesProgram { backend: "claude-cli", model: "haiku" }),
+    ..AgentSpec::PLAIN
 };
 
 const REMINDER: &str = "<system-reminder>";
@@ -137,9 +136,9 @@ pub(super) const TOOLS: Tools = Tools(&[
 ]);
 
 /// Reads one hook payload.
-fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
+fn read(format: &Format, delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     let payload = Payload::read(delivery)?;
-    Ok(as_meant(FORMAT.event(&payload, delivery)?, &payload))
+    Ok(as_meant(format.event(&payload, delivery)?, &payload))
 }
 
 /// Handles the peculiarities of this agent, and of hosts that are built on its kit.

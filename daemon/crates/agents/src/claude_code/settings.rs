@@ -5,44 +5,47 @@
 //! ignored `args`.
 
 use recall_protocol::agents::Wait;
-use serde_json::{Map, Value, json};
 
-use super::NAME;
 use crate::settings::{
-    AgentVersion, Base, Content, HookCall, Install, JsonHooks, JsonValues, Part, Place, SKILL, Syntax,
-    shell_line,
+    AgentVersion, Base, Field, Install, JsonHooks, JsonValues, Off, Part, Place, SKILL, Setting, Switch,
+    Syntax,
 };
 use crate::{Cap, EventSpec};
 use recall_domain::event::EventName;
 
 pub(super) const INSTALL: Install = Install {
-    hooks: &[Part {
-        // The file for one user comes first: the entry names a path on this machine.
-        place: Place::own("settings.json", &[".claude/settings.local.json", ".claude/settings.json"]),
-        content: Content::JsonHooks(HOOKS),
-    }],
+    // The file for one user comes first: the entry names a path on this machine.
+    hooks: &[Part::hooks(
+        Place::own("settings.json", &[".claude/settings.local.json", ".claude/settings.json"]),
+        HOOKS,
+    )],
     server: &[
-        Part {
-            place: Place { base: Base::HomeUnlessMoved, user: ".claude.json", project: &[".mcp.json"] },
-            content: Content::JsonValues(JsonValues::new(Syntax::Json, |programs| {
-                let server = json!({"type": "stdio", "command": programs.recall, "args": ["mcp"]});
-                vec![(&["mcpServers", "recall"], server)]
-            })),
-        },
-        Part {
-            place: Place::own("skills/recall/SKILL.md", &[".claude/skills/recall/SKILL.md"]),
-            content: Content::OwnFile(SKILL),
-        },
+        Part::values(
+            Place { base: Base::HomeUnlessMoved, user: ".claude.json", project: &[".mcp.json"] },
+            JsonValues::new(Syntax::Json, &[(&["mcpServers", "recall"], Setting::STDIO)]),
+        ),
+        Part::own_file(Place::own("skills/recall/SKILL.md", &[".claude/skills/recall/SKILL.md"]), SKILL),
     ],
     then: None,
 };
 
+/// The setting that turns all hooks off, here and where it was copied.
+pub(crate) const ALL_OFF: Switch =
+    Switch { at: "/disableAllHooks", off: Off::If(true), title: "disableAllHooks" };
+
 const HOOKS: JsonHooks = JsonHooks {
-    entry,
-    switched_off: |settings| {
-        (settings.get("disableAllHooks") == Some(&Value::Bool(true))).then_some("disableAllHooks")
-    },
-    plugin,
+    entry: &[
+        ("type", Setting::Text("command")),
+        ("command", Setting::Shim),
+        ("args", Setting::ShimArguments),
+        TIMEOUT,
+    ],
+    older_entry: Some((
+        EXEC_FORM,
+        &[("type", Setting::Text("command")), ("command", Setting::ShimLine), TIMEOUT],
+    )),
+    switched_off: &[ALL_OFF],
+    plugins: Some("enabledPlugins"),
     ..JsonHooks::GROUPED
 };
 
@@ -50,9 +53,8 @@ const HOOKS: JsonHooks = JsonHooks {
 const EXEC_FORM: AgentVersion = AgentVersion(2, 1, 139);
 /// From this version on, only the unknown event itself is ignored.
 const UNKNOWN_EVENTS_ARE_HARMLESS: AgentVersion = AgentVersion(2, 1, 101);
-/// In seconds. The shim always ends within a second, so this only matters on a stalled machine. At SessionEnd an
-/// explicit value also replaces the usual 1.5 s for all hooks together.
-const TIMEOUT_S: u32 = 10;
+/// At SessionEnd an explicit value also replaces the usual 1.5 s for all hooks together.
+const TIMEOUT: Field = ("timeout", Setting::Number(10));
 
 /// Claude Code moves a hook's text of more than 10,000 UTF-16 units to a file, and shows the model 2 KB of it.
 const CAP: Option<Cap> = Some(Cap { utf16_units: 10_000 });
@@ -92,30 +94,11 @@ pub(super) const EVENTS: [EventSpec; 14] = [
     event("SessionEnd", EventName::SessionEnd, AgentVersion(1, 0, 85), Wait::Report, None),
 ];
 
-fn entry(call: &HookCall<'_>) -> Map<String, Value> {
-    let mut entry = Map::new();
-    entry.insert("type".into(), "command".into());
-    if call.version >= EXEC_FORM {
-        entry.insert("command".into(), call.shim.into());
-        entry.insert("args".into(), [NAME].into_iter().collect());
-    } else {
-        entry.insert("command".into(), shell_line(call.shim, &[NAME]).into());
-    }
-    entry.insert("timeout".into(), TIMEOUT_S.into());
-    entry
-}
-
-/// An enabled plugin named `recall` (as `recall@marketplace`).
-fn plugin(settings: &Value) -> Option<String> {
-    let plugins = settings.get("enabledPlugins")?.as_object()?;
-    let mut enabled = plugins.iter().filter(|(_, enabled)| **enabled != Value::Bool(false));
-    enabled.find(|(name, _)| name.split('@').next() == Some("recall")).map(|(name, _)| name.clone())
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::SPEC;
     use super::*;
+    use crate::settings::{Filling, Programs};
 
     #[track_caller]
     fn check(version: Option<(u32, u32, u32)>, missing: &[&str], exec: bool) {
@@ -126,7 +109,8 @@ mod tests {
         assert_eq!(absent, missing);
         for event in events {
             let version = version.unwrap_or(SPEC.host.assumed_version);
-            let entry = entry(&HookCall { event, version, shim: "/a b/recall-shim" });
+            let programs = Programs { recall: "recall", shim: "/a b/recall-shim" };
+            let entry = HOOKS.entry_of(version, &Filling { agent: SPEC.name, event: event.name, programs });
             let command = if exec { "/a b/recall-shim" } else { "'/a b/recall-shim' claude-code" };
             assert_eq!((&entry["command"], entry.contains_key("args")), (&command.into(), exec));
         }
@@ -154,14 +138,5 @@ mod tests {
             "SessionEnd",
         ];
         check(Some((1, 0, 62)), &early, false);
-    }
-
-    #[test]
-    fn a_plugin_of_ours_is_seen_unless_it_is_switched_off() {
-        let plugin =
-            |name: &str, enabled: bool| plugin(&serde_json::json!({"enabledPlugins": {name: enabled}}));
-        assert_eq!(plugin("recall@team", true).as_deref(), Some("recall@team"));
-        assert_eq!(plugin("recall@team", false), None);
-        assert_eq!(plugin("recaller@team", true), None);
     }
 }

@@ -12,22 +12,22 @@ use super::failure::FailureRules;
 use super::format::payload::EVENT_FIELD;
 use super::format::tools::{Tool, Tools};
 use super::format::{Format, Meaning, answer};
-use super::settings::{AgentVersion, Content, Install, JsonValues, OwnFile, Part, Place, Syntax};
+use super::settings::{AgentVersion, Install, OwnFile, Part, Place, Syntax};
 use super::{AgentSpec, Cap, EventSpec, HookOutput, Host, Mark, Unreadable};
 use recall_domain::event::{EventName, HookEvent};
 
 /// The program of one event.
 macro_rules! hook {
     ($event:literal) => {
-        Part {
-            place: Place::own(concat!("hooks/", $event), &[concat!(".clinerules/hooks/", $event)]),
-            content: Content::OwnFile(OwnFile::program(concat!(
+        Part::own_file(
+            Place::own(concat!("hooks/", $event), &[concat!(".clinerules/hooks/", $event)]),
+            OwnFile::program(concat!(
                 "#!/bin/sh\n# recall's hook, written by `recall install`; `recall uninstall` removes it.\n",
                 "exec '@recall-shim@' cline ",
                 $event,
                 "\n"
-            ))),
-        }
+            )),
+        )
     };
 }
 pub(super) const SPEC: AgentSpec = AgentSpec {
@@ -40,13 +40,11 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         marks: &[Mark { field: "clineVersion", part: "" }],
         ..AgentSpec::PLAIN.host
     },
-    events: EVENTS,
-    read: |delivery: &Deliver| -> Result<HookEvent, Unreadable> {
-        FORMAT.read(shaped(delivery).as_ref().unwrap_or(delivery))
+    format: FORMAT,
+    read: |format: &Format, delivery: &Deliver| -> Result<HookEvent, Unreadable> {
+        format.read(shaped(delivery).as_ref().unwrap_or(delivery))
     },
     envelope,
-    action: |tool, input, response| FORMAT.tools.action(tool, input, response),
-    failures: FORMAT.failures,
     install: Install {
         hooks: &[
             hook!("TaskStart"),
@@ -58,17 +56,11 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
             hook!("SessionShutdown"),
         ],
         server: &[
-            Part {
-                place: Place::own("data/settings/cline_mcp_settings.json", &[]),
-                content: Content::JsonValues(JsonValues::new(Syntax::Json, |programs| {
-                    let server = json!({"command": programs.recall, "args": ["mcp"]});
-                    vec![(&["mcpServers", "recall"], server)]
-                })),
-            },
-            Part {
-                place: Place::of_project(&[".clinerules/recall.md"]),
-                content: Content::OwnFile(OwnFile::text(include_str!("../memory.md"))),
-            },
+            Part::server(Place::own("data/settings/cline_mcp_settings.json", &[]), Syntax::Json),
+            Part::own_file(
+                Place::of_project(&[".clinerules/recall.md"]),
+                OwnFile::text(include_str!("../memory.md")),
+            ),
         ],
         then: Some("Cline runs hooks only where they are enabled in its settings."),
     },

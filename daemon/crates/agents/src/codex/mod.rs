@@ -8,13 +8,12 @@ mod history;
 
 use recall_protocol::agents::Wait;
 use recall_protocol::wire::Deliver;
-use serde_json::{Map, Value, json};
 
 use super::failure::FailureRules;
 use super::format::tools::{Tool, Tools};
 use super::format::{Format, Meaning, answer};
 use super::settings::{
-    AgentVersion, Content, HookCall, Install, JsonHooks, Part, Place, SKILL, TomlHooks, TomlTable, shell_line,
+    AgentVersion, Content, Install, JsonHooks, Off, Part, Place, SKILL, Setting, Switch, TomlHooks, TomlTable,
 };
 use super::{Advice, AgentSpec, Asking, Cap, EventSpec, GuardAnswers, Host, Unreadable};
 use recall_domain::conventions::Conventions;
@@ -32,10 +31,8 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         assumed_version: AgentVersion(0, 169, 0),
         marks: &[],
     },
-    events: EVENTS,
+    format: FORMAT,
     read,
-    action: |tool, input, response| FORMAT.tools.action(tool, input, response),
-    failures: FORMAT.failures,
     guards: GuardAnswers {
         before: Some(EventSpec::reported("PreToolUse", EventName::ToolStart)),
         // `ask` makes the whole answer invalid.
@@ -64,32 +61,29 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         failed_answers: &[],
     },
     install: Install {
-        hooks: &[Part {
-            place: Place::own("hooks.json", &[".codex/hooks.json"]),
-            content: Content::JsonHooks(JsonHooks {
+        hooks: &[Part::hooks(
+            Place::own("hooks.json", &[".codex/hooks.json"]),
+            JsonHooks {
                 or_toml: Some(TomlHooks {
                     place: CONFIG,
-                    switched_off: |settings| {
-                        let off = settings.pointer("/features/hooks") == Some(&Value::Bool(false));
-                        off.then_some("features.hooks = false")
+                    switched_off: Switch {
+                        at: "/features/hooks",
+                        off: Off::If(false),
+                        title: "features.hooks = false",
                     },
                 }),
-                entry,
+                entry: &[
+                    ("type", Setting::Text("command")),
+                    ("command", Setting::ShimLine),
+                    // Longer timeouts of these two are cut, with a warning at each start.
+                    ("timeout", Setting::NumberExcept(10, &[("Interrupt", 3), ("SessionEnd", 3)])),
+                ],
                 ..JsonHooks::GROUPED
-            }),
-        }],
+            },
+        )],
         server: &[
-            Part {
-                place: CONFIG,
-                content: Content::TomlTable(TomlTable {
-                    path: &["mcp_servers", "recall"],
-                    values: |programs| vec![("command", programs.recall.into()), ("args", json!(["mcp"]))],
-                }),
-            },
-            Part {
-                place: Place::own("skills/recall/SKILL.md", &[".codex/skills/recall/SKILL.md"]),
-                content: Content::OwnFile(SKILL),
-            },
+            Part { place: CONFIG, content: Content::TomlTable(TomlTable::SERVER) },
+            Part::own_file(Place::own("skills/recall/SKILL.md", &[".codex/skills/recall/SKILL.md"]), SKILL),
         ],
         then: Some(
             "Codex CLI asks once whether it may run the hooks: start it, and accept them (or type /hooks).",
@@ -134,21 +128,11 @@ const FORMAT: Format = Format {
     failures: FailureRules { exit_code_line: Some(("Exit code: ", "")), ..FailureRules::COMMON },
 };
 
-fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
-    let mut event = FORMAT.read(delivery)?;
+fn read(format: &Format, delivery: &Deliver) -> Result<HookEvent, Unreadable> {
+    let mut event = format.read(delivery)?;
     if event.subagent.is_some() {
         // The payload names the subagent's turn, and not the session's.
         event.prompt = None;
     }
     Ok(event)
-}
-
-fn entry(call: &HookCall<'_>) -> Map<String, Value> {
-    // Longer timeouts of these two are cut, with a warning at each start.
-    let timeout = if matches!(call.event.name, "Interrupt" | "SessionEnd") { 3 } else { 10 };
-    let mut entry = Map::new();
-    entry.insert("type".into(), "command".into());
-    entry.insert("command".into(), shell_line(call.shim, &[SPEC.name]).into());
-    entry.insert("timeout".into(), timeout.into());
-    entry
 }

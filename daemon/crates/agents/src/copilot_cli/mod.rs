@@ -8,22 +8,23 @@ pub(super) mod history;
 
 use recall_protocol::agents::Wait;
 use recall_protocol::wire::Deliver;
-use serde_json::{Map, Value, json};
 
+use super::copied_format;
 use super::failure::FailureRules;
 use super::format::payload::Payload;
 use super::format::tools::{Tool, Tools};
 use super::format::{Format, Meaning, answer};
 use super::settings::{
-    AgentVersion, Base, Content, Groups, HookCall, Install, JsonHooks, JsonValues, Part, Place, SKILL,
-    Syntax, shell_line,
+    AgentVersion, Base, Groups, Install, JsonHooks, JsonValues, Part, Place, SKILL, Setting, Syntax,
 };
 use super::{AgentSpec, Cap, EventSpec, GuardAnswers, HookOutput, Host, Unreadable};
 use recall_domain::event::{EventName, HookEvent};
 use recall_domain::ids::SessionId;
 
+const NAME: &str = "copilot-cli";
+
 pub(super) const SPEC: AgentSpec = AgentSpec {
-    name: "copilot-cli",
+    name: NAME,
     title: "GitHub Copilot CLI",
     host: Host {
         program: "copilot",
@@ -32,11 +33,9 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         assumed_version: AgentVersion(1, 0, 102),
         ..AgentSpec::PLAIN.host
     },
-    events: EVENTS,
+    format: FORMAT,
     read,
     envelope: answer::nested_and_flat,
-    action: |tool, input, response| FORMAT.tools.action(tool, input, response),
-    failures: FORMAT.failures,
     // A hook that fails before a call would deny the user's tool, so there is none.
     guards: GuardAnswers {
         warning: Some(|text| {
@@ -48,18 +47,11 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     install: Install {
         hooks: &[HOOKS],
         server: &[
-            Part {
-                place: Place::own("mcp-config.json", &[".github/mcp.json"]),
-                content: Content::JsonValues(JsonValues::new(Syntax::Comments, |programs| {
-                    let server =
-                        json!({"type": "local", "command": programs.recall, "args": ["mcp"], "tools": ["*"]});
-                    vec![(&["mcpServers", "recall"], server)]
-                })),
-            },
-            Part {
-                place: Place::own("skills/recall/SKILL.md", &[".github/skills/recall/SKILL.md"]),
-                content: Content::OwnFile(SKILL),
-            },
+            Part::values(
+                Place::own("mcp-config.json", &[".github/mcp.json"]),
+                JsonValues::new(Syntax::Comments, &[(&["mcpServers", "recall"], SERVER)]),
+            ),
+            Part::own_file(Place::own("skills/recall/SKILL.md", &[".github/skills/recall/SKILL.md"]), SKILL),
         ],
         then: None,
     },
@@ -67,19 +59,32 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     ..AgentSpec::PLAIN
 };
 
+const SERVER: Setting = Setting::Fields(&[
+    ("type", Setting::Text("local")),
+    ("command", Setting::Recall),
+    ("args", Setting::Texts(&["mcp"])),
+    ("tools", Setting::Texts(&["*"])),
+]);
+
 /// A file that recall writes, and that VS Code also reads.
-pub(super) const HOOKS: Part = Part {
-    place: Place { base: Base::Folder, user: "hooks/recall.json", project: &[".github/hooks/recall.json"] },
-    content: Content::JsonHooks(JsonHooks {
+pub(super) const HOOKS: Part = Part::hooks(
+    Place { base: Base::Folder, user: "hooks/recall.json", project: &[".github/hooks/recall.json"] },
+    JsonHooks {
         groups: Groups::Flat,
         frame: Some(("version", 1)),
-        entry,
-        switched_off: |settings| {
-            (settings.get("disableAllHooks") == Some(&Value::Bool(true))).then_some("disableAllHooks")
-        },
+        owner: Some(NAME),
+        entry: &[
+            ("type", Setting::Text("command")),
+            // Some payloads do not name their event.
+            ("command", Setting::ShimLineWithEvent),
+            // Both are in seconds: the first is VS Code's.
+            ("timeout", Setting::Number(5)),
+            ("timeoutSec", Setting::Number(5)),
+        ],
+        switched_off: &[copied_format::ALL_OFF],
         ..JsonHooks::GROUPED
-    }),
-};
+    },
+);
 
 const CAP: Cap = Cap { utf16_units: 10_000 };
 
@@ -132,23 +137,12 @@ const FORMAT: Format = Format {
     },
 };
 
-fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
+fn read(format: &Format, delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     let payload = Payload::read(delivery)?;
-    let mut event = FORMAT.event(&payload, delivery)?;
+    let mut event = format.event(&payload, delivery)?;
     // Inside a subagent the payload names the subagent's own session.
     if let Some(parent) = payload.word(&["parent_agent_id", "parentAgentId"]) {
         event.session = SessionId(parent);
     }
     Ok(event)
-}
-
-fn entry(call: &HookCall<'_>) -> Map<String, Value> {
-    let mut entry = Map::new();
-    entry.insert("type".into(), "command".into());
-    // Some payloads do not name their event.
-    entry.insert("command".into(), shell_line(call.shim, &[SPEC.name, call.event.name]).into());
-    // Both are in seconds: the first is VS Code's.
-    entry.insert("timeout".into(), 5.into());
-    entry.insert("timeoutSec".into(), 5.into());
-    entry
 }

@@ -7,15 +7,14 @@
 
 use recall_protocol::agents::Wait;
 use recall_protocol::wire::Deliver;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::failure::FailureRules;
 use super::format::payload::Payload;
 use super::format::tools::{Tool, Tools};
 use super::format::{Format, Meaning, answer};
 use super::settings::{
-    AgentVersion, Content, Groups, Install, JsonHooks, JsonValues, OwnFile, Part, Place, Syntax,
-    about_the_memory, shell_line,
+    AgentVersion, Groups, Install, JsonHooks, OwnFile, Part, Place, Setting, Syntax, about_the_memory,
 };
 use super::{
     Advice, Advised, AgentSpec, Asking, Cap, CommandChange, EventSpec, GuardAnswers, HookOutput, Host, Mark,
@@ -34,11 +33,9 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         marks: &[Mark { field: "cursor_version", part: "" }],
         ..AgentSpec::PLAIN.host
     },
-    events: EVENTS,
+    format: FORMAT,
     read,
     envelope,
-    action: |tool, input, response| FORMAT.tools.action(tool, input, response),
-    failures: FORMAT.failures,
     guards: GuardAnswers {
         before: None,
         refusal: Some(|decision, reason| {
@@ -60,34 +57,23 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     },
     plan_folders: &[".cursor/plans"],
     install: Install {
-        hooks: &[Part {
-            place: Place::own("hooks.json", &[".cursor/hooks.json"]),
-            content: Content::JsonHooks(JsonHooks {
+        hooks: &[Part::hooks(
+            Place::own("hooks.json", &[".cursor/hooks.json"]),
+            JsonHooks {
                 syntax: Syntax::Comments,
                 groups: Groups::Flat,
                 frame: Some(("version", 1)),
-                entry: |call| {
-                    let line = shell_line(call.shim, &[SPEC.name, call.event.name]);
-                    // In seconds.
-                    [("command".to_owned(), line.into()), ("timeout".to_owned(), 10.into())]
-                        .into_iter()
-                        .collect()
-                },
+                // In seconds.
+                entry: &[("command", Setting::ShimLineWithEvent), ("timeout", Setting::Number(10))],
                 ..JsonHooks::GROUPED
-            }),
-        }],
+            },
+        )],
         server: &[
-            Part {
-                place: Place::own("mcp.json", &[".cursor/mcp.json"]),
-                content: Content::JsonValues(JsonValues::new(Syntax::Comments, |programs| {
-                    let server = json!({"command": programs.recall, "args": ["mcp"]});
-                    vec![(&["mcpServers", "recall"], server)]
-                })),
-            },
-            Part {
-                place: Place::of_project(&[".cursor/rules/recall.mdc"]),
-                content: Content::OwnFile(OwnFile::text(about_the_memory!("alwaysApply: false\n"))),
-            },
+            Part::server(Place::own("mcp.json", &[".cursor/mcp.json"]), Syntax::Comments),
+            Part::own_file(
+                Place::of_project(&[".cursor/rules/recall.mdc"]),
+                OwnFile::text(about_the_memory!("alwaysApply: false\n")),
+            ),
         ],
         then: None,
     },
@@ -142,11 +128,11 @@ const EDITOR: &[&str] = &["composer_mode"];
 /// A personal field, which is never stored.
 const PERSONAL: &str = "user_email";
 
-fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
+fn read(format: &Format, delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     let shaped = shaped(delivery);
     let delivery = shaped.as_ref().unwrap_or(delivery);
     let payload = Payload::read(delivery)?;
-    let mut event = FORMAT.event(&payload, delivery)?;
+    let mut event = format.event(&payload, delivery)?;
     if event.subagent.is_none() {
         event.subagent = payload.word(&["parent_tool_call_id"]).map(|id| Subagent { id, kind: None });
     }

@@ -52,6 +52,10 @@ pub fn letters(name: &str) -> String {
 }
 
 impl Format {
+    /// Defaults for an agent's format.
+    pub const PLAIN: Self =
+        Self { events: &[], also: &[], tools: Tools(&[]), failures: FailureRules::COMMON };
+
     fn meaning(&self, name: &str) -> Option<Meaning> {
         let exactly = self.events.iter().find(|event| event.name == name);
         if let Some(event) = exactly {

@@ -8,15 +8,12 @@ mod history;
 
 use recall_protocol::agents::Wait;
 use recall_protocol::wire::Deliver;
-use serde_json::{Map, Value, json};
 
 use super::failure::FailureRules;
 use super::format::tools::{Tool, Tools};
 use super::format::{Format, Meaning, answer};
 use super::json::without_inner;
-use super::settings::{
-    AgentVersion, Content, HookCall, Install, JsonHooks, JsonValues, Part, Place, SKILL, Syntax, shell_line,
-};
+use super::settings::{AgentVersion, Install, JsonHooks, Off, Part, Place, SKILL, Setting, Switch, Syntax};
 use super::{
     Advice, Advised, AgentSpec, Asking, Cap, CommandChange, EventSpec, GuardAnswers, HookOutput, Host,
     Unreadable,
@@ -32,10 +29,8 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         assumed_version: AgentVersion(0, 61, 0),
         ..AgentSpec::PLAIN.host
     },
-    events: EVENTS,
+    format: FORMAT,
     read,
-    action: |tool, input, response| FORMAT.tools.action(tool, input, response),
-    failures: FORMAT.failures,
     guards: GuardAnswers {
         before: Some(EventSpec::reported("BeforeTool", EventName::ToolStart)),
         refusal: Some(|decision, reason| {
@@ -59,39 +54,38 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     },
     plan_folders: &[".gemini/plans"],
     install: Install {
-        hooks: &[Part {
-            place: Place::own("settings.json", &[".gemini/settings.json"]),
-            content: Content::JsonHooks(JsonHooks {
+        hooks: &[Part::hooks(
+            Place::own("settings.json", &[".gemini/settings.json"]),
+            JsonHooks {
                 syntax: Syntax::Comments,
                 // Older versions kept these keys among the events.
                 other_keys: &["enabled", "disabled", "notifications"],
-                entry,
-                switched_off: |settings| {
-                    let off = |pointer, value: Value| settings.pointer(pointer) == Some(&value);
-                    let named = settings.pointer("/hooksConfig/disabled").and_then(Value::as_array);
-                    if off("/hooksConfig/enabled", false.into()) {
-                        Some("hooksConfig.enabled = false")
-                    } else if named.is_some_and(|names| names.contains(&"recall".into())) {
-                        Some("hooksConfig.disabled with recall in it")
-                    } else {
-                        None
-                    }
-                },
+                entry: &[
+                    // The name by which a user can turn it off.
+                    ("name", Setting::Text("recall")),
+                    ("type", Setting::Text("command")),
+                    ("command", Setting::ShimLine),
+                    // In milliseconds.
+                    ("timeout", Setting::Number(5_000)),
+                ],
+                switched_off: &[
+                    Switch {
+                        at: "/hooksConfig/enabled",
+                        off: Off::If(false),
+                        title: "hooksConfig.enabled = false",
+                    },
+                    Switch {
+                        at: "/hooksConfig/disabled",
+                        off: Off::Listed,
+                        title: "hooksConfig.disabled with recall in it",
+                    },
+                ],
                 ..JsonHooks::GROUPED
-            }),
-        }],
+            },
+        )],
         server: &[
-            Part {
-                place: Place::own("settings.json", &[".gemini/settings.json"]),
-                content: Content::JsonValues(JsonValues::new(Syntax::Comments, |programs| {
-                    let server = json!({"command": programs.recall, "args": ["mcp"]});
-                    vec![(&["mcpServers", "recall"], server)]
-                })),
-            },
-            Part {
-                place: Place::own("skills/recall/SKILL.md", &[".gemini/skills/recall/SKILL.md"]),
-                content: Content::OwnFile(SKILL),
-            },
+            Part::server(Place::own("settings.json", &[".gemini/settings.json"]), Syntax::Comments),
+            Part::own_file(Place::own("skills/recall/SKILL.md", &[".gemini/skills/recall/SKILL.md"]), SKILL),
         ],
         then: Some("Gemini CLI runs hooks only in folders that you have told it to trust."),
     },
@@ -136,8 +130,8 @@ const TOOLS: Tools = Tools(&[
     ("write_todos", Tool::TodoList),
 ]);
 
-fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
-    let mut event = FORMAT.read(delivery)?;
+fn read(format: &Format, delivery: &Deliver) -> Result<HookEvent, Unreadable> {
+    let mut event = format.read(delivery)?;
     match &mut event.what {
         HookEventKind::Prompt { text: PromptText::Text(text), .. } => *text = without_context(text),
         HookEventKind::PreCompact { trigger } if trigger == "auto" => {
@@ -163,17 +157,6 @@ pub(super) fn without_whole_files(result: &mut ToolResult) {
     {
         *response = shorter;
     }
-}
-
-fn entry(call: &HookCall<'_>) -> Map<String, Value> {
-    let mut entry = Map::new();
-    // The name by which a user can turn it off.
-    entry.insert("name".into(), "recall".into());
-    entry.insert("type".into(), "command".into());
-    entry.insert("command".into(), shell_line(call.shim, &[SPEC.name]).into());
-    // In milliseconds.
-    entry.insert("timeout".into(), 5_000.into());
-    entry
 }
 
 #[cfg(test)]

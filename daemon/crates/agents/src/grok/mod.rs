@@ -12,7 +12,7 @@ use super::failure::FailureRules;
 use super::format::payload::Payload;
 use super::format::tools::{Tool, Tools};
 use super::format::{Format, Meaning, answer};
-use super::settings::{AgentVersion, Content, Install, JsonHooks, Part, Place, SKILL, TomlTable, shell_line};
+use super::settings::{AgentVersion, Content, Install, JsonHooks, Part, Place, SKILL, TomlTable};
 use super::{AgentSpec, Asking, EventSpec, GuardAnswers, Host, Unreadable};
 use recall_domain::event::{EventName, HookEvent, HookEventKind, StartSource};
 use recall_domain::guard::Refusal;
@@ -29,10 +29,8 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         assumed_version: AgentVersion(1, 0, 0),
         ..AgentSpec::PLAIN.host
     },
-    events: EVENTS,
+    format: FORMAT,
     read,
-    action: |tool, input, response| FORMAT.tools.action(tool, input, response),
-    failures: FORMAT.failures,
     guards: GuardAnswers {
         before: Some(EventSpec::reported("PreToolUse", EventName::ToolStart)),
         refusal: Some(refusal),
@@ -42,30 +40,16 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         warning: None,
     },
     install: Install {
-        hooks: &[Part {
-            place: Place::own("hooks/recall.json", &[".grok/hooks/recall.json"]),
-            content: Content::JsonHooks(JsonHooks {
-                entry: |call| {
-                    let line = shell_line(call.shim, &[SPEC.name]);
-                    let entry =
-                        [("type", "command".into()), ("command", line.into()), ("timeout", 10.into())];
-                    entry.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
-                },
-                ..JsonHooks::GROUPED
-            }),
-        }],
+        hooks: &[Part::hooks(
+            Place::own("hooks/recall.json", &[".grok/hooks/recall.json"]),
+            JsonHooks::GROUPED,
+        )],
         server: &[
             Part {
                 place: Place::own("config.toml", &[".grok/config.toml"]),
-                content: Content::TomlTable(TomlTable {
-                    path: &["mcp_servers", "recall"],
-                    values: |programs| vec![("command", programs.recall.into()), ("args", json!(["mcp"]))],
-                }),
+                content: Content::TomlTable(TomlTable::SERVER),
             },
-            Part {
-                place: Place::own("skills/recall/SKILL.md", &[".grok/skills/recall/SKILL.md"]),
-                content: Content::OwnFile(SKILL),
-            },
+            Part::own_file(Place::own("skills/recall/SKILL.md", &[".grok/skills/recall/SKILL.md"]), SKILL),
         ],
         then: None,
     },
@@ -115,9 +99,9 @@ const FORMAT: Format = Format {
     failures: FailureRules::COMMON,
 };
 
-fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
+fn read(format: &Format, delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     let payload = Payload::read(delivery)?;
-    let mut event = FORMAT.event(&payload, delivery)?;
+    let mut event = format.event(&payload, delivery)?;
     match &mut event.what {
         HookEventKind::SessionStart { source, .. }
             if payload.word(&["source"]).as_deref() == Some("load") =>

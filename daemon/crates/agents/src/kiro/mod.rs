@@ -6,15 +6,13 @@
 
 use recall_protocol::agents::Wait;
 use recall_protocol::wire::Deliver;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::failure::FailureRules;
 use super::format::payload::Payload;
 use super::format::tools::{Tool, Tools};
 use super::format::{Format, Meaning};
-use super::settings::{
-    AgentVersion, Content, Groups, Install, JsonHooks, JsonValues, Part, Place, Syntax, shell_line,
-};
+use super::settings::{AgentVersion, Groups, Install, JsonHooks, Part, Place, Setting, Syntax};
 use super::{AgentSpec, Cap, EventSpec, HookOutput, Host, Unreadable};
 use recall_domain::event::{EventName, HookEvent};
 
@@ -29,32 +27,19 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         assumed_version: AgentVersion(1, 0, 0),
         ..AgentSpec::PLAIN.host
     },
-    events: EVENTS,
+    format: FORMAT,
     read,
     envelope: |_, output: &HookOutput| output.context.clone().unwrap_or_default().into_bytes(),
-    action: |tool, input, response| FORMAT.tools.action(tool, input, response),
-    failures: FORMAT.failures,
     install: Install {
-        hooks: &[Part {
-            place: Place::own("agents/*.json", &[".kiro/agents/*.json"]),
-            content: Content::JsonHooks(JsonHooks {
+        hooks: &[Part::hooks(
+            Place::own("agents/*.json", &[".kiro/agents/*.json"]),
+            JsonHooks {
                 groups: Groups::Flat,
-                entry: |call| {
-                    let line = shell_line(call.shim, &[SPEC.name, call.event.name]);
-                    [("command".to_owned(), line.into()), ("timeout_ms".to_owned(), 10_000.into())]
-                        .into_iter()
-                        .collect()
-                },
+                entry: &[("command", Setting::ShimLineWithEvent), ("timeout_ms", Setting::Number(10_000))],
                 ..JsonHooks::GROUPED
-            }),
-        }],
-        server: &[Part {
-            place: Place::own("settings/mcp.json", &[".kiro/settings/mcp.json"]),
-            content: Content::JsonValues(JsonValues::new(Syntax::Json, |programs| {
-                let server = json!({"command": programs.recall, "args": ["mcp"]});
-                vec![(&["mcpServers", "recall"], server)]
-            })),
-        }],
+            },
+        )],
+        server: &[Part::server(Place::own("settings/mcp.json", &[".kiro/settings/mcp.json"]), Syntax::Json)],
         then: Some(
             "Kiro CLI has hooks only in custom agents: run `recall install` again after you have made one.",
         ),
@@ -92,7 +77,7 @@ const FORMAT: Format = Format {
     failures: FailureRules::COMMON,
 };
 
-fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
+fn read(format: &Format, delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     let payload = Payload::read(delivery)?;
     // Older versions name no session: all work in a folder is one session, and silence ends its lives.
     match (payload.session(), payload.folder()) {
@@ -100,8 +85,8 @@ fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
             let mut fields: Map<String, Value> = serde_json::from_slice(&delivery.payload)?;
             fields.insert("session_id".to_owned(), format!("folder {folder}").into());
             let payload = Value::Object(fields).to_string().into_bytes();
-            FORMAT.read(&Deliver { payload, ..delivery.clone() })
+            format.read(&Deliver { payload, ..delivery.clone() })
         }
-        _ => FORMAT.event(&payload, delivery),
+        _ => format.event(&payload, delivery),
     }
 }

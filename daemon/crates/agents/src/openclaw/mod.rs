@@ -4,14 +4,15 @@
 
 use recall_protocol::agents::Wait;
 use recall_protocol::wire::Deliver;
-use serde_json::{Value, json};
 
 use super::failure::FailureRules;
 use super::format::Format;
 use super::format::payload::Payload;
 use super::format::tools::{Tool, Tools};
 use super::host::{SPELLINGS, of_gateway};
-use super::settings::{AgentVersion, Content, Install, JsonValues, OwnFile, Part, Place, Programs, Syntax};
+use super::settings::{
+    AgentVersion, Install, JsonValues, Off, OwnFile, Part, Place, Setting, Switch, Syntax,
+};
 use super::{AgentSpec, Cap, EventSpec, Host, Unreadable};
 use recall_domain::event::{EventName, HookEvent, HookEventKind};
 use recall_domain::material::BatchSource;
@@ -25,39 +26,30 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         assumed_version: AgentVersion(2026, 9, 6),
         ..AgentSpec::PLAIN.host
     },
-    events: EVENTS,
+    format: FORMAT,
     read,
-    action: |tool, input, response| FORMAT.tools.action(tool, input, response),
-    failures: FORMAT.failures,
     install: Install {
         hooks: &[
             file("extensions/recall/index.js", include_str!("plugin/index.js")),
             file("extensions/recall/openclaw.plugin.json", include_str!("plugin/openclaw.plugin.json")),
             file("extensions/recall/package.json", include_str!("plugin/package.json")),
-            Part {
-                place: Place::own(CONFIG, &[]),
-                content: Content::JsonValues(JsonValues {
-                    refused: |settings| {
-                        let denied = settings.pointer("/plugins/deny").and_then(Value::as_array);
-                        denied
-                            .is_some_and(|names| names.contains(&"recall".into()))
-                            .then_some("plugins.deny names recall")
-                    },
+            Part::values(
+                Place::own(CONFIG, &[]),
+                JsonValues {
+                    refused: Some(Switch {
+                        at: "/plugins/deny",
+                        off: Off::Listed,
+                        title: "plugins.deny names recall",
+                    }),
                     allowed: Some(&["plugins", "allow"]),
-                    ..JsonValues::new(Syntax::Json5, |_| {
-                        let entry = json!({"enabled": true, "hooks": {"allowConversationAccess": true}});
-                        vec![(&["plugins", "entries", "recall"], entry)]
-                    })
-                }),
-            },
+                    ..JsonValues::new(Syntax::Json5, &[(&["plugins", "entries", "recall"], ENTRY)])
+                },
+            ),
         ],
-        server: &[Part {
-            place: Place::own(CONFIG, &[]),
-            content: Content::JsonValues(JsonValues::new(Syntax::Json5, |programs: &Programs<'_>| {
-                let server = json!({"command": programs.recall, "args": ["mcp"]});
-                vec![(&["mcp", "servers", "recall"], server)]
-            })),
-        }],
+        server: &[Part::values(
+            Place::own(CONFIG, &[]),
+            JsonValues::new(Syntax::Json5, &[(&["mcp", "servers", "recall"], Setting::SERVER)]),
+        )],
         then: Some(
             "OpenClaw loads plugins at its start: run `openclaw plugins reload recall`, or restart the gateway.",
         ),
@@ -67,8 +59,13 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
 
 const CONFIG: &str = "openclaw.json";
 
+const ENTRY: Setting = Setting::Fields(&[
+    ("enabled", Setting::Flag(true)),
+    ("hooks", Setting::Fields(&[("allowConversationAccess", Setting::Flag(true))])),
+]);
+
 const fn file(user: &'static str, text: &'static str) -> Part {
-    Part { place: Place::own(user, &[]), content: Content::OwnFile(OwnFile::text(text)) }
+    Part::own_file(Place::own(user, &[]), OwnFile::text(text))
 }
 
 const CAP: Cap = Cap { utf16_units: 10_000 };
@@ -108,9 +105,9 @@ const FORMAT: Format = Format {
     failures: FailureRules { inner_exit_code: Some(("details", "exitCode")), ..FailureRules::COMMON },
 };
 
-fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
+fn read(format: &Format, delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     let payload = Payload::read(delivery)?;
-    let mut event = of_gateway(FORMAT.event(&payload, delivery)?, &payload, delivery);
+    let mut event = of_gateway(format.event(&payload, delivery)?, &payload, delivery);
     if let HookEventKind::Prompt { source, .. } = &mut event.what {
         // A heartbeat, a schedule or another session sent it: nobody waits for context.
         let is_person = |field: &str, person: &str| payload.top.word(field).is_none_or(|word| word == person);

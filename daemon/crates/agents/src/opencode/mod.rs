@@ -4,12 +4,11 @@ mod history;
 
 use recall_protocol::agents::Wait;
 use recall_protocol::wire::Deliver;
-use serde_json::json;
 
 use super::failure::FailureRules;
 use super::format::Format;
 use super::format::tools::{Tool, Tools};
-use super::settings::{AgentVersion, Content, Install, JsonValues, OwnFile, Part, Place, SKILL, Syntax};
+use super::settings::{AgentVersion, Install, JsonValues, OwnFile, Part, Place, SKILL, Setting, Syntax};
 use super::{AgentSpec, Cap, EventSpec, Host, Unreadable};
 use recall_domain::event::{EventName, HookEvent, HookEventKind, PromptText};
 
@@ -24,37 +23,34 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         assumed_version: AgentVersion(1, 18, 33),
         ..AgentSpec::PLAIN.host
     },
-    events: EVENTS,
+    format: FORMAT,
     read,
-    action: |tool, input, response| FORMAT.tools.action(tool, input, response),
-    failures: FORMAT.failures,
     install: Install {
-        hooks: &[Part {
-            place: Place::own("plugins/recall.js", &[".opencode/plugins/recall.js"]),
-            content: Content::OwnFile(OwnFile::text(include_str!("plugin.js"))),
-        }],
+        hooks: &[Part::own_file(
+            Place::own("plugins/recall.js", &[".opencode/plugins/recall.js"]),
+            OwnFile::text(include_str!("plugin.js")),
+        )],
         server: &[
-            Part {
-                place: Place::own("opencode.json", &["opencode.json"]),
-                content: Content::JsonValues(JsonValues::new(
-                    Syntax::CommentsAndTrailingCommas,
-                    |programs| {
-                        let server =
-                            json!({"type": "local", "command": [programs.recall, "mcp"], "enabled": true});
-                        vec![(&["mcp", "recall"], server)]
-                    },
-                )),
-            },
-            Part {
-                place: Place::own("skills/recall/SKILL.md", &[".opencode/skills/recall/SKILL.md"]),
-                content: Content::OwnFile(SKILL),
-            },
+            Part::values(
+                Place::own("opencode.json", &["opencode.json"]),
+                JsonValues::new(Syntax::CommentsAndTrailingCommas, &[(&["mcp", "recall"], SERVER)]),
+            ),
+            Part::own_file(
+                Place::own("skills/recall/SKILL.md", &[".opencode/skills/recall/SKILL.md"]),
+                SKILL,
+            ),
         ],
         then: None,
     },
     history: Some(history::HISTORY),
     ..AgentSpec::PLAIN
 };
+
+const SERVER: Setting = Setting::Fields(&[
+    ("type", Setting::Text("local")),
+    ("command", Setting::RecallMcp),
+    ("enabled", Setting::Flag(true)),
+]);
 
 const CAP: Cap = Cap { utf16_units: 10_000 };
 
@@ -92,8 +88,8 @@ const FORMAT: Format = Format {
     failures: FailureRules { inner_exit_code: Some(("metadata", "exit")), ..FailureRules::COMMON },
 };
 
-fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
-    let mut event = FORMAT.read(delivery)?;
+fn read(format: &Format, delivery: &Deliver) -> Result<HookEvent, Unreadable> {
+    let mut event = format.read(delivery)?;
     // `opencode run` puts quotes around the prompt.
     if let HookEventKind::Prompt { text: PromptText::Text(text), .. } = &mut event.what
         && let Some(inside) = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'))

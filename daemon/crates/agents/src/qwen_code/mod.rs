@@ -7,16 +7,14 @@ mod history;
 
 use recall_protocol::agents::Wait;
 use recall_protocol::wire::Deliver;
-use serde_json::{Map, Value, json};
 
+use super::copied_format;
 use super::failure::FailureRules;
 use super::format::payload::Payload;
 use super::format::tools::{Tool, Tools};
 use super::format::{Format, Meaning, answer};
 use super::gemini_cli::without_whole_files;
-use super::settings::{
-    AgentVersion, Content, HookCall, Install, JsonHooks, JsonValues, Part, Place, SKILL, Syntax, shell_line,
-};
+use super::settings::{AgentVersion, Install, JsonHooks, Part, Place, SKILL, Setting, Syntax};
 use super::{Advice, AgentSpec, Asking, Cap, EventSpec, GuardAnswers, Host, Unreadable};
 use recall_domain::event::{EventName, HookEvent, HookEventKind, PromptText};
 
@@ -29,10 +27,8 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         assumed_version: AgentVersion(0, 24, 4),
         ..AgentSpec::PLAIN.host
     },
-    events: EVENTS,
+    format: FORMAT,
     read,
-    action: |tool, input, response| FORMAT.tools.action(tool, input, response),
-    failures: FORMAT.failures,
     guards: GuardAnswers {
         before: Some(EventSpec::reported("PreToolUse", EventName::ToolStart)),
         refusal: Some(answer::refusal),
@@ -42,29 +38,24 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         warning: Some(answer::warning),
     },
     install: Install {
-        hooks: &[Part {
-            place: Place::own("settings.json", &[".qwen/settings.json"]),
-            content: Content::JsonHooks(JsonHooks {
+        hooks: &[Part::hooks(
+            Place::own("settings.json", &[".qwen/settings.json"]),
+            JsonHooks {
                 syntax: Syntax::Comments,
-                entry,
-                switched_off: |settings| {
-                    (settings.get("disableAllHooks") == Some(&Value::Bool(true))).then_some("disableAllHooks")
-                },
+                entry: &[
+                    ("type", Setting::Text("command")),
+                    ("name", Setting::Text("recall")),
+                    ("command", Setting::ShimLine),
+                    // In seconds; 1000 or more would be milliseconds.
+                    ("timeout", Setting::Number(5)),
+                ],
+                switched_off: &[copied_format::ALL_OFF],
                 ..JsonHooks::GROUPED
-            }),
-        }],
+            },
+        )],
         server: &[
-            Part {
-                place: Place::own("settings.json", &[".qwen/settings.json"]),
-                content: Content::JsonValues(JsonValues::new(Syntax::Comments, |programs| {
-                    let server = json!({"command": programs.recall, "args": ["mcp"]});
-                    vec![(&["mcpServers", "recall"], server)]
-                })),
-            },
-            Part {
-                place: Place::own("skills/recall/SKILL.md", &[".qwen/skills/recall/SKILL.md"]),
-                content: Content::OwnFile(SKILL),
-            },
+            Part::server(Place::own("settings.json", &[".qwen/settings.json"]), Syntax::Comments),
+            Part::own_file(Place::own("skills/recall/SKILL.md", &[".qwen/skills/recall/SKILL.md"]), SKILL),
         ],
         then: None,
     },
@@ -112,9 +103,9 @@ const FORMAT: Format = Format {
     failures: FailureRules { exit_code_line: Some(("Exit Code: ", "")), ..FailureRules::COMMON },
 };
 
-fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
+fn read(format: &Format, delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     let payload = Payload::read(delivery)?;
-    let mut event = FORMAT.event(&payload, delivery)?;
+    let mut event = format.event(&payload, delivery)?;
     match &mut event.what {
         HookEventKind::Prompt { text: PromptText::Text(text), .. } => {
             match payload.text(&["submitted_prompt"]) {
@@ -130,14 +121,4 @@ fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
         _ => {}
     }
     Ok(event)
-}
-
-fn entry(call: &HookCall<'_>) -> Map<String, Value> {
-    let mut entry = Map::new();
-    entry.insert("type".into(), "command".into());
-    entry.insert("name".into(), "recall".into());
-    entry.insert("command".into(), shell_line(call.shim, &[SPEC.name]).into());
-    // In seconds; 1000 or more would be milliseconds.
-    entry.insert("timeout".into(), 5.into());
-    entry
 }

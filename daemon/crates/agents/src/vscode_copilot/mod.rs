@@ -3,19 +3,14 @@
 //! It reads the hook file of Copilot CLI, so that one file serves both, and also runs the hooks of Claude Code. The
 //! folder of its transcripts identifies its payloads.
 
-use recall_protocol::wire::Deliver;
-use serde_json::json;
-
 use super::copilot_cli;
 use super::failure::FailureRules;
 use super::format::tools::{Tool, Tools};
 use super::format::{Format, Meaning, answer};
 use super::history::{self, History};
-use super::settings::{AgentVersion, Base, Content, Install, JsonValues, Part, Place, Syntax};
-use super::{
-    Advice, Advised, AgentSpec, Asking, CommandChange, GuardAnswers, HookOutput, Host, Mark, Unreadable,
-};
-use recall_domain::event::{EventName, HookEvent};
+use super::settings::{AgentVersion, Base, Install, JsonValues, Part, Place, Setting, Syntax};
+use super::{Advice, Advised, AgentSpec, Asking, CommandChange, GuardAnswers, HookOutput, Host, Mark};
+use recall_domain::event::EventName;
 
 pub(super) const SPEC: AgentSpec = AgentSpec {
     name: "vscode-copilot",
@@ -27,11 +22,8 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         marks: &[Mark { field: "transcript_path", part: "/workspaceStorage/" }],
         ..AgentSpec::PLAIN.host
     },
-    events: copilot_cli::EVENTS,
-    read: |delivery: &Deliver| -> Result<HookEvent, Unreadable> { FORMAT.read(delivery) },
+    format: FORMAT,
     envelope: answer::nested_and_flat,
-    action: |tool, input, response| FORMAT.tools.action(tool, input, response),
-    failures: FORMAT.failures,
     // Before a call only the hooks of Claude Code run, because in its own file the event would be Copilot CLI's, too.
     guards: GuardAnswers {
         before: None,
@@ -53,13 +45,10 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
             },
             content: copilot_cli::HOOKS.content,
         }],
-        server: &[Part {
-            place: Place::own("mcp.json", &[".vscode/mcp.json"]),
-            content: Content::JsonValues(JsonValues::new(Syntax::CommentsAndTrailingCommas, |programs| {
-                let server = json!({"type": "stdio", "command": programs.recall, "args": ["mcp"]});
-                vec![(&["servers", "recall"], server)]
-            })),
-        }],
+        server: &[Part::values(
+            Place::own("mcp.json", &[".vscode/mcp.json"]),
+            JsonValues::new(Syntax::CommentsAndTrailingCommas, &[(&["servers", "recall"], Setting::STDIO)]),
+        )],
         then: None,
     },
     history: Some(HISTORY),

@@ -4,16 +4,14 @@
 //! first event begins a session and silence ends it.
 
 use recall_protocol::wire::Deliver;
-use serde_json::json;
 
 use super::failure::{FailureRules, Source};
 use super::format::payload::Payload;
-use super::format::prompt_text;
 use super::format::tools::{Tool, Tools};
+use super::format::{Format, prompt_text};
 use super::json::Fields;
 use super::settings::{
-    AgentVersion, Content, Groups, Install, JsonHooks, JsonValues, OwnFile, Part, Place, Syntax,
-    about_the_memory, shell_line,
+    AgentVersion, Groups, Install, JsonHooks, OwnFile, Part, Place, Setting, Syntax, about_the_memory,
 };
 use super::{AgentSpec, EventSpec, Host, Mark, Unreadable};
 use recall_domain::event::{EventName, HookEvent, HookEventKind, StartContext, ToolCall, ToolResult};
@@ -30,38 +28,26 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         marks: &[Mark { field: EVENT, part: "" }],
         ..AgentSpec::PLAIN.host
     },
-    events: EVENTS,
+    format: FORMAT,
     prompt_field: PROMPT,
     read,
     envelope: |_, _| Vec::new(),
-    action: |tool, input, response| TOOLS.action(tool, input, response),
     plan_folders: &[".windsurf/plans"],
     install: Install {
-        hooks: &[Part {
-            place: Place::own("hooks.json", &[".windsurf/hooks.json"]),
-            content: Content::JsonHooks(JsonHooks {
+        hooks: &[Part::hooks(
+            Place::own("hooks.json", &[".windsurf/hooks.json"]),
+            JsonHooks {
                 groups: Groups::Flat,
-                entry: |call| {
-                    let line = shell_line(call.shim, &[SPEC.name, call.event.name]);
-                    [("command".to_owned(), line.into()), ("show_output".to_owned(), false.into())]
-                        .into_iter()
-                        .collect()
-                },
+                entry: &[("command", Setting::ShimLineWithEvent), ("show_output", Setting::Flag(false))],
                 ..JsonHooks::GROUPED
-            }),
-        }],
+            },
+        )],
         server: &[
-            Part {
-                place: Place::own("mcp_config.json", &[]),
-                content: Content::JsonValues(JsonValues::new(Syntax::Json, |programs| {
-                    let server = json!({"command": programs.recall, "args": ["mcp"]});
-                    vec![(&["mcpServers", "recall"], server)]
-                })),
-            },
-            Part {
-                place: Place::of_project(&[".windsurf/rules/recall.md"]),
-                content: Content::OwnFile(OwnFile::text(about_the_memory!("trigger: model_decision\n"))),
-            },
+            Part::server(Place::own("mcp_config.json", &[]), Syntax::Json),
+            Part::own_file(
+                Place::of_project(&[".windsurf/rules/recall.md"]),
+                OwnFile::text(about_the_memory!("trigger: model_decision\n")),
+            ),
         ],
         then: None,
     },
@@ -81,11 +67,13 @@ const EVENTS: &[EventSpec] = &[
     EventSpec::reported("post_read_code", EventName::Tool),
 ];
 
+const FORMAT: Format = Format { events: EVENTS, tools: TOOLS, ..Format::PLAIN };
+
 /// Tools, named by the events that report their calls.
 const TOOLS: Tools =
     Tools(&[("write_code", Tool::Edit), ("run_command", Tool::Command), ("read_code", Tool::Read)]);
 
-fn read(delivery: &Deliver) -> Result<HookEvent, Unreadable> {
+fn read(_: &Format, delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     let payload = Payload::read(delivery)?;
     let session = payload.session().ok_or(Unreadable::NoSession)?;
     let name = payload.event_name(delivery).ok_or(Unreadable::NoEvent)?;

@@ -19,7 +19,7 @@ pub async fn hand_over(context: &CommandContext<impl Ports>, request: Request) -
     let lookup = context.context_lookup.clone();
     let (session, spec) = blocking(move || {
         let spec = agent(lookup.agents, &request.agent)?;
-        if spec.events.iter().all(|event| event.answer.is_none()) {
+        if spec.events().iter().all(|event| event.answer.is_none()) {
             return Err(Refused::new(
                 ErrorKind::Conflict,
                 format!("{} cannot be told anything: it does not read what its hooks answer", spec.title),

@@ -25,6 +25,8 @@ pub(crate) const FLOOR: f64 = 0.3;
 pub(crate) struct Judged {
     pub(crate) project: String,
     kind: ObservationType,
+    /// The type that a reader gave it, and the one that its text has today.
+    types: (String, Option<ObservationType>),
     title: String,
     narrative: String,
     facts: Vec<String>,
@@ -95,6 +97,7 @@ fn judged(
     let mut judged = Judged {
         project: project.to_owned(),
         kind: ObservationType::ALL.iter().find(|(_, name)| *name == kind)?.0,
+        types: (line["better_type"].as_str().map_or(kind, str::to_owned), None),
         title: gold::text(line, "title"),
         narrative: gold::text(line, "narrative"),
         facts: facts.map(str::to_owned).collect(),
@@ -107,6 +110,7 @@ fn judged(
     };
     judged.window = origin(salience, batch, &judged)?;
     let window = &salience.windows[judged.window];
+    judged.types.1 = salience.kind_of(window);
     let worth = windows::value(&salience.analysis, &salience.units, window, weights.model("window"));
     let Judged { kind, title, narrative, facts, .. } = &judged;
     let candidate = Candidate { window, kind: *kind, title, narrative, facts };
@@ -174,5 +178,14 @@ pub(crate) fn curve(judged: &[Judged]) -> String {
             share(&|points| points.others[0]),
         ));
     }
+    let is_true = |judged: &&Judged| {
+        let (told, today) = &judged.types;
+        ObservationType::ALL.iter().any(|(kind, name)| name == told && Some(*kind) == *today)
+    };
+    table.push_str(&format!(
+        "\n{} of {} have the type that a reader gave them.\n\n",
+        judged.iter().filter(is_true).count(),
+        judged.len()
+    ));
     table
 }

@@ -261,6 +261,17 @@ impl<'w> Salience<'w> {
         }
     }
 
+    /// The type of what a run says.
+    pub fn kind_of(&self, window: &Window) -> Option<ObservationType> {
+        let source = self.analysis.sources.get(window.source)?;
+        let pieces = self.pieces(window.first, window.last);
+        let likely = kind::agreements(&self.analysis, window, self.weights);
+        let is_commit = matches!(source.kind, SourceKind::Commit | SourceKind::PullRequest);
+        let subject = self.analysis.units.get(source.units.start).filter(|_| is_commit);
+        let subject = subject.map(|unit| unit.text.as_str());
+        Some(wording::kind(&pieces, Some(&likely), self.typed(source.batch, &pieces), subject))
+    }
+
     /// `None`: nothing in it is a statement.
     fn word(&self, chosen: Chosen) -> Option<Told> {
         let window = self.windows.get(chosen.window)?;
@@ -271,10 +282,9 @@ impl<'w> Salience<'w> {
         let subject = is_subject.then(|| wording::title(pieces.get(..1)?)).flatten();
         let title = subject.or_else(|| wording::title(&pieces))?;
         let body = wording::body(&pieces, Some(&title));
-        let likely = kind::agreements(&self.analysis, window, self.weights);
         Some(Told {
             batch: source.batch,
-            kind: wording::kind(&pieces, Some(&likely), self.typed(source.batch, &pieces)),
+            kind: self.kind_of(window)?,
             title: title.text,
             narrative: body.narrative,
             facts: body.facts,

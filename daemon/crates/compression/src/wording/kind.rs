@@ -1,6 +1,7 @@
 //! Types: a few clear rules, and behind them what the signs of a text and a learned score say together.
 
 use super::clause::{Opening, opening};
+use super::commit::Conventional;
 use super::plain::plain;
 use super::typed::{is_report, typed_words};
 use super::word::{bare, content, is_base_verb, is_english, is_identifier, phrases};
@@ -11,8 +12,14 @@ use recall_domain::observation::ObservationType;
 /// The type of an observation made of these pieces. `learned` has a score for each type, in the order of
 /// [`ObservationType::ALL`]; a type that it does not know has 0.
 ///
-/// What holds until it is revoked is believed only if the user typed it: a page that was read has wishes, too.
-pub(crate) fn kind(pieces: &[Piece<'_>], learned: Option<&[f32]>, typed: Typed) -> ObservationType {
+/// What holds until it is revoked is believed only if the user typed it: a page that was read has wishes, too. `subject` is
+/// that of the commit whose text it is.
+pub(crate) fn kind(
+    pieces: &[Piece<'_>],
+    learned: Option<&[f32]>,
+    typed: Typed,
+    subject: Option<&str>,
+) -> ObservationType {
     let Some(first) = pieces.first() else { return ObservationType::Change };
     // What is left to do beneath another title makes no next step of it.
     let is_left = |piece: &&Piece<'_>| piece.progress == Progress::Left;
@@ -30,7 +37,13 @@ pub(crate) fn kind(pieces: &[Piece<'_>], learned: Option<&[f32]>, typed: Typed) 
         !kind.is_standing()
             || typed == Typed::ByUser && first.source == SourceKind::Prompt && !is_report(&text)
     };
-    signs.certain(&text).filter(believed).unwrap_or_else(|| signs.likely(learned))
+    if let Some(certain) = signs.certain(&text).filter(believed) {
+        return certain;
+    }
+    let likely = signs.likely(learned);
+    // A commit's text also has reasons and traps; of its work its author knows best.
+    let named = subject.and_then(Conventional::of).and_then(|subject| subject.kind());
+    named.filter(|_| sort(likely) == Sort::Work).unwrap_or(likely)
 }
 
 /// Whether the user typed the words in question.
@@ -425,10 +438,10 @@ impl Signs {
             NextStep => if_any(OPEN, 0.45),
             Gotcha => if_any(
                 "must, cannot, can't, careful, only if, only when, silently, never, even though, despite, not enough, \
-    fails, race, before, otherwise, trap, no-op, misleading, unless",
+    fails, race, otherwise, trap, no-op, misleading, unless",
                 0.25,
             ),
-            Bugfix => if_any("fix, fixed, fixes", 0.25) + if_any(WRONG, 0.1) - 0.05,
+            Bugfix => if_any("fix, fixed, fixes", 0.25) + if_any(WRONG, 0.2) - 0.05,
             Feature => {
                 let first = self.begins(
                     "add, added, adds, new, introduce, introduced, implement, implemented, feat, support",

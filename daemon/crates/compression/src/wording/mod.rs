@@ -7,6 +7,7 @@
 mod word;
 mod plain;
 mod clause;
+mod commit;
 mod subject;
 mod faults;
 mod title;

@@ -1,6 +1,7 @@
 //! Titles: of some pieces, the statement that stands alone in an index line.
 
 use super::clause::{Border, Cut, Opening, cut, opening, trimmed};
+use super::commit::Conventional;
 use super::faults::faults;
 use super::never::{Place, never};
 use super::plain::{capitalized, is_balanced, plain, without_list_mark};
@@ -342,19 +343,7 @@ fn conventional(text: &str, source: SourceKind) -> Option<String> {
     if !matches!(source, SourceKind::Commit | SourceKind::PullRequest) {
         return None;
     }
-    let (kind, said) = text.split_once(": ")?;
-    let kind = kind.trim_end_matches('!');
-    let (name, scope) = match kind.split_once('(') {
-        Some((name, scope)) => (name, scope.trim_end_matches(')')),
-        None => (kind, ""),
-    };
-    const TYPES: [&str; 13] = [
-        "feat", "fix", "docs", "chore", "refactor", "test", "tests", "perf", "ci", "build", "style",
-        "revert", "feature",
-    ];
-    if !TYPES.contains(&name) {
-        return None;
-    }
+    let Conventional { scope, said, .. } = Conventional::of(text)?;
     let scope = scope.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-'));
     let names_scope = scope.is_empty() || said.to_lowercase().contains(&scope.to_lowercase());
     Some(if names_scope { capitalized(said) } else { format!("{scope}: {said}") })

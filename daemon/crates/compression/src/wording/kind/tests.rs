@@ -9,7 +9,7 @@ fn check(source: SourceKind, heading: Option<&str>, text: &str, expected: T) {
     let is_left = heading.is_some_and(names_what_is_left) || is_left(text);
     let progress = if is_left && source != SourceKind::Prompt { Progress::Left } else { Progress::Unsaid };
     let piece = Piece { text, heading, salience: 1.0, source, progress };
-    assert_eq!(kind(&[piece], None, Typed::ByUser), expected, "{text}");
+    assert_eq!(kind(&[piece], None, Typed::ByUser, None), expected, "{text}");
 }
 
 #[test]
@@ -26,6 +26,29 @@ fn what_a_prompt_settles_wishes_corrects_or_says_of_people() {
     said("ask Ben about the gateway before you change it", T::Contact);
     said("Anna is responsible for deploys", T::Contact);
     said("Cargo runs the tests of the cart, so always use it", T::Preference);
+}
+
+#[test]
+fn a_commit_is_what_its_author_calls_it() {
+    let piece = Piece {
+        text: "The total of a cart is the sum of its lines",
+        heading: None,
+        salience: 1.0,
+        source: SourceKind::Commit,
+        progress: Progress::Unsaid,
+    };
+    for (subject, expected) in [
+        ("fix(cart): sum the lines", T::Bugfix),
+        ("feat!: sum the lines", T::Feature),
+        ("refactor: sum the lines", T::Refactor),
+        ("ci: sum the lines", T::Change),
+        ("cart: sum the lines", T::Change),
+    ] {
+        assert_eq!(kind(&[piece], None, Typed::No, Some(subject)), expected, "{subject}");
+    }
+    // What is left to do stays a next step.
+    let left = Piece { progress: Progress::Left, ..piece };
+    assert_eq!(kind(&[left], None, Typed::No, Some("fix: sum the lines")), T::NextStep);
 }
 
 #[test]
@@ -113,7 +136,7 @@ fn what_is_left_beneath_a_title_does_not_type_it() {
             source: SourceKind::Answer,
             progress: if is_left(text) { Progress::Left } else { Progress::Unsaid },
         };
-        kind(&texts.iter().map(|text| piece(*text)).collect::<Vec<_>>(), None, Typed::No)
+        kind(&texts.iter().map(|text| piece(*text)).collect::<Vec<_>>(), None, Typed::No, None)
     };
     let (decision, left) =
         ("We decided to write CSV with semicolons", "The exporter still needs its own test.");
@@ -124,7 +147,12 @@ fn what_is_left_beneath_a_title_does_not_type_it() {
 #[test]
 fn only_what_the_user_typed_is_a_standing_wish() {
     let of = |source, typed, text| {
-        kind(&[Piece { text, heading: None, salience: 1.0, source, progress: Progress::Unsaid }], None, typed)
+        kind(
+            &[Piece { text, heading: None, salience: 1.0, source, progress: Progress::Unsaid }],
+            None,
+            typed,
+            None,
+        )
     };
     assert_eq!(of(SourceKind::Prompt, Typed::ByUser, "Never use tabs in this code"), T::Preference);
     for (source, typed, text) in [

@@ -1,0 +1,37 @@
+//! The subject of a commit as Conventional Commits 1.0 writes it: `fix(cart)!: round once`.
+
+use recall_domain::observation::ObservationType;
+
+const TYPES: [&str; 13] = [
+    "feat", "fix", "docs", "chore", "refactor", "test", "tests", "perf", "ci", "build", "style", "revert",
+    "feature",
+];
+
+pub(super) struct Conventional<'a> {
+    name: &'a str,
+    pub(super) scope: &'a str,
+    pub(super) said: &'a str,
+}
+
+impl<'a> Conventional<'a> {
+    /// `None`: the subject has no type that is known here.
+    pub(super) fn of(subject: &'a str) -> Option<Self> {
+        let (label, said) = subject.trim_start().split_once(": ")?;
+        let label = label.trim_end_matches('!');
+        let (name, scope) = match label.split_once('(') {
+            Some((name, scope)) => (name, scope.trim_end_matches(')')),
+            None => (label, ""),
+        };
+        TYPES.contains(&name).then_some(Self { name, scope, said })
+    }
+
+    /// What the author says that the commit is. Other types say where it was made, not what.
+    pub(super) fn kind(&self) -> Option<ObservationType> {
+        match self.name {
+            "feat" | "feature" => Some(ObservationType::Feature),
+            "fix" => Some(ObservationType::Bugfix),
+            "refactor" => Some(ObservationType::Refactor),
+            _ => None,
+        }
+    }
+}

@@ -666,6 +666,23 @@ mod tests {
     }
 
     #[test]
+    fn a_start_says_the_title_of_the_last_session_once() {
+        let mut material = shop();
+        let bare = |id, narrative: &str| Note {
+            narrative: narrative.to_owned(),
+            facts: Vec::new(),
+            ..note(id, 7, 1, "Discounts for the cart")
+        };
+        material.observations =
+            vec![bare(1, ""), bare(2, "Discounts for the cart."), bare(3, "Refunds have none.")];
+        let block = assemble(Moment::Start, &material, within(2000), NOW);
+        let known: Vec<i64> =
+            block.items.iter().filter(|item| item.kind == "observation").map(|item| item.id).collect();
+        // The third says something beside its title.
+        assert_eq!(known, [3], "{}", block.text);
+    }
+
+    #[test]
     fn a_warning_about_the_branchs_work_stands_as_if_it_were_new() {
         let old = note(1, 6, 400, "The parser keeps its cursor");
         let newer = note(2, 5, 1, "Receipts are sorted");

@@ -244,15 +244,17 @@ impl Page {
         left
     }
 
-    /// The notes in their order, with those last whose titles say nothing beside what stands above them: a small memory has
-    /// nothing else to tell. What somebody said is no repeat, because the line names who said it.
+    /// The notes in their order, with those last whose titles say nothing beside what stands above them, and without those that
+    /// say nothing at all. What somebody said is no repeat, because the line names who said it.
     fn news_first<'a>(&self, notes: &[&'a Note]) -> Vec<&'a Note> {
         let mut told = self.told.clone();
         let (mut news, mut again) = (Vec::new(), Vec::new());
         for note in notes {
             let words = Words::of(&note.title);
             if note.voice.is_none() && told.iter().any(|told| told.has_all_of(&words)) {
-                again.push(*note);
+                if !without_repeats(&detail_line(note), &mut told.clone()).is_empty() {
+                    again.push(*note);
+                }
             } else {
                 told.push(words);
                 news.push(*note);

@@ -54,9 +54,9 @@ const SPEC: AgentSpec = AgentSpec {
                 ..event("run.over", EventName::SessionEnd, Wait::Report, None)
             },
         ],
+        prompt_field: "words",
         ..Format::PLAIN
     },
-    prompt_field: "words",
     read,
     envelope: |_, output| {
         let HookOutput { context, notice, .. } = output;

@@ -70,7 +70,7 @@ const fn row(name: &'static str, silence: &'static str, project_dir: &'static [&
 
 /// Agents that differ from the default: empty output, and the folder in `CLAUDE_PROJECT_DIR` (which many agents set for
 /// compatibility).
-pub const ROWS: [AgentRow; 20] = [
+pub const ROWS: [AgentRow; 23] = [
     AgentRow { config_dir: Some("CLAUDE_CONFIG_DIR"), ..row(DEFAULT, NOTHING, &[CLAUDE_PROJECT_DIR]) },
     AgentRow {
         // It ignores what is printed at its starts and prompts.
@@ -159,7 +159,20 @@ pub const ROWS: [AgentRow; 20] = [
         waits: &[("PreInvocation", Wait::Start), ("PostInvocation", Wait::Report)],
         ..row(FAILS_CLOSED, OBJECT, &[])
     },
-    row("goose", OBJECT, &[]),
+    // Before a call and at a turn's end it takes anything else for a decision that went wrong.
+    AgentRow {
+        waits: &[("SessionStart", Wait::Report), ("UserPromptSubmit", Wait::Report)],
+        prompt_field: "message",
+        ..row("goose", NOTHING, &[])
+    },
+    // It tells the model whatever is printed at a prompt.
+    AgentRow {
+        config_dir: Some("KIMI_CODE_HOME"),
+        waits: &[("Interrupt", Wait::Report)],
+        ..row("kimi-code", NOTHING, &[])
+    },
+    AgentRow { config_dir: Some("KILO_CONFIG_DIR"), ..row("kilo", OBJECT, &[]) },
+    row("amp", OBJECT, &[]),
     row("pi", OBJECT, &[]),
     row("trae", NOTHING, &["TRAE_PROJECT_DIR", CLAUDE_PROJECT_DIR]),
 ];

@@ -66,6 +66,54 @@ fn an_extension_reports_a_session_and_gives_context() {
     assert!(given.contains("<recall-context") && given.contains("after the sum"), "{given}");
 }
 
+/// Calls the plugin as Amp's documents describe it.
+const THREAD: &str = r#"
+import recall from "./recall.mjs"
+const [session, prompt, cwd] = process.argv.slice(2)
+const handlers = {}
+const helpers = { filePathFromURI: (uri) => new URL(uri).pathname }
+const amp = { on: (name, handler) => { handlers[name] = handler }, helpers, system: { workspaceRoot: `file://${cwd}` } }
+recall(amp)
+recall(amp)
+const thread = { id: session }
+const ctx = { thread: { messages: async () => [] } }
+const given = await handlers["agent.start"]({ thread, message: prompt, id: 1 }, ctx)
+const edit = { tool: "edit_file", toolUseID: "t1", input: { path: "src/cart.rs", old_str: "a", new_str: "b" } }
+await handlers["tool.result"]({ thread, ...edit, status: "done", output: "done" }, ctx)
+const failed = { tool: "Bash", toolUseID: "t2", input: { cmd: "cargo test" } }
+await handlers["tool.result"]({ thread, ...failed, status: "done", output: { output: "1 failed", exitCode: 101 } }, ctx)
+const text = "The cart rounded each line before the sum. Rounding happens once now, after the sum, in `Cart::total`."
+const messages = [{ role: "user", content: [] }, { role: "assistant", content: [{ type: "text", text }] }]
+await handlers["agent.end"]({ thread, message: prompt, id: 1, status: "done", messages }, ctx)
+process.stdout.write(given.message?.content || "")
+"#;
+
+#[test]
+fn a_plugin_reports_a_thread_and_gives_context() {
+    if Command::new("node").arg("--version").output().is_err() {
+        println!("skipped: there is no Node");
+        return;
+    }
+    let stage = Stage::new().daemon();
+    let installed = stage.recall(["install", "--agent", "amp", "--yes", "--no-service"]);
+    assert_eq!(installed.code(), 0, "{installed:?}");
+    let plugin = stage.user_home().join(".config/amp/plugins/recall.ts");
+    std::fs::copy(plugin, stage.user_home().join("recall.mjs")).unwrap();
+    std::fs::write(stage.user_home().join("host.mjs"), THREAD).unwrap();
+
+    play(&stage, "T-1", "Why does the cart round twice?");
+    let session = stage.json(["ctl", "session", "T-1"]);
+    let batches = session["batches"].as_array().unwrap();
+    assert_eq!((&session["agent"], batches.len()), (&json!("amp"), 1), "{session}");
+    assert!(batches[0]["response"].as_str().unwrap().contains("after the sum"), "{session}");
+    let calls = batches[0]["activities"].as_array().unwrap();
+    let told: Vec<_> = calls.iter().map(|call| (&call["tool_name"], &call["failed"])).collect();
+    assert_eq!(told, [(&json!("edit_file"), &json!(false)), (&json!("Bash"), &json!(true))], "{calls:?}");
+
+    let given = play(&stage, "T-2", "Where does the cart round its total?");
+    assert!(given.contains("<recall-context") && given.contains("after the sum"), "{given}");
+}
+
 /// Calls the plugin as its gateway does: a message, a session that goes on from another one, a message in it, its end, and a
 /// message after it.
 const GATEWAY: &str = r#"

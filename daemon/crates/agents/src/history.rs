@@ -228,7 +228,7 @@ impl RecordedEvent {
     pub fn deliver(&self, spec: &AgentSpec, cwd: &str, place: usize) -> Deliver {
         let cleaned = Cleaned { payload: self.payload.bytes(), flags: self.flags };
         let mut flags = Flags::IMPORTED.with(self.flags);
-        if is_wholly_private(&cleaned, spec.prompt_field) {
+        if is_wholly_private(&cleaned, spec.format.prompt_field) {
             flags = flags.with(Flags::WHOLLY_PRIVATE);
         }
         let context = ShimContext { cwd: cwd.to_owned(), ..ShimContext::default() };

@@ -9,6 +9,7 @@
 //! **Invariant:** nothing here stores, searches or decides what an event means. An agent's name and spellings are in its
 //! folder, and its module in this file. Only the hook client's table repeats some ([`recall_protocol::agents`]).
 
+mod amp;
 mod antigravity;
 mod auggie;
 mod chain;
@@ -23,12 +24,15 @@ mod droid;
 pub mod failure;
 pub mod format;
 mod gemini_cli;
+mod goose;
 mod grok;
 #[cfg(test)]
 mod golden;
 mod host;
 pub mod history;
 pub mod json;
+mod kilo;
+mod kimi_code;
 mod kiro;
 mod lenient;
 pub mod named_file;
@@ -84,6 +88,10 @@ pub const AGENTS: Agents = Agents::new(&[
     &cline::SPEC,
     &grok::SPEC,
     &antigravity::SPEC,
+    &kimi_code::SPEC,
+    &kilo::SPEC,
+    &goose::SPEC,
+    &amp::SPEC,
 ]);
 
 /// The facts about an agent that recall needs.
@@ -96,8 +104,6 @@ pub struct AgentSpec {
     pub host: Host,
     /// Its events, tools and failures.
     pub format: Format,
-    /// The payload's field with the prompt.
-    pub prompt_field: &'static str,
     /// Reads one delivery. [`Self::event`] calls it.
     pub read: fn(&Format, &Deliver) -> Result<HookEvent, Unreadable>,
     /// Renders the answer to an event in the agent's format. There is context, a notice, or both.
@@ -303,7 +309,6 @@ impl AgentSpec {
             marks: &[],
         },
         format: Format::PLAIN,
-        prompt_field: "prompt",
         read: Format::read,
         envelope: format::answer::nested,
         action: |format, tool, input, response| format.tools.action(tool, input, response),
@@ -605,7 +610,7 @@ mod tests {
     fn the_hook_clients_table_agrees_with_the_specs() {
         for spec in AGENTS.iter() {
             let row = AgentRow::of(spec.name);
-            assert_eq!((row.name, row.prompt_field), (spec.name, spec.prompt_field), "{}", spec.name);
+            assert_eq!((row.name, row.prompt_field), (spec.name, spec.format.prompt_field), "{}", spec.name);
             assert_eq!(row.config_dir, spec.host.folder_variable, "{}", spec.name);
             for event in spec.events() {
                 assert_eq!(row.wait(event.name), event.wait, "{} {}", spec.name, event.name);

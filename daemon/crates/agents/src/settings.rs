@@ -55,6 +55,8 @@ pub enum Setting {
     Fields(&'static [Field]),
     /// A number that differs at some events.
     NumberExcept(u32, &'static [(&'static str, u32)]),
+    /// The event's name.
+    Event,
     /// A shell's line that runs the hook client.
     ShimLine,
     /// The same, with the event's name, because some payload lacks it.
@@ -96,6 +98,7 @@ impl Setting {
             Self::NumberExcept(usual, others) => {
                 others.iter().find(|(at, _)| *at == event).map_or(usual, |(_, number)| *number).into()
             }
+            Self::Event => event.into(),
             Self::ShimLine => shell_line(programs.shim, &[agent]).into(),
             Self::ShimLineWithEvent => shell_line(programs.shim, &[agent, event]).into(),
             Self::Shim => programs.shim.into(),
@@ -193,6 +196,8 @@ pub enum Content {
     JsonValues(JsonValues),
     /// A table in a TOML file, with its path of keys.
     TomlTable(TomlTable),
+    /// Entries in a list of tables of a TOML file, beside the user's.
+    TomlList(TomlList),
     /// A whole file.
     OwnFile(OwnFile),
 }
@@ -339,6 +344,15 @@ impl TomlTable {
     pub(crate) const SERVER: Self = Self { path: &["mcp_servers", "recall"], values: Setting::SERVER_FIELDS };
 }
 
+/// Hooks as `[[hooks]]`, each with the name of its event.
+#[derive(Clone, Copy, Debug)]
+pub struct TomlList {
+    /// The key of the list.
+    pub key: &'static str,
+    /// The entry that calls the hook client.
+    pub entry: &'static [Field],
+}
+
 /// A file that only recall writes.
 #[derive(Clone, Copy, Debug)]
 pub struct OwnFile {
@@ -361,6 +375,8 @@ impl OwnFile {
     pub const SHIM: &'static str = "\"@recall-shim@\"";
     /// Placeholder for the same path as a word of a shell.
     pub(crate) const SHIM_IN_SHELL: &'static str = "'@recall-shim@'";
+    /// Placeholder for the agent's name, where agents share a text.
+    const AGENT: &'static str = "@agent@";
     /// The mark that identifies recall's files.
     pub const MARK: &'static str = "written by `recall install`";
 
@@ -372,9 +388,11 @@ impl OwnFile {
         Self { text, kind: OwnKind::Program }
     }
 
-    pub fn written(&self, programs: &Programs<'_>) -> String {
-        let text = self.text.replace(Self::SHIM, &Value::from(programs.shim).to_string());
-        text.replace(Self::SHIM_IN_SHELL, &shell_line(programs.shim, &[]))
+    pub fn written(&self, filling: &Filling<'_>) -> String {
+        let shim = filling.programs.shim;
+        let text = self.text.replace(Self::SHIM, &Value::from(shim).to_string());
+        let text = text.replace(Self::SHIM_IN_SHELL, &shell_line(shim, &[]));
+        text.replace(Self::AGENT, filling.agent)
     }
 }
 

@@ -5,7 +5,7 @@
 //! id or the prompt's words match.
 
 use std::io::{BufReader, Read, Seek, SeekFrom};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use recall_protocol::privacy::strip_text;
 
@@ -123,7 +123,8 @@ fn read_end(
 ) -> Result<Option<RecordedSession>, Refused> {
     let Some(history) = spec.history else { return Ok(None) };
     let folders = tail_folders(spec, &history.place, request);
-    let path = Path::new(&request.transcript);
+    let named = Path::new(&request.transcript);
+    let path = &in_own_folder(spec, request, named).unwrap_or_else(|| named.to_owned());
     let extension = if path.extension().is_some_and(|known| known == "json") { "json" } else { "jsonl" };
     let mut file = named_file::open(&folders, path, extension)?;
     let length = file.metadata()?.len();
@@ -136,6 +137,13 @@ fn read_end(
         }
     }
     Ok(None)
+}
+
+/// The record that a reader names by its place in the agent's own folder.
+fn in_own_folder(spec: &AgentSpec, request: &ReplyRequest, named: &Path) -> Option<PathBuf> {
+    let folders = spec.host.folders(&request.home, request.config_dir.as_deref());
+    let mut places = folders.iter().filter(|_| named.is_relative()).map(|folder| folder.join(named));
+    places.find(|place| place.exists())
 }
 
 /// Whether a prompt with these words is stored at about this time, whatever its turn and order.

@@ -504,7 +504,7 @@ fn without_private_text(deliver: Deliver, spec: &AgentSpec) -> Deliver {
     }
     let cleaned = clean(&deliver.payload);
     let mut flags = deliver.flags.with(cleaned.flags);
-    if is_wholly_private(&cleaned, spec.prompt_field) {
+    if is_wholly_private(&cleaned, spec.format.prompt_field) {
         flags = flags.with(Flags::WHOLLY_PRIVATE);
     }
     Deliver { payload: cleaned.payload, flags, ..deliver }

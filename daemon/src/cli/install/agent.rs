@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use serde_json::{Map, Value};
+
 use super::hook_entry::Hook;
 use super::part::Wanted;
 use super::settings_file::SettingsFile;
@@ -150,7 +152,11 @@ impl LocalAgent<'_> {
                 }
                 Content::JsonValues(json) => Wanted::JsonValues(json, json.placed(&filling)),
                 Content::TomlTable(table) => Wanted::TomlTable(table.path, object(table.values, &filling)),
-                Content::OwnFile(file) => Wanted::OwnFile(file.written(&filling.programs), file.kind),
+                Content::TomlList(list) => Wanted::TomlList(
+                    list,
+                    registration.hooks_by(self.spec, |filling, _| object(list.entry, filling)),
+                ),
+                Content::OwnFile(file) => Wanted::OwnFile(file.written(&filling), file.kind),
             };
             add(path, wanted, GoalState::Present);
         }
@@ -192,10 +198,19 @@ impl Registration {
 
     /// The hooks that this version supports.
     pub(crate) fn hooks(&self, spec: &'static AgentSpec, json: &JsonHooks) -> Vec<Hook> {
+        self.hooks_by(spec, |filling, version| json.entry_of(version, filling))
+    }
+
+    /// The same, with other entries.
+    fn hooks_by(
+        &self,
+        spec: &'static AgentSpec,
+        entry: impl Fn(&Filling<'_>, AgentVersion) -> Map<String, Value>,
+    ) -> Vec<Hook> {
         let version = self.version.unwrap_or(spec.host.assumed_version);
-        let hook = |event: &'static EventSpec| {
-            let entry = json.entry_of(version, &self.filling(spec, event.name));
-            Hook { event: event.name, entry }
+        let hook = |event: &'static EventSpec| Hook {
+            event: event.name,
+            entry: entry(&self.filling(spec, event.name), version),
         };
         spec.events_with_guards(self.version, self.guarding).map(hook).collect()
     }

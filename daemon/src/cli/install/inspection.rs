@@ -257,6 +257,10 @@ fn state(agent: LocalAgent<'_>, registration: &Registration, shim: Option<&Path>
                     let entries = toml_settings::survey(text.unwrap_or_default());
                     Ok(events(&entries, hooks, shim, agent.environment))
                 }
+                Wanted::TomlList(list, hooks) => {
+                    let entries = toml_settings::survey_list(text.unwrap_or_default(), list.key);
+                    Ok(events(&entries, hooks, shim, agent.environment))
+                }
                 wanted => Ok(vec![file_report(&path, text, wanted, shim)]),
             };
             match found {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::hook_entry::Hook;
 use super::hook_settings::{self, Parsed, Removal, SettingsError};
 use super::{json_values, toml_settings};
-use recall_agents::settings::{JsonHooks, JsonValues, KeyPath, OwnFile, OwnKind, PlacedValue};
+use recall_agents::settings::{JsonHooks, JsonValues, KeyPath, OwnFile, OwnKind, PlacedValue, TomlList};
 
 /// Recall's part of a file, ready to write.
 #[derive(Clone, Debug)]
@@ -13,6 +13,7 @@ pub(crate) enum Wanted {
     JsonHooks(&'static JsonHooks, Vec<Hook>),
     TomlHooks(Vec<Hook>),
     JsonValues(&'static JsonValues, Vec<PlacedValue>),
+    TomlList(&'static TomlList, Vec<Hook>),
     TomlTable(KeyPath, Map<String, Value>),
     /// The whole text.
     OwnFile(String, OwnKind),
@@ -26,6 +27,7 @@ impl Wanted {
             Self::JsonHooks(json, hooks) => hook_settings::install(json, text, hooks),
             Self::TomlHooks(hooks) => toml_settings::install_hooks(text, hooks),
             Self::JsonValues(json, values) => json_values::install(json, text, values),
+            Self::TomlList(list, hooks) => toml_settings::install_list(text, list.key, hooks),
             Self::TomlTable(path, values) => toml_settings::install_table(text, path, values),
             Self::OwnFile(..) if before.is_some_and(|text| !text.trim().is_empty() && !is_our_file(text)) => {
                 Err(SettingsError::Foreign)
@@ -40,6 +42,7 @@ impl Wanted {
             Self::JsonHooks(json, _) => hook_settings::uninstall(json, text),
             Self::TomlHooks(_) => toml_settings::uninstall_hooks(text),
             Self::JsonValues(json, values) => json_values::uninstall(json, text, values),
+            Self::TomlList(list, _) => toml_settings::uninstall_list(text, list.key),
             Self::TomlTable(path, _) => toml_settings::uninstall_table(text, path),
             Self::OwnFile(..) if is_our_file(text) => Ok(Removal { text: String::new(), entries: 1 }),
             Self::OwnFile(..) => Ok(Removal { text: text.to_owned(), entries: 0 }),
@@ -56,7 +59,7 @@ impl Wanted {
         match self {
             Self::JsonHooks(json, _) => Some(Parsed::of(json.syntax, text).ok()?.value),
             Self::JsonValues(json, _) => Some(Parsed::of(json.syntax, text).ok()?.value),
-            Self::TomlHooks(_) | Self::TomlTable(..) => toml_settings::value(text),
+            Self::TomlHooks(_) | Self::TomlList(..) | Self::TomlTable(..) => toml_settings::value(text),
             Self::OwnFile(..) => Some(Value::Object(Map::new())),
         }
     }
@@ -65,7 +68,7 @@ impl Wanted {
         match self {
             Self::JsonHooks(json, _) => hook_settings::without_traces(json, settings),
             Self::JsonValues(_, values) => json_values::without_traces(values, settings),
-            Self::TomlHooks(_) | Self::TomlTable(..) | Self::OwnFile(..) => {}
+            Self::TomlHooks(_) | Self::TomlList(..) | Self::TomlTable(..) | Self::OwnFile(..) => {}
         }
     }
 }

@@ -136,7 +136,7 @@ fn an_agent_without_a_version_gets_the_older_hooks() {
 #[test]
 fn no_agent_at_all_is_said_and_is_no_failure() {
     assert_snapshot!(Home::new("/nonexistent").run(Consent::Given).unwrap(), @"
-    No coding agent was found (looked for Claude Code, Codex CLI, Gemini CLI, GitHub Copilot CLI, OpenCode, Qwen Code, Cursor, Copilot in VS Code, Windsurf, OpenClaw, Factory Droid, Devin, Kiro CLI, pi coding agent, Auggie, Cline, Grok Build, Antigravity CLI).
+    No coding agent was found (looked for Claude Code, Codex CLI, Gemini CLI, GitHub Copilot CLI, OpenCode, Qwen Code, Cursor, Copilot in VS Code, Windsurf, OpenClaw, Factory Droid, Devin, Kiro CLI, pi coding agent, Auggie, Cline, Grok Build, Antigravity CLI, Kimi Code, Kilo CLI, Goose, Amp).
     Run `recall install` again once there is one.
     ");
 }
@@ -211,6 +211,16 @@ mod every_agent {
         ("windsurf", "mcp_config.json", ".codeium/windsurf/mcp_config.json", &["\r\n"]),
         ("openclaw", "openclaw.json", ".openclaw/openclaw.json", &["is JSON5", "'anthropic/", "voice-call"]),
         ("droid", "hooks.json", ".factory/hooks.json", &["prettier"]),
+        (
+            "kimi-code",
+            "config.toml",
+            ".kimi-code/config.toml",
+            &["# mine: keep", "check-bash.mjs", "[loop_control]"],
+        ),
+        ("kimi-code", "mcp.json", ".kimi-code/mcp.json", &["\"tickets\""]),
+        ("kilo", "kilo.jsonc", ".config/kilo/kilo.json", &["// mine", "anthropic/"]),
+        ("goose", "hooks.json", ".agents/plugins/other/hooks/hooks.json", &["${PLUGIN_ROOT}"]),
+        ("amp", "settings.json", ".config/amp/settings.json", &["// mine", "playwright"]),
         ("grok", "config.toml", ".grok/config.toml", &["# mine: keep", "# the team's"]),
         (
             "antigravity",

@@ -115,6 +115,48 @@ pub(super) fn uninstall_hooks(text: &str) -> Result<Removal, SettingsError> {
     Ok(Removal { text: file.to_string(), entries })
 }
 
+/// Recall's entries in a list of tables.
+pub(super) fn survey_list(text: &str, key: &str) -> Vec<FoundEntry> {
+    let value = value(text).unwrap_or_default();
+    let entries = value.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let found = entries.iter().filter_map(|entry| {
+        let reach = if entry.get("matcher").is_some() { MatcherScope::Some } else { MatcherScope::Every };
+        let event = entry.get("event")?.as_str()?.to_owned();
+        Some(FoundEntry { event, shim: shim_of(entry)?, entry: entry.clone(), reach })
+    });
+    found.collect()
+}
+
+/// Registers exactly these hooks, behind the user's. Returns equal text if nothing changes.
+pub(super) fn install_list(text: &str, key: &str, hooks: &[Hook]) -> Result<String, SettingsError> {
+    let present = survey_list(text, key);
+    let is_there = |hook: &Hook| present.iter().any(|entry| hook.is_written_as(&entry.entry));
+    if present.len() == hooks.len() && hooks.iter().all(is_there) {
+        return Ok(text.to_owned());
+    }
+    let mut file = parse(&uninstall_list(text, key)?.text)?;
+    let list = file.entry(key).or_insert_with(|| Item::ArrayOfTables(ArrayOfTables::new()));
+    let list = list.as_array_of_tables_mut().ok_or_else(|| unusual(key))?;
+    for hook in hooks {
+        list.push(table(&hook.entry));
+    }
+    Ok(file.to_string())
+}
+
+pub(super) fn uninstall_list(text: &str, key: &str) -> Result<Removal, SettingsError> {
+    let mut file = parse(text)?;
+    let mut entries = 0;
+    if let Some(list) = file.get_mut(key).and_then(Item::as_array_of_tables_mut) {
+        let had = list.len();
+        list.retain(|entry| shim_of(&json(entry)).is_none());
+        entries = had - list.len();
+        if list.is_empty() && entries > 0 {
+            file.remove(key);
+        }
+    }
+    Ok(Removal { text: file.to_string(), entries })
+}
+
 /// Sets the values of the table at this path and keeps its other keys.
 pub(super) fn install_table(
     text: &str,

@@ -295,7 +295,7 @@ async fn deliver(
     let accepted = Instant::now();
     let services = &gateway.context.services;
     let cleaned = json_scan::clean(payload);
-    let prompt_field = services.agents.named(agent).map_or("prompt", |spec| spec.prompt_field);
+    let prompt_field = services.agents.named(agent).map_or("prompt", |spec| spec.format.prompt_field);
     let is_private = is_wholly_private(&cleaned, prompt_field);
     let Cleaned { payload, mut flags } = cleaned;
     if is_private {

@@ -124,6 +124,7 @@ const FORMAT: Format = Format {
         ("list_dir", Tool::Search),
     ]),
     failures: FailureRules::COMMON,
+    ..Format::PLAIN
 };
 
 fn read(format: &Format, delivery: &Deliver) -> Result<HookEvent, Unreadable> {

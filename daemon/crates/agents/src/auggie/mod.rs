@@ -38,9 +38,9 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
             ("web-fetch", Tool::Fetch),
             ("web-search", Tool::Fetch),
         ]),
+        prompt_field: "user_prompt",
         ..Format::PLAIN
     },
-    prompt_field: "user_prompt",
     envelope,
     install: Install {
         hooks: &[Part::hooks(

@@ -110,6 +110,7 @@ pub(super) const FORMAT: Format = Format {
         exit_code_note: Some("returnCodeInterpretation"),
         ..FailureRules::COMMON
     },
+    ..Format::PLAIN
 };
 
 pub(super) const TOOLS: Tools = Tools(&[

@@ -104,6 +104,7 @@ const FORMAT: Format = Format {
         ("new_task", Tool::Delegate),
     ]),
     failures: FailureRules::COMMON,
+    ..Format::PLAIN
 };
 
 /// The payload as other agents would write it, with the fields of its objects at the top.

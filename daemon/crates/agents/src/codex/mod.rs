@@ -126,6 +126,7 @@ const FORMAT: Format = Format {
     ]),
     // The exit code of a command is not reported.
     failures: FailureRules { exit_code_line: Some(("Exit code: ", "")), ..FailureRules::COMMON },
+    ..Format::PLAIN
 };
 
 fn read(format: &Format, delivery: &Deliver) -> Result<HookEvent, Unreadable> {

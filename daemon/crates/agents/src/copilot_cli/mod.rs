@@ -135,6 +135,7 @@ const FORMAT: Format = Format {
         exit_code_line: Some((" completed with exit code ", ">")),
         ..FailureRules::COMMON
     },
+    ..Format::PLAIN
 };
 
 fn read(format: &Format, delivery: &Deliver) -> Result<HookEvent, Unreadable> {

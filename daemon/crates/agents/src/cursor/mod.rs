@@ -117,6 +117,7 @@ const FORMAT: Format = Format {
         ("Task", Tool::Delegate),
     ]),
     failures: FailureRules::COMMON,
+    ..Format::PLAIN
 };
 
 /// Our name for the tool of `afterFileEdit`, which names none.

@@ -49,6 +49,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
             exit_code_line: Some(("[Process exited with code ", "]")),
             ..FailureRules::COMMON
         },
+        ..Format::PLAIN
     },
     // Its documents mention no context before or after a call.
     guards: GuardAnswers {

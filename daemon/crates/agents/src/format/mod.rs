@@ -34,6 +34,8 @@ pub struct Format {
     pub also: &'static [(&'static str, Meaning)],
     pub tools: Tools,
     pub failures: FailureRules,
+    /// The payload's field with the prompt. Its other spellings are read, too.
+    pub prompt_field: &'static str,
 }
 
 /// The event that such a name means.
@@ -53,8 +55,13 @@ pub fn letters(name: &str) -> String {
 
 impl Format {
     /// Defaults for an agent's format.
-    pub const PLAIN: Self =
-        Self { events: &[], also: &[], tools: Tools(&[]), failures: FailureRules::COMMON };
+    pub const PLAIN: Self = Self {
+        events: &[],
+        also: &[],
+        tools: Tools(&[]),
+        failures: FailureRules::COMMON,
+        prompt_field: "prompt",
+    };
 
     fn meaning(&self, name: &str) -> Option<Meaning> {
         let exactly = self.events.iter().find(|event| event.name == name);
@@ -140,7 +147,7 @@ impl Format {
             EventName::Prompt | EventName::Stop if is_in_subagent => {
                 HookEventKind::Internal { name: name.to_owned() }
             }
-            EventName::Prompt => prompt(name, payload, delivery),
+            EventName::Prompt => self.prompt(name, payload, delivery),
             EventName::ToolStart => match payload.word(payload::TOOL) {
                 Some(tool) => HookEventKind::ToolStart(self.tool_start(tool, payload)),
                 None => other(name, delivery),
@@ -162,7 +169,7 @@ impl Format {
             // a Stop, so that was another hook, and the turn's later answer replaces the earlier one anyway.
             EventName::Stop => HookEventKind::Stop { message: payload.said(payload::MESSAGE) },
             EventName::StopFailure => HookEventKind::StopFailure {
-                error: payload.word(&["error"]).unwrap_or_else(|| "unknown".to_owned()),
+                error: payload.word(&["error", "error_type"]).unwrap_or_else(|| "unknown".to_owned()),
                 detail: text(delivery),
             },
             EventName::SessionEnd => HookEventKind::SessionEnd { reason: reason() },
@@ -182,6 +189,17 @@ impl Format {
             },
             EventName::Other => other(name, delivery),
         }
+    }
+
+    fn prompt(&self, name: &str, payload: &Payload, delivery: &Deliver) -> HookEventKind {
+        let said = payload.said(&[self.prompt_field]).or_else(|| payload.said(payload::PROMPT));
+        let is_empty = said.as_ref().is_some_and(|said| said.trim().is_empty());
+        let text = prompt_text(said, delivery);
+        if is_empty && text != PromptText::WhollyPrivate {
+            // Some agents report each further model call within a turn as an empty prompt.
+            return HookEventKind::Internal { name: name.to_owned() };
+        }
+        HookEventKind::Prompt { text, source: typed::source(payload), start: StartContext::Shown }
     }
 
     fn tool_start(&self, name: String, payload: &Payload) -> ToolStart {
@@ -259,17 +277,6 @@ fn settled_calls(payload: &Payload) -> Vec<ToolCall> {
             }
         })
         .collect()
-}
-
-fn prompt(name: &str, payload: &Payload, delivery: &Deliver) -> HookEventKind {
-    let said = payload.said(payload::PROMPT);
-    let is_empty = said.as_ref().is_some_and(|said| said.trim().is_empty());
-    let text = prompt_text(said, delivery);
-    if is_empty && text != PromptText::WhollyPrivate {
-        // Some agents report each further model call within a turn as an empty prompt.
-        return HookEventKind::Internal { name: name.to_owned() };
-    }
-    HookEventKind::Prompt { text, source: typed::source(payload), start: StartContext::Shown }
 }
 
 /// The text of a prompt. If only private text was removed, the prompt is wholly private. The hook client cannot flag

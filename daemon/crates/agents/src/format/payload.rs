@@ -42,7 +42,7 @@ pub(crate) const COMPACTED: &[&str] = &["compact_summary", "summary"];
 /// The session before this one.
 pub(crate) const CONTINUES: &[&str] =
     &["resumed_from", "resumedFrom", "previous_session_id", "previousSessionId"];
-const FOLDER: &[&str] = &["cwd", "workspaceDir", "workspace_dir"];
+const FOLDER: &[&str] = &["cwd", "workspaceDir", "workspace_dir", "working_dir"];
 const FOLDERS: &[&str] = &["workspace_roots", "workspaceRoots", "workspacePaths"];
 
 /// How deep texts are nested: messages have them in blocks, and some have the blocks in an object.

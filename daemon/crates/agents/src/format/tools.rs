@@ -102,8 +102,8 @@ const PATH: &[&str] = &[
     "TargetFile",
     "AbsolutePath",
 ];
-const BEFORE: &[&str] = &["old_string", "oldString", "old_str", "oldText", "TargetContent"];
-const AFTER: &[&str] = &["new_string", "newString", "new_str", "newText", "ReplacementContent"];
+const BEFORE: &[&str] = &["old_string", "oldString", "old_str", "oldText", "TargetContent", "before"];
+const AFTER: &[&str] = &["new_string", "newString", "new_str", "newText", "ReplacementContent", "after"];
 const CONTENT: &[&str] = &["content", "file_text", "CodeContent"];
 const EDITS: &[&str] = &["edits", "replacements", "ReplacementChunks"];
 const COMMAND: &[&str] = &["command", "command_line", "cmd", "CommandLine"];

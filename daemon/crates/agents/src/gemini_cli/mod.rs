@@ -114,6 +114,7 @@ const FORMAT: Format = Format {
     ],
     tools: TOOLS,
     failures: FailureRules { exit_code_line: Some(("Exit Code: ", "")), ..FailureRules::COMMON },
+    ..Format::PLAIN
 };
 
 const TOOLS: Tools = Tools(&[

@@ -97,6 +97,7 @@ const FORMAT: Format = Format {
         ("todo", Tool::TodoList),
     ]),
     failures: FailureRules::COMMON,
+    ..Format::PLAIN
 };
 
 fn read(format: &Format, delivery: &Deliver) -> Result<HookEvent, Unreadable> {

@@ -75,6 +75,7 @@ const FORMAT: Format = Format {
         ("use_subagent", Tool::Delegate),
     ]),
     failures: FailureRules::COMMON,
+    ..Format::PLAIN
 };
 
 fn read(format: &Format, delivery: &Deliver) -> Result<HookEvent, Unreadable> {

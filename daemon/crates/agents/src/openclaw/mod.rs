@@ -103,6 +103,7 @@ const FORMAT: Format = Format {
         ("sessions_spawn", Tool::Delegate),
     ]),
     failures: FailureRules { inner_exit_code: Some(("details", "exitCode")), ..FailureRules::COMMON },
+    ..Format::PLAIN
 };
 
 fn read(format: &Format, delivery: &Deliver) -> Result<HookEvent, Unreadable> {

@@ -36,11 +36,14 @@ pub(super) const HISTORY: History = History {
     end: Some("SessionEnd"),
 };
 
+/// The store of a fork, in the same form.
+pub(crate) const OF_KILO: History = History { place: Place::UserData("kilo"), ..HISTORY };
+
 /// A file of the old store that is larger than this, in bytes, is not a session.
 const LARGEST: u64 = 64 << 20;
 
 fn is_database(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name == "opencode.db")
+    ["opencode.db", "kilo.db"].iter().any(|name| path.ends_with(name))
 }
 
 /// Whether the file is a session of the old store.

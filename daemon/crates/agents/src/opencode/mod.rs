@@ -1,6 +1,6 @@
 //! OpenCode, checked against 1.18.33. It has no command hooks: a plugin runs the hook client.
 
-mod history;
+pub(super) mod history;
 
 use recall_protocol::agents::Wait;
 use recall_protocol::wire::Deliver;
@@ -28,7 +28,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     install: Install {
         hooks: &[Part::own_file(
             Place::own("plugins/recall.js", &[".opencode/plugins/recall.js"]),
-            OwnFile::text(include_str!("plugin.js")),
+            OwnFile::text(PLUGIN),
         )],
         server: &[
             Part::values(
@@ -46,11 +46,15 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     ..AgentSpec::PLAIN
 };
 
-const SERVER: Setting = Setting::Fields(&[
+/// The MCP server, also in a fork.
+pub(super) const SERVER: Setting = Setting::Fields(&[
     ("type", Setting::Text("local")),
     ("command", Setting::RecallMcp),
     ("enabled", Setting::Flag(true)),
 ]);
+
+/// The plugin, also of a fork.
+pub(super) const PLUGIN: &str = include_str!("plugin.js");
 
 const CAP: Cap = Cap { utf16_units: 10_000 };
 
@@ -86,6 +90,7 @@ const FORMAT: Format = Format {
         ("todowrite", Tool::TodoList),
     ]),
     failures: FailureRules { inner_exit_code: Some(("metadata", "exit")), ..FailureRules::COMMON },
+    ..Format::PLAIN
 };
 
 fn read(format: &Format, delivery: &Deliver) -> Result<HookEvent, Unreadable> {

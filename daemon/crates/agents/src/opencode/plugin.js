@@ -11,7 +11,7 @@ function shim(event, payload, ms) {
     let out = ""
     let child
     try {
-      child = spawn(SHIM, ["opencode", event], { stdio: ["pipe", "pipe", "ignore"] })
+      child = spawn(SHIM, ["@agent@", event], { stdio: ["pipe", "pipe", "ignore"] })
     } catch {
       return done("")
     }

@@ -101,6 +101,7 @@ const FORMAT: Format = Format {
         ("todo_write", Tool::TodoList),
     ]),
     failures: FailureRules { exit_code_line: Some(("Exit Code: ", "")), ..FailureRules::COMMON },
+    ..Format::PLAIN
 };
 
 fn read(format: &Format, delivery: &Deliver) -> Result<HookEvent, Unreadable> {

@@ -104,4 +104,5 @@ const FORMAT: Format = Format {
         exit_code_line: Some(("Command exited with code ", "")),
         ..FailureRules::COMMON
     },
+    ..Format::PLAIN
 };

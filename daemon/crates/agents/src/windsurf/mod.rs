@@ -29,7 +29,6 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         ..AgentSpec::PLAIN.host
     },
     format: FORMAT,
-    prompt_field: PROMPT,
     read,
     envelope: |_, _| Vec::new(),
     plan_folders: &[".windsurf/plans"],
@@ -67,7 +66,7 @@ const EVENTS: &[EventSpec] = &[
     EventSpec::reported("post_read_code", EventName::Tool),
 ];
 
-const FORMAT: Format = Format { events: EVENTS, tools: TOOLS, ..Format::PLAIN };
+const FORMAT: Format = Format { events: EVENTS, tools: TOOLS, prompt_field: PROMPT, ..Format::PLAIN };
 
 /// Tools, named by the events that report their calls.
 const TOOLS: Tools =

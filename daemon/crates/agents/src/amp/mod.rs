@@ -1,0 +1,58 @@
+//! Amp, by the documents of its plugin interface in 0.0.1790142911; not run here, because it needs its makers' server. It has
+//! no command hooks: a plugin runs the hook client. There is no event for a thread's end; silence ends it.
+
+use recall_protocol::agents::Wait;
+
+use super::format::Format;
+use super::format::tools::{Tool, Tools};
+use super::settings::{AgentVersion, Install, JsonValues, OwnFile, Part, Place, Setting, Syntax};
+use super::{AgentSpec, Cap, EventSpec, Host};
+use recall_domain::event::EventName;
+
+pub(super) const SPEC: AgentSpec = AgentSpec {
+    name: "amp",
+    title: "Amp",
+    host: Host {
+        program: "amp",
+        other_places: &[".local/bin/amp"],
+        folder: ".config/amp",
+        assumed_version: AgentVersion(0, 0, 0),
+        ..AgentSpec::PLAIN.host
+    },
+    format: Format {
+        // As the plugin names them.
+        events: &[
+            EventSpec::answered("SessionStart", EventName::SessionStart, Wait::Start, CAP),
+            EventSpec::answered("UserPromptSubmit", EventName::Prompt, Wait::Answer, CAP),
+            EventSpec::reported("PostToolUse", EventName::Tool),
+            EventSpec::reported("PostToolUseFailure", EventName::ToolFailure),
+            EventSpec::reported("Stop", EventName::Stop),
+            EventSpec::reported("StopFailure", EventName::StopFailure),
+        ],
+        tools: Tools(&[
+            ("Read", Tool::Read),
+            ("create_file", Tool::Write),
+            ("edit_file", Tool::Edit),
+            ("apply_patch", Tool::Edit),
+            ("Bash", Tool::Command),
+            ("shell_command", Tool::Command),
+            ("Grep", Tool::Search),
+            ("glob", Tool::Search),
+        ]),
+        ..Format::PLAIN
+    },
+    install: Install {
+        hooks: &[Part::own_file(
+            Place::own("plugins/recall.ts", &[".amp/plugins/recall.ts"]),
+            OwnFile::text(include_str!("plugin.ts")),
+        )],
+        server: &[Part::values(
+            Place::own("settings.json", &[]),
+            JsonValues::new(Syntax::Comments, &[(&["amp.mcpServers", "recall"], Setting::SERVER)]),
+        )],
+        then: None,
+    },
+    ..AgentSpec::PLAIN
+};
+
+const CAP: Cap = Cap { utf16_units: 10_000 };

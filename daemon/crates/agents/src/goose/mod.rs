@@ -1,0 +1,87 @@
+//! Goose, by the source of its hooks (`aaif-goose/goose`, September 2026) and its guide; not run here.
+//!
+//! A plugin's folder has a file of hooks. Their output is read only before a call and at a turn's end, for a decision, so
+//! nothing can be told. Before a call silence allows it.
+
+use serde_json::json;
+
+use super::format::tools::{Tool, Tools};
+use super::format::{Format, Meaning, answer};
+use super::settings::{AgentVersion, Base, Install, JsonHooks, OwnFile, Part, Place};
+use super::{AgentSpec, Asking, EventSpec, GuardAnswers, Host};
+use recall_domain::event::EventName;
+use recall_domain::guard::Refusal;
+
+pub(super) const SPEC: AgentSpec = AgentSpec {
+    name: "goose",
+    title: "Goose",
+    host: Host {
+        program: "goose",
+        other_places: &[".local/bin/goose"],
+        folder: ".config/goose",
+        assumed_version: AgentVersion(1, 38, 0),
+        ..AgentSpec::PLAIN.host
+    },
+    format: Format {
+        // Left out: `PreToolUse` (only guards need it), `PreToolUseResult`, and the events of files and shells, which say
+        // less than those of all tools.
+        events: &[
+            EventSpec::reported("SessionStart", EventName::SessionStart),
+            EventSpec::reported("UserPromptSubmit", EventName::Prompt),
+            EventSpec::reported("PostToolUse", EventName::Tool),
+            EventSpec::reported("PostToolUseFailure", EventName::ToolFailure),
+            EventSpec::reported("Stop", EventName::Stop),
+            EventSpec::reported("SessionEnd", EventName::SessionEnd),
+        ],
+        also: &[
+            ("pretooluse", Meaning::Is(EventName::ToolStart)),
+            ("pretooluseresult", Meaning::Internal),
+            ("beforereadfile", Meaning::Internal),
+            ("afterfileedit", Meaning::Internal),
+            ("beforeshellexecution", Meaning::Internal),
+            ("aftershellexecution", Meaning::Internal),
+        ],
+        tools: Tools(&[
+            ("developer__shell", Tool::Command),
+            ("developer__write", Tool::Write),
+            ("developer__edit", Tool::Edit),
+            ("developer__tree", Tool::Search),
+            ("developer__read_image", Tool::Read),
+        ]),
+        prompt_field: "message",
+        ..Format::PLAIN
+    },
+    guards: GuardAnswers {
+        before: Some(EventSpec::reported("PreToolUse", EventName::ToolStart)),
+        refusal: Some(refusal),
+        asking: Asking::Refuses,
+        ..GuardAnswers::NONE
+    },
+    install: Install {
+        hooks: &[
+            Part::hooks(plugin(HOOKS, &[HOOKS]), JsonHooks::GROUPED),
+            Part::own_file(plugin(MANIFEST, &[MANIFEST]), OwnFile::text(include_str!("plugin.json"))),
+        ],
+        server: &[],
+        then: None,
+    },
+    ..AgentSpec::PLAIN
+};
+
+const HOOKS: &str = ".agents/plugins/recall/hooks/hooks.json";
+const MANIFEST: &str = ".agents/plugins/recall/plugin.json";
+
+/// A file of the plugin.
+const fn plugin(user: &'static str, project: &'static [&'static str]) -> Place {
+    Place { base: Base::Home, user, project }
+}
+
+/// Its hooks cannot ask.
+fn refusal(refusal: Refusal, reason: &str) -> Vec<u8> {
+    let reason = match refusal {
+        Refusal::Deny => reason.to_owned(),
+        Refusal::Ask => format!("{reason} A hook cannot ask here, so the call is refused."),
+    };
+    let answer = [("decision", json!("block")), ("reason", json!(reason))];
+    answer::line(answer.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+}

@@ -8,6 +8,7 @@
 
 pub mod checks;
 pub mod faults;
+pub mod postgres;
 pub mod provider;
 pub mod replay;
 pub mod repository;

@@ -75,6 +75,7 @@ mod review;
 mod screens;
 mod service_unit;
 mod sharing;
+mod sharing_database;
 mod shells;
 mod shim_dependencies;
 mod shipped;

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::told_by_hand::noted;
 
-const RULE: &str = "Invoices are never deleted, only cancelled: ask Hedwig first";
-const MOSS: &str = "Moss grows on the northern wall of the boiler house";
+pub(super) const RULE: &str = "Invoices are never deleted, only cancelled: ask Hedwig first";
+pub(super) const MOSS: &str = "Moss grows on the northern wall of the boiler house";
 
 /// A folder that all machines see.
 struct Shared(tempfile::TempDir);
@@ -54,7 +54,7 @@ fn contains(path: &Path, text: &str) -> bool {
 }
 
 /// A machine with a clone of the project.
-fn machine(author: &str, device: &str, more: &str) -> Stage {
+pub(super) fn machine(author: &str, device: &str, more: &str) -> Stage {
     let text = format!("{more}\n[sync]\nauthor = {author:?}\ndevice = {device:?}\n");
     let stage = Stage::new().config(&text);
     let repository = Repository::init(&stage.project());
@@ -63,7 +63,7 @@ fn machine(author: &str, device: &str, more: &str) -> Stage {
 }
 
 #[track_caller]
-fn done(said: &Said) -> &Said {
+pub(super) fn done(said: &Said) -> &Said {
     assert_eq!(said.code(), 0, "{said:?}");
     said
 }
@@ -82,41 +82,41 @@ fn sharing(author: &str, device: &str, shared: &Shared, terms: &[&str]) -> Stage
     stage
 }
 
-fn remember(stage: &Stage, text: &str) -> String {
+pub(super) fn remember(stage: &Stage, text: &str) -> String {
     let said = stage.json(["remember", text, "--type", "gotcha"]);
     said["items"][0]["id"].as_i64().unwrap().to_string()
 }
 
 #[track_caller]
-fn sync(stage: &Stage) -> Value {
+pub(super) fn sync(stage: &Stage) -> Value {
     let said = stage.json(["sync", "--now"]);
     assert_eq!(said["shares"][0]["error"], Value::Null, "{said}");
     stage.flush();
     said
 }
 
-fn exchange(stages: &[&Stage]) {
+pub(super) fn exchange(stages: &[&Stage]) {
     for _ in 0..2 {
         stages.iter().for_each(|stage| drop(sync(stage)));
     }
 }
 
 /// The only note that a search finds, or `null`.
-fn found(stage: &Stage, words: &str) -> Value {
+pub(super) fn found(stage: &Stage, words: &str) -> Value {
     let answer = stage.json(["search", words]);
     assert!(answer["results"].as_array().unwrap().len() <= 1, "{answer}");
     answer["results"][0].clone()
 }
 
-fn id_of(stage: &Stage, words: &str) -> String {
+pub(super) fn id_of(stage: &Stage, words: &str) -> String {
     found(stage, words)["id"].as_str().map_or_else(|| found(stage, words)["id"].to_string(), str::to_owned)
 }
 
-fn start(stage: &Stage, session: &str) -> String {
+pub(super) fn start(stage: &Stage, session: &str) -> String {
     stage.hook(&stage.event(session, "SessionStart", json!({"source": "startup"}))).context()
 }
 
-fn ask(stage: &Stage, session: &str, prompt: &str) -> String {
+pub(super) fn ask(stage: &Stage, session: &str, prompt: &str) -> String {
     let prompt = json!({"prompt": prompt, "prompt_id": "p"});
     stage.hook(&stage.event(session, "UserPromptSubmit", prompt)).context()
 }
@@ -360,8 +360,10 @@ fn status_doctor_and_metrics_tell_of_the_sharing() {
     );
     assert!(state["synced_at"].is_string() && state["error"].is_null(), "{state}");
     let told = mia.recall(["ctl", "status"]).stdout;
-    assert!(told.contains("sharing      team: 1 project, all sent, in step "), "{told}");
-    assert!(mia.recall(["doctor"]).stdout.contains("sharing through team: 1 project, 0 changes wait"));
+    assert!(told.contains("sharing      team (a folder): 1 project, all sent, in step "), "{told}");
+    assert!(
+        mia.recall(["doctor"]).stdout.contains("sharing through team (a folder): 1 project, 0 changes wait")
+    );
     assert!(metrics(&mia).contains("recall_sync_failing{remote=\"team\"} 0"));
     std::fs::rename(shared.path(), shared.0.path().join("aside")).unwrap();
     remember(&mia, MOSS);
@@ -369,7 +371,7 @@ fn status_doctor_and_metrics_tell_of_the_sharing() {
     let told = mia.recall(["ctl", "status"]).stdout;
     assert!(told.contains("1 waiting") && told.contains("is not there"), "{told}");
     let said = mia.recall(["doctor"]).stdout;
-    assert!(said.contains("sharing through team has failed, and 1 changes wait"), "{said}");
+    assert!(said.contains("sharing through team (a folder) has failed, and 1 changes wait"), "{said}");
     let told = metrics(&mia);
     for line in ["recall_sync_failing{remote=\"team\"} 1", "recall_sync_waiting{remote=\"team\"} 1"] {
         assert!(told.contains(line), "{told}");

@@ -45,7 +45,7 @@ use recall_app::maintenance::Maintenance;
 use recall_app::pause::PauseSwitch;
 use recall_app::sentences::Sentences;
 use recall_app::settings::{CurrentRedactor, Settings, SettingsFiles};
-use recall_app::sharing::round::Syncing;
+use recall_app::sharing::syncing::Syncing;
 use recall_app::subject_cache::SubjectCache;
 use recall_app::transcript_replies::TranscriptReplies;
 use recall_app::vector_files::VectorFiles;

@@ -22,7 +22,20 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         "remote add",
         &[
             ("recall remote add mine /media/stick/recall", "a stick, a network share, a synchronised folder"),
-            ("recall remote add team file:///srv/team/recall", "the same, as an address"),
+            (
+                "recall remote add team postgres://mia@db.example.com/recall",
+                "a database; the password is in ~/.pgpass",
+            ),
+        ],
+    ),
+    (
+        "remote init",
+        &[
+            (
+                "recall remote init postgres://admin@db.example.com/recall",
+                "once, by who administers the database",
+            ),
+            ("recall remote init team --member ben", "let the server's role ben use it, too"),
         ],
     ),
     ("remote list", &[("recall remote list", "with the number of projects")]),

@@ -194,7 +194,7 @@ enum Command {
     /// A prompt is removed with its answer, its tool calls and the observations made from them. Backups are replaced by
     /// a new one. Forgotten events are not stored again, even if an agent sends them again.
     Forget(forget::ForgetArgs),
-    /// Name the folders through which machines share notes
+    /// Name the folders and databases through which machines share notes
     #[command(subcommand)]
     Remote(remote::RemoteCommand),
     /// Share a project's notes with other machines

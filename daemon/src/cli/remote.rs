@@ -1,7 +1,8 @@
-//! `recall remote`: the folders through which machines share notes. They are settings; nothing leaves by naming one.
+//! `recall remote`: the places through which machines share notes. They are settings; nothing leaves by naming one. A
+//! database is set up by `recall remote init`, which speaks to its server itself.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
@@ -16,14 +17,22 @@ use recall_config::Config;
 use recall_config::change::ChangeError;
 use recall_config::sharing::{Remote, Sharing};
 use recall_config::sharing_change::{add_remote, remove_remote};
+use recall_sync::address::{Address, DatabaseAddress, RemoteKind};
+use recall_sync::postgres::DatabaseError;
+use recall_sync::postgres::setup::{self, Outcome, SetupError};
 
 /// What cannot stand in an address as it is.
 const NOT_IN_ADDRESS: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'#').add(b'?');
 
 #[derive(Debug, Subcommand)]
 pub enum RemoteCommand {
-    /// Name a folder that several machines see
+    /// Name a folder or a PostgreSQL database that several machines see
     Add(AddArgs),
+    /// Set a PostgreSQL database up, or bring it up to date
+    ///
+    /// It makes the schema `recall` and the roles recall_owner, recall_member and recall_reader, all at once or not at all.
+    /// Run again, it changes only what is older. The role of the address needs CREATEROLE, and CREATE on the database.
+    Init(InitArgs),
     /// List the remotes
     List(ListArgs),
     /// Remove a remote through which nothing is shared any more
@@ -34,8 +43,52 @@ pub enum RemoteCommand {
 pub struct AddArgs {
     /// A name for it, such as `mine` or `team`
     name: String,
-    /// The folder: a path, or file:///media/stick/recall
+    /// The folder, as a path or file:///media/stick/recall, or the database: postgres://mia@db.example.com/recall
     url: String,
+    #[command(flatten)]
+    password: PasswordArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct InitArgs {
+    /// The database's address, postgres://admin@db.example.com/recall, or a remote's name
+    #[arg(value_name = "URL")]
+    place: String,
+    #[command(flatten)]
+    password: PasswordArgs,
+    /// Let this role of the server use it, too
+    #[arg(long = "member", value_name = "ROLE")]
+    members: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Where the password of a database is [default: PGPASSFILE or ~/.pgpass]
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+struct PasswordArgs {
+    /// The password is in this file, which only you may read
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
+    /// The password is in this variable of the daemon's environment
+    #[arg(long, value_name = "NAME")]
+    password_env: Option<String>,
+    /// The password is in the system's keyring, as this account of the service `recall`
+    #[arg(long, value_name = "ACCOUNT")]
+    password_keyring: Option<String>,
+}
+
+impl PasswordArgs {
+    fn remote(&self, name: &str, url: String) -> anyhow::Result<Remote> {
+        Ok(Remote {
+            name: name.to_owned(),
+            url,
+            password_env: self.password_env.clone(),
+            password_file: self.password_file.as_ref().map(std::path::absolute).transpose()?,
+            password_keyring: self.password_keyring.clone(),
+        })
+    }
 }
 
 #[derive(Debug, Args)]
@@ -55,6 +108,7 @@ pub struct RemoveArgs {
 pub fn run(command: &RemoteCommand, out: &mut dyn Write) -> anyhow::Result<()> {
     match command {
         RemoteCommand::Add(args) => add(args, out),
+        RemoteCommand::Init(args) => init(args, out),
         RemoteCommand::List(args) => list(args, out),
         RemoteCommand::Remove(args) => remove(args, out),
     }
@@ -72,10 +126,65 @@ fn add(args: &AddArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         }
         _ => args.url.clone(),
     };
-    let remote = Remote { name: args.name.clone(), url };
+    let remote = args.password.remote(&args.name, url)?;
     change(|text| add_remote(text, &remote))?;
     writeln!(out, "{GOOD}Added{GOOD:#} {} at {}.", remote.name, remote.url)?;
     Ok(writeln!(out, "Nothing is shared yet: `recall share --with {}` in a project's folder.", remote.name)?)
+}
+
+fn init(args: &InitArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let remote = match sharing()?.remote(&args.place) {
+        Some(known) => known.clone(),
+        None => args.password.remote("init", args.place.clone())?,
+    };
+    let address = match remote.address() {
+        Ok(Address::Postgres(address)) => address,
+        Ok(Address::Folder(_)) => {
+            return Err(Failure::usage("A folder needs no setting up")
+                .hint("`recall remote add NAME FOLDER` names it.")
+                .into());
+        }
+        // The address is not repeated: it may have a password.
+        Err(why) => return Err(Failure::usage(format!("The address {why}")).into()),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let outcome = runtime
+        .block_on(setup::init(&address, &remote.password(), &args.members))
+        .map_err(|error| not_set_up(&error, &address))?;
+    let DatabaseAddress { database, .. } = &address;
+    let server = address.server();
+    if args.json {
+        let outcome = match outcome {
+            Outcome::Made => "made",
+            Outcome::Updated { .. } => "updated",
+            Outcome::Current => "current",
+        };
+        return Ok(writeln!(out, "{}", json!({"database": database, "server": server, "outcome": outcome}))?);
+    }
+    match outcome {
+        Outcome::Made => writeln!(out, "{GOOD}Set up{GOOD:#} the database {database} on {server}.")?,
+        Outcome::Updated { .. } => {
+            writeln!(out, "{GOOD}Brought up to date{GOOD:#}: the database {database} on {server}.")?;
+        }
+        Outcome::Current => writeln!(out, "The database {database} on {server} is up to date.")?,
+    }
+    writeln!(
+        out,
+        "Each person needs a role of the server that may use it: `--member ROLE` here, or in SQL:"
+    )?;
+    writeln!(out, "  CREATE ROLE mia LOGIN PASSWORD '...' IN ROLE recall_member;")?;
+    Ok(writeln!(out, "Then, on each machine: `recall remote add team postgres://mia@{server}/{database}`.")?)
+}
+
+fn not_set_up(error: &SetupError, address: &DatabaseAddress) -> Failure {
+    let failure = Failure::failed(format!("{error}"));
+    match error {
+        SetupError::Database(DatabaseError::NoPassword { .. }) => {
+            let DatabaseAddress { host, port, database, user, .. } = address;
+            failure.hint(format!("A line in ~/.pgpass (mode 0600): {host}:{port}:{database}:{user}:PASSWORD"))
+        }
+        _ => failure.hint("Nothing was changed in the database."),
+    }
 }
 
 fn list(args: &ListArgs, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -86,10 +195,10 @@ fn list(args: &ListArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     if remotes.is_empty() {
         return Ok(writeln!(
             out,
-            "No remotes. Name a folder that several machines see: `recall remote add NAME FOLDER`."
+            "No remotes. Name a folder or a database that several machines see: `recall remote add NAME FOLDER`."
         )?);
     }
-    for Remote { name, url } in remotes {
+    for Remote { name, url, .. } in remotes {
         let projects = shares.iter().filter(|share| share.remote == name).count();
         let shared = super::terminal::counted(projects, "project", "projects");
         writeln!(out, "{BOLD}{name}{BOLD:#}  {url}  {shared}")?;
@@ -100,11 +209,11 @@ fn list(args: &ListArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 fn remove(args: &RemoveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let name = &args.name;
     let Sharing { remotes, shares, .. } = sharing()?;
-    if !remotes.iter().any(|remote| remote.name == *name) {
+    let Some(known) = remotes.iter().find(|remote| remote.name == *name) else {
         return Err(Failure::usage(format!("There is no remote {name:?}"))
             .hint("`recall remote list` shows them.")
             .into());
-    }
+    };
     let projects = shares.iter().filter(|share| share.remote == *name).count();
     if projects > 0 {
         let shared = super::terminal::counted(projects, "project is", "projects are");
@@ -113,7 +222,11 @@ fn remove(args: &RemoveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             .into());
     }
     change(|text| remove_remote(text, name))?;
-    Ok(writeln!(out, "{GOOD}Removed{GOOD:#} {name}. The folder stays as it is.")?)
+    let place = match known.address().map(|address| address.kind()) {
+        Ok(RemoteKind::Postgres) => "database",
+        _ => "folder",
+    };
+    Ok(writeln!(out, "{GOOD}Removed{GOOD:#} {name}. The {place} stays as it is.")?)
 }
 
 /// What the settings share.

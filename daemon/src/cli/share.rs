@@ -17,9 +17,10 @@ use super::sync::tell;
 use super::terminal::{self, BOLD, DIM, GOOD, WARNING, counted};
 use recall_app::answers::sharing::PreviewAnswer;
 use recall_app::capture_rules::project_files;
-use recall_config::sharing::SharedProject;
+use recall_config::sharing::{Remote, SharedProject};
 use recall_config::sharing_change::{add_share, remove_share};
 use recall_repository::project_file::Proposal;
+use recall_sync::address::RemoteKind;
 
 /// The most notes that are named one by one.
 const MOST_NAMED: usize = 5;
@@ -77,12 +78,13 @@ pub fn run(args: &ShareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         Some(remote) => Proposal { remote: remote.clone(), injects: args.inject },
         None => proposed(&project, args)?,
     };
-    if sharing()?.url_of(&remote).is_none() {
+    let known = sharing()?.remote(&remote).cloned();
+    let Some(known) = known else {
         let by = if args.with.is_none() { ", which the project's .recall.toml proposes" } else { "" };
         return Err(Failure::usage(format!("There is no remote {remote:?}{by}"))
-            .hint(format!("Name a folder first: `recall remote add {remote} FOLDER`."))
+            .hint(format!("Name a folder or a database first: `recall remote add {remote} FOLDER`."))
             .into());
-    }
+    };
     let persons = if args.personal { Persons::One } else { Persons::Several };
     let mut client = Client::connect(Start::IfNeeded)?;
     let preview = client.ask(SharePreview { project, persons })?.read()?;
@@ -90,7 +92,7 @@ pub fn run(args: &ShareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         return Ok(writeln!(out, "{}", serde_json::to_string(&preview)?)?);
     }
     if !args.json {
-        show(&preview, &remote, out)?;
+        show(&preview, &known, out)?;
         if args.with.is_none() {
             let told = if injects { ", and to tell sessions of others' notes" } else { "" };
             writeln!(out, "The project's .recall.toml proposes this remote{told}.")?;
@@ -155,7 +157,7 @@ fn named(project: Option<&str>) -> String {
     }
 }
 
-fn show(preview: &PreviewAnswer, remote: &str, out: &mut dyn Write) -> std::io::Result<()> {
+fn show(preview: &PreviewAnswer, remote: &Remote, out: &mut dyn Write) -> std::io::Result<()> {
     let PreviewAnswer {
         project,
         identity,
@@ -180,7 +182,8 @@ fn show(preview: &PreviewAnswer, remote: &str, out: &mut dyn Write) -> std::io::
     let from = counted(count(*sessions), "session", "sessions");
     writeln!(
         out,
-        "{BOLD}{project}{BOLD:#} ({identity}) through {remote}: {what} of {from}, and what comes."
+        "{BOLD}{project}{BOLD:#} ({identity}) through {}: {what} of {from}, and what comes.",
+        remote.name
     )?;
     for title in samples {
         writeln!(out, "  {title}")?;
@@ -199,7 +202,11 @@ fn show(preview: &PreviewAnswer, remote: &str, out: &mut dyn Write) -> std::io::
             writeln!(out, "  {id} {}", note.title.as_deref().unwrap_or_default())?;
         }
     }
-    writeln!(out, "{DIM}Whoever can read the remote's folder can read all of it; it is not encrypted.{DIM:#}")
+    let readers = match remote.address().map(|address| address.kind()) {
+        Ok(RemoteKind::Postgres) => "Every member of the database, and who administers its server,",
+        _ => "Whoever can read the remote's folder",
+    };
+    writeln!(out, "{DIM}{readers} can read all of it; it is not encrypted there.{DIM:#}")
 }
 
 fn list(args: &ShareArgs, out: &mut dyn Write) -> anyhow::Result<()> {

@@ -178,7 +178,7 @@ pub fn template() -> String {
          # mode = \"each\"  # or \"stream\": it stays, and reads a line of each\n\
          \n# A text of yours for prompts with a word; there may be several.\n\
          # [[hint]]\n# pattern = \"tdd\"\n# text = \"Write a failing test first.\"\n\
-         \n# A folder that several machines see, and a project whose notes they share through it: `recall share`.\n\
+         \n# A folder or a database that several machines see, and a project whose notes they share through it: `recall share`.\n\
          # [[remote]]\n# name = \"mine\"\n# url = \"file:///media/stick/recall\"\n\
          # [[share]]\n# project = \"git:example.com/shop\"\n# remote = \"mine\"\n",
     );

@@ -2,17 +2,70 @@
 //! nothing does.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use recall_sync::folder::Folder;
+use recall_sync::address::{Address, AddressError};
+use recall_system::secret::KeySource;
 
 /// A place that several machines see.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Remote {
     pub name: String,
     pub url: String,
+    /// Where the password of a database is, if not in a file of passwords as `psql` uses it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password_env: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password_file: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password_keyring: Option<String>,
+}
+
+impl Remote {
+    pub fn address(&self) -> Result<Address, AddressError> {
+        Address::parse(&self.url)
+    }
+
+    pub fn password(&self) -> KeySource {
+        if let Some(path) = &self.password_file {
+            return KeySource::File(path.clone());
+        }
+        if let Some(account) = &self.password_keyring {
+            return KeySource::Keyring(account.clone());
+        }
+        self.password_env.clone().map_or(KeySource::None, KeySource::Environment)
+    }
+
+    /// Each begins with its key.
+    fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        let Self { name, password_env, password_file, password_keyring, .. } = self;
+        let is_word = |char: char| char.is_ascii_alphanumeric() || "-_.".contains(char);
+        if name.is_empty() || !name.chars().all(is_word) {
+            problems.push(format!("remote.name: {name:?} must be of letters, digits, `-`, `_` and `.`"));
+        }
+        let sources = [password_env.is_some(), password_file.is_some(), password_keyring.is_some()];
+        let sources = sources.iter().filter(|is_given| **is_given).count();
+        match self.address() {
+            // The address is not repeated: it may have a password.
+            Err(why) => problems.push(format!("remote.url: the address of {name:?} {why}")),
+            Ok(Address::Folder(_)) if sources > 0 => {
+                problems.push(format!("remote: {name:?} is a folder and needs no password"));
+            }
+            Ok(_) => {}
+        }
+        if sources > 1 {
+            let ways = "password_env, password_file, password_keyring";
+            problems.push(format!("remote: {name:?} has several passwords; use one of {ways}"));
+        }
+        if password_file.as_ref().is_some_and(|path| !path.is_absolute()) {
+            problems.push(format!("remote.password_file: that of {name:?} must be an absolute path"));
+        }
+        problems
+    }
 }
 
 /// A project whose notes are shared through a remote.
@@ -42,25 +95,14 @@ pub struct Sharing {
 }
 
 impl Sharing {
-    /// The address of a remote.
-    pub fn url_of(&self, remote: &str) -> Option<&str> {
-        self.remotes.iter().find(|known| known.name == remote).map(|known| known.url.as_str())
+    pub fn remote(&self, name: &str) -> Option<&Remote> {
+        self.remotes.iter().find(|known| known.name == name)
     }
 }
 
 /// The mistakes of single entries. Each begins with its key.
 pub(super) fn problems(remotes: &[Remote], shares: &[SharedProject]) -> Vec<String> {
-    let mut problems = Vec::new();
-    for Remote { name, url } in remotes {
-        let is_word = |char: char| char.is_ascii_alphanumeric() || "-_.".contains(char);
-        if name.is_empty() || !name.chars().all(is_word) {
-            problems.push(format!("remote.name: {name:?} must be of letters, digits, `-`, `_` and `.`"));
-        }
-        if Folder::at(url).is_none() {
-            let example = "file:///media/stick/recall";
-            problems.push(format!("remote.url: {url:?} is not the address of a folder, such as {example}"));
-        }
-    }
+    let mut problems: Vec<String> = remotes.iter().flat_map(Remote::problems).collect();
     for SharedProject { project, .. } in shares {
         if !["git:", "root:"].iter().any(|kind| project.starts_with(kind)) {
             problems.push(format!("share.project: {project:?} is not an identity that other machines know"));

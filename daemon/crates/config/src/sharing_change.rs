@@ -10,6 +10,16 @@ pub fn add_remote(text: &str, remote: &Remote) -> Result<String, ChangeError> {
     let mut added = Table::new();
     added.insert("name", toml_edit::value(&remote.name));
     added.insert("url", toml_edit::value(&remote.url));
+    let file = remote.password_file.as_ref().map(|path| path.to_string_lossy().into_owned());
+    for (key, value) in [
+        ("password_env", &remote.password_env),
+        ("password_file", &file),
+        ("password_keyring", &remote.password_keyring),
+    ] {
+        if let Some(value) = value {
+            added.insert(key, toml_edit::value(value));
+        }
+    }
     changed(text, "remote", |remotes| remotes.push(added))
 }
 
@@ -64,7 +74,7 @@ mod tests {
     use super::*;
 
     fn remote(name: &str, url: &str) -> Remote {
-        Remote { name: name.to_owned(), url: url.to_owned() }
+        Remote { name: name.to_owned(), url: url.to_owned(), ..Remote::default() }
     }
 
     fn share(project: &str, remote: &str) -> SharedProject {
@@ -98,6 +108,18 @@ mod tests {
         }
         refused(add_remote("", &remote("team", "https://host")), "remote.url");
         refused(add_remote("", &remote("a b", "file:///a")), "remote.name");
+        let url = concat!("postgres://mia:swordfish", "@db/recall");
+        let error = add_remote("", &remote("team", url)).unwrap_err().to_string();
+        assert!(error.contains("contains a password") && !error.contains("swordfish"), "{error}");
+        let database = remote("team", "postgres://mia@db/recall");
+        let of_file = Remote { password_file: Some("/p".into()), ..database.clone() };
+        let text = add_remote("", &of_file).unwrap();
+        assert!(text.contains("password_file = \"/p\""), "{text}");
+        let keyring = Some("mia".to_owned());
+        refused(add_remote("", &Remote { password_keyring: keyring, ..of_file }), "several passwords");
+        refused(add_remote("", &Remote { password_file: Some("p".into()), ..database }), "absolute path");
+        let folder = Remote { password_env: Some("P".to_owned()), ..remote("team", "file:///a") };
+        refused(add_remote("", &folder), "needs no password");
         refused(add_share("", &share("git:host/a", "team")), "there is no remote \"team\"");
         let text = add_remote("", &remote("team", "file:///a")).unwrap();
         refused(add_remote(&text, &remote("team", "file:///b")), "two remotes");

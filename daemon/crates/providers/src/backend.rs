@@ -1,10 +1,10 @@
 //! Which model is called, where, and with which key, from the settings.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use recall_domain::budget::Prices;
+use recall_system::secret::KeySource;
 
 /// A model and how to reach it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,21 +92,6 @@ impl fmt::Display for BackendKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
-}
-
-/// Where to find a key when it is needed. Never the key itself, because settings may be logged.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum KeySource {
-    /// No key, for servers on this machine.
-    #[default]
-    None,
-    /// A variable of the daemon's environment. It exists if a service manager or the user starts the daemon, but not if
-    /// a hook does.
-    Environment(String),
-    /// A file that only its owner may read.
-    File(PathBuf),
-    /// An entry in the system's keyring, by its account name under the service `recall`.
-    Keyring(String),
 }
 
 /// Settings for the calls to every backend.

@@ -6,12 +6,11 @@ use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
 use super::http::{Http, Limits};
-use super::{
-    Backend, CallSettings, KeySource, ProviderError, ProviderSetupError, Tokens, barred, count, key,
-};
+use super::{Backend, CallSettings, KeySource, ProviderError, ProviderSetupError, Tokens, barred, count};
 use recall_domain::budget::{Prices, Usage};
 use recall_domain::ids::Timestamp;
 use recall_domain::tokens;
+use recall_system::secret::read_key;
 
 /// The most bytes of an answer. A vector has at most a few thousand numbers, and a request a few dozen texts.
 const MOST_BYTES: usize = 16 * 1024 * 1024;
@@ -62,7 +61,7 @@ impl EmbeddingProvider {
     /// # Errors
     /// When there are no vectors. The error says what that means for the next call.
     pub fn embed(&self, texts: &[String], now: Timestamp) -> Result<EmbeddingReply, ProviderError> {
-        let key = key::read(&self.key).map_err(barred)?;
+        let key = read_key(&self.key).map_err(barred)?;
         let bearer = key.as_ref().map(|key| format!("Bearer {}", key.reveal()));
         let headers: Vec<(&'static str, &str)> =
             bearer.iter().map(|bearer| ("authorization", bearer.as_str())).collect();

@@ -7,7 +7,6 @@
 //! **Invariant:** nothing here knows what a model is used for, or what its answer means.
 
 mod backend;
-mod key;
 mod retry_after;
 mod http;
 mod breaker;
@@ -18,10 +17,11 @@ pub mod embeddings;
 
 use serde_json::Value;
 
-pub use backend::{Backend, BackendKind, CallSettings, KeySource};
+pub use backend::{Backend, BackendKind, CallSettings};
 pub use breaker::Circuit;
 pub use guard::{CallError, CallGuard, Payer};
 pub use http::client;
+pub use recall_system::secret::KeySource;
 
 use recall_domain::budget::{Prices, Usage};
 

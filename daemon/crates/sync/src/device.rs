@@ -89,7 +89,7 @@ fn named(public_key: &str) -> DeviceId {
     DeviceId(name)
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -1,13 +1,17 @@
-//! Logs of machines in a folder that several machines see: a synchronised folder, a network share, a stick.
+//! Logs of machines in a place that several machines see: a folder (a synchronised one, a network share, a stick), or a
+//! PostgreSQL database.
 //!
-//! Each data folder has a name that is the hash of its public key (`device.rs`). It writes its log as files that are
-//! never changed (`segment.rs`), into a folder of its own inside the space of a project (`folder.rs`), and beside them how far
-//! it has read the others (`progress.rs`). Nobody else writes
-//! there, so nothing can collide, and a half-copied or doubled file is told from a whole one by its name and signature.
+//! Each data folder has a name that is the hash of its public key (`device.rs`). Its log is parts that are never changed, each
+//! signed (`segment.rs`), in the space of a project, and beside them how far it has read the others (`progress.rs`). Nobody else
+//! writes in its name, so nothing can collide, and half a part is told from a whole one. `remote.rs` is what both kinds of
+//! places can do; `folder.rs` and `postgres/` do it.
 //!
 //! **Must not** know the store, or decide what leaves.
 
+pub mod address;
 pub mod device;
 pub mod folder;
+pub mod postgres;
 pub mod progress;
+pub mod remote;
 pub mod segment;

@@ -95,16 +95,60 @@ fn shortened(name: &str) -> String {
     name.chars().filter(|char| !char.is_control()).take(MOST_NAME).collect()
 }
 
+/// What a machine says of its entries: the line that says whose they are, and the signature of it and their end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seal {
+    pub head: String,
+    pub end: String,
+    pub signature: String,
+}
+
+impl Seal {
+    pub fn of(header: &Header, end: &str, device: &Device) -> serde_json::Result<Self> {
+        let head = serde_json::to_string(header)?;
+        let signature = device.sign(&signed(&head, end));
+        Ok(Self { head, end: end.to_owned(), signature })
+    }
+
+    /// Checks that the seal is of this space and this device.
+    fn opened(&self, space: &str, device: &DeviceId) -> Result<Header, Unusable> {
+        let header = Header::read(&self.head, space, device)?;
+        match is_signed(device, &header.key, &signed(&self.head, &self.end), &self.signature) {
+            true => Ok(header),
+            false => Err(Unusable::Forged),
+        }
+    }
+}
+
+/// The entries that a seal was made for. The hash of the last one is compared with the chain by whoever knows the entries
+/// before.
+pub fn unsealed(
+    seal: Seal,
+    records: Vec<Record>,
+    space: &str,
+    device: &DeviceId,
+) -> Result<Segment, Unusable> {
+    let header = seal.opened(space, device)?;
+    checked(header, records, seal.end)
+}
+
+fn checked(header: Header, records: Vec<Record>, end: String) -> Result<Segment, Unusable> {
+    let is_usable = |record: &Record| record.is_whole() && record.item.len() <= MOST_BODY;
+    match records.len() <= MOST_RECORDS && records.iter().all(is_usable) {
+        true => Ok(Segment { header, records, end }),
+        false => Err(Unusable::Damaged),
+    }
+}
+
 /// The file of these entries.
 pub fn encode(header: &Header, records: &[Record], end: &str, device: &Device) -> serde_json::Result<String> {
-    let head = serde_json::to_string(header)?;
-    let signature = device.sign(&signed(&head, end));
+    let Seal { head, end, signature } = Seal::of(header, end, device)?;
     let mut text = head + "\n";
     for record in records {
         text.push_str(&serde_json::to_string(record)?);
         text.push('\n');
     }
-    text.push_str(&serde_json::to_string(&End { end: end.to_owned(), signature })?);
+    text.push_str(&serde_json::to_string(&End { end, signature })?);
     text.push('\n');
     Ok(text)
 }
@@ -117,20 +161,16 @@ pub fn decode(text: &str, space: &str, device: &DeviceId) -> Result<Segment, Unu
         return Err(Unusable::Partial);
     };
     let head = lines.remove(0);
+    // What a later version wrote is named before anything else is read of it.
     let header = Header::read(head, space, device)?;
     let Ok(End { end, signature }) = serde_json::from_str(last) else { return Err(Unusable::Partial) };
-    if !is_signed(device, &header.key, &signed(head, &end), &signature) {
-        return Err(Unusable::Forged);
-    }
+    let seal = Seal { head: head.to_owned(), end, signature };
+    seal.opened(space, device)?;
     if lines.len() > MOST_RECORDS {
         return Err(Unusable::Damaged);
     }
     let read = |line: &&str| serde_json::from_str(line).map_err(|_| Unusable::Damaged);
-    let records: Vec<Record> = lines.iter().map(read).collect::<Result<_, _>>()?;
-    if records.iter().any(|record| !record.is_whole() || record.item.len() > MOST_BODY) {
-        return Err(Unusable::Damaged);
-    }
-    Ok(Segment { header, records, end })
+    checked(header, lines.iter().map(read).collect::<Result<_, _>>()?, seal.end)
 }
 
 fn signed(head: &str, end: &str) -> String {

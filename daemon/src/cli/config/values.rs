@@ -230,7 +230,7 @@ fn known(name: &str) -> anyhow::Result<Key> {
     if let Some(key) = Key::find(name) {
         return Ok(key);
     }
-    let lists = [("subscribe", "commands"), ("hint", "texts"), ("remote", "folders"), ("share", "projects")];
+    let lists = [("subscribe", "commands"), ("hint", "texts"), ("remote", "places"), ("share", "projects")];
     let table = name.split('.').next().unwrap_or_default();
     if let Some((table, what)) = lists.into_iter().find(|(list, _)| *list == table) {
         let failure = Failure::usage(format!("[[{table}]] is a list of {what}, not a key"));

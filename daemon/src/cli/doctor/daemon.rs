@@ -118,7 +118,9 @@ fn trouble(area: &mut Area<'_>, status: &StatusAnswer) {
 
 /// What is shared with other machines.
 fn sharing(area: &mut Area<'_>, remotes: &[RemoteState]) {
-    for RemoteState { remote, projects, waiting, held, parked, error, .. } in remotes {
+    for state in remotes {
+        let RemoteState { projects, waiting, held, parked, error, .. } = state;
+        let remote = state.title();
         match error {
             Some(error) => area.bad(
                 format!("sharing through {remote} has failed, and {waiting} changes wait: {error}"),

@@ -2,6 +2,7 @@
 
 use super::sharing::RemoteState;
 use super::status::{QuantilesAnswer, StatusAnswer};
+use recall_sync::address::RemoteKind;
 use recall_telemetry::Change::{self, Counter, Gauge};
 use recall_telemetry::{Metric, Sample};
 
@@ -172,7 +173,12 @@ fn of_sharing(status: &StatusAnswer) -> Vec<Metric> {
             |one: &RemoteState| Sample { label: Some(("remote", one.remote.clone())), value: value(one) };
         Metric { name, change: Gauge, help, samples: status.sharing.iter().map(sample).collect() }
     };
+    let of_kind = RemoteKind::ALL.map(|kind| {
+        let is_of = |one: &&RemoteState| one.kind.as_deref() == Some(kind.as_str());
+        (kind.as_str(), number(status.sharing.iter().filter(is_of).count() as u64))
+    });
     vec![
+        by("recall_sync_remotes", Gauge, "Remotes through which something is shared.", Some("kind"), of_kind),
         by_remote("recall_sync_projects", "Shared projects.", |one| number(one.projects)),
         by_remote("recall_sync_waiting", "Changes that the remote does not have yet.", |one| {
             number(one.waiting)

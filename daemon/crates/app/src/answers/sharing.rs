@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Moment, PublicId};
+use recall_sync::address::RemoteKind;
 
 /// What would leave if a project were shared.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -57,6 +58,9 @@ pub struct ShareAnswer {
     pub identity: String,
     pub remote: String,
     pub url: String,
+    /// What kind of place the remote is: `folder` or `postgres`.
+    #[serde(default)]
+    pub kind: Option<String>,
     pub inject: bool,
     pub personal: bool,
     /// The number of this machine's last change, and of the last that the remote has.
@@ -105,6 +109,9 @@ pub struct WaitingDeletion {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct RemoteState {
     pub remote: String,
+    /// What kind of place it is: `folder` or `postgres`.
+    #[serde(default)]
+    pub kind: Option<String>,
     pub projects: u64,
     /// Changes from here that the remote does not have yet.
     pub waiting: u64,
@@ -119,6 +126,12 @@ pub struct RemoteState {
 }
 
 impl RemoteState {
+    /// The remote, and what it is.
+    pub fn title(&self) -> String {
+        let kind = RemoteKind::ALL.into_iter().find(|kind| self.kind.as_deref() == Some(kind.as_str()));
+        kind.map_or_else(|| self.remote.clone(), |kind| format!("{} ({kind})", self.remote))
+    }
+
     /// One for each remote, by name.
     pub fn of(shares: &[ShareAnswer]) -> Vec<Self> {
         let mut remotes: BTreeMap<&str, Vec<&ShareAnswer>> = BTreeMap::new();
@@ -128,6 +141,7 @@ impl RemoteState {
         let sum = |shares: &[&ShareAnswer], of: fn(&ShareAnswer) -> u64| shares.iter().map(|it| of(it)).sum();
         let state = |(remote, shares): (&str, Vec<&ShareAnswer>)| Self {
             remote: remote.to_owned(),
+            kind: shares.iter().find_map(|share| share.kind.clone()),
             projects: shares.len() as u64,
             waiting: sum(&shares, |share| share.logged.saturating_sub(share.sent)),
             held: sum(&shares, |share| share.held.len() as u64),

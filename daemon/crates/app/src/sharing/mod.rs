@@ -1,11 +1,13 @@
-//! Sharing a project's notes with other machines: what would leave (`preview.rs`), a round with every remote
-//! (`round.rs`), and what one sees of it (`report.rs`).
+//! Sharing a project's notes with other machines: what would leave (`preview.rs`), a round with every remote (`round.rs`),
+//! what happens in it to one project (`exchange.rs`), what is known of it (`syncing.rs`), and what one sees (`report.rs`).
 //!
 //! **Invariant:** no hook and no answer to one waits for a remote.
 
+mod exchange;
 pub mod preview;
 pub mod report;
 pub mod round;
+pub mod syncing;
 
 use recall_domain::redaction::Redactor;
 use recall_domain::sync::fields::are_valid;

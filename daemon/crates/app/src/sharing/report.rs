@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::round::{Known, Outcome, Syncing, names};
+use super::round::names;
+use super::syncing::{Known, Outcome, Syncing};
 use crate::answers::sharing::{
     DeviceAnswer, ForgottenAnswer, HeldNote, ShareAnswer, SyncAnswer, WaitingDeletion,
 };
@@ -18,7 +19,7 @@ use recall_store::{Head, Reader, Share, StoreError};
 /// Deletions that are listed one by one.
 const MOST_DELETIONS: u32 = 20;
 
-/// When a failed round is tried again.
+/// When the next round begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextRound(pub Option<Timestamp>);
 
@@ -26,7 +27,7 @@ pub struct NextRound(pub Option<Timestamp>);
 pub fn report(syncing: &Syncing<impl Ports>, next: NextRound) -> Answer<SyncAnswer> {
     let sharing = syncing.config.get().sharing.clone();
     let (author, device_name) = names(&sharing);
-    let Known { outcomes, trouble, notices } = syncing.known();
+    let Known { outcomes, trouble, failing, notices } = syncing.known();
     let answer = syncing.readers.read(|db| {
         let stored = db.shares()?;
         let mut shares = Vec::new();
@@ -35,6 +36,8 @@ pub fn report(syncing: &Syncing<impl Ports>, next: NextRound) -> Answer<SyncAnsw
             let share = stored.iter().find(of);
             let mut outcome = share.and_then(|share| outcomes.get(&share.id)).cloned().unwrap_or_default();
             outcome.error = trouble.clone().or(outcome.error);
+            let not_before = failing.get(&meant.remote).map(|failing| failing.not_before);
+            let next = NextRound(next.0.map(|at| not_before.map_or(at, |least| at.max(least))));
             shares.push(share_answer(db, &sharing, meant, share, outcome, next)?);
         }
         let device = stored.first().map(|share| share.device.0.clone());
@@ -51,11 +54,15 @@ fn share_answer(
     outcome: Outcome,
     next: NextRound,
 ) -> Result<ShareAnswer, StoreError> {
+    let remote = sharing.remote(&meant.remote);
     let mut answer = ShareAnswer {
         project: meant.project.clone(),
         identity: meant.project.clone(),
         remote: meant.remote.clone(),
-        url: sharing.url_of(&meant.remote).unwrap_or_default().to_owned(),
+        url: remote.map(|remote| remote.url.clone()).unwrap_or_default(),
+        kind: remote
+            .and_then(|remote| remote.address().ok())
+            .map(|address| address.kind().as_str().to_owned()),
         inject: meant.inject,
         personal: meant.personal,
         logged: 0,

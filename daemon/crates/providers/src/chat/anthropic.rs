@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 
 use super::{ChatProvider, ChatReply, ChatRequest};
 use crate::http::Http;
-use crate::{Backend, KeySource, ProviderError, Tokens, barred, count, key};
+use crate::{Backend, KeySource, ProviderError, Tokens, barred, count};
 use recall_domain::ids::Timestamp;
+use recall_system::secret::{Secret, read_key};
 
 /// The version of the API whose shapes are written and read here.
 const VERSION: &str = "2023-06-01";
@@ -32,8 +33,8 @@ impl Anthropic {
 
 impl ChatProvider for Anthropic {
     fn ask(&self, request: &ChatRequest, now: Timestamp) -> Result<ChatReply, ProviderError> {
-        let key = key::read(&self.key).map_err(barred)?;
-        let key = key.as_ref().map(key::ApiKey::reveal);
+        let key = read_key(&self.key).map_err(barred)?;
+        let key = key.as_ref().map(Secret::reveal);
         let mut headers = vec![("anthropic-version", VERSION)];
         headers.extend(key.map(|key| ("x-api-key", key)));
         let answer = self

@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 
 use super::{ChatProvider, ChatReply, ChatRequest};
 use crate::http::{Http, HttpError};
-use crate::{Backend, KeySource, ProviderError, Tokens, barred, count, key};
+use crate::{Backend, KeySource, ProviderError, Tokens, barred, count};
 use recall_domain::ids::Timestamp;
+use recall_system::secret::read_key;
 
 pub(super) struct OpenAi {
     http: Http,
@@ -38,7 +39,7 @@ impl OpenAi {
     }
 
     fn call(&self, request: &ChatRequest, shape: Shape, now: Timestamp) -> Result<Value, HttpError> {
-        let key = key::read(&self.key).map_err(barred)?;
+        let key = read_key(&self.key).map_err(barred)?;
         let bearer = key.as_ref().map(|key| format!("Bearer {}", key.reveal()));
         let headers: Vec<(&'static str, &str)> =
             bearer.iter().map(|bearer| ("authorization", bearer.as_str())).collect();

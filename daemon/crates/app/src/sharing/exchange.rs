@@ -1,0 +1,267 @@
+//! What a round does to one project with its remote: it reads what other machines have logged, then sends what is new here.
+//! Which kind of place the remote is makes no difference.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::held_for;
+use super::syncing::{LogReader, SyncError, Syncing};
+use crate::clock;
+use crate::ports::{Ports, Writer};
+use crate::settings::CurrentRedactor;
+use recall_domain::sync::DeviceId;
+use recall_domain::sync::record::Record;
+use recall_store::{
+    AcceptMarker, Applied, ApplyParked, ApplyRecords, EmptiedSent, Head, HoldBack, Left, LogExisting, Logged,
+    Share,
+};
+use recall_sync::device::Device;
+use recall_sync::folder::Put;
+use recall_sync::progress::Progress;
+use recall_sync::remote::{Log, NewEntries, Remote, Said};
+use recall_sync::segment::{Header, MOST_RECORDS, Segment};
+
+/// How many older notes are logged in one commit, so that no event waits long.
+const AT_ONCE: u32 = 100;
+/// How many parts of one machine's log are read in a round. A flood waits for the next.
+const MOST_PARTS: usize = 400;
+/// More is not sent at once, unless a single entry is longer.
+const MOST_SENT_BYTES: usize = 1024 * 1024;
+
+/// A project, its remote, and who this machine is there.
+pub(super) struct Exchange<'r, P> {
+    pub syncing: &'r Syncing<P>,
+    pub remote: &'r Remote,
+    pub share: &'r Share,
+    pub device: &'r Arc<Device>,
+}
+
+impl<P: Ports> Exchange<'_, P> {
+    pub(super) async fn run(&self) -> Result<(), SyncError> {
+        let share = self.share;
+        let writer = self.syncing.ports.writer();
+        let marker = self.remote.enter(share.marker.clone()).await?;
+        if share.marker.is_none() {
+            writer.write(AcceptMarker { share: share.id, marker }).await?;
+        }
+        let marks = self.syncing.known().outcomes.remove(&share.id).unwrap_or_default().marks;
+        let mut logs = self.remote.logs(&share.space, &marks).await?;
+        let own = logs.iter().position(|log| log.device == share.device).map(|at| logs.swap_remove(at));
+        self.check_own(own.as_ref()).await?;
+        writer.write(ApplyParked { share: share.id, now: clock::now() }).await?;
+        self.pull(&logs).await?;
+        let more = LogExisting { share: share.id, most: AT_ONCE };
+        while writer.write(more).await? == Left::Some {}
+        self.push(own.as_ref()).await?;
+        self.empty().await?;
+        if let Err(error) = self.say_progress(own.as_ref()).await {
+            // Who may only read here loses nothing by it: others do not learn what was read.
+            tracing::debug!(share = share.id.0, %error, "cannot say how far other logs were read");
+        }
+        Ok(())
+    }
+
+    /// Fails if this machine's log there is not the beginning of what is logged here.
+    async fn check_own(&self, own: Option<&Log>) -> Result<(), SyncError> {
+        let Some(own) = own else { return Ok(()) };
+        let Some((last, end)) = self.remote.own_end(&self.share.space, own).await? else { return Ok(()) };
+        match self.hash_of(last).await? {
+            Some(hash) if hash == end => Ok(()),
+            _ => Err(SyncError::Fork),
+        }
+    }
+
+    /// The hash of an entry of this machine's log.
+    async fn hash_of(&self, seq: u64) -> Result<Option<String>, SyncError> {
+        let id = self.share.id;
+        let here = self.syncing.read(move |db| db.logged(id, (seq, seq), 1)).await?;
+        Ok(here.into_iter().next().map(|logged| logged.hash))
+    }
+
+    async fn heads(&self) -> Result<Vec<Head>, SyncError> {
+        let id = self.share.id;
+        self.syncing.read(move |db| db.heads(id)).await
+    }
+
+    /// Reads what is new of all other machines.
+    async fn pull(&self, logs: &[Log]) -> Result<(), SyncError> {
+        let heads = self.heads().await?;
+        let is_there = |device: &DeviceId| logs.iter().any(|log| log.device == *device);
+        self.syncing.note(self.share.id, |outcome| {
+            outcome.stopped.clear();
+            outcome.available = logs.iter().map(|log| (log.device.clone(), log.last)).collect();
+            outcome.readers.retain(|device, _| is_there(device));
+            outcome.marks.retain(|device, _| is_there(device));
+        });
+        for log in logs {
+            self.note_progress(log);
+            let read = heads.iter().find(|head| head.device == log.device);
+            if let Some(why) = self.pull_from(log, read).await? {
+                let (share, device) = (self.share.id, log.device.clone());
+                tracing::warn!(
+                    share = share.0,
+                    device = device.short(),
+                    why,
+                    "stopped reading a machine's log"
+                );
+                self.syncing.note(share, |outcome| drop(outcome.stopped.insert(device, why)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes how far another machine has read this one's log.
+    fn note_progress(&self, log: &Log) {
+        let device = log.device.clone();
+        self.syncing.note(self.share.id, |outcome| match &log.progress {
+            Said::AsBefore => {}
+            Said::Nothing => {
+                outcome.readers.remove(&device);
+                outcome.marks.remove(&device);
+            }
+            Said::Now { progress: Progress { header, read }, mark } => {
+                let seq = read.get(&self.share.device).copied().unwrap_or_default();
+                let reader = LogReader { author: header.author.clone(), name: header.name.clone(), seq };
+                outcome.readers.insert(device.clone(), reader);
+                outcome.marks.extend(mark.clone().map(|mark| (device, mark)));
+            }
+        });
+    }
+
+    /// Reads what is new of a machine. Returns why no more of it can be read.
+    async fn pull_from(&self, log: &Log, read: Option<&Head>) -> Result<Option<String>, SyncError> {
+        let (upto, hash) = read.map_or((0, ""), |head| (head.seq, head.hash.as_str()));
+        // The remote has something else under a number that was read before.
+        if upto > 0 && log.last == upto && log.end.as_ref().is_some_and(|end| end != hash) {
+            return Ok(Some(format!("its entry {upto} is not the one that was read before")));
+        }
+        let share = self.share.id;
+        let mut unread = self.remote.unread(&self.share.space, log, upto);
+        for _ in 0..MOST_PARTS {
+            let Some(next) = unread.next().await? else { break };
+            let segment = match next {
+                Ok(segment) => segment,
+                Err(why) => return Ok(Some(why)),
+            };
+            let Segment { header, records, end } = without_secrets(segment, &self.syncing.redactor);
+            let apply = ApplyRecords {
+                share,
+                device: log.device.clone(),
+                author: header.author,
+                name: header.name,
+                records,
+                end,
+                now: clock::now(),
+            };
+            match self.syncing.ports.writer().write(apply).await? {
+                Applied::All { new, touched } => {
+                    tracing::info!(share = share.0, device = log.device.short(), new, "read a machine's log");
+                    self.syncing.ports.reload(touched);
+                }
+                Applied::Gap { known, first } => {
+                    return Ok(Some(format!("its entries {} to {} are missing", known + 1, first - 1)));
+                }
+                Applied::WrongHash { at } => {
+                    return Ok(Some(format!("its entries up to {at} do not follow from those before")));
+                }
+                Applied::NotShared => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Sends what the remote does not have.
+    async fn push(&self, own: Option<&Log>) -> Result<(), SyncError> {
+        let (share, id) = (self.share, self.share.id);
+        let (head, _) = self.syncing.read(move |db| db.log_head(id)).await?;
+        let none = Log::default();
+        for (first, last) in own.unwrap_or(&none).lacks(head) {
+            let mut next = first;
+            let mut before = self.hash_of(first - 1).await?.unwrap_or_default();
+            while next <= last {
+                let most = u32::try_from(MOST_RECORDS).unwrap_or(u32::MAX);
+                let entries = self.syncing.read(move |db| db.logged(id, (next, last), most)).await?;
+                let entries = at_once(entries);
+                let Some(end) = entries.last().map(|logged| (logged.record.seq, logged.hash.clone())) else {
+                    break;
+                };
+                let (upto, end) = end;
+                let records = self.without_held(entries).await?;
+                let header = Header::of(self.device, &share.space, &share.author, &share.device_name);
+                let new = NewEntries { header, records, before, end: end.clone() };
+                if self.remote.append(new, self.device).await? == Put::Taken {
+                    return Err(SyncError::Fork);
+                }
+                (next, before) = (upto + 1, end);
+            }
+        }
+        self.syncing.note(id, |outcome| outcome.sent = head);
+        Ok(())
+    }
+
+    /// The entries to send. What does not leave goes without its body, and is noted.
+    async fn without_held(&self, entries: Vec<Logged>) -> Result<Vec<Record>, SyncError> {
+        let redactor = self.syncing.redactor.get();
+        let mut held = Vec::new();
+        let mut records = Vec::with_capacity(entries.len());
+        for Logged { record, .. } in entries {
+            match held_for(&record, &redactor) {
+                None => records.push(record),
+                Some(why) => {
+                    held.push((record.seq, why.to_owned()));
+                    records.push(Record { body: None, ..record });
+                }
+            }
+        }
+        self.syncing.ports.writer().write(HoldBack { share: self.share.id, entries: held }).await?;
+        Ok(records)
+    }
+
+    /// Removes the bodies of forgotten notes from what was sent.
+    async fn empty(&self) -> Result<(), SyncError> {
+        let id = self.share.id;
+        let emptied = self.syncing.read(move |db| db.emptied(id)).await?;
+        if !emptied.is_empty() {
+            self.remote.empty(&self.share.space, self.device, &emptied).await?;
+            self.syncing.ports.writer().write(EmptiedSent { share: id, entries: emptied }).await?;
+        }
+        Ok(())
+    }
+
+    /// Says how far other machines' logs were read here, if that has changed.
+    async fn say_progress(&self, own: Option<&Log>) -> Result<(), SyncError> {
+        let share = self.share;
+        let heads = self.heads().await?;
+        let read: BTreeMap<DeviceId, u64> = heads.into_iter().map(|head| (head.device, head.seq)).collect();
+        if read.is_empty() {
+            return Ok(());
+        }
+        let header = Header::of(self.device, &share.space, &share.author, &share.device_name);
+        Ok(self.remote.say_progress(Progress { header, read }, own, self.device).await?)
+    }
+}
+
+/// The first of these entries that are sent together.
+fn at_once(mut entries: Vec<Logged>) -> Vec<Logged> {
+    let mut bytes = 0_usize;
+    let fits = |logged: &Logged| {
+        bytes = bytes.saturating_add(logged.record.body.as_ref().map_or(0, String::len));
+        bytes <= MOST_SENT_BYTES
+    };
+    let fitting = entries.iter().map(fits).take_while(|fits| *fits).count();
+    entries.truncate(fitting.max(1));
+    entries
+}
+
+/// What comes in is redacted by this machine's rules, too.
+fn without_secrets(segment: Segment, redactor: &CurrentRedactor) -> Segment {
+    let redactor = redactor.get();
+    let clean = |record: Record| match &record.body {
+        Some(body) if held_for(&record, &redactor).is_some() => {
+            let body = redactor.redact_text(body).into_owned();
+            Record { body: Some(body), ..record }
+        }
+        _ => record,
+    };
+    Segment { records: segment.records.into_iter().map(clean).collect(), ..segment }
+}

@@ -1,0 +1,374 @@
+//! What a place that several machines see can do, whatever kind it is: each machine appends to its own log, and reads
+//! those of the others.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ring::digest::{SHA256, digest};
+
+use super::address::Address;
+use super::device::{Device, hex};
+use super::folder::{Folder, FolderError, Part, Put};
+use super::postgres::{Append, Database, DatabaseError, Head, Page};
+use super::progress::{self, Progress};
+use super::segment::{Header, Seal, Segment, Unusable, decode, encode, unsealed};
+use recall_domain::sync::DeviceId;
+use recall_domain::sync::record::Record;
+use recall_system::secret::KeySource;
+
+/// A remote, as it is used in one round.
+pub enum Remote {
+    Folder(Folder),
+    Postgres(Box<Database>),
+}
+
+/// Why a remote cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RemoteError {
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
+    #[error("the own file {} {why}", path.display())]
+    OwnFile { path: PathBuf, why: Unusable },
+    #[error("cannot write an entry: {0}")]
+    Json(#[from] serde_json::Error),
+    #[error("a thread panicked")]
+    Panicked,
+}
+
+/// The log of a machine, as far as it is there.
+#[derive(Clone, Debug, Default)]
+pub struct Log {
+    pub device: DeviceId,
+    /// The number of its last entry. 0 if there is none.
+    pub last: u64,
+    /// The hash of its last entry, if the remote names it.
+    pub end: Option<String>,
+    pub progress: Said,
+    /// Its files in a folder.
+    parts: Vec<Part>,
+}
+
+/// What a machine says of how far it has read the others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Said {
+    #[default]
+    Nothing,
+    /// What it said under this mark, which was known.
+    AsBefore,
+    Now {
+        progress: Progress,
+        mark: Option<String>,
+    },
+}
+
+/// Entries to append, all of which follow each other.
+pub struct NewEntries {
+    pub header: Header,
+    pub records: Vec<Record>,
+    /// The hash of the entry before the first, and of the last one.
+    pub before: String,
+    pub end: String,
+}
+
+impl Log {
+    /// The ranges of entries up to `head` that are not there.
+    pub fn lacks(&self, head: u64) -> Vec<(u64, u64)> {
+        match (self.parts.is_empty(), self.last) {
+            (true, 0) => missing(&[], head),
+            (true, last) => missing(&[(1, last)], head),
+            (false, _) => {
+                let ranges: Vec<(u64, u64)> = self.parts.iter().map(|part| (part.first, part.last)).collect();
+                missing(&ranges, head)
+            }
+        }
+    }
+}
+
+impl Remote {
+    pub fn at(address: Address, password: KeySource) -> Self {
+        match address {
+            Address::Folder(folder) => Self::Folder(folder),
+            Address::Postgres(address) => Self::Postgres(Box::new(Database::at(address, password))),
+        }
+    }
+
+    /// Checks that it is the place with this id. The first one to use a folder gives it one.
+    pub async fn enter(&self, known: Option<String>) -> Result<String, RemoteError> {
+        match self {
+            Self::Folder(folder) => {
+                let folder = folder.clone();
+                blocking(move || Ok(folder.enter(known.as_deref())?)).await
+            }
+            Self::Postgres(database) => Ok(database.enter(known.as_deref()).await?),
+        }
+    }
+
+    /// The logs in a space. What a machine says of its progress is not read again if its mark is known.
+    pub async fn logs(
+        &self,
+        space: &str,
+        marks: &BTreeMap<DeviceId, String>,
+    ) -> Result<Vec<Log>, RemoteError> {
+        match self {
+            Self::Folder(folder) => {
+                let (folder, space) = (folder.clone(), space.to_owned());
+                blocking(move || logs_in(&folder, &space)).await
+            }
+            Self::Postgres(database) => logs_at(database, space, marks).await,
+        }
+    }
+
+    /// The last entry of this machine's own log there, with its hash.
+    pub async fn own_end(&self, space: &str, log: &Log) -> Result<Option<(u64, String)>, RemoteError> {
+        match self {
+            Self::Folder(folder) => {
+                let Some(part) = log.parts.iter().max_by_key(|part| part.last).cloned() else {
+                    return Ok(None);
+                };
+                let (folder, space, device) = (folder.clone(), space.to_owned(), log.device.clone());
+                blocking(move || {
+                    let segment = own_segment(&folder, &part, &space, &device)?;
+                    Ok(Some((part.last, segment.end)))
+                })
+                .await
+            }
+            Self::Postgres(_) => Ok(log.end.clone().filter(|_| log.last > 0).map(|end| (log.last, end))),
+        }
+    }
+
+    /// What follows an entry of a log, part by part.
+    pub fn unread<'r>(&'r self, space: &'r str, log: &'r Log, after: u64) -> Unread<'r> {
+        let parts = log.parts.iter().filter(|part| part.last > after).cloned().collect();
+        Unread {
+            remote: self,
+            space,
+            device: &log.device,
+            after,
+            last: log.last,
+            parts,
+            pages: VecDeque::new(),
+        }
+    }
+
+    /// Appends to this machine's own log.
+    pub async fn append(&self, entries: NewEntries, device: &Arc<Device>) -> Result<Put, RemoteError> {
+        let NewEntries { header, records, before, end } = entries;
+        match self {
+            Self::Folder(folder) => {
+                let (folder, device) = (folder.clone(), Arc::clone(device));
+                blocking(move || {
+                    let (Some(first), Some(last)) = (records.first(), records.last()) else {
+                        return Ok(Put::Written);
+                    };
+                    let text = encode(&header, &records, &end, &device)?;
+                    Ok(folder.put((&header.space, &device.id), (first.seq, last.seq), &text)?)
+                })
+                .await
+            }
+            Self::Postgres(database) => {
+                let seal = Seal::of(&header, &end, device)?;
+                let (space, id) = (header.space.as_str(), &device.id);
+                let append = Append { space, device: id, seal: &seal, before: &before, records: &records };
+                let refused = database.append(&append).await?;
+                Ok(refused.map_or(Put::Written, |_| Put::Taken))
+            }
+        }
+    }
+
+    /// Empties the bodies of these entries of this machine's own log.
+    pub async fn empty(&self, space: &str, device: &Arc<Device>, seqs: &[u64]) -> Result<(), RemoteError> {
+        match self {
+            Self::Folder(folder) => {
+                let (folder, space) = (folder.clone(), space.to_owned());
+                let (device, seqs) = (Arc::clone(device), seqs.to_vec());
+                blocking(move || emptied(&folder, &space, &device, &seqs)).await
+            }
+            Self::Postgres(database) => Ok(database.blank(space, &device.id, seqs).await?),
+        }
+    }
+
+    /// Says how far this machine has read the others, if that has changed.
+    pub async fn say_progress(
+        &self,
+        now: Progress,
+        own: Option<&Log>,
+        device: &Arc<Device>,
+    ) -> Result<(), RemoteError> {
+        match self {
+            Self::Folder(folder) => {
+                let (folder, device) = (folder.clone(), Arc::clone(device));
+                let said = own.map(|log| log.progress.clone()).unwrap_or_default();
+                blocking(move || match said {
+                    Said::Now { progress, .. } if progress == now => Ok(()),
+                    _ => {
+                        let text = progress::encode(&now, &device)?;
+                        Ok(folder.keep_progress(&now.header.space, &device.id, &text)?)
+                    }
+                })
+                .await
+            }
+            Self::Postgres(database) => {
+                let text = progress::encode(&now, device)?;
+                let is_said = own.is_some_and(|log| match &log.progress {
+                    Said::Now { mark: Some(mark), .. } => *mark == mark_of(&text),
+                    _ => false,
+                });
+                match is_said {
+                    true => Ok(()),
+                    false => Ok(database.say_progress(&now.header.space, &device.id, &text).await?),
+                }
+            }
+        }
+    }
+}
+
+/// What was not read yet of a log.
+pub struct Unread<'r> {
+    remote: &'r Remote,
+    space: &'r str,
+    device: &'r DeviceId,
+    after: u64,
+    last: u64,
+    parts: VecDeque<Part>,
+    pages: VecDeque<Page>,
+}
+
+impl Unread<'_> {
+    /// The next part, or why it cannot be used. `None` at the end.
+    pub async fn next(&mut self) -> Result<Option<Result<Segment, String>>, RemoteError> {
+        match self.remote {
+            Remote::Folder(folder) => {
+                let Some(part) = self.parts.pop_front() else { return Ok(None) };
+                let (folder, space, device) = (folder.clone(), self.space.to_owned(), self.device.clone());
+                let name = part.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                let read = blocking(move || Ok(decode(&folder.read(&part)?, &space, &device))).await?;
+                Ok(Some(read.map_err(|why| format!("its file {name} {why}"))))
+            }
+            Remote::Postgres(database) => {
+                if self.pages.is_empty() && self.after < self.last {
+                    self.pages = database.pull(self.space, self.device, self.after).await?.into();
+                }
+                let Some(Page { seal, records }) = self.pages.pop_front() else { return Ok(None) };
+                let numbers = records.first().zip(records.last());
+                let Some((first, last)) = numbers.map(|(first, last)| (first.seq, last.seq)) else {
+                    return Ok(Some(Err("a part of it is empty".to_owned())));
+                };
+                if last <= self.after {
+                    return Ok(Some(Err(format!("its entries {first} to {last} came twice"))));
+                }
+                self.after = last;
+                let read = unsealed(seal, records, self.space, self.device);
+                Ok(Some(read.map_err(|why| format!("its part of the entries {first} to {last} {why}"))))
+            }
+        }
+    }
+}
+
+fn logs_in(folder: &Folder, space: &str) -> Result<Vec<Log>, RemoteError> {
+    let mut logs = Vec::new();
+    for device in folder.devices(space)? {
+        let parts = folder.parts(space, &device)?;
+        let said = folder.progress(space, &device)?;
+        let progress = said.and_then(|text| progress::decode(&text, space, &device));
+        logs.push(Log {
+            last: parts.iter().map(|part| part.last).max().unwrap_or_default(),
+            end: None,
+            progress: progress.map_or(Said::Nothing, |progress| Said::Now { progress, mark: None }),
+            device,
+            parts,
+        });
+    }
+    Ok(logs)
+}
+
+async fn logs_at(
+    database: &Database,
+    space: &str,
+    marks: &BTreeMap<DeviceId, String>,
+) -> Result<Vec<Log>, RemoteError> {
+    let heads = database.heads(space).await?;
+    let is_known = |head: &Head| head.progress_mark.as_ref() == marks.get(&head.device);
+    let asked: Vec<&str> = heads
+        .iter()
+        .filter(|head| head.progress_mark.is_some() && !is_known(head))
+        .map(|head| head.device.0.as_str())
+        .collect();
+    let said: BTreeMap<String, String> = database.progress(space, &asked).await?.into_iter().collect();
+    let log = |head: Head| {
+        let progress = match said.get(&head.device.0) {
+            Some(text) => progress::decode(text, space, &head.device)
+                .map_or(Said::Nothing, |progress| Said::Now { progress, mark: Some(mark_of(text)) }),
+            None if head.progress_mark.is_some() => Said::AsBefore,
+            None => Said::Nothing,
+        };
+        Log { device: head.device, last: head.seq, end: Some(head.hash), progress, parts: Vec::new() }
+    };
+    Ok(heads.into_iter().map(log).collect())
+}
+
+fn own_segment(folder: &Folder, part: &Part, space: &str, device: &DeviceId) -> Result<Segment, RemoteError> {
+    let text = folder.read(part)?;
+    decode(&text, space, device).map_err(|why| RemoteError::OwnFile { path: part.path.clone(), why })
+}
+
+/// Replaces the files of this machine that have one of these entries.
+fn emptied(folder: &Folder, space: &str, device: &Device, seqs: &[u64]) -> Result<(), RemoteError> {
+    folder.tidy(space, &device.id)?;
+    for part in folder.parts(space, &device.id)? {
+        if !seqs.iter().any(|seq| (part.first..=part.last).contains(seq)) {
+            continue;
+        }
+        let Segment { header, mut records, end } = own_segment(folder, &part, space, &device.id)?;
+        for record in records.iter_mut().filter(|record| seqs.contains(&record.seq)) {
+            record.body = None;
+        }
+        folder.replace(&part, &encode(&header, &records, &end, device)?)?;
+    }
+    Ok(())
+}
+
+/// As the server makes it of a text.
+fn mark_of(text: &str) -> String {
+    hex(digest(&SHA256, text.as_bytes()).as_ref())
+}
+
+/// The ranges from 1 to `head` that nothing covers.
+fn missing(covered: &[(u64, u64)], head: u64) -> Vec<(u64, u64)> {
+    let mut missing = Vec::new();
+    let mut next = 1;
+    for (first, last) in covered {
+        if *first > next {
+            missing.push((next, first - 1));
+        }
+        next = next.max(last + 1);
+    }
+    if next <= head {
+        missing.push((next, head));
+    }
+    missing
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, RemoteError> + Send + 'static,
+) -> Result<T, RemoteError> {
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(RemoteError::Panicked))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_part_covers_is_sent_again() {
+        assert_eq!(missing(&[], 0), []);
+        assert_eq!(missing(&[], 7), [(1, 7)]);
+        assert_eq!(missing(&[(1, 7)], 7), []);
+        assert_eq!(missing(&[(3, 4), (6, 6)], 9), [(1, 2), (5, 5), (7, 9)]);
+        assert_eq!(missing(&[(1, 4), (2, 3), (4, 6)], 7), [(7, 7)]);
+        let log = Log { last: 5, ..Log::default() };
+        assert_eq!((log.lacks(5), log.lacks(7)), (Vec::new(), vec![(6, 7)]));
+    }
+}

@@ -1,0 +1,347 @@
+//! A PostgreSQL server of the test's own: its own folder, port and user, and gone with the test. Nothing else on the machine is
+//! touched. In front of it may stand PgBouncer in transaction mode, or a way through which a test cuts the network.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Who the server runs as where the tests run as root, whom it refuses.
+const NOBODY: u32 = 65_534;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server, and PgBouncer in front of it if one was asked for.
+pub struct Cluster {
+    folder: tempfile::TempDir,
+    programs: PathBuf,
+    server: Option<Child>,
+    pooler: Option<(Child, u16)>,
+    port: u16,
+}
+
+/// The password of a role, which has its name in it so that a test finds whose leaked.
+pub fn password_of(role: &str) -> String {
+    format!("swordfish: of {role}")
+}
+
+impl Cluster {
+    /// A running server with the roles `admin` (the superuser), `mia`, `ben` and `zoe` and an empty database `memory`. `None`,
+    /// and a line that says so, where PostgreSQL is not installed.
+    pub fn start() -> Option<Self> {
+        let Some(programs) = programs() else {
+            println!("skipped: PostgreSQL is not installed");
+            return None;
+        };
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let mut cluster = Self { folder, programs, server: None, pooler: None, port: free_port() };
+        std::fs::create_dir(cluster.own()).unwrap();
+        cluster.give(&cluster.own());
+        let secret = cluster.write("own/password", &password_of("admin"));
+        let made = cluster
+            .program("initdb")
+            .args(["--no-sync", "--username=admin", "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C"])
+            .arg(format!("--pwfile={}", secret.display()))
+            .arg("-D")
+            .arg(cluster.data())
+            .stdout(Stdio::null())
+            .status();
+        assert!(made.unwrap().success(), "initdb");
+        let settings = "listen_addresses = '127.0.0.1'\nfsync = off\nshared_buffers = 16MB\nmax_connections = 40\n\
+                        logging_collector = off\nlog_statement = all\n";
+        let file = cluster.data().join("postgresql.conf");
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, format!("{text}\n{settings}")).unwrap();
+        cluster.run();
+        for role in ["mia", "ben", "zoe"] {
+            cluster.sql("postgres", &format!("CREATE ROLE {role} LOGIN PASSWORD '{}'", password_of(role)));
+        }
+        cluster.sql("postgres", "CREATE DATABASE memory");
+        Some(cluster)
+    }
+
+    /// Puts PgBouncer in front, in transaction mode and with one connection to the server for each role. `None`, and a line
+    /// that says so, where it is not installed.
+    pub fn pooled(mut self) -> Option<Self> {
+        let Some(program) = in_path("pgbouncer") else {
+            println!("skipped: PgBouncer is not installed");
+            return None;
+        };
+        let users = ["admin", "mia", "ben", "zoe"]
+            .map(|role| format!("\"{role}\" \"{}\"\n", password_of(role)))
+            .concat();
+        let users = self.write("own/users.txt", &users);
+        let port = free_port();
+        let settings = format!(
+            "[databases]\n* = host=127.0.0.1 port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
+             auth_type = scram-sha-256\nauth_file = {}\npool_mode = transaction\ndefault_pool_size = 1\nunix_socket_dir =\n",
+            self.port,
+            users.display()
+        );
+        let settings = self.write("own/pgbouncer.ini", &settings);
+        let child = self.as_user(&program).arg(settings).stderr(Stdio::null()).spawn().unwrap();
+        wait_for(port);
+        self.pooler = Some((child, port));
+        Some(self)
+    }
+
+    /// The port that machines are to use.
+    pub fn port(&self) -> u16 {
+        self.pooler.as_ref().map_or(self.port, |(_, port)| *port)
+    }
+
+    /// The server's own port, past a pooler.
+    pub fn server_port(&self) -> u16 {
+        self.port
+    }
+
+    /// Runs statements as the superuser. Returns what `psql` prints, a line for each row.
+    pub fn sql(&self, database: &str, statements: &str) -> String {
+        let said = self.sql_as("admin", database, statements);
+        said.unwrap_or_else(|error| panic!("{statements}: {error}"))
+    }
+
+    /// Runs statements as a role. `Err` is what `psql` says.
+    pub fn sql_as(&self, role: &str, database: &str, statements: &str) -> Result<String, String> {
+        let said = Command::new(self.programs.join("psql"))
+            .args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1", "-p"])
+            .arg(self.port.to_string())
+            .args(["-U", role, "-d", database, "-c", statements])
+            .env("PGPASSWORD", password_of(role))
+            .output()
+            .unwrap();
+        match said.status.success() {
+            true => Ok(String::from_utf8_lossy(&said.stdout).trim_end().to_owned()),
+            false => Err(String::from_utf8_lossy(&said.stderr).into_owned()),
+        }
+    }
+
+    /// Ends the server, as an administrator does.
+    pub fn stop(&mut self) {
+        if let Some(mut server) = self.server.take() {
+            signal(&server, rustix::process::Signal::INT);
+            server.wait().unwrap();
+        }
+    }
+
+    /// Starts the server again on its port.
+    pub fn run(&mut self) {
+        let log = std::fs::File::options().create(true).append(true).open(self.log_path()).unwrap();
+        let mut server = self.program("postgres");
+        server.arg("-D").arg(self.data()).args(["-p", &self.port.to_string()]).arg("-k").arg(self.own());
+        server.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        self.server = Some(server.spawn().unwrap());
+        let started = Instant::now();
+        while self.sql_as("admin", "postgres", "SELECT 1").is_err() {
+            assert!(started.elapsed() < PATIENCE, "the server does not start: {}", self.log());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Adds lines to a file of the server's settings, such as `pg_hba.conf`, before what is there.
+    pub fn configure(&mut self, file: &str, lines: &str) {
+        let path = self.data().join(file);
+        let text = std::fs::read_to_string(&path).unwrap();
+        // Of two settings the last counts, and of two rules the first.
+        let text =
+            if file == "postgresql.conf" { format!("{text}\n{lines}\n") } else { format!("{lines}\n{text}") };
+        std::fs::write(&path, text).unwrap();
+        self.stop();
+        self.run();
+    }
+
+    /// A file that the server can read, and nobody else.
+    pub fn server_file(&self, name: &str, text: &str) -> PathBuf {
+        self.write(&format!("own/{name}"), text)
+    }
+
+    /// Copies the stopped server's data, as a backup does.
+    pub fn back_up(&mut self) -> PathBuf {
+        let copy = self.own().join("backup");
+        self.stop();
+        let copied = self.as_user(Path::new("cp")).arg("-r").args([&self.data(), &copy]).status();
+        assert!(copied.unwrap().success());
+        self.run();
+        copy
+    }
+
+    /// Puts a copy in the place of the server's data.
+    pub fn restore(&mut self, copy: &Path) {
+        self.stop();
+        std::fs::remove_dir_all(self.data()).unwrap();
+        std::fs::rename(copy, self.data()).unwrap();
+        self.run();
+    }
+
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.log_path()).unwrap_or_default()
+    }
+
+    fn own(&self) -> PathBuf {
+        self.folder.path().join("own")
+    }
+
+    fn data(&self) -> PathBuf {
+        self.own().join("data")
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.folder.path().join("server.log")
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        self.give(&path);
+        path
+    }
+
+    fn give(&self, path: &Path) {
+        if rustix::process::geteuid().is_root() {
+            chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+    }
+
+    fn program(&self, name: &str) -> Command {
+        self.as_user(&self.programs.join(name))
+    }
+
+    fn as_user(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(self.own());
+        if rustix::process::geteuid().is_root() {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        command
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if let Some((mut pooler, _)) = self.pooler.take() {
+            signal(&pooler, rustix::process::Signal::TERM);
+            let _ = pooler.kill();
+            let _ = pooler.wait();
+        }
+        self.stop();
+    }
+}
+
+/// A way to a port of this machine that a test can cut.
+pub struct Way {
+    port: u16,
+    state: Arc<Mutex<Passage>>,
+}
+
+struct Passage {
+    /// How many bytes still pass towards the server. `None`: all.
+    left: Option<usize>,
+    open: Vec<TcpStream>,
+}
+
+impl Way {
+    pub fn to(port: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let own = listener.local_addr().unwrap().port();
+        let state = Arc::new(Mutex::new(Passage { left: None, open: Vec::new() }));
+        let shared = Arc::clone(&state);
+        std::thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                pass(&client, port, &shared);
+            }
+        });
+        Self { port: own, state }
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Lets so many bytes pass towards the server, then cuts every connection.
+    pub fn cut_after(&self, bytes: usize) {
+        self.set(Some(bytes));
+    }
+
+    /// Lets everything pass again.
+    pub fn mend(&self) {
+        self.set(None);
+    }
+
+    fn set(&self, left: Option<usize>) {
+        let mut passage = self.state.lock().unwrap();
+        passage.left = left;
+        for stream in passage.open.drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+fn pass(client: &TcpStream, port: u16, state: &Arc<Mutex<Passage>>) {
+    let Ok(server) = TcpStream::connect(("127.0.0.1", port)) else { return };
+    let clones = [client, &server].map(|stream| stream.try_clone().unwrap());
+    state.lock().unwrap().open.extend(clones);
+    let (mut from_client, mut to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+    let shared = Arc::clone(state);
+    std::thread::spawn(move || {
+        let mut buffer = [0_u8; 4096];
+        while let Ok(read @ 1..) = from_client.read(&mut buffer) {
+            let passes = match &mut shared.lock().unwrap().left {
+                None => read,
+                Some(left) => {
+                    let passes = read.min(*left);
+                    *left -= passes;
+                    passes
+                }
+            };
+            if to_server.write_all(&buffer[..passes]).is_err() || passes < read {
+                break;
+            }
+        }
+        let _ = to_server.shutdown(Shutdown::Both);
+        let _ = from_client.shutdown(Shutdown::Both);
+    });
+    let (mut from_server, mut to_client) = (server, client.try_clone().unwrap());
+    std::thread::spawn(move || {
+        let _ = std::io::copy(&mut from_server, &mut to_client);
+        let _ = to_client.shutdown(Shutdown::Both);
+    });
+}
+
+/// The folder of the server's programs, which Debian keeps outside of the `PATH`.
+fn programs() -> Option<PathBuf> {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut folders: Vec<PathBuf> = versions.map(|version| version.path().join("bin")).collect();
+    folders.sort();
+    folders.extend(in_path("postgres").and_then(|program| program.parent().map(Path::to_owned)));
+    let is_whole =
+        |folder: &PathBuf| ["initdb", "postgres", "psql"].iter().all(|name| folder.join(name).exists());
+    folders.into_iter().rev().find(is_whole)
+}
+
+/// A program of the `PATH`, or of the administrator's.
+fn in_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
+    folders.map(|folder| folder.join(name)).find(|program| program.exists())
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn wait_for(port: u16) {
+    let started = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(started.elapsed() < PATIENCE, "nothing listens on {port}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn signal(child: &Child, signal: rustix::process::Signal) {
+    let _ = rustix::process::kill_process(rustix::process::Pid::from_child(child), signal);
+}

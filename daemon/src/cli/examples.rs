@@ -22,19 +22,13 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         "remote add",
         &[
             ("recall remote add mine /media/stick/recall", "a stick, a network share, a synchronised folder"),
-            (
-                "recall remote add team postgres://mia@db.example.com/recall",
-                "a database; the password is in ~/.pgpass",
-            ),
+            ("recall remote add team postgres://mia@db/recall", "a database; ~/.pgpass has the password"),
         ],
     ),
     (
         "remote init",
         &[
-            (
-                "recall remote init postgres://admin@db.example.com/recall",
-                "once, by who administers the database",
-            ),
+            ("recall remote init postgres://admin@db/recall", "once, by who administers it"),
             ("recall remote init team --member ben", "let the server's role ben use it, too"),
         ],
     ),

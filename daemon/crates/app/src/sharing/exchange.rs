@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::held_for;
-use super::syncing::{LogReader, SyncError, Syncing};
+use super::syncing::{LogReader, Moved, SyncError, Syncing};
 use crate::clock;
 use crate::ports::{Ports, Writer};
 use crate::settings::CurrentRedactor;
@@ -89,6 +89,7 @@ impl<P: Ports> Exchange<'_, P> {
         let is_there = |device: &DeviceId| logs.iter().any(|log| log.device == *device);
         self.syncing.note(self.share.id, |outcome| {
             outcome.stopped.clear();
+            outcome.moved = Moved::default();
             outcome.available = logs.iter().map(|log| (log.device.clone(), log.last)).collect();
             outcome.readers.retain(|device, _| is_there(device));
             outcome.marks.retain(|device, _| is_there(device));
@@ -156,6 +157,7 @@ impl<P: Ports> Exchange<'_, P> {
             match self.syncing.ports.writer().write(apply).await? {
                 Applied::All { new, touched } => {
                     tracing::info!(share = share.0, device = log.device.short(), new, "read a machine's log");
+                    self.syncing.note(share, |outcome| outcome.moved.read += new as u64);
                     self.syncing.ports.reload(touched);
                 }
                 Applied::Gap { known, first } => {
@@ -186,12 +188,14 @@ impl<P: Ports> Exchange<'_, P> {
                     break;
                 };
                 let (upto, end) = end;
+                let count = entries.len() as u64;
                 let records = self.without_held(entries).await?;
                 let header = Header::of(self.device, &share.space, &share.author, &share.device_name);
                 let new = NewEntries { header, records, before, end: end.clone() };
                 if self.remote.append(new, self.device).await? == Put::Taken {
                     return Err(SyncError::Fork);
                 }
+                self.syncing.note(id, |outcome| outcome.moved.sent += count);
                 (next, before) = (upto + 1, end);
             }
         }

@@ -67,6 +67,8 @@ fn share_answer(
         personal: meant.personal,
         logged: 0,
         sent: outcome.sent,
+        sent_last: outcome.moved.sent,
+        read_last: outcome.moved.read,
         received: 0,
         held: Vec::new(),
         parked: 0,

@@ -50,6 +50,8 @@ pub(crate) enum SyncError {
 pub struct Outcome {
     pub error: Option<String>,
     pub synced_at: Option<Timestamp>,
+    /// What the last round that began did.
+    pub moved: Moved,
     /// The number of the last own entry that the remote has.
     pub sent: u64,
     /// The number of the last entry there is of each other machine.
@@ -60,6 +62,13 @@ pub struct Outcome {
     pub readers: BTreeMap<DeviceId, LogReader>,
     /// By what it is known that a machine says the same as before.
     pub marks: BTreeMap<DeviceId, String>,
+}
+
+/// How many entries a round exchanged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    pub sent: u64,
+    pub read: u64,
 }
 
 /// Another machine that reads this one's log.

@@ -19,6 +19,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, NoTls, Row};
 
+use recall_domain::plain::visible;
 use recall_domain::sync::DeviceId;
 use recall_domain::sync::record::Record;
 use recall_system::secret::KeySource;
@@ -283,9 +284,9 @@ impl Database {
             code if not_there.contains(code) => DatabaseError::NotSetUp { database },
             code if *code == SqlState::INSUFFICIENT_PRIVILEGE => DatabaseError::NotAllowed { database, user },
             code if [NOT_ACCEPTED, OTHER_LOGIN].contains(&code.code()) => {
-                DatabaseError::Refused(said.message().to_owned())
+                DatabaseError::Refused(visible(said.message()))
             }
-            code => DatabaseError::Refused(format!("{} ({})", said.message(), code.code())),
+            code => DatabaseError::Refused(visible(&format!("{} ({})", said.message(), code.code()))),
         }
     }
 }
@@ -345,7 +346,7 @@ fn config(address: &DatabaseAddress, found: &Found) -> Config {
 fn not_connected(address: &DatabaseAddress, found: &Found, error: &tokio_postgres::Error) -> DatabaseError {
     let (server, user, place) = (address.server(), address.user.clone(), found.place.clone());
     if let Some(said) = error.as_db_error() {
-        let why = said.message().to_owned();
+        let why = visible(said.message());
         let refusals = [SqlState::INVALID_PASSWORD, SqlState::INVALID_AUTHORIZATION_SPECIFICATION];
         return match found.password {
             _ if !refusals.contains(said.code()) => DatabaseError::Unreachable { server, why },
@@ -366,7 +367,7 @@ fn not_connected(address: &DatabaseAddress, found: &Found, error: &tokio_postgre
     DatabaseError::Unreachable { server, why }
 }
 
-/// An error and what caused it.
+/// An error and what caused it, as one line: the server may have written it.
 fn causes(error: &tokio_postgres::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -377,7 +378,7 @@ fn causes(error: &tokio_postgres::Error) -> String {
         }
         cause = error.source();
     }
-    text
+    visible(&text)
 }
 
 fn page(row: &Row) -> Result<Page, DatabaseError> {

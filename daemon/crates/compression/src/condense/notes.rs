@@ -146,7 +146,7 @@ fn told(turn: usize, batch: &BatchMaterial, session: &[BatchMaterial], salience:
                 let rank = worth + bonus(source.kind, place, &unit.text);
                 let most = if source.kind == SourceKind::Prompt { LONGEST_REQUEST } else { LONGEST_LINE };
                 let mut text = cut(&unit.text, most);
-                if source.kind == SourceKind::Failure
+                if matches!(source.kind, SourceKind::Failure | SourceKind::Cure)
                     && let Some(step) = step
                     && passes_later(step, later)
                 {
@@ -184,7 +184,7 @@ fn label(kind: SourceKind, batch: &BatchMaterial) -> Option<&'static str> {
         SourceKind::PullRequest => "Written for others",
         SourceKind::Plan => "A plan, as last written",
         SourceKind::Ask => "The user was asked and chose",
-        SourceKind::Failure => "A command failed",
+        SourceKind::Failure | SourceKind::Cure => "A command failed",
         SourceKind::Task => "Left as a task",
         SourceKind::Subagent => "A subagent's report",
         SourceKind::Document | SourceKind::Comment => return None,
@@ -197,7 +197,7 @@ fn bonus(kind: SourceKind, place: usize, text: &str) -> f64 {
         SourceKind::Prompt if place == 0 => REQUEST,
         SourceKind::Prompt => 0.4,
         SourceKind::Ask => ANSWERED,
-        SourceKind::Failure if text.ends_with(" worked.") => CURED,
+        SourceKind::Cure => CURED,
         SourceKind::Commit if place == 0 => 0.8,
         SourceKind::Answer | SourceKind::Task => 0.2,
         SourceKind::Failure | SourceKind::Subagent => -0.3,

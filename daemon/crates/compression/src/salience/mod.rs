@@ -233,6 +233,8 @@ impl<'w> Salience<'w> {
                 let units = self.analysis.units.get(window.first..=window.last).unwrap_or_default();
                 units.iter().any(|unit| wording::says_why(&unit.text))
             }
+            // That something failed teaches nothing before it is known how it works.
+            SourceKind::Failure => false,
             _ => true,
         }
     }

@@ -131,7 +131,7 @@ const SHORTEST_LEAD: usize = 50;
 /// Drops units that say nothing and cuts off openings. `is_last` is true for an answer that nothing was asked after: only
 /// there an offer says what is open.
 pub(super) fn clean(kind: SourceKind, is_last: bool, units: Vec<Unit>) -> Vec<Unit> {
-    if matches!(kind, SourceKind::Ask | SourceKind::Failure) {
+    if matches!(kind, SourceKind::Ask | SourceKind::Failure | SourceKind::Cure) {
         return units;
     }
     let is_said = matches!(kind, SourceKind::Answer | SourceKind::Subagent);

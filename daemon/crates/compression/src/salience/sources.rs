@@ -331,22 +331,30 @@ fn without_trailers(message: &str) -> String {
 fn failure(step: &Step, error: &str, later: &[Step]) -> Option<SourceText> {
     let Action::Command { command, .. } = &step.action else { return None };
     let first = first_line(command);
-    let program = first.split_whitespace().next()?;
+    if first.is_empty() {
+        return None;
+    }
     let cure = later.iter().take(CURE_STEPS).find_map(|step| {
         let Action::Command { command, .. } = &step.action else { return None };
         let line = first_line(command);
-        let is_cure = step.outcome == CallOutcome::Done
-            && line != first
-            && line.split_whitespace().next() == Some(program);
+        let is_cure = step.outcome == CallOutcome::Done && line != first && runs_the_same(&line, &first);
         is_cure.then_some((line, step.event))
     });
+    let (mut kind, mut events) = (SourceKind::Failure, vec![step.event]);
     let mut text = format!("`{first}` failed: {}", error_lines(error).join(" / "));
-    let mut events = vec![step.event];
     if let Some((line, event)) = cure {
+        kind = SourceKind::Cure;
         text.push_str(&format!(". `{line}` worked."));
         events.push(event);
     }
-    Some(SourceText { kind: SourceKind::Failure, text, events, path: None })
+    Some(SourceText { kind, text, events, path: None })
+}
+
+/// Whether both lines run one program on the same thing: `node -e 0` says nothing of `node cart.js`.
+fn runs_the_same(line: &str, failed: &str) -> bool {
+    let (mut words, mut failed) = (line.split_whitespace(), failed.split_whitespace().peekable());
+    words.next() == failed.next()
+        && (failed.peek().is_none() || failed.any(|word| words.clone().any(|other| other == word)))
 }
 
 /// The first line of a command, without the change of folder before it.
@@ -447,14 +455,15 @@ mod tests {
         let error = "Exit code 2\nerror: no such flag --fast\nusage".to_owned();
         let steps = vec![
             step(1, "cd /x && make test --fast", CallOutcome::Failed { error }),
-            step(2, "make test FAST=1", CallOutcome::Done),
+            step(2, "make -n all", CallOutcome::Done),
+            step(3, "make test FAST=1", CallOutcome::Done),
         ];
         let found = texts(&BatchMaterial { steps, ..BatchMaterial::default() }, &mut []);
         assert_eq!(
             found[0].text,
             "`make test --fast` failed: error: no such flag --fast. `make test FAST=1` worked."
         );
-        assert_eq!(found[0].events, [EventId([1; 16]), EventId([2; 16])]);
+        assert_eq!(found[0].events, [EventId([1; 16]), EventId([3; 16])]);
     }
 
     #[test]

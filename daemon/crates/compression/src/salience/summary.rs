@@ -84,7 +84,9 @@ pub fn candidates(analysis: &mut Analysis) -> Vec<Candidate> {
         found.push(Candidate { unit, text, is_heading: true, content });
     }
     for (number, (unit, terms)) in analysis.units.iter().zip(&analysis.terms).enumerate() {
-        if unit.form != Form::Code && unit.chars <= LONGEST {
+        let source = analysis.source_of.get(number).and_then(|source| analysis.sources.get(*source));
+        let is_bare_failure = source.is_some_and(|source| source.kind == SourceKind::Failure);
+        if unit.form != Form::Code && unit.chars <= LONGEST && !is_bare_failure {
             let (text, content) = (unit.text.clone(), terms.content.clone());
             found.push(Candidate { unit: number, text, is_heading: false, content });
         }

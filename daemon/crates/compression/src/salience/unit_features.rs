@@ -8,7 +8,7 @@ use super::units::{Form, Unit};
 use recall_domain::linear::{Features, Row};
 
 /// The sorts of source with the names of their features.
-pub(super) const KINDS: [(SourceKind, &str); 11] = [
+pub(super) const KINDS: [(SourceKind, &str); 12] = [
     (SourceKind::Answer, "is answer"),
     (SourceKind::Commit, "is commit"),
     (SourceKind::PullRequest, "is pull request"),
@@ -20,6 +20,7 @@ pub(super) const KINDS: [(SourceKind, &str); 11] = [
     (SourceKind::Subagent, "is subagent"),
     (SourceKind::Comment, "is comment"),
     (SourceKind::Failure, "is failure"),
+    (SourceKind::Cure, "is cure"),
 ];
 
 /// Where each term stands, so far.

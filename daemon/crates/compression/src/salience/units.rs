@@ -57,7 +57,7 @@ const BOLD_LEVEL: u8 = 7;
 pub(super) fn units_of(source: &SourceText) -> Vec<Unit> {
     let text = source.text.get(..source.text.floor_char_boundary(LONGEST_TEXT)).unwrap_or_default();
     match source.kind {
-        SourceKind::Ask | SourceKind::Failure => vec![plain(collapsed(text), 1, true)],
+        SourceKind::Ask | SourceKind::Failure | SourceKind::Cure => vec![plain(collapsed(text), 1, true)],
         SourceKind::Comment => {
             let sentences = sentences(text).into_iter().enumerate();
             sentences.map(|(number, sentence)| plain(collapsed(sentence), 1, number == 0)).collect()

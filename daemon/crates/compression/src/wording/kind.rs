@@ -373,7 +373,7 @@ impl Signs {
             SourceKind::PlanPrompt => (0.45, 0.25, 0.35),
             SourceKind::Document => (0.2, 0.7, 0.1),
             SourceKind::Comment => (0.15, 0.4, 0.45),
-            SourceKind::Failure => (0.0, 0.9, 0.1),
+            SourceKind::Failure | SourceKind::Cure => (0.0, 0.9, 0.1),
             SourceKind::Commit | SourceKind::PullRequest => (0.25, 0.2, 0.65),
             SourceKind::Prompt | SourceKind::Ask => (0.8, 0.1, 0.1),
             SourceKind::Task => (0.3, 0.3, 0.3),

@@ -59,8 +59,10 @@ pub enum SourceKind {
     Subagent,
     /// A comment newly added to code.
     Comment,
-    /// A command that failed, with what cured it.
+    /// A command that failed.
     Failure,
+    /// A command that failed, and how it worked.
+    Cure,
     /// A task that was set for later or for somebody else.
     Task,
 }

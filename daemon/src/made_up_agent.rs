@@ -88,6 +88,7 @@ const SPEC: AgentSpec = AgentSpec {
     plan_folders: &[".made-up/plans"],
     skipped_tools: &["ponder"],
     history: None,
+    memories: None,
     notes: None,
     guards: GuardAnswers::NONE,
     install: Install {

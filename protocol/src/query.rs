@@ -90,6 +90,7 @@ queries! {
     Friction,
     Unreviewed,
     Review,
+    TakeMemories,
 }
 
 /// Asks whether a daemon answers, and which version it has.
@@ -221,6 +222,35 @@ pub enum RowSource {
     OtherMemory,
     /// The user says that the export is their own.
     OwnExport,
+}
+
+/// Makes the stored notes of an agent's own memory about a project equal to these.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TakeMemories {
+    pub agent: String,
+    /// The whole path of the project's folder.
+    pub folder: String,
+    pub notes: Vec<AgentNote>,
+    pub step: MemoryStep,
+}
+
+/// A note of an agent's own memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentNote {
+    pub file: String,
+    /// The headings above it.
+    pub heading: String,
+    pub text: String,
+    /// When its file was written.
+    pub at_ms: i64,
+}
+
+/// Whether anything is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MemoryStep {
+    /// The changes are only counted.
+    Preview,
+    Store,
 }
 
 /// The number of entries of each day, newest first.

@@ -11,13 +11,13 @@ use std::path::Path;
 use recall_protocol::codec::Message;
 use recall_protocol::frame::{decode_frame, encode_frame};
 use recall_protocol::query::{
-    AgentRemark, Backup, Blame, Captured, Changes, Check, Context, Days, Edit, Entries, EntryFilter, Explain,
-    Export, ExportFrom, Filter, Fix, Flush, Follow, Forget, ForgetStep, Forgettable, Friction, Glance,
-    HandOver, Handoff, How, Identity, Improvable, Improve, Improving, Jobs, Mark, OpenGateway, Pause,
-    Persons, Pin, PinUp, Ping, Projects, Prune, Query, Reindex, Remember, Restore, RestoreBackup,
-    RestoreFrom, Resume, Retry, Review, RowSource, Search, Session, SessionPage, Sessions, SharePreview,
-    Show, Sql, Stats, Status, Stop, SyncRound, SyncState, ThreadPage, Threads, Timeline, Told, Undo,
-    Unreadable, Unreviewed, Validity, Verdict, WhichJobs, Why, Wrong,
+    AgentNote, AgentRemark, Backup, Blame, Captured, Changes, Check, Context, Days, Edit, Entries,
+    EntryFilter, Explain, Export, ExportFrom, Filter, Fix, Flush, Follow, Forget, ForgetStep, Forgettable,
+    Friction, Glance, HandOver, Handoff, How, Identity, Improvable, Improve, Improving, Jobs, Mark,
+    MemoryStep, OpenGateway, Pause, Persons, Pin, PinUp, Ping, Projects, Prune, Query, Reindex, Remember,
+    Restore, RestoreBackup, RestoreFrom, Resume, Retry, Review, RowSource, Search, Session, SessionPage,
+    Sessions, SharePreview, Show, Sql, Stats, Status, Stop, SyncRound, SyncState, TakeMemories, ThreadPage,
+    Threads, Timeline, Told, Undo, Unreadable, Unreviewed, Validity, Verdict, WhichJobs, Why, Wrong,
 };
 use recall_protocol::wire::{Deliver, ErrorKind, EventId, Flags, Reply, Request, ShimContext};
 
@@ -87,7 +87,7 @@ fn requests_of_version_2() {
     };
     check("v2-request-deliver.bin", &Request::Deliver(deliver));
     let folder = || Some("/home/dev/shop".to_owned());
-    let queries: [(&str, Query); 58] = [
+    let queries: [(&str, Query); 59] = [
         ("ping", Ping.into()),
         ("status", Status.into()),
         ("sessions", Sessions { filter: filter() }.into()),
@@ -162,6 +162,21 @@ fn requests_of_version_2() {
         (
             "agent-remark",
             AgentRemark { remark: Remember { text: "Round once".to_owned(), ..Remember::default() } }.into(),
+        ),
+        (
+            "take-memories",
+            TakeMemories {
+                agent: "codex".to_owned(),
+                folder: "/home/dev/shop".to_owned(),
+                notes: vec![AgentNote {
+                    file: "/home/dev/.codex/memories/MEMORY.md".to_owned(),
+                    heading: "cart".to_owned(),
+                    text: "Round once.".to_owned(),
+                    at_ms: 1_795_000_000_000,
+                }],
+                step: MemoryStep::Store,
+            }
+            .into(),
         ),
         ("improvable", Improvable { filter: filter() }.into()),
         ("improve", Improve { sessions: vec![12, 7] }.into()),

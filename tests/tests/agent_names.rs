@@ -153,7 +153,8 @@ fn the_readme_marks_what_every_agent_is_given() {
     for spec in AGENTS.iter() {
         let marks = moments.map(|moment| if spec.takes_context_at(moment) { " ✓ |" } else { " |" }).concat();
         let mut rows = readme.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" |"));
-        let row = rows.find(|(names, _)| names.split(", ").any(|name| version.replace(name, "") == spec.title));
+        let row =
+            rows.find(|(names, _)| names.split(", ").any(|name| version.replace(name, "") == spec.title));
         assert_eq!(row.map(|(_, marks)| marks), Some(marks.as_str()), "{}", spec.title);
     }
 }

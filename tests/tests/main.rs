@@ -48,6 +48,7 @@ mod hostile_text;
 mod identity;
 mod idle;
 mod import;
+mod import_memories;
 mod injection_receipts;
 mod install;
 mod intruders;

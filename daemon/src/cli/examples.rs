@@ -150,6 +150,7 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
             ("recall import --dry-run", "only say what there is"),
             ("recall import claude-code --since 30d", "of one agent"),
             ("recall import codex ~/backup/sessions", "from another place"),
+            ("recall import memories", "what agents keep as their own memory"),
             ("recall import recall memory.jsonl", "what `recall export` wrote"),
         ],
     ),

@@ -35,6 +35,7 @@ mod kilo;
 mod kimi_code;
 mod kiro;
 mod lenient;
+pub mod memories;
 pub mod named_file;
 mod openclaw;
 mod opencode;
@@ -56,6 +57,7 @@ use recall_protocol::wire::Deliver;
 use self::claude_code as copied_format;
 use self::format::Format;
 use self::history::History;
+use self::memories::Memories;
 use self::named_file::Refused;
 use self::settings::{AgentVersion, Install};
 use recall_domain::conventions::Conventions;
@@ -127,6 +129,8 @@ pub struct AgentSpec {
     pub install: Install,
     /// Where its earlier sessions are. `None` if they cannot be imported.
     pub history: Option<History>,
+    /// What it keeps as its own memory. `None` if that cannot be imported.
+    pub memories: Option<Memories>,
     /// How its own program writes notes about sessions. `None` if it is not used for that.
     pub notes: Option<NotesProgram>,
 }
@@ -329,6 +333,7 @@ impl AgentSpec {
         guards: GuardAnswers::NONE,
         install: Install::NOTHING,
         history: None,
+        memories: None,
         notes: None,
     };
 

@@ -8,7 +8,8 @@ use recall_protocol::query::{
     Forget, Friction, Glance, HandOver, Handoff, How, Identity, Improvable, Improve, Improving, Jobs, Mark,
     OpenGateway, Pause, PinUp, Ping, Projects, Prune, Query, Reindex, Remember, Restore, RestoreBackup,
     RestoreFrom, Resume, Retry, Review, Search, Session, SessionPage, Sessions, SharePreview, Show, Sql,
-    Stats, Status, Stop, SyncState, ThreadPage, Threads, Timeline, Undo, Unreviewed, Why, Wrong,
+    Stats, Status, Stop, SyncState, TakeMemories, ThreadPage, Threads, Timeline, Undo, Unreviewed, Why,
+    Wrong,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -23,7 +24,7 @@ use super::answers::friction::FrictionAnswer;
 use super::answers::handoff::{HandedOverAnswer, HandoffAnswer};
 use super::answers::improving::{ImprovableAnswer, ImproveAnswer, ImprovingAnswer};
 use super::answers::past_work::{InvocationAnswer, MetAnswer, TouchAnswer};
-use super::answers::portable::{ExportAnswer, RestoreAnswer};
+use super::answers::portable::{ExportAnswer, MemoriesAnswer, RestoreAnswer};
 use super::answers::session::{self, CapturedAnswer, SessionAnswer, SessionsAnswer};
 use super::answers::sharing::{PreviewAnswer, SyncAnswer};
 use super::answers::status::{
@@ -115,4 +116,5 @@ requests! { Command:
     SyncState => SyncAnswer,
     HandOver => HandedOverAnswer,
     Review => TextAnswer<ObservationAnswer>,
+    TakeMemories => MemoriesAnswer,
 }

@@ -62,6 +62,9 @@ pub struct ProjectLine from "projects p" {
     pub key: ProjectKey = "p.key",
     pub sessions: u32 = "(SELECT count(*) FROM sessions s WHERE s.project = p.id)",
     pub observations: u32 = "(SELECT count(*) FROM observations o WHERE o.project = p.id)",
+    /// The folder of its latest session.
+    pub folder: Option<String> = "(SELECT ifnull(s.root, s.cwd) FROM sessions s WHERE s.project = p.id
+        AND ifnull(s.root, s.cwd) IS NOT NULL ORDER BY s.last_event_at DESC LIMIT 1)",
     pub last_at: Option<Timestamp> = "nullif(max(
         ifnull((SELECT max(s.last_event_at) FROM sessions s WHERE s.project = p.id), 0),
         ifnull((SELECT max(o.created_at) FROM observations o WHERE o.project = p.id), 0)), 0)",

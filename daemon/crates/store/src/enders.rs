@@ -14,6 +14,9 @@ use recall_domain::ids::{ObservationId, ProjectRow};
 /// The origin of lineage that a user asked for.
 pub(super) const USER: &str = "user";
 
+/// The lineage kind for a note that its file does not contain any more.
+pub(super) const FILE: &str = "file";
+
 /// The lineage kind for a newer observation of the same thread.
 pub(super) const THREAD: &str = "thread";
 
@@ -39,7 +42,7 @@ pub(super) fn keep_ender(
         None => (None, None),
     };
     db.run(
-        "DELETE FROM lineage WHERE older = ?1 AND reason <> 'user' AND NOT undone
+        "DELETE FROM lineage WHERE older = ?1 AND reason NOT IN ('user', 'file') AND NOT undone
             AND (newer IS NOT ?2 OR batch IS NOT ?3)",
         params![older, newer, batch],
     )?;

@@ -30,6 +30,7 @@ mod homes;
 mod imported;
 mod improving;
 mod jobs;
+mod kept_memories;
 mod known;
 mod late;
 mod editing;
@@ -119,6 +120,7 @@ pub use jobs::{
     JobKind, JobRow, Jobs, LeaseJob, LeasedJob, Lives, NextTry, OpenJobs, ReleaseLeases, Released, RetryJobs,
     WaitingJobs, WakeRetries,
 };
+pub use kept_memories::{KeepMemories, MemoryChanges, MemoryNote, Write};
 pub use known::KnownSession;
 pub use ledger::{ReserveCost, SettleCost, SpendingRow};
 pub use lineage::{LineageRow, Relation};

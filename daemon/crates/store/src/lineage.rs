@@ -14,7 +14,7 @@ use rusqlite::Connection;
 use serde_json::Value;
 
 use super::StoreError;
-use super::enders::{Ended, Ender, THREAD, USER, keep_ender, rejected, restate, undone};
+use super::enders::{Ended, Ender, FILE, THREAD, USER, keep_ender, rejected, restate, undone};
 use super::operation::WriteContext;
 use super::row::{Sql, record};
 use super::subjects::{SubjectHash, file_hash, subjects};
@@ -57,6 +57,8 @@ pub enum Relation {
     /// The check that this observation is about passes now.
     Settled,
     ResolvedByHand,
+    /// The file that it was imported from does not contain it any more.
+    GoneFromFile,
     Rejected,
 }
 
@@ -81,6 +83,7 @@ impl LineageColumns {
         let relation = match (self.is_older, self.reason.as_str()) {
             (_, PASSED) => Relation::Settled,
             (true, _) if self.other.is_none() && self.is_rejected => Relation::Rejected,
+            (true, FILE) if self.other.is_none() => Relation::GoneFromFile,
             (true, _) if self.other.is_none() => Relation::ResolvedByHand,
             (true, _) => Relation::SupersededBy,
             (false, _) => Relation::Supersedes,

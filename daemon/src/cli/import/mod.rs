@@ -9,6 +9,7 @@ mod completion;
 mod family;
 mod files;
 mod lines;
+mod memories;
 mod offer;
 mod sender;
 
@@ -43,6 +44,8 @@ use sender::{Connect, Sender, Taken};
 /// The sources that are not agents.
 const CLAUDE_MEM: &str = "claude-mem";
 const EXPORT: &str = "recall";
+/// What agents keep as their own memory.
+const MEMORIES: &str = "memories";
 /// How many files are read and sent at the same time. The daemon also serves hooks meanwhile.
 const MOST_AT_ONCE: usize = 4;
 /// How many unreadable files are named.
@@ -53,11 +56,15 @@ const MOST_NAMED: usize = 10;
 /// Their dates are kept. Notes are made from them without any model. Repeating it adds only what is new.
 #[derive(Debug, Default, Args)]
 pub struct ImportArgs {
-    /// Whose sessions: an agent's, claude-mem's database, or an export of recall [default: all that is found]
+    /// Whose sessions: an agent's, claude-mem's database, or an export of recall [default: all that is found]; or `memories`,
+    /// what agents keep as their own memory
     #[arg(value_parser = sources())]
     source: Option<String>,
     /// A file or a folder of that source [default: where it keeps them]
     path: Option<PathBuf>,
+    /// With `memories`: only what this agent keeps
+    #[arg(long, value_name = "AGENT", value_parser = memories::agents())]
+    agent: Option<String>,
     /// Only sessions that were worked in since then, e.g. `30d`, `3 months`, `2026-11-01`
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
@@ -77,7 +84,7 @@ pub struct ImportArgs {
 
 fn sources() -> PossibleValuesParser {
     let agents = AGENTS.iter().filter(|agent| agent.history.is_some()).map(|agent| agent.name);
-    PossibleValuesParser::new(agents.chain([CLAUDE_MEM, EXPORT]))
+    PossibleValuesParser::new(agents.chain([CLAUDE_MEM, EXPORT, MEMORIES]))
 }
 
 /// The findings, and what happened to them.
@@ -123,6 +130,14 @@ pub(super) struct Wanted {
 }
 
 pub fn run(args: &ImportArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    if args.source.as_deref() == Some(MEMORIES) {
+        return memories::run(args, out);
+    }
+    if args.agent.is_some() {
+        return Err(Failure::usage("--agent is for what agents keep as their own memory")
+            .hint("Name the agent as the source: recall import AGENT. Or: recall import memories --agent AGENT.")
+            .into());
+    }
     let counts = take_in(args, out)?;
     if counts.has_only_unreadable_files() {
         return Err(Failure::failed("Nothing was imported, because no file could be read")

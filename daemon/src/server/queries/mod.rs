@@ -4,7 +4,7 @@
 use recall_protocol::query::{
     AgentRemark, Backup, Captured, Context, Edit, Flush, Forget, Glance, HandOver, Improvable, Improve, Mark,
     OpenGateway, Pause, PinUp, Ping, Prune, Query, Reindex, Remember, Restore, RestoreBackup, RestoreFrom,
-    Resume, Retry, Review, SharePreview, Sql, Status, Stop, SyncState, Undo, Wrong,
+    Resume, Retry, Review, SharePreview, Sql, Status, Stop, SyncState, TakeMemories, Undo, Wrong,
 };
 use recall_protocol::wire::{ErrorKind, Reply};
 
@@ -18,6 +18,7 @@ use recall_app::commands::editing::{changes, edit, pin, undo};
 use recall_app::commands::forget::forget;
 use recall_app::commands::handoff::hand_over;
 use recall_app::commands::improve::improve;
+use recall_app::commands::memories::take_memories;
 use recall_app::commands::restore::{restore, restore_from};
 use recall_app::commands::retry::retry;
 use recall_app::commands::review::{review, unreviewed};
@@ -128,6 +129,9 @@ pub async fn answer(query: Query, connection: &ConnectionContext) -> Reply {
         Query::PinUp(request) => command_reply::<PinUp>(pin(&commands(), request).await),
         Query::Unreviewed(request) => read_with(services, request, unreviewed).await,
         Query::Review(request) => command_reply::<Review>(review(&commands(), request).await),
+        Query::TakeMemories(request) => {
+            command_reply::<TakeMemories>(take_memories(&commands(), request).await)
+        }
         Query::Wrong(request) => command_reply::<Wrong>(wrong(&commands(), request).await),
         Query::SharePreview(request) => command_reply::<SharePreview>(preview(&commands(), request).await),
         Query::SyncState(request) => command_reply::<SyncState>(sync_state(services, request).await),

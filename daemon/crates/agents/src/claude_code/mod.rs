@@ -14,6 +14,7 @@ use super::failure::FailureRules;
 use super::format::payload::Payload;
 use super::format::tools::{Tool, Tools};
 use super::format::{Format, answer, plans};
+use super::memories::{Memories, OwnMemories};
 use super::settings::AgentVersion;
 use super::{Advice, AgentSpec, CommandChange, GuardAnswers, Host, NotesProgram, Unreadable};
 use recall_domain::conventions::Conventions;
@@ -95,6 +96,10 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     skipped_tools: &["ListMcpResourcesTool", "SlashCommand", "Skill", "TodoWrite", "AskUserQuestion"],
     install: settings::INSTALL,
     history: Some(history::HISTORY),
+    memories: Some(Memories {
+        of_project: &["CLAUDE.md", "CLAUDE.local.md", ".claude/CLAUDE.md", ".claude/rules/*.md"],
+        own: Some(OwnMemories::Folders { before: "projects", after: "memory" }),
+    }),
     notes: Some(NotesProgram { backend: "claude-cli", model: "haiku" }),
     ..AgentSpec::PLAIN
 };

@@ -12,6 +12,7 @@ use recall_protocol::wire::Deliver;
 use super::failure::FailureRules;
 use super::format::tools::{Tool, Tools};
 use super::format::{Format, Meaning, answer};
+use super::memories::{Memories, OwnMemories, Parts};
 use super::settings::{
     AgentVersion, Content, Install, JsonHooks, Off, Part, Place, SKILL, Setting, Switch, TomlHooks, TomlTable,
 };
@@ -90,6 +91,16 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         ),
     },
     history: Some(history::HISTORY),
+    memories: Some(Memories {
+        of_project: &[],
+        own: Some(OwnMemories::Parts(Parts {
+            file: "memories/MEMORY.md",
+            heading: "# Task Group:",
+            folders: "applies_to: cwd=",
+            about: "scope:",
+            left_out: &["rollout_summary_files", "keywords"],
+        })),
+    }),
     ..AgentSpec::PLAIN
 };
 

@@ -14,6 +14,7 @@ use super::failure::FailureRules;
 use super::format::payload::Payload;
 use super::format::tools::{Tool, Tools};
 use super::format::{Format, Meaning, answer};
+use super::memories::Memories;
 use super::settings::{
     AgentVersion, Base, Groups, Install, JsonHooks, JsonValues, Part, Place, SKILL, Setting, Syntax,
 };
@@ -56,6 +57,11 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         then: None,
     },
     history: Some(history::HISTORY),
+    // What it learns itself is on its makers' servers.
+    memories: Some(Memories {
+        of_project: &[".github/copilot-instructions.md", ".github/instructions/*.instructions.md"],
+        own: None,
+    }),
     ..AgentSpec::PLAIN
 };
 

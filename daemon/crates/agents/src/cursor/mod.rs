@@ -13,6 +13,7 @@ use super::failure::FailureRules;
 use super::format::payload::Payload;
 use super::format::tools::{Tool, Tools};
 use super::format::{Format, Meaning, answer};
+use super::memories::Memories;
 use super::settings::{
     AgentVersion, Groups, Install, JsonHooks, OwnFile, Part, Place, Setting, Syntax, about_the_memory,
 };
@@ -77,6 +78,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         ],
         then: None,
     },
+    memories: Some(Memories { of_project: &[".cursorrules", ".cursor/rules/*.mdc"], own: None }),
     ..AgentSpec::PLAIN
 };
 

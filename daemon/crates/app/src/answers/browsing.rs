@@ -94,6 +94,9 @@ pub struct ProjectAnswer {
     pub project_id: String,
     pub sessions: u32,
     pub observations: u32,
+    /// The folder of its latest session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
     pub last_at: Option<Moment>,
 }
 
@@ -104,6 +107,7 @@ impl From<ProjectLine> for ProjectAnswer {
             project_id: line.key.0,
             sessions: line.sessions,
             observations: line.observations,
+            folder: line.folder,
             last_at: line.last_at.map(Moment),
         }
     }

@@ -36,6 +36,7 @@ impl From<LineageRow> for LineageAnswer {
             Relation::Supersedes => ("supersedes", "it is an older statement on the same subject"),
             Relation::Settled => ("resolved", "the check passes after a change"),
             Relation::ResolvedByHand => ("resolved", Self::MANUALLY),
+            Relation::GoneFromFile => ("resolved", "its file does not say it any more"),
             Relation::Rejected => ("resolved", Self::REJECTED),
         };
         let (id, title) = row.other.map(|(id, title)| (id.0, title)).unzip();

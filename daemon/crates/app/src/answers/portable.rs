@@ -13,6 +13,33 @@ pub struct ExportAnswer {
     pub next: Option<ExportFrom>,
 }
 
+/// What became of the notes of an agent's own memory about a project.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoriesAnswer {
+    pub added: u64,
+    /// Stored before, and still there.
+    pub kept: u64,
+    /// A changed note took their place.
+    pub replaced: u64,
+    /// Their file does not contain them any more.
+    pub resolved: u64,
+    /// They were forgotten here, and stay so.
+    pub forgotten: u64,
+    /// Notes of an excluded project or file, without any text that may be stored, or a second time the same.
+    pub left_out: u64,
+}
+
+impl MemoriesAnswer {
+    pub fn add(&mut self, more: Self) {
+        self.added += more.added;
+        self.kept += more.kept;
+        self.replaced += more.replaced;
+        self.resolved += more.resolved;
+        self.forgotten += more.forgotten;
+        self.left_out += more.left_out;
+    }
+}
+
 /// The outcome for a batch of lines.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct RestoreAnswer {

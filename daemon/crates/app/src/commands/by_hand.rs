@@ -241,16 +241,16 @@ fn remembered(
 }
 
 /// The project of a remark.
-struct RemarkProject {
-    project: Vec<ProjectKey>,
-    project_name: String,
+pub(super) struct RemarkProject {
+    pub(super) project: Vec<ProjectKey>,
+    pub(super) project_name: String,
     /// The project's folder, if one was named.
     folder: Option<String>,
 }
 
 impl RemarkProject {
     /// Finds the project. The project of a folder may be new; one that is named must be known.
-    fn of(context: &CommandContext<impl Ports>, named: &str) -> Result<Self, Refused> {
+    pub(super) fn of(context: &CommandContext<impl Ports>, named: &str) -> Result<Self, Refused> {
         if Path::new(named).is_absolute() {
             let facts = recall_repository::facts(Path::new(named));
             let Identity { keys, name, .. } = read(&context.context_lookup, |db| Ok(identify(db, &facts)?))?;

@@ -5,6 +5,7 @@ pub mod editing;
 pub mod forget;
 pub mod handoff;
 pub mod improve;
+pub mod memories;
 pub mod restore;
 pub mod retry;
 pub mod review;

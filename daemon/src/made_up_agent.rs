@@ -41,6 +41,7 @@ const SPEC: AgentSpec = AgentSpec {
         folder: ".made-up",
         folder_variable: Some("MADE_UP_HOME"),
         assumed_version: AgentVersion(1, 0, 0),
+        tried: None,
         marks: &[],
     },
     format: Format {

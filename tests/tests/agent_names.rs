@@ -149,12 +149,12 @@ fn the_readme_marks_what_every_agent_is_given() {
     let readme = std::fs::read_to_string(recall_tests::workspace().join("README.md")).unwrap();
     let moments =
         [EventName::SessionStart, EventName::Prompt, EventName::ToolStart, EventName::SubagentStart];
-    let version = Regex::new(r" [0-9.]+$").unwrap();
     for spec in AGENTS.iter() {
         let marks = moments.map(|moment| if spec.takes_context_at(moment) { " ✓ |" } else { " |" }).concat();
+        let tried = spec.host.tried.map(|tried| format!("{} {tried}", spec.title));
+        let called = tried.unwrap_or_else(|| spec.title.to_owned());
         let mut rows = readme.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" |"));
-        let row =
-            rows.find(|(names, _)| names.split(", ").any(|name| version.replace(name, "") == spec.title));
+        let row = rows.find(|(names, _)| names.split(", ").any(|name| name == called));
         assert_eq!(row.map(|(_, marks)| marks), Some(marks.as_str()), "{}", spec.title);
     }
 }

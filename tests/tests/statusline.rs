@@ -55,3 +55,29 @@ fn without_a_daemon_it_says_so_and_starts_none() {
     let stage = Stage::new().variable("RECALL_HOME", "relative");
     assert_eq!(line(&stage, &[], "{}"), "recall is not running\n");
 }
+
+#[test]
+fn hooks_that_are_gone_are_named() {
+    let stage = Stage::new().daemon();
+    let install = || stage.recall(["install", "--agent", "claude-code", "--yes", "--no-service"]);
+    assert_eq!(install().code(), 0);
+    let event = json!({"session_id": "s1", "hook_event_name": "SessionStart", "cwd": stage.project(), "source": "startup"});
+    stage.deliver(&[stage.delivery(&event)]);
+    stage.flush();
+    let told = |arguments: &[&str]| stage.recall(arguments.iter().copied()).stdout;
+    assert!(!told(&["statusline"]).contains("no hooks"), "{}", told(&["statusline"]));
+    assert!(!told(&["ctl", "status"]).contains("are gone"));
+
+    std::fs::write(stage.user_home().join(".claude/settings.json"), "{}\n").unwrap();
+    assert!(
+        told(&["statusline"]).contains("no hooks in Claude Code, see recall doctor"),
+        "{}",
+        told(&["statusline"])
+    );
+    assert!(told(&["ctl", "status"]).contains("those of Claude Code are gone; it last reported"));
+    let doctor = told(&["doctor"]);
+    assert!(doctor.contains("its hooks are gone from") && doctor.contains("it last reported"), "{doctor}");
+
+    assert_eq!(install().code(), 0);
+    assert!(!told(&["statusline"]).contains("no hooks"));
+}

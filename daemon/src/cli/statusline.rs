@@ -13,7 +13,9 @@ use rustix::event::PollFlags;
 use serde_json::Value;
 
 use super::client::{Soon, this_folder};
+use super::install::inspection::vanished;
 use super::terminal::counted;
+use recall_agents::AGENTS;
 use recall_app::answers::status::GlanceAnswer;
 
 /// How long an agent may take to name its folder.
@@ -44,12 +46,19 @@ pub fn run(args: &StatuslineArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         let glance = glance.as_ref().map(serde_json::to_value).transpose()?;
         return Ok(writeln!(out, "{}", glance.unwrap_or(Value::Null))?);
     }
-    let line = glance.map_or_else(|| why.to_owned(), |glance| line(&glance));
+    let line = glance.map_or_else(
+        || why.to_owned(),
+        |glance| {
+            let vanished = vanished(AGENTS, &glance.reported);
+            line(&glance, vanished.first().map(|(spec, _)| spec.title))
+        },
+    );
     Ok(writeln!(out, "{line}")?)
 }
 
-fn line(glance: &GlanceAnswer) -> String {
-    let GlanceAnswer { project, notes, open, paused } = glance;
+/// `vanished`: an agent whose hooks are gone.
+fn line(glance: &GlanceAnswer, vanished: Option<&str>) -> String {
+    let GlanceAnswer { project, notes, open, paused, .. } = glance;
     let mut parts = vec![counted(*notes, "note", "notes")];
     if *open > 0 {
         parts.push(format!("{open} open"));
@@ -57,6 +66,7 @@ fn line(glance: &GlanceAnswer) -> String {
     if *paused {
         parts.push("paused".to_owned());
     }
+    parts.extend(vanished.map(|title| format!("no hooks in {title}, see recall doctor")));
     // An unknown project has no name.
     parts.extend(project.iter().map(|name| name.replace(['\n', '\t'], " ")));
     format!("recall {}", parts.join(" · "))
@@ -101,7 +111,8 @@ mod tests {
     #[test]
     fn a_line_says_what_there_is() {
         let glance = |project: Option<&str>, notes, open, paused| {
-            line(&GlanceAnswer { project: project.map(str::to_owned), notes, open, paused })
+            let project = project.map(str::to_owned);
+            line(&GlanceAnswer { project, notes, open, paused, reported: Vec::new() }, None)
         };
         assert_eq!(glance(Some("shop"), 12, 2, false), "recall 12 notes · 2 open · shop");
         assert_eq!(glance(Some("shop"), 1, 0, true), "recall 1 note · paused · shop");

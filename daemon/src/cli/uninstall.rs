@@ -10,7 +10,7 @@ use recall_protocol::paths::Paths;
 
 use super::consent::{Answer, Consent};
 use super::install::agent::{LocalAgent, Scope};
-use super::install::{Edit, EditAction, agent_names, environment, this_project};
+use super::install::{Edit, EditAction, agent_names, connected, environment, this_project};
 use super::purge;
 use super::terminal::bytes;
 use crate::service::commands::{Commands, Processes};
@@ -109,6 +109,9 @@ impl Uninstallation<'_> {
             writeln!(out, "No agent has hooks of recall.")?;
         }
         if edits.is_empty() && self.daemon == Daemon::Keep {
+            if !matches!(consent, Consent::ShowOnly) {
+                self.forget_connected();
+            }
             return Ok(());
         }
         let memory = super::install::paths(self.environment);
@@ -133,6 +136,7 @@ impl Uninstallation<'_> {
             }
             told = title;
         }
+        self.forget_connected();
         if let Some(paths) = &memory {
             Welcome::new(paths.state_dir()).withdraw();
         }
@@ -143,6 +147,13 @@ impl Uninstallation<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Nobody is to miss these agents' hooks.
+    fn forget_connected(&self) {
+        for spec in self.agents.iter().filter(|_| self.scope == Scope::User) {
+            connected::forget(self.environment, spec.name);
+        }
     }
 
     /// Deletes the memory, or says where it stays.

@@ -232,6 +232,8 @@ pub struct Host {
     pub folder_variable: Option<&'static str>,
     /// The version assumed for a program that does not tell its own: old enough to be common, new enough to be useful.
     pub assumed_version: AgentVersion,
+    /// The newest version that was run with recall. `None` if none was.
+    pub tried: Option<AgentVersion>,
     /// Parts that only this agent's payloads contain. Some agents also run other agents' hooks, under their names.
     pub marks: &'static [Mark],
 }
@@ -310,6 +312,7 @@ impl AgentSpec {
             folder: "",
             folder_variable: None,
             assumed_version: AgentVersion(0, 0, 0),
+            tried: None,
             marks: &[],
         },
         format: Format::PLAIN,

@@ -122,8 +122,7 @@ impl Operation for KeepMemories {
 
 impl KeepMemories {
     fn line(&self, note: &MemoryNote, project: &ProjectKey) -> serde_json::Value {
-        let first = note.text.lines().next().unwrap_or_default();
-        let title = shortened_line(first.trim_matches(['*', '`']).trim(), TITLE_CHARS);
+        let title = title_of(note);
         json!({
             "kind": "observation", "uuid": note.uuid, "project": project.0, "type": "discovery", "title": title,
             "subtitle": place(note), "narrative": if note.text == title { "" } else { note.text.as_str() },
@@ -132,6 +131,16 @@ impl KeepMemories {
             "created_at": note.at.0,
         })
     }
+}
+
+/// The first line without its emphasis. A table is called after its columns and the heading above it.
+fn title_of(note: &MemoryNote) -> String {
+    let first = note.text.lines().next().unwrap_or_default().replace("**", "");
+    let Some(row) = first.trim().strip_prefix('|') else { return shortened_line(first.trim(), TITLE_CHARS) };
+    let columns = row.split('|').map(str::trim).filter(|column| !column.is_empty());
+    let columns = columns.collect::<Vec<_>>().join(", ");
+    let above = note.heading.rsplit(" › ").next().unwrap_or_default();
+    shortened_line(&format!("{above}: {columns}"), TITLE_CHARS)
 }
 
 fn place(note: &MemoryNote) -> String {
@@ -219,6 +228,22 @@ mod tests {
     fn is(states: &[(String, String)], expected: &[(&str, &str)]) {
         let states: Vec<_> = states.iter().map(|(title, status)| (title.as_str(), status.as_str())).collect();
         assert_eq!(states, expected);
+    }
+
+    #[test]
+    fn a_title_is_a_line_that_people_read() {
+        let title = |text: &str| {
+            let (heading, text) = ("RULES.md › Money".to_owned(), text.to_owned());
+            title_of(&MemoryNote {
+                uuid: String::new(),
+                file: String::new(),
+                heading,
+                text,
+                at: Timestamp(0),
+            })
+        };
+        assert_eq!(title("**Rounding**: `round` once\nand never twice"), "Rounding: `round` once");
+        assert_eq!(title("| what | command |\n|---|---|\n| test | make |"), "Money: what, command");
     }
 
     #[test]

@@ -41,6 +41,23 @@ pub struct SessionInfo from "sessions s JOIN projects p ON p.id = s.project" {
 }
 
 impl Reader<'_> {
+    /// The agents that have reported since then, each with its latest event and the folder of that session. Imported
+    /// sessions do not count.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn reporting_agents(
+        self,
+        since: Timestamp,
+    ) -> Result<Vec<(AgentName, Timestamp, Option<String>)>, StoreError> {
+        let db = self.0;
+        db.all(
+            "SELECT agent, max(last_event_at), root FROM sessions
+             WHERE last_event_at > ?1 AND ifnull(reason, '') <> 'import' GROUP BY agent ORDER BY 2 DESC",
+            params![since],
+        )
+    }
+
     /// The session that continues when a message reaches an agent's program: the one of the named conversation, else of
     /// that place in a channel.
     ///

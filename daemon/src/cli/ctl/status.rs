@@ -3,11 +3,13 @@
 use std::io::Write;
 
 use clap::Args;
-use recall_protocol::query::Status;
+use recall_protocol::query::{Glance, Status};
 
 use super::pause::sentence;
-use crate::cli::client::{Client, Start};
-use crate::cli::terminal::{self, BOLD, ERROR, GOOD, WARNING, bytes, counted, span};
+use crate::cli::client::{Client, Start, this_folder};
+use crate::cli::install::inspection;
+use crate::cli::terminal::{self, BOLD, ERROR, GOOD, WARNING, ago, bytes, counted, span};
+use recall_agents::AGENTS;
 use recall_app::answers::metrics::exposition;
 use recall_app::answers::sharing::RemoteState;
 use recall_app::answers::status::{
@@ -35,7 +37,25 @@ pub fn run(args: &StatusArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     if args.prometheus {
         return Ok(out.write_all(exposition(&status).as_bytes())?);
     }
-    Ok(tell(out, &status)?)
+    tell(out, &status)?;
+    Ok(vanished(out)?)
+}
+
+/// Agents whose hooks are gone.
+fn vanished(out: &mut dyn Write) -> std::io::Result<()> {
+    let folder = this_folder();
+    let glance = Client::connect(Start::Never).and_then(|mut client| client.ask(Glance { folder })?.read());
+    let reported = glance.map(|glance| glance.reported).unwrap_or_default();
+    for (spec, last) in inspection::vanished(AGENTS, &reported) {
+        writeln!(
+            out,
+            "  {WARNING}hooks        those of {} are gone; it last reported {}. Run `recall install --agent {}`{WARNING:#}",
+            spec.title,
+            ago(last),
+            spec.name
+        )?;
+    }
+    Ok(())
 }
 
 /// Why sessions are kept that are old enough to be deleted.

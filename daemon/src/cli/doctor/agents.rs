@@ -3,10 +3,15 @@
 use std::path::PathBuf;
 
 use super::{Area, Finding};
+use crate::cli::client::{Client, Start, this_folder};
 use crate::cli::install::hook_settings::HookSwitch;
 use crate::cli::install::inspection::{self, AgentReport, ConnectedBy, EventState, Presence, SettingsState};
 use crate::cli::install::second_settings::SecondCommands;
+use crate::cli::terminal::ago;
 use recall_agents::AGENTS;
+use recall_app::answers::Moment;
+use recall_app::answers::status::ReportedAnswer;
+use recall_protocol::query::Glance;
 
 pub(super) fn agents(findings: &mut Vec<Finding>) {
     let mut area = Area { name: "agents", findings };
@@ -15,8 +20,10 @@ pub(super) fn agents(findings: &mut Vec<Finding>) {
     let (found, absent): (Vec<_>, Vec<_>) = inspection::inspect(AGENTS, &[here, root])
         .into_iter()
         .partition(|report| report.presence == Presence::Found);
+    let vanished = inspection::vanished(AGENTS, &reported());
     for report in &found {
-        agent(&mut area, report);
+        let last = vanished.iter().find(|(spec, _)| spec.name == report.agent);
+        agent(&mut area, report, last.map(|(_, at)| *at));
     }
     if !absent.is_empty() {
         let titles: Vec<_> = absent.iter().map(|report| report.title).collect();
@@ -24,12 +31,28 @@ pub(super) fn agents(findings: &mut Vec<Finding>) {
     }
 }
 
-fn agent(area: &mut Area<'_>, report: &AgentReport) {
+/// The agents that reported lately. The other checks say so if no daemon answers.
+fn reported() -> Vec<ReportedAnswer> {
+    let folder = this_folder();
+    let glance = Client::connect(Start::Never).and_then(|mut client| client.ask(Glance { folder })?.read());
+    glance.map(|glance| glance.reported).unwrap_or_default()
+}
+
+/// `vanished`: when it last reported, if its hooks are gone.
+fn agent(area: &mut Area<'_>, report: &AgentReport, vanished: Option<Moment>) {
     let version = report.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
     let title = format!("{}{version}", report.title);
     registered_again(area, report, &title);
     let install = format!("Run `recall install --agent {}`.", report.agent);
     let settings = report.settings.display();
+    if let Some(last) = vanished {
+        let what = format!("{title}: its hooks are gone from {settings}; it last reported {}", ago(last));
+        return area.bad(what, &install);
+    }
+    if let Some(tried) = report.tried {
+        let what = format!("{title} is newer than {tried}, the newest version that recall was tried with");
+        area.note(what, "If it complains of hooks, or its sessions are missing, report that.");
+    }
     let (events, switch, plugin) = match &report.state {
         SettingsState::Missing => return area.note(format!("{title}: not connected"), &install),
         SettingsState::Unreadable(why) => {

@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use super::agent::{GoalState, LocalAgent, Registration, Scope};
+use super::connected;
 use super::edit::Edit;
 use super::hook_entry::Hook;
 use super::hook_settings::{self, FoundEntry, HookSwitch, MatcherScope};
@@ -14,8 +15,12 @@ use super::second_settings::{self, SecondCommands, SecondSettings};
 use super::settings_file::{FileError, SettingsFile};
 use super::toml_settings;
 use crate::service::environment::{Environment, is_executable};
+use recall_protocol::agents::AgentRow;
+
 use recall_agents::settings::{AgentVersion, Content, JsonHooks, OwnKind};
 use recall_agents::{AgentSpec, Agents, Guarding};
+use recall_app::answers::Moment;
+use recall_app::answers::status::ReportedAnswer;
 
 /// The state of recall's hooks for one agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +35,8 @@ pub struct AgentReport {
     /// `None` when the program was not found or did not answer in time.
     pub version: Option<AgentVersion>,
     pub connected_by: ConnectedBy,
+    /// The newest version that was run with recall, if this one is newer.
+    pub tried: Option<AgentVersion>,
     /// When the agent can get context, as a phrase.
     pub given: String,
     pub settings: PathBuf,
@@ -138,6 +145,7 @@ pub(crate) fn inspect_agent(agent: LocalAgent<'_>, folders: &[PathBuf], shim: Op
         program: agent.program(),
         version,
         connected_by: if agent.is_connected_by_plugin() { ConnectedBy::Plugin } else { ConnectedBy::Hooks },
+        tried: agent.spec.host.tried.filter(|tried| version.is_some_and(|version| version > *tried)),
         given: agent.spec.given(),
         state: state(agent, &registration, shim),
         again: again.unwrap_or_default(),
@@ -178,6 +186,32 @@ pub(crate) fn connected_specs(agents: Agents) -> Vec<&'static AgentSpec> {
     let Some(environment) = Environment::of_process() else { return Vec::new() };
     let local = agents.iter().map(|spec| LocalAgent { spec, environment: &environment, scope: Scope::User });
     local.filter(|agent| guard_hook(*agent) != GuardHook::NotConnected).map(|agent| agent.spec).collect()
+}
+
+/// The agents that `recall install` connected for the user and that reported lately, but whose hooks are gone. Starts no program.
+pub(crate) fn vanished(agents: Agents, reported: &[ReportedAnswer]) -> Vec<(&'static AgentSpec, Moment)> {
+    if reported.is_empty() {
+        return Vec::new();
+    }
+    let Some(environment) = Environment::of_process() else { return Vec::new() };
+    let is_connected = |spec: &'static AgentSpec, scope: Scope<'_>| {
+        let agent = LocalAgent { spec, environment: &environment, scope };
+        guard_hook(agent) != GuardHook::NotConnected || obstacles(agent, &[]).1.is_some()
+    };
+    // Some agents also run the hooks of others.
+    let runs_hooks = |spec: &'static AgentSpec, one: &ReportedAnswer| {
+        let row = AgentRow::of(spec.name);
+        let others = row.runs_hooks_of.iter().filter(|other| **other != spec.name);
+        let mut others = others.filter_map(|other| agents.named(other));
+        let may_run_others = row.marker.is_some() || !spec.host.marks.is_empty();
+        let folder = one.folder.as_deref().map(Path::new);
+        is_connected(spec, Scope::User)
+            || folder.is_some_and(|folder| is_connected(spec, Scope::Project(folder)))
+            || (may_run_others && others.any(|other| is_connected(other, Scope::User)))
+    };
+    let known = reported.iter().filter_map(|one| Some((agents.named(&one.agent)?, one)));
+    let known = known.filter(|(spec, _)| connected::was_connected(&environment, spec.name));
+    known.filter(|(spec, one)| !runs_hooks(spec, one)).map(|(spec, one)| (spec, one.at)).collect()
 }
 
 /// The agents of this user that are connected but do not ask before a call.

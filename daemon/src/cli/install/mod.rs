@@ -8,6 +8,7 @@ pub mod hook_settings;
 pub mod inspection;
 pub mod second_settings;
 
+pub(crate) mod connected;
 mod difference;
 mod edit;
 mod json_values;
@@ -219,6 +220,7 @@ pub(crate) struct Installation<'a> {
 impl Installation<'_> {
     pub(crate) fn run(self, consent: Consent<'_>, out: &mut dyn Write) -> anyhow::Result<Answer> {
         let edits = self.plan(out)?;
+        let connected: Vec<&str> = edits.iter().map(|edit| edit.spec.name).collect();
         if consent.shows_changes() {
             for edit in edits.iter().filter(|edit| edit.is_needed()) {
                 edit.show(out)?;
@@ -235,6 +237,9 @@ impl Installation<'_> {
             }
         } else if let Consent::ShowOnly = consent {
             return Ok(Answer::Leave);
+        }
+        for agent in connected.into_iter().filter(|_| self.scope == Scope::User) {
+            connected::remember(self.environment, agent);
         }
         Ok(Answer::Go)
     }

@@ -34,6 +34,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         folder: ".claude",
         folder_variable: Some("CLAUDE_CONFIG_DIR"),
         assumed_version: AgentVersion(2, 1, 76),
+        tried: Some(AgentVersion(2, 1, 329)),
         marks: &[],
     },
     format: FORMAT,

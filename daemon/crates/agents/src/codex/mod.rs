@@ -30,6 +30,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         folder: ".codex",
         folder_variable: Some("CODEX_HOME"),
         assumed_version: AgentVersion(0, 169, 0),
+        tried: Some(AgentVersion(0, 169, 0)),
         marks: &[],
     },
     format: FORMAT,

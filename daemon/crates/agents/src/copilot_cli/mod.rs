@@ -32,6 +32,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         folder: ".copilot",
         folder_variable: Some("COPILOT_HOME"),
         assumed_version: AgentVersion(1, 0, 102),
+        tried: Some(AgentVersion(1, 0, 102)),
         ..AgentSpec::PLAIN.host
     },
     format: FORMAT,

@@ -27,6 +27,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         program: "gemini",
         folder: ".gemini",
         assumed_version: AgentVersion(0, 61, 0),
+        tried: Some(AgentVersion(0, 61, 0)),
         ..AgentSpec::PLAIN.host
     },
     format: FORMAT,

@@ -12,6 +12,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         folder: ".config/kilo",
         folder_variable: Some("KILO_CONFIG_DIR"),
         assumed_version: AgentVersion(7, 7, 9),
+        tried: Some(AgentVersion(7, 7, 9)),
         ..AgentSpec::PLAIN.host
     },
     install: Install {

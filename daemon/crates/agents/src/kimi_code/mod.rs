@@ -26,6 +26,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         folder: ".kimi-code",
         folder_variable: Some("KIMI_CODE_HOME"),
         assumed_version: AgentVersion(2, 0, 0),
+        tried: Some(AgentVersion(2, 1, 0)),
         ..AgentSpec::PLAIN.host
     },
     format: FORMAT,

@@ -21,6 +21,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         folder: ".config/opencode",
         folder_variable: Some("OPENCODE_CONFIG_DIR"),
         assumed_version: AgentVersion(1, 18, 33),
+        tried: Some(AgentVersion(1, 18, 33)),
         ..AgentSpec::PLAIN.host
     },
     format: FORMAT,

@@ -25,6 +25,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         program: "qwen",
         folder: ".qwen",
         assumed_version: AgentVersion(0, 24, 4),
+        tried: Some(AgentVersion(0, 24, 4)),
         ..AgentSpec::PLAIN.host
     },
     format: FORMAT,

@@ -278,6 +278,20 @@ pub struct GlanceAnswer {
     /// How many of these are steps that are still to be taken.
     pub open: u64,
     pub paused: bool,
+    /// The agents that reported lately, latest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reported: Vec<ReportedAnswer>,
+}
+
+/// An agent that reported.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ReportedAnswer {
+    pub agent: String,
+    /// Its latest event.
+    pub at: Moment,
+    /// The folder of that session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
 }
 
 /// `ctl pause` and `ctl resume`.

@@ -95,7 +95,7 @@ fn an_unmerged_branch_is_marked_wherever_its_memory_is_given_until_it_is_merged(
     repository.git(&["checkout", "-q", "main"]);
 
     let start = told(&stage, &project, "start");
-    assert!(start.matches(NOT_MERGED).count() >= 2, "the session's and the note's: {start}");
+    assert!(start.contains(NOT_MERGED), "{start}");
     let prompt = json!({"prompt": "Why does rounding of the cart total happen once?", "prompt_id": "p"});
     let prompted = stage.hook(&stage.event("asks", "UserPromptSubmit", prompt)).context();
     assert!(prompted.contains(NOT_MERGED), "{prompted}");

@@ -285,6 +285,7 @@ fn private_text_in_a_remark_is_not_kept() {
 fn what_was_given_is_named_by_the_id_that_show_opens() {
     let stage = Stage::new().daemon();
     stage.discount_session("one");
+    assert_eq!(stage.recall(["remember", "Receipts are printed on grey paper"]).code(), 0);
     stage.flush();
     let told = start(&stage, "two");
     stage.flush();

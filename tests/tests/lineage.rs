@@ -177,6 +177,9 @@ fn an_older_statement_of_a_thread_is_history_until_it_is_reopened() {
     assert!(stage.recall(["timeline", &newer.to_string()]).stdout.contains("per customer"));
     assert_eq!(stage.recall(["resolve", "--reopen", &id.to_string()]).code(), 0);
     assert_eq!(shown(&stage, id)["status"], "active");
+    // The last session's own words are not told twice, so another one is the last.
+    let other = "The shop sells paper and ink, because the licence names nothing else.";
+    turn(&stage, "other", "What is sold?", &[edit(&stage, "src/goods.rs")], other);
     assert!(is_told("again"));
 }
 

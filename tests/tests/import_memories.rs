@@ -43,6 +43,7 @@ fn the_notes_follow_the_agents_files() {
     let counted = told(&stage, &["--dry-run"]);
     assert_eq!(counted["agents"]["claude-code"]["added"], 3, "{counted}");
     assert_eq!(notes(&stage), []);
+    assert_eq!(stage.json(["sql", "SELECT count(*) FROM projects"])["rows"][0][0], 0);
     let first = told(&stage, &[]);
     assert_eq!(first["agents"]["claude-code"]["added"], 3, "{first}");
     assert_eq!(first["agents"]["cursor"]["added"], 1, "{first}");

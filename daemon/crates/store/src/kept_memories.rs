@@ -11,6 +11,7 @@ use super::operation::{Operation, WriteContext};
 use super::portable::{RestoreRows, Trust};
 use super::projects;
 use super::row::{Sql, record};
+use crate::Reader;
 use crate::bind::params;
 use recall_domain::document::Status;
 use recall_domain::ids::{ObservationId, ProjectKey, Timestamp};
@@ -82,6 +83,11 @@ impl Operation for KeepMemories {
     type Output = MemoryChanges;
 
     fn execute(self, db: &WriteContext<'_>) -> Result<MemoryChanges, StoreError> {
+        let known = Reader(db).find_project(&self.project)?;
+        if known.is_none() && (self.write == Write::Nothing || self.notes.is_empty()) {
+            // No project is made for nothing.
+            return Ok(MemoryChanges { added: self.notes.len() as u64, ..Default::default() });
+        }
         let project = projects::resolve(db, &self.project, &self.project_name, self.at)?;
         let key: ProjectKey = db.one("SELECT key FROM projects WHERE id = ?1", params![project])?;
         let stored: Vec<Stored> = db.all(
@@ -196,7 +202,7 @@ fn is_gone(db: &WriteContext<'_>, id: ObservationId, newer: Option<&str>) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Changes, Durability, MarkObservations, Reader, Validity, execute, open_writer};
+    use crate::{Changes, Durability, MarkObservations, Validity, execute, open_writer};
     use rusqlite::Connection;
 
     const ORIGIN: &str = "import:an-agent";
@@ -272,6 +278,15 @@ mod tests {
                 ("Totals are rounded twice.", "resolved"),
             ],
         );
+    }
+
+    #[test]
+    fn no_project_is_made_for_nothing() {
+        let home = tempfile::tempdir().unwrap();
+        let db = open_writer(&home.path().join("recall.db"), home.path(), Durability::Full).unwrap();
+        keep(&db, &[]);
+        let projects: i64 = db.query_row("SELECT count(*) FROM projects", [], |row| row.get(0)).unwrap();
+        assert_eq!(projects, 0);
     }
 
     #[test]

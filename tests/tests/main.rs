@@ -77,6 +77,7 @@ mod screens;
 mod service_unit;
 mod sharing;
 mod sharing_database;
+mod sharing_team;
 mod shells;
 mod shim_dependencies;
 mod shipped;

@@ -13,18 +13,18 @@ pub(super) const RULE: &str = "Invoices are never deleted, only cancelled: ask H
 pub(super) const MOSS: &str = "Moss grows on the northern wall of the boiler house";
 
 /// A folder that all machines see.
-struct Shared(tempfile::TempDir);
+pub(super) struct Shared(tempfile::TempDir);
 
 impl Shared {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 
-    fn path(&self) -> PathBuf {
+    pub(super) fn path(&self) -> PathBuf {
         self.0.path().join("folder")
     }
 
-    fn files(&self) -> Vec<PathBuf> {
+    pub(super) fn files(&self) -> Vec<PathBuf> {
         let mut files = Vec::new();
         collect(self.0.path(), &mut files);
         files.sort();
@@ -36,7 +36,7 @@ impl Shared {
         self.files().into_iter().filter(|path| path.extension().is_some_and(|of| of == "jsonl")).collect()
     }
 
-    fn contains(&self, text: &str) -> bool {
+    pub(super) fn contains(&self, text: &str) -> bool {
         self.files().iter().any(|path| contains(path, text))
     }
 }
@@ -70,7 +70,7 @@ pub(super) fn done(said: &Said) -> &Said {
 
 fn share(stage: &Stage, shared: &Shared, terms: &[&str]) {
     std::fs::create_dir_all(shared.path()).unwrap();
-    done(&stage.recall(["remote", "add", "team", shared.path().to_str().unwrap()]));
+    done(&stage.recall(["remote", "add", "team", shared.path().to_str().unwrap(), "--plaintext"]));
     let arguments = ["share", "--with", "team", "--yes"];
     done(&stage.recall(arguments.into_iter().chain(terms.iter().copied())));
 }
@@ -153,7 +153,7 @@ fn nothing_leaves_without_a_share_and_only_the_shared_project_does() {
     let mia = machine("mia", "laptop", "");
     remember(&mia, RULE);
     std::fs::create_dir_all(shared.path()).unwrap();
-    done(&mia.recall(["remote", "add", "team", shared.path().to_str().unwrap()]));
+    done(&mia.recall(["remote", "add", "team", shared.path().to_str().unwrap(), "--plaintext"]));
     let said = mia.json(["sync", "--now"]);
     assert_eq!(said["shares"], json!([]));
     let preview = mia.json(["share", "--with", "team", "--dry-run"]);
@@ -323,7 +323,7 @@ fn a_share_that_a_project_proposes_is_followed_only_after_a_person_accepts_it() 
         "{said:?}"
     );
     std::fs::create_dir_all(shared.path()).unwrap();
-    done(&mia.recall(["remote", "add", "team", shared.path().to_str().unwrap()]));
+    done(&mia.recall(["remote", "add", "team", shared.path().to_str().unwrap(), "--plaintext"]));
     mia.recall(["sync", "--now"]);
     assert!(mia.recall(["doctor"]).stdout.contains("proposes to share its notes through \"team\""));
     // Without an answer nothing is shared, whatever the file says.
@@ -543,7 +543,7 @@ fn a_summary_that_looks_like_a_secret_is_held_back_and_named() {
     std::fs::write(&config, format!("{text}\n[redaction]\nextra = ['Frankfurt']\n")).unwrap();
     mia.flush();
     std::fs::create_dir_all(shared.path()).unwrap();
-    done(&mia.recall(["remote", "add", "team", shared.path().to_str().unwrap()]));
+    done(&mia.recall(["remote", "add", "team", shared.path().to_str().unwrap(), "--plaintext"]));
     let preview = mia.json(["share", "--with", "team", "--dry-run"]);
     assert_eq!((&preview["summaries"], &preview["plans"]), (&json!(1), &json!(1)), "{preview}");
     let plan = documents(&mia, "plan").remove(0);
@@ -851,7 +851,7 @@ fn what_the_rules_of_the_day_call_a_secret_is_held_back_and_named() {
     std::fs::write(&config, format!("{text}\n[redaction]\nextra = ['ACME-[0-9]+']\n")).unwrap();
     mia.flush();
     std::fs::create_dir_all(shared.path()).unwrap();
-    done(&mia.recall(["remote", "add", "team", shared.path().to_str().unwrap()]));
+    done(&mia.recall(["remote", "add", "team", shared.path().to_str().unwrap(), "--plaintext"]));
     let preview = mia.json(["share", "--with", "team", "--dry-run"]);
     assert_eq!(preview["held"][0]["id"].to_string(), id, "{preview}");
     assert!(!preview.to_string().contains("4711"), "{preview}");
@@ -956,7 +956,7 @@ fn a_second_remote_gets_everything_however_far_the_first_one_is() {
         sync(&mia);
     }
     std::fs::create_dir_all(second.path()).unwrap();
-    done(&mia.recall(["remote", "add", "other", second.path().to_str().unwrap()]));
+    done(&mia.recall(["remote", "add", "other", second.path().to_str().unwrap(), "--plaintext"]));
     done(&mia.recall(["share", "--with", "other", "--yes"]));
     let ben = sharing("ben", "desktop", &second, &[]);
     assert_eq!(sync(&ben)["shares"][0]["received"], 3);

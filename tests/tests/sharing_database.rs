@@ -16,12 +16,12 @@ use super::sharing::{MOSS, RULE, ask, done, exchange, found, id_of, machine, rem
 const NOTE: &str = "invoices kind:observation";
 
 /// The address of the database for a role.
-fn url(role: &str, port: u16, parameters: &str) -> String {
+pub(super) fn url(role: &str, port: u16, parameters: &str) -> String {
     format!("postgres://{role}@127.0.0.1:{port}/memory?sslmode=disable{parameters}")
 }
 
 /// Writes the passwords of a role where `psql` looks for them.
-fn passwords(stage: &Stage, roles: &[&str]) {
+pub(super) fn passwords(stage: &Stage, roles: &[&str]) {
     let path = stage.user_home().join(".pgpass");
     std::fs::create_dir_all(stage.user_home()).unwrap();
     let line = |role: &&str| format!("127.0.0.1:*:memory:{role}:{}\n", password_of(role));
@@ -30,7 +30,7 @@ fn passwords(stage: &Stage, roles: &[&str]) {
 }
 
 /// Sets the database up for everybody.
-fn init(cluster: &Cluster) {
+pub(super) fn init(cluster: &Cluster) {
     let stage = Stage::new();
     passwords(&stage, &["admin"]);
     let members = ["--member", "mia", "--member", "ben", "--member", "zoe"];
@@ -39,7 +39,7 @@ fn init(cluster: &Cluster) {
 }
 
 fn add(stage: &Stage, url: &str, terms: &[&str]) -> Said {
-    done(&stage.recall(["remote", "add", "team", url]));
+    done(&stage.recall(["remote", "add", "team", url, "--plaintext"]));
     let arguments = ["share", "--with", "team", "--yes"];
     stage.recall(arguments.into_iter().chain(terms.iter().copied()))
 }
@@ -219,8 +219,15 @@ fn whoever_is_not_let_in_is_told_why_and_what_to_do() {
     cluster.sql("memory", "GRANT recall_member TO mia");
     done(&mia.recall(["unshare"]));
     done(&mia.recall(["remote", "remove", "team"]));
-    let arguments =
-        ["remote", "add", "team", &url("mia", port, ""), "--password-file", file.to_str().unwrap()];
+    let arguments = [
+        "remote",
+        "add",
+        "team",
+        &url("mia", port, ""),
+        "--plaintext",
+        "--password-file",
+        file.to_str().unwrap(),
+    ];
     done(&mia.recall(arguments));
     done(&mia.recall(["share", "--with", "team", "--yes"]));
     assert_eq!(sync(&mia)["shares"][0]["error"], Value::Null);
@@ -263,7 +270,7 @@ fn setting_up_again_changes_nothing_and_a_newer_schema_is_refused() {
         "writes here as zoe, and not as ben",
     );
     refused("ben", "SELECT recall.say_progress('a', 'b', 'c')", "not the name of a space");
-    let body = "repeat('x', 131073)";
+    let body = "repeat('x', 262145)";
     let append = format!(
         "SELECT recall.append('{device}', '', '', 1, '', '', '{{a}}', '{{a}}', '{{1}}', ARRAY[{body}], '{{a}}')"
     );

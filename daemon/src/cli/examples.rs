@@ -32,6 +32,15 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
             ("recall remote init team --member ben", "let the server's role ben use it, too"),
         ],
     ),
+    ("team init", &[("recall team init team", "prints 24 words, once")]),
+    (
+        "team invite",
+        &[("recall team invite team", "lets one machine in, by 12 words that you tell its owner")],
+    ),
+    ("team join", &[("recall team join team", "asks for the words")]),
+    ("team members", &[("recall team members team", "who can read it")]),
+    ("team remove", &[("recall team remove team ben", "the others get a new key")]),
+    ("team leave", &[("recall team leave team", "removes the key from this machine")]),
     ("remote list", &[("recall remote list", "with the number of projects")]),
     ("remote remove", &[("recall remote remove mine", "the folder stays")]),
     (

@@ -36,6 +36,7 @@ pub mod review;
 pub mod remote;
 pub mod share;
 pub mod sync;
+pub mod team;
 pub mod ctl;
 pub mod install;
 pub mod uninstall;
@@ -197,6 +198,9 @@ enum Command {
     /// Name the folders and databases through which machines share notes
     #[command(subcommand)]
     Remote(remote::RemoteCommand),
+    /// Say which machines can read what an encrypted remote has
+    #[command(subcommand)]
+    Team(team::TeamCommand),
     /// Share a project's notes with other machines
     ///
     /// It shows what would leave before anything does. Preferences and corrections stay, unless all machines are yours
@@ -444,6 +448,7 @@ fn dispatch(command: Command, out: &mut dyn Write) -> anyhow::Result<()> {
         Command::Resolve(args) => resolve::run(&args, out),
         Command::Forget(args) => forget::run(&args, out),
         Command::Remote(command) => remote::run(&command, out),
+        Command::Team(command) => team::run(&command, out),
         Command::Share(args) => share::run(&args, out),
         Command::Unshare(args) => share::stop(&args, out),
         Command::Sync(args) => sync::run(&args, out),

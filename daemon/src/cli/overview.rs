@@ -16,7 +16,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ),
     ("Change", &["remember", "review", "edit", "pin", "resolve", "wrong", "forget", "undo"]),
     ("Watch", &["status", "events", "pause", "resume", "stats"]),
-    ("Share", &["share", "unshare", "sync", "remote"]),
+    ("Share", &["share", "unshare", "sync", "remote", "team"]),
     ("Connect", &["mcp", "statusline", "import", "improve", "export", "sql"]),
     (
         "Set up",

@@ -13,9 +13,10 @@ use super::failure::Failure;
 use crate::server::instance::Instance;
 
 /// How the names of recall's own files begin.
-const OWN: [&str; 16] = [
+const OWN: [&str; 17] = [
     "recall.",
     "device.json",
+    "teams",
     "index",
     "vectors",
     "models",

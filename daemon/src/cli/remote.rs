@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::failure::Failure;
 use super::install::settings_file::SettingsFile;
-use super::terminal::{BOLD, GOOD};
+use super::terminal::{BOLD, GOOD, WARNING};
 use recall_config::Config;
 use recall_config::change::ChangeError;
 use recall_config::sharing::{Remote, Sharing};
@@ -47,6 +47,9 @@ pub struct AddArgs {
     url: String,
     #[command(flatten)]
     password: PasswordArgs,
+    /// Do not encrypt what is shared: whoever can read the place can read it, and so can queries on a server
+    #[arg(long)]
+    plaintext: bool,
 }
 
 #[derive(Debug, Args)]
@@ -87,6 +90,7 @@ impl PasswordArgs {
             password_env: self.password_env.clone(),
             password_file: self.password_file.as_ref().map(std::path::absolute).transpose()?,
             password_keyring: self.password_keyring.clone(),
+            plaintext: false,
         })
     }
 }
@@ -126,9 +130,18 @@ fn add(args: &AddArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         }
         _ => args.url.clone(),
     };
-    let remote = args.password.remote(&args.name, url)?;
+    let remote = Remote { plaintext: args.plaintext, ..args.password.remote(&args.name, url)? };
     change(|text| add_remote(text, &remote))?;
     writeln!(out, "{GOOD}Added{GOOD:#} {} at {}.", remote.name, remote.url)?;
+    if remote.plaintext {
+        writeln!(out, "{WARNING}What is shared through it is not encrypted.{WARNING:#}")?;
+    } else {
+        let name = &remote.name;
+        writeln!(
+            out,
+            "It is encrypted: `recall team init {name}` begins a team, `recall team join {name}` enters one."
+        )?;
+    }
     Ok(writeln!(out, "Nothing is shared yet: `recall share --with {}` in a project's folder.", remote.name)?)
 }
 
@@ -198,10 +211,11 @@ fn list(args: &ListArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             "No remotes. Name a folder or a database that several machines see: `recall remote add NAME FOLDER`."
         )?);
     }
-    for Remote { name, url, .. } in remotes {
+    for Remote { name, url, plaintext, .. } in remotes {
         let projects = shares.iter().filter(|share| share.remote == name).count();
         let shared = super::terminal::counted(projects, "project", "projects");
-        writeln!(out, "{BOLD}{name}{BOLD:#}  {url}  {shared}")?;
+        let open = if plaintext { "  not encrypted" } else { "" };
+        writeln!(out, "{BOLD}{name}{BOLD:#}  {url}  {shared}{open}")?;
     }
     Ok(())
 }

@@ -203,6 +203,12 @@ fn show(preview: &PreviewAnswer, remote: &Remote, out: &mut dyn Write) -> std::i
         }
     }
     let readers = match remote.address().map(|address| address.kind()) {
+        _ if !remote.plaintext => {
+            return writeln!(
+                out,
+                "{DIM}Only the members of the team can read it; it leaves encrypted.{DIM:#}"
+            );
+        }
         Ok(RemoteKind::Postgres) => "Every member of the database, and who administers its server,",
         _ => "Whoever can read the remote's folder",
     };

@@ -61,7 +61,8 @@ pub fn run(args: &SyncArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 pub(super) fn tell(share: &ShareAnswer, out: &mut dyn Write) -> anyhow::Result<()> {
     let ShareAnswer { project, remote, logged, sent, received, .. } = share;
     let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-    writeln!(out, "{BOLD}{project}{BOLD:#} through {remote} {DIM}{}{DIM:#}", share.url)?;
+    let open = if share.encrypted { "" } else { ", not encrypted" };
+    writeln!(out, "{BOLD}{project}{BOLD:#} through {remote} {DIM}{}{DIM:#}{open}", share.url)?;
     let waiting = match logged.saturating_sub(*sent) {
         0 => "all sent".to_owned(),
         waiting => format!("{waiting} waiting"),

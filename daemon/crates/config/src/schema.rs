@@ -13,7 +13,7 @@ pub fn schema() -> Value {
     for (list, required, optional) in [
         ("subscribe", &["events", "command"][..], &["mode"][..]),
         ("hint", &["pattern", "text"], &[]),
-        ("remote", &["name", "url"], &["password_env", "password_file", "password_keyring"]),
+        ("remote", &["name", "url"], &["password_env", "password_file", "password_keyring", "plaintext"]),
         ("share", &["project", "remote"], &["inject", "personal"]),
     ] {
         tables.insert(list.to_owned(), entries(required, optional));

@@ -22,6 +22,9 @@ pub struct Remote {
     pub password_file: Option<PathBuf>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password_keyring: Option<String>,
+    /// What is there can be read by everybody who can read the place. Else only by the members of a team.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub plaintext: bool,
 }
 
 impl Remote {

@@ -20,6 +20,9 @@ pub fn add_remote(text: &str, remote: &Remote) -> Result<String, ChangeError> {
             added.insert(key, toml_edit::value(value));
         }
     }
+    if remote.plaintext {
+        added.insert("plaintext", toml_edit::value(true));
+    }
     changed(text, "remote", |remotes| remotes.push(added))
 }
 

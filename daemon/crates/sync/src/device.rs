@@ -7,6 +7,8 @@ use ring::rand::{SecureRandom, SystemRandom};
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use serde::{Deserialize, Serialize};
 
+use super::hex::{hex, unhex};
+use super::key::Key;
 use recall_domain::sync::DeviceId;
 use recall_domain::sync::record::hash;
 use recall_system::trusted_file::{self, Links};
@@ -17,6 +19,8 @@ const MOST_BYTES: u64 = 4096;
 pub struct Device {
     pub id: DeviceId,
     key: Ed25519KeyPair,
+    /// What other keys of this data folder follow from.
+    seed: Key,
 }
 
 #[derive(Deserialize, Serialize)]
@@ -63,12 +67,18 @@ impl Device {
     fn from_seed(seed: &[u8]) -> io::Result<Self> {
         let key =
             Ed25519KeyPair::from_seed_unchecked(seed).map_err(|error| io::Error::other(error.to_string()))?;
-        Ok(Self { id: named(&hex(key.public_key().as_ref())), key })
+        let seed = Key::from_bytes(seed).ok_or_else(|| io::Error::other("the key is not whole"))?;
+        Ok(Self { id: named(&hex(key.public_key().as_ref())), key, seed })
     }
 
     /// As hexadecimal digits.
     pub(crate) fn public_key(&self) -> String {
         hex(self.key.public_key().as_ref())
+    }
+
+    /// A key of this data folder for another purpose.
+    pub(crate) fn derived(&self, purpose: &str) -> Key {
+        self.seed.derived(&[purpose])
     }
 
     pub fn sign(&self, text: &str) -> String {
@@ -87,18 +97,6 @@ fn named(public_key: &str) -> DeviceId {
     let mut name = hash(["recall-device-1", public_key]);
     name.truncate(32);
     DeviceId(name)
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unhex(digits: &str) -> Option<Vec<u8>> {
-    let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-    if !digits.len().is_multiple_of(2) || !digits.bytes().all(is_digit) {
-        return None;
-    }
-    (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok()).collect()
 }
 
 #[cfg(test)]

@@ -8,11 +8,13 @@ use std::sync::Arc;
 use ring::digest::{SHA256, digest};
 
 use super::address::Address;
-use super::device::{Device, hex};
+use super::device::Device;
 use super::folder::{Folder, FolderError, Part, Put};
+use super::hex::hex;
 use super::postgres::{Append, Database, DatabaseError, Head, Page};
 use super::progress::{self, Progress};
 use super::segment::{Header, Seal, Segment, Unusable, decode, encode, unsealed};
+use super::team::{Statement, team_space};
 use recall_domain::sync::DeviceId;
 use recall_domain::sync::record::Record;
 use recall_system::secret::KeySource;
@@ -59,7 +61,7 @@ pub enum Said {
     /// What it said under this mark, which was known.
     AsBefore,
     Now {
-        progress: Progress,
+        progress: Box<Progress>,
         mark: Option<String>,
     },
 }
@@ -190,37 +192,49 @@ impl Remote {
         }
     }
 
-    /// Says how far this machine has read the others, if that has changed.
-    pub async fn say_progress(
-        &self,
-        now: Progress,
-        own: Option<&Log>,
-        device: &Arc<Device>,
-    ) -> Result<(), RemoteError> {
-        match self {
+    /// Says how far this machine has read the others.
+    pub async fn say_progress(&self, now: &Progress, device: &Device) -> Result<(), RemoteError> {
+        let text = progress::encode(now, device)?;
+        self.say(&now.header.space, &device.id, text).await
+    }
+
+    /// What machines say of the team. `id` is the remote's own.
+    pub async fn statements(&self, id: &str) -> Result<Vec<Statement>, RemoteError> {
+        let space = team_space();
+        let said: Vec<(DeviceId, String)> = match self {
             Self::Folder(folder) => {
-                let (folder, device) = (folder.clone(), Arc::clone(device));
-                let said = own.map(|log| log.progress.clone()).unwrap_or_default();
-                blocking(move || match said {
-                    Said::Now { progress, .. } if progress == now => Ok(()),
-                    _ => {
-                        let text = progress::encode(&now, &device)?;
-                        Ok(folder.keep_progress(&now.header.space, &device.id, &text)?)
-                    }
+                let folder = folder.clone();
+                blocking(move || {
+                    let devices = folder.devices(&space)?.into_iter();
+                    let said = devices.map(|device| Ok((folder.progress(&space, &device)?, device)));
+                    let said: Vec<_> = said.collect::<Result<_, FolderError>>()?;
+                    Ok(said.into_iter().filter_map(|(text, device)| Some((device, text?))).collect())
                 })
-                .await
+                .await?
             }
             Self::Postgres(database) => {
-                let text = progress::encode(&now, device)?;
-                let is_said = own.is_some_and(|log| match &log.progress {
-                    Said::Now { mark: Some(mark), .. } => *mark == mark_of(&text),
-                    _ => false,
-                });
-                match is_said {
-                    true => Ok(()),
-                    false => Ok(database.say_progress(&now.header.space, &device.id, &text).await?),
-                }
+                let heads = database.heads(&space).await?;
+                let devices: Vec<&str> = heads.iter().map(|head| head.device.0.as_str()).collect();
+                let said = database.progress(&space, &devices).await?.into_iter();
+                said.filter_map(|(device, text)| Some((DeviceId::parse(&device)?, text))).collect()
             }
+        };
+        Ok(said.iter().filter_map(|(device, text)| Statement::decode(text, id, device)).collect())
+    }
+
+    /// Says what this machine knows of the team.
+    pub async fn state(&self, said: &Statement, device: &Device) -> Result<(), RemoteError> {
+        self.say(&team_space(), &device.id, said.encode(device)?).await
+    }
+
+    /// Replaces this machine's only text in a space.
+    async fn say(&self, space: &str, device: &DeviceId, text: String) -> Result<(), RemoteError> {
+        match self {
+            Self::Folder(folder) => {
+                let (folder, space, device) = (folder.clone(), space.to_owned(), device.clone());
+                blocking(move || Ok(folder.keep_progress(&space, &device, &text)?)).await
+            }
+            Self::Postgres(database) => Ok(database.say_progress(space, device, &text).await?),
         }
     }
 }
@@ -276,7 +290,8 @@ fn logs_in(folder: &Folder, space: &str) -> Result<Vec<Log>, RemoteError> {
         logs.push(Log {
             last: parts.iter().map(|part| part.last).max().unwrap_or_default(),
             end: None,
-            progress: progress.map_or(Said::Nothing, |progress| Said::Now { progress, mark: None }),
+            progress: progress
+                .map_or(Said::Nothing, |progress| Said::Now { progress: Box::new(progress), mark: None }),
             device,
             parts,
         });
@@ -299,8 +314,9 @@ async fn logs_at(
     let said: BTreeMap<String, String> = database.progress(space, &asked).await?.into_iter().collect();
     let log = |head: Head| {
         let progress = match said.get(&head.device.0) {
-            Some(text) => progress::decode(text, space, &head.device)
-                .map_or(Said::Nothing, |progress| Said::Now { progress, mark: Some(mark_of(text)) }),
+            Some(text) => progress::decode(text, space, &head.device).map_or(Said::Nothing, |progress| {
+                Said::Now { progress: Box::new(progress), mark: Some(mark_of(text)) }
+            }),
             None if head.progress_mark.is_some() => Said::AsBefore,
             None => Said::Nothing,
         };

@@ -25,6 +25,11 @@ pub struct Header {
     pub author: String,
     /// The device's name for people.
     pub name: String,
+    /// The key that the bodies are sealed with, and who writes, sealed. Then the names above are empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub who: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -67,7 +72,20 @@ impl Header {
             key: device.public_key(),
             author: shortened(author),
             name: shortened(name),
+            sealed: None,
+            who: None,
         }
+    }
+
+    /// The same without names, which are sealed with a key.
+    pub(crate) fn sealed_with(self, key: &str, who: String) -> Self {
+        let none = String::new();
+        Self { author: none.clone(), name: none, sealed: Some(key.to_owned()), who: Some(who), ..self }
+    }
+
+    /// The same with these names, in the open.
+    pub(crate) fn of_persons(self, author: &str, name: &str) -> Self {
+        Self { author: shortened(author), name: shortened(name), sealed: None, who: None, ..self }
     }
 
     /// Reads the first line of a file that is to be in the folder of this space and this device.
@@ -133,7 +151,9 @@ pub fn unsealed(
 }
 
 fn checked(header: Header, records: Vec<Record>, end: String) -> Result<Segment, Unusable> {
-    let is_usable = |record: &Record| record.is_whole() && record.item.len() <= MOST_BODY;
+    // Whoever opens a sealed body compares it.
+    let is_sealed = header.sealed.is_some();
+    let is_usable = |record: &Record| (is_sealed || record.is_whole()) && record.item.len() <= MOST_BODY;
     match records.len() <= MOST_RECORDS && records.iter().all(is_usable) {
         true => Ok(Segment { header, records, end }),
         false => Err(Unusable::Damaged),

@@ -61,6 +61,9 @@ pub struct ShareAnswer {
     /// What kind of place the remote is: `folder` or `postgres`.
     #[serde(default)]
     pub kind: Option<String>,
+    /// Only members of a team can read what is there.
+    #[serde(default)]
+    pub encrypted: bool,
     pub inject: bool,
     pub personal: bool,
     /// The number of this machine's last change, and of the last that the remote has.

@@ -19,7 +19,9 @@ use recall_sync::device::Device;
 use recall_sync::folder::Put;
 use recall_sync::progress::Progress;
 use recall_sync::remote::{Log, NewEntries, Remote, Said};
+use recall_sync::sealed::SpaceKeys;
 use recall_sync::segment::{Header, MOST_RECORDS, Segment};
+use recall_sync::team::{Reads, Standings, Team, TeamError};
 
 /// How many older notes are logged in one commit, so that no event waits long.
 const AT_ONCE: u32 = 100;
@@ -34,12 +36,22 @@ pub(super) struct Exchange<'r, P> {
     pub remote: &'r Remote,
     pub share: &'r Share,
     pub device: &'r Arc<Device>,
+    /// The team, if the remote is encrypted.
+    pub team: Option<&'r TeamView>,
+}
+
+/// A team, as it is for this machine in one round.
+pub(super) struct TeamView {
+    pub team: Team,
+    pub standings: Standings,
 }
 
 impl<P: Ports> Exchange<'_, P> {
     pub(super) async fn run(&self) -> Result<(), SyncError> {
         let share = self.share;
         let writer = self.syncing.ports.writer();
+        let keys = self.team.map(|view| view.team.space_keys(&share.space)).transpose()?;
+        let keys = keys.as_ref();
         let marker = self.remote.enter(share.marker.clone()).await?;
         if share.marker.is_none() {
             writer.write(AcceptMarker { share: share.id, marker }).await?;
@@ -49,12 +61,12 @@ impl<P: Ports> Exchange<'_, P> {
         let own = logs.iter().position(|log| log.device == share.device).map(|at| logs.swap_remove(at));
         self.check_own(own.as_ref()).await?;
         writer.write(ApplyParked { share: share.id, now: clock::now() }).await?;
-        self.pull(&logs).await?;
+        self.pull(&logs, keys).await?;
         let more = LogExisting { share: share.id, most: AT_ONCE };
         while writer.write(more).await? == Left::Some {}
-        self.push(own.as_ref()).await?;
+        self.push(own.as_ref(), keys).await?;
         self.empty().await?;
-        if let Err(error) = self.say_progress(own.as_ref()).await {
+        if let Err(error) = self.say_progress(own.as_ref(), keys).await {
             // Who may only read here loses nothing by it: others do not learn what was read.
             tracing::debug!(share = share.id.0, %error, "cannot say how far other logs were read");
         }
@@ -84,7 +96,7 @@ impl<P: Ports> Exchange<'_, P> {
     }
 
     /// Reads what is new of all other machines.
-    async fn pull(&self, logs: &[Log]) -> Result<(), SyncError> {
+    async fn pull(&self, logs: &[Log], keys: Option<&SpaceKeys>) -> Result<(), SyncError> {
         let heads = self.heads().await?;
         let is_there = |device: &DeviceId| logs.iter().any(|log| log.device == *device);
         self.syncing.note(self.share.id, |outcome| {
@@ -95,9 +107,9 @@ impl<P: Ports> Exchange<'_, P> {
             outcome.marks.retain(|device, _| is_there(device));
         });
         for log in logs {
-            self.note_progress(log);
+            self.note_progress(log, keys);
             let read = heads.iter().find(|head| head.device == log.device);
-            if let Some(why) = self.pull_from(log, read).await? {
+            if let Some(why) = self.pull_from(log, read, keys).await? {
                 let (share, device) = (self.share.id, log.device.clone());
                 tracing::warn!(
                     share = share.0,
@@ -112,7 +124,7 @@ impl<P: Ports> Exchange<'_, P> {
     }
 
     /// Notes how far another machine has read this one's log.
-    fn note_progress(&self, log: &Log) {
+    fn note_progress(&self, log: &Log, keys: Option<&SpaceKeys>) {
         let device = log.device.clone();
         self.syncing.note(self.share.id, |outcome| match &log.progress {
             Said::AsBefore => {}
@@ -120,9 +132,12 @@ impl<P: Ports> Exchange<'_, P> {
                 outcome.readers.remove(&device);
                 outcome.marks.remove(&device);
             }
-            Said::Now { progress: Progress { header, read }, mark } => {
+            Said::Now { progress, mark } => {
+                let Progress { header, read } = progress.as_ref();
                 let seq = read.get(&self.share.device).copied().unwrap_or_default();
-                let reader = LogReader { author: header.author.clone(), name: header.name.clone(), seq };
+                let opened = keys.and_then(|keys| keys.open_header(header.clone()).ok());
+                let Header { author, name, .. } = opened.unwrap_or_else(|| header.clone());
+                let reader = LogReader { author, name, seq };
                 outcome.readers.insert(device.clone(), reader);
                 outcome.marks.extend(mark.clone().map(|mark| (device, mark)));
             }
@@ -130,17 +145,37 @@ impl<P: Ports> Exchange<'_, P> {
     }
 
     /// Reads what is new of a machine. Returns why no more of it can be read.
-    async fn pull_from(&self, log: &Log, read: Option<&Head>) -> Result<Option<String>, SyncError> {
+    async fn pull_from(
+        &self,
+        log: &Log,
+        read: Option<&Head>,
+        keys: Option<&SpaceKeys>,
+    ) -> Result<Option<String>, SyncError> {
         let (upto, hash) = read.map_or((0, ""), |head| (head.seq, head.hash.as_str()));
         // The remote has something else under a number that was read before.
         if upto > 0 && log.last == upto && log.end.as_ref().is_some_and(|end| end != hash) {
             return Ok(Some(format!("its entry {upto} is not the one that was read before")));
+        }
+        let reads = self.team.map_or(Reads::All, |view| view.standings.reads(&log.device, &self.share.space));
+        if reads == Reads::Nothing {
+            return Ok(Some("it has not shown that it has the team's key".to_owned()));
         }
         let share = self.share.id;
         let mut unread = self.remote.unread(&self.share.space, log, upto);
         for _ in 0..MOST_PARTS {
             let Some(next) = unread.next().await? else { break };
             let segment = match next {
+                Ok(segment) => segment,
+                Err(why) => return Ok(Some(why)),
+            };
+            if let (Reads::Upto(upto), Some(last)) = (reads, segment.records.last())
+                && last.seq > upto
+            {
+                return Ok(Some(format!(
+                    "it was removed from the team; nothing after its entry {upto} is read"
+                )));
+            }
+            let segment = match opened(segment, keys) {
                 Ok(segment) => segment,
                 Err(why) => return Ok(Some(why)),
             };
@@ -173,7 +208,7 @@ impl<P: Ports> Exchange<'_, P> {
     }
 
     /// Sends what the remote does not have.
-    async fn push(&self, own: Option<&Log>) -> Result<(), SyncError> {
+    async fn push(&self, own: Option<&Log>, keys: Option<&SpaceKeys>) -> Result<(), SyncError> {
         let (share, id) = (self.share, self.share.id);
         let (head, _) = self.syncing.read(move |db| db.log_head(id)).await?;
         let none = Log::default();
@@ -191,6 +226,10 @@ impl<P: Ports> Exchange<'_, P> {
                 let count = entries.len() as u64;
                 let records = self.without_held(entries).await?;
                 let header = Header::of(self.device, &share.space, &share.author, &share.device_name);
+                let (header, records) = match keys {
+                    Some(keys) => keys.seal(header, records).map_err(TeamError::from)?,
+                    None => (header, records),
+                };
                 let new = NewEntries { header, records, before, end: end.clone() };
                 if self.remote.append(new, self.device).await? == Put::Taken {
                     return Err(SyncError::Fork);
@@ -233,7 +272,7 @@ impl<P: Ports> Exchange<'_, P> {
     }
 
     /// Says how far other machines' logs were read here, if that has changed.
-    async fn say_progress(&self, own: Option<&Log>) -> Result<(), SyncError> {
+    async fn say_progress(&self, own: Option<&Log>, keys: Option<&SpaceKeys>) -> Result<(), SyncError> {
         let share = self.share;
         let heads = self.heads().await?;
         let read: BTreeMap<DeviceId, u64> = heads.into_iter().map(|head| (head.device, head.seq)).collect();
@@ -241,7 +280,33 @@ impl<P: Ports> Exchange<'_, P> {
             return Ok(());
         }
         let header = Header::of(self.device, &share.space, &share.author, &share.device_name);
-        Ok(self.remote.say_progress(Progress { header, read }, own, self.device).await?)
+        let said = own.map(|log| &log.progress);
+        if let Some(Said::Now { progress, .. }) = said
+            && progress.read == read
+        {
+            let said = match keys {
+                Some(keys) => keys.open_header(progress.header.clone()).ok(),
+                None => Some(progress.header.clone()),
+            };
+            if said.as_ref() == Some(&header) {
+                return Ok(());
+            }
+        }
+        let header = match keys {
+            Some(keys) => keys.seal_header(header).map_err(TeamError::from)?,
+            None => header,
+        };
+        Ok(self.remote.say_progress(&Progress { header, read }, self.device).await?)
+    }
+}
+
+/// The entries as they were before they were sealed, or why they cannot be read.
+fn opened(segment: Segment, keys: Option<&SpaceKeys>) -> Result<Segment, String> {
+    match (keys, &segment.header.sealed) {
+        (None, None) => Ok(segment),
+        (Some(keys), Some(_)) => keys.open(segment).map_err(|why| format!("its part of the log {why}")),
+        (Some(_), None) => Err("its entries are not encrypted".to_owned()),
+        (None, Some(_)) => Err("its entries are encrypted, and this remote is not here".to_owned()),
     }
 }
 

@@ -63,6 +63,7 @@ fn share_answer(
         kind: remote
             .and_then(|remote| remote.address().ok())
             .map(|address| address.kind().as_str().to_owned()),
+        encrypted: remote.is_some_and(|remote| !remote.plaintext),
         inject: meant.inject,
         personal: meant.personal,
         logged: 0,

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::exchange::Exchange;
+use super::exchange::{Exchange, TeamView};
 use super::syncing::{SyncError, Syncing, blocking};
 use crate::clock;
 use crate::ports::{Ports, Writer};
@@ -17,6 +17,7 @@ use recall_domain::sync::record::space_of;
 use recall_store::{CloseShare, OpenShare, RenewDevice, Share, Terms};
 use recall_sync::device::Device;
 use recall_sync::remote::Remote;
+use recall_sync::team::{Team, TeamError};
 
 /// Which remotes a round is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +25,12 @@ pub enum Which {
     /// Those that have not failed a moment ago.
     Due,
     All,
+}
+
+/// A remote in a round, and its team if it is encrypted.
+struct Prepared {
+    remote: Remote,
+    team: Option<TeamView>,
 }
 
 impl<P: Ports> Syncing<P> {
@@ -43,14 +50,14 @@ impl<P: Ports> Syncing<P> {
         }
         let waiting = self.note_trouble(trouble, clock::now());
         // One for all projects of a remote, so that it has one connection.
-        let mut remotes: BTreeMap<String, Remote> = BTreeMap::new();
+        let mut remotes: BTreeMap<String, Prepared> = BTreeMap::new();
         let mut failed: BTreeSet<String> = BTreeSet::new();
         for share in agreed.unwrap_or_default() {
             if which == Which::Due && waiting.contains(&share.remote) {
                 continue;
             }
-            let outcome = match self.remote(&mut remotes, &share.remote, &sharing) {
-                Ok(remote) => self.round_with(&share, remote).await,
+            let outcome = match self.remote(&mut remotes, &share, &sharing).await {
+                Ok(prepared) => self.round_with(&share, prepared).await,
                 Err(error) => Err(error),
             };
             if outcome.is_err() {
@@ -111,25 +118,68 @@ impl<P: Ports> Syncing<P> {
         Ok(shares)
     }
 
-    /// The remote with this name. It is made for the first project that is shared through it.
-    fn remote<'r>(
+    /// The remote of a share. It is made for the first project that is shared through it.
+    async fn remote<'r>(
         &self,
-        remotes: &'r mut BTreeMap<String, Remote>,
-        name: &str,
+        remotes: &'r mut BTreeMap<String, Prepared>,
+        share: &Share,
         sharing: &Sharing,
-    ) -> Result<&'r Remote, SyncError> {
-        let known = sharing.remote(name).ok_or_else(|| SyncError::NoRemote(name.to_owned()))?;
-        let address = known.address().map_err(|why| SyncError::Address { name: name.to_owned(), why })?;
-        Ok(remotes.entry(name.to_owned()).or_insert_with(|| Remote::at(address, known.password())))
+    ) -> Result<&'r Prepared, SyncError> {
+        let name = &share.remote;
+        let known = sharing.remote(name).ok_or_else(|| SyncError::NoRemote(name.clone()))?;
+        let address = known.address().map_err(|why| SyncError::Address { name: name.clone(), why })?;
+        let made = || Prepared { remote: Remote::at(address, known.password()), team: None };
+        let prepared = remotes.entry(name.clone()).or_insert_with(made);
+        if prepared.team.is_none() && !known.plaintext {
+            prepared.team = Some(self.keep_up(&prepared.remote, share.marker.clone(), sharing).await?);
+        }
+        Ok(prepared)
     }
 
-    async fn round_with(&self, share: &Share, remote: &Remote) -> Result<(), SyncError> {
+    /// Reads what all machines say of the team, and says what this one does.
+    async fn keep_up(
+        &self,
+        remote: &Remote,
+        marker: Option<String>,
+        sharing: &Sharing,
+    ) -> Result<TeamView, SyncError> {
+        let id = remote.enter(marker).await?;
+        let (data, asked) = (self.data_folder(), id.clone());
+        let (_lock, known) = blocking(move || {
+            let lock = Team::lock(&data)?;
+            Ok((lock, Team::load(&data, &asked)?))
+        })
+        .await?;
+        let mut team = known.ok_or(TeamError::NoKey)?;
+        let before = team.clone();
         let device = self.device().await?;
-        match (Exchange { syncing: self, remote, share, device: &device }).run().await {
+        let statements = remote.statements(&id).await?;
+        let standings = team.keep_up(&device, &statements)?;
+        if team != before {
+            let (data, changed) = (self.data_folder(), team.clone());
+            blocking(move || Ok(changed.save(&data)?)).await?;
+        }
+        let (author, name) = names(sharing);
+        let now = team.statement(&device, &author, &name)?;
+        let said = statements.iter().find(|said| said.device == device.id);
+        if !said.is_some_and(|said| team.is_said(said, &now)) {
+            // Who may only read here loses nothing by it until the key changes.
+            if let Err(error) = remote.state(&now, &device).await {
+                tracing::warn!(%error, "cannot say what this machine knows of the team");
+            }
+        }
+        Ok(TeamView { team, standings })
+    }
+
+    async fn round_with(&self, share: &Share, prepared: &Prepared) -> Result<(), SyncError> {
+        let Prepared { remote, team } = prepared;
+        let team = team.as_ref();
+        let device = self.device().await?;
+        match (Exchange { syncing: self, remote, share, device: &device, team }).run().await {
             Err(SyncError::Fork) => {
                 let renamed = self.take_a_new_name(share).await?;
                 let device = self.device().await?;
-                (Exchange { syncing: self, remote, share: &renamed, device: &device }).run().await
+                (Exchange { syncing: self, remote, share: &renamed, device: &device, team }).run().await
             }
             outcome => outcome,
         }

@@ -14,6 +14,7 @@ use recall_store::{Reader, Readers, StoreError};
 use recall_sync::address::AddressError;
 use recall_sync::device::Device;
 use recall_sync::remote::RemoteError;
+use recall_sync::team::TeamError;
 
 /// The first wait after a failure, and the longest.
 const LEAST_BACKOFF: Duration = Duration::from_secs(60);
@@ -38,6 +39,8 @@ pub(crate) enum SyncError {
     Address { name: String, why: AddressError },
     #[error("there is no remote {0}")]
     NoRemote(String),
+    #[error(transparent)]
+    Team(#[from] TeamError),
     #[error("a thread panicked")]
     Panicked,
     /// Another log has this data folder's name.
@@ -172,6 +175,11 @@ impl<P> Syncing<P> {
         known.notices.push(notice);
         // What others say of their progress is read again, for it names logs by their machines.
         known.outcomes.values_mut().for_each(|outcome| outcome.marks.clear());
+    }
+
+    /// The folder with the keys of teams.
+    pub(super) fn data_folder(&self) -> PathBuf {
+        self.device_file.parent().map(PathBuf::from).unwrap_or_default()
     }
 
     fn locked(&self) -> MutexGuard<'_, Known> {

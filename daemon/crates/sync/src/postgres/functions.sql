@@ -81,7 +81,7 @@ BEGIN
     SELECT coalesce(sum(octet_length(b)), 0), coalesce(max(octet_length(b)), 0) INTO size, longest FROM unnest(p_bodies) b;
     IF entries IS NULL OR entries NOT BETWEEN 1 AND 500 OR cardinality(p_items) <> entries
         OR cardinality(p_times) <> entries OR cardinality(p_bodies) <> entries OR cardinality(p_body_hashes) <> entries
-        OR longest > 131072 OR size > 8388608 OR octet_length(p_header) > 4096 OR octet_length(p_signature) > 256
+        OR longest > 262144 OR size > 8388608 OR octet_length(p_header) > 4096 OR octet_length(p_signature) > 256
         OR octet_length(p_hash) > 64
         OR EXISTS (SELECT FROM unnest(p_kinds, p_items, p_body_hashes) AS e (kind, item, body_hash)
                    WHERE octet_length(kind) > 64 OR octet_length(item) > 64 OR octet_length(body_hash) > 64)

@@ -1,0 +1,162 @@
+//! A key, and what can be sealed with it. A sealed text has a key of its own, made from this one and from chance, so none is used
+//! twice; it is padded, so its length tells little; and it opens only in its place, which the seal covers.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD_NO_PAD as BASE64;
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use ring::hkdf::{HKDF_SHA256, Salt};
+use ring::rand::{SecureRandom, SystemRandom};
+
+use super::hex::hex;
+
+const SALT: usize = 32;
+/// Texts are padded to a multiple of it.
+const PADDED_TO: usize = 256;
+const LENGTH: usize = 4;
+
+/// A text cannot be opened: the key is another one, or somebody has changed it or moved it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("cannot be opened with the team's key")]
+pub struct Closed;
+
+/// There is no randomness.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no randomness")]
+pub struct NoChance;
+
+/// A key of 256 bits. Its `Debug` output hides it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Key([u8; 32]);
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Key(…)")
+    }
+}
+
+impl Key {
+    pub fn random() -> Result<Self, NoChance> {
+        let mut key = [0; 32];
+        SystemRandom::new().fill(&mut key).map_err(|_| NoChance)?;
+        Ok(Self(key))
+    }
+
+    pub(crate) fn of(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// `None` if there are not 32 bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().ok().map(Self)
+    }
+
+    pub fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// A key that follows from this one, for one purpose. Nobody learns this one from it.
+    pub(crate) fn derived(&self, purpose: &[&str]) -> Self {
+        let parts: Vec<Vec<u8>> = purpose.iter().map(|part| with_length(part)).collect();
+        self.salted(&[], &parts.concat())
+    }
+
+    fn salted(&self, salt: &[u8], purpose: &[u8]) -> Self {
+        let mut key = [0; 32];
+        let purposes = [purpose];
+        let derived = Salt::new(HKDF_SHA256, salt).extract(&self.0);
+        let derived = derived.expand(&purposes, HKDF_SHA256).and_then(|derived| derived.fill(&mut key));
+        // It fails only for lengths that 32 is not.
+        debug_assert!(derived.is_ok());
+        Self(key)
+    }
+
+    /// The name of the key, which tells nothing of it.
+    pub fn name(&self) -> String {
+        let mut name = hex(self.derived(&["name"]).bytes());
+        name.truncate(16);
+        name
+    }
+
+    /// Seals a text for a place.
+    pub(crate) fn seal(&self, place: &[&str], text: &str) -> Result<String, NoChance> {
+        let mut salt = [0; SALT];
+        SystemRandom::new().fill(&mut salt).map_err(|_| NoChance)?;
+        let mut bytes = padded(text);
+        let place: Vec<u8> = place.iter().map(|part| with_length(part)).collect::<Vec<_>>().concat();
+        self.once(&salt)
+            .ok_or(NoChance)?
+            .seal_in_place_append_tag(no_nonce(), Aad::from(&place), &mut bytes)
+            .map_err(|_| NoChance)?;
+        Ok(BASE64.encode([salt.as_slice(), &bytes].concat()))
+    }
+
+    /// Opens a text that was sealed for this place.
+    pub(crate) fn open(&self, place: &[&str], sealed: &str) -> Result<String, Closed> {
+        let bytes = BASE64.decode(sealed).map_err(|_| Closed)?;
+        let (salt, bytes) = bytes.split_at_checked(SALT).ok_or(Closed)?;
+        let mut bytes = bytes.to_vec();
+        let place: Vec<u8> = place.iter().map(|part| with_length(part)).collect::<Vec<_>>().concat();
+        let opened = self
+            .once(salt)
+            .ok_or(Closed)?
+            .open_in_place(no_nonce(), Aad::from(&place), &mut bytes)
+            .map_err(|_| Closed)?;
+        unpadded(opened).ok_or(Closed)
+    }
+
+    /// The key for one text.
+    fn once(&self, salt: &[u8]) -> Option<LessSafeKey> {
+        let Self(key) = self.salted(salt, b"recall-seal-1");
+        UnboundKey::new(&CHACHA20_POLY1305, &key).ok().map(LessSafeKey::new)
+    }
+}
+
+/// A key is used once, so every nonce is new.
+fn no_nonce() -> Nonce {
+    Nonce::assume_unique_for_key([0; 12])
+}
+
+fn with_length(part: &str) -> Vec<u8> {
+    [&(part.len() as u64).to_le_bytes()[..], part.as_bytes()].concat()
+}
+
+fn padded(text: &str) -> Vec<u8> {
+    let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
+    let mut bytes = [&length.to_le_bytes()[..], text.as_bytes()].concat();
+    bytes.resize(bytes.len().next_multiple_of(PADDED_TO), 0);
+    bytes
+}
+
+fn unpadded(bytes: &[u8]) -> Option<String> {
+    let (length, text) = bytes.split_first_chunk::<LENGTH>()?;
+    let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
+    String::from_utf8(text.get(..length)?.to_vec()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_opens_with_its_key_in_its_place_and_not_when_a_bit_was_changed() {
+        let (key, other) = (Key::random().unwrap(), Key::random().unwrap());
+        for text in ["", "short", &"long ".repeat(1000)] {
+            let sealed = key.seal(&["a", "b"], text).unwrap();
+            assert_eq!(key.open(&["a", "b"], &sealed).as_deref(), Ok(text));
+            assert_ne!(sealed, key.seal(&["a", "b"], text).unwrap());
+            assert_eq!(key.open(&["ab", ""], &sealed), Err(Closed));
+            assert_eq!(other.open(&["a", "b"], &sealed), Err(Closed));
+            let mut bytes = BASE64.decode(&sealed).unwrap();
+            for at in (0..bytes.len()).step_by(37) {
+                bytes[at] ^= 1;
+                assert_eq!(key.open(&["a", "b"], &BASE64.encode(&bytes)), Err(Closed), "{at}");
+                bytes[at] ^= 1;
+            }
+        }
+        assert_eq!(key.seal(&[], "a").unwrap().len(), key.seal(&[], &"a".repeat(200)).unwrap().len());
+        for broken in ["", "x", "!"] {
+            assert_eq!(key.open(&[], broken), Err(Closed));
+        }
+        assert_eq!(format!("{key:?}"), "Key(…)");
+    }
+}

@@ -1,0 +1,123 @@
+//! What only the members of a team can read: the bodies of entries, and who wrote them.
+
+use std::collections::BTreeMap;
+
+use super::key::{Closed, Key, NoChance};
+use super::segment::{Header, Segment};
+use recall_domain::sync::DeviceId;
+use recall_domain::sync::record::Record;
+
+/// The keys of a project's space: the one to seal with, and all to open with.
+#[derive(Clone, Debug)]
+pub struct SpaceKeys {
+    space: String,
+    /// The name and the key to seal with.
+    current: (String, Key),
+    keys: BTreeMap<String, Key>,
+}
+
+impl SpaceKeys {
+    /// The keys of a space that follow from a team's.
+    pub fn of<'k>(space: &str, current: &Key, all: impl IntoIterator<Item = &'k Key>) -> Self {
+        let of_space = |key: &Key| (key.name(), key.derived(&["space", space]));
+        let mut keys: BTreeMap<String, Key> = all.into_iter().map(of_space).collect();
+        let current = of_space(current);
+        keys.insert(current.0.clone(), current.1.clone());
+        Self { space: space.to_owned(), current, keys }
+    }
+
+    /// Seals who writes, and the bodies of the entries.
+    pub fn seal(&self, header: Header, records: Vec<Record>) -> Result<(Header, Vec<Record>), NoChance> {
+        let device = header.device.clone();
+        let seal = |record: Record| {
+            let seq = record.seq.to_string();
+            let body = record
+                .body
+                .as_ref()
+                .map(|body| self.key().seal(&self.place(&device, &[&seq, &record.kind, &record.item]), body));
+            Ok(Record { body: body.transpose()?, ..record })
+        };
+        let records = records.into_iter().map(seal).collect::<Result<_, _>>()?;
+        Ok((self.seal_header(header)?, records))
+    }
+
+    /// Seals who writes.
+    pub fn seal_header(&self, header: Header) -> Result<Header, NoChance> {
+        let who = serde_json::json!([header.author, header.name]).to_string();
+        let who = self.key().seal(&self.place(&header.device, &["who"]), &who)?;
+        Ok(header.sealed_with(&self.current.0, who))
+    }
+
+    /// Opens what another machine has sealed.
+    pub fn open(&self, segment: Segment) -> Result<Segment, Closed> {
+        let Segment { header, records, end } = segment;
+        let key = self.key_of(&header)?;
+        let open = |record: Record| {
+            let seq = record.seq.to_string();
+            let body = record
+                .body
+                .as_ref()
+                .map(|body| key.open(&self.place(&header.device, &[&seq, &record.kind, &record.item]), body));
+            let record = Record { body: body.transpose()?, ..record };
+            // The body is the one that its machine has chained.
+            if record.is_whole() { Ok(record) } else { Err(Closed) }
+        };
+        let records = records.into_iter().map(open).collect::<Result<_, _>>()?;
+        Ok(Segment { records, end, header: self.open_header(header.clone())? })
+    }
+
+    /// Opens who writes.
+    pub fn open_header(&self, header: Header) -> Result<Header, Closed> {
+        let who = header.who.as_deref().ok_or(Closed)?;
+        let who = self.key_of(&header)?.open(&self.place(&header.device, &["who"]), who)?;
+        let (author, name): (String, String) = serde_json::from_str(&who).map_err(|_| Closed)?;
+        Ok(header.of_persons(&author, &name))
+    }
+
+    fn key_of(&self, header: &Header) -> Result<&Key, Closed> {
+        header.sealed.as_ref().and_then(|name| self.keys.get(name)).ok_or(Closed)
+    }
+
+    fn key(&self) -> &Key {
+        &self.current.1
+    }
+
+    fn place<'p>(&'p self, device: &'p DeviceId, more: &[&'p str]) -> Vec<&'p str> {
+        ["recall-sync-1", &self.space, &device.0].into_iter().chain(more.iter().copied()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Device;
+    use recall_domain::sync::item::Change;
+
+    #[test]
+    fn entries_open_for_members_only_and_with_all_keys_that_they_were_sealed_with() {
+        let home = tempfile::tempdir().unwrap();
+        let device = Device::load_or_create(&home.path().join("a")).unwrap();
+        let (first, second) = (Key::random().unwrap(), Key::random().unwrap());
+        let header = Header::of(&device, "space", "mia", "laptop");
+        let change = Change::Set([("title".to_owned(), serde_json::json!("Hedwig"))].into());
+        let records = vec![
+            Record::of(1, "u", 7, &change, "chance"),
+            Record { body: None, ..Record::of(2, "u", 8, &change, "c") },
+        ];
+        let old = SpaceKeys::of("space", &first, []);
+        let (sealed, bodies) = old.seal(header.clone(), records.clone()).unwrap();
+        let text = serde_json::to_string(&(&sealed, &bodies)).unwrap();
+        assert!(!["Hedwig", "mia", "laptop"].iter().any(|word| text.contains(word)), "{text}");
+        let segment = Segment { header: sealed, records: bodies, end: "end".to_owned() };
+        let now = SpaceKeys::of("space", &second, [&first]);
+        let opened = now.open(segment.clone()).unwrap();
+        assert_eq!((opened.records, opened.header), (records, header));
+        for closed in [SpaceKeys::of("space", &second, []), SpaceKeys::of("other", &first, [])] {
+            assert_eq!(closed.open(segment.clone()), Err(Closed));
+        }
+        // A body in another entry's place.
+        let mut moved = segment;
+        moved.records[1].body = moved.records[0].body.take();
+        assert_eq!(now.open(moved), Err(Closed));
+    }
+}

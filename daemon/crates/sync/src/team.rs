@@ -1,0 +1,833 @@
+//! A team: the machines that have the keys of a remote. What each says of it is one signed text in a space of the remote:
+//! which keys it has, whom it gives the current one, and whom it has removed. A key is given to one machine alone. Whoever
+//! removes a machine makes a new key, which the others get and it does not.
+//!
+//! The server, or who else can write the remote, sees which machines there are. It cannot give anybody a key, and nobody takes
+//! one that a member has not given.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use bip39::{Language, Mnemonic};
+use rustix::fs::FlockOperation;
+use serde::{Deserialize, Serialize};
+use x25519_dalek::{PublicKey, StaticSecret};
+
+use super::device::{Device, is_signed};
+use super::hex::{hex, unhex};
+use super::key::{Key, NoChance};
+use super::sealed::SpaceKeys;
+use recall_domain::sync::DeviceId;
+use recall_domain::sync::record::space_of;
+use recall_system::trusted_file::{self, Links};
+
+const MOST_BYTES: u64 = 1024 * 1024;
+/// Bytes of a code that lets one machine in.
+const CODE: usize = 16;
+/// Words that two persons compare.
+const COMPARED: usize = 6;
+
+/// Where machines say what they know of the team.
+pub fn team_space() -> String {
+    space_of("recall-team-1")
+}
+
+/// What this machine has of a team: its file in the data folder.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Team {
+    /// The remote's own id.
+    remote: String,
+    keys: Vec<Held>,
+    gives: Vec<Gift>,
+    removed: BTreeMap<DeviceId, Upto>,
+}
+
+/// How far a removed machine's logs are read, by their spaces.
+pub type Upto = BTreeMap<String, u64>;
+
+/// A key of the team. The greatest number is the current one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+struct Held {
+    number: u32,
+    key: String,
+}
+
+/// The current key, sealed for one machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Gift {
+    to: DeviceId,
+    /// The name of the key that is inside.
+    key: String,
+    /// The half of a key pair that was made for this gift.
+    via: String,
+    sealed: String,
+}
+
+/// What a machine says of the team.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Statement {
+    remote: String,
+    pub device: DeviceId,
+    public: String,
+    /// Its key for gifts.
+    exchange: String,
+    /// Who it is: the name of a key, and the names sealed with it.
+    who: Option<(String, String)>,
+    /// For each key that it has, by name, the number and what only its holders can make.
+    proofs: BTreeMap<String, (u32, String)>,
+    /// The keys before the current one, sealed with it.
+    older: Option<(String, String)>,
+    gives: Vec<Gift>,
+    removed: BTreeMap<DeviceId, Upto>,
+    /// It asks to be let in with a code.
+    asks: Option<String>,
+}
+
+/// A machine, as this one sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    pub device: DeviceId,
+    pub author: String,
+    pub name: String,
+    pub standing: Standing,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    Member,
+    /// It has an older key, and gets the current one.
+    Behind,
+    Removed,
+}
+
+/// Why a machine cannot read or write for the team.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TeamError {
+    #[error(
+        "the remote is encrypted, and this machine has no key: `recall team init` begins a team, `recall team join` enters one"
+    )]
+    NoKey,
+    #[error("this machine's key is not the key of this team; nothing was written")]
+    OtherKey,
+    #[error("this machine was removed from the team")]
+    Removed,
+    #[error("two members have removed each other: begin a new team with `recall team init`")]
+    Quarrel,
+    #[error("there is a team already: `recall team join` enters it")]
+    There,
+    #[error("there is no team yet: `recall team init` begins one")]
+    NotThere,
+    #[error("these are not the words of a team or of an invitation: a word is wrong, or one is missing")]
+    Words,
+    #[error("these words belong to another team, or the team has a newer key since then")]
+    OtherWords,
+    #[error("no such member, or several: {0:?}")]
+    Nobody(String),
+    #[error("the remote has an impossible name")]
+    Remote,
+    #[error("the team's file cannot be used: {0}")]
+    File(String),
+    #[error(transparent)]
+    Chance(#[from] NoChance),
+}
+
+/// Words that let a machine in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// The team's own key.
+    Recovery(Key),
+    /// A code for one machine.
+    Code(Code),
+}
+
+/// A code that lets one machine in. It is told from person to person, never through the remote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Code {
+    key: Key,
+    words: String,
+}
+
+impl Code {
+    pub fn random() -> Result<Self, TeamError> {
+        let chance = Key::random()?;
+        Self::of(chance.bytes().get(..CODE).unwrap_or_default())
+    }
+
+    fn of(entropy: &[u8]) -> Result<Self, TeamError> {
+        let words = Mnemonic::from_entropy(entropy).map_err(|_| TeamError::Words)?.to_string();
+        let key = [entropy, b"recall-code-1..."].concat();
+        let key = Key::from_bytes(&key).ok_or(TeamError::Words)?.derived(&["code"]);
+        Ok(Self { key, words })
+    }
+
+    pub fn words(&self) -> &str {
+        &self.words
+    }
+
+    /// What both sides see if nobody stands between them.
+    pub fn compared(&self, asking: &Statement) -> String {
+        let key = self.key.derived(&["compare", &asking.remote, &asking.device.0, &asking.exchange]);
+        let words = Mnemonic::from_entropy(key.bytes()).map(|words| words.to_string()).unwrap_or_default();
+        words.split(' ').take(COMPARED).collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl Entry {
+    /// Reads 24 words of a team, or 12 of an invitation.
+    pub fn read(words: &str) -> Result<Self, TeamError> {
+        let words = words.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
+        let read = Mnemonic::parse_in_normalized(Language::English, &words).map_err(|_| TeamError::Words)?;
+        let entropy = read.to_entropy();
+        match entropy.len() {
+            CODE => Ok(Self::Code(Code::of(&entropy)?)),
+            _ => Key::from_bytes(&entropy).map(Self::Recovery).ok_or(TeamError::Words),
+        }
+    }
+}
+
+impl Held {
+    fn key(&self) -> Option<Key> {
+        Key::from_bytes(&unhex(&self.key)?)
+    }
+}
+
+/// What follows from what all machines say, for this one.
+#[derive(Clone, Debug)]
+pub struct Standings {
+    members: BTreeSet<DeviceId>,
+    removed: BTreeMap<DeviceId, Upto>,
+}
+
+impl Standings {
+    /// Whether a machine's log is read, and how far.
+    pub fn reads(&self, device: &DeviceId, space: &str) -> Reads {
+        match self.removed.get(device) {
+            Some(upto) => Reads::Upto(upto.get(space).copied().unwrap_or_default()),
+            None if self.members.contains(device) => Reads::All,
+            None => Reads::Nothing,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reads {
+    All,
+    /// It was removed: up to this entry.
+    Upto(u64),
+    /// It has not shown that it has the key.
+    Nothing,
+}
+
+impl Team {
+    /// A new team with a key of its own.
+    pub fn begin(remote: &str, statements: &[Statement]) -> Result<Self, TeamError> {
+        if statements.iter().any(|said| !said.proofs.is_empty()) {
+            return Err(TeamError::There);
+        }
+        let mut team = Self { remote: remote.to_owned(), ..Self::default() };
+        team.hold(1, &Key::random()?);
+        Ok(team)
+    }
+
+    /// A team whose own words somebody has.
+    pub fn recovered(remote: &str, key: &Key, statements: &[Statement]) -> Result<Self, TeamError> {
+        let name = key.name();
+        if statements.iter().all(|said| said.proofs.is_empty()) {
+            return Err(TeamError::NotThere);
+        }
+        let proven = statements.iter().find_map(|said| {
+            let (number, _) = said.proofs.get(&name)?;
+            said.proves(key, *number).then_some(*number)
+        });
+        let mut team = Self { remote: remote.to_owned(), ..Self::default() };
+        team.hold(proven.ok_or(TeamError::OtherWords)?, key);
+        Ok(team)
+    }
+
+    /// A team whose key a member has given for a code. `None` if nobody has yet.
+    pub fn joined(remote: &str, code: &Code, device: &Device, statements: &[Statement]) -> Option<Self> {
+        let mut team = Self { remote: remote.to_owned(), ..Self::default() };
+        statements.iter().find_map(|said| team.take_gift(said, device, Some(&code.key)))?;
+        Some(team)
+    }
+
+    fn hold(&mut self, number: u32, key: &Key) {
+        let held = Held { number, key: hex(key.bytes()) };
+        if !self.keys.contains(&held) {
+            self.keys.push(held);
+            self.keys.sort();
+        }
+    }
+
+    fn current(&self) -> Result<(u32, Key), TeamError> {
+        let last = self.keys.last().and_then(|held| Some((held.number, held.key()?)));
+        last.ok_or(TeamError::NoKey)
+    }
+
+    fn all(&self) -> Vec<(u32, Key)> {
+        self.keys.iter().filter_map(|held| Some((held.number, held.key()?))).collect()
+    }
+
+    /// The team's key as words, with which any machine can enter.
+    pub fn words(&self) -> Result<String, TeamError> {
+        let (_, key) = self.current()?;
+        Ok(Mnemonic::from_entropy(key.bytes()).map_err(|_| TeamError::Words)?.to_string())
+    }
+
+    /// The keys of a project's space.
+    pub fn space_keys(&self, space: &str) -> Result<SpaceKeys, TeamError> {
+        let (_, current) = self.current()?;
+        let all: Vec<Key> = self.all().into_iter().map(|(_, key)| key).collect();
+        Ok(SpaceKeys::of(space, &current, &all))
+    }
+
+    /// Takes the keys that members give, and gives the current one to those who lack it. Says who may be read.
+    pub fn keep_up(&mut self, device: &Device, statements: &[Statement]) -> Result<Standings, TeamError> {
+        // A key leads to the statements of those who have it, and they to a newer key.
+        for _ in 0..=statements.len() {
+            self.removed = self.removed_by_all(device, statements)?;
+            let before = self.keys.len();
+            let givers = statements.iter().filter(|said| !self.removed.contains_key(&said.device));
+            let givers: Vec<&Statement> = givers.filter(|said| self.has_proof(said)).collect();
+            for said in givers {
+                self.take_gift(said, device, None);
+                self.take_older(said);
+            }
+            if self.keys.len() == before {
+                break;
+            }
+        }
+        if self.removed.remove(&device.id).is_some() {
+            return Err(TeamError::Removed);
+        }
+        let removed = self.removed.clone();
+        let others: Vec<&Statement> = statements.iter().filter(|said| said.device != device.id).collect();
+        let members: Vec<&Statement> = others.iter().filter(|said| self.has_proof(said)).copied().collect();
+        // A wrong key must not write. Whoever has shown theirs here before is not stopped by what others claim.
+        let is_known = statements.iter().any(|said| said.device == device.id && self.has_proof(said));
+        if !is_known && members.is_empty() && others.iter().any(|said| !said.proofs.is_empty()) {
+            return Err(TeamError::OtherKey);
+        }
+        self.give_missing(device, &members, &removed)?;
+        Ok(Standings { members: members.into_iter().map(|said| said.device.clone()).collect(), removed })
+    }
+
+    /// Whether a machine has any key of this team.
+    fn has_proof(&self, said: &Statement) -> bool {
+        self.all().iter().any(|(number, key)| said.proves(key, *number))
+    }
+
+    /// Whom the holders of the current key have removed. It is kept, for they may lack the next one.
+    fn removed_by_all(
+        &self,
+        device: &Device,
+        statements: &[Statement],
+    ) -> Result<BTreeMap<DeviceId, Upto>, TeamError> {
+        let (number, key) = self.current()?;
+        let mut claims: BTreeMap<&DeviceId, &BTreeMap<DeviceId, Upto>> = BTreeMap::new();
+        for said in statements.iter().filter(|said| said.proves(&key, number)) {
+            claims.insert(&said.device, &said.removed);
+        }
+        claims.insert(&device.id, &self.removed);
+        let mut removed: BTreeMap<DeviceId, Upto> = BTreeMap::new();
+        for (by, of) in &claims {
+            for (device, upto) in *of {
+                if claims.get(device).is_some_and(|back| back.contains_key(*by)) {
+                    return Err(TeamError::Quarrel);
+                }
+                let known = removed.entry(device.clone()).or_default();
+                for (space, seq) in upto {
+                    let most = known.entry(space.clone()).or_default();
+                    *most = (*most).max(*seq);
+                }
+            }
+        }
+        Ok(removed)
+    }
+
+    fn give_missing(
+        &mut self,
+        device: &Device,
+        members: &[&Statement],
+        removed: &BTreeMap<DeviceId, Upto>,
+    ) -> Result<(), TeamError> {
+        let (number, key) = self.current()?;
+        let name = key.name();
+        let is_given =
+            |to: &DeviceId, gives: &[Gift]| gives.iter().any(|gift| gift.to == *to && gift.key == name);
+        for said in members.iter().filter(|said| !removed.contains_key(&said.device)) {
+            let by_others = members
+                .iter()
+                .any(|giver| giver.proves(&key, number) && is_given(&said.device, &giver.gives));
+            if !said.proves(&key, number) && !by_others && !is_given(&said.device, &self.gives) {
+                self.give(device, said, None)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the current key to a machine that has asked with this code.
+    pub fn let_in(&mut self, device: &Device, asking: &Statement, code: &Code) -> Result<(), TeamError> {
+        self.give(device, asking, Some(&code.key))
+    }
+
+    fn give(&mut self, device: &Device, to: &Statement, code: Option<&Key>) -> Result<(), TeamError> {
+        let (number, key) = self.current()?;
+        let own = StaticSecret::from(*Key::random()?.bytes());
+        let Some(theirs) = unhex(&to.exchange).and_then(|bytes| <[u8; 32]>::try_from(bytes).ok()) else {
+            return Err(TeamError::Nobody(to.device.short().to_owned()));
+        };
+        let via = hex(PublicKey::from(&own).as_bytes());
+        let shared = own.diffie_hellman(&PublicKey::from(theirs));
+        let seal = gift_key(shared.as_bytes(), code);
+        let place = [self.remote.as_str(), &device.id.0, &to.device.0, &via];
+        let inside = serde_json::json!([number, hex(key.bytes())]).to_string();
+        let sealed = seal.seal(&place, &inside)?;
+        self.gives.retain(|gift| gift.to != to.device);
+        self.gives.push(Gift { to: to.device.clone(), key: key.name(), via, sealed });
+        Ok(())
+    }
+
+    /// Takes a key that was given to this machine, if it is new. Two who remove somebody at once make two keys of one number.
+    fn take_gift(&mut self, said: &Statement, device: &Device, code: Option<&Key>) -> Option<()> {
+        let gift = said.gives.iter().find(|gift| gift.to == device.id)?;
+        let via: [u8; 32] = unhex(&gift.via)?.try_into().ok()?;
+        let shared = exchange_of(device).diffie_hellman(&PublicKey::from(via));
+        let place = [self.remote.as_str(), &said.device.0, &device.id.0, &gift.via];
+        let inside = gift_key(shared.as_bytes(), code).open(&place, &gift.sealed).ok()?;
+        let (number, key): (u32, String) = serde_json::from_str(&inside).ok()?;
+        let key = Key::from_bytes(&unhex(&key)?)?;
+        let is_newer = self.keys.last().is_none_or(|last| last.number <= number);
+        (is_newer && key.name() == gift.key).then(|| self.hold(number, &key))
+    }
+
+    /// Takes the keys before one that this machine has.
+    fn take_older(&mut self, said: &Statement) {
+        let Some((name, sealed)) = &said.older else { return };
+        let Some((number, key)) = self.all().into_iter().find(|(_, key)| key.name() == *name) else { return };
+        let place = [self.remote.as_str(), &said.device.0, "older"];
+        let Ok(inside) = key.open(&place, sealed) else { return };
+        let older: Vec<Held> = serde_json::from_str(&inside).unwrap_or_default();
+        for held in older.into_iter().filter(|held| held.number <= number) {
+            if let Some(key) = held.key() {
+                self.hold(held.number, &key);
+            }
+        }
+    }
+
+    /// Removes a machine: makes a new key, and gives it to all others.
+    pub fn remove(
+        &mut self,
+        device: &Device,
+        statements: &[Statement],
+        gone: &DeviceId,
+        upto: Upto,
+    ) -> Result<(), TeamError> {
+        let Standings { members, .. } = self.keep_up(device, statements)?;
+        self.removed.insert(gone.clone(), upto);
+        let (number, _) = self.current()?;
+        self.hold(number.saturating_add(1), &Key::random()?);
+        self.gives.clear();
+        for said in statements {
+            if members.contains(&said.device) && !self.removed.contains_key(&said.device) {
+                self.give(device, said, None)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What this machine says of the team.
+    pub fn statement(&self, device: &Device, author: &str, name: &str) -> Result<Statement, TeamError> {
+        let (_, current) = self.current()?;
+        let mut said = Statement::bare(&self.remote, device);
+        let sealed = |what: &str, text: &str| {
+            let sealed = current.seal(&[&self.remote, &device.id.0, what], text)?;
+            Ok::<_, NoChance>(Some((current.name(), sealed)))
+        };
+        said.who = sealed("who", &serde_json::json!([author, name]).to_string())?;
+        said.older = match self.keys.split_last() {
+            Some((_, older)) if !older.is_empty() => {
+                sealed("older", &serde_json::to_string(older).unwrap_or_default())?
+            }
+            _ => None,
+        };
+        said.proofs = self
+            .all()
+            .into_iter()
+            .map(|(number, key)| (key.name(), (number, said.proof(&key, number))))
+            .collect();
+        said.gives.clone_from(&self.gives);
+        said.removed.clone_from(&self.removed);
+        Ok(said)
+    }
+
+    /// Whether a statement says what this machine would say now.
+    pub fn is_said(&self, said: &Statement, now: &Statement) -> bool {
+        let opened = |said: &Statement| (self.names(said), said.older.as_ref().map(|(key, _)| key.clone()));
+        let without = |said: &Statement| Statement { who: None, older: None, ..said.clone() };
+        opened(said) == opened(now) && without(said) == without(now)
+    }
+
+    fn names(&self, said: &Statement) -> Option<(String, String)> {
+        let (name, sealed) = said.who.as_ref()?;
+        let (_, key) = self.all().into_iter().find(|(_, key)| key.name() == *name)?;
+        let names = key.open(&[&self.remote, &said.device.0, "who"], sealed).ok()?;
+        serde_json::from_str(&names).ok()
+    }
+
+    /// All machines that have or had a key.
+    pub fn members(&self, device: &Device, statements: &[Statement]) -> Result<Vec<Member>, TeamError> {
+        let removed = self.removed_by_all(device, statements)?;
+        let (number, current) = self.current()?;
+        let member = |said: &Statement| {
+            let standing = match () {
+                () if removed.contains_key(&said.device) => Standing::Removed,
+                () if said.proves(&current, number) => Standing::Member,
+                () if self.has_proof(said) => Standing::Behind,
+                () => return None,
+            };
+            let (author, name) = self.names(said).unwrap_or_default();
+            Some(Member { device: said.device.clone(), author, name, standing })
+        };
+        Ok(statements.iter().filter_map(member).collect())
+    }
+
+    /// Keeps others from changing the files of teams until it is dropped. Waits.
+    pub fn lock(data: &Path) -> Result<File, TeamError> {
+        let folder = data.join("teams");
+        let locked = std::fs::create_dir_all(&folder).and_then(|()| {
+            let file = File::options().create(true).truncate(false).write(true).open(folder.join("lock"))?;
+            rustix::fs::flock(&file, FlockOperation::LockExclusive)?;
+            Ok(file)
+        });
+        locked.map_err(|error| TeamError::File(format!("{}: {error}", folder.display())))
+    }
+
+    /// Reads the file of a remote's team. `None` if this machine is in none.
+    pub fn load(data: &Path, remote: &str) -> Result<Option<Self>, TeamError> {
+        let path = file_of(data, remote)?;
+        match trusted_file::read_text(&path, Links::Refused, MOST_BYTES) {
+            Ok(text) => {
+                serde_json::from_str(&text).map(Some).map_err(|error| TeamError::File(error.to_string()))
+            }
+            Err(why) if why.is_absence() => Ok(None),
+            Err(why) => Err(TeamError::File(why.to_string())),
+        }
+    }
+
+    /// Keeps the file, for this user alone.
+    pub fn save(&self, data: &Path) -> Result<(), TeamError> {
+        let path = file_of(data, &self.remote)?;
+        self.write(&path).map_err(|error| TeamError::File(format!("{}: {error}", path.display())))
+    }
+
+    fn write(&self, path: &Path) -> io::Result<()> {
+        let folder = path.parent().unwrap_or(Path::new("."));
+        std::fs::create_dir_all(folder)?;
+        // Temporary files are private to the user.
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        file.write_all(serde_json::to_string(self)?.as_bytes())?;
+        file.as_file().sync_all()?;
+        file.persist(path).map_err(|error| error.error)?;
+        File::open(folder)?.sync_all()
+    }
+
+    /// Removes the file: this machine has no key from then on.
+    pub fn discard(data: &Path, remote: &str) -> Result<(), TeamError> {
+        let path = file_of(data, remote)?;
+        std::fs::remove_file(&path).map_err(|error| TeamError::File(format!("{}: {error}", path.display())))
+    }
+}
+
+impl Statement {
+    fn bare(remote: &str, device: &Device) -> Self {
+        Self {
+            remote: remote.to_owned(),
+            device: device.id.clone(),
+            public: device.public_key(),
+            exchange: hex(PublicKey::from(&exchange_of(device)).as_bytes()),
+            who: None,
+            proofs: BTreeMap::new(),
+            older: None,
+            gives: Vec::new(),
+            removed: BTreeMap::new(),
+            asks: None,
+        }
+    }
+
+    /// The words of a machine that wants to be let in with a code.
+    pub fn asking(
+        remote: &str,
+        device: &Device,
+        code: &Code,
+        author: &str,
+        name: &str,
+    ) -> Result<Self, TeamError> {
+        let mut said = Self::bare(remote, device);
+        let names = serde_json::json!([author, name]).to_string();
+        said.who = Some((String::new(), code.key.seal(&[remote, &device.id.0, "who"], &names)?));
+        said.asks = Some(said.ask(code));
+        Ok(said)
+    }
+
+    fn ask(&self, code: &Code) -> String {
+        hex(code.key.derived(&["ask", &self.remote, &self.device.0, &self.exchange]).bytes())
+    }
+
+    /// Who asks with this code; `None` if nobody does.
+    pub fn asks_with(&self, code: &Code) -> Option<(String, String)> {
+        let (_, who) = self.who.as_ref()?;
+        if self.asks.as_ref() != Some(&self.ask(code)) {
+            return None;
+        }
+        let names = code.key.open(&[&self.remote, &self.device.0, "who"], who).ok()?;
+        serde_json::from_str(&names).ok()
+    }
+
+    /// What only holders of a key can make for this machine.
+    fn proof(&self, key: &Key, number: u32) -> String {
+        let number = number.to_string();
+        hex(key.derived(&["proof", &self.remote, &self.device.0, &self.exchange, &number]).bytes())
+    }
+
+    fn proves(&self, key: &Key, number: u32) -> bool {
+        self.proofs.get(&key.name()) == Some(&(number, self.proof(key, number)))
+    }
+
+    /// The text, signed.
+    pub fn encode(&self, device: &Device) -> serde_json::Result<String> {
+        let body = serde_json::to_string(self)?;
+        let signature = device.sign(&signed(&body));
+        Ok(format!("{body}\n{signature}\n"))
+    }
+
+    /// Reads the text of a machine. `None` if it is not signed by it, or is about another remote.
+    pub fn decode(text: &str, remote: &str, device: &DeviceId) -> Option<Self> {
+        let (body, signature) = text.trim_end().split_once('\n')?;
+        let said: Self = serde_json::from_str(body).ok()?;
+        let is_its = said.remote == remote
+            && said.device == *device
+            && is_signed(device, &said.public, &signed(body), signature);
+        is_its.then_some(said)
+    }
+}
+
+fn signed(body: &str) -> String {
+    // No log and no progress begins like this.
+    format!("team\n{body}")
+}
+
+/// The pair with which a machine receives keys.
+fn exchange_of(device: &Device) -> StaticSecret {
+    StaticSecret::from(*device.derived("recall-exchange-1").bytes())
+}
+
+/// The key of a gift: what both halves agree on, and the code if there is one.
+fn gift_key(shared: &[u8; 32], code: Option<&Key>) -> Key {
+    let code = code.map(|code| hex(code.bytes())).unwrap_or_default();
+    Key::of(*shared).derived(&["gift", &code])
+}
+
+fn file_of(data: &Path, remote: &str) -> Result<PathBuf, TeamError> {
+    // The remote chooses its name.
+    let is_name =
+        !remote.is_empty() && remote.len() <= 64 && remote.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    if is_name { Ok(data.join("teams").join(format!("{remote}.json"))) } else { Err(TeamError::Remote) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REMOTE: &str = "remote";
+
+    /// A machine of a test, and a place where all of them say what they know.
+    struct Machine {
+        device: Device,
+        team: Team,
+    }
+
+    #[derive(Default)]
+    struct Place(BTreeMap<DeviceId, Statement>);
+
+    impl Place {
+        fn all(&self) -> Vec<Statement> {
+            self.0.values().cloned().collect()
+        }
+
+        fn put(&mut self, said: Statement, by: &Device) {
+            let text = said.encode(by).unwrap();
+            self.0.insert(by.id.clone(), Statement::decode(&text, REMOTE, &by.id).unwrap());
+        }
+
+        fn round(&mut self, machine: &mut Machine) -> Result<Standings, TeamError> {
+            let standings = machine.team.keep_up(&machine.device, &self.all())?;
+            self.put(machine.team.statement(&machine.device, "a", "d").unwrap(), &machine.device);
+            Ok(standings)
+        }
+    }
+
+    fn device(home: &tempfile::TempDir, name: &str) -> Device {
+        Device::load_or_create(&home.path().join(name)).unwrap()
+    }
+
+    fn begin(home: &tempfile::TempDir, place: &mut Place) -> Machine {
+        let device = device(home, "first");
+        let mut machine = Machine { team: Team::begin(REMOTE, &place.all()).unwrap(), device };
+        place.round(&mut machine).unwrap();
+        machine
+    }
+
+    /// Lets a machine in by a code, as two persons do.
+    fn enter(home: &tempfile::TempDir, name: &str, place: &mut Place, by: &mut Machine) -> Machine {
+        let device = device(home, name);
+        let code = Code::random().unwrap();
+        let Entry::Code(told) = Entry::read(code.words()).unwrap() else { panic!("a code") };
+        place.put(Statement::asking(REMOTE, &device, &told, name, "d").unwrap(), &device);
+        assert_eq!(Team::joined(REMOTE, &told, &device, &place.all()), None);
+        let asking = place.0[&device.id].clone();
+        assert_eq!(asking.asks_with(&Code::random().unwrap()), None);
+        assert_eq!(asking.asks_with(&code), Some((name.to_owned(), "d".to_owned())));
+        assert_eq!(code.compared(&asking), told.compared(&asking));
+        by.team.let_in(&by.device, &asking, &code).unwrap();
+        place.round(by).unwrap();
+        assert_eq!(Team::joined(REMOTE, &Code::random().unwrap(), &device, &place.all()), None);
+        let team = Team::joined(REMOTE, &told, &device, &place.all()).unwrap();
+        let mut machine = Machine { device, team };
+        place.round(&mut machine).unwrap();
+        machine
+    }
+
+    fn standing(of: &Machine, place: &Place, other: &Machine) -> Option<Standing> {
+        let members = of.team.members(&of.device, &place.all()).unwrap();
+        members.into_iter().find(|member| member.device == other.device.id).map(|member| member.standing)
+    }
+
+    #[test]
+    fn a_code_lets_one_machine_in_and_the_words_of_a_team_any() {
+        let home = tempfile::tempdir().unwrap();
+        let mut place = Place::default();
+        let mut first = begin(&home, &mut place);
+        assert_eq!(Team::begin(REMOTE, &place.all()), Err(TeamError::There));
+        let second = enter(&home, "second", &mut place, &mut first);
+        assert_eq!(first.team.current().unwrap(), second.team.current().unwrap());
+        assert_eq!(standing(&first, &place, &second), Some(Standing::Member));
+        let words = second.team.words().unwrap();
+        assert_eq!(words.split(' ').count(), 24);
+        let Entry::Recovery(key) = Entry::read(&words.to_uppercase()).unwrap() else { panic!("a key") };
+        let third = Team::recovered(REMOTE, &key, &place.all()).unwrap();
+        assert_eq!(third.current().unwrap(), first.team.current().unwrap());
+        let other = Key::random().unwrap();
+        assert_eq!(Team::recovered(REMOTE, &other, &place.all()), Err(TeamError::OtherWords));
+        assert_eq!(Team::recovered(REMOTE, &key, &[]), Err(TeamError::NotThere));
+        for wrong in ["", "abandon", &words.replacen(' ', " zoo ", 1)] {
+            assert_eq!(Entry::read(wrong), Err(TeamError::Words), "{wrong}");
+        }
+        // A machine with the key of another team writes nothing.
+        let mut stranger = Machine { device: device(&home, "x"), team: Team::begin(REMOTE, &[]).unwrap() };
+        assert_eq!(place.round(&mut stranger).unwrap_err(), TeamError::OtherKey);
+    }
+
+    #[test]
+    fn whoever_is_removed_gets_no_new_key_and_cannot_give_one() {
+        let home = tempfile::tempdir().unwrap();
+        let mut place = Place::default();
+        let mut first = begin(&home, &mut place);
+        let mut second = enter(&home, "second", &mut place, &mut first);
+        let mut third = enter(&home, "third", &mut place, &mut second);
+        place.round(&mut first).unwrap();
+        let old = first.team.current().unwrap();
+        let upto = Upto::from([("space".to_owned(), 3)]);
+        first.team.remove(&first.device, &place.all(), &third.device.id, upto).unwrap();
+        place.put(first.team.statement(&first.device, "a", "d").unwrap(), &first.device);
+        // The removed one makes a key of its own, and offers it to all.
+        let own = third.team.clone();
+        third.team.hold(9, &Key::random().unwrap());
+        for other in [&first, &second] {
+            let said = place.0[&other.device.id].clone();
+            third.team.give(&third.device, &said, None).unwrap();
+        }
+        place.put(third.team.statement(&third.device, "a", "d").unwrap(), &third.device);
+        for _ in 0..2 {
+            for machine in [&mut first, &mut second] {
+                let standings = place.round(machine).unwrap();
+                assert_eq!(standings.reads(&third.device.id, "space"), Reads::Upto(3));
+                assert_eq!(standings.reads(&third.device.id, "other"), Reads::Upto(0));
+            }
+        }
+        let new = first.team.current().unwrap();
+        assert_ne!(new.1, old.1);
+        assert_eq!((second.team.current().unwrap(), new.0), (new.clone(), 2));
+        assert_eq!(standing(&second, &place, &third), Some(Standing::Removed));
+        let mut third = Machine { team: own, ..third };
+        assert_eq!(place.round(&mut third).unwrap_err(), TeamError::Removed);
+        assert_eq!(third.team.current().unwrap(), old);
+        // A newcomer reads what was written before, and what the second removes stays removed for all.
+        let fourth = enter(&home, "fourth", &mut place, &mut second);
+        assert_eq!(fourth.team.all().len(), 2);
+        second.team.remove(&second.device, &place.all(), &first.device.id, Upto::new()).unwrap();
+        place.round(&mut second).unwrap();
+        let mut fourth = fourth;
+        let standings = place.round(&mut fourth).unwrap();
+        assert_eq!(standings.reads(&third.device.id, "space"), Reads::Upto(3));
+        assert_eq!(standings.reads(&first.device.id, "space"), Reads::Upto(0));
+        assert_eq!(fourth.team.current().unwrap(), second.team.current().unwrap());
+    }
+
+    #[test]
+    fn two_who_remove_somebody_at_once_end_with_the_same_key() {
+        let home = tempfile::tempdir().unwrap();
+        let mut place = Place::default();
+        let mut first = begin(&home, &mut place);
+        let mut second = enter(&home, "second", &mut place, &mut first);
+        let third = enter(&home, "third", &mut place, &mut first);
+        let fourth = enter(&home, "fourth", &mut place, &mut first);
+        let before = place.all();
+        for (machine, gone) in [(&mut first, &third), (&mut second, &fourth)] {
+            machine.team.remove(&machine.device, &before, &gone.device.id, Upto::new()).unwrap();
+        }
+        for machine in [&first, &second] {
+            place.put(machine.team.statement(&machine.device, "a", "d").unwrap(), &machine.device);
+        }
+        for _ in 0..3 {
+            place.round(&mut first).unwrap();
+            place.round(&mut second).unwrap();
+        }
+        assert_eq!(first.team.current().unwrap(), second.team.current().unwrap());
+        for gone in [&third, &fourth] {
+            assert_eq!(standing(&first, &place, gone), Some(Standing::Removed));
+        }
+    }
+
+    #[test]
+    fn a_statement_is_its_machines_own_and_the_file_is_the_users() {
+        use std::os::unix::fs::PermissionsExt;
+        let home = tempfile::tempdir().unwrap();
+        let mut place = Place::default();
+        let first = begin(&home, &mut place);
+        let other = device(&home, "other");
+        let said = first.team.statement(&first.device, "mia", "laptop").unwrap();
+        let text = said.encode(&first.device).unwrap();
+        assert!(!text.contains("mia") && !text.contains("laptop"));
+        assert_eq!(Statement::decode(&text, "another", &first.device.id), None);
+        assert_eq!(Statement::decode(&text, REMOTE, &other.id), None);
+        assert_eq!(Statement::decode(&said.encode(&other).unwrap(), REMOTE, &first.device.id), None);
+        assert_eq!(
+            Statement::decode(&text.replace("\"gives\":[]", "\"gives\": []"), REMOTE, &first.device.id),
+            None
+        );
+        assert!(first.team.is_said(&said, &first.team.statement(&first.device, "mia", "laptop").unwrap()));
+        assert!(!first.team.is_said(&said, &first.team.statement(&first.device, "eve", "laptop").unwrap()));
+        first.team.save(home.path()).unwrap();
+        let file = home.path().join("teams/remote.json");
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(Team::load(home.path(), REMOTE).unwrap(), Some(first.team));
+        for wrong in ["", "../device", "a/b", &"a".repeat(65)] {
+            assert_eq!(Team::load(home.path(), wrong), Err(TeamError::Remote));
+        }
+        Team::discard(home.path(), REMOTE).unwrap();
+        assert_eq!(Team::load(home.path(), REMOTE), Ok(None));
+    }
+}

@@ -1,0 +1,365 @@
+//! `recall team`: the machines that have the keys of an encrypted remote. It speaks to the remote itself, and needs no daemon.
+
+use std::io::{BufRead, IsTerminal, Write};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use recall_protocol::paths::Paths;
+use serde_json::json;
+use tokio::runtime::Runtime;
+
+use super::consent::{Answer, Consent};
+use super::failure::Failure;
+use super::remote::sharing;
+use super::terminal::{BOLD, DIM, GOOD, WARNING};
+use recall_app::sharing::round::names;
+use recall_config::sharing::Sharing;
+use recall_domain::sync::DeviceId;
+use recall_domain::sync::record::space_of;
+use recall_sync::device::Device;
+use recall_sync::remote::{Remote, RemoteError};
+use recall_sync::team::{Code, Entry, Member, Standing, Statement, Team, TeamError, Upto};
+
+/// How often the remote is asked whether somebody came.
+const EVERY: Duration = Duration::from_secs(1);
+/// How long two persons may take.
+const PATIENCE: Duration = Duration::from_secs(900);
+
+#[derive(Debug, Subcommand)]
+pub enum TeamCommand {
+    /// Begin a team: make its key
+    Init(RemoteArgs),
+    /// Let one machine in
+    ///
+    /// Prints 12 words. Tell them to the machine's owner, not through the remote. `recall team join` there asks for them.
+    /// Both sides then show the same six words; compare them before you agree.
+    Invite(InviteArgs),
+    /// Enter a team with the 12 words of an invitation, or with its own 24
+    Join(RemoteArgs),
+    /// List the machines that have a key
+    Members(RemoteArgs),
+    /// Remove a machine: the others get a new key
+    ///
+    /// It can still read what it has read, and what was written up to now. It cannot read what is written from then on.
+    Remove(RemoveArgs),
+    /// Remove the key from this machine
+    Leave(RemoteArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct RemoteArgs {
+    /// The remote, as `recall remote list` names it
+    remote: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct InviteArgs {
+    /// The remote, as `recall remote list` names it
+    remote: String,
+    /// Let in whoever comes with the words, without a question
+    #[arg(long, short)]
+    yes: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct RemoveArgs {
+    /// The remote, as `recall remote list` names it
+    remote: String,
+    /// Who goes: a person, a machine, or the beginning of its name in `recall team members`
+    member: String,
+    /// Do not ask for confirmation
+    #[arg(long, short)]
+    yes: bool,
+}
+
+/// # Errors
+/// When there is no such remote, it is not encrypted, or the team refuses.
+pub fn run(command: &TeamCommand, out: &mut dyn Write) -> anyhow::Result<()> {
+    match command {
+        TeamCommand::Init(args) => init(args, out),
+        TeamCommand::Invite(args) => invite(args, out),
+        TeamCommand::Join(args) => join(args, out),
+        TeamCommand::Members(args) => members(args, out),
+        TeamCommand::Remove(args) => remove(args, out),
+        TeamCommand::Leave(args) => leave(args, out),
+    }
+}
+
+/// A remote, and this machine there.
+struct Place {
+    runtime: Runtime,
+    remote: Remote,
+    name: String,
+    /// The remote's own id.
+    id: String,
+    data: PathBuf,
+    device: Device,
+    sharing: Sharing,
+}
+
+impl Place {
+    fn open(name: &str) -> anyhow::Result<Self> {
+        let sharing = sharing()?;
+        let Some(known) = sharing.remote(name) else {
+            return Err(Failure::usage(format!("There is no remote {name:?}"))
+                .hint("`recall remote list` shows them.")
+                .into());
+        };
+        if known.plaintext {
+            return Err(Failure::failed(format!("{name} is not encrypted, so it needs no team")).into());
+        }
+        let address =
+            known.address().map_err(|why| Failure::usage(format!("The address of {name} {why}")))?;
+        let paths = Paths::from_env().context("finding recall's folders")?;
+        let data = paths.database().parent().map(PathBuf::from).unwrap_or_default();
+        std::fs::create_dir_all(&data)?;
+        let device = Device::load_or_create(&data.join("device.json"))?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let remote = Remote::at(address, known.password());
+        let id = runtime.block_on(remote.enter(None)).map_err(|error| unreachable(&error))?;
+        Ok(Self { runtime, remote, name: name.to_owned(), id, data, device, sharing })
+    }
+
+    fn statements(&self) -> Result<Vec<Statement>, Failure> {
+        self.runtime.block_on(self.remote.statements(&self.id)).map_err(|error| unreachable(&error))
+    }
+
+    /// This machine's part in the team.
+    fn team(&self) -> Result<Team, Failure> {
+        Team::load(&self.data, &self.id)
+            .map_err(|error| refused(&error))?
+            .ok_or_else(|| refused(&TeamError::NoKey))
+    }
+
+    /// Keeps the team's file, and tells the others.
+    fn keep(&self, team: &Team) -> Result<(), Failure> {
+        team.save(&self.data).map_err(|error| refused(&error))?;
+        let (author, name) = names(&self.sharing);
+        let said = team.statement(&self.device, &author, &name).map_err(|error| refused(&error))?;
+        self.state(&said)
+    }
+
+    fn state(&self, said: &Statement) -> Result<(), Failure> {
+        self.runtime.block_on(self.remote.state(said, &self.device)).map_err(|error| unreachable(&error))
+    }
+
+    /// Looks at the remote until there is what is looked for.
+    fn wait_for<T>(&self, found: impl Fn(&[Statement]) -> Option<T>) -> Result<T, Failure> {
+        let began = Instant::now();
+        while began.elapsed() < PATIENCE {
+            if let Some(found) = found(&self.statements()?) {
+                return Ok(found);
+            }
+            std::thread::sleep(EVERY);
+        }
+        Err(Failure::failed("Nobody came in time").hint("Begin again with `recall team invite`."))
+    }
+}
+
+fn init(args: &RemoteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let place = Place::open(&args.remote)?;
+    let _lock = Team::lock(&place.data)?;
+    let known = Team::load(&place.data, &place.id).map_err(|error| refused(&error))?;
+    if known.is_some() {
+        return Err(refused(&TeamError::There).into());
+    }
+    let team = Team::begin(&place.id, &place.statements()?).map_err(|error| refused(&error))?;
+    place.keep(&team)?;
+    let words = team.words()?;
+    if args.json {
+        return Ok(writeln!(out, "{}", json!({"words": words}))?);
+    }
+    writeln!(
+        out,
+        "{GOOD}Began{GOOD:#} the team of {}. What is shared through it leaves encrypted.",
+        place.name
+    )?;
+    tell_words(&words, out)?;
+    Ok(writeln!(out, "`recall team invite {}` lets another machine in.", place.name)?)
+}
+
+fn tell_words(words: &str, out: &mut dyn Write) -> std::io::Result<()> {
+    writeln!(
+        out,
+        "Its key as words, with which any machine can enter. They are not shown again; write them down:"
+    )?;
+    let words: Vec<&str> = words.split(' ').collect();
+    for line in words.chunks(6) {
+        writeln!(out, "  {BOLD}{}{BOLD:#}", line.join(" "))?;
+    }
+    Ok(())
+}
+
+fn invite(args: &InviteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let place = Place::open(&args.remote)?;
+    place.team()?;
+    let code = Code::random()?;
+    writeln!(out, "Tell these words to the machine's owner, and keep this open:")?;
+    writeln!(out, "  {BOLD}{}{BOLD:#}", code.words())?;
+    writeln!(out, "There: `recall team join {}`.", place.name)?;
+    out.flush()?;
+    let asking = place.wait_for(|statements| {
+        statements.iter().find_map(|said| said.asks_with(&code).map(|who| (who, said.clone())))
+    })?;
+    let ((author, name), asking) = asking;
+    writeln!(
+        out,
+        "{author}, {name} is there. Both sides must show: {BOLD}{}{BOLD:#}",
+        code.compared(&asking)
+    )?;
+    let mut input = std::io::stdin().lock();
+    let consent = if args.yes { Consent::Given } else { Consent::at_terminal(&mut input) };
+    if consent.obtain(&format!("Let {author} in?"), out)? == Answer::Leave {
+        return Ok(());
+    }
+    let _lock = Team::lock(&place.data)?;
+    let mut team = place.team()?;
+    team.let_in(&place.device, &asking, &code).map_err(|error| refused(&error))?;
+    place.keep(&team)?;
+    Ok(writeln!(out, "{GOOD}Let in{GOOD:#} {author}, {name}.")?)
+}
+
+fn join(args: &RemoteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let place = Place::open(&args.remote)?;
+    let known = Team::load(&place.data, &place.id).map_err(|error| refused(&error))?;
+    if known.is_some() {
+        return Err(Failure::failed("This machine is in the team already").into());
+    }
+    let mut input = std::io::stdin().lock();
+    if std::io::stdin().is_terminal() {
+        write!(out, "The 12 words of an invitation, or the 24 of the team: ")?;
+        out.flush()?;
+    }
+    // They are not arguments, which every user of the machine can see.
+    let mut words = String::new();
+    input.read_line(&mut words)?;
+    let team = match Entry::read(&words).map_err(|error| refused(&error))? {
+        Entry::Recovery(key) => {
+            Team::recovered(&place.id, &key, &place.statements()?).map_err(|error| refused(&error))?
+        }
+        Entry::Code(code) => {
+            let (author, name) = names(&place.sharing);
+            let asking = Statement::asking(&place.id, &place.device, &code, &author, &name)?;
+            place.state(&asking)?;
+            if !args.json {
+                writeln!(out, "Both sides must show: {BOLD}{}{BOLD:#}", code.compared(&asking))?;
+                out.flush()?;
+            }
+            place.wait_for(|statements| Team::joined(&place.id, &code, &place.device, statements))?
+        }
+    };
+    let _lock = Team::lock(&place.data)?;
+    place.keep(&team)?;
+    if args.json {
+        return Ok(writeln!(out, "{}", json!({"joined": true}))?);
+    }
+    writeln!(out, "{GOOD}Joined{GOOD:#} the team of {}.", place.name)?;
+    Ok(writeln!(out, "`recall share --with {}` in a project's folder shares it.", place.name)?)
+}
+
+fn members(args: &RemoteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let place = Place::open(&args.remote)?;
+    let members =
+        place.team()?.members(&place.device, &place.statements()?).map_err(|error| refused(&error))?;
+    let standing = |standing: Standing| match standing {
+        Standing::Member => "member",
+        Standing::Behind => "behind",
+        Standing::Removed => "removed",
+    };
+    if args.json {
+        let one = |member: &Member| {
+            let this = member.device == place.device.id;
+            json!({"device": member.device.0, "author": member.author, "name": member.name,
+                   "standing": standing(member.standing), "this": this})
+        };
+        return Ok(writeln!(out, "{}", json!({"members": members.iter().map(one).collect::<Vec<_>>()}))?);
+    }
+    for Member { device, author, name, standing: is } in &members {
+        let this = if *device == place.device.id { ", this machine" } else { "" };
+        let told = match is {
+            Standing::Member => "",
+            Standing::Behind => ", has not fetched the newest key yet",
+            Standing::Removed => ", removed",
+        };
+        writeln!(out, "{BOLD}{author}{BOLD:#}, {name} {DIM}({}){DIM:#}{told}{this}", device.short())?;
+    }
+    Ok(())
+}
+
+fn remove(args: &RemoveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let place = Place::open(&args.remote)?;
+    let statements = place.statements()?;
+    let mut found = place.team()?.members(&place.device, &statements).map_err(|error| refused(&error))?;
+    let is_meant = |member: &Member| {
+        member.device != place.device.id
+            && member.standing != Standing::Removed
+            && (member.author == args.member
+                || member.name == args.member
+                || member.device.0.starts_with(&args.member))
+    };
+    found.retain(is_meant);
+    let (Some(gone), true) = (found.pop(), found.is_empty()) else {
+        return Err(refused(&TeamError::Nobody(args.member.clone()))
+            .hint("`recall team members` names them.")
+            .into());
+    };
+    let Member { device, author, name, .. } = gone;
+    let mut input = std::io::stdin().lock();
+    let consent = if args.yes { Consent::Given } else { Consent::at_terminal(&mut input) };
+    writeln!(out, "{author}, {name} could read what was written up to now. All others get a new key.")?;
+    if consent.obtain(&format!("Remove {author}, {name}?"), out)? == Answer::Leave {
+        return Ok(());
+    }
+    let upto = written(&place, &device)?;
+    let _lock = Team::lock(&place.data)?;
+    let mut team = place.team()?;
+    team.remove(&place.device, &statements, &device, upto).map_err(|error| refused(&error))?;
+    place.keep(&team)?;
+    writeln!(out, "{GOOD}Removed{GOOD:#} {author}, {name}.")?;
+    Ok(tell_words(&team.words()?, out)?)
+}
+
+/// How far a machine's logs are in the projects that are shared here.
+fn written(place: &Place, device: &DeviceId) -> Result<Upto, Failure> {
+    let mut upto = Upto::new();
+    for share in place.sharing.shares.iter().filter(|share| share.remote == place.name) {
+        let space = space_of(&share.project);
+        let logs = place.runtime.block_on(place.remote.logs(&space, &Default::default()));
+        let logs = logs.map_err(|error| unreachable(&error))?;
+        upto.extend(logs.into_iter().find(|log| log.device == *device).map(|log| (space, log.last)));
+    }
+    Ok(upto)
+}
+
+fn leave(args: &RemoteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let place = Place::open(&args.remote)?;
+    place.team()?;
+    if place.sharing.shares.iter().any(|share| share.remote == place.name) {
+        return Err(Failure::failed(format!("Projects are still shared through {}", place.name))
+            .hint("End that first with `recall unshare`.")
+            .into());
+    }
+    let _lock = Team::lock(&place.data)?;
+    Team::discard(&place.data, &place.id).map_err(|error| refused(&error))?;
+    if args.json {
+        return Ok(writeln!(out, "{}", json!({"left": true}))?);
+    }
+    writeln!(out, "{GOOD}Left{GOOD:#} the team of {}: this machine has no key any more.", place.name)?;
+    Ok(writeln!(
+        out,
+        "{WARNING}Whoever has a copy of it can still use it, until a member runs `recall team remove`.{WARNING:#}"
+    )?)
+}
+
+fn unreachable(error: &RemoteError) -> Failure {
+    Failure::failed(error.to_string()).hint("Nothing was changed.")
+}
+
+fn refused(error: &TeamError) -> Failure {
+    Failure::failed(error.to_string())
+}

@@ -1,0 +1,311 @@
+//! A remote that is encrypted, as each is unless its owner says otherwise: what leaves can be read by the machines of a team,
+//! and by nobody else who can read the place.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+
+use recall_tests::Stage;
+use recall_tests::postgres::Cluster;
+use serde_json::{Value, json};
+
+use super::sharing::{MOSS, RULE, Shared, done, exchange, found, id_of, machine, remember, sync};
+use super::sharing_database::{init, passwords, url};
+
+/// A command that two persons keep open.
+struct Open {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Open {
+    fn start(stage: &Stage, arguments: &[&str]) -> Self {
+        let mut command = stage.command("recall");
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let mut child = command.spawn().unwrap();
+        let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        Self { child, input, output: BufReader::new(output) }
+    }
+
+    /// The next line with this text.
+    fn line(&mut self, text: &str) -> String {
+        let mut line = String::new();
+        while self.output.read_line(&mut line).unwrap() > 0 {
+            if line.contains(text) {
+                return line.trim().to_owned();
+            }
+            line.clear();
+        }
+        panic!("no line with {text:?}");
+    }
+
+    fn say(&mut self, line: &str) {
+        writeln!(self.input, "{line}").unwrap();
+    }
+
+    #[track_caller]
+    fn ended(mut self) -> String {
+        let mut rest = String::new();
+        self.output.read_to_string(&mut rest).unwrap();
+        assert!(self.child.wait().unwrap().success(), "{rest}");
+        rest
+    }
+}
+
+/// A machine that knows the remote.
+fn with_remote(author: &str, device: &str, url: &str) -> Stage {
+    let stage = machine(author, device, "");
+    done(&stage.recall(["remote", "add", "team", url]));
+    stage
+}
+
+fn share(stage: &Stage) {
+    done(&stage.recall(["share", "--with", "team", "--yes"]));
+}
+
+/// Begins the team. Returns its words.
+fn begin(stage: &Stage) -> String {
+    stage.json(["team", "init", "team"])["words"].as_str().unwrap().to_owned()
+}
+
+/// Lets a machine in, as two persons do.
+fn let_in(by: &Stage, newcomer: &Stage) {
+    let mut inviting = Open::start(by, &["team", "invite", "team", "--yes"]);
+    inviting.line("Tell these words");
+    let words = {
+        let mut line = String::new();
+        inviting.output.read_line(&mut line).unwrap();
+        line.trim().to_owned()
+    };
+    assert_eq!(words.split(' ').count(), 12, "{words}");
+    let mut joining = Open::start(newcomer, &["team", "join", "team"]);
+    joining.say(&words);
+    let compared = |line: String| line.rsplit_once(": ").unwrap().1.to_owned();
+    let there = compared(joining.line("Both sides must show"));
+    assert_eq!(compared(inviting.line("Both sides must show")), there);
+    assert_eq!(there.split(' ').count(), 6);
+    assert!(inviting.ended().contains("Let in"));
+    assert!(joining.ended().contains("Joined"));
+}
+
+/// Whether these words let a machine in.
+fn joins_by(stage: &Stage, words: &str) -> bool {
+    let mut joining = Open::start(stage, &["team", "join", "team", "--json"]);
+    joining.say(words);
+    let mut rest = String::new();
+    joining.output.read_to_string(&mut rest).unwrap();
+    joining.child.wait().unwrap().success()
+}
+
+fn folder(shared: &Shared) -> String {
+    std::fs::create_dir_all(shared.path()).unwrap();
+    shared.path().to_str().unwrap().to_owned()
+}
+
+fn error_of(stage: &Stage) -> String {
+    let said = stage.recall(["sync", "--now", "--json"]);
+    said.json()["shares"][0]["error"].as_str().unwrap_or_default().to_owned()
+}
+
+fn standings(stage: &Stage) -> Vec<(String, String)> {
+    let said = stage.json(["team", "members", "team"]);
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let members = said["members"].as_array().unwrap().iter();
+    let mut members: Vec<_> =
+        members.map(|member| (text(&member["author"]), text(&member["standing"]))).collect();
+    members.sort();
+    members
+}
+
+#[test]
+fn what_leaves_is_read_by_the_team_and_by_nobody_else() {
+    let shared = Shared::new();
+    let place = folder(&shared);
+    let mia = with_remote("mia", "laptop", &place);
+    assert!(mia.recall(["remote", "list"]).stdout.contains("team"));
+    remember(&mia, RULE);
+    // Without a key nothing leaves.
+    let said = mia.recall(["share", "--with", "team", "--yes"]);
+    assert!(
+        said.stdout.contains("it leaves encrypted") && said.stdout.contains("recall team init"),
+        "{said:?}"
+    );
+    assert!(error_of(&mia).contains("this machine has no key"));
+    assert!(!shared.files().iter().any(|path| path.extension().is_some_and(|of| of == "jsonl")));
+    let words = begin(&mia);
+    mia.discount_session("cart");
+    mia.flush();
+    sync(&mia);
+    let ben = with_remote("ben", "desktop", &place);
+    let_in(&mia, &ben);
+    share(&ben);
+    exchange(&[&ben, &mia]);
+    ben.flush();
+    let note = found(&ben, "hedwig");
+    assert_eq!((&note["author"], &note["device"]), (&json!("mia"), &json!("laptop")), "{note}");
+    done(&ben.recall(["edit", &id_of(&ben, "hedwig"), "--title", "Invoices are cancelled by Ottilie"]));
+    exchange(&[&ben, &mia]);
+    assert_eq!(found(&mia, "invoices")["title"], "Invoices are cancelled by Ottilie");
+    // The team's own words let a third in.
+    let zoe = with_remote("zoe", "devbox", &place);
+    assert!(joins_by(&zoe, &words));
+    share(&zoe);
+    exchange(&[&zoe, &mia, &ben]);
+    assert_eq!(found(&zoe, "invoices")["author"], "mia");
+    let member = |author: &str| (author.to_owned(), "member".to_owned());
+    assert_eq!(standings(&mia), ["ben", "mia", "zoe"].map(member));
+    // Who reads the folder learns neither texts nor persons nor machines.
+    for word in ["Hedwig", "Ottilie", "Rounding", "rounding", "mia", "ben", "laptop", "desktop", "devbox"] {
+        assert!(!shared.contains(word), "{word}");
+    }
+    let key = mia.home().join("data/teams");
+    assert!(key.read_dir().unwrap().count() > 0);
+    done(&mia.recall(["forget", &id_of(&mia, "invoices"), "--yes"]));
+    exchange(&[&mia, &ben, &zoe]);
+    let state = sync(&mia);
+    assert_eq!(state["shares"][0]["forgotten"]["everywhere"], 1, "{state}");
+    for stage in [&mia, &ben, &zoe] {
+        assert_eq!(found(stage, "invoices"), Value::Null);
+    }
+    // Nothing is written when nothing is new.
+    let changed = || -> Vec<_> {
+        shared.files().into_iter().map(|path| std::fs::metadata(path).unwrap().modified().unwrap()).collect()
+    };
+    let before = changed();
+    exchange(&[&mia, &ben, &zoe]);
+    assert_eq!(changed(), before);
+}
+
+#[test]
+fn whoever_was_removed_reads_nothing_new_and_what_they_wrote_stays() {
+    let shared = Shared::new();
+    let place = folder(&shared);
+    let mia = with_remote("mia", "laptop", &place);
+    begin(&mia);
+    share(&mia);
+    let ben = with_remote("ben", "desktop", &place);
+    let zoe = with_remote("zoe", "devbox", &place);
+    for newcomer in [&ben, &zoe] {
+        let_in(&mia, newcomer);
+        share(newcomer);
+    }
+    remember(&ben, RULE);
+    exchange(&[&ben, &mia, &zoe]);
+    let said = mia.recall(["team", "remove", "team", "ben", "--yes"]);
+    assert!(done(&said).stdout.contains("They are not shown again"), "{said:?}");
+    sync(&zoe);
+    remember(&mia, MOSS);
+    remember(&zoe, "Cents are integers in every table of the ledger");
+    exchange(&[&mia, &zoe]);
+    assert!(error_of(&ben).contains("was removed from the team"));
+    remember(&ben, "Plugs of the greenhouse are yellow");
+    assert!(error_of(&ben).contains("was removed from the team"));
+    ben.flush();
+    for words in ["moss", "cents ledger"] {
+        assert_eq!(found(&ben, words), Value::Null);
+    }
+    let new = with_remote("new", "desk", &place);
+    let_in(&zoe, &new);
+    share(&new);
+    exchange(&[&new, &zoe, &mia]);
+    new.flush();
+    for (words, author) in [("hedwig", "ben"), ("moss", "mia"), ("cents ledger", "zoe")] {
+        assert_eq!(found(&new, words)["author"], author, "{words}");
+    }
+    let standing = |author: &str, is: &str| (author.to_owned(), is.to_owned());
+    let expected = [
+        standing("ben", "removed"),
+        standing("mia", "member"),
+        standing("new", "member"),
+        standing("zoe", "member"),
+    ];
+    assert_eq!(standings(&mia), expected);
+    assert_eq!(standings(&new), expected);
+}
+
+#[test]
+fn a_wrong_key_writes_nothing_and_mistakes_are_told_with_the_way_out() {
+    let (shared, elsewhere) = (Shared::new(), Shared::new());
+    let mia = with_remote("mia", "laptop", &folder(&shared));
+    let ben = with_remote("ben", "desktop", &folder(&elsewhere));
+    let eve = with_remote("eve", "desk", &folder(&shared));
+    let refused = |stage: &Stage, arguments: &[&str], why: &str| {
+        let said = stage.recall(arguments.iter().copied());
+        assert!(said.code() != 0 && said.stderr.contains(why), "{arguments:?}: {said:?}");
+    };
+    refused(&mia, &["team", "members", "team"], "has no key");
+    let words = begin(&mia);
+    refused(&mia, &["team", "init", "team"], "there is a team already");
+    refused(&eve, &["team", "init", "team"], "there is a team already");
+    let of_ben = begin(&ben);
+    for wrong in [of_ben.as_str(), "one two", ""] {
+        assert!(!joins_by(&eve, wrong), "{wrong}");
+    }
+    assert!(joins_by(&eve, &words));
+    refused(&mia, &["team", "remove", "team", "nobody"], "no such member");
+    refused(&mia, &["team", "remove", "team", "mia"], "no such member");
+    share(&eve);
+    refused(&eve, &["team", "leave", "team"], "still shared");
+    done(&eve.recall(["unshare"]));
+    done(&eve.recall(["team", "leave", "team"]));
+    share(&eve);
+    assert!(error_of(&eve).contains("this machine has no key"));
+    // A remote in the open says so, and has no team.
+    let open = machine("mia", "laptop", "");
+    let place = Shared::new();
+    let said = open.recall(["remote", "add", "open", &folder(&place), "--plaintext"]);
+    assert!(done(&said).stdout.contains("is not encrypted"), "{said:?}");
+    refused(&open, &["team", "init", "open"], "needs no team");
+    assert!(open.recall(["remote", "list"]).stdout.contains("not encrypted"));
+    // Nobody reads in the open what a team has encrypted.
+    let careless = machine("zoe", "devbox", "");
+    remember(&mia, RULE);
+    share(&mia);
+    sync(&mia);
+    done(&careless.recall(["remote", "add", "team", &folder(&shared), "--plaintext"]));
+    done(&careless.recall(["share", "--with", "team", "--yes"]));
+    let devices = sync(&careless)["shares"][0]["devices"].clone();
+    assert!(devices.to_string().contains("are encrypted"), "{devices}");
+    remember(&careless, MOSS);
+    sync(&careless);
+    let devices = sync(&mia)["shares"][0]["devices"].clone();
+    assert!(devices.to_string().contains("has not shown that it has the team's key"), "{devices}");
+    assert_eq!(found(&mia, "moss"), Value::Null);
+    // The key goes with the memory.
+    let teams = mia.home().join("data/teams");
+    assert!(teams.is_dir());
+    done(&mia.recall(["uninstall", "--purge", "--yes"]));
+    assert!(!teams.exists());
+}
+
+#[test]
+fn a_database_is_encrypted_too_and_its_server_sees_no_text() {
+    let Some(cluster) = Cluster::start().and_then(Cluster::pooled) else { return };
+    init(&cluster);
+    let on = |author: &str, device: &str| {
+        let stage = machine(author, device, "");
+        passwords(&stage, &[author]);
+        done(&stage.recall(["remote", "add", "team", &url(author, cluster.port(), "")]));
+        stage
+    };
+    let (mia, ben) = (on("mia", "laptop"), on("ben", "desktop"));
+    begin(&mia);
+    let_in(&mia, &ben);
+    [&mia, &ben].into_iter().for_each(share);
+    remember(&mia, RULE);
+    exchange(&[&mia, &ben]);
+    assert_eq!(found(&ben, "hedwig")["author"], "mia");
+    let all = cluster.sql(
+        "memory",
+        "SELECT s.header, r.body, d.progress FROM recall.record r, recall.segment s, recall.device d",
+    );
+    assert!(!all.is_empty());
+    for word in ["Hedwig", "laptop", "desktop", "\"mia\""] {
+        assert!(!all.contains(word), "{word}");
+    }
+    done(&mia.recall(["team", "remove", "team", "ben", "--yes"]));
+    remember(&mia, MOSS);
+    sync(&mia);
+    assert!(error_of(&ben).contains("was removed from the team"));
+    assert_eq!(found(&ben, "moss"), Value::Null);
+}

@@ -44,7 +44,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     install: Install {
         hooks: &[Part::own_file(
             Place::own("plugins/recall.ts", &[".amp/plugins/recall.ts"]),
-            OwnFile::text(include_str!("plugin.ts")),
+            OwnFile::text(concat!(include_str!("../hook_client.js"), include_str!("plugin.ts"))),
         )],
         server: &[Part::values(
             Place::own("settings.json", &[]),

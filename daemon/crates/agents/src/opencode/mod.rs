@@ -55,7 +55,7 @@ pub(super) const SERVER: Setting = Setting::Fields(&[
 ]);
 
 /// The plugin, also of a fork.
-pub(super) const PLUGIN: &str = include_str!("plugin.js");
+pub(super) const PLUGIN: &str = concat!(include_str!("../hook_client.js"), include_str!("plugin.js"));
 
 const CAP: Cap = Cap { utf16_units: 10_000 };
 

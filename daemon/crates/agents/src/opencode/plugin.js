@@ -1,32 +1,4 @@
-// recall's plugin, written by `recall install`; `recall uninstall` removes it. It hands session events to recall-shim and
-// adds what that remembers. It imports only node:, so nothing has to be installed for it.
-import { spawn } from "node:child_process"
-
-const SHIM = process.env.RECALL_SHIM || "@recall-shim@"
 const MARK = "recall"
-
-function shim(event, payload, ms) {
-  if (process.env.RECALL_DISABLE === "1") return Promise.resolve("")
-  return new Promise((done) => {
-    let out = ""
-    let child
-    try {
-      child = spawn(SHIM, ["@agent@", event], { stdio: ["pipe", "pipe", "ignore"] })
-    } catch {
-      return done("")
-    }
-    const timer = setTimeout(() => { child.kill(); done("") }, ms)
-    child.on("error", () => { clearTimeout(timer); done("") })
-    child.on("close", () => {
-      clearTimeout(timer)
-      try { done(JSON.parse(out).hookSpecificOutput?.additionalContext || "") } catch { done("") }
-    })
-    child.stdout.on("data", (d) => { out += d })
-    child.stdin.on("error", () => {})
-    child.stdin.end(JSON.stringify({ hook_event_name: event, ...payload }))
-  })
-}
-
 const live = (globalThis[Symbol.for("recall.live")] ??= new Set())   // folders served by a copy of this plugin
 
 const RecallPlugin = async ({ directory, worktree }) => {
@@ -122,7 +94,7 @@ const RecallPlugin = async ({ directory, worktree }) => {
         trigger: squeezed.get(input.sessionID) || "auto" }, 1000)
       if (keep) output.context.push(keep)
     },
-    dispose: async () => { live.delete(directory); await shim("Dispose", { session_id: "", cwd: directory }, 500) },
+    dispose: async () => { live.delete(directory) },
   }
 }
 

@@ -43,7 +43,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     install: Install {
         hooks: &[Part::own_file(
             Place::own("extensions/recall.ts", &[".pi/extensions/recall.ts"]),
-            OwnFile::text(include_str!("extension.ts")),
+            OwnFile::text(concat!(include_str!("../hook_client.js"), include_str!("extension.ts"))),
         )],
         server: &[],
         then: None,

@@ -238,7 +238,7 @@ fn a_wrong_key_writes_nothing_and_mistakes_are_told_with_the_way_out() {
     };
     refused(&mia, &["team", "members", "team"], "has no key");
     let words = begin(&mia);
-    refused(&mia, &["team", "init", "team"], "there is a team already");
+    refused(&mia, &["team", "init", "team"], "This machine is in the team already");
     refused(&eve, &["team", "init", "team"], "there is a team already");
     let of_ben = begin(&ben);
     for wrong in [of_ben.as_str(), "one two", ""] {

@@ -22,10 +22,10 @@ use recall_sync::device::Device;
 use recall_sync::remote::{Remote, RemoteError};
 use recall_sync::team::{Code, Entry, Member, Standing, Statement, Team, TeamError, Upto};
 
-/// How often the remote is asked whether somebody came.
-const EVERY: Duration = Duration::from_secs(1);
+/// How often the remote is asked whether the other side has answered.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How long two persons may take.
-const PATIENCE: Duration = Duration::from_secs(900);
+const LONGEST_WAIT: Duration = Duration::from_secs(900);
 
 #[derive(Debug, Subcommand)]
 pub enum TeamCommand {
@@ -151,13 +151,14 @@ impl Place {
     /// Looks at the remote until there is what is looked for.
     fn wait_for<T>(&self, found: impl Fn(&[Statement]) -> Option<T>) -> Result<T, Failure> {
         let began = Instant::now();
-        while began.elapsed() < PATIENCE {
+        while began.elapsed() < LONGEST_WAIT {
             if let Some(found) = found(&self.statements()?) {
                 return Ok(found);
             }
-            std::thread::sleep(EVERY);
+            std::thread::sleep(POLL_INTERVAL);
         }
-        Err(Failure::failed("Nobody came in time").hint("Begin again with `recall team invite`."))
+        Err(Failure::failed("The other side did not answer within 15 minutes")
+            .hint("Begin again with `recall team invite`."))
     }
 }
 
@@ -166,7 +167,7 @@ fn init(args: &RemoteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let _lock = Team::lock(&place.data)?;
     let known = Team::load(&place.data, &place.id).map_err(|error| refused(&error))?;
     if known.is_some() {
-        return Err(refused(&TeamError::There).into());
+        return Err(in_it_already());
     }
     let team = Team::begin(&place.id, &place.statements()?).map_err(|error| refused(&error))?;
     place.keep(&team)?;
@@ -228,7 +229,7 @@ fn join(args: &RemoteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let place = Place::open(&args.remote)?;
     let known = Team::load(&place.data, &place.id).map_err(|error| refused(&error))?;
     if known.is_some() {
-        return Err(Failure::failed("This machine is in the team already").into());
+        return Err(in_it_already());
     }
     let mut input = std::io::stdin().lock();
     if std::io::stdin().is_terminal() {
@@ -304,7 +305,7 @@ fn remove(args: &RemoveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     };
     found.retain(is_meant);
     let (Some(gone), true) = (found.pop(), found.is_empty()) else {
-        return Err(refused(&TeamError::Nobody(args.member.clone()))
+        return Err(refused(&TeamError::NoSuchMember(args.member.clone()))
             .hint("`recall team members` names them.")
             .into());
     };
@@ -354,6 +355,10 @@ fn leave(args: &RemoteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         out,
         "{WARNING}Whoever has a copy of it can still use it, until a member runs `recall team remove`.{WARNING:#}"
     )?)
+}
+
+fn in_it_already() -> anyhow::Error {
+    Failure::failed("This machine is in the team already").into()
 }
 
 fn unreachable(error: &RemoteError) -> Failure {

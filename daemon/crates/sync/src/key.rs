@@ -1,4 +1,4 @@
-//! A key, and what can be sealed with it. A sealed text has a key of its own, made from this one and from chance, so none is used
+//! A key, and what can be sealed with it. A sealed text has a key of its own, made from this one and a random salt, so none is used
 //! twice; it is padded, so its length tells little; and it opens only in its place, which the seal covers.
 
 use base64::Engine;
@@ -7,7 +7,10 @@ use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use ring::hkdf::{HKDF_SHA256, Salt};
 use ring::rand::{SecureRandom, SystemRandom};
 
-use super::hex::hex;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::hex::{hex, unhex};
 
 const SALT: usize = 32;
 /// Texts are padded to a multiple of it.
@@ -22,10 +25,10 @@ pub struct Closed;
 /// There is no randomness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no randomness")]
-pub struct NoChance;
+pub struct NoRandomness;
 
 /// A key of 256 bits. Its `Debug` output hides it.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key([u8; 32]);
 
 impl std::fmt::Debug for Key {
@@ -34,10 +37,25 @@ impl std::fmt::Debug for Key {
     }
 }
 
+impl Serialize for Key {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&hex(&self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        unhex(&text)
+            .and_then(|bytes| Self::from_bytes(&bytes))
+            .ok_or_else(|| D::Error::custom("this is no key"))
+    }
+}
+
 impl Key {
-    pub fn random() -> Result<Self, NoChance> {
+    pub fn random() -> Result<Self, NoRandomness> {
         let mut key = [0; 32];
-        SystemRandom::new().fill(&mut key).map_err(|_| NoChance)?;
+        SystemRandom::new().fill(&mut key).map_err(|_| NoRandomness)?;
         Ok(Self(key))
     }
 
@@ -78,15 +96,15 @@ impl Key {
     }
 
     /// Seals a text for a place.
-    pub(crate) fn seal(&self, place: &[&str], text: &str) -> Result<String, NoChance> {
+    pub(crate) fn seal(&self, place: &[&str], text: &str) -> Result<String, NoRandomness> {
         let mut salt = [0; SALT];
-        SystemRandom::new().fill(&mut salt).map_err(|_| NoChance)?;
+        SystemRandom::new().fill(&mut salt).map_err(|_| NoRandomness)?;
         let mut bytes = padded(text);
         let place: Vec<u8> = place.iter().map(|part| with_length(part)).collect::<Vec<_>>().concat();
         self.once(&salt)
-            .ok_or(NoChance)?
+            .ok_or(NoRandomness)?
             .seal_in_place_append_tag(no_nonce(), Aad::from(&place), &mut bytes)
-            .map_err(|_| NoChance)?;
+            .map_err(|_| NoRandomness)?;
         Ok(BASE64.encode([salt.as_slice(), &bytes].concat()))
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::key::{Closed, Key, NoChance};
+use super::key::{Closed, Key, NoRandomness};
 use super::segment::{Header, Segment};
 use recall_domain::sync::DeviceId;
 use recall_domain::sync::record::Record;
@@ -27,7 +27,7 @@ impl SpaceKeys {
     }
 
     /// Seals who writes, and the bodies of the entries.
-    pub fn seal(&self, header: Header, records: Vec<Record>) -> Result<(Header, Vec<Record>), NoChance> {
+    pub fn seal(&self, header: Header, records: Vec<Record>) -> Result<(Header, Vec<Record>), NoRandomness> {
         let device = header.device.clone();
         let seal = |record: Record| {
             let seq = record.seq.to_string();
@@ -42,7 +42,7 @@ impl SpaceKeys {
     }
 
     /// Seals who writes.
-    pub fn seal_header(&self, header: Header) -> Result<Header, NoChance> {
+    pub fn seal_header(&self, header: Header) -> Result<Header, NoRandomness> {
         let who = serde_json::json!([header.author, header.name]).to_string();
         let who = self.key().seal(&self.place(&header.device, &["who"]), &who)?;
         Ok(header.sealed_with(&self.current.0, who))

@@ -17,7 +17,7 @@ use x25519_dalek::{PublicKey, StaticSecret};
 
 use super::device::{Device, is_signed};
 use super::hex::{hex, unhex};
-use super::key::{Key, NoChance};
+use super::key::{Key, NoRandomness};
 use super::sealed::SpaceKeys;
 use recall_domain::sync::DeviceId;
 use recall_domain::sync::record::space_of;
@@ -40,7 +40,7 @@ pub struct Team {
     /// The remote's own id.
     remote: String,
     keys: Vec<Held>,
-    gives: Vec<Gift>,
+    wrapped: Vec<WrappedKey>,
     removed: BTreeMap<DeviceId, Upto>,
 }
 
@@ -51,16 +51,16 @@ pub type Upto = BTreeMap<String, u64>;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Held {
     number: u32,
-    key: String,
+    key: Key,
 }
 
-/// The current key, sealed for one machine.
+/// The current key, wrapped for one machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Gift {
+struct WrappedKey {
     to: DeviceId,
     /// The name of the key that is inside.
     key: String,
-    /// The half of a key pair that was made for this gift.
+    /// The half of a key pair that was made for this one wrapping.
     via: String,
     sealed: String,
 }
@@ -71,7 +71,7 @@ pub struct Statement {
     remote: String,
     pub device: DeviceId,
     public: String,
-    /// Its key for gifts.
+    /// Its public key, for which others wrap keys.
     exchange: String,
     /// Who it is: the name of a key, and the names sealed with it.
     who: Option<(String, String)>,
@@ -79,7 +79,7 @@ pub struct Statement {
     proofs: BTreeMap<String, (u32, String)>,
     /// The keys before the current one, sealed with it.
     older: Option<(String, String)>,
-    gives: Vec<Gift>,
+    wrapped: Vec<WrappedKey>,
     removed: BTreeMap<DeviceId, Upto>,
     /// It asks to be let in with a code.
     asks: Option<String>,
@@ -114,23 +114,23 @@ pub enum TeamError {
     #[error("this machine was removed from the team")]
     Removed,
     #[error("two members have removed each other: begin a new team with `recall team init`")]
-    Quarrel,
+    RemovedEachOther,
     #[error("there is a team already: `recall team join` enters it")]
-    There,
+    Exists,
     #[error("there is no team yet: `recall team init` begins one")]
-    NotThere,
+    NoTeam,
     #[error("these are not the words of a team or of an invitation: a word is wrong, or one is missing")]
     Words,
     #[error("these words belong to another team, or the team has a newer key since then")]
     OtherWords,
     #[error("no such member, or several: {0:?}")]
-    Nobody(String),
+    NoSuchMember(String),
     #[error("the remote has an impossible name")]
     Remote,
     #[error("the team's file cannot be used: {0}")]
     File(String),
     #[error(transparent)]
-    Chance(#[from] NoChance),
+    Randomness(#[from] NoRandomness),
 }
 
 /// Words that let a machine in.
@@ -142,17 +142,23 @@ pub enum Entry {
     Code(Code),
 }
 
-/// A code that lets one machine in. It is told from person to person, never through the remote.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A code that lets one machine in. It is told from person to person, never through the remote, and no `Debug` output shows it.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Code {
     key: Key,
     words: String,
 }
 
+impl std::fmt::Debug for Code {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Code(…)")
+    }
+}
+
 impl Code {
     pub fn random() -> Result<Self, TeamError> {
-        let chance = Key::random()?;
-        Self::of(chance.bytes().get(..CODE).unwrap_or_default())
+        let random = Key::random()?;
+        Self::of(random.bytes().get(..CODE).unwrap_or_default())
     }
 
     fn of(entropy: &[u8]) -> Result<Self, TeamError> {
@@ -187,12 +193,6 @@ impl Entry {
     }
 }
 
-impl Held {
-    fn key(&self) -> Option<Key> {
-        Key::from_bytes(&unhex(&self.key)?)
-    }
-}
-
 /// What follows from what all machines say, for this one.
 #[derive(Clone, Debug)]
 pub struct Standings {
@@ -224,7 +224,7 @@ impl Team {
     /// A new team with a key of its own.
     pub fn begin(remote: &str, statements: &[Statement]) -> Result<Self, TeamError> {
         if statements.iter().any(|said| !said.proofs.is_empty()) {
-            return Err(TeamError::There);
+            return Err(TeamError::Exists);
         }
         let mut team = Self { remote: remote.to_owned(), ..Self::default() };
         team.hold(1, &Key::random()?);
@@ -235,7 +235,7 @@ impl Team {
     pub fn recovered(remote: &str, key: &Key, statements: &[Statement]) -> Result<Self, TeamError> {
         let name = key.name();
         if statements.iter().all(|said| said.proofs.is_empty()) {
-            return Err(TeamError::NotThere);
+            return Err(TeamError::NoTeam);
         }
         let proven = statements.iter().find_map(|said| {
             let (number, _) = said.proofs.get(&name)?;
@@ -249,25 +249,24 @@ impl Team {
     /// A team whose key a member has given for a code. `None` if nobody has yet.
     pub fn joined(remote: &str, code: &Code, device: &Device, statements: &[Statement]) -> Option<Self> {
         let mut team = Self { remote: remote.to_owned(), ..Self::default() };
-        statements.iter().find_map(|said| team.take_gift(said, device, Some(&code.key)))?;
+        statements.iter().find_map(|said| team.unwrap_key(said, device, Some(&code.key)))?;
         Some(team)
     }
 
     fn hold(&mut self, number: u32, key: &Key) {
-        let held = Held { number, key: hex(key.bytes()) };
+        let held = Held { number, key: key.clone() };
         if !self.keys.contains(&held) {
             self.keys.push(held);
             self.keys.sort();
         }
     }
 
-    fn current(&self) -> Result<(u32, Key), TeamError> {
-        let last = self.keys.last().and_then(|held| Some((held.number, held.key()?)));
-        last.ok_or(TeamError::NoKey)
+    fn held(&self, name: &str) -> Option<&Held> {
+        self.keys.iter().find(|held| held.key.name() == name)
     }
 
-    fn all(&self) -> Vec<(u32, Key)> {
-        self.keys.iter().filter_map(|held| Some((held.number, held.key()?))).collect()
+    fn current(&self) -> Result<(u32, Key), TeamError> {
+        self.keys.last().map(|held| (held.number, held.key.clone())).ok_or(TeamError::NoKey)
     }
 
     /// The team's key as words, with which any machine can enter.
@@ -279,7 +278,7 @@ impl Team {
     /// The keys of a project's space.
     pub fn space_keys(&self, space: &str) -> Result<SpaceKeys, TeamError> {
         let (_, current) = self.current()?;
-        let all: Vec<Key> = self.all().into_iter().map(|(_, key)| key).collect();
+        let all: Vec<Key> = self.keys.iter().map(|held| held.key.clone()).collect();
         Ok(SpaceKeys::of(space, &current, &all))
     }
 
@@ -292,7 +291,7 @@ impl Team {
             let givers = statements.iter().filter(|said| !self.removed.contains_key(&said.device));
             let givers: Vec<&Statement> = givers.filter(|said| self.has_proof(said)).collect();
             for said in givers {
-                self.take_gift(said, device, None);
+                self.unwrap_key(said, device, None);
                 self.take_older(said);
             }
             if self.keys.len() == before {
@@ -310,13 +309,13 @@ impl Team {
         if !is_known && members.is_empty() && others.iter().any(|said| !said.proofs.is_empty()) {
             return Err(TeamError::OtherKey);
         }
-        self.give_missing(device, &members, &removed)?;
+        self.wrap_for_members(device, &members, &removed)?;
         Ok(Standings { members: members.into_iter().map(|said| said.device.clone()).collect(), removed })
     }
 
     /// Whether a machine has any key of this team.
     fn has_proof(&self, said: &Statement) -> bool {
-        self.all().iter().any(|(number, key)| said.proves(key, *number))
+        self.keys.iter().any(|held| said.proves(&held.key, held.number))
     }
 
     /// Whom the holders of the current key have removed. It is kept, for they may lack the next one.
@@ -335,7 +334,7 @@ impl Team {
         for (by, of) in &claims {
             for (device, upto) in *of {
                 if claims.get(device).is_some_and(|back| back.contains_key(*by)) {
-                    return Err(TeamError::Quarrel);
+                    return Err(TeamError::RemovedEachOther);
                 }
                 let known = removed.entry(device.clone()).or_default();
                 for (space, seq) in upto {
@@ -347,7 +346,7 @@ impl Team {
         Ok(removed)
     }
 
-    fn give_missing(
+    fn wrap_for_members(
         &mut self,
         device: &Device,
         members: &[&Statement],
@@ -355,14 +354,15 @@ impl Team {
     ) -> Result<(), TeamError> {
         let (number, key) = self.current()?;
         let name = key.name();
-        let is_given =
-            |to: &DeviceId, gives: &[Gift]| gives.iter().any(|gift| gift.to == *to && gift.key == name);
+        let is_given = |to: &DeviceId, wrapped: &[WrappedKey]| {
+            wrapped.iter().any(|one| one.to == *to && one.key == name)
+        };
         for said in members.iter().filter(|said| !removed.contains_key(&said.device)) {
             let by_others = members
                 .iter()
-                .any(|giver| giver.proves(&key, number) && is_given(&said.device, &giver.gives));
-            if !said.proves(&key, number) && !by_others && !is_given(&said.device, &self.gives) {
-                self.give(device, said, None)?;
+                .any(|giver| giver.proves(&key, number) && is_given(&said.device, &giver.wrapped));
+            if !said.proves(&key, number) && !by_others && !is_given(&said.device, &self.wrapped) {
+                self.wrap_for(device, said, None)?;
             }
         }
         Ok(())
@@ -370,50 +370,48 @@ impl Team {
 
     /// Gives the current key to a machine that has asked with this code.
     pub fn let_in(&mut self, device: &Device, asking: &Statement, code: &Code) -> Result<(), TeamError> {
-        self.give(device, asking, Some(&code.key))
+        self.wrap_for(device, asking, Some(&code.key))
     }
 
-    fn give(&mut self, device: &Device, to: &Statement, code: Option<&Key>) -> Result<(), TeamError> {
+    fn wrap_for(&mut self, device: &Device, to: &Statement, code: Option<&Key>) -> Result<(), TeamError> {
         let (number, key) = self.current()?;
         let own = StaticSecret::from(*Key::random()?.bytes());
         let Some(theirs) = unhex(&to.exchange).and_then(|bytes| <[u8; 32]>::try_from(bytes).ok()) else {
-            return Err(TeamError::Nobody(to.device.short().to_owned()));
+            return Err(TeamError::NoSuchMember(to.device.short().to_owned()));
         };
         let via = hex(PublicKey::from(&own).as_bytes());
         let shared = own.diffie_hellman(&PublicKey::from(theirs));
-        let seal = gift_key(shared.as_bytes(), code);
+        let seal = wrapping_key(shared.as_bytes(), code);
         let place = [self.remote.as_str(), &device.id.0, &to.device.0, &via];
         let inside = serde_json::json!([number, hex(key.bytes())]).to_string();
         let sealed = seal.seal(&place, &inside)?;
-        self.gives.retain(|gift| gift.to != to.device);
-        self.gives.push(Gift { to: to.device.clone(), key: key.name(), via, sealed });
+        self.wrapped.retain(|one| one.to != to.device);
+        self.wrapped.push(WrappedKey { to: to.device.clone(), key: key.name(), via, sealed });
         Ok(())
     }
 
     /// Takes a key that was given to this machine, if it is new. Two who remove somebody at once make two keys of one number.
-    fn take_gift(&mut self, said: &Statement, device: &Device, code: Option<&Key>) -> Option<()> {
-        let gift = said.gives.iter().find(|gift| gift.to == device.id)?;
-        let via: [u8; 32] = unhex(&gift.via)?.try_into().ok()?;
+    fn unwrap_key(&mut self, said: &Statement, device: &Device, code: Option<&Key>) -> Option<()> {
+        let wrapped = said.wrapped.iter().find(|one| one.to == device.id)?;
+        let via: [u8; 32] = unhex(&wrapped.via)?.try_into().ok()?;
         let shared = exchange_of(device).diffie_hellman(&PublicKey::from(via));
-        let place = [self.remote.as_str(), &said.device.0, &device.id.0, &gift.via];
-        let inside = gift_key(shared.as_bytes(), code).open(&place, &gift.sealed).ok()?;
+        let place = [self.remote.as_str(), &said.device.0, &device.id.0, &wrapped.via];
+        let inside = wrapping_key(shared.as_bytes(), code).open(&place, &wrapped.sealed).ok()?;
         let (number, key): (u32, String) = serde_json::from_str(&inside).ok()?;
         let key = Key::from_bytes(&unhex(&key)?)?;
         let is_newer = self.keys.last().is_none_or(|last| last.number <= number);
-        (is_newer && key.name() == gift.key).then(|| self.hold(number, &key))
+        (is_newer && key.name() == wrapped.key).then(|| self.hold(number, &key))
     }
 
     /// Takes the keys before one that this machine has.
     fn take_older(&mut self, said: &Statement) {
         let Some((name, sealed)) = &said.older else { return };
-        let Some((number, key)) = self.all().into_iter().find(|(_, key)| key.name() == *name) else { return };
+        let Some(Held { number, key }) = self.held(name).cloned() else { return };
         let place = [self.remote.as_str(), &said.device.0, "older"];
         let Ok(inside) = key.open(&place, sealed) else { return };
         let older: Vec<Held> = serde_json::from_str(&inside).unwrap_or_default();
         for held in older.into_iter().filter(|held| held.number <= number) {
-            if let Some(key) = held.key() {
-                self.hold(held.number, &key);
-            }
+            self.hold(held.number, &held.key);
         }
     }
 
@@ -429,10 +427,10 @@ impl Team {
         self.removed.insert(gone.clone(), upto);
         let (number, _) = self.current()?;
         self.hold(number.saturating_add(1), &Key::random()?);
-        self.gives.clear();
+        self.wrapped.clear();
         for said in statements {
             if members.contains(&said.device) && !self.removed.contains_key(&said.device) {
-                self.give(device, said, None)?;
+                self.wrap_for(device, said, None)?;
             }
         }
         Ok(())
@@ -444,7 +442,7 @@ impl Team {
         let mut said = Statement::bare(&self.remote, device);
         let sealed = |what: &str, text: &str| {
             let sealed = current.seal(&[&self.remote, &device.id.0, what], text)?;
-            Ok::<_, NoChance>(Some((current.name(), sealed)))
+            Ok::<_, NoRandomness>(Some((current.name(), sealed)))
         };
         said.who = sealed("who", &serde_json::json!([author, name]).to_string())?;
         said.older = match self.keys.split_last() {
@@ -454,11 +452,11 @@ impl Team {
             _ => None,
         };
         said.proofs = self
-            .all()
-            .into_iter()
-            .map(|(number, key)| (key.name(), (number, said.proof(&key, number))))
+            .keys
+            .iter()
+            .map(|Held { number, key }| (key.name(), (*number, said.proof(key, *number))))
             .collect();
-        said.gives.clone_from(&self.gives);
+        said.wrapped.clone_from(&self.wrapped);
         said.removed.clone_from(&self.removed);
         Ok(said)
     }
@@ -472,8 +470,7 @@ impl Team {
 
     fn names(&self, said: &Statement) -> Option<(String, String)> {
         let (name, sealed) = said.who.as_ref()?;
-        let (_, key) = self.all().into_iter().find(|(_, key)| key.name() == *name)?;
-        let names = key.open(&[&self.remote, &said.device.0, "who"], sealed).ok()?;
+        let names = self.held(name)?.key.open(&[&self.remote, &said.device.0, "who"], sealed).ok()?;
         serde_json::from_str(&names).ok()
     }
 
@@ -551,7 +548,7 @@ impl Statement {
             who: None,
             proofs: BTreeMap::new(),
             older: None,
-            gives: Vec::new(),
+            wrapped: Vec::new(),
             removed: BTreeMap::new(),
             asks: None,
         }
@@ -624,10 +621,10 @@ fn exchange_of(device: &Device) -> StaticSecret {
     StaticSecret::from(*device.derived("recall-exchange-1").bytes())
 }
 
-/// The key of a gift: what both halves agree on, and the code if there is one.
-fn gift_key(shared: &[u8; 32], code: Option<&Key>) -> Key {
+/// What a key is wrapped with: what both halves agree on, and the code if there is one.
+fn wrapping_key(shared: &[u8; 32], code: Option<&Key>) -> Key {
     let code = code.map(|code| hex(code.bytes())).unwrap_or_default();
-    Key::of(*shared).derived(&["gift", &code])
+    Key::of(*shared).derived(&["wrapped", &code])
 }
 
 fn file_of(data: &Path, remote: &str) -> Result<PathBuf, TeamError> {
@@ -710,7 +707,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let mut place = Place::default();
         let mut first = begin(&home, &mut place);
-        assert_eq!(Team::begin(REMOTE, &place.all()), Err(TeamError::There));
+        assert_eq!(Team::begin(REMOTE, &place.all()), Err(TeamError::Exists));
         let second = enter(&home, "second", &mut place, &mut first);
         assert_eq!(first.team.current().unwrap(), second.team.current().unwrap());
         assert_eq!(standing(&first, &place, &second), Some(Standing::Member));
@@ -721,13 +718,23 @@ mod tests {
         assert_eq!(third.current().unwrap(), first.team.current().unwrap());
         let other = Key::random().unwrap();
         assert_eq!(Team::recovered(REMOTE, &other, &place.all()), Err(TeamError::OtherWords));
-        assert_eq!(Team::recovered(REMOTE, &key, &[]), Err(TeamError::NotThere));
+        assert_eq!(Team::recovered(REMOTE, &key, &[]), Err(TeamError::NoTeam));
         for wrong in ["", "abandon", &words.replacen(' ', " zoo ", 1)] {
             assert_eq!(Entry::read(wrong), Err(TeamError::Words), "{wrong}");
         }
         // A machine with the key of another team writes nothing.
         let mut stranger = Machine { device: device(&home, "x"), team: Team::begin(REMOTE, &[]).unwrap() };
         assert_eq!(place.round(&mut stranger).unwrap_err(), TeamError::OtherKey);
+    }
+
+    #[test]
+    fn no_debug_output_shows_a_key_or_a_code() {
+        let team = Team::begin(REMOTE, &[]).unwrap();
+        let code = Code::random().unwrap();
+        let shown = format!("{team:?} {code:?} {:?}", Entry::Code(code.clone()));
+        assert!(!shown.contains(&hex(team.keys[0].key.bytes())), "{shown}");
+        assert!(!shown.contains(code.words()), "{shown}");
+        assert!(!shown.contains(&format!("{:?}", team.keys[0].key.bytes())), "{shown}");
     }
 
     #[test]
@@ -747,7 +754,7 @@ mod tests {
         third.team.hold(9, &Key::random().unwrap());
         for other in [&first, &second] {
             let said = place.0[&other.device.id].clone();
-            third.team.give(&third.device, &said, None).unwrap();
+            third.team.wrap_for(&third.device, &said, None).unwrap();
         }
         place.put(third.team.statement(&third.device, "a", "d").unwrap(), &third.device);
         for _ in 0..2 {
@@ -766,7 +773,7 @@ mod tests {
         assert_eq!(third.team.current().unwrap(), old);
         // A newcomer reads what was written before, and what the second removes stays removed for all.
         let fourth = enter(&home, "fourth", &mut place, &mut second);
-        assert_eq!(fourth.team.all().len(), 2);
+        assert_eq!(fourth.team.keys.len(), 2);
         second.team.remove(&second.device, &place.all(), &first.device.id, Upto::new()).unwrap();
         place.round(&mut second).unwrap();
         let mut fourth = fourth;
@@ -815,7 +822,7 @@ mod tests {
         assert_eq!(Statement::decode(&text, REMOTE, &other.id), None);
         assert_eq!(Statement::decode(&said.encode(&other).unwrap(), REMOTE, &first.device.id), None);
         assert_eq!(
-            Statement::decode(&text.replace("\"gives\":[]", "\"gives\": []"), REMOTE, &first.device.id),
+            Statement::decode(&text.replace("\"wrapped\":[]", "\"wrapped\": []"), REMOTE, &first.device.id),
             None
         );
         assert!(first.team.is_said(&said, &first.team.statement(&first.device, "mia", "laptop").unwrap()));

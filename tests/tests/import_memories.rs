@@ -26,6 +26,24 @@ fn notes(stage: &Stage) -> Vec<(String, String, String)> {
 }
 
 #[test]
+fn a_repository_that_is_not_known_yet_is_looked_at_from_within() {
+    let stage = Stage::new().daemon();
+    fs::write(stage.project().join("CLAUDE.md"), "- Cents are whole numbers.\n").unwrap();
+    let found = |folder: &std::path::Path| -> serde_json::Value {
+        let mut command = stage.command("recall");
+        command.args(["import", "memories", "--json"]).current_dir(folder);
+        let run = recall_tests::run(command, b"");
+        assert_eq!(run.code(), 0, "{run:?}");
+        serde_json::from_str(&run.stdout).unwrap()
+    };
+    assert_eq!(found(&stage.project())["agents"], json!({}));
+    fs::create_dir_all(stage.project().join(".git")).unwrap();
+    let within = stage.project().join("src");
+    fs::create_dir_all(&within).unwrap();
+    assert_eq!(found(&within)["agents"]["claude-code"]["added"], 1);
+}
+
+#[test]
 fn the_notes_follow_the_agents_files() {
     let stage = Stage::new().daemon();
     let rules = stage.project().join("CLAUDE.md");

@@ -72,7 +72,7 @@ pub(super) fn run(args: &ImportArgs, out: &mut dyn Write) -> anyhow::Result<()> 
     tell(out, &found, args)
 }
 
-/// The folders of the meant projects: of all that are known, or of the named one.
+/// The folders of the meant projects: of all that are known and the one here, or of the named one.
 fn folders(client: &mut Client, named: Option<&str>) -> anyhow::Result<Vec<PathBuf>> {
     let named = named.map(filter::project).transpose()?;
     if let Some(folder) = named.as_deref().map(Path::new).filter(|folder| folder.is_absolute()) {
@@ -82,13 +82,22 @@ fn folders(client: &mut Client, named: Option<&str>) -> anyhow::Result<Vec<PathB
     let meant = known.into_iter().filter(|project| {
         named.as_deref().is_none_or(|name| project.name == name || project.project_id == name)
     });
-    let folders: Vec<PathBuf> = meant.filter_map(|project| project.folder.map(PathBuf::from)).collect();
+    let mut folders: Vec<PathBuf> = meant.filter_map(|project| project.folder.map(PathBuf::from)).collect();
+    if named.is_none() {
+        folders.extend(repository_here().filter(|here| !folders.contains(here)));
+    }
     if let (true, Some(name)) = (folders.is_empty(), named) {
         return Err(Failure::failed(format!("No folder of a project {name:?} is known"))
             .hint("Name its folder: --project /path/to/it.")
             .into());
     }
     Ok(folders)
+}
+
+/// The repository around the current folder. Nothing need be known of it yet.
+fn repository_here() -> Option<PathBuf> {
+    let folder = std::env::current_dir().ok()?;
+    folder.ancestors().find(|folder| folder.join(".git").exists()).map(Path::to_owned)
 }
 
 fn take(
@@ -132,7 +141,10 @@ fn take(
 
 fn tell(out: &mut dyn Write, found: &Found, args: &ImportArgs) -> anyhow::Result<()> {
     if found.agents.is_empty() {
-        writeln!(out, "No memories of agents were found for the projects that recall knows.")?;
+        writeln!(
+            out,
+            "No memories of agents were found, neither here nor for the projects that recall knows."
+        )?;
     }
     for (agent, of_agent) in &found.agents {
         let title = AGENTS.named(agent).map_or(*agent, |spec| spec.title);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::actors::test_system::Tree;
 use crate::cli::consent::Consent;
-use crate::cli::install::agent::{LocalAgent, Scope};
+use crate::cli::install::agent::{LocalAgent, SettingsOwner};
 use crate::cli::install::{Access, Installation, Programs, inspection};
 use crate::cli::uninstall::{Daemon, Uninstallation};
 use crate::service::commands::Processes;
@@ -245,7 +245,7 @@ fn a_made_up_agent_is_installed_and_removed() {
     let settings = moved.join("preferences.json");
     let before = "{\n  \"colour\": \"green\"\n}\n";
     fs::write(&settings, before).unwrap();
-    let local = LocalAgent { spec: &SPEC, environment: &environment, scope: Scope::User };
+    let local = LocalAgent { spec: &SPEC, environment: &environment, scope: SettingsOwner::User };
     let mut out = Vec::new();
 
     let programs = Programs { recall: home.path().join("a b/recall"), shim: shim.clone() };
@@ -254,7 +254,7 @@ fn a_made_up_agent_is_installed_and_removed() {
         programs: &programs,
         known: KNOWN,
         agents: vec![&SPEC],
-        scope: Scope::User,
+        scope: SettingsOwner::User,
         access: Access::HooksAndServer,
         service: None,
     };
@@ -269,7 +269,7 @@ fn a_made_up_agent_is_installed_and_removed() {
     assert!(report.is_healthy() && report.title == "Made-Up", "{report:?}");
 
     let agents = vec![&SPEC];
-    let (scope, daemon) = (Scope::User, Daemon::Keep);
+    let (scope, daemon) = (SettingsOwner::User, Daemon::Keep);
     let uninstallation =
         Uninstallation { environment: &environment, agents, scope, daemon, commands: &Processes };
     uninstallation.run(Consent::Given, &mut out).unwrap();

@@ -20,14 +20,14 @@ use crate::sentences::Sentences;
 const FOUND: usize = 300;
 
 /// A passage as it is told.
-pub(crate) struct Told {
+pub(crate) struct ToldPassage {
     pub(crate) session: String,
     pub(crate) kind: DocumentKind,
     pub(crate) at: Timestamp,
     pub(crate) passage: Passage,
 }
 
-impl Told {
+impl ToldPassage {
     pub(crate) fn text(&self) -> String {
         format!("{} {}", self.passage.heading, self.passage.text)
     }
@@ -96,7 +96,7 @@ pub(crate) struct Everything {
     pub(crate) questions: Vec<Question>,
     pub(crate) moments: Vec<Moment>,
     pub(crate) asked: Vec<Asked>,
-    pub(crate) passages: HashMap<PassageKey, Told>,
+    pub(crate) passages: HashMap<PassageKey, ToldPassage>,
 }
 
 /// Plays the sessions and asks.
@@ -225,11 +225,12 @@ pub(crate) fn put(writer: &mut Writer, documents: &[Document]) -> anyhow::Result
     Ok(writer.commit(1)?)
 }
 
-pub(crate) fn texts(one: &Played) -> impl Iterator<Item = (PassageKey, Told)> {
+pub(crate) fn texts(one: &Played) -> impl Iterator<Item = (PassageKey, ToldPassage)> {
     one.documents.iter().flat_map(move |document| {
         document.passages.iter().zip(0..).map(move |(passage, part)| {
             let kind = document.key.kind;
-            let told = Told { session: one.id.clone(), kind, at: document.at, passage: passage.clone() };
+            let told =
+                ToldPassage { session: one.id.clone(), kind, at: document.at, passage: passage.clone() };
             (PassageKey { document: document.key, part }, told)
         })
     })

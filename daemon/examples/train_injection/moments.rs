@@ -8,7 +8,7 @@ use recall_domain::passage::PassageKey;
 use recall_search::Index;
 use serde::Deserialize;
 
-use crate::asked::{self, Asked, Everything, Occasion, Told};
+use crate::asked::{self, Asked, Everything, Occasion, ToldPassage};
 use crate::corpus::{self, Played};
 use crate::sentences::Sentences;
 
@@ -37,7 +37,7 @@ struct Good {
 
 impl Moment {
     /// Whether a passage of a session should be told here. `None` if it should, and it is not known which.
-    pub(crate) fn wants(&self, told: &Told) -> Option<bool> {
+    pub(crate) fn wants(&self, told: &ToldPassage) -> Option<bool> {
         if self.need == 0 {
             return Some(false);
         }
@@ -54,7 +54,7 @@ impl Moment {
         self.good.iter().any(|good| good.session_id.is_some())
     }
 
-    pub(crate) fn is_of_good_session(&self, told: &Told) -> bool {
+    pub(crate) fn is_of_good_session(&self, told: &ToldPassage) -> bool {
         self.good.iter().any(|good| good.session_id.as_ref() == Some(&told.session))
     }
 }
@@ -84,7 +84,7 @@ pub(crate) fn add(
         if let Some(sentences) = sentences.as_deref_mut() {
             sentences.add(&one.project, documents);
         }
-        let told: Vec<(PassageKey, Told)> = asked::texts(one).collect();
+        let told: Vec<(PassageKey, ToldPassage)> = asked::texts(one).collect();
         everything.passages.extend(told);
     }
     everything.moments = moments;

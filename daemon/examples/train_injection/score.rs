@@ -6,7 +6,7 @@ use recall_domain::linear::Weights;
 use recall_domain::passage::PassageMatches;
 use recall_domain::tokens::Measure;
 
-use crate::asked::{Asked, Everything, Occasion, Search, Told};
+use crate::asked::{Asked, Everything, Occasion, Search, ToldPassage};
 use crate::corpus::{self, Label};
 
 /// Tokens for a prompt, and what the frame of a block and of a statement costs.
@@ -56,7 +56,7 @@ impl Score {
         }
     }
 
-    fn question(&mut self, everything: &Everything, number: usize, told: &[(&Told, String)]) {
+    fn question(&mut self, everything: &Everything, number: usize, told: &[(&ToldPassage, String)]) {
         let question = &everything.questions[number];
         let text = told.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join("\n");
         self.questions += 1;
@@ -169,7 +169,7 @@ impl MomentScore {
 }
 
 /// Tokens of what is told.
-fn spent(told: &[(&Told, String)]) -> u32 {
+fn spent(told: &[(&ToldPassage, String)]) -> u32 {
     FRAME + told.iter().map(|(_, text)| Measure::of(text).spent() + STATEMENT).sum::<u32>()
 }
 
@@ -184,7 +184,7 @@ fn told<'a>(
     (one, found): (&Asked, &PassageMatches),
     weights: &Weights,
     floors: Floors,
-) -> Vec<(&'a Told, String)> {
+) -> Vec<(&'a ToldPassage, String)> {
     let Decision { told, .. } = decide(&one.situation(), found, weights, floors);
     if told.is_empty() {
         return Vec::new();
@@ -227,7 +227,7 @@ fn told<'a>(
 }
 
 /// What of a passage is told.
-fn line(told: &Told, found: &PassageMatches, most: u32) -> Option<String> {
+fn line(told: &ToldPassage, found: &PassageMatches, most: u32) -> Option<String> {
     let line = recall_compression::told(&told.passage, told.kind, &found.terms, most)?;
     Some(format!("{}{}{}", line.heading, if line.heading.is_empty() { "" } else { ": " }, line.text))
 }

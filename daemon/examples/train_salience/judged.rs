@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::Context;
-use recall_compression::salience::keep::{self, Candidate};
+use recall_compression::salience::keep::{self, Proposed};
 use recall_compression::salience::{Salience, feature_names, terms, windows};
 use recall_domain::linear::{Linear, Weights};
 use recall_domain::material::SessionMaterial;
@@ -113,7 +113,7 @@ fn judged(
     judged.types.1 = salience.kind_of(window);
     let worth = windows::value(&salience.analysis, &salience.units, window, weights.model("window"));
     let Judged { kind, title, narrative, facts, .. } = &judged;
-    let candidate = Candidate { window, kind: *kind, title, narrative, facts };
+    let candidate = Proposed { window, kind: *kind, title, narrative, facts };
     judged.row = keep::features(&salience.analysis, (&salience.units, worth), candidate).values();
     Some(judged)
 }

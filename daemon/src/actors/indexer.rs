@@ -52,14 +52,14 @@ pub enum IndexerMessage {
     /// Like [`Self::Flush`], and no text of removed documents is left on disk.
     Purge(RpcReplyPort<()>),
     /// The run has ended and the writer is back.
-    Followed(Box<Progress>),
+    Followed(Box<RunResult>),
     /// A search failed, which means damaged files. The next run compares the files with their checksums.
     Suspect,
     Observe(RpcReplyPort<IndexCounters>),
 }
 
 /// The result of a run over the log.
-pub struct Progress {
+pub struct RunResult {
     /// `None` after an error.
     opened: Option<Opened>,
     origin: Origin,
@@ -373,7 +373,7 @@ impl IndexerState {
         let (me, arguments) = (me.clone(), self.arguments.clone());
         tokio::spawn(async move {
             let work = tokio::task::spawn_blocking(move || follow(held, &arguments, extent));
-            let progress = work.await.unwrap_or_else(|_| Progress {
+            let progress = work.await.unwrap_or_else(|_| RunResult {
                 opened: None,
                 origin: Origin::Kept,
                 took: Duration::ZERO,
@@ -387,9 +387,9 @@ impl IndexerState {
     fn followed(
         &mut self,
         me: &ActorRef<IndexerMessage>,
-        progress: Progress,
+        progress: RunResult,
     ) -> Result<(), ActorProcessingErr> {
-        let Progress { opened, origin, took, error } = progress;
+        let RunResult { opened, origin, took, error } = progress;
         self.counters.rebuilds += u64::from(origin == Origin::Recreated);
         let opened = match (opened, error) {
             (Some(opened), None) => opened,
@@ -422,17 +422,17 @@ impl IndexerState {
 }
 
 /// One run: examines the index if necessary, and adds the new log entries.
-fn follow(held: Held, arguments: &IndexerArguments, extent: Extent) -> Progress {
+fn follow(held: Held, arguments: &IndexerArguments, extent: Extent) -> RunResult {
     let IndexerArguments { agents, folder, readers, handle, holding, .. } = arguments;
     if let Err(lost) = holding.check() {
         let error = Some(lost.to_string());
-        return Progress { opened: None, origin: Origin::Kept, took: Duration::ZERO, error };
+        return RunResult { opened: None, origin: Origin::Kept, took: Duration::ZERO, error };
     }
     let (mut opened, origin) = match examined_aside(held, folder, handle) {
         Ok(examined) => examined,
         Err(error) => {
             let error = Some(error.to_string());
-            return Progress { opened: None, origin: Origin::Kept, took: Duration::ZERO, error };
+            return RunResult { opened: None, origin: Origin::Kept, took: Duration::ZERO, error };
         }
     };
     let begun = Instant::now();
@@ -441,7 +441,7 @@ fn follow(held: Held, arguments: &IndexerArguments, extent: Extent) -> Progress 
         Extent::Purge => Ok(opened.writer.purge()?),
     });
     let error = outcome.err().map(|error| error.to_string());
-    Progress { opened: Some(*opened), origin, took: begun.elapsed(), error }
+    RunResult { opened: Some(*opened), origin, took: begun.elapsed(), error }
 }
 
 /// Why the index could not follow the log.

@@ -230,11 +230,11 @@ pub enum Position {
 /// An operation that was executed but not committed yet.
 pub struct Executed {
     damage: Option<DatabaseDamaged>,
-    answer: Answer,
+    answer: Reply,
 }
 
 /// Sends the output to the caller, or the error of the commit.
-type Answer = Box<dyn FnOnce(&Result<(), StoreError>)>;
+type Reply = Box<dyn FnOnce(&Result<(), StoreError>)>;
 
 fn queued<O: Operation>(operation: O, reply: RpcReplyPort<Result<O::Output, StoreError>>) -> QueuedWrite {
     Box::new(move |begun: Result<&StoreWriter, &StoreError>, changes: &mut Changes, position: Position| {
@@ -386,7 +386,7 @@ fn commit_group(
     let mut log_asked = false;
     let begun = begin(connection, holding);
     let mut damage = begun.as_ref().err().and_then(damage_of);
-    let mut answers: Vec<Answer> = Vec::with_capacity(group.len());
+    let mut answers: Vec<Reply> = Vec::with_capacity(group.len());
     let mut settled = Vec::new();
     let mut rewrites = Vec::new();
     for pending in group {
@@ -469,7 +469,7 @@ fn begin(connection: &StoreWriter, holding: &Holding) -> Result<(), StoreError> 
     connection.begin()
 }
 
-fn answer(answers: Vec<Answer>, committed: &Result<(), StoreError>) {
+fn answer(answers: Vec<Reply>, committed: &Result<(), StoreError>) {
     answers.into_iter().for_each(|answer| answer(committed));
 }
 

@@ -18,12 +18,12 @@ pub(crate) enum Consent<'a> {
 
 /// The decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum Choice {
     Go,
     Leave,
 }
 
-impl Answer {
+impl Choice {
     /// Asks. Everything except a clear yes means no.
     pub(crate) fn read(input: &mut dyn BufRead, question: &str, out: &mut dyn Write) -> anyhow::Result<Self> {
         write!(out, "{question} [y/N] ")?;
@@ -46,16 +46,16 @@ impl<'a> Consent<'a> {
     }
 
     /// Decides, and asks if necessary.
-    pub(crate) fn obtain(self, question: &str, out: &mut dyn Write) -> anyhow::Result<Answer> {
+    pub(crate) fn obtain(self, question: &str, out: &mut dyn Write) -> anyhow::Result<Choice> {
         match self {
             Self::ShowOnly => {
                 writeln!(out, "Dry run; nothing was changed.")?;
-                Ok(Answer::Leave)
+                Ok(Choice::Leave)
             }
-            Self::Given => Ok(Answer::Go),
+            Self::Given => Ok(Choice::Go),
             Self::Ask(input) => {
-                let answer = Answer::read(input, question, out)?;
-                if answer == Answer::Leave {
+                let answer = Choice::read(input, question, out)?;
+                if answer == Choice::Leave {
                     writeln!(out, "Nothing was changed.")?;
                 }
                 Ok(answer)
@@ -76,18 +76,18 @@ mod tests {
     #[test]
     fn only_a_clear_yes_goes_ahead() {
         #[track_caller]
-        fn check(typed: &str, answer: Answer) {
+        fn check(typed: &str, answer: Choice) {
             let mut input = typed.as_bytes();
             let mut out = Vec::new();
             assert_eq!(Consent::Ask(&mut input).obtain("Do it?", &mut out).unwrap(), answer);
             assert!(out.starts_with(b"Do it? [y/N] "));
         }
-        check("y\n", Answer::Go);
-        check(" YES \n", Answer::Go);
-        check("n\n", Answer::Leave);
-        check("\n", Answer::Leave);
-        check("", Answer::Leave);
-        check("yep\n", Answer::Leave);
+        check("y\n", Choice::Go);
+        check(" YES \n", Choice::Go);
+        check("n\n", Choice::Leave);
+        check("\n", Choice::Leave);
+        check("", Choice::Leave);
+        check("yep\n", Choice::Leave);
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub struct ScopeArgs {
 
 /// The scope of a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum AskedProjects {
     /// The current folder's project, because the user named no other.
     Here,
     Chosen,
@@ -67,17 +67,17 @@ impl ScopeArgs {
         &self,
         client: &mut Client,
         request: impl Fn(Filter) -> R,
-    ) -> anyhow::Result<(Answer<R>, Scope)> {
+    ) -> anyhow::Result<(Answer<R>, AskedProjects)> {
         let filter = self.filter.filter()?;
         if !self.all && filter.project.is_none() {
             let here = Filter { project: Some(this_folder()), ..filter.clone() };
             match client.ask(request(here)) {
                 // The current folder belongs to no known project.
                 Err(error) if refused_as(&error) == Some(ErrorKind::NotFound) => {}
-                answer => return Ok((answer?, Scope::Here)),
+                answer => return Ok((answer?, AskedProjects::Here)),
             }
         }
-        Ok((client.ask(request(filter))?, Scope::Chosen))
+        Ok((client.ask(request(filter))?, AskedProjects::Chosen))
     }
 
     /// Asks as the user says, without considering the current folder.
@@ -85,8 +85,8 @@ impl ScopeArgs {
         &self,
         client: &mut Client,
         request: impl Fn(Filter) -> R,
-    ) -> anyhow::Result<(Answer<R>, Scope)> {
-        Ok((client.ask(request(self.filter.filter()?))?, Scope::Chosen))
+    ) -> anyhow::Result<(Answer<R>, AskedProjects)> {
+        Ok((client.ask(request(self.filter.filter()?))?, AskedProjects::Chosen))
     }
 }
 

@@ -8,9 +8,9 @@ use recall_protocol::wire::ErrorKind;
 
 use super::candidates;
 use super::client::{Client, FLUSH_WITHIN, Start};
-use super::consent::{Answer, Consent};
+use super::consent::{Choice, Consent};
 use super::failure::{Failure, refused_as};
-use super::filter::{Scope, project, since};
+use super::filter::{AskedProjects, project, since};
 use super::remote::sharing;
 use super::terminal::{self, ACCENT, BOLD, DIM, WARNING};
 use recall_app::answers::by_hand::{ForgetAnswer, UnreadableAnswer};
@@ -67,8 +67,8 @@ pub fn run(args: &ForgetArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let preview = answer.read()?;
     if is_nothing(&preview) && !args.json {
         match scope {
-            Scope::Here => writeln!(out, "Nothing matches in this project; `--all` searches all.")?,
-            Scope::Chosen => writeln!(out, "Nothing matches.")?,
+            AskedProjects::Here => writeln!(out, "Nothing matches in this project; `--all` searches all.")?,
+            AskedProjects::Chosen => writeln!(out, "Nothing matches.")?,
         }
         return Ok(tell_unreadable(out, &preview.unreadable)?);
     }
@@ -85,7 +85,7 @@ pub fn run(args: &ForgetArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     if consent.shows_changes() {
         show(out, &preview)?;
     }
-    if consent.obtain("Forget this permanently?", out)? == Answer::Leave {
+    if consent.obtain("Forget this permanently?", out)? == Choice::Leave {
         return Ok(());
     }
     let done = client.ask_within(request(ForgetStep::Forget), FLUSH_WITHIN)?;
@@ -106,7 +106,7 @@ pub fn run(args: &ForgetArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 
 impl ForgetArgs {
     /// The items to forget and their scope. Filters apply to the current project unless another one or all are named.
-    fn what(&self) -> anyhow::Result<(Forgettable, Scope)> {
+    fn what(&self) -> anyhow::Result<(Forgettable, AskedProjects)> {
         if self.query.iter().any(|words| has_filter(words)) {
             return Err(Failure::usage("--query takes words and \"phrases\", and no filters")
                 .hint(
@@ -117,9 +117,9 @@ impl ForgetArgs {
         }
         let filters = self.since.is_some() || self.until.is_some() || !self.query.is_empty();
         let (named, scope) = match &self.project {
-            Some(named) => (Some(named.as_str()), Scope::Chosen),
-            None if filters && !self.all => (Some("."), Scope::Here),
-            None => (None, Scope::Chosen),
+            Some(named) => (Some(named.as_str()), AskedProjects::Chosen),
+            None if filters && !self.all => (Some("."), AskedProjects::Here),
+            None => (None, AskedProjects::Chosen),
         };
         let what = Forgettable {
             ids: self.id.clone(),
@@ -140,8 +140,8 @@ impl ForgetArgs {
 }
 
 /// Rewords the error if nothing is known of the current folder: other projects are never used instead.
-fn unknown_here(error: anyhow::Error, scope: Scope) -> anyhow::Error {
-    if scope == Scope::Chosen || refused_as(&error) != Some(ErrorKind::NotFound) {
+fn unknown_here(error: anyhow::Error, scope: AskedProjects) -> anyhow::Error {
+    if scope == AskedProjects::Chosen || refused_as(&error) != Some(ErrorKind::NotFound) {
         return error;
     }
     Failure::refused(ErrorKind::NotFound, "Nothing is remembered about this folder's project")

@@ -17,7 +17,7 @@ use serde_json::json;
 
 use super::client::this_folder;
 use super::failure::Failure;
-use super::install::agent::{LocalAgent, Scope};
+use super::install::agent::{LocalAgent, SettingsOwner};
 use super::install::inspection::{GuardHook, connected_specs, guard_hook, without_guard_hook};
 use super::install::{config, guarding};
 use super::terminal::{DIM, WARNING, table};
@@ -177,7 +177,7 @@ fn says_what_is_impossible(out: &mut dyn Write, policy: &GuardPolicy) -> std::io
 
 /// Whether the agent's hooks for guards are installed.
 fn hook(spec: &'static AgentSpec, environment: Option<&Environment>) -> &'static str {
-    let agent = environment.map(|environment| LocalAgent { spec, environment, scope: Scope::User });
+    let agent = environment.map(|environment| LocalAgent { spec, environment, scope: SettingsOwner::User });
     match agent.map_or(GuardHook::NotConnected, guard_hook) {
         _ if told(spec) == NOTHING => "-",
         GuardHook::NotConnected => "not connected",

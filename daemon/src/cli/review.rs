@@ -7,7 +7,7 @@ use recall_protocol::query::{Review, Unreviewed, Verdict};
 
 use super::candidates;
 use super::client::{Client, Start};
-use super::filter::{Scope, ScopeArgs};
+use super::filter::{AskedProjects, ScopeArgs};
 use super::terminal::{self, ACCENT, DIM, counted, table};
 use super::ui;
 
@@ -95,13 +95,13 @@ fn list(args: &ReviewArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     }
     let shown = found.entries.len();
     let rows = found.entries.into_iter().map(|entry| {
-        let project = (scope == Scope::Chosen).then_some(entry.project);
+        let project = (scope == AskedProjects::Chosen).then_some(entry.project);
         let kind = terminal::kind(&entry.observation_type.unwrap_or(entry.kind)).to_owned();
         let row = [terminal::id(entry.id)].into_iter().chain(project);
         row.chain([kind, terminal::ago(entry.created_at), entry.title]).collect()
     });
     let mut head = vec!["ID", "PROJECT", "TYPE", "MADE", "TITLE"];
-    head.retain(|column| scope == Scope::Chosen || *column != "PROJECT");
+    head.retain(|column| scope == AskedProjects::Chosen || *column != "PROJECT");
     table(out, &head, &rows.collect::<Vec<Vec<String>>>())?;
     let waiting =
         counted(i64::try_from(found.waiting).unwrap_or(i64::MAX), "observation waits", "observations wait");
@@ -114,9 +114,9 @@ fn list(args: &ReviewArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     )?)
 }
 
-fn here(scope: Scope) -> &'static str {
+fn here(scope: AskedProjects) -> &'static str {
     match scope {
-        Scope::Here => " in this project",
-        Scope::Chosen => "",
+        AskedProjects::Here => " in this project",
+        AskedProjects::Chosen => "",
     }
 }

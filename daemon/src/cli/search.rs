@@ -10,7 +10,7 @@ use recall_protocol::query::{Explain, Search};
 use super::candidates;
 use super::client::{Client, Start, this_folder};
 use super::failure::Failure;
-use super::filter::{Scope, ScopeArgs};
+use super::filter::{AskedProjects, ScopeArgs};
 use super::page;
 use super::terminal::{self, ACCENT, BOLD, DIM, MATCH, WARNING, counted, thousands};
 use recall_app::answers::found::{ExplainedSource, Explanation, ReadAs, SearchAnswer, SearchResult, Unknown};
@@ -108,7 +108,12 @@ pub(super) fn refuse_slips(query: &str) -> anyhow::Result<()> {
     Err(Failure::usage(mistake.what()).hint(mistake.hint()).into())
 }
 
-fn tell(out: &mut dyn Write, answer: &SearchAnswer, query: &Query, scope: Scope) -> std::io::Result<()> {
+fn tell(
+    out: &mut dyn Write,
+    answer: &SearchAnswer,
+    query: &Query,
+    scope: AskedProjects,
+) -> std::io::Result<()> {
     // A replaced word is highlighted as its replacement.
     let mut sought = query.clone();
     sought.words.extend(answer.read_as.iter().map(|word| word.read.clone()));
@@ -130,8 +135,8 @@ fn tell(out: &mut dyn Write, answer: &SearchAnswer, query: &Query, scope: Scope)
         let elsewhere = match scope {
             _ if query.asks_for_nothing() => ": the query has no words to search for",
             // An unknown name matches in no project, so `--all` is not suggested.
-            Scope::Here if answer.unknown.is_empty() => " in this project; `--all` searches all",
-            Scope::Here | Scope::Chosen => "",
+            AskedProjects::Here if answer.unknown.is_empty() => " in this project; `--all` searches all",
+            AskedProjects::Here | AskedProjects::Chosen => "",
         };
         writeln!(out, "Nothing found{elsewhere}.")?;
     } else {
@@ -139,7 +144,7 @@ fn tell(out: &mut dyn Write, answer: &SearchAnswer, query: &Query, scope: Scope)
             total if total > shown => format!("{} of {} matches", thousands(shown), thousands(total)),
             _ => counted(shown, "match", "matches"),
         };
-        let here = if scope == Scope::Here { " in this project" } else { "" };
+        let here = if scope == AskedProjects::Here { " in this project" } else { "" };
         writeln!(out, "{DIM}{found}{here}, {took} ms. `recall show ID` shows one in full.{DIM:#}")?;
     }
     if answer.degraded {
@@ -154,7 +159,12 @@ fn tell(out: &mut dyn Write, answer: &SearchAnswer, query: &Query, scope: Scope)
     Ok(())
 }
 
-fn entry(out: &mut dyn Write, result: &SearchResult, query: &Query, scope: Scope) -> std::io::Result<()> {
+fn entry(
+    out: &mut dyn Write,
+    result: &SearchResult,
+    query: &Query,
+    scope: AskedProjects,
+) -> std::io::Result<()> {
     let kind = terminal::kind(result.observation_type.as_ref().unwrap_or(&result.kind));
     let (id, time) = (terminal::id(result.id), terminal::ago(result.created_at));
     let title = &terminal::whole_words(&result.title);
@@ -163,8 +173,8 @@ fn entry(out: &mut dyn Write, result: &SearchResult, query: &Query, scope: Scope
     writeln!(out, "{}", page::hang(&head, 0, INDENT, width))?;
     // Within one project the name is the same for all.
     let project = match scope {
-        Scope::Here => String::new(),
-        Scope::Chosen => format!(", {}", result.project),
+        AskedProjects::Here => String::new(),
+        AskedProjects::Chosen => format!(", {}", result.project),
     };
     let status = result.status.as_deref().filter(|status| *status != "active");
     let status = status.map(|status| format!(", {status}")).unwrap_or_default();

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::candidates;
 use super::client::{Client, Start, this_folder};
-use super::consent::{Answer, Consent};
+use super::consent::{Choice, Consent};
 use super::failure::Failure;
 use super::remote::{change, sharing};
 use super::sync::tell;
@@ -104,7 +104,7 @@ pub fn run(args: &ShareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         (false, true) => Consent::Given,
         (false, false) => Consent::at_terminal(&mut input),
     };
-    if consent.obtain(&format!("Share {} through {remote}?", preview.project), out)? == Answer::Leave {
+    if consent.obtain(&format!("Share {} through {remote}?", preview.project), out)? == Choice::Leave {
         return Ok(());
     }
     let share = SharedProject {

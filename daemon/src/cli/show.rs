@@ -34,7 +34,7 @@ pub struct ShowArgs {
 }
 
 /// The item behind an ID.
-enum Found {
+enum Asked {
     Item(Answer<Show>),
     Session(Answer<Session>),
 }
@@ -43,16 +43,16 @@ enum Found {
 pub fn run(args: &ShowArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut client = Client::connect(Start::IfNeeded)?;
     // All are looked up before one is shown, so that an error is not hidden above the others.
-    let found: Vec<Found> = args.id.iter().map(|id| find(&mut client, id)).collect::<Result<_, _>>()?;
+    let found: Vec<Asked> = args.id.iter().map(|id| find(&mut client, id)).collect::<Result<_, _>>()?;
     for (place, found) in found.iter().enumerate() {
         if place > 0 && !args.json {
             writeln!(out)?;
         }
         match found {
-            Found::Item(answer) if args.json => out.write_all(&answer.bytes)?,
-            Found::Session(answer) if args.json => out.write_all(&answer.bytes)?,
-            Found::Item(answer) => tell(out, answer.read()?.items)?,
-            Found::Session(answer) => session::tell(out, &answer.read()?)?,
+            Asked::Item(answer) if args.json => out.write_all(&answer.bytes)?,
+            Asked::Session(answer) if args.json => out.write_all(&answer.bytes)?,
+            Asked::Item(answer) => tell(out, answer.read()?.items)?,
+            Asked::Session(answer) => session::tell(out, &answer.read()?)?,
         }
         if args.json {
             writeln!(out)?;
@@ -62,10 +62,10 @@ pub fn run(args: &ShowArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 }
 
 /// Finds an item by its ID, else a session as `recall sessions` lists it.
-fn find(client: &mut Client, id: &str) -> anyhow::Result<Found> {
+fn find(client: &mut Client, id: &str) -> anyhow::Result<Asked> {
     let item = client.ask(Show { id: id.to_owned(), folder: Some(this_folder()) });
     let refused = match item {
-        Ok(item) => return Ok(Found::Item(item)),
+        Ok(item) => return Ok(Asked::Item(item)),
         Err(error) => error,
     };
     // The short ID of a session may look like the ID of an item.
@@ -79,7 +79,7 @@ fn find(client: &mut Client, id: &str) -> anyhow::Result<Found> {
         return Err(refused);
     }
     match client.ask(Session { id: id.to_owned() }) {
-        Ok(session) => Ok(Found::Session(session)),
+        Ok(session) => Ok(Asked::Session(session)),
         Err(error) if refused_as(&error) == Some(ErrorKind::NotFound) && looks_like_an_item => Err(refused),
         Err(error) if refused_as(&error) == Some(ErrorKind::NotFound) => {
             let what = format!("{id:?} is not an ID, and no session's ID begins with it");

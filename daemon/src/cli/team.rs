@@ -10,7 +10,7 @@ use recall_protocol::paths::Paths;
 use serde_json::json;
 use tokio::runtime::Runtime;
 
-use super::consent::{Answer, Consent};
+use super::consent::{Choice, Consent};
 use super::failure::Failure;
 use super::remote::sharing;
 use super::terminal::{BOLD, DIM, GOOD, WARNING};
@@ -215,7 +215,7 @@ fn invite(args: &InviteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     )?;
     let mut input = std::io::stdin().lock();
     let consent = if args.yes { Consent::Given } else { Consent::at_terminal(&mut input) };
-    if consent.obtain(&format!("Let {author} in?"), out)? == Answer::Leave {
+    if consent.obtain(&format!("Let {author} in?"), out)? == Choice::Leave {
         return Ok(());
     }
     let _lock = Team::lock(&place.data)?;
@@ -313,7 +313,7 @@ fn remove(args: &RemoveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut input = std::io::stdin().lock();
     let consent = if args.yes { Consent::Given } else { Consent::at_terminal(&mut input) };
     writeln!(out, "{author}, {name} could read what was written up to now. All others get a new key.")?;
-    if consent.obtain(&format!("Remove {author}, {name}?"), out)? == Answer::Leave {
+    if consent.obtain(&format!("Remove {author}, {name}?"), out)? == Choice::Leave {
         return Ok(());
     }
     let upto = written(&place, &device)?;

@@ -8,8 +8,8 @@ use std::io::Write;
 use anyhow::Context;
 use recall_protocol::paths::Paths;
 
-use super::consent::{Answer, Consent};
-use super::install::agent::{LocalAgent, Scope};
+use super::consent::{Choice, Consent};
+use super::install::agent::{LocalAgent, SettingsOwner};
 use super::install::{Edit, EditAction, agent_names, connected, environment, this_project};
 use super::purge;
 use super::terminal::bytes;
@@ -57,7 +57,7 @@ pub fn run(args: &UninstallArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     };
     let named = args.agents.iter().filter_map(|name| AGENTS.named(name)).collect();
     let folder = args.project.then(this_project).transpose()?;
-    let scope = folder.as_deref().map_or(Scope::User, Scope::Project);
+    let scope = folder.as_deref().map_or(SettingsOwner::User, SettingsOwner::Project);
     let (agents, daemon) = match (args.agents.is_empty(), args.keep_service || args.project) {
         (true, false) if args.purge => (AGENTS.iter().collect(), Daemon::Purge),
         (true, false) => (AGENTS.iter().collect(), Daemon::Remove),
@@ -81,7 +81,7 @@ pub(crate) enum Daemon {
 pub(crate) struct Uninstallation<'a> {
     pub(crate) environment: &'a Environment,
     pub(crate) agents: Vec<&'static AgentSpec>,
-    pub(crate) scope: Scope<'a>,
+    pub(crate) scope: SettingsOwner<'a>,
     pub(crate) daemon: Daemon,
     pub(crate) commands: &'a dyn Commands,
 }
@@ -124,7 +124,7 @@ impl Uninstallation<'_> {
             )?;
             question = "Uninstall recall and delete the memory?";
         }
-        if consent.obtain(question, out)? == Answer::Leave {
+        if consent.obtain(question, out)? == Choice::Leave {
             return Ok(());
         }
         let mut told = "";
@@ -151,7 +151,7 @@ impl Uninstallation<'_> {
 
     /// Nobody is to miss these agents' hooks.
     fn forget_connected(&self) {
-        for spec in self.agents.iter().filter(|_| self.scope == Scope::User) {
+        for spec in self.agents.iter().filter(|_| self.scope == SettingsOwner::User) {
             connected::forget(self.environment, spec.name);
         }
     }
@@ -226,9 +226,12 @@ mod tests {
     fn home(text: &str) -> Home {
         let folder = tempfile::tempdir().unwrap();
         let environment = Environment::new(folder.path().into(), []);
-        let settings =
-            LocalAgent { spec: AGENTS.spec("claude-code"), environment: &environment, scope: Scope::User }
-                .settings();
+        let settings = LocalAgent {
+            spec: AGENTS.spec("claude-code"),
+            environment: &environment,
+            scope: SettingsOwner::User,
+        }
+        .settings();
         fs::create_dir(folder.path().join(".claude")).unwrap();
         fs::write(&settings, text).unwrap();
         Home { folder, environment, settings }
@@ -241,7 +244,7 @@ mod tests {
             let uninstallation = Uninstallation {
                 environment: &self.environment,
                 agents,
-                scope: Scope::User,
+                scope: SettingsOwner::User,
                 daemon,
                 commands: &commands,
             };

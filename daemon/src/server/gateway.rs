@@ -21,10 +21,10 @@ pub enum GatewayError {
 
 /// The gateway of a daemon, open or closed. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Gateway(Arc<Mutex<Place>>);
+pub struct Gateway(Arc<Mutex<State>>);
 
 #[derive(Default)]
-struct Place {
+struct State {
     open: Option<OpenGateway>,
     /// Why the last attempt to open it failed.
     failure: Option<String>,

@@ -12,7 +12,7 @@ use recall_agents::{AgentSpec, Cap};
 use recall_domain::command_form::CommandForm;
 use recall_domain::context::{Limits, Material, Moment, Note, assemble};
 use recall_domain::document::{DocumentKey, DocumentKind, Status};
-use recall_domain::file_memory::{Candidate, InjectedSet};
+use recall_domain::file_memory::{FileNote, InjectedSet};
 use recall_domain::ids::{ObservationId, SessionId};
 use recall_domain::injection::by_hand::Touch;
 use recall_domain::known_error;
@@ -278,7 +278,7 @@ impl ContextLookup {
             let id = ObservationId(key.row);
             let Some(row) = db.observation(id)? else { continue };
             let candidate =
-                Candidate { id, session: row.session.as_ref(), at: row.created_at, rewritten: None };
+                FileNote { id, session: row.session.as_ref(), at: row.created_at, rewritten: None };
             let is_told = row.maker() == Maker::Machine
                 && row.status == Status::Active
                 && candidate.is_new_to(session, injected)

@@ -19,12 +19,12 @@ const SESSIONS: u32 = 32;
 #[derive(Default)]
 pub(super) struct Backlog {
     keys: VecDeque<DocumentKey>,
-    place: Place,
+    place: Cursor,
 }
 
 /// How far the search for texts has come.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Place {
+enum Cursor {
     #[default]
     Nowhere,
     /// Sessions up to this one in the order are done.
@@ -49,32 +49,32 @@ impl Backlog {
         most: usize,
     ) -> Result<Vec<DocumentKey>, StoreError> {
         readers.read(|db| {
-            if news == News::Yes && matches!(self.place, Place::At(Some(_)) | Place::Rest) {
+            if news == News::Yes && matches!(self.place, Cursor::At(Some(_)) | Cursor::Rest) {
                 let (newest, _) = db.newest_without_vectors(&model.0, None, SESSIONS)?;
                 self.keys.retain(|key| !newest.contains(key));
                 newest.into_iter().rev().for_each(|key| self.keys.push_front(key));
             }
             while self.keys.len() < most {
                 match self.place {
-                    Place::Nowhere => {
+                    Cursor::Nowhere => {
                         let few = db.documents_without_vectors(&model.0, FEW)?;
                         let is_few = few.len() < FEW as usize;
-                        self.place = if is_few { Place::Rest } else { Place::At(None) };
+                        self.place = if is_few { Cursor::Rest } else { Cursor::At(None) };
                         self.keys.extend(few.into_iter().filter(|_| is_few));
                         if is_few {
                             break;
                         }
                     }
-                    Place::At(place) => {
+                    Cursor::At(place) => {
                         let (keys, last) = db.newest_without_vectors(&model.0, place, SESSIONS)?;
                         self.keys.extend(keys);
-                        self.place = last.map_or(Place::Rest, |last| Place::At(Some(last)));
+                        self.place = last.map_or(Cursor::Rest, |last| Cursor::At(Some(last)));
                     }
-                    Place::Rest if self.keys.is_empty() => {
+                    Cursor::Rest if self.keys.is_empty() => {
                         self.keys.extend(db.documents_without_vectors(&model.0, FEW)?);
                         break;
                     }
-                    Place::Rest => break,
+                    Cursor::Rest => break,
                 }
             }
             Ok(())
@@ -84,6 +84,6 @@ impl Backlog {
 
     /// Whether only the rest is left, which is searched again and again until nothing is found.
     pub(super) fn is_at_the_rest(&self) -> bool {
-        self.place == Place::Rest
+        self.place == Cursor::Rest
     }
 }

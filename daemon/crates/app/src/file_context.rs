@@ -5,7 +5,7 @@ use super::clock;
 use super::context_lookup::{ContextLookup, ContextReply, note};
 use recall_agents::Cap;
 use recall_domain::context::{Limits, Material, Moment, assemble};
-use recall_domain::file_memory::{Candidate, INJECTED_FOR_FILE, InjectedSet, LEAST_IMPORTANCE};
+use recall_domain::file_memory::{FileNote, INJECTED_FOR_FILE, InjectedSet, LEAST_IMPORTANCE};
 use recall_domain::ids::{ProjectRow, SessionId};
 use recall_domain::used::{Disfavour, Occasion};
 use recall_repository::refs::WorkLocation;
@@ -54,7 +54,7 @@ impl ContextLookup {
             for row in
                 db.notes_about(place, (&INJECTED_FOR_FILE, LEAST_IMPORTANCE), (CONSIDERED, tellable))?
             {
-                let candidate = Candidate {
+                let candidate = FileNote {
                     id: row.id,
                     session: row.session.as_ref(),
                     at: row.created_at,

@@ -6,7 +6,7 @@ use recall_domain::document::DocumentKey;
 use recall_domain::ids::{SessionRow, Timestamp};
 use recall_domain::material::{Action, SessionMaterial};
 use recall_domain::redaction::own_calls;
-use recall_domain::used::{Deed, DeedKind, Occasion, Told, uses};
+use recall_domain::used::{Deed, DeedKind, Occasion, ToldItem, uses};
 use recall_store::{Reader, StoreError, ToldUse};
 
 /// Items of a session of which the latest are looked at.
@@ -29,8 +29,12 @@ pub(super) fn uses_of(
         let Some(key) = item.key() else { continue };
         let Some(row) = db.load_document(key)? else { continue };
         let (title, text) = title_and_text(&row, agents);
-        let told =
-            Told { key, text: format!("{title}\n{text}"), at: item.at, occasion: Occasion::of(&item.moment) };
+        let told = ToldItem {
+            key,
+            text: format!("{title}\n{text}"),
+            at: item.at,
+            occasion: Occasion::of(&item.moment),
+        };
         found.extend(uses(&told, &deeds).into_iter().map(|(what, at)| ToldUse {
             injection: item.injection,
             key,

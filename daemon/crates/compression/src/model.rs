@@ -106,7 +106,7 @@ impl From<Failure> for CompressionError {
 }
 
 /// What a call has brought.
-enum Answer<T> {
+enum Reading<T> {
     Read(T),
     /// `text`: what the model has said, where the provider's answer had it.
     Unreadable {
@@ -205,15 +205,15 @@ impl ModelCompressor {
     ) -> Result<T, Failure> {
         self.may_ask(job)?;
         let (first, problem) = match self.answer(request, job, &read)? {
-            Answer::Read(result) => return Ok(result),
-            Answer::Unreadable { text, problem } => (text, problem),
+            Reading::Read(result) => return Ok(result),
+            Reading::Unreadable { text, problem } => (text, problem),
         };
         self.may_ask(job)?;
         // Without a text there is nothing to mend.
         let again = first.map(|first| prompt::repair(request, &first, &problem));
         match self.answer(again.as_ref().unwrap_or(request), job, &read)? {
-            Answer::Read(result) => Ok(result),
-            Answer::Unreadable { problem, .. } => {
+            Reading::Read(result) => Ok(result),
+            Reading::Unreadable { problem, .. } => {
                 Err(Failure::Unreadable(format!("the model's answer could not be used, twice: {problem}")))
             }
         }
@@ -225,17 +225,17 @@ impl ModelCompressor {
         request: &ChatRequest,
         job: &Job<'_>,
         read: impl Fn(&str) -> Result<T, Unusable>,
-    ) -> Result<Answer<T>, Failure> {
+    ) -> Result<Reading<T>, Failure> {
         let (text, problem) = match self.call(request, job) {
             Ok(reply) => match read(&reply.text) {
-                Ok(result) => return Ok(Answer::Read(result)),
+                Ok(result) => return Ok(Reading::Read(result)),
                 Err(Unusable(problem)) => (Some(reply.text), problem),
             },
             Err(Failure::Unreadable(problem)) => (None, problem),
             Err(other) => return Err(other),
         };
         self.was_unreadable(job, &problem);
-        Ok(Answer::Unreadable { text, problem })
+        Ok(Reading::Unreadable { text, problem })
     }
 
     fn of_batch(

@@ -115,7 +115,7 @@ impl InjectedSet {
 
 /// The properties of an observation that decide whether it is injected for a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Candidate<'a> {
+pub struct FileNote<'a> {
     pub id: ObservationId,
     /// The session that made it. `None` if it was written by hand.
     pub session: Option<&'a SessionId>,
@@ -124,7 +124,7 @@ pub struct Candidate<'a> {
     pub rewritten: Option<Timestamp>,
 }
 
-impl Candidate<'_> {
+impl FileNote<'_> {
     /// Whether to inject it into the session `reader`. Its own observations are already in its conversation.
     pub fn is_new_to(&self, reader: &SessionId, injected: &InjectedSet) -> bool {
         self.session != Some(reader)
@@ -172,15 +172,15 @@ mod tests {
     fn injected_own_and_overwritten_notes_are_not_new() {
         let (here, there) = (SessionId::from("here"), SessionId::from("there"));
         let note =
-            Candidate { id: ObservationId(1), session: Some(&there), at: Timestamp(10), rewritten: None };
-        let is_new_to = |candidate: Candidate<'_>| candidate.is_new_to(&here, &InjectedSet::default());
+            FileNote { id: ObservationId(1), session: Some(&there), at: Timestamp(10), rewritten: None };
+        let is_new_to = |candidate: FileNote<'_>| candidate.is_new_to(&here, &InjectedSet::default());
         assert!(is_new_to(note));
-        assert!(is_new_to(Candidate { session: None, ..note }));
-        assert!(!is_new_to(Candidate { session: Some(&here), ..note }));
-        assert!(is_new_to(Candidate { rewritten: Some(Timestamp(10)), ..note }));
-        assert!(!is_new_to(Candidate { rewritten: Some(Timestamp(11)), ..note }));
+        assert!(is_new_to(FileNote { session: None, ..note }));
+        assert!(!is_new_to(FileNote { session: Some(&here), ..note }));
+        assert!(is_new_to(FileNote { rewritten: Some(Timestamp(10)), ..note }));
+        assert!(!is_new_to(FileNote { rewritten: Some(Timestamp(11)), ..note }));
         let injected = InjectedSet { observations: [ObservationId(1)].into(), ..InjectedSet::default() };
         assert!(!note.is_new_to(&here, &injected));
-        assert!(Candidate { id: ObservationId(2), ..note }.is_new_to(&here, &injected));
+        assert!(FileNote { id: ObservationId(2), ..note }.is_new_to(&here, &injected));
     }
 }

@@ -53,7 +53,7 @@ impl Use {
 
 /// An item that a session was told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct ToldItem {
     pub key: DocumentKey,
     /// All that it says.
     pub text: String,
@@ -100,7 +100,7 @@ impl Occasion {
 }
 
 /// The uses of an item, each with the moment at which it was first seen.
-pub fn uses(told: &Told, deeds: &[Deed]) -> Vec<(Use, Timestamp)> {
+pub fn uses(told: &ToldItem, deeds: &[Deed]) -> Vec<(Use, Timestamp)> {
     let later = || deeds.iter().filter(|deed| deed.at > told.at);
     let mut uses = Vec::new();
     let opened =
@@ -303,8 +303,8 @@ mod tests {
 
     const KEY: DocumentKey = DocumentKey { kind: DocumentKind::Observation, row: 12 };
 
-    fn told(text: &str, occasion: Occasion) -> Told {
-        Told { key: KEY, text: text.to_owned(), at: Timestamp(10), occasion }
+    fn told(text: &str, occasion: Occasion) -> ToldItem {
+        ToldItem { key: KEY, text: text.to_owned(), at: Timestamp(10), occasion }
     }
 
     #[track_caller]

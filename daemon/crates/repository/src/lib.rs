@@ -77,7 +77,7 @@ pub fn ignored(folder: &Path) -> Vec<Ignored> {
 }
 
 /// What a folder is part of.
-enum Place {
+enum Containing {
     /// A work tree and its git folder.
     Repository(PathBuf, GitFolder),
     /// A folder whose `.git` points at a git folder that does not point back.
@@ -87,8 +87,8 @@ enum Place {
 
 fn follow(folder: &Path, clones: u32, survey: &mut Survey) -> RepositoryFacts {
     match place(folder, &mut |_| {}) {
-        Place::Repository(tree, git_dir) => facts_of(&tree, &git_dir, clones, survey),
-        Place::Unproven(tree, git_dir) => {
+        Containing::Repository(tree, git_dir) => facts_of(&tree, &git_dir, clones, survey),
+        Containing::Unproven(tree, git_dir) => {
             let target = git_dir.common();
             let around = tree.parent().map(|parent| survey.visit(parent, clones));
             let pointed_at = facts_of(target.path(), &target, clones, survey);
@@ -103,7 +103,7 @@ fn follow(folder: &Path, clones: u32, survey: &mut Survey) -> RepositoryFacts {
                 ..RepositoryFacts::default()
             }
         }
-        Place::Plain => {
+        Containing::Plain => {
             let folder = top_of_other_system(folder).unwrap_or(folder);
             RepositoryFacts { folder: text(folder), made: mark_of(folder), ..RepositoryFacts::default() }
         }
@@ -168,21 +168,21 @@ fn origin_on_this_disk(facts: &RepositoryFacts, tree: &Path) -> Option<PathBuf> 
 /// where it may have been committed.
 fn find(folder: &Path, ignored: &mut dyn FnMut(Ignored)) -> Option<(PathBuf, GitFolder)> {
     match place(folder, ignored) {
-        Place::Repository(tree, git_dir) => Some((tree, git_dir)),
-        Place::Unproven(..) | Place::Plain => None,
+        Containing::Repository(tree, git_dir) => Some((tree, git_dir)),
+        Containing::Unproven(..) | Containing::Plain => None,
     }
 }
 
 /// The repository around `folder`. A repository without a work tree counts as its own, except inside a work tree, where
 /// it may have been committed.
-fn place(folder: &Path, ignored: &mut dyn FnMut(Ignored)) -> Place {
+fn place(folder: &Path, ignored: &mut dyn FnMut(Ignored)) -> Containing {
     let mut bare = None;
     for tree in folder.ancestors() {
         match git_dir_of(tree) {
             Ok(Some(git_dir)) if belongs_to(&git_dir, tree) => {
-                return Place::Repository(tree.to_owned(), git_dir);
+                return Containing::Repository(tree.to_owned(), git_dir);
             }
-            Ok(Some(git_dir)) => return Place::Unproven(tree.to_owned(), git_dir),
+            Ok(Some(git_dir)) => return Containing::Unproven(tree.to_owned(), git_dir),
             Ok(None) => {}
             Err(why) if why.is_absence() => {}
             Err(why) => ignored(Ignored { path: tree.join(".git"), why }),
@@ -194,7 +194,7 @@ fn place(folder: &Path, ignored: &mut dyn FnMut(Ignored)) -> Place {
             }
         }
     }
-    bare.map_or(Place::Plain, |git_dir| Place::Repository(git_dir.path().to_owned(), git_dir))
+    bare.map_or(Containing::Plain, |git_dir| Containing::Repository(git_dir.path().to_owned(), git_dir))
 }
 
 /// The git folder that a folder's `.git` is or points at.

@@ -24,7 +24,7 @@ use super::segment::Segment;
 use super::segment_cache::SegmentCache;
 use super::source::{Candidate, Candidates};
 use super::spelling;
-use super::sums::{Ranking, Sum, Summand, Texts, Told};
+use super::sums::{Passed, Ranking, Sum, Summand, Texts};
 use super::terms::{self, QueryTerm};
 use super::weights::{WEIGHING, factors, text_factors};
 
@@ -225,7 +225,7 @@ fn best_documents(
     let most = request.limit.clamp(CANDIDATES, Request::MOST_HITS);
     // A phrase may consist of function words, which are not looked up. The conditions give its documents.
     let any_text = terms.all.is_empty() || !request.query.phrases.is_empty();
-    let told = if any_text { Told::All } else { Told::WithATerm };
+    let told = if any_text { Passed::All } else { Passed::WithATerm };
     let summands = terms.summands();
     let mut best = Best { most, heap: BinaryHeap::with_capacity(most + 1), floor: None, total: 0 };
     if !terms.all.is_empty() {

@@ -21,7 +21,7 @@ use super::fresh_passages::{FreshPassages, Weighed};
 use super::query::Query;
 use super::schema::{Fields, PackedTraits};
 use super::segment_cache::{Population, SegmentCache};
-use super::sums::{Counted, Ranking, Sum, Summand, Texts, Told, rarest_first};
+use super::sums::{Counted, Passed, Ranking, Sum, Summand, Texts, rarest_first};
 use super::terms::{self, QueryTerm};
 use super::weights::WEIGHING_OF_PASSAGES;
 
@@ -206,7 +206,7 @@ fn best(
     terms: &[PassageTerm],
     limit: usize,
     mut near: HashSet<(usize, DocId)>,
-) -> tantivy::Result<Vec<Found>> {
+) -> tantivy::Result<Vec<FoundPassage>> {
     let summands = terms.iter().zip(0..).map(|(term, place)| Summand {
         text: &term.text,
         information: term.information,
@@ -219,7 +219,7 @@ fn best(
         let mut ranking = PartRanking { strongest: &mut strongest, part: number };
         match part {
             Part::Indexed(Segment { texts, .. }) => {
-                texts.sum(&summands, (0..texts.max_doc(), Told::Wanted), &mut ranking)?;
+                texts.sum(&summands, (0..texts.max_doc(), Passed::Wanted), &mut ranking)?;
             }
             Part::Fresh(passages) => {
                 let with_a_term = passages.sums(&summands).filter(|(_, sum)| sum.found != 0);
@@ -227,7 +227,7 @@ fn best(
             }
         }
     }
-    let mut best: Vec<Found> = strongest.heap.into_iter().map(|Reverse(found)| found).collect();
+    let mut best: Vec<FoundPassage> = strongest.heap.into_iter().map(|Reverse(found)| found).collect();
     for found in &best {
         near.remove(&found.place);
     }
@@ -235,7 +235,7 @@ fn best(
         let mut docs: Vec<DocId> =
             near.iter().filter(|(other, _)| *other == number).map(|(_, doc)| *doc).collect();
         docs.sort_unstable();
-        let found = |(doc, sum)| Found { place: (number, doc), sum };
+        let found = |(doc, sum)| FoundPassage { place: (number, doc), sum };
         match part {
             Part::Indexed(segment) => {
                 let sums = segment.texts.sums_of(&docs, &summands)?;
@@ -252,7 +252,7 @@ fn best(
 /// The strongest passages so far.
 struct Strongest {
     limit: usize,
-    heap: BinaryHeap<Reverse<Found>>,
+    heap: BinaryHeap<Reverse<FoundPassage>>,
     /// The lowest strength once there are enough.
     floor: Option<f32>,
 }
@@ -272,7 +272,7 @@ impl Ranking for PartRanking<'_> {
             return;
         }
         let Strongest { limit, heap, floor } = self.strongest;
-        heap.push(Reverse(Found { place: (self.part, doc), sum }));
+        heap.push(Reverse(FoundPassage { place: (self.part, doc), sum }));
         if heap.len() > *limit {
             heap.pop();
             *floor = heap.peek().map(|Reverse(weakest)| weakest.sum.strength);
@@ -284,12 +284,12 @@ impl Ranking for PartRanking<'_> {
 
 /// A found passage: its part and document, and the sum of its terms.
 #[derive(Clone, Copy)]
-struct Found {
+struct FoundPassage {
     place: (usize, DocId),
     sum: Sum,
 }
 
-impl Found {
+impl FoundPassage {
     /// `None` for one that was replaced or resolved: it can be searched for, but is never injected.
     fn passage(
         self,
@@ -327,26 +327,26 @@ impl Found {
     }
 }
 
-impl Ord for Found {
+impl Ord for FoundPassage {
     /// Compares by strength. Of equal ones the later document is less, so that the order is deterministic.
     fn cmp(&self, other: &Self) -> Ordering {
         self.sum.strength.total_cmp(&other.sum.strength).then_with(|| other.place.cmp(&self.place))
     }
 }
 
-impl PartialOrd for Found {
+impl PartialOrd for FoundPassage {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Found {
+impl PartialEq for FoundPassage {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Found {}
+impl Eq for FoundPassage {}
 
 #[cfg(test)]
 mod tests {

@@ -68,7 +68,7 @@ fn only_deleted(lengths: &FieldNormReader, deleted: &[DocId], excluded: usize) -
 
 /// Which documents are passed to the ranking.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum Passed {
     /// Documents that it may want.
     Wanted,
     /// Also documents with a term that it does not want, without their sums.
@@ -178,7 +178,7 @@ impl Texts {
     pub(super) fn sum(
         &self,
         terms: &[Summand<'_>],
-        (range, told): (Range<DocId>, Told),
+        (range, told): (Range<DocId>, Passed),
         ranking: &mut impl Ranking,
     ) -> tantivy::Result<()> {
         let end = range.end.min(self.max_doc);
@@ -187,14 +187,14 @@ impl Texts {
         let mut from = range.start;
         loop {
             let enough = match told {
-                Told::All => lists.len(),
-                Told::Wanted | Told::WithATerm => enough(&lists, ranking),
+                Passed::All => lists.len(),
+                Passed::Wanted | Passed::WithATerm => enough(&lists, ranking),
             };
             let (decisive, others) = lists.split_at_mut(enough);
             match told {
-                Told::All => {}
-                Told::Wanted => from = first(decisive),
-                Told::WithATerm => from = first(decisive).min(first(others)),
+                Passed::All => {}
+                Passed::Wanted => from = first(decisive),
+                Passed::WithATerm => from = first(decisive).min(first(others)),
             }
             if from >= end {
                 return Ok(());
@@ -206,11 +206,13 @@ impl Texts {
             }
             for list in others {
                 match told {
-                    Told::Wanted => list.add_to_touched(self, from, &mut window),
-                    Told::WithATerm | Told::All => list.add_to_touched_and_note(self, from..to, &mut window),
+                    Passed::Wanted => list.add_to_touched(self, from, &mut window),
+                    Passed::WithATerm | Passed::All => {
+                        list.add_to_touched_and_note(self, from..to, &mut window)
+                    }
                 }
             }
-            if told == Told::All {
+            if told == Passed::All {
                 (from.max(range.start)..to)
                     .filter(|doc| self.counts(*doc))
                     .for_each(|doc| window.touch(doc - from));
@@ -628,9 +630,9 @@ mod tests {
             let all = 0..texts.max_doc();
             let (mut plain, mut counting, mut quick) =
                 (Strongest::default(), Strongest::of(most), Strongest::of(most));
-            texts.sum(&terms, (all.clone(), Told::WithATerm), &mut plain).unwrap();
-            texts.sum(&terms, (all.clone(), Told::WithATerm), &mut counting).unwrap();
-            texts.sum(&terms, (all, Told::Wanted), &mut quick).unwrap();
+            texts.sum(&terms, (all.clone(), Passed::WithATerm), &mut plain).unwrap();
+            texts.sum(&terms, (all.clone(), Passed::WithATerm), &mut counting).unwrap();
+            texts.sum(&terms, (all, Passed::Wanted), &mut quick).unwrap();
             prop_assert_eq!(&counting.with_a_term, &plain.with_a_term);
             prop_assert!(quick.with_a_term.len() <= plain.with_a_term.len());
             let (docs, sums): (Vec<DocId>, Vec<Sum>) = plain.kept.iter().copied().unzip();

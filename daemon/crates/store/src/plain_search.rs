@@ -93,7 +93,7 @@ impl Reader<'_> {
                     break;
                 }
                 compared += 1;
-                let candidate = Candidate::read(row)?;
+                let candidate = PlainRow::read(row)?;
                 let key = DocumentKey { kind: *kind, row: candidate.row };
                 let is_theirs = search.whose.is_empty() || search.whose.iter().any(|whose| whose.has(key));
                 if !candidate.fits(search) || !is_theirs {
@@ -153,7 +153,7 @@ fn sql(kind: DocumentKind) -> &'static str {
 }
 
 /// A row of [`sql`], in the order of its columns.
-struct Candidate {
+struct PlainRow {
     row: i64,
     at: Timestamp,
     project: ProjectRow,
@@ -163,7 +163,7 @@ struct Candidate {
     text: String,
 }
 
-impl Candidate {
+impl PlainRow {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         let mut at = 0;
         Ok(Self {

@@ -6,7 +6,7 @@ use clap::Args;
 use recall_protocol::query::Sessions;
 
 use crate::cli::client::{Client, Start};
-use crate::cli::filter::{Scope, ScopeArgs};
+use crate::cli::filter::{AskedProjects, ScopeArgs};
 use crate::cli::install::inspection::connected;
 use crate::cli::terminal::{DIM, SHORT_ID, WHOLE_ID, ago, state, table};
 use recall_agents::AGENTS;
@@ -34,7 +34,7 @@ pub fn run(args: &SessionsArgs, start: Start, out: &mut dyn Write) -> anyhow::Re
         .zip(ids)
         .map(|(session, id)| {
             // All are of one project.
-            let project = (scope == Scope::Chosen).then_some(session.project);
+            let project = (scope == AskedProjects::Chosen).then_some(session.project);
             let figures = [session.prompts.to_string(), session.activities.to_string()];
             let row =
                 [id].into_iter().chain(project).chain([state(&session.status), ago(session.started_at)]);
@@ -49,11 +49,11 @@ pub fn run(args: &SessionsArgs, start: Start, out: &mut dyn Write) -> anyhow::Re
         return Ok(writeln!(out, "No sessions yet. {next}")?);
     }
     let mut head = vec!["SESSION", "PROJECT", "STATUS", "STARTED", "PROMPTS", "CALLS", "TITLE"];
-    head.retain(|column| scope == Scope::Chosen || *column != "PROJECT");
+    head.retain(|column| scope == AskedProjects::Chosen || *column != "PROJECT");
     table(out, &head, &rows)?;
     match scope {
-        Scope::Here => Ok(writeln!(out, "{DIM}Sessions of this project; `--all` lists all.{DIM:#}")?),
-        Scope::Chosen => Ok(()),
+        AskedProjects::Here => Ok(writeln!(out, "{DIM}Sessions of this project; `--all` lists all.{DIM:#}")?),
+        AskedProjects::Chosen => Ok(()),
     }
 }
 

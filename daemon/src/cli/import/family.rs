@@ -45,12 +45,12 @@ pub(super) fn families(files: Vec<SessionFile>) -> Vec<Vec<SessionFile>> {
 
 /// What the sessions of a family have contained so far.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct FamilyContent {
     events: HashSet<String>,
     sessions: Vec<Vec<RecordedTurn>>,
 }
 
-impl Told {
+impl FamilyContent {
     /// Removes everything that a session only repeats.
     pub(super) fn without_repeated(&mut self, session: &mut RecordedSession, spec: &AgentSpec) {
         let turns = session.turns(spec);

@@ -32,7 +32,7 @@ fn with_memories() -> impl Iterator<Item = &'static AgentSpec> {
 
 /// What was found, by agent.
 #[derive(Debug, Default, Serialize)]
-struct Found {
+struct FoundMemories {
     agents: BTreeMap<&'static str, OfAgent>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unreadable_files: Vec<super::UnreadableFile>,
@@ -58,7 +58,7 @@ pub(super) fn run(args: &ImportArgs, out: &mut dyn Write) -> anyhow::Result<()> 
         .ok_or_else(|| Failure::failed("The home folder is not known").hint("Set HOME to its path."))?;
     let mut client = Client::connect(Start::IfNeeded)?;
     let folders = folders(&mut client, args.project.as_deref())?;
-    let mut found = Found::default();
+    let mut found = FoundMemories::default();
     for spec in with_memories().filter(|spec| args.agent.as_deref().is_none_or(|name| name == spec.name)) {
         for folder in &folders {
             take(&mut client, (spec, folder), args, &environment, &mut found)?;
@@ -105,7 +105,7 @@ fn take(
     (spec, folder): (&'static AgentSpec, &Path),
     args: &ImportArgs,
     environment: &Environment,
-    found: &mut Found,
+    found: &mut FoundMemories,
 ) -> anyhow::Result<()> {
     let moved = spec.host.folder_variable.and_then(|name| environment.variable(name)?.to_str());
     let kept = memories::kept(spec, folder, environment.home(), moved);
@@ -139,7 +139,7 @@ fn take(
     Ok(())
 }
 
-fn tell(out: &mut dyn Write, found: &Found, args: &ImportArgs) -> anyhow::Result<()> {
+fn tell(out: &mut dyn Write, found: &FoundMemories, args: &ImportArgs) -> anyhow::Result<()> {
     if found.agents.is_empty() {
         writeln!(
             out,

@@ -30,11 +30,11 @@ use serde::Serialize;
 
 use super::candidates;
 use super::client::{Client, Start};
-use super::consent::Answer;
+use super::consent::Choice;
 use super::failure::Failure;
 use super::filter;
 use super::terminal::{DIM, WARNING, counted};
-use family::{Told, families};
+use family::{FamilyContent, families};
 use files::SessionFile;
 use lines::{Claims, Lines};
 use recall_agents::AGENTS;
@@ -231,7 +231,7 @@ fn is_own(args: &ImportArgs, path: &Path, out: &mut dyn Write) -> anyhow::Result
     }
     writeln!(out, "The file has {}. Anybody can write that into a file.", said.join(", "))?;
     let question = "Is it an export of your own memory, which nobody changed? Then recall believes it.";
-    Ok(Answer::read(&mut std::io::stdin().lock(), question, out)? == Answer::Go)
+    Ok(Choice::read(&mut std::io::stdin().lock(), question, out)? == Choice::Go)
 }
 
 /// Reads all files, and sends their sessions if there is a client.
@@ -245,7 +245,7 @@ fn each_file(files: Vec<SessionFile>, connect: &Connect<'_>, wanted: &Wanted) ->
     let work = || -> anyhow::Result<()> {
         let mut sender = Sender::new(connect)?;
         while let Some(family) = families.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let mut told = Told::default();
+            let mut told = FamilyContent::default();
             for file in family {
                 let (taken, damaged) = take_file(&mut sender, file, &mut told, wanted)?;
                 let mut counts = counts.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -273,7 +273,7 @@ fn each_file(files: Vec<SessionFile>, connect: &Connect<'_>, wanted: &Wanted) ->
 fn take_file(
     sender: &mut Sender<'_>,
     file: &SessionFile,
-    told: &mut Told,
+    told: &mut FamilyContent,
     wanted: &Wanted,
 ) -> anyhow::Result<(Taken, Option<String>)> {
     let Some(history) = file.spec.history else { return Ok((Taken::Empty, None)) };

@@ -19,12 +19,12 @@ use recall_agents::{AgentSpec, EventSpec, Guarding};
 pub struct LocalAgent<'a> {
     pub spec: &'static AgentSpec,
     pub environment: &'a Environment,
-    pub scope: Scope<'a>,
+    pub scope: SettingsOwner<'a>,
 }
 
 /// Whose settings are edited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope<'a> {
+pub enum SettingsOwner<'a> {
     User,
     /// The project in this folder.
     Project(&'a Path),
@@ -44,11 +44,11 @@ impl LocalAgent<'_> {
     pub fn path(&self, place: &Place) -> Option<PathBuf> {
         let home = self.environment.home();
         let path = match (self.scope, place.base) {
-            (Scope::Project(folder), _) => folder.join(place.project.first()?),
-            (Scope::User, _) if place.user.is_empty() => return None,
-            (Scope::User, Base::Folder) => self.folder().join(place.user),
-            (Scope::User, Base::Home) => home.join(place.user),
-            (Scope::User, Base::HomeUnlessMoved) => {
+            (SettingsOwner::Project(folder), _) => folder.join(place.project.first()?),
+            (SettingsOwner::User, _) if place.user.is_empty() => return None,
+            (SettingsOwner::User, Base::Folder) => self.folder().join(place.user),
+            (SettingsOwner::User, Base::Home) => home.join(place.user),
+            (SettingsOwner::User, Base::HomeUnlessMoved) => {
                 self.moved_folder().unwrap_or_else(|| home.to_owned()).join(place.user)
             }
         };
@@ -224,14 +224,14 @@ mod tests {
     #[test]
     fn its_folder_may_be_elsewhere() {
         let settings = |name: &str, environment: &Environment| {
-            LocalAgent { spec: AGENTS.spec(name), environment, scope: Scope::User }.settings()
+            LocalAgent { spec: AGENTS.spec(name), environment, scope: SettingsOwner::User }.settings()
         };
         let home = Environment::new("/home/dev".into(), []);
         assert_eq!(settings("claude-code", &home), Path::new("/home/dev/.claude/settings.json"));
         let moved =
             Environment::new("/home/dev".into(), [("CLAUDE_CONFIG_DIR".into(), "/data/claude".into())]);
         assert_eq!(settings("claude-code", &moved), Path::new("/data/claude/settings.json"));
-        let scope = Scope::Project(Path::new("/shop"));
+        let scope = SettingsOwner::Project(Path::new("/shop"));
         let local = LocalAgent { spec: AGENTS.spec("claude-code"), environment: &moved, scope };
         assert_eq!(local.settings(), Path::new("/shop/.claude/settings.local.json"));
     }

@@ -236,7 +236,7 @@ fn refusal(
 
 #[cfg(test)]
 mod tests {
-    use super::super::agent::Scope;
+    use super::super::agent::SettingsOwner;
     use super::*;
     use crate::service::environment::Environment;
     use recall_agents::AGENTS;
@@ -250,7 +250,7 @@ mod tests {
     }
 
     fn local(environment: &Environment) -> LocalAgent<'_> {
-        LocalAgent { spec: AGENTS.spec("claude-code"), environment, scope: Scope::User }
+        LocalAgent { spec: AGENTS.spec("claude-code"), environment, scope: SettingsOwner::User }
     }
 
     fn register(shim: &str) -> EditAction {

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::agent::{GoalState, LocalAgent, Registration, Scope};
+use super::agent::{GoalState, LocalAgent, Registration, SettingsOwner};
 use super::connected;
 use super::edit::Edit;
 use super::hook_entry::Hook;
@@ -121,7 +121,8 @@ impl AgentReport {
 pub fn inspect(agents: Agents, folders: &[PathBuf]) -> Vec<AgentReport> {
     let Some(environment) = Environment::of_process() else { return Vec::new() };
     let shim = Programs::find(&environment, None).ok().map(|programs| programs.shim);
-    let local = agents.iter().map(|spec| LocalAgent { spec, environment: &environment, scope: Scope::User });
+    let local =
+        agents.iter().map(|spec| LocalAgent { spec, environment: &environment, scope: SettingsOwner::User });
     local.map(|agent| inspect_agent(agent, folders, shim.as_deref())).collect()
 }
 
@@ -184,7 +185,8 @@ pub(crate) fn connected(agents: Agents) -> Vec<&'static str> {
 
 pub(crate) fn connected_specs(agents: Agents) -> Vec<&'static AgentSpec> {
     let Some(environment) = Environment::of_process() else { return Vec::new() };
-    let local = agents.iter().map(|spec| LocalAgent { spec, environment: &environment, scope: Scope::User });
+    let local =
+        agents.iter().map(|spec| LocalAgent { spec, environment: &environment, scope: SettingsOwner::User });
     local.filter(|agent| guard_hook(*agent) != GuardHook::NotConnected).map(|agent| agent.spec).collect()
 }
 
@@ -194,7 +196,7 @@ pub(crate) fn vanished(agents: Agents, reported: &[ReportedAnswer]) -> Vec<(&'st
         return Vec::new();
     }
     let Some(environment) = Environment::of_process() else { return Vec::new() };
-    let is_connected = |spec: &'static AgentSpec, scope: Scope<'_>| {
+    let is_connected = |spec: &'static AgentSpec, scope: SettingsOwner<'_>| {
         let agent = LocalAgent { spec, environment: &environment, scope };
         guard_hook(agent) != GuardHook::NotConnected || obstacles(agent, &[]).1.is_some()
     };
@@ -205,9 +207,9 @@ pub(crate) fn vanished(agents: Agents, reported: &[ReportedAnswer]) -> Vec<(&'st
         let mut others = others.filter_map(|other| agents.named(other));
         let may_run_others = row.marker.is_some() || !spec.host.marks.is_empty();
         let folder = one.folder.as_deref().map(Path::new);
-        is_connected(spec, Scope::User)
-            || folder.is_some_and(|folder| is_connected(spec, Scope::Project(folder)))
-            || (may_run_others && others.any(|other| is_connected(other, Scope::User)))
+        is_connected(spec, SettingsOwner::User)
+            || folder.is_some_and(|folder| is_connected(spec, SettingsOwner::Project(folder)))
+            || (may_run_others && others.any(|other| is_connected(other, SettingsOwner::User)))
     };
     let known = reported.iter().filter_map(|one| Some((agents.named(&one.agent)?, one)));
     let known = known.filter(|(spec, _)| connected::was_connected(&environment, spec.name));
@@ -220,7 +222,7 @@ pub(crate) fn without_guard_hook(agents: Agents, guarding: Guarding) -> Vec<&'st
     let local = agents.iter().filter(|spec| spec.guards.are_for(guarding)).map(|spec| LocalAgent {
         spec,
         environment: &environment,
-        scope: Scope::User,
+        scope: SettingsOwner::User,
     });
     local.filter(|agent| guard_hook(*agent) == GuardHook::Missing).map(|agent| agent.spec.title).collect()
 }
@@ -423,7 +425,7 @@ mod tests {
             LocalAgent {
                 spec: AGENTS.spec("claude-code"),
                 environment: &self.environment,
-                scope: Scope::User,
+                scope: SettingsOwner::User,
             }
         }
 

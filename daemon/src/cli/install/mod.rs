@@ -19,7 +19,7 @@ pub(crate) mod settings_file;
 mod toml_settings;
 mod version;
 
-use crate::cli::consent::{Answer, Consent};
+use crate::cli::consent::{Choice, Consent};
 use crate::cli::import;
 use crate::cli::model::offer::Offer;
 pub(super) use edit::{Edit, EditAction};
@@ -38,7 +38,7 @@ use crate::server::run::last_config;
 use crate::service::commands::Processes;
 use crate::service::environment::Environment;
 use crate::service::{Plan, Service, ServiceChange};
-use agent::{LocalAgent, Registration, Scope};
+use agent::{LocalAgent, Registration, SettingsOwner};
 use hook_settings::HookSwitch;
 pub(crate) use programs::Programs;
 use programs::ProgramsError;
@@ -106,7 +106,7 @@ pub fn run(args: &InstallArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let service = (!args.no_service && !args.project).then(|| Service::new(&environment, &Processes));
     let agents = selected(AGENTS, &args.agents, &environment);
     let folder = args.project.then(this_project).transpose()?;
-    let scope = folder.as_deref().map_or(Scope::User, Scope::Project);
+    let scope = folder.as_deref().map_or(SettingsOwner::User, SettingsOwner::Project);
     let access = if args.mcp { Access::HooksAndServer } else { Access::Hooks };
     // A user with a memory has been asked before.
     let is_first = paths(&environment).is_some_and(|paths| !paths.database().exists());
@@ -121,7 +121,7 @@ pub fn run(args: &InstallArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         service,
     };
     let answer = installation.run(consent, out)?;
-    if answer == Answer::Go {
+    if answer == Choice::Go {
         let consent = match (args.import, is_first && !args.project) {
             (true, _) => Some(Consent::Given),
             (false, true) if !args.yes => Some(Consent::at_terminal(&mut input)),
@@ -130,18 +130,18 @@ pub fn run(args: &InstallArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         };
         consent.map_or(Ok(()), |consent| import::offer(consent, out))?;
     }
-    let may_ask = answer == Answer::Go && !args.yes && !args.project && std::io::stdin().is_terminal();
+    let may_ask = answer == Choice::Go && !args.yes && !args.project && std::io::stdin().is_terminal();
     if let Some(paths) = paths(&environment).filter(|_| may_ask) {
         notes::offer(&installed, &paths, &mut input, out)?;
     }
     let offer = match answer {
         _ if args.no_model || args.project => return Ok(()),
-        Answer::Leave if args.dry_run => Offer::Show,
-        Answer::Leave => return Ok(()),
-        Answer::Go if std::io::stdin().is_terminal() && (args.ask_model || !args.yes) => {
+        Choice::Leave if args.dry_run => Offer::Show,
+        Choice::Leave => return Ok(()),
+        Choice::Go if std::io::stdin().is_terminal() && (args.ask_model || !args.yes) => {
             Offer::Ask(&mut input)
         }
-        Answer::Go => Offer::Get,
+        Choice::Go => Offer::Get,
     };
     match paths(&environment) {
         Some(paths) => offer.make(&paths, out),
@@ -192,7 +192,7 @@ fn selected(known: Agents, names: &[String], environment: &Environment) -> Vec<&
     if names.is_empty() {
         return known
             .iter()
-            .filter(|spec| LocalAgent { spec, environment, scope: Scope::User }.is_present())
+            .filter(|spec| LocalAgent { spec, environment, scope: SettingsOwner::User }.is_present())
             .collect();
     }
     names.iter().filter_map(|name| known.named(name)).collect()
@@ -212,13 +212,13 @@ pub(crate) struct Installation<'a> {
     /// Every agent.
     pub(crate) known: Agents,
     pub(crate) agents: Vec<&'static AgentSpec>,
-    pub(crate) scope: Scope<'a>,
+    pub(crate) scope: SettingsOwner<'a>,
     pub(crate) access: Access,
     pub(crate) service: Option<Service<'a>>,
 }
 
 impl Installation<'_> {
-    pub(crate) fn run(self, consent: Consent<'_>, out: &mut dyn Write) -> anyhow::Result<Answer> {
+    pub(crate) fn run(self, consent: Consent<'_>, out: &mut dyn Write) -> anyhow::Result<Choice> {
         let edits = self.plan(out)?;
         let connected: Vec<&str> = edits.iter().map(|edit| edit.spec.name).collect();
         if consent.shows_changes() {
@@ -228,20 +228,20 @@ impl Installation<'_> {
         }
         let service = self.plan_service(out)?;
         if edits.iter().any(Edit::is_needed) || service.is_some() {
-            if consent.obtain("Make these changes?", out)? == Answer::Leave {
-                return Ok(Answer::Leave);
+            if consent.obtain("Make these changes?", out)? == Choice::Leave {
+                return Ok(Choice::Leave);
             }
             self.register(edits, out)?;
             if let Some(service) = service {
                 self.start(&service, out)?;
             }
         } else if let Consent::ShowOnly = consent {
-            return Ok(Answer::Leave);
+            return Ok(Choice::Leave);
         }
-        for agent in connected.into_iter().filter(|_| self.scope == Scope::User) {
+        for agent in connected.into_iter().filter(|_| self.scope == SettingsOwner::User) {
             connected::remember(self.environment, agent);
         }
-        Ok(Answer::Go)
+        Ok(Choice::Go)
     }
 
     /// Plans each agent's changes, and warns if something would keep the hooks from working.
@@ -277,8 +277,8 @@ impl Installation<'_> {
         let settings = inspection::hooks_file(agent).filter(|_| agent.has_place_for_hooks());
         let Some(path) = settings else {
             match self.scope {
-                Scope::Project(_) => writeln!(out, "{title}: has no project settings; skipped.")?,
-                Scope::User => writeln!(out, "{title}: has no file for hooks yet; skipped.")?,
+                SettingsOwner::Project(_) => writeln!(out, "{title}: has no project settings; skipped.")?,
+                SettingsOwner::User => writeln!(out, "{title}: has no file for hooks yet; skipped.")?,
             }
             return Ok(Vec::new());
         };
@@ -355,7 +355,10 @@ impl Installation<'_> {
     /// Makes the first session greet the user. If there is a memory already, no greeting is needed.
     fn announce(&self) {
         let Some(paths) = paths(self.environment) else { return };
-        if self.scope == Scope::User && !paths.database().exists() && paths.create_state_folder().is_ok() {
+        if self.scope == SettingsOwner::User
+            && !paths.database().exists()
+            && paths.create_state_folder().is_ok()
+        {
             // If this fails, there is no greeting, which is no reason to stop.
             let _ = Welcome::new(paths.state_dir()).announce();
         }

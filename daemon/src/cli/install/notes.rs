@@ -6,7 +6,7 @@ use anyhow::Context;
 use recall_protocol::paths::Paths;
 
 use super::settings_file::SettingsFile;
-use crate::cli::consent::Answer;
+use crate::cli::consent::Choice;
 use recall_agents::{AgentSpec, NotesProgram};
 use recall_config::Config;
 use recall_config::change::{self, Origin};
@@ -35,11 +35,11 @@ pub(super) fn offer(
         "Let {} write the notes? One short call per session (about 3,000 tokens of {model}), at most 100,000 tokens a day.",
         spec.title
     );
-    let answer = Answer::read(input, &question, out)?;
+    let answer = Choice::read(input, &question, out)?;
     let decided: &[(&str, &str)] = match answer {
-        Answer::Go => &[("compression.backend", backend), ("compression.tokens_per_day", TOKENS_PER_DAY)],
+        Choice::Go => &[("compression.backend", backend), ("compression.tokens_per_day", TOKENS_PER_DAY)],
         // Recorded, so that nobody is asked again.
-        Answer::Leave => &[("compression.backend", "extractive")],
+        Choice::Leave => &[("compression.backend", "extractive")],
     };
     let file = SettingsFile::at(paths.config_file())?;
     let mut text = file.read()?.unwrap_or_default();
@@ -49,11 +49,11 @@ pub(super) fn offer(
     }
     file.write(&text)?;
     match answer {
-        Answer::Go => writeln!(
+        Choice::Go => writeln!(
             out,
             "`recall config test` tries it; `recall config unset compression.backend` ends it."
         )?,
-        Answer::Leave => writeln!(
+        Choice::Leave => writeln!(
             out,
             "The built-in compressor writes them. `recall config set compression.backend {backend}` changes that."
         )?,

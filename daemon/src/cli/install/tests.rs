@@ -40,7 +40,7 @@ impl Home {
             programs: &self.programs,
             known: AGENTS,
             agents,
-            scope: Scope::User,
+            scope: SettingsOwner::User,
             access: Access::Hooks,
             service: None,
         };
@@ -272,10 +272,10 @@ mod every_agent {
         }
 
         fn install(&self, agent: &str) -> anyhow::Result<String> {
-            self.install_into(agent, Scope::User)
+            self.install_into(agent, SettingsOwner::User)
         }
 
-        fn install_into(&self, agent: &str, scope: Scope<'_>) -> anyhow::Result<String> {
+        fn install_into(&self, agent: &str, scope: SettingsOwner<'_>) -> anyhow::Result<String> {
             let installation = Installation {
                 environment: &self.environment,
                 programs: &self.programs,
@@ -291,10 +291,10 @@ mod every_agent {
         }
 
         fn uninstall(&self, agent: &str) {
-            self.uninstall_from(agent, Scope::User);
+            self.uninstall_from(agent, SettingsOwner::User);
         }
 
-        fn uninstall_from(&self, agent: &str, scope: Scope<'_>) {
+        fn uninstall_from(&self, agent: &str, scope: SettingsOwner<'_>) {
             let uninstallation = Uninstallation {
                 environment: &self.environment,
                 agents: vec![AGENTS.spec(agent)],
@@ -327,8 +327,11 @@ mod every_agent {
             let again = home.install(agent).unwrap();
             assert!(again.contains("Already installed"), "{agent} {recording}: {again}");
             assert_eq!(files(home.folder.path()), installed, "{agent} {recording}");
-            let local =
-                LocalAgent { spec: AGENTS.spec(agent), environment: &home.environment, scope: Scope::User };
+            let local = LocalAgent {
+                spec: AGENTS.spec(agent),
+                environment: &home.environment,
+                scope: SettingsOwner::User,
+            };
             let report = inspection::inspect_agent(local, &[], None);
             if let inspection::SettingsState::Read { events, .. } = &report.state {
                 for event in events {
@@ -471,10 +474,10 @@ mod every_agent {
             let home = Home::new("/nonexistent");
             let shop = home.folder.path().join("shop");
             fs::create_dir(&shop).unwrap();
-            home.install_into(agent, Scope::Project(&shop)).unwrap();
+            home.install_into(agent, SettingsOwner::Project(&shop)).unwrap();
             let text = fs::read_to_string(shop.join(rule)).unwrap();
             assert!(text.starts_with(start) && text.contains("recall search"), "{agent}: {text}");
-            home.uninstall_from(agent, Scope::Project(&shop));
+            home.uninstall_from(agent, SettingsOwner::Project(&shop));
             assert!(files(home.folder.path()).is_empty(), "{agent}");
             home.install(agent).unwrap();
             assert!(!home.folder.path().join(rule).exists(), "{agent}: only a project has it");

@@ -12,7 +12,7 @@ use reqwest::header::{CONTENT_RANGE, LOCATION, RANGE, RETRY_AFTER};
 use reqwest::{StatusCode, Url};
 use sha2::{Digest, Sha256};
 
-use super::progress::Progress;
+use super::progress::DownloadProgress;
 use recall_embedding::{Published, PublishedFile};
 use recall_providers::client;
 
@@ -161,7 +161,7 @@ impl<'a> Fetcher<'a> {
         address: &str,
         wanted: &Wanted<'_>,
         place: &Path,
-        progress: &mut Progress<'_>,
+        progress: &mut DownloadProgress<'_>,
     ) -> Result<(), FetchError> {
         if let Wanted::Published(file) = wanted
             && is_published(place, file)
@@ -199,7 +199,7 @@ impl<'a> Fetcher<'a> {
         url: &Url,
         wanted: &Wanted<'_>,
         part: &mut Part,
-        progress: &mut Progress<'_>,
+        progress: &mut DownloadProgress<'_>,
     ) -> Result<(), FetchError> {
         let mut connections = 1;
         while wanted.size().is_none_or(|size| part.length < size) {
@@ -221,7 +221,7 @@ impl<'a> Fetcher<'a> {
         url: &Url,
         wanted: &Wanted<'_>,
         part: &mut Part,
-        progress: &mut Progress<'_>,
+        progress: &mut DownloadProgress<'_>,
     ) -> Result<(), FetchError> {
         let mut response = self.answer(url, wanted, part.length).await?;
         let begins = begins_at(&response);

@@ -48,7 +48,7 @@ const SHORT: Patience = Patience {
 fn get(address: &str, place: &Path, patience: Patience) -> Result<(), FetchError> {
     let (model, file, mut out) = (model(), wanted(), Vec::new());
     let fetcher = Fetcher::new(address, None, patience, &model).unwrap();
-    let mut progress = Progress::new(10, &mut out);
+    let mut progress = DownloadProgress::new(10, &mut out);
     fetcher.file(address, &Wanted::Published(&file), place, &mut progress)
 }
 

@@ -15,7 +15,7 @@ use recall_protocol::query::Status;
 
 use super::fetch::{FetchError, Fetcher, Patience, Wanted};
 use super::package::{self, PackageError};
-use super::progress::Progress;
+use super::progress::DownloadProgress;
 use super::unpack::{UnpackError, unpack};
 use crate::cli::client::{Client, Start};
 use crate::cli::failure::Failure;
@@ -255,7 +255,7 @@ impl<'a> Getting<'a> {
             return self.beneath(from, into, out);
         }
         let archive = folder.join("archive");
-        let mut progress = Progress::new(0, out);
+        let mut progress = DownloadProgress::new(0, out);
         let wanted = Wanted::Archive { name: from.rsplit('/').next().unwrap_or(from), most: MOST_ARCHIVE };
         let fetched = self.fetcher(from)?.file(from, &wanted, &archive, &mut progress);
         progress.end();
@@ -268,7 +268,7 @@ impl<'a> Getting<'a> {
     /// Downloads each file below an address.
     fn beneath(&self, address: &str, into: &Path, out: &mut dyn Write) -> Result<(), GetError> {
         let fetcher = self.fetcher(address)?;
-        let mut progress = Progress::new(self.model.bytes(), out);
+        let mut progress = DownloadProgress::new(self.model.bytes(), out);
         let mut fetched = Ok(());
         for file in &self.model.files {
             let (address, place) = (format!("{address}{}", file.name), into.join(&file.name));

@@ -10,7 +10,7 @@ use crate::cli::terminal::{bytes, span};
 /// How many lines are written without a terminal.
 const LINES: u64 = 4;
 
-pub(super) struct Progress<'a> {
+pub(super) struct DownloadProgress<'a> {
     out: &'a mut dyn Write,
     bar: Option<ProgressBar>,
     /// 0 if it is unknown.
@@ -24,7 +24,7 @@ pub(super) struct Progress<'a> {
     told: u64,
 }
 
-impl<'a> Progress<'a> {
+impl<'a> DownloadProgress<'a> {
     /// `total` is in bytes, or 0 if unknown.
     pub(super) fn new(total: u64, out: &'a mut dyn Write) -> Self {
         let template = match total {
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn without_a_terminal_a_line_comes_at_each_quarter() {
         let mut out = Vec::new();
-        let mut progress = Progress { bar: None, ..Progress::new(100, &mut out) };
+        let mut progress = DownloadProgress { bar: None, ..DownloadProgress::new(100, &mut out) };
         progress.has(20);
         (0..80).for_each(|_| progress.came(1));
         progress.end();

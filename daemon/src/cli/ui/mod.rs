@@ -29,9 +29,9 @@ use super::client::{Client, Start, this_folder};
 use super::edit;
 use super::failure::Failure;
 use recall_app::clock;
-use state::{Next, Scope, Ui};
+use state::{Next, ShownProjects, Ui};
 pub(in crate::cli) use view::age;
-use worker::{Ask, Told};
+use worker::{Ask, WorkerAnswer};
 
 #[derive(Debug, Args)]
 pub struct UiArgs {
@@ -49,7 +49,7 @@ pub struct UiArgs {
 enum Arrival {
     /// Everything that has come from the terminal since the last reading.
     Terminal(Vec<Event>),
-    Answer(Told),
+    Answer(WorkerAnswer),
     /// The terminal cannot be read any more.
     Gone(std::io::Error),
 }
@@ -64,7 +64,7 @@ pub fn run(args: &UiArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             .hint("`recall search` and `recall timeline` write to a pipe.")
             .into());
     }
-    let scope = if args.all { Scope::All } else { Scope::Project(this_folder()) };
+    let scope = if args.all { ShownProjects::All } else { ShownProjects::Project(this_folder()) };
     show(Ui::new(scope, &args.query.join(" ")))
 }
 
@@ -73,7 +73,7 @@ pub fn run(args: &UiArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 /// # Errors
 /// When the daemon does not answer, or the terminal cannot be used.
 pub(in crate::cli) fn review(project: Option<String>) -> anyhow::Result<()> {
-    show(Ui::for_review(project.map_or(Scope::All, Scope::Project)))
+    show(Ui::for_review(project.map_or(ShownProjects::All, ShownProjects::Project)))
 }
 
 fn show(ui: Ui) -> anyhow::Result<()> {

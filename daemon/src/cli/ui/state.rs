@@ -12,7 +12,7 @@ use tui_input::backend::crossterm::EventHandler;
 
 use super::super::failure::Failure;
 use super::row::{Row, Target, Validity};
-use super::worker::{Ask, Change, MOST_ROWS, Page, ROWS, Rest, Source, Told};
+use super::worker::{Ask, Change, MOST_ROWS, Page, ROWS, Rest, Source, WorkerAnswer};
 
 /// The number of rows that the mouse wheel moves.
 const WHEEL: isize = 3;
@@ -21,7 +21,7 @@ const AHEAD: usize = 100;
 
 /// Which projects are shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Scope {
+pub(super) enum ShownProjects {
     /// The project of this folder.
     Project(String),
     All,
@@ -144,9 +144,9 @@ pub(super) enum Next {
 
 #[derive(Debug)]
 pub(super) struct Ui {
-    scope: Scope,
+    scope: ShownProjects,
     /// The scope to which `a` switches back.
-    home: Scope,
+    home: ShownProjects,
     pub(super) input: Input,
     pub(super) focus: Focus,
     /// The lists that were opened from one another; the last is shown.
@@ -163,7 +163,7 @@ pub(super) struct Ui {
 }
 
 impl Ui {
-    pub(super) fn new(scope: Scope, words: &str) -> Self {
+    pub(super) fn new(scope: ShownProjects, words: &str) -> Self {
         Self {
             home: scope.clone(),
             scope,
@@ -181,7 +181,7 @@ impl Ui {
     }
 
     /// The screen that opens on what waits for a review.
-    pub(super) fn for_review(scope: Scope) -> Self {
+    pub(super) fn for_review(scope: ShownProjects) -> Self {
         Self { focus: Focus::List, lists: vec![Listing::new(Source::Review)], ..Self::new(scope, "") }
     }
 
@@ -227,7 +227,7 @@ impl Ui {
         self.show(Tab::Observations)
     }
 
-    pub(super) fn scope(&self) -> &Scope {
+    pub(super) fn scope(&self) -> &ShownProjects {
         &self.scope
     }
 
@@ -299,7 +299,8 @@ impl Ui {
             KeyCode::Tab => return self.next_tab(1),
             KeyCode::BackTab => return self.next_tab(Tab::ALL.len() - 1),
             KeyCode::Char('a') => {
-                self.scope = if self.scope == Scope::All { self.home.clone() } else { Scope::All };
+                self.scope =
+                    if self.scope == ShownProjects::All { self.home.clone() } else { ShownProjects::All };
                 return self.start_anew();
             }
             KeyCode::Esc if self.focus == Focus::List && self.depth() == 1 && !self.query().is_empty() => {
@@ -379,8 +380,8 @@ impl Ui {
     fn ask_list(&mut self, page: Page) -> Ask {
         self.list_ticket += 1;
         let project = match &self.scope {
-            Scope::Project(folder) => Some(folder.clone()),
-            Scope::All => None,
+            ShownProjects::Project(folder) => Some(folder.clone()),
+            ShownProjects::All => None,
         };
         let ticket = self.list_ticket;
         let source = self.lists.last_mut().map_or(Source::Sessions, |list| {
@@ -584,20 +585,22 @@ impl Ui {
         }
     }
 
-    pub(super) fn on_told(&mut self, told: Told) -> Vec<Ask> {
+    pub(super) fn on_told(&mut self, told: WorkerAnswer) -> Vec<Ask> {
         match told {
-            Told::List { ticket, rows, rest } if ticket == self.list_ticket => self.take_rows(rows, rest),
-            Told::Detail { ticket, text } if ticket == self.detail_ticket => {
+            WorkerAnswer::List { ticket, rows, rest } if ticket == self.list_ticket => {
+                self.take_rows(rows, rest)
+            }
+            WorkerAnswer::Detail { ticket, text } if ticket == self.detail_ticket => {
                 self.detail = styled(&text);
                 Vec::new()
             }
             // A newer request has replaced this one.
-            Told::List { .. } | Told::Detail { .. } => Vec::new(),
-            Told::Preview { id, text } => {
+            WorkerAnswer::List { .. } | WorkerAnswer::Detail { .. } => Vec::new(),
+            WorkerAnswer::Preview { id, text } => {
                 self.dialog = Some(Dialog::Forget { id, text: styled(&text) });
                 Vec::new()
             }
-            Told::Changed { notice, of: Some((id, validity)) } => {
+            WorkerAnswer::Changed { notice, of: Some((id, validity)) } => {
                 self.notice = notice;
                 let rows = self.lists.iter_mut().flat_map(|list| &mut list.rows);
                 rows.filter(|row| row.observation == Some(id)).for_each(|row| row.validity = validity);
@@ -609,17 +612,17 @@ impl Ui {
                 asked
             }
             // The undone change may be anywhere.
-            Told::Changed { notice, of: None } => {
+            WorkerAnswer::Changed { notice, of: None } => {
                 self.notice = notice;
                 vec![self.reload()]
             }
-            Told::Forgotten { id, counts } => {
+            WorkerAnswer::Forgotten { id, counts } => {
                 self.notice = format!("Forgotten: {counts}");
                 let gone = Some(Target::Item(id));
                 self.lists.iter_mut().for_each(|list| list.remove(|row| row.target == gone));
                 self.ask_detail()
             }
-            Told::Failed(what) => {
+            WorkerAnswer::Failed(what) => {
                 self.notice = what;
                 if let Some(list) = self.list_mut() {
                     list.loading = false;

@@ -7,9 +7,9 @@ use recall_protocol::query::{self, Verdict};
 
 use super::super::failure::Failure;
 use super::row::{Row, Target, Validity};
-use super::state::{Dialog, Focus, Next, Scope, Tab, Ui};
+use super::state::{Dialog, Focus, Next, ShownProjects, Tab, Ui};
 use super::view;
-use super::worker::{Ask, Change, MOST_ROWS, Page, ROWS, Rest, Source, Told, newest};
+use super::worker::{Ask, Change, MOST_ROWS, Page, ROWS, Rest, Source, WorkerAnswer, newest};
 use recall_app::answers::Moment;
 use recall_domain::ids::Timestamp;
 
@@ -80,12 +80,12 @@ fn give_part(ui: &mut Ui, asked: &[Ask], rows: Vec<Row>, rest: Rest) -> Vec<Ask>
         Ask::List { ticket, .. } => Some(*ticket),
         _ => None,
     });
-    ui.on_told(Told::List { ticket: ticket.expect("no list was asked for"), rows, rest })
+    ui.on_told(WorkerAnswer::List { ticket: ticket.expect("no list was asked for"), rows, rest })
 }
 
 /// The screen after a search for `cart`, with the list in focus.
 fn found() -> Ui {
-    let mut ui = Ui::new(Scope::Project("/home/me/shop".into()), "");
+    let mut ui = Ui::new(ShownProjects::Project("/home/me/shop".into()), "");
     ui.first();
     let asked = type_text(&mut ui, "cart");
     give(&mut ui, asked.get(3..).unwrap(), rows());
@@ -101,7 +101,7 @@ fn screen(ui: &mut Ui, width: u16, height: u16) -> String {
 
 #[test]
 fn every_letter_asks_and_only_the_last_answer_counts() {
-    let mut ui = Ui::new(Scope::Project("/home/me/shop".into()), "");
+    let mut ui = Ui::new(ShownProjects::Project("/home/me/shop".into()), "");
     ui.first();
     let asked = type_text(&mut ui, "ca");
     let source = |words: &str| Source::Search(words.into());
@@ -165,7 +165,7 @@ fn what_no_longer_holds_is_reopened_and_what_holds_is_resolved() {
     assert_eq!(press(&mut ui, KeyCode::Char('r')), mark(3, query::Validity::Resolved));
     press(&mut ui, KeyCode::Down);
     assert_eq!(press(&mut ui, KeyCode::Char('r')), mark(2, query::Validity::Active));
-    ui.on_told(Told::Changed { notice: "#2 is active".into(), of: Some((2, Validity::Holds)) });
+    ui.on_told(WorkerAnswer::Changed { notice: "#2 is active".into(), of: Some((2, Validity::Holds)) });
     assert_eq!(ui.list().unwrap().rows[1].validity, Validity::Holds);
     assert_eq!(press(&mut ui, KeyCode::Char('r')), mark(2, query::Validity::Resolved));
 }
@@ -176,7 +176,7 @@ fn what_is_pinned_or_undone_is_asked_for_at_once() {
     assert_eq!(press(&mut ui, KeyCode::Char('p')), [Ask::Change(Change::Pin { id: 3 })]);
     assert_eq!(press(&mut ui, KeyCode::Char('u')), [Ask::Change(Change::Undo)]);
     // An undone change may be anywhere in the list.
-    let told = Told::Changed { notice: "Undone: pin of #3".into(), of: None };
+    let told = WorkerAnswer::Changed { notice: "Undone: pin of #3".into(), of: None };
     assert!(matches!(ui.on_told(told)[..], [Ask::List { .. }]));
     let asked = press(&mut ui, KeyCode::Tab);
     give(&mut ui, &asked, vec![session()]);
@@ -205,7 +205,7 @@ fn a_thread_opens_from_its_list_and_from_an_observation() {
 
 #[test]
 fn what_was_looked_at_leaves_the_review_and_the_next_one_is_selected() {
-    let mut ui = Ui::for_review(Scope::Project("/home/me/shop".into()));
+    let mut ui = Ui::for_review(ShownProjects::Project("/home/me/shop".into()));
     let asked = ui.first();
     assert!(matches!(&asked[..], [Ask::List { source: Source::Review, .. }]), "{asked:?}");
     let mut waiting = rows();
@@ -215,12 +215,13 @@ fn what_was_looked_at_leaves_the_review_and_the_next_one_is_selected() {
     press(&mut ui, KeyCode::Down);
     let judge = |id, verdict| [Ask::Change(Change::Judge { id, verdict })];
     assert_eq!(press(&mut ui, KeyCode::Char('x')), judge(2, Verdict::Rejected));
-    let asked = ui.on_told(Told::Changed { notice: "#2 is rejected".into(), of: Some((2, Validity::Past)) });
+    let asked =
+        ui.on_told(WorkerAnswer::Changed { notice: "#2 is rejected".into(), of: Some((2, Validity::Past)) });
     assert!(matches!(&asked[..], [Ask::Detail { target: Target::Item(id), .. }] if id == "1"), "{asked:?}");
     assert_eq!(press(&mut ui, KeyCode::Char('y')), judge(1, Verdict::Kept));
-    ui.on_told(Told::Changed { notice: "#1 is kept".into(), of: Some((1, Validity::Holds)) });
+    ui.on_told(WorkerAnswer::Changed { notice: "#1 is kept".into(), of: Some((1, Validity::Holds)) });
     assert_eq!(press(&mut ui, KeyCode::Char('p')), [Ask::Change(Change::Pin { id: 3 })]);
-    ui.on_told(Told::Changed { notice: "#3 is pinned".into(), of: Some((3, Validity::Holds)) });
+    ui.on_told(WorkerAnswer::Changed { notice: "#3 is pinned".into(), of: Some((3, Validity::Holds)) });
     assert!(ui.list().unwrap().rows.is_empty());
     press(&mut ui, KeyCode::Char('g'));
     assert!(screen(&mut ui, 100, 12).contains("Nothing waits for a review here."));
@@ -229,19 +230,20 @@ fn what_was_looked_at_leaves_the_review_and_the_next_one_is_selected() {
     // In another list it stays.
     let mut ui = found();
     assert_eq!(press(&mut ui, KeyCode::Char('x')), judge(3, Verdict::Rejected));
-    ui.on_told(Told::Changed { notice: "#3 is rejected".into(), of: Some((3, Validity::Past)) });
+    ui.on_told(WorkerAnswer::Changed { notice: "#3 is rejected".into(), of: Some((3, Validity::Past)) });
     assert_eq!(ui.list().unwrap().rows.len(), 3);
 }
 
 #[test]
 fn a_long_review_goes_on_while_its_rows_leave() {
-    let mut ui = Ui::for_review(Scope::All);
+    let mut ui = Ui::for_review(ShownProjects::All);
     let asked = ui.first();
     give_part(&mut ui, &asked, many(1..=300), Rest::More);
     let until = |id: i64| NOW.0 - id * HOUR + 1;
     let mut more = Vec::new();
     for id in 1..=300 {
-        let asked = ui.on_told(Told::Changed { notice: String::new(), of: Some((id, Validity::Holds)) });
+        let asked =
+            ui.on_told(WorkerAnswer::Changed { notice: String::new(), of: Some((id, Validity::Holds)) });
         if page(&asked).is_some() {
             more = asked;
         }
@@ -265,7 +267,7 @@ fn page(asked: &[Ask]) -> Option<Page> {
 
 #[test]
 fn the_newest_observations_come_in_pages_before_the_last_row_is_reached() {
-    let mut ui = Ui::new(Scope::All, "");
+    let mut ui = Ui::new(ShownProjects::All, "");
     let asked = ui.first();
     let mut rows = many(1..=300);
     // Two rows with the same time, at the end of the page.
@@ -288,7 +290,7 @@ fn the_newest_observations_come_in_pages_before_the_last_row_is_reached() {
     assert_eq!(page(&press(&mut ui, KeyCode::Char('G'))), None, "that was all");
     assert!(screen(&mut ui, 120, 20).contains(" 700/700 "));
     // The current view is reloaded at once.
-    let asked = ui.on_told(Told::Changed { notice: String::new(), of: None });
+    let asked = ui.on_told(WorkerAnswer::Changed { notice: String::new(), of: None });
     assert_eq!(page(&asked), Some(Page::First(700)));
     assert_eq!(page(&press(&mut ui, KeyCode::Char('a'))), Some(Page::First(ROWS)));
 }
@@ -308,7 +310,7 @@ fn other_lists_grow_as_a_whole() {
 
 #[test]
 fn a_list_goes_on_after_one_that_was_opened_meanwhile() {
-    let mut ui = Ui::new(Scope::All, "");
+    let mut ui = Ui::new(ShownProjects::All, "");
     let asked = ui.first();
     give_part(&mut ui, &asked, many(1..=300), Rest::More);
     press(&mut ui, KeyCode::Enter);
@@ -338,7 +340,8 @@ fn an_observation_is_edited_and_nothing_else() {
 fn nothing_is_forgotten_without_a_yes() {
     let mut ui = found();
     assert_eq!(press(&mut ui, KeyCode::Char('f')), [Ask::PreviewForget { id: "3".into() }]);
-    let preview = || Told::Preview { id: "3".into(), text: b"To be forgotten: 1 observation\n".to_vec() };
+    let preview =
+        || WorkerAnswer::Preview { id: "3".into(), text: b"To be forgotten: 1 observation\n".to_vec() };
     for refusal in [KeyCode::Char('n'), KeyCode::Enter, KeyCode::Esc, KeyCode::Char('q')] {
         ui.on_told(preview());
         assert!(matches!(ui.dialog, Some(Dialog::Forget { .. })));
@@ -347,7 +350,7 @@ fn nothing_is_forgotten_without_a_yes() {
     }
     ui.on_told(preview());
     assert_eq!(press(&mut ui, KeyCode::Char('y')), [Ask::Forget { id: "3".into() }]);
-    let asked = ui.on_told(Told::Forgotten { id: "3".into(), counts: "1 observation".into() });
+    let asked = ui.on_told(WorkerAnswer::Forgotten { id: "3".into(), counts: "1 observation".into() });
     assert!(matches!(&asked[..], [Ask::Detail { target: Target::Item(id), .. }] if id == "2"), "{asked:?}");
     assert_eq!(ui.list().unwrap().rows.len(), 2);
 }
@@ -379,7 +382,7 @@ fn the_mouse_selects_opens_and_scrolls() {
 #[test]
 fn ctrl_c_leaves_from_everywhere_and_q_is_a_letter_in_a_query() {
     let control_c = Event::Key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL));
-    let mut ui = Ui::new(Scope::All, "");
+    let mut ui = Ui::new(ShownProjects::All, "");
     type_text(&mut ui, "q");
     assert_eq!(ui.input.value(), "q");
     assert_eq!(ui.on_event(&control_c), Next::Leave);
@@ -392,12 +395,12 @@ fn screens() {
     for (width, height) in [(80, 24), (120, 30), (200, 40)] {
         let mut ui = found();
         let text = b"\x1b[36m#3\x1b[0m \x1b[1mCart totals round once\x1b[0m\n\nThe discount was rounded per line.\n- src/cart.rs";
-        ui.on_told(Told::Detail { ticket: 1, text: text.to_vec() });
+        ui.on_told(WorkerAnswer::Detail { ticket: 1, text: text.to_vec() });
         insta::assert_snapshot!(format!("search_{width}"), screen(&mut ui, width, height));
         press(&mut ui, KeyCode::Char('?'));
         insta::assert_snapshot!(format!("help_{width}"), screen(&mut ui, width, height));
     }
-    let mut ui = Ui::new(Scope::Project("/home/me/shop".into()), "");
+    let mut ui = Ui::new(ShownProjects::Project("/home/me/shop".into()), "");
     let asked = ui.first();
     give(&mut ui, &asked, Vec::new());
     insta::assert_snapshot!("empty", screen(&mut ui, 80, 12));
@@ -406,7 +409,7 @@ fn screens() {
     give(&mut ui, &asked, vec![session()]);
     press(&mut ui, KeyCode::Char('a'));
     insta::assert_snapshot!("sessions_of_all_projects", screen(&mut ui, 80, 12));
-    ui.on_told(Told::Preview { id: "3".into(), text: b"To be forgotten: 1 observation\n".to_vec() });
+    ui.on_told(WorkerAnswer::Preview { id: "3".into(), text: b"To be forgotten: 1 observation\n".to_vec() });
     insta::assert_snapshot!("forget", screen(&mut ui, 80, 12));
 }
 

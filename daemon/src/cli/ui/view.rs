@@ -8,7 +8,7 @@ use ratatui::widgets::{Block, Borders, Clear, Paragraph, Wrap};
 use unicode_width::UnicodeWidthStr;
 
 use super::row::{Row, Validity};
-use super::state::{Dialog, Focus, Listing, Places, Scope, Tab, Ui};
+use super::state::{Dialog, Focus, Listing, Places, ShownProjects, Tab, Ui};
 use super::worker::{Rest, Source};
 use recall_domain::ids::Timestamp;
 
@@ -118,8 +118,8 @@ fn width_of(text: &str) -> u16 {
 fn draw_head(frame: &mut Frame, ui: &Ui, area: Rect) {
     let [tabs, query] = Layout::vertical([Constraint::Length(1), Constraint::Length(1)]).areas(area);
     let scope = match ui.scope() {
-        Scope::All => "all projects".to_owned(),
-        Scope::Project(folder) => folder.rsplit('/').next().unwrap_or(folder).to_owned(),
+        ShownProjects::All => "all projects".to_owned(),
+        ShownProjects::Project(folder) => folder.rsplit('/').next().unwrap_or(folder).to_owned(),
     };
     let place = match ui.list().map(|list| &list.source) {
         Some(Source::Around(id)) => format!("  timeline around {id}"),
@@ -204,7 +204,13 @@ fn nothing(list: &Listing) -> &'static str {
     }
 }
 
-fn row_line(row: &Row, width: usize, now: Timestamp, words: &[String], scope: &Scope) -> Line<'static> {
+fn row_line(
+    row: &Row,
+    width: usize,
+    now: Timestamp,
+    words: &[String],
+    scope: &ShownProjects,
+) -> Line<'static> {
     let mut spans = vec![
         Span::from(format!("{:>AGE_WIDTH$} ", age(now, row.at.0))).dim(),
         Span::from(format!("{:<KIND_WIDTH$.KIND_WIDTH$} ", row.kind)).style(kind_style(&row.kind)),
@@ -212,7 +218,7 @@ fn row_line(row: &Row, width: usize, now: Timestamp, words: &[String], scope: &S
     if !row.id.is_empty() {
         spans.insert(0, Span::from(format!("{:>ID_WIDTH$} ", row.id)).cyan());
     }
-    if *scope == Scope::All && !row.project.is_empty() {
+    if *scope == ShownProjects::All && !row.project.is_empty() {
         spans.push(Span::from(format!("{}: ", row.project)).dim());
     }
     let taken: usize = spans.iter().map(Span::width).sum();

@@ -117,7 +117,7 @@ pub(super) enum Ask {
 
 /// An answer for the screen.
 #[derive(Clone, Debug)]
-pub(super) enum Told {
+pub(super) enum WorkerAnswer {
     List {
         ticket: u64,
         rows: Vec<Row>,
@@ -147,7 +147,7 @@ pub(super) enum Told {
 }
 
 /// Answers until there are no more requests or listeners.
-pub(super) fn serve(mut client: Client, asked: &Receiver<Ask>, tell: impl Fn(Told) -> bool) {
+pub(super) fn serve(mut client: Client, asked: &Receiver<Ask>, tell: impl Fn(WorkerAnswer) -> bool) {
     while let Ok(first) = asked.recv() {
         let mut waiting = vec![first];
         waiting.extend(asked.try_iter());
@@ -161,7 +161,7 @@ pub(super) fn serve(mut client: Client, asked: &Receiver<Ask>, tell: impl Fn(Tol
                 client = Client::connect(Start::IfNeeded)?;
                 answer(&mut client, &request)
             });
-            if !tell(answer.unwrap_or_else(|error| Told::Failed(error.to_string()))) {
+            if !tell(answer.unwrap_or_else(|error| WorkerAnswer::Failed(error.to_string()))) {
                 return;
             }
         }
@@ -181,11 +181,11 @@ pub(super) fn newest(waiting: Vec<Ask>) -> Vec<Ask> {
     waiting.into_iter().enumerate().filter(keeps).map(|(_, ask)| ask).collect()
 }
 
-fn answer(client: &mut Client, request: &Ask) -> anyhow::Result<Told> {
+fn answer(client: &mut Client, request: &Ask) -> anyhow::Result<WorkerAnswer> {
     match request {
         Ask::List { ticket, source, project, page } => {
             let (rows, rest) = rows(client, source, project.clone(), *page)?;
-            Ok(Told::List { ticket: *ticket, rows, rest })
+            Ok(WorkerAnswer::List { ticket: *ticket, rows, rest })
         }
         Ask::Detail { ticket, target } => {
             let mut text = Vec::new();
@@ -200,23 +200,23 @@ fn answer(client: &mut Client, request: &Ask) -> anyhow::Result<Told> {
                 }
                 Target::Session(id) => session::tell(&mut text, &ask(client, Session { id: id.clone() })?)?,
             }
-            Ok(Told::Detail { ticket: *ticket, text })
+            Ok(WorkerAnswer::Detail { ticket: *ticket, text })
         }
         Ask::Change(change) => changed(client, change),
         Ask::PreviewForget { id } => {
             let mut text = Vec::new();
             let preview = ask(client, forget_request(id, ForgetStep::Preview))?;
             forget::show(&mut text, &preview)?;
-            Ok(Told::Preview { id: id.clone(), text })
+            Ok(WorkerAnswer::Preview { id: id.clone(), text })
         }
         Ask::Forget { id } => {
             let done = client.ask_within(forget_request(id, ForgetStep::Forget), FLUSH_WITHIN)?.read()?;
-            Ok(Told::Forgotten { id: id.clone(), counts: forget::counts(&done) })
+            Ok(WorkerAnswer::Forgotten { id: id.clone(), counts: forget::counts(&done) })
         }
     }
 }
 
-fn changed(client: &mut Client, change: &Change) -> anyhow::Result<Told> {
+fn changed(client: &mut Client, change: &Change) -> anyhow::Result<WorkerAnswer> {
     let items = match change {
         Change::Mark { id, validity } => {
             ask(client, Mark { ids: vec![id.to_string()], validity: *validity })?.items
@@ -236,17 +236,19 @@ fn changed(client: &mut Client, change: &Change) -> anyhow::Result<Told> {
             let moment = told.map(|told| told.moment).unwrap_or_default();
             let notice =
                 format!("{id} is not told again as it was, at {moment}; `recall wrong --undo` takes it back");
-            return Ok(Told::Changed { notice, of: None });
+            return Ok(WorkerAnswer::Changed { notice, of: None });
         }
         Change::Undo => {
             let notice = match ask(client, Undo)?.undone {
                 Some(change) => format!("Undone: {} of #{}", change.change, change.id),
                 None => "There is nothing to undo".to_owned(),
             };
-            return Ok(Told::Changed { notice, of: None });
+            return Ok(WorkerAnswer::Changed { notice, of: None });
         }
     };
-    let Some(item) = items.first() else { return Ok(Told::Changed { notice: String::new(), of: None }) };
+    let Some(item) = items.first() else {
+        return Ok(WorkerAnswer::Changed { notice: String::new(), of: None });
+    };
     let state = match (change, item.pinned) {
         (Change::Pin { .. }, true) => "pinned",
         (Change::Pin { .. }, false) => "not pinned",
@@ -255,7 +257,7 @@ fn changed(client: &mut Client, change: &Change) -> anyhow::Result<Told> {
         _ => &item.status,
     };
     let notice = format!("#{} is {state}; u undoes it", item.id);
-    Ok(Told::Changed { notice, of: Some((item.id, validity(&item.status))) })
+    Ok(WorkerAnswer::Changed { notice, of: Some((item.id, validity(&item.status))) })
 }
 
 fn forget_request(id: &str, step: ForgetStep) -> Forget {

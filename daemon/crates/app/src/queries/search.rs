@@ -39,7 +39,7 @@ const PLAIN_WITHIN: Duration = Duration::from_millis(600);
 const DOUBTED_WITHIN: Duration = Duration::from_millis(100);
 
 /// A result before it is rendered.
-struct Found {
+struct Unrendered {
     key: DocumentKey,
     at: Timestamp,
     score: f32,
@@ -48,7 +48,7 @@ struct Found {
 
 /// The result of a search.
 struct Findings {
-    found: Vec<Found>,
+    found: Vec<Unrendered>,
     total: usize,
     read_as: Vec<ReadAs>,
 }
@@ -261,7 +261,7 @@ fn ask_index(
         ..Request::new(query, clock::now())
     };
     let hits = lookup.index.search(index, &request, Patience::Person)?;
-    let found = hits.hits.into_iter().map(|hit| Found {
+    let found = hits.hits.into_iter().map(|hit| Unrendered {
         key: hit.key,
         at: hit.at,
         score: hit.score,
@@ -297,7 +297,8 @@ fn read_texts(
     };
     let limit = (limit(filter) as usize).min(Request::MOST_HITS);
     let hits = read(lookup, |db| Ok(db.search_plainly(&search, limit, within)?))?;
-    let found = hits.hits.iter().map(|hit| Found { key: hit.key, at: hit.at, score: hit.share, why: None });
+    let found =
+        hits.hits.iter().map(|hit| Unrendered { key: hit.key, at: hit.at, score: hit.share, why: None });
     Ok(Findings { found: found.collect(), total: hits.total, read_as: Vec::new() })
 }
 

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::condense;
-use crate::wording::{self, Place, SourceKind};
+use crate::wording::{self, SourceKind, Within};
 use recall_domain::ids::EventId;
 use recall_domain::material::{Action, BatchMaterial};
 use recall_domain::observation::{Importance, ObservationDraft, ObservationType, SummaryDraft};
@@ -156,7 +156,7 @@ impl Written {
     /// What is never an observation is none because a model wrote it.
     fn may_be_one(&self) -> bool {
         let title = self.title.trim();
-        title.is_empty() || wording::never(title, SourceKind::Answer, Place::Earlier).is_none()
+        title.is_empty() || wording::never(title, SourceKind::Answer, Within::Earlier).is_none()
     }
 
     fn check(self, evidence: &Evidence, batch: &BatchMaterial) -> Result<ObservationDraft, Unusable> {

@@ -6,7 +6,7 @@ use super::files::{About, TouchedFiles};
 use super::incidents::shortened;
 use super::{incidents, prompts};
 use crate::salience::sentences::sentences;
-use crate::salience::{Overtaken, Salience, Told};
+use crate::salience::{ChosenNote, Overtaken, Salience};
 use crate::wording;
 use recall_domain::ids::EventId;
 use recall_domain::linear::Weights;
@@ -205,7 +205,7 @@ fn by_rule(batch: &BatchMaterial) -> Vec<ObservationDraft> {
 }
 
 /// Each with its importance: what it is worth, and less than the one before it.
-fn ranked(told: Vec<Told>) -> impl Iterator<Item = (Told, Importance)> {
+fn ranked(told: Vec<ChosenNote>) -> impl Iterator<Item = (ChosenNote, Importance)> {
     let mut most = 10;
     told.into_iter().map(move |told| {
         let importance = (LEAST + told.worth.sqrt() * BY_WORTH).round().clamp(1.0, most as f64) as i64;
@@ -214,7 +214,7 @@ fn ranked(told: Vec<Told>) -> impl Iterator<Item = (Told, Importance)> {
     })
 }
 
-fn draft(told: Told, importance: Importance, batch: &BatchMaterial) -> ObservationDraft {
+fn draft(told: ChosenNote, importance: Importance, batch: &BatchMaterial) -> ObservationDraft {
     let text = format!("{} {} {}", told.title, told.narrative, told.facts.join(" "));
     let about = match told.kind {
         ObservationType::Bugfix

@@ -3,6 +3,7 @@
 //! The features of a unit see nothing that comes after its batch. So a batch can be judged when it ends, and a session
 //! that is judged again when it ends needs no second set of weights.
 
+use crate::wording::Within;
 use std::ops::Range;
 
 use super::sources::SourceKind;
@@ -90,7 +91,7 @@ impl Analysis {
         kind: SourceKind,
         batch: usize,
         events: Vec<EventId>,
-        is_last: bool,
+        within: Within,
         units: Vec<Unit>,
     ) {
         let first = self.units.len();
@@ -121,7 +122,7 @@ impl Analysis {
             units: first..first + units.len(),
             chars: units.iter().map(|unit| unit.chars).sum(),
             sections: units.last().map_or(0, |last| last.section + 1),
-            is_last,
+            is_last: within == Within::End,
         });
         self.units.extend(units);
     }

@@ -36,8 +36,7 @@ pub(super) fn added(after: &str, before: &str, path: &str) -> Vec<String> {
     let mut blocks = Vec::new();
     let mut block = String::new();
     for line in after.lines().map(str::trim) {
-        let comment = comment(line, &ending, !block.is_empty())
-            .filter(|text| !text.is_empty() && !known.contains(line));
+        let comment = comment(line, &ending, &block).filter(|text| !text.is_empty() && !known.contains(line));
         match comment {
             Some(text) => {
                 if !block.is_empty() {
@@ -62,8 +61,8 @@ fn end(block: &mut String, blocks: &mut Vec<String>) {
     }
 }
 
-/// The text of a line that is a comment and nothing else.
-fn comment<'a>(line: &'a str, ending: &str, goes_on: bool) -> Option<&'a str> {
+/// The text of a line that is a comment and nothing else. `block` is the comment so far that it may continue.
+fn comment<'a>(line: &'a str, ending: &str, block: &str) -> Option<&'a str> {
     const MARKS: [&str; 10] = ["///", "//!", "//", "/**", "/*", "*", ";;", "<!--", "\"\"\"", "'''"];
     let (mark, text) = match MARKS.iter().find_map(|mark| Some((*mark, line.strip_prefix(mark)?))) {
         Some(found) => found,
@@ -73,7 +72,7 @@ fn comment<'a>(line: &'a str, ending: &str, goes_on: bool) -> Option<&'a str> {
     };
     let is_end = mark == "*" && text.starts_with('/');
     let is_attribute = mark == "#" && text.starts_with(['!', '[']);
-    let is_pointer = mark == "*" && !goes_on && !line.starts_with("* ");
+    let is_pointer = mark == "*" && block.is_empty() && !line.starts_with("* ");
     if is_attribute || is_pointer || is_end {
         return None;
     }

@@ -21,7 +21,7 @@ pub const MODEL: &str = "keep";
 
 /// An observation as it is judged.
 #[derive(Clone, Copy, Debug)]
-pub struct Candidate<'a> {
+pub struct Proposed<'a> {
     pub window: &'a Window,
     pub kind: ObservationType,
     pub title: &'a str,
@@ -52,7 +52,7 @@ const TYPES: [(ObservationType, &str); 6] = [
 ];
 
 /// The features of an observation. `salience` has that of each unit, `worth` is that of its window.
-pub fn features(analysis: &Analysis, (salience, worth): (&[f64], f64), candidate: Candidate<'_>) -> Features {
+pub fn features(analysis: &Analysis, (salience, worth): (&[f64], f64), candidate: Proposed<'_>) -> Features {
     let body = std::iter::once(candidate.narrative).chain(candidate.facts.iter().map(String::as_str));
     let body = body.collect::<Vec<_>>().join(" ");
     let mut words = Vocabulary::default();
@@ -105,7 +105,7 @@ const TITLE_CUES: [(&str, &str); 7] = [
     ("cue test", "title test"),
 ];
 
-fn text(f: &mut Features, analysis: &Analysis, candidate: Candidate<'_>, body: &str, terms: &Terms) {
+fn text(f: &mut Features, analysis: &Analysis, candidate: Proposed<'_>, body: &str, terms: &Terms) {
     let whole = format!("{} {body}", candidate.title);
     let chars = whole.chars().count().max(1);
     f.add("length", (chars as f64).ln());
@@ -177,7 +177,7 @@ mod tests {
         let is_answer = |window: &&Window| salience.analysis.units[window.first].text == answer;
         let window = salience.windows.iter().find(is_answer).unwrap();
         let (kind, title) = (ObservationType::Discovery, answer.trim_end_matches('.'));
-        let candidate = Candidate { window, kind, title, narrative: "", facts: &[] };
+        let candidate = Proposed { window, kind, title, narrative: "", facts: &[] };
         let features = features(&salience.analysis, (&salience.units, 1.0), candidate);
         built_in().model(MODEL).predict(&features.values())
     }

@@ -3,6 +3,7 @@
 use super::analysis::{Analysis, BatchFacts};
 use super::sources::{self, SourceKind};
 use super::{noise, unit_features, units};
+use crate::wording::Within;
 use recall_domain::linear::Row;
 use recall_domain::material::{Action, BatchMaterial, CallOutcome};
 
@@ -25,11 +26,14 @@ impl Analysis {
             let facts = facts(batch);
             let first = analysis.units.len();
             for text in texts {
-                let is_last = Some(number) == last_answer && text.kind == SourceKind::Answer;
-                let is_unanswered = is_last && number >= last_asked;
-                let units = noise::clean(text.kind, is_unanswered, units::units_of(&text));
+                let within = match Some(number) == last_answer && text.kind == SourceKind::Answer {
+                    true => Within::End,
+                    false => Within::Earlier,
+                };
+                let unanswered = if number >= last_asked { within } else { Within::Earlier };
+                let units = noise::clean(text.kind, unanswered, units::units_of(&text));
                 if !units.is_empty() && analysis.units.len() + units.len() <= MOST_UNITS {
-                    analysis.add(text.kind, number, text.events, is_last, units);
+                    analysis.add(text.kind, number, text.events, within, units);
                 }
             }
             analysis.is_unanswered = batch.prompt.is_some() && batch.response.is_none();

@@ -48,7 +48,7 @@ use recall_domain::observation::{ObservationType, SummaryDraft};
 
 /// An observation without the files and events of its batch.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Told {
+pub struct ChosenNote {
     /// The index of its batch.
     pub batch: usize,
     pub kind: ObservationType,
@@ -65,7 +65,7 @@ pub struct Told {
 pub struct ToldSession {
     pub summary: Option<SummaryDraft>,
     /// Best first.
-    pub observations: Vec<Told>,
+    pub observations: Vec<ChosenNote>,
     pub overtaken: Vec<Overtaken>,
 }
 
@@ -74,7 +74,7 @@ pub struct ToldSession {
 pub struct Overtaken {
     pub text: String,
     /// `None`: the later text cannot be put into words.
-    pub by: Option<Told>,
+    pub by: Option<ChosenNote>,
 }
 
 /// What a statement is worth that is told because it overtakes another.
@@ -94,7 +94,7 @@ const ANYTHING: f64 = -0.2;
 pub struct Salience<'w> {
     pub analysis: Analysis,
     pub windows: Vec<Window>,
-    pub candidates: Vec<summary::Candidate>,
+    pub candidates: Vec<summary::FieldCandidate>,
     /// The salience of each unit.
     pub units: Vec<f64>,
     /// Of each unit the later one that overtakes it.
@@ -131,8 +131,9 @@ impl<'w> Salience<'w> {
 
     /// The summary and the observations.
     pub fn session(&mut self) -> ToldSession {
-        let holds =
-            |candidate: &&summary::Candidate| self.overtaken.get(candidate.unit).is_none_or(Option::is_none);
+        let holds = |candidate: &&summary::FieldCandidate| {
+            self.overtaken.get(candidate.unit).is_none_or(Option::is_none)
+        };
         let candidates: Vec<_> = self.candidates.iter().filter(holds).cloned().collect();
         let fields = summary::fields(&self.analysis, &self.units, &candidates, &self.git, self.weights);
         let said = fields.join("\n");
@@ -171,7 +172,7 @@ impl<'w> Salience<'w> {
 
     /// The observations alone, without what the text before says already. They are chosen as at the session's end, and
     /// told if they are clearly worth it.
-    pub fn observations(&mut self, before: &str) -> Vec<Told> {
+    pub fn observations(&mut self, before: &str) -> Vec<ChosenNote> {
         let before = self.analysis.read(before).content;
         let told = self.valued(Known { before: &before, ..Known::default() }, selection::BUDGET, 0.0);
         let [best, others] = ANNOUNCED;
@@ -183,12 +184,12 @@ impl<'w> Salience<'w> {
             .collect()
     }
 
-    fn told(&self, known: Known<'_>, budget: f64, least: f64) -> Vec<Told> {
+    fn told(&self, known: Known<'_>, budget: f64, least: f64) -> Vec<ChosenNote> {
         self.valued(known, budget, least).into_iter().map(|(told, _)| told).collect()
     }
 
     /// What is worth at least so much to a colleague, beyond what is kept, best first, each with what it is worth.
-    fn valued(&self, known: Known<'_>, budget: f64, least: f64) -> Vec<(Told, f64)> {
+    fn valued(&self, known: Known<'_>, budget: f64, least: f64) -> Vec<(ChosenNote, f64)> {
         let model = self.weights.model("window");
         let value = |window: &Window| {
             let value = windows::value(&self.analysis, &self.units, window, model);
@@ -206,10 +207,10 @@ impl<'w> Salience<'w> {
     }
 
     /// What it is worth to a colleague, beyond what is kept. Without weights nothing.
-    fn kept(&self, told: &Told, chosen: Chosen, value: f64) -> f64 {
+    fn kept(&self, told: &ChosenNote, chosen: Chosen, value: f64) -> f64 {
         let Some(window) = self.windows.get(chosen.window) else { return f64::MIN };
-        let Told { kind, title, narrative, facts, .. } = told;
-        let candidate = keep::Candidate { window, kind: *kind, title, narrative, facts };
+        let ChosenNote { kind, title, narrative, facts, .. } = told;
+        let candidate = keep::Proposed { window, kind: *kind, title, narrative, facts };
         let features = keep::features(&self.analysis, (&self.units, value), candidate);
         self.weights.model(keep::MODEL).predict(&features.values())
     }
@@ -275,7 +276,7 @@ impl<'w> Salience<'w> {
     }
 
     /// `None`: nothing in it is a statement.
-    fn word(&self, chosen: Chosen) -> Option<Told> {
+    fn word(&self, chosen: Chosen) -> Option<ChosenNote> {
         let window = self.windows.get(chosen.window)?;
         let source = self.analysis.sources.get(window.source)?;
         let pieces = self.pieces(window.first, window.last);
@@ -284,7 +285,7 @@ impl<'w> Salience<'w> {
         let subject = is_subject.then(|| wording::title(pieces.get(..1)?)).flatten();
         let title = subject.or_else(|| wording::title(&pieces))?;
         let body = wording::body(&pieces, Some(&title));
-        Some(Told {
+        Some(ChosenNote {
             batch: source.batch,
             kind: self.kind_of(window)?,
             title: title.text,
@@ -326,7 +327,7 @@ pub fn feature_names() -> Vec<(String, Vec<&'static str>)> {
     let kind = names_of(windows.first().map(|window| kind::features(&sample, window)));
     let keep = names_of(windows.first().map(|window| {
         let (kind, title, narrative) = (ObservationType::Change, "", "");
-        keep::features(&sample, (&[0.0], 0.0), keep::Candidate { window, kind, title, narrative, facts: &[] })
+        keep::features(&sample, (&[0.0], 0.0), keep::Proposed { window, kind, title, narrative, facts: &[] })
     }));
     let mut names =
         vec![("unit".to_owned(), units), ("window".to_owned(), window), (keep::MODEL.to_owned(), keep)];

@@ -5,6 +5,7 @@
 use super::sources::SourceKind;
 use super::terms::is_name;
 use super::units::{Form, Unit};
+use crate::wording::Within;
 
 const OFFERS: [&str; 25] = [
     "want me to",
@@ -128,9 +129,9 @@ const LONGEST_ANNOUNCEMENT: usize = 160;
 /// A shorter line that ends with a colon only leads to the next.
 const SHORTEST_LEAD: usize = 50;
 
-/// Drops units that say nothing and cuts off openings. `is_last` is true for an answer that nothing was asked after: only
-/// there an offer says what is open.
-pub(super) fn clean(kind: SourceKind, is_last: bool, units: Vec<Unit>) -> Vec<Unit> {
+/// Drops units that say nothing and cuts off openings. An answer that nothing was asked after is the end: only there an
+/// offer says what is open.
+pub(super) fn clean(kind: SourceKind, within: Within, units: Vec<Unit>) -> Vec<Unit> {
     if matches!(kind, SourceKind::Ask | SourceKind::Failure | SourceKind::Cure) {
         return units;
     }
@@ -140,6 +141,7 @@ pub(super) fn clean(kind: SourceKind, is_last: bool, units: Vec<Unit>) -> Vec<Un
             kind,
             SourceKind::Commit | SourceKind::PullRequest | SourceKind::Document | SourceKind::Plan
         );
+    let is_end = within == Within::End;
     let mut kept = Vec::with_capacity(units.len());
     for (number, mut unit) in units.into_iter().enumerate() {
         let text = unit.text.replace("<br>", " ");
@@ -150,12 +152,12 @@ pub(super) fn clean(kind: SourceKind, is_last: bool, units: Vec<Unit>) -> Vec<Un
         let lower = text.to_lowercase();
         let bare = lower.trim_start_matches(|edge: char| !edge.is_alphanumeric());
         let is_menu =
-            is_menu(&lower) && !(is_last && lower.trim_start_matches(['`', '"', '\'']).starts_with('/'));
+            is_menu(&lower) && !(is_end && lower.trim_start_matches(['`', '"', '\'']).starts_with('/'));
         if !has_words(text) || is_menu {
             continue;
         }
         unit.is_offer = is_said && unit.form != Form::Code && is_offer(bare);
-        if (unit.is_offer && !is_last) || (is_prose && (is_announcement(bare) || is_status(bare))) {
+        if (unit.is_offer && !is_end) || (is_prose && (is_announcement(bare) || is_status(bare))) {
             continue;
         }
         if unit.form == Form::Prose && text.ends_with(':') && text.chars().count() < SHORTEST_LEAD {
@@ -273,7 +275,7 @@ mod tests {
     #[track_caller]
     fn check(text: &str, is_kept: bool) {
         let units = super::super::units::parse(text);
-        let kept = clean(SourceKind::Answer, false, units);
+        let kept = clean(SourceKind::Answer, Within::Earlier, units);
         assert_eq!(!kept.is_empty(), is_kept, "{text}");
     }
 
@@ -321,7 +323,7 @@ mod tests {
             ("Done! till.go: counts the coins once.", "till.go: counts the coins once."),
             ("Done! counts the coins once.", "Counts the coins once."),
         ] {
-            let units = clean(SourceKind::Answer, false, super::super::units::parse(text));
+            let units = clean(SourceKind::Answer, Within::Earlier, super::super::units::parse(text));
             assert_eq!(units[0].text, kept, "{units:?}");
         }
     }
@@ -329,6 +331,6 @@ mod tests {
     #[test]
     fn an_offer_of_the_last_answer_is_kept() {
         let units = super::super::units::parse("Want me to push it?");
-        assert_eq!(clean(SourceKind::Answer, true, units).len(), 1);
+        assert_eq!(clean(SourceKind::Answer, Within::End, units).len(), 1);
     }
 }

@@ -63,7 +63,7 @@ const LONGEST: usize = 420;
 
 /// A unit, or the heading of a plan, that may stand in a field.
 #[derive(Clone, Debug)]
-pub struct Candidate {
+pub struct FieldCandidate {
     /// The unit, or the first one below the heading.
     pub unit: usize,
     pub text: String,
@@ -72,7 +72,7 @@ pub struct Candidate {
 }
 
 /// Everything that may stand in a summary.
-pub fn candidates(analysis: &mut Analysis) -> Vec<Candidate> {
+pub fn candidates(analysis: &mut Analysis) -> Vec<FieldCandidate> {
     let mut found = Vec::new();
     let headings: Vec<(usize, String)> = analysis
         .sources
@@ -81,14 +81,14 @@ pub fn candidates(analysis: &mut Analysis) -> Vec<Candidate> {
         .collect();
     for (unit, text) in headings {
         let content = analysis.read(&text).content;
-        found.push(Candidate { unit, text, is_heading: true, content });
+        found.push(FieldCandidate { unit, text, is_heading: true, content });
     }
     for (number, (unit, terms)) in analysis.units.iter().zip(&analysis.terms).enumerate() {
         let source = analysis.source_of.get(number).and_then(|source| analysis.sources.get(*source));
         let is_bare_failure = source.is_some_and(|source| source.kind == SourceKind::Failure);
         if unit.form != Form::Code && unit.chars <= LONGEST && !is_bare_failure {
             let (text, content) = (unit.text.clone(), terms.content.clone());
-            found.push(Candidate { unit: number, text, is_heading: false, content });
+            found.push(FieldCandidate { unit: number, text, is_heading: false, content });
         }
     }
     found
@@ -111,7 +111,7 @@ pub(super) fn plan_title(analysis: &Analysis, source: &Source) -> Option<String>
 }
 
 /// The features of a candidate: those of its unit, and where in the session it stands.
-pub fn row(analysis: &Analysis, salience: &[f64], candidate: &Candidate) -> Option<Row> {
+pub fn row(analysis: &Analysis, salience: &[f64], candidate: &FieldCandidate) -> Option<Row> {
     let unit = candidate.unit;
     let source_number = *analysis.source_of.get(unit)?;
     let source = analysis.sources.get(source_number)?;
@@ -156,7 +156,7 @@ pub const ADDED: [&str; 11] = [
 ];
 
 /// Whether a candidate may stand in a field.
-fn may_stand(analysis: &Analysis, candidate: &Candidate, field: Field) -> bool {
+fn may_stand(analysis: &Analysis, candidate: &FieldCandidate, field: Field) -> bool {
     let Some(unit) = analysis.units.get(candidate.unit) else { return false };
     let source = analysis.source_of.get(candidate.unit).and_then(|source| analysis.sources.get(*source));
     let Some(source) = source else { return false };
@@ -239,7 +239,7 @@ fn is_done_later(analysis: &Analysis, number: usize, source: &Source) -> bool {
 fn choose(
     analysis: &Analysis,
     salience: &[f64],
-    candidates: &[Candidate],
+    candidates: &[FieldCandidate],
     field: Field,
     model: &Linear,
     said: &[String],
@@ -301,7 +301,7 @@ fn choose(
 pub fn fields(
     analysis: &Analysis,
     salience: &[f64],
-    candidates: &[Candidate],
+    candidates: &[FieldCandidate],
     git: &GitFacts,
     weights: &Weights,
 ) -> [String; 4] {

@@ -57,10 +57,12 @@ const BOLD_LEVEL: u8 = 7;
 pub(super) fn units_of(source: &SourceText) -> Vec<Unit> {
     let text = source.text.get(..source.text.floor_char_boundary(LONGEST_TEXT)).unwrap_or_default();
     match source.kind {
-        SourceKind::Ask | SourceKind::Failure | SourceKind::Cure => vec![plain(collapsed(text), 1, true)],
+        SourceKind::Ask | SourceKind::Failure | SourceKind::Cure => vec![plain(collapsed(text), 1)],
         SourceKind::Comment => {
             let sentences = sentences(text).into_iter().enumerate();
-            sentences.map(|(number, sentence)| plain(collapsed(sentence), 1, number == 0)).collect()
+            sentences
+                .map(|(number, sentence)| Unit { is_first: number == 0, ..plain(collapsed(sentence), 1) })
+                .collect()
         }
         SourceKind::Commit => {
             let mut units = parse(text);
@@ -78,7 +80,8 @@ pub(super) fn units_of(source: &SourceText) -> Vec<Unit> {
     }
 }
 
-fn plain(text: String, paragraph: usize, is_first: bool) -> Unit {
+/// A sentence that opens a paragraph, without headings.
+fn plain(text: String, paragraph: usize) -> Unit {
     Unit {
         chars: text.chars().count(),
         form: Form::Prose,
@@ -87,7 +90,7 @@ fn plain(text: String, paragraph: usize, is_first: bool) -> Unit {
         paragraph,
         depth: 0,
         headings: Vec::new(),
-        is_first,
+        is_first: true,
         is_bold: false,
         is_subject: false,
         is_led: false,
@@ -245,7 +248,8 @@ impl<'a> Reader<'a> {
                 is_bold: is_bold && number == 0,
                 is_led,
                 progress,
-                ..plain((*sentence).to_owned(), self.paragraph, number == 0)
+                is_first: number == 0,
+                ..plain((*sentence).to_owned(), self.paragraph)
             });
         }
         if form == Form::Prose {
@@ -267,7 +271,7 @@ impl<'a> Reader<'a> {
             form: Form::Code,
             section: self.section,
             headings: self.headings.clone(),
-            ..plain(text.to_owned(), self.paragraph, true)
+            ..plain(text.to_owned(), self.paragraph)
         });
     }
 }

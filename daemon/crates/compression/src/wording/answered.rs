@@ -8,7 +8,7 @@ use super::word::{bare, content};
 
 /// A question settled by an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub(crate) struct Settled {
     /// One statement that names what was asked about and what was chosen; fit for a title.
     pub statement: String,
     /// The rest of the question and of the chosen option, without the statement.
@@ -23,7 +23,7 @@ pub(crate) fn answered(
     question: &str,
     answer: &str,
     description: Option<&str>,
-) -> Option<Answer> {
+) -> Option<Settled> {
     let question = plain(question);
     let chosen = plain(answer).replace(" (Recommended)", "").replace("(Recommended)", "");
     let chosen = trimmed(chosen.trim()).to_owned();
@@ -35,13 +35,13 @@ pub(crate) fn answered(
     let asked = trimmed(asked.trim_end_matches('?')).to_owned();
     let mut left = Vec::new();
     let text = match assent(&chosen) {
-        Some((agrees, more)) => {
+        Some((assent, more)) => {
             if !more.is_empty() {
                 left.push(more);
             }
-            match declared(&asked, agrees) {
+            match declared(&asked, assent) {
                 Some(said) => said,
-                None => format!("{}: {}", topic(header, &asked)?, if agrees { "yes" } else { "no" }),
+                None => format!("{}: {}", topic(header, &asked)?, assent.word()),
             }
         }
         None => match topic(header, &asked) {
@@ -56,7 +56,7 @@ pub(crate) fn answered(
     if !description.is_empty() {
         left.push(description);
     }
-    Some(Answer { statement: capitalized(&text), rest: left.join(" ") })
+    Some(Settled { statement: capitalized(&text), rest: left.join(" ") })
 }
 
 /// Whether the answer is a question or asks to be talked with.
@@ -69,8 +69,23 @@ fn is_asked_back(answer: &str) -> bool {
         || lower == "skip"
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Assent {
+    Yes,
+    No,
+}
+
+impl Assent {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Yes => "yes",
+            Self::No => "no",
+        }
+    }
+}
+
 /// Yes or no, and what was said with it.
-fn assent(answer: &str) -> Option<(bool, String)> {
+fn assent(answer: &str) -> Option<(Assent, String)> {
     const YES: [&str; 12] =
         ["yes", "y", "yeah", "yep", "sure", "ok", "okay", "agreed", "please do", "go ahead", "do it", "ja"];
     const NO: [&str; 5] = ["no", "nope", "don't", "nein", "not now"];
@@ -86,9 +101,9 @@ fn assent(answer: &str) -> Option<(bool, String)> {
             .map(|word| word.len())
             .max()
     };
-    let (agrees, length) = match (found(&YES), found(&NO)) {
-        (Some(length), _) => (true, length),
-        (None, Some(length)) => (false, length),
+    let (assent, length) = match (found(&YES), found(&NO)) {
+        (Some(length), _) => (Assent::Yes, length),
+        (None, Some(length)) => (Assent::No, length),
         _ => return None,
     };
     let more = answer
@@ -97,14 +112,14 @@ fn assent(answer: &str) -> Option<(bool, String)> {
         .trim_matches(|edge: char| !edge.is_alphanumeric() && edge != '`');
     // `no migration needed` is a statement of its own.
     let is_set_off = answer.get(length..).is_some_and(|rest| !rest.starts_with(' '));
-    (more.is_empty() || is_set_off || agrees).then(|| (agrees, capitalized(more)))
+    (more.is_empty() || is_set_off || assent == Assent::Yes).then(|| (assent, capitalized(more)))
 }
 
 /// `Should drafts be public` as a statement.
-fn declared(asked: &str, agrees: bool) -> Option<String> {
+fn declared(asked: &str, assent: Assent) -> Option<String> {
     let words: Vec<&str> = asked.split_whitespace().collect();
     let aux = bare(words.first()?);
-    let not = if agrees { "" } else { " not" };
+    let not = if assent == Assent::Yes { "" } else { " not" };
     match aux.as_str() {
         "do" | "would" if words.get(1).is_some_and(|you| bare(you) == "you") => {
             let wish = words.get(3..)?.join(" ");
@@ -114,10 +129,9 @@ fn declared(asked: &str, agrees: bool) -> Option<String> {
                     .strip_prefix("me to ")
                     .or_else(|| wish.strip_prefix("to "))
                     .map_or(wish.clone(), |deed| format!("to {deed}"));
-                if agrees {
-                    format!("The user wants {wish}")
-                } else {
-                    format!("The user does not want {wish}")
+                match assent {
+                    Assent::Yes => format!("The user wants {wish}"),
+                    Assent::No => format!("The user does not want {wish}"),
                 }
             })
         }
@@ -125,8 +139,8 @@ fn declared(asked: &str, agrees: bool) -> Option<String> {
             let first = bare(words.get(1)?);
             if matches!(first.as_str(), "i" | "we" | "you") {
                 let deed = words.get(2..)?.join(" ");
-                return (words.len() > 3)
-                    .then(|| if agrees { format!("Agreed: {deed}") } else { format!("Declined: {deed}") });
+                let said = if assent == Assent::Yes { "Agreed" } else { "Declined" };
+                return (words.len() > 3).then(|| format!("{said}: {deed}"));
             }
             // The subject ends before the verb that the auxiliary stood in front of.
             let rest = words.get(1..)?;

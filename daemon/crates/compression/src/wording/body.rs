@@ -1,7 +1,7 @@
 //! Bodies: what the chosen pieces say beyond the title, each thing once.
 
 use super::Piece;
-use super::never::{Place, never};
+use super::never::{Within, never};
 use super::plain::{capitalized, plain};
 use super::subject::{is_generic, without_number};
 use super::title::Title;
@@ -33,7 +33,7 @@ pub(crate) fn body(pieces: &[Piece<'_>], title: Option<&Title>) -> Body {
         let titled = title.filter(|title| title.piece == at);
         let text = titled.map_or_else(|| plain(piece.text), |title| capitalized(&plain(&title.rest)));
         let text = without_bracket(text.trim());
-        let is_chaff = titled.is_none() && never(piece.text, piece.source, Place::Earlier).is_some();
+        let is_chaff = titled.is_none() && never(piece.text, piece.source, Within::Earlier).is_some();
         if text.is_empty() || is_chaff || said.has(&text) && titled.is_none() {
             continue;
         }

@@ -27,7 +27,7 @@ pub(crate) use answered::answered;
 pub(crate) use body::body;
 pub(crate) use faults::{manner, title_faults};
 pub(crate) use kind::{Typed, holds_beyond, is_step, kind, says_why, standing_kind, valid_kind};
-pub(crate) use never::{Never, Place, never};
+pub(crate) use never::{Never, Within, never};
 pub(crate) use open::{
     Progress, is_left, is_open_row, is_settled, names_what_is_done, names_what_is_left, ticked,
 };

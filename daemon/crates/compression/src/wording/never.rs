@@ -8,7 +8,7 @@ use super::word::{bare, is_english, is_file, is_identifier, phrases, verb_at};
 
 /// Where in a session a text stands. Offers and what is next count only at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Within {
     Earlier,
     /// In the last answer, or after it.
     End,
@@ -39,7 +39,7 @@ pub(crate) enum Never {
 }
 
 /// Why this sentence or entry can be no observation. `None`: it may be one.
-pub(crate) fn never(text: &str, source: SourceKind, place: Place) -> Option<Never> {
+pub(crate) fn never(text: &str, source: SourceKind, place: Within) -> Option<Never> {
     let raw = text.trim();
     if let Some(found) = by_marks(raw) {
         return Some(found);
@@ -62,7 +62,7 @@ pub(crate) fn never(text: &str, source: SourceKind, place: Place) -> Option<Neve
     if is_acknowledgement(&lower, &words) || is_report && is_short_answer(&lower, &text, &words) {
         return Some(Never::Acknowledgement);
     }
-    if is_report && place == Place::Earlier && is_offer(&lower) {
+    if is_report && place == Within::Earlier && is_offer(&lower) {
         return Some(Never::Offer);
     }
     if is_test_count(&lower, &words) {
@@ -348,7 +348,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: Option<Never>) {
-        assert_eq!(never(text, SourceKind::Answer, Place::Earlier), expected, "{text}");
+        assert_eq!(never(text, SourceKind::Answer, Within::Earlier), expected, "{text}");
     }
 
     #[test]
@@ -398,9 +398,9 @@ mod tests {
     #[test]
     fn an_offer_counts_at_the_end() {
         let offer = "Want me to round the total too?";
-        assert_eq!(never(offer, SourceKind::Answer, Place::End), None);
+        assert_eq!(never(offer, SourceKind::Answer, Within::End), None);
         assert_eq!(
-            never(offer, SourceKind::Prompt, Place::Earlier),
+            never(offer, SourceKind::Prompt, Within::Earlier),
             None,
             "the user asks, and offers nothing"
         );

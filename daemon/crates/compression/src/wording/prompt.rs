@@ -59,7 +59,7 @@ fn is_foreign(line: &str) -> bool {
     {
         return true;
     }
-    super::never(line, super::SourceKind::Prompt, super::Place::End).is_some_and(|why| {
+    super::never(line, super::SourceKind::Prompt, super::Within::End).is_some_and(|why| {
         matches!(why, super::Never::Pasted | super::Never::Notice | super::Never::Boilerplate)
     })
 }

@@ -3,7 +3,7 @@
 use super::clause::{Border, Cut, Opening, cut, opening, trimmed};
 use super::commit::Conventional;
 use super::faults::faults;
-use super::never::{Place, never};
+use super::never::{Within, never};
 use super::plain::{capitalized, is_balanced, plain, without_list_mark};
 use super::subject::{Label, labelled, of_heading, of_sentence};
 use super::word::{bare, content, is_file, is_identifier, is_past, is_surely_finite};
@@ -44,7 +44,7 @@ fn of_piece(pieces: &[Piece<'_>], at: usize, piece: Piece<'_>) -> Vec<(f32, Titl
     if text.is_empty()
         || text.ends_with(['?', ':', ','])
         || is_code(&text)
-        || never(piece.text, piece.source, Place::Earlier).is_some()
+        || never(piece.text, piece.source, Within::Earlier).is_some()
     {
         return Vec::new();
     }

@@ -12,7 +12,7 @@ use super::SourceKind;
 use super::clause::{Opening, cut, opening};
 use super::faults::faults;
 use super::kind::says_why;
-use super::never::{Never, Place, never};
+use super::never::{Never, Within, never};
 use super::open::{Progress, is_left, ticked};
 use super::plain::plain;
 use super::subject::{is_generic, of_heading};
@@ -58,7 +58,7 @@ pub fn told(passage: &Passage, kind: DocumentKind, terms: &[PassageTerm], most: 
 /// A text without its sentences on how things stood when it was said: they mislead later.
 fn without_the_moment(text: &str) -> String {
     let is_of_the_moment = |sentence: &&str| {
-        let found = never(sentence, SourceKind::Answer, Place::Earlier);
+        let found = never(sentence, SourceKind::Answer, Within::Earlier);
         matches!(found, Some(Never::Status | Never::GitRoutine | Never::TestCounts))
     };
     let mut is_code = false;
@@ -164,7 +164,7 @@ impl Piece {
     /// `None`: it says nothing.
     fn of(raw: &str) -> Option<Self> {
         let text = plain(raw);
-        let is_never = never(raw, SourceKind::Answer, Place::Earlier).is_some();
+        let is_never = never(raw, SourceKind::Answer, Within::Earlier).is_some();
         let is_code =
             raw.starts_with("//") || raw.starts_with("::") || raw.ends_with(['{', '}']) && !raw.contains('`');
         let names_only = text.split_whitespace().all(|word| is_identifier(word) || is_file(word));

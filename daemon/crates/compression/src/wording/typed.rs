@@ -33,7 +33,7 @@ pub(crate) fn typed_words(prompt: &str) -> String {
         if is_asked_about {
             break;
         }
-        let (own, is_cut) = own_lines(paragraph, paragraphs.is_empty());
+        let (own, is_cut) = own_lines(paragraph, paragraphs.len());
         is_asked_about = announces(&own);
         paragraphs.push(own);
         if is_cut {
@@ -67,8 +67,9 @@ pub(crate) fn is_report(said: &str) -> bool {
     has(REPORTS) && !has(OWN_REPORTS)
 }
 
-/// The lines of a paragraph before something pasted begins, and whether it does.
-fn own_lines(paragraph: &str, is_first: bool) -> (String, bool) {
+/// The lines of a paragraph before something pasted begins, and whether it does. `number` counts paragraphs from 0: the
+/// first may begin with a greeting of the user's own.
+fn own_lines(paragraph: &str, number: usize) -> (String, bool) {
     let lines: Vec<&str> = paragraph.lines().collect();
     let begins = |(at, line): &(usize, &&str)| {
         let lower = line.trim().to_lowercase();
@@ -79,7 +80,7 @@ fn own_lines(paragraph: &str, is_first: bool) -> (String, bool) {
         });
         let is_heading = lower.trim_start_matches('#').len() < lower.len()
             && lower.trim_start_matches('#').starts_with(' ');
-        let is_greeting = (*at > 0 || !is_first) && greets(line);
+        let is_greeting = (*at > 0 || number > 0) && greets(line);
         is_beginning || is_heading || is_greeting
     };
     match lines.iter().enumerate().find(begins) {

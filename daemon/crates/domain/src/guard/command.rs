@@ -50,14 +50,14 @@ const MOST_FOUND: usize = 2_000;
 
 /// Every file that the command names.
 pub(super) fn touched(command: &str) -> Vec<Touched> {
-    let mut found = Found { touched: Vec::new(), place: Where::Here };
+    let mut found = Findings { touched: Vec::new(), place: Where::Here };
     let command = command.get(..command.floor_char_boundary(MOST_BYTES)).unwrap_or(command);
     look(&without_documents(command), 0, &mut found);
     found.touched
 }
 
 /// What was found so far, and where the part runs that is looked at.
-struct Found {
+struct Findings {
     touched: Vec<Touched>,
     place: Where,
 }
@@ -74,7 +74,7 @@ struct Simple {
     text: String,
 }
 
-fn look(command: &str, depth: usize, found: &mut Found) {
+fn look(command: &str, depth: usize, found: &mut Findings) {
     let mut simple = Simple::default();
     let mut before = 0;
     for word in shell_words::read(command) {
@@ -161,7 +161,7 @@ fn prints_environment(simple: &Simple) -> bool {
     }
 }
 
-fn settle(simple: Simple, found: &mut Found) {
+fn settle(simple: Simple, found: &mut Findings) {
     if prints_environment(&simple) {
         return push(Access::Read, vec![ENVIRONMENT.to_owned()], found);
     }
@@ -244,14 +244,14 @@ fn target_option(text: &str) -> Option<String> {
 }
 
 /// The paths in a program's text, such as `open('.env')`.
-fn pieces(text: &str, found: &mut Found) {
+fn pieces(text: &str, found: &mut Findings) {
     let cuts = |c: char| c.is_whitespace() || "'\"`()[]{}<>=,;|&".contains(c);
     let is_path = |piece: &&str| (piece.starts_with('.') || piece.contains('/')) && !piece.contains("://");
     let paths = text.split(cuts).filter(is_path).map(str::to_owned).collect();
     push(Access::Read, paths, found);
 }
 
-fn push(access: Access, names: Vec<String>, found: &mut Found) {
+fn push(access: Access, names: Vec<String>, found: &mut Findings) {
     for name in names {
         if found.touched.len() < MOST_FOUND && !name.is_empty() {
             found.touched.push(Touched { access, name, place: found.place });

@@ -17,7 +17,7 @@ const STRONGEST: usize = 60;
 const CLOSEST: usize = 40;
 
 /// A passage with its features.
-pub struct Candidate<'a> {
+pub struct Featured<'a> {
     pub found: &'a PassageMatch,
     /// With those of meaning if it has a vector, and the prompt has one.
     pub features: FeatureSet,
@@ -144,7 +144,7 @@ impl<'a> Field<'a> {
 }
 
 /// The strongest and the closest matches with their features, in the order of the matches.
-pub fn candidates(matches: &PassageMatches) -> Vec<Candidate<'_>> {
+pub fn candidates(matches: &PassageMatches) -> Vec<Featured<'_>> {
     let field = Field::of(matches);
     let is_judged =
         |place: usize, one: &PassageMatch| place < STRONGEST || one.cosine.is_some_and(|it| it >= field.near);
@@ -152,7 +152,7 @@ pub fn candidates(matches: &PassageMatches) -> Vec<Candidate<'_>> {
     judged
         .map(|(_, found)| {
             let features = FeatureSet { words: field.words(found), meaning: field.meaning(found) };
-            Candidate { found, features }
+            Featured { found, features }
         })
         .collect()
 }

@@ -32,7 +32,7 @@ use std::sync::LazyLock;
 use super::document::DocumentKind;
 use super::linear::Weights;
 use super::passage::{PassageKey, PassageMatches};
-use candidate::Candidate;
+use candidate::Featured;
 use model::{ANSWER, FeatureSet, Judgement, KNOWN, NEED, PROMPT, log_odds};
 use prompt::Situation;
 
@@ -139,20 +139,20 @@ pub fn decide(
 pub fn need_of(
     situation: &Situation<'_>,
     prompt: f64,
-    judged: &[(Judged, Candidate<'_>)],
+    judged: &[(Judged, Featured<'_>)],
 ) -> Option<FeatureSet> {
     let (best, candidate) = best_told(judged)?;
     Some(need::features(situation, (log_odds(best.probability), log_odds(prompt)), candidate))
 }
 
 /// The best passage that is no prompt and no plan.
-pub fn best_told<'a, 'b>(judged: &'a [(Judged, Candidate<'b>)]) -> Option<&'a (Judged, Candidate<'b>)> {
+pub fn best_told<'a, 'b>(judged: &'a [(Judged, Featured<'b>)]) -> Option<&'a (Judged, Featured<'b>)> {
     let is_told = |one: &Judged| !matches!(one.key.document.kind, DocumentKind::Prompt | DocumentKind::Plan);
     judged.iter().find(|(one, _)| is_told(one))
 }
 
 /// The judged passages, the most probable answer first.
-pub fn judge<'a>(matches: &'a PassageMatches, weights: &Weights) -> Vec<(Judged, Candidate<'a>)> {
+pub fn judge<'a>(matches: &'a PassageMatches, weights: &Weights) -> Vec<(Judged, Featured<'a>)> {
     let judged = candidate::candidates(matches).into_iter().map(|candidate| {
         let probability = ANSWER.probability(&candidate.features, weights);
         (Judged { key: candidate.found.key, probability }, candidate)
@@ -163,7 +163,7 @@ pub fn judge<'a>(matches: &'a PassageMatches, weights: &Weights) -> Vec<(Judged,
 }
 
 /// That of each judged passage, the greatest first.
-pub fn probabilities(judged: &[(Judged, Candidate<'_>)]) -> Vec<f64> {
+pub fn probabilities(judged: &[(Judged, Featured<'_>)]) -> Vec<f64> {
     judged.iter().map(|(one, _)| one.probability).collect()
 }
 

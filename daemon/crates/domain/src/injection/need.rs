@@ -3,7 +3,7 @@
 //! The models of prompts and of what is known learn from questions that were made up. This one learns from real prompts that
 //! were judged by hand: at most of them nobody should speak, however well something matches.
 
-use super::candidate::Candidate;
+use super::candidate::Featured;
 use super::model::FeatureSet;
 use super::prompt::{self, Situation};
 use crate::linear::Features;
@@ -16,7 +16,7 @@ const OF_VECTOR: &str = "deviations above the usual";
 const SHORTEST: usize = 4;
 
 /// `answer`, `prompt`: the log odds that the best passage answers the prompt, and that other sessions can help with it.
-pub fn features(situation: &Situation<'_>, (answer, prompt): (f64, f64), best: &Candidate<'_>) -> FeatureSet {
+pub fn features(situation: &Situation<'_>, (answer, prompt): (f64, f64), best: &Featured<'_>) -> FeatureSet {
     let mut words = Features::default();
     words.add("answer", answer);
     words.add("prompt", prompt);

@@ -83,7 +83,7 @@ const RUN_BYTES: ByteSet = ByteSet::alphanumeric_and(b"_-");
 
 /// How far the text has been examined, so that nothing is read twice.
 #[derive(Default)]
-struct Progress {
+struct Examined {
     /// The end of the last secret of a known format. Nothing is searched inside of one.
     secret_end: usize,
     /// The end of the last value. Names inside of a value are skipped, else nested ones would be read once for each.
@@ -169,7 +169,7 @@ impl Scanner {
 
     fn secrets_at(&self, text: &str, scope: SearchScope, depth: u8) -> Vec<Secret> {
         let mut found: Vec<Secret> = Vec::new();
-        let mut progress = Progress::default();
+        let mut progress = Examined::default();
         for hit in self.literals.find_overlapping_iter(text) {
             let number = hit.pattern().as_usize();
             let Some(meaning) = self.meanings.get(number) else { continue };
@@ -198,7 +198,7 @@ impl Scanner {
                 at += 1;
             }
         }
-        let shapes::Found { secrets: shaped, encoded } = self.shapes.find(text, scope);
+        let shapes::LongRuns { secrets: shaped, encoded } = self.shapes.find(text, scope);
         let shaped = shaped.into_iter().map(|(range, kind)| {
             let certainty = if kind == shapes::UNNAMED { Certainty::Name } else { Certainty::Format };
             Secret { range, kind, certainty }
@@ -230,7 +230,7 @@ impl Scanner {
         text: &str,
         hit: Range<usize>,
         meaning: Meaning,
-        progress: &mut Progress,
+        progress: &mut Examined,
         found: &mut Vec<Secret>,
     ) {
         use Certainty::{Format, Name, ValuePosition};
@@ -293,7 +293,7 @@ impl Scanner {
         text: &str,
         hit: Range<usize>,
         (number, rule): (usize, &Rule),
-        progress: &mut Progress,
+        progress: &mut Examined,
     ) -> Option<Range<usize>> {
         let before = text.as_bytes().get(..hit.start)?;
         let lead = match rule.lead {

@@ -117,7 +117,7 @@ pub(super) struct Shapes(OnceLock<Vec<(&'static Shape, Option<Regex>)>>);
 
 /// The long runs in a text.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct LongRuns {
     /// The ranges and kinds of the secrets.
     pub(super) secrets: Vec<(Range<usize>, &'static str)>,
     /// Texts in base64, with what they say.
@@ -125,7 +125,7 @@ pub(super) struct Found {
 }
 
 impl Shapes {
-    pub(super) fn find(&self, text: &str, scope: SearchScope) -> Found {
+    pub(super) fn find(&self, text: &str, scope: SearchScope) -> LongRuns {
         let (mut found, mut encoded) = (Vec::new(), Vec::new());
         for run in (Runs { bytes: text.as_bytes(), at: 0 }) {
             let Some(written) =
@@ -146,7 +146,7 @@ impl Shapes {
                 encoded.extend(decoded(written).map(|plain| (padded(text, run), plain)));
             }
         }
-        Found { secrets: found, encoded }
+        LongRuns { secrets: found, encoded }
     }
 
     fn shape(&self, part: &str) -> Option<(Range<usize>, &'static str)> {

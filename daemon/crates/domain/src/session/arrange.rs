@@ -13,7 +13,7 @@ use crate::order::Order;
 pub(super) struct Arranged {
     /// The turn that it runs as.
     pub(super) turn: Option<PromptId>,
-    pub(super) progress: Progress,
+    pub(super) progress: BatchProgress,
     pub(super) answer: Option<TurnResponse>,
     /// Answers that are dropped because the batch is private.
     pub(super) hidden: Vec<EventId>,
@@ -21,7 +21,7 @@ pub(super) struct Arranged {
 
 /// The progress of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Progress {
+pub(super) enum BatchProgress {
     /// Its prompt comes later than the moment being processed.
     NotYetTyped,
     /// Its prompt was queued while another batch ran.
@@ -100,16 +100,16 @@ struct Arrangement<'a> {
 impl<'a> Arrangement<'a> {
     fn new(batches: &'a [Batch]) -> Self {
         let not_yet_typed =
-            Arranged { turn: None, progress: Progress::NotYetTyped, answer: None, hidden: Vec::new() };
+            Arranged { turn: None, progress: BatchProgress::NotYetTyped, answer: None, hidden: Vec::new() };
         Self { batches, arranged: vec![not_yet_typed; batches.len()] }
     }
 
-    fn is(&self, progress: Progress) -> impl Fn(&Arranged) -> bool + use<> {
+    fn is(&self, progress: BatchProgress) -> impl Fn(&Arranged) -> bool + use<> {
         move |arranged| arranged.progress == progress
     }
 
     fn running(&self) -> Option<usize> {
-        self.arranged.iter().rposition(self.is(Progress::Running))
+        self.arranged.iter().rposition(self.is(BatchProgress::Running))
     }
 
     fn open(&mut self, at: usize) {
@@ -122,10 +122,10 @@ impl<'a> Arrangement<'a> {
                 && self.batches.get(*host).is_some_and(|host| host.source != BatchSource::Recovery)
         });
         let (turn, progress) = match host {
-            Some(_) => (None, Progress::Waiting),
+            Some(_) => (None, BatchProgress::Waiting),
             None => {
                 self.abandon(|_| true);
-                (turn, Progress::Running)
+                (turn, BatchProgress::Running)
             }
         };
         if let Some(arranged) = self.arranged.get_mut(at) {
@@ -136,20 +136,22 @@ impl<'a> Arrangement<'a> {
     /// A queued prompt becomes the next turn.
     fn start_turn(&mut self, turn: &PromptId) {
         let is_known = self.arranged.iter().any(|arranged| arranged.turn.as_ref() == Some(turn));
-        let Some(waiting) = self.arranged.iter().position(self.is(Progress::Waiting)).filter(|_| !is_known)
+        let Some(waiting) =
+            self.arranged.iter().position(self.is(BatchProgress::Waiting)).filter(|_| !is_known)
         else {
             return;
         };
-        self.abandon(|arranged| arranged.progress == Progress::Running);
+        self.abandon(|arranged| arranged.progress == BatchProgress::Running);
         if let Some(arranged) = self.arranged.get_mut(waiting) {
-            (arranged.turn, arranged.progress) = (Some(turn.clone()), Progress::Running);
+            (arranged.turn, arranged.progress) = (Some(turn.clone()), BatchProgress::Running);
         }
     }
 
     fn answer(&mut self, answer: &TurnResponse) {
         let of_turn = |arranged: &Arranged| answer.prompt.is_some() && arranged.turn == answer.prompt;
-        let ran =
-            |arranged: &Arranged| !matches!(arranged.progress, Progress::NotYetTyped | Progress::Waiting);
+        let ran = |arranged: &Arranged| {
+            !matches!(arranged.progress, BatchProgress::NotYetTyped | BatchProgress::Waiting)
+        };
         let own = self.arranged.iter().rposition(of_turn);
         let at = own.or_else(|| self.running()).or_else(|| {
             let has_run = |(arranged, batch): (&Arranged, &Batch)| {
@@ -161,11 +163,11 @@ impl<'a> Arrangement<'a> {
         let Some(target) = at.and_then(|at| self.arranged.get(at)) else { return };
         if answer.prompt.is_some() && target.turn.is_some() && target.turn != answer.prompt {
             // The answer ends a turn without a known prompt, so no other turn is running.
-            return self.abandon(|arranged| arranged.progress == Progress::Running);
+            return self.abandon(|arranged| arranged.progress == BatchProgress::Running);
         }
         for (place, (arranged, batch)) in self.arranged.iter_mut().zip(self.batches).enumerate() {
-            if Some(place) == at || arranged.progress == Progress::Waiting {
-                arranged.progress = Progress::Answered;
+            if Some(place) == at || arranged.progress == BatchProgress::Waiting {
+                arranged.progress = BatchProgress::Answered;
                 match batch.source {
                     BatchSource::Private => arranged.hidden.push(answer.event),
                     _ => arranged.answer = Some(answer.clone()),
@@ -176,11 +178,11 @@ impl<'a> Arrangement<'a> {
 
     fn abandon(&mut self, which: impl Fn(&Arranged) -> bool) {
         let unfinished = |arranged: &&mut Arranged| {
-            matches!(arranged.progress, Progress::Running | Progress::Waiting) && which(arranged)
+            matches!(arranged.progress, BatchProgress::Running | BatchProgress::Waiting) && which(arranged)
         };
         self.arranged
             .iter_mut()
             .filter(unfinished)
-            .for_each(|arranged| arranged.progress = Progress::Abandoned);
+            .for_each(|arranged| arranged.progress = BatchProgress::Abandoned);
     }
 }

@@ -1,6 +1,6 @@
 //! Inserts prompts that arrive after later events, because they waited in the spool or were overtaken.
 
-use super::arrange::{Arranged, Progress, arrange, periods};
+use super::arrange::{Arranged, BatchProgress, arrange, periods};
 use super::transition::{LatePosition, Transition};
 use super::{
     Batch, BatchState, CloseReason, Effect, Growth, NewPrompt, Order, Response, Seq, Session, SessionStatus,
@@ -224,11 +224,15 @@ impl Transition<'_> {
             let is_anew = anew.contains(&at);
             let (seq, state) = (batch.seq, batch.state);
             let wanted = match to.progress {
-                Progress::Answered => (BatchState::Closed, CloseReason::Stop),
-                Progress::Running if !is_over => (BatchState::Open, CloseReason::NextPrompt),
-                Progress::Waiting if !is_over => (BatchState::Waiting, CloseReason::NextPrompt),
-                Progress::Running | Progress::Waiting => (BatchState::Closed, CloseReason::SessionEnd),
-                Progress::Abandoned | Progress::NotYetTyped => (BatchState::Closed, CloseReason::NextPrompt),
+                BatchProgress::Answered => (BatchState::Closed, CloseReason::Stop),
+                BatchProgress::Running if !is_over => (BatchState::Open, CloseReason::NextPrompt),
+                BatchProgress::Waiting if !is_over => (BatchState::Waiting, CloseReason::NextPrompt),
+                BatchProgress::Running | BatchProgress::Waiting => {
+                    (BatchState::Closed, CloseReason::SessionEnd)
+                }
+                BatchProgress::Abandoned | BatchProgress::NotYetTyped => {
+                    (BatchState::Closed, CloseReason::NextPrompt)
+                }
             };
             match wanted {
                 (BatchState::Closed, why) if state != BatchState::Closed => self.close(at, why),

@@ -181,7 +181,8 @@ impl Transition<'_> {
                 Effect::AddAside { seq, event: event_id, prompt, call: call.clone() }
             }
             (_, false) => {
-                let activity = NewActivity { began, ..self.activity(event, call, private) };
+                let content = if private { hidden(call) } else { ActivityContent::Tool(call.clone()) };
+                let activity = NewActivity { began, ..self.activity(event, content) };
                 Effect::AddActivity { seq: Some(seq), activity }
             }
         };
@@ -235,12 +236,7 @@ impl Transition<'_> {
         at
     }
 
-    fn activity(&self, event: &HookEvent, call: &ToolCall, private: bool) -> NewActivity {
-        let content = if private {
-            ActivityContent::Hidden { name: call.name.clone() }
-        } else {
-            ActivityContent::Tool(call.clone())
-        };
+    fn activity(&self, event: &HookEvent, content: ActivityContent) -> NewActivity {
         NewActivity {
             event: self.capture.event,
             prompt: event.prompt.clone(),
@@ -281,7 +277,8 @@ impl Transition<'_> {
             .map(|call| {
                 let (began, refused_by) = running(call);
                 let refused_by = refused_by.flatten();
-                NewActivity { began, refused_by, ..self.activity(event, call, private) }
+                let content = if private { hidden(call) } else { ActivityContent::Tool(call.clone()) };
+                NewActivity { began, refused_by, ..self.activity(event, content) }
             })
             .collect();
         // Running ones have ended before.
@@ -406,4 +403,9 @@ impl ToolCall {
         let (ToolResult::Done(result) | ToolResult::Failed(result)) = &self.result;
         (self.input.len() + result.len()) as u64
     }
+}
+
+/// A call in a private turn: only its name is kept.
+fn hidden(call: &ToolCall) -> ActivityContent {
+    ActivityContent::Hidden { name: call.name.clone() }
 }

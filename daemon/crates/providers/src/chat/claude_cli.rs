@@ -72,7 +72,7 @@ impl ChatProvider for ClaudeCli {
         let Ended { status, output } = finish(group, "claude", request.user.clone(), self.within)?;
         let answer: Value = serde_json::from_slice(&output)
             .map_err(|_| trouble("`claude` did not answer with JSON".to_owned()))?;
-        read(&answer, status.success())
+        read(&answer, status)
     }
 }
 
@@ -122,10 +122,10 @@ fn read_output(stdout: ChildStdout) -> mpsc::Receiver<Vec<u8>> {
     output
 }
 
-/// Reads the answer. `is_error` and the exit code can be trusted, `subtype` cannot.
-fn read(answer: &Value, succeeded: bool) -> Result<ChatReply, ProviderError> {
+/// Reads the answer. `is_error` and the exit status can be trusted, `subtype` cannot.
+fn read(answer: &Value, status: ExitStatus) -> Result<ChatReply, ProviderError> {
     let is_error = answer.get("is_error").and_then(Value::as_bool).unwrap_or(true);
-    if is_error || !succeeded {
+    if is_error || !status.success() {
         let status = answer.get("api_error_status").and_then(Value::as_u64);
         let said = answer.get("result").and_then(Value::as_str).unwrap_or_default();
         return Err(match status {
@@ -158,20 +158,27 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn failed() -> ExitStatus {
+        std::os::unix::process::ExitStatusExt::from_raw(256)
+    }
+
     #[test]
     fn success_in_words_is_not_believed() {
         let not_logged_in =
             json!({"is_error": true, "subtype": "success", "result": "Invalid API key · Please run /login"});
-        assert_eq!(read(&not_logged_in, false), Err(barred("`claude` is not logged in".to_owned())));
+        assert_eq!(read(&not_logged_in, failed()), Err(barred("`claude` is not logged in".to_owned())));
         let refused = json!({"is_error": true, "api_error_status": 401, "result": "no"});
-        assert!(matches!(read(&refused, false), Err(ProviderError::Barred { .. })));
+        assert!(matches!(read(&refused, failed()), Err(ProviderError::Barred { .. })));
         let busy = json!({"is_error": true, "api_error_status": 529});
-        assert!(matches!(read(&busy, false), Err(ProviderError::Trouble { .. })));
+        assert!(matches!(read(&busy, failed()), Err(ProviderError::Trouble { .. })));
         assert!(
-            read(&json!({"is_error": false, "result": "{}"}), false).is_err(),
+            read(&json!({"is_error": false, "result": "{}"}), failed()).is_err(),
             "the exit code counts, too"
         );
-        assert!(read(&json!({"result": "{}"}), true).is_err(), "no word about it is no success");
+        assert!(
+            read(&json!({"result": "{}"}), ExitStatus::default()).is_err(),
+            "no word about it is no success"
+        );
     }
 
     #[test]
@@ -207,7 +214,7 @@ mod tests {
     fn what_it_cost_is_read() {
         let answer = json!({"is_error": false, "result": "{}", "total_cost_usd": 0.0012341,
                             "usage": {"input_tokens": 3, "output_tokens": 4}});
-        let read = read(&answer, true).unwrap();
+        let read = read(&answer, ExitStatus::default()).unwrap();
         assert_eq!(read.micro_usd, Some(1235));
         assert_eq!(read.tokens.unwrap().out, 4);
     }

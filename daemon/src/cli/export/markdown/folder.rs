@@ -31,7 +31,7 @@ pub(super) struct Written {
 }
 
 /// What is at a page's place.
-enum Place {
+enum Existing {
     Free,
     /// A page of recall's with this content.
     Ours(Vec<u8>),
@@ -48,9 +48,9 @@ pub(super) fn write(folder: &Path, pages: &BTreeMap<String, String>) -> anyhow::
     for (name, text) in pages {
         let path = folder.join(name);
         match place(&path, name)? {
-            Place::Foreign => done.foreign.push(name.clone()),
-            Place::Ours(known) if known == text.as_bytes() => done.unchanged += 1,
-            Place::Ours(_) | Place::Free => {
+            Existing::Foreign => done.foreign.push(name.clone()),
+            Existing::Ours(known) if known == text.as_bytes() => done.unchanged += 1,
+            Existing::Ours(_) | Existing::Free => {
                 write_page(&path, text)?;
                 done.written += 1;
             }
@@ -69,25 +69,25 @@ fn make_folder(folder: &Path) -> anyhow::Result<()> {
     })
 }
 
-fn place(path: &Path, name: &str) -> anyhow::Result<Place> {
+fn place(path: &Path, name: &str) -> anyhow::Result<Existing> {
     // The folder that the user named may be a link; those inside of it are recall's.
     if name.contains('/') && path.parent().is_some_and(Path::is_symlink) {
-        return Ok(Place::Foreign);
+        return Ok(Existing::Foreign);
     }
     let metadata = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Place::Free),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Existing::Free),
         // A file stands where the page's folder should be.
-        Err(error) if error.kind() == ErrorKind::NotADirectory => return Ok(Place::Foreign),
+        Err(error) if error.kind() == ErrorKind::NotADirectory => return Ok(Existing::Foreign),
         Err(error) => return Err(error).with_context(|| format!("looking at {}", path.display())),
     };
     if !metadata.is_file() {
-        return Ok(Place::Foreign);
+        return Ok(Existing::Foreign);
     }
     let mut content = Vec::new();
     let mut file = fs::File::open(path).with_context(|| format!("opening {}", path.display()))?;
     file.read_to_end(&mut content).with_context(|| format!("reading {}", path.display()))?;
-    Ok(if content.starts_with(mark(name).as_bytes()) { Place::Ours(content) } else { Place::Foreign })
+    Ok(if content.starts_with(mark(name).as_bytes()) { Existing::Ours(content) } else { Existing::Foreign })
 }
 
 /// Writes beside the page and renames, so that nobody reads half a page.
@@ -131,13 +131,13 @@ fn remove_others(folder: &Path, pages: &BTreeMap<String, String>) -> anyhow::Res
             if file.starts_with(UNFINISHED) {
                 // Left by a run that was ended.
                 remove(&path)?;
-            } else if !pages.contains_key(&name) && matches!(place(&path, &name)?, Place::Ours(_)) {
+            } else if !pages.contains_key(&name) && matches!(place(&path, &name)?, Existing::Ours(_)) {
                 remove(&path)?;
                 removed += 1;
             }
         }
     }
-    if !pages.contains_key(INDEX) && matches!(place(&folder.join(INDEX), INDEX)?, Place::Ours(_)) {
+    if !pages.contains_key(INDEX) && matches!(place(&folder.join(INDEX), INDEX)?, Existing::Ours(_)) {
         remove(&folder.join(INDEX))?;
         removed += 1;
     }

@@ -176,7 +176,7 @@ fn what_a_document_names_exists() {
                     root.join("tests"),
                     near,
                 ];
-                // `store/row.rs` is a file of the crate `store`.
+                // `store/database/row.rs` is a file of the crate `store`.
                 let of_crate = root.join("daemon/crates").join(&parts[1]).join("src");
                 let inside = place.split_once('/').map_or("", |(_, rest)| rest);
                 roots.iter().any(|folder| folder.join(place).exists()) || of_crate.join(inside).exists()

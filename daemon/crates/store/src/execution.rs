@@ -3,8 +3,8 @@
 
 use rusqlite::Connection;
 
-use super::operation::{Changes, Operation, WriteContext};
-use super::{StoreError, sharing};
+use crate::operation::{Changes, Operation, WriteContext};
+use crate::{StoreError, sharing};
 
 /// How a failed operation is rolled back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,8 +100,8 @@ fn carry_out<O: Operation>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::operation::log;
     use super::*;
+    use crate::operation::log;
     use crate::{Durability, ExpireLeases, IdleEffects, open_writer};
     use recall_domain::document::DocumentKind;
     use recall_domain::ids::{SessionKey, Timestamp};

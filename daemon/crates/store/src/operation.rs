@@ -10,10 +10,10 @@ use std::ops::Deref;
 
 use rusqlite::Connection;
 
-use super::StoreError;
-use super::row::Cells;
-use super::spans::ExpiredLife;
-use crate::bind::params;
+use crate::StoreError;
+use crate::database::bind::params;
+use crate::database::row::Cells;
+use crate::sessions::spans::ExpiredLife;
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::event::Place;
 use recall_domain::ids::{SessionKey, Timestamp};

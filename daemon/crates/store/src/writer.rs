@@ -7,10 +7,11 @@ use rusqlite::Connection;
 use recall_system::faults::{self, Point};
 use recall_system::holding::Holding;
 
-use super::forgetting::rewrite;
-use super::opening::open_held;
-use super::operation::{Changes, Operation};
-use super::{Durability, OpenStoreError, StoreError, empty_log, execution, restart_log};
+use crate::database::connection::{empty_log, restart_log};
+use crate::database::opening::open_held;
+use crate::forgetting::rewrite;
+use crate::operation::{Changes, Operation};
+use crate::{Durability, OpenStoreError, StoreError, execution};
 
 /// The connection that writes. Only one may exist in all processes, which the daemon's lock ensures.
 pub struct StoreWriter(Connection);

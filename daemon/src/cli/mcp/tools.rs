@@ -131,7 +131,7 @@ mod tests {
         let text = serde_json::to_string(&list(McpWriting::On)).unwrap();
         let tokens = estimate(&text) + estimate(INSTRUCTIONS);
         assert!(tokens < 1200, "{tokens}");
-        let views = include_str!("../../../crates/store/src/views.sql").lines();
+        let views = include_str!("../../../crates/store/src/database/views.sql").lines();
         for view in views.filter_map(|line| line.strip_prefix("CREATE TEMP VIEW ")?.strip_suffix(" AS")) {
             assert!(INSTRUCTIONS.contains(view), "the model is told of {view}");
         }

@@ -5,17 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::Connection;
 
-use super::super::StoreError;
-use super::super::row::{Cells, Sql};
-use super::finding::{RowsToForget, numbers, set};
-use super::tombstones::{Hash, hash, session_hash};
-use crate::bind::params;
+use crate::StoreError;
+use crate::database::bind::params;
+use crate::database::row::{Cells, Sql};
+use crate::forgetting::finding::{RowsToForget, numbers, set};
+use crate::forgetting::tombstones::{Hash, hash, session_hash};
 use recall_domain::ids::{SessionKey, Timestamp};
 use recall_domain::sync::kind::{plan_of, summary_of};
 
 /// A name that a copy shares with its original.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum CopyOf<'a> {
+pub(crate) enum CopyOf<'a> {
     /// Lower-case hexadecimal digits.
     Event(&'a str),
     Uuid(&'a str),
@@ -53,19 +53,12 @@ impl CopyOf<'_> {
 }
 
 /// When the original of this copy was forgotten.
-pub(in super::super) fn forgotten_at(
-    db: &Connection,
-    copy: CopyOf<'_>,
-) -> Result<Option<Timestamp>, StoreError> {
+pub(crate) fn forgotten_at(db: &Connection, copy: CopyOf<'_>) -> Result<Option<Timestamp>, StoreError> {
     db.first("SELECT at FROM forgotten WHERE name = ?1", [copy.name()])
 }
 
 /// Records that the original of this copy was forgotten.
-pub(in super::super) fn keep_forgotten(
-    db: &Connection,
-    copy: CopyOf<'_>,
-    at: Timestamp,
-) -> Result<(), StoreError> {
+pub(crate) fn keep_forgotten(db: &Connection, copy: CopyOf<'_>, at: Timestamp) -> Result<(), StoreError> {
     db.run(
         "INSERT INTO forgotten (name, at) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET at = max(at, excluded.at)",
         params![copy.name(), at.0],
@@ -193,12 +186,12 @@ fn outside(
 
 /// Everything that a database remembers of forgotten items.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in super::super) struct Memory {
+pub(crate) struct Memory {
     names: BTreeMap<Hash, Timestamp>,
     sessions: Vec<(Hash, Timestamp, [u8; 16], i64)>,
 }
 
-pub(in super::super) fn memory(db: &Connection) -> Result<Memory, StoreError> {
+pub(crate) fn memory(db: &Connection) -> Result<Memory, StoreError> {
     let names: Vec<(Hash, Timestamp)> = db.all("SELECT name, at FROM forgotten", [])?;
     let sessions = db.all("SELECT name, at, boot_id, boot_ns FROM forgotten_sessions", [])?;
     Ok(Memory { names: names.into_iter().collect(), sessions })
@@ -206,12 +199,12 @@ pub(in super::super) fn memory(db: &Connection) -> Result<Memory, StoreError> {
 
 impl Memory {
     /// Whether nothing was ever forgotten.
-    pub(in super::super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.names.is_empty() && self.sessions.is_empty()
     }
 
     /// Stores these memories in another database.
-    pub(in super::super) fn keep_in(&self, db: &Connection) -> Result<(), StoreError> {
+    pub(crate) fn keep_in(&self, db: &Connection) -> Result<(), StoreError> {
         for (name, at) in &self.names {
             db.run(
                 "INSERT INTO forgotten (name, at) VALUES (?1, ?2)
@@ -231,7 +224,7 @@ impl Memory {
     }
 
     /// The rows of a database that were stored there before they were forgotten elsewhere.
-    pub(in super::super) fn rows_in(&self, db: &Connection) -> Result<RowsToForget, StoreError> {
+    pub(crate) fn rows_in(&self, db: &Connection) -> Result<RowsToForget, StoreError> {
         let mut found = RowsToForget::default();
         if self.is_empty() {
             return Ok(found);

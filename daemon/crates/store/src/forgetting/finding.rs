@@ -5,10 +5,9 @@ use std::collections::BTreeSet;
 use regex::{Regex, RegexBuilder};
 use rusqlite::{Connection, Params, Row};
 
-use super::super::StoreError;
-use super::super::row::{Cells, Sql};
-use super::{Criteria, ForgottenCounts, Selection};
-use crate::Reader;
+use crate::database::row::{Cells, Sql};
+use crate::forgetting::{Criteria, ForgottenCounts, Selection};
+use crate::{Reader, StoreError};
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{SessionKey, Timestamp};
 

@@ -16,7 +16,8 @@ mod tombstones;
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
-use super::{StoreError, empty_log_now};
+use crate::StoreError;
+use crate::database::connection::empty_log_now;
 use recall_domain::document::DocumentKey;
 use recall_domain::ids::{ProjectRow, SessionKey, SessionRow, Timestamp};
 

@@ -5,22 +5,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use rusqlite::Connection;
 use serde_json::Value;
 
-use super::super::StoreError;
-use super::super::jobs::{self, JobKind};
-use super::super::lineage::settle;
-use super::super::lives;
-use super::super::operation::{Operation, RemovedCopies, WriteContext, log};
-use super::super::results::{BatchResult, DuplicateScope, replace_observations};
-use super::super::row::Cells;
-use super::super::sharing::say_anew;
-use super::super::subjects::SubjectHash;
-use super::super::threads::rethread;
-use super::copies::{self, Memory};
-use super::finding::{RowsToForget, has_all_words, keys, numbers, set};
-use super::tombstones::{bury_observations, bury_session};
-use super::{Forgotten, Selection, Unreadable};
-use crate::Reader;
-use crate::bind::params;
+use crate::database::bind::params;
+use crate::database::row::Cells;
+use crate::forgetting::copies::Memory;
+use crate::forgetting::finding::{RowsToForget, has_all_words, keys, numbers, set};
+use crate::forgetting::tombstones::{bury_observations, bury_session};
+use crate::forgetting::{Forgotten, Selection, Unreadable, copies};
+use crate::jobs::queue;
+use crate::jobs::queue::JobKind;
+use crate::notes::results::{BatchResult, DuplicateScope, replace_observations};
+use crate::notes::subjects::SubjectHash;
+use crate::notes::threads::rethread;
+use crate::operation::{Operation, RemovedCopies, WriteContext, log};
+use crate::sessions::lineage::settle;
+use crate::sessions::lives;
+use crate::sharing::say_anew;
+use crate::{Reader, StoreError};
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{BatchId, ProjectRow, SessionKey, SessionRow, Timestamp};
 use recall_domain::order::Order;
@@ -64,7 +64,7 @@ impl Operation for Forget {
 
 /// Removes what was forgotten in another database from a copy of an older one.
 #[derive(Clone, Debug, PartialEq)]
-pub(in super::super) struct ForgetAgain {
+pub(crate) struct ForgetAgain {
     pub memory: Memory,
     pub at: Order,
 }
@@ -85,7 +85,7 @@ impl Operation for ForgetAgain {
 }
 
 /// Removes what was forgotten on another machine. Returns the sessions that lost something.
-pub(in super::super) fn forget_document(
+pub(crate) fn forget_document(
     db: &WriteContext<'_>,
     key: DocumentKey,
     at: Timestamp,
@@ -97,18 +97,14 @@ pub(in super::super) fn forget_document(
 
 /// Rows that came from other machines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in super::super) struct Foreign {
+pub(crate) struct Foreign {
     pub observations: BTreeSet<i64>,
     pub summaries: BTreeSet<i64>,
     pub plans: BTreeSet<i64>,
 }
 
 /// Removes rows that may come back.
-pub(in super::super) fn leave(
-    db: &WriteContext<'_>,
-    foreign: Foreign,
-    at: Timestamp,
-) -> Result<(), StoreError> {
+pub(crate) fn leave(db: &WriteContext<'_>, foreign: Foreign, at: Timestamp) -> Result<(), StoreError> {
     if foreign == Foreign::default() {
         return Ok(());
     }
@@ -157,7 +153,7 @@ fn remove(db: &WriteContext<'_>, to_forget: &RowsToForget, at: Order) -> Result<
     let to_summarise = being_summarised(db, &touched)?.union(&to_forget.titles).copied().collect();
     summarise_again(db, &to_summarise, at.wall)?;
     for (session, batch) in to_compress {
-        jobs::enqueue(db, JobKind::Batch, SessionRow(session), Some(BatchId(batch)), at.wall)?;
+        queue::enqueue(db, JobKind::Batch, SessionRow(session), Some(BatchId(batch)), at.wall)?;
     }
     forget_titles_given(db, &to_forget.words)?;
     db.execute(
@@ -187,7 +183,7 @@ fn owe_cleaning(db: &Connection, at: Timestamp) -> Result<(), StoreError> {
 
 /// Removes what was made of a batch before it became private: its observations, running jobs and the session's
 /// summary, which is made again from the rest. Call it before removing the batch's own texts.
-pub(in super::super) fn withdraw(
+pub(crate) fn withdraw(
     db: &WriteContext<'_>,
     (session, batch): (SessionRow, BatchId),
     at: Timestamp,
@@ -360,7 +356,7 @@ fn stop_work(db: &WriteContext<'_>, to_forget: &RowsToForget, at: Order) -> Resu
         let session: SessionRow =
             db.query_row("SELECT session FROM prompt_batches WHERE id = ?1", [batch], |row| row.cell(0))?;
         db.execute("DELETE FROM jobs WHERE kind = 'batch' AND batch = ?1 AND status = 'running'", [batch])?;
-        jobs::enqueue(db, JobKind::Batch, session, Some(BatchId(batch)), at.wall)?;
+        queue::enqueue(db, JobKind::Batch, session, Some(BatchId(batch)), at.wall)?;
     }
     Ok(())
 }
@@ -416,7 +412,7 @@ fn summarise_again(db: &WriteContext<'_>, sessions: &BTreeSet<i64>, at: Timestam
         "SELECT id FROM sessions WHERE id IN (SELECT value FROM json_each(?1)) AND EXISTS
         (SELECT 1 FROM prompt_batches b WHERE b.session = sessions.id AND b.prompt IS NOT NULL)";
     for session in numbers(db, with_something_left, [set(sessions)?])? {
-        jobs::enqueue(db, JobKind::Summary, SessionRow(session), None, at)?;
+        queue::enqueue(db, JobKind::Summary, SessionRow(session), None, at)?;
     }
     Ok(())
 }
@@ -442,7 +438,7 @@ fn forget_titles_given(db: &Connection, words: &[String]) -> Result<(), StoreErr
 }
 
 /// The items without forgotten titles; `None` if nothing changes.
-pub(in super::super) fn without_lost_titles(
+pub(crate) fn without_lost_titles(
     db: &Connection,
     items: &str,
     words: &[String],

@@ -2,12 +2,11 @@ use std::collections::BTreeSet;
 
 use rusqlite::Connection;
 
-use super::removal::without_lost_titles;
-use super::*;
-use crate::Reader;
-use crate::lineage::settle;
-use crate::subjects::SubjectHash;
-use crate::{Changes, Durability, WriteContext, execute, open_writer};
+use crate::forgetting::removal::without_lost_titles;
+use crate::forgetting::*;
+use crate::notes::subjects::SubjectHash;
+use crate::sessions::lineage::settle;
+use crate::{Changes, Durability, Reader, WriteContext, execute, open_writer};
 use recall_domain::document::DocumentKind;
 use recall_domain::ids::{BatchId, EventId, SessionRow};
 use recall_domain::observation::{Importance, ObservationDraft, ObservationType};
@@ -402,12 +401,12 @@ fn what_cannot_be_read_goes_only_where_that_is_asked_and_in_its_time() {
         db.execute(
             "INSERT INTO deliveries (event_id, agent, event_name, captured_at, boot_id, boot_ns, flags, stored_at)
              VALUES (?1, 'claude-code', '', ?2, ?3, 1, 0, 0)",
-            crate::bind::params![[id; 16], at, [9_u8; 16]],
+            crate::database::bind::params![[id; 16], at, [9_u8; 16]],
         )
         .unwrap();
         db.execute(
             "INSERT INTO unparsed (event_id, parse_error, payload) VALUES (?1, 'cut off', ?2)",
-            crate::bind::params![[id; 16], payload.as_bytes()],
+            crate::database::bind::params![[id; 16], payload.as_bytes()],
         )
         .unwrap();
     };

@@ -3,11 +3,11 @@
 use rusqlite::{Connection, OptionalExtension};
 use sha2::{Digest, Sha256};
 
-use super::super::StoreError;
-use super::super::delivery::Delivery;
-use super::super::row::Cells;
-use super::finding::RowsToForget;
-use crate::bind::params;
+use crate::StoreError;
+use crate::database::bind::params;
+use crate::database::row::Cells;
+use crate::forgetting::finding::RowsToForget;
+use crate::sessions::delivery::Delivery;
 use recall_domain::ids::{BatchId, EventId, SessionKey, SessionRow, Timestamp};
 use recall_domain::observation::ObservationDraft;
 use recall_domain::order::Order;
@@ -54,7 +54,7 @@ pub(super) fn bury_session(
 }
 
 /// True if the event was captured before its session was forgotten.
-pub(in super::super) fn belongs_to_forgotten_session(
+pub(crate) fn belongs_to_forgotten_session(
     db: &Connection,
     key: &SessionKey,
     delivery: &Delivery,
@@ -72,7 +72,7 @@ pub(in super::super) fn belongs_to_forgotten_session(
 }
 
 /// True if anything of this session was captured and forgotten.
-pub(in super::super) fn is_forgotten(db: &Connection, key: &SessionKey) -> Result<bool, StoreError> {
+pub(crate) fn is_forgotten(db: &Connection, key: &SessionKey) -> Result<bool, StoreError> {
     let mut find = db.prepare_cached("SELECT EXISTS (SELECT 1 FROM forgotten_sessions WHERE name = ?1)")?;
     Ok(find.query_row([session_hash(key)], |row| row.cell(0))?)
 }
@@ -102,7 +102,7 @@ pub(super) fn bury_observations(db: &Connection, to_forget: &RowsToForget) -> Re
 
 /// True if an observation was forgotten before: its session had one with this title, or its batch had one with all of
 /// this evidence.
-pub(in super::super) fn was_forgotten(
+pub(crate) fn was_forgotten(
     db: &Connection,
     (session, batch): (SessionRow, BatchId),
     draft: &ObservationDraft,

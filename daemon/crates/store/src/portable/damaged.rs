@@ -1,11 +1,10 @@
 //! Finds rows with unreadable values, as in a damaged or foreign database. Reading such a row gives what can be read
 //! (`row.rs`), so nothing else fails. Here the rows are named, so that they can be deleted.
 
-use super::tables::{Form, TABLES, Table, key_of};
-use super::value::is_readable;
-use crate::Reader;
-use crate::StoreError;
-use crate::row::Cells;
+use crate::database::row::Cells;
+use crate::portable::tables::{Form, TABLES, Table, key_of};
+use crate::portable::value::is_readable;
+use crate::{Reader, StoreError};
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::SessionId;
 

@@ -4,10 +4,9 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
 use serde_json::{Map, Value, json};
 
-use super::tables::{Form, TABLES, Table, key_of};
-use crate::Reader;
-use crate::StoreError;
-use crate::row::{Cells, Sql};
+use crate::database::row::{Cells, Sql};
+use crate::portable::tables::{Form, TABLES, Table, key_of};
+use crate::{Reader, StoreError};
 use recall_domain::ids::{ProjectKey, ProjectRow, Timestamp};
 
 /// Where a page of an export begins.
@@ -48,8 +47,11 @@ impl Reader<'_> {
                 .projects
                 .as_ref()
                 .map(|rows| json!(rows.iter().map(|row| row.0).collect::<Vec<_>>()).to_string());
-            let mut rows =
-                find.query(crate::bind::params![at.after, projects, portion.since.map(|since| since.0)])?;
+            let mut rows = find.query(crate::database::bind::params![
+                at.after,
+                projects,
+                portion.since.map(|since| since.0)
+            ])?;
             while let Some(row) = rows.next()? {
                 let page: i64 = row.cell(table.columns.len())?;
                 if length > bytes && page != at.after {

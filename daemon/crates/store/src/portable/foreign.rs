@@ -9,12 +9,13 @@ use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{Connection, params_from_iter};
 use serde::de::IgnoredAny;
 
-use super::tables::{Form, TABLES};
-use super::value::is_readable;
 use crate::StoreError;
-use crate::row::Sql;
-use crate::schema::{self, STEPS};
-use crate::text::Unpacked;
+use crate::database::row::Sql;
+use crate::database::schema;
+use crate::database::schema::STEPS;
+use crate::database::text::Unpacked;
+use crate::portable::tables::{Form, TABLES};
+use crate::portable::value::is_readable;
 
 /// Tables that are made again from others, or that belong to one file alone.
 const NOT_TAKEN: [&str; 6] = ["meta", "index_log", "vectors", "vector_files", "gone_vectors", "reservations"];
@@ -40,7 +41,7 @@ const NAME_CHARS: usize = 60;
 
 /// Differences between a database and the schema that this program makes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in super::super) struct Misfits {
+pub(crate) struct Misfits {
     things: Vec<String>,
     /// Counts by `TABLE.COLUMN`.
     values: BTreeMap<String, u64>,
@@ -49,12 +50,12 @@ pub(in super::super) struct Misfits {
 }
 
 impl Misfits {
-    pub(in super::super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.things.is_empty() && self.values.is_empty() && self.rows.is_empty()
     }
 
     /// A description for people, with the names in the file.
-    pub(in super::super) fn told(&self) -> Vec<String> {
+    pub(crate) fn told(&self) -> Vec<String> {
         let short = |name: &String| name.chars().take(NAME_CHARS).collect::<String>();
         let mut told: Vec<String> = self.things.iter().take(MOST_NAMES).map(short).collect();
         if let Some(more) = self.things.len().checked_sub(MOST_NAMES).filter(|more| *more > 0) {
@@ -69,7 +70,7 @@ impl Misfits {
 }
 
 /// Compares tables, indexes, triggers, views and every value with what this program would make. Reads everything.
-pub(in super::super) fn misfits(db: &Connection) -> Result<Misfits, StoreError> {
+pub(crate) fn misfits(db: &Connection) -> Result<Misfits, StoreError> {
     let steps = STEPS.get(..schema::version(db)? as usize).unwrap_or(STEPS);
     let ours = Connection::open_in_memory()?;
     for step in steps {
@@ -83,7 +84,7 @@ pub(in super::super) fn misfits(db: &Connection) -> Result<Misfits, StoreError> 
 }
 
 /// Copies all rows that this program can read into its own tables, and reports what is left behind.
-pub(in super::super) fn take_rows(
+pub(crate) fn take_rows(
     from: &Connection,
     into: &Connection,
     misfits: &mut Misfits,
@@ -98,7 +99,7 @@ pub(in super::super) fn take_rows(
         from.all("SELECT name, seq FROM sqlite_sequence WHERE typeof(seq) = 'integer'", [])?;
     for (table, seq) in used.into_iter().filter(|(_, seq)| (0..=MOST_ROWS).contains(seq)) {
         let keep = "UPDATE sqlite_sequence SET seq = max(seq, ?2) WHERE name = ?1 AND name <> 'index_log'";
-        into.run(keep, crate::bind::params![table, seq])?;
+        into.run(keep, crate::database::bind::params![table, seq])?;
     }
     Ok(into.execute_batch("COMMIT; PRAGMA foreign_keys = ON")?)
 }

@@ -10,17 +10,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use rusqlite::{Connection, params_from_iter};
 use serde_json::{Value, json};
 
-use super::tables::{Form, TABLES, Table, key_of};
-use super::value::{Given, given};
-use crate::Reader;
-use crate::enders::USER;
+use crate::database::row::Sql;
 use crate::forgetting::{CopyOf, forgotten_at, is_forgotten};
-use crate::lineage;
+use crate::notes::threads;
+use crate::notes::threads::thread_words_of;
 use crate::operation::{Operation, WriteContext, log};
-use crate::row::Sql;
-use crate::sharing;
-use crate::threads::{self, thread_words_of};
-use crate::{StoreError, projects};
+use crate::portable::tables::{Form, TABLES, Table, key_of};
+use crate::portable::value::{Given, given};
+use crate::questions::projects;
+use crate::sessions::enders::USER;
+use crate::sessions::lineage;
+use crate::{Reader, StoreError, sharing};
 use recall_domain::document::Status;
 use recall_domain::ids::{
     ObservationId, ProjectKey, ProjectRow, SessionId, SessionKey, SessionRow, Timestamp,
@@ -281,7 +281,7 @@ fn claim(db: &WriteContext<'_>, line: &Value) -> Result<Outcome, StoreError> {
     db.run(
         "UPDATE observations SET pinned_at = ifnull(pinned_at, ?3), reviewed_at = ifnull(reviewed_at, ?5),
                 rejected_at = ifnull(rejected_at, ?6), origin = ?2 WHERE uuid = ?1 AND origin = ?4 || ?2",
-        crate::bind::params![
+        crate::database::bind::params![
             line["uuid"].as_str(),
             line["origin"].as_str(),
             time("pinned_at"),
@@ -298,7 +298,7 @@ fn is_known_compaction(db: &Connection, session: Option<i64>, line: &Value) -> R
     db.one(
         "SELECT EXISTS (SELECT 1 FROM compactions WHERE session = ?1 AND started_at IS ?2 AND ended_at IS ?3
             AND lower(nullif(hex(event_id), '')) IS ?4 AND lower(nullif(hex(end_event), '')) IS ?5)",
-        crate::bind::params![
+        crate::database::bind::params![
             session,
             line["started_at"].as_i64(),
             line["ended_at"].as_i64(),
@@ -408,14 +408,14 @@ fn complete_observation(db: &WriteContext<'_>, row: i64, line: &Value) -> Result
         for path in texts(key) {
             db.run(
                 "INSERT OR IGNORE INTO observation_files VALUES (?1, ?2, ?3)",
-                crate::bind::params![row, path, usage],
+                crate::database::bind::params![row, path, usage],
             )?;
         }
     }
     let said = ["title", "narrative"].into_iter().filter_map(|key| line[key].as_str()).chain(texts("facts"));
     db.run(
         "UPDATE observations SET words = ?2, own_evidence = evidence, own_importance = importance WHERE id = ?1",
-        crate::bind::params![row, thread_words_of(said)],
+        crate::database::bind::params![row, thread_words_of(said)],
     )?;
     // Its status follows from rows that a file does not have.
     if line["status"] == Status::Resolved.as_str() {

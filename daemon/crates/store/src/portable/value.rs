@@ -4,9 +4,9 @@ use rusqlite::ToSql;
 use rusqlite::types::{FromSql, ToSqlOutput, ValueRef};
 use serde_json::Value;
 
-use super::tables::Form;
-use crate::row::{LATEST_MS, MOST};
-use crate::text::{Packed, Unpacked};
+use crate::database::row::{LATEST_MS, MOST};
+use crate::database::text::{Packed, Unpacked};
+use crate::portable::tables::Form;
 use recall_domain::document::Status;
 use recall_domain::material::BatchSource;
 use recall_domain::observation::ObservationType;

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use uuid::Uuid;
 
-use super::super::StoreError;
-use super::super::operation::{Operation, RemovedCopies, WriteContext};
-use super::super::row::{Sql, record};
-use super::{Share, empty_bodies, keep, known, projection, share};
-use crate::bind::params;
+use crate::StoreError;
+use crate::database::bind::params;
+use crate::database::row::{Sql, record};
+use crate::operation::{Operation, RemovedCopies, WriteContext};
+use crate::sharing::{Share, empty_bodies, keep, known, projection, share};
 use recall_domain::ids::{SessionKey, ShareId, Timestamp};
 use recall_domain::sync::fields::are_valid;
 use recall_domain::sync::item::Change;

@@ -2,8 +2,8 @@
 
 use rusqlite::Connection;
 
-use super::super::StoreError;
-use super::super::row::Sql;
+use crate::StoreError;
+use crate::database::row::Sql;
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::ShareId;
 use recall_domain::sync::item::Item;

@@ -10,13 +10,12 @@ use rusqlite::Connection;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::super::StoreError;
-use super::super::operation::{Operation, RemovedCopies, WriteContext};
-use super::super::row::Sql;
-use super::shared_row::SharedRow;
-use super::{Known, Share, Wanted, empty_bodies, keep, known, share};
-use crate::Reader;
-use crate::bind::params;
+use crate::database::bind::params;
+use crate::database::row::Sql;
+use crate::operation::{Operation, RemovedCopies, WriteContext};
+use crate::sharing::shared_row::SharedRow;
+use crate::sharing::{Known, Share, Wanted, empty_bodies, keep, known, share};
+use crate::{Reader, StoreError};
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{ObservationId, ShareId, Timestamp};
 use recall_domain::sync::Stamp;
@@ -25,7 +24,7 @@ use recall_domain::sync::kind::ItemKind;
 use recall_domain::sync::record::{Chain, Record};
 
 /// Logs what became of the touched rows.
-pub(in super::super) fn append(
+pub(crate) fn append(
     db: &WriteContext<'_>,
     touched: &BTreeSet<DocumentKey>,
     removed: RemovedCopies,
@@ -133,7 +132,7 @@ fn log_removal(db: &WriteContext<'_>, key: DocumentKey, removed: RemovedCopies) 
 }
 
 /// Removes what the log says of these observations, and says how they are now. Texts from before are gone then.
-pub(in super::super) fn say_anew(db: &WriteContext<'_>, rows: &BTreeSet<i64>) -> Result<(), StoreError> {
+pub(crate) fn say_anew(db: &WriteContext<'_>, rows: &BTreeSet<i64>) -> Result<(), StoreError> {
     for id in rows {
         let Some(row) = SharedRow::of(db, ObservationId(*id).into())? else { continue };
         for share in row.shares(db)? {

@@ -18,10 +18,9 @@ mod tests;
 
 use rusqlite::Connection;
 
-use super::StoreError;
-use super::row::{Sql, record};
-use crate::Reader;
-use crate::bind::params;
+use crate::database::bind::params;
+use crate::database::row::{Sql, record};
+use crate::{Reader, StoreError};
 use recall_domain::document::DocumentKey;
 use recall_domain::ids::{ProjectRow, ShareId, Timestamp};
 use recall_domain::sync::DeviceId;
@@ -83,7 +82,7 @@ impl Reader<'_> {
         );
         let number = |seq: u64| i64::try_from(seq).unwrap_or(i64::MAX);
         let rows: Vec<LoggedColumns> =
-            db.all(&sql, crate::bind::params![share, number(first), number(last), most])?;
+            db.all(&sql, crate::database::bind::params![share, number(first), number(last), most])?;
         Ok(rows.into_iter().map(Logged::from).collect())
     }
 
@@ -233,7 +232,7 @@ enum Wanted {
 fn known(db: &Connection, share: ShareId, item: &str) -> Result<Option<Known>, StoreError> {
     let found: Option<(String, Option<i64>, bool)> = db.first(
         "SELECT state, row, unwanted FROM sync_items WHERE share = ?1 AND item = ?2",
-        crate::bind::params![share, item],
+        crate::database::bind::params![share, item],
     )?;
     let known = |(state, row, unwanted): (String, Option<i64>, bool)| -> Result<Known, StoreError> {
         let wanted = if unwanted { Wanted::No } else { Wanted::Yes };
@@ -246,7 +245,7 @@ fn keep(db: &Connection, share: ShareId, item: &str, known: &Known) -> Result<()
     db.run(
         "INSERT INTO sync_items (share, item, state, row, unwanted) VALUES (?1, ?2, ?3, ?4, ?5)
          ON CONFLICT DO UPDATE SET state = excluded.state, row = excluded.row, unwanted = excluded.unwanted",
-        crate::bind::params![
+        crate::database::bind::params![
             share,
             item,
             serde_json::to_string(&known.item)?,
@@ -260,6 +259,6 @@ fn keep(db: &Connection, share: ShareId, item: &str, known: &Known) -> Result<()
 fn empty_bodies(db: &Connection, share: ShareId, item: &str) -> Result<(), StoreError> {
     db.run(
         "UPDATE sync_log SET body = NULL, held = NULL, emptied = 1 WHERE share = ?1 AND item = ?2 AND body IS NOT NULL",
-        crate::bind::params![share, item],
+        crate::database::bind::params![share, item],
     )
 }

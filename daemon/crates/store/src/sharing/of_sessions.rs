@@ -5,14 +5,14 @@
 
 use rusqlite::Connection;
 
-use super::super::StoreError;
-use super::super::forgetting::{CopyOf, forgotten_at, is_forgotten};
-use super::super::operation::{WriteContext, log};
-use super::super::row::Sql;
-use super::super::text::Packed;
-use super::home::{Adopted, Home, home, text};
-use super::{Known, Share};
-use crate::bind::params;
+use crate::StoreError;
+use crate::database::bind::params;
+use crate::database::row::Sql;
+use crate::database::text::Packed;
+use crate::forgetting::{CopyOf, forgotten_at, is_forgotten};
+use crate::operation::{WriteContext, log};
+use crate::sharing::home::{Adopted, Home, home, text};
+use crate::sharing::{Known, Share};
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{SessionKey, SessionRow};
 use recall_domain::observation::SHARED;
@@ -224,7 +224,7 @@ fn is_sharing(db: &Connection) -> Result<bool, StoreError> {
 }
 
 /// Makes the summary that another machine has sent of a session this session's own, before this machine says what it is.
-pub(in super::super) fn claim_summary(db: &Connection, session: SessionRow) -> Result<(), StoreError> {
+pub(crate) fn claim_summary(db: &Connection, session: SessionRow) -> Result<(), StoreError> {
     if !is_sharing(db)? {
         return Ok(());
     }
@@ -238,7 +238,7 @@ pub(in super::super) fn claim_summary(db: &Connection, session: SessionRow) -> R
 }
 
 /// The same for a plan in a file.
-pub(in super::super) fn claim_plan(
+pub(crate) fn claim_plan(
     db: &Connection,
     session: SessionRow,
     (kind, path): (&str, &str),

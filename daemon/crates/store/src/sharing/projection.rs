@@ -5,15 +5,15 @@
 
 use rusqlite::Connection;
 
-use super::super::StoreError;
-use super::super::forgetting::{CopyOf, forget_document, forgotten_at, keep_forgotten};
-use super::super::lineage;
-use super::super::operation::{WriteContext, log};
-use super::super::row::{Sql, record};
-use super::super::threads::{rethread, thread_words_of};
-use super::home::{Adopted, Home, home, table, text};
-use super::{Known, Share, Wanted, of_sessions};
-use crate::bind::params;
+use crate::StoreError;
+use crate::database::bind::params;
+use crate::database::row::{Sql, record};
+use crate::forgetting::{CopyOf, forget_document, forgotten_at, keep_forgotten};
+use crate::notes::threads::{rethread, thread_words_of};
+use crate::operation::{WriteContext, log};
+use crate::sessions::lineage;
+use crate::sharing::home::{Adopted, Home, home, table, text};
+use crate::sharing::{Known, Share, Wanted, of_sessions};
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{ObservationId, ProjectRow, SessionKey, Timestamp};
 use recall_domain::observation::SHARED;

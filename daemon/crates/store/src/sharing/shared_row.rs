@@ -5,10 +5,10 @@
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use super::super::StoreError;
-use super::super::row::{Sql, record};
-use super::{Share, share};
-use crate::bind::params;
+use crate::StoreError;
+use crate::database::bind::params;
+use crate::database::row::{Sql, record};
+use crate::sharing::{Share, share};
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{ProjectRow, SessionKey, ShareId};
 use recall_domain::sync::fields::{PARTS, is_personal};

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::super::StoreError;
-use super::super::forgetting::{Foreign, leave};
-use super::super::operation::{Operation, RemovedCopies, WriteContext};
-use super::super::projects;
-use super::super::row::Sql;
-use super::{Logged, LoggedColumns};
-use crate::Reader;
-use crate::bind::params;
+use crate::database::bind::params;
+use crate::database::row::Sql;
+use crate::forgetting::{Foreign, leave};
+use crate::operation::{Operation, RemovedCopies, WriteContext};
+use crate::questions::projects;
+use crate::sharing::{Logged, LoggedColumns};
+use crate::{Reader, StoreError};
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{ProjectKey, ProjectRow, ShareId, Timestamp};
 use recall_domain::sync::DeviceId;

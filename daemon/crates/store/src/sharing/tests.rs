@@ -4,14 +4,13 @@ use proptest::prelude::*;
 use rusqlite::Connection;
 use serde_json::json;
 
-use super::*;
-use crate::Reader;
+use crate::database::text::Packed;
+use crate::notes::results::keep_summary;
 use crate::operation::{WriteContext, log as log_document};
-use crate::results::keep_summary;
-use crate::text::Packed;
+use crate::sharing::*;
 use crate::{
     Changes, Durability, EditObservation, EditedText, Forget, MarkObservations, Operation, Pin,
-    PinObservations, RemarkAuthor, Remembered, Selection, Unreadable, Validity, execute, open_writer,
+    PinObservations, Reader, RemarkAuthor, Remembered, Selection, Unreadable, Validity, execute, open_writer,
 };
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{ObservationId, ProjectKey, SessionId, SessionKey, SessionRow, Timestamp};

@@ -1,0 +1,112 @@
+//! Values as parameters of statements. The ids of the domain belong to a crate that knows no SQL, so rusqlite's own trait
+//! cannot be implemented for them here.
+
+use std::borrow::Cow;
+
+use rusqlite::ToSql;
+use rusqlite::types::{ToSqlOutput, Value};
+
+use crate::database::text::Packed;
+use recall_domain::ids::{
+    ActivityId, AgentName, BatchId, BranchName, CallId, CommitId, JobId, ObservationId, PlanId, ProjectKey,
+    ProjectRow, PromptId, SessionId, SessionRow, ShareId, SummaryId, Timestamp,
+};
+use recall_domain::sync::DeviceId;
+
+/// A value that a statement can be given.
+pub(crate) trait Bind {
+    fn bind(&self) -> rusqlite::Result<ToSqlOutput<'_>>;
+}
+
+/// A parameter of a statement, made by [`params!`].
+#[derive(Clone, Copy)]
+pub(crate) struct Bound<'a>(pub(crate) &'a dyn Bind);
+
+impl ToSql for Bound<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        self.0.bind()
+    }
+}
+
+/// The parameters of a statement, in the order of their numbers.
+macro_rules! params {
+    ($($value:expr),* $(,)?) => {
+        [$($crate::database::bind::Bound(&$value)),*]
+    };
+}
+pub(crate) use params;
+
+macro_rules! plain {
+    ($($of_sql:ty),+) => {$(
+        impl Bind for $of_sql {
+            fn bind(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+                self.to_sql()
+            }
+        }
+    )+};
+}
+
+plain!(
+    bool,
+    u8,
+    u16,
+    u32,
+    i32,
+    i64,
+    f64,
+    str,
+    String,
+    [u8],
+    Vec<u8>,
+    [u8; 16],
+    [u8; 32],
+    Value,
+    Cow<'_, str>,
+    Packed<'_>
+);
+
+macro_rules! newtypes {
+    ($($name:ident),+ $(,)?) => {$(
+        impl Bind for $name {
+            fn bind(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+                self.0.to_sql()
+            }
+        }
+    )+};
+}
+
+newtypes!(
+    ActivityId,
+    AgentName,
+    BatchId,
+    BranchName,
+    CallId,
+    CommitId,
+    DeviceId,
+    JobId,
+    ObservationId,
+    PlanId,
+    ProjectKey,
+    ProjectRow,
+    PromptId,
+    SessionId,
+    SessionRow,
+    ShareId,
+    SummaryId,
+    Timestamp,
+);
+
+impl<T: Bind + ?Sized> Bind for &T {
+    fn bind(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        (**self).bind()
+    }
+}
+
+impl<T: Bind> Bind for Option<T> {
+    fn bind(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        match self {
+            Some(value) => value.bind(),
+            None => Ok(ToSqlOutput::Owned(Value::Null)),
+        }
+    }
+}

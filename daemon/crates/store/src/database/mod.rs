@@ -1,0 +1,13 @@
+//! The database file: opening, schema and migrations, backup, repair, and how values stand in rows.
+
+pub(crate) mod backup;
+pub(crate) mod bind;
+pub(crate) mod by_query;
+pub(crate) mod connection;
+pub(crate) mod migration;
+pub(crate) mod opening;
+pub(crate) mod orphans;
+pub(crate) mod repair;
+pub(crate) mod row;
+pub(crate) mod schema;
+pub(crate) mod text;

@@ -1,0 +1,350 @@
+//! Reads rows as values. A [`record!`] names the column of each field, so the list of columns and the reading code
+//! cannot differ. [`Sql`] runs a statement and reads its rows.
+//!
+//! Values are read by position: looking up a column by its name costs more than reading it.
+//!
+//! A foreign database may contain values of the wrong type or size. Such a value is read as the nearest valid one, or
+//! as missing, so that one bad row does not block the others. `portable/damaged.rs` lists these rows.
+
+use rusqlite::types::{FromSql, ValueRef};
+use rusqlite::{Connection, OptionalExtension, Params, Row};
+
+use crate::StoreError;
+use crate::database::text::Unpacked;
+use recall_domain::document::{DocumentKey, DocumentKind, Status};
+use recall_domain::ids::{
+    ActivityId, AgentName, BatchId, BranchName, CallId, CommitId, EventId, JobId, ObservationId, PlanId,
+    ProjectKey, ProjectRow, PromptId, SessionId, SessionKey, SessionRow, ShareId, SummaryId, Timestamp,
+};
+use recall_domain::material::BatchSource;
+use recall_domain::observation::{Importance, ObservationType};
+use recall_domain::order::Order;
+use recall_domain::sync::DeviceId;
+
+/// A value that is read from one or more columns.
+pub(crate) trait FromRow: Sized {
+    const WIDTH: usize = 1;
+
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self>;
+
+    /// Whether there is a value at all.
+    fn is_there(value: ValueRef<'_>) -> bool {
+        value != ValueRef::Null
+    }
+}
+
+/// Reads single values of a row that is not a [`record!`].
+pub(crate) trait Cells {
+    fn cell<T: FromRow>(&self, at: usize) -> rusqlite::Result<T>;
+}
+
+impl Cells for Row<'_> {
+    fn cell<T: FromRow>(&self, at: usize) -> rusqlite::Result<T> {
+        T::from_row(self, at)
+    }
+}
+
+/// Runs statements. Each is prepared once per connection.
+pub(crate) trait Sql {
+    fn run(&self, sql: &str, given: impl Params) -> Result<(), StoreError>;
+    /// Like [`Sql::run`], and returns how many rows changed.
+    fn update(&self, sql: &str, given: impl Params) -> Result<usize, StoreError>;
+    fn all<T: FromRow>(&self, sql: &str, given: impl Params) -> Result<Vec<T>, StoreError>;
+    /// The first row, if any.
+    fn first<T: FromRow>(&self, sql: &str, given: impl Params) -> Result<Option<T>, StoreError>;
+    /// The first row. No row is an error.
+    fn one<T: FromRow>(&self, sql: &str, given: impl Params) -> Result<T, StoreError>;
+}
+
+impl Sql for Connection {
+    fn run(&self, sql: &str, given: impl Params) -> Result<(), StoreError> {
+        self.update(sql, given).map(drop)
+    }
+
+    fn update(&self, sql: &str, given: impl Params) -> Result<usize, StoreError> {
+        Ok(self.prepare_cached(sql)?.execute(given)?)
+    }
+
+    fn all<T: FromRow>(&self, sql: &str, given: impl Params) -> Result<Vec<T>, StoreError> {
+        let mut statement = self.prepare_cached(sql)?;
+        Ok(statement.query_map(given, |row| T::from_row(row, 0))?.collect::<Result<_, _>>()?)
+    }
+
+    fn first<T: FromRow>(&self, sql: &str, given: impl Params) -> Result<Option<T>, StoreError> {
+        Ok(self.prepare_cached(sql)?.query_row(given, |row| T::from_row(row, 0)).optional()?)
+    }
+
+    fn one<T: FromRow>(&self, sql: &str, given: impl Params) -> Result<T, StoreError> {
+        Ok(self.prepare_cached(sql)?.query_row(given, |row| T::from_row(row, 0))?)
+    }
+}
+
+/// Defines a struct with its `SELECT`: `struct Name from "tables" { field: Type = "column", ... }`. A field that is
+/// read from several columns names them all.
+macro_rules! record {
+    ($(#[$meta:meta])* $vis:vis struct $name:ident from $source:literal {
+        $(#[$first_doc:meta])* $first_vis:vis $first:ident: $first_type:ty = $first_column:literal
+        $(, $(#[$doc:meta])* $field_vis:vis $field:ident: $type:ty = $column:literal)* $(,)?
+    }) => {
+        $(#[$meta])*
+        $vis struct $name {
+            $(#[$first_doc])* $first_vis $first: $first_type,
+            $($(#[$doc])* $field_vis $field: $type,)*
+        }
+
+        impl $name {
+            pub(crate) const SELECT: &str =
+                concat!("SELECT ", $first_column, $(", ", $column,)* " FROM ", $source);
+        }
+
+        impl $crate::database::row::FromRow for $name {
+            const WIDTH: usize = <$first_type as $crate::database::row::FromRow>::WIDTH
+                $(+ <$type as $crate::database::row::FromRow>::WIDTH)*;
+
+            #[allow(unused_assignments, reason = "the last field moves the position, too")]
+            fn from_row(row: &rusqlite::Row<'_>, first: usize) -> rusqlite::Result<Self> {
+                let mut at = first;
+                let $first = $crate::database::row::next(row, &mut at)?;
+                $(let $field = $crate::database::row::next(row, &mut at)?;)*
+                Ok(Self { $first, $($field,)* })
+            }
+        }
+    };
+}
+pub(crate) use record;
+
+/// Reads the value at this position, and advances the position.
+pub(crate) fn next<T: FromRow>(row: &Row<'_>, at: &mut usize) -> rusqlite::Result<T> {
+    let value = T::from_row(row, *at)?;
+    *at += T::WIDTH;
+    Ok(value)
+}
+
+/// A larger number is not a real count, and would overflow later sums.
+pub(crate) const MOST: u32 = i32::MAX as u32;
+/// The last millisecond of the year 9999, and as far back from 1970.
+pub(crate) const LATEST_MS: i64 = 253_402_300_799_999;
+
+fn number(value: ValueRef<'_>) -> i64 {
+    match value {
+        ValueRef::Integer(number) => number,
+        #[allow(clippy::cast_possible_truncation, reason = "the nearest number is meant")]
+        ValueRef::Real(number) => number as i64,
+        ValueRef::Text(_) | ValueRef::Blob(_) | ValueRef::Null => 0,
+    }
+}
+
+fn text(value: ValueRef<'_>) -> String {
+    match value {
+        ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned(),
+        ValueRef::Blob(_) => Unpacked::column_result(value).map_or_else(|_| String::new(), |text| text.0),
+        ValueRef::Integer(number) => number.to_string(),
+        ValueRef::Real(number) => number.to_string(),
+        ValueRef::Null => String::new(),
+    }
+}
+
+impl FromRow for i64 {
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        row.get_ref(first).map(number)
+    }
+}
+
+impl FromRow for u32 {
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        let number = row.get_ref(first).map(number)?;
+        Ok(Self::try_from(number.clamp(0, MOST.into())).unwrap_or(MOST))
+    }
+}
+
+impl FromRow for u8 {
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        Ok(Self::try_from(row.get_ref(first).map(number)?.clamp(0, 255)).unwrap_or(Self::MAX))
+    }
+}
+
+impl FromRow for bool {
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        Ok(row.get_ref(first).map(number)? != 0)
+    }
+}
+
+/// An id or a hash. Bytes of another length are none.
+impl FromRow for [u8; 16] {
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        let bytes = row.get_ref(first)?.as_blob().unwrap_or_default();
+        Ok(bytes.try_into().unwrap_or_default())
+    }
+
+    fn is_there(value: ValueRef<'_>) -> bool {
+        value.as_blob().is_ok_and(|bytes| bytes.len() == 16)
+    }
+}
+
+impl FromRow for Vec<u8> {
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        Ok(row.get_ref(first)?.as_bytes().unwrap_or_default().to_vec())
+    }
+}
+
+/// Reads newtypes.
+macro_rules! newtypes {
+    ($($name:ident: $inner:ty),+ $(,)?) => {$(
+        impl FromRow for $name {
+            fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+                <$inner>::from_row(row, first).map($name)
+            }
+
+            fn is_there(value: ValueRef<'_>) -> bool {
+                <$inner>::is_there(value)
+            }
+        }
+    )+};
+}
+
+newtypes! {
+    SessionRow: i64,
+    BatchId: i64,
+    ActivityId: i64,
+    ObservationId: i64,
+    SummaryId: i64,
+    PlanId: i64,
+    JobId: i64,
+    ProjectRow: i64,
+    AgentName: String,
+    SessionId: String,
+    PromptId: String,
+    CallId: String,
+    BranchName: String,
+    CommitId: String,
+    ProjectKey: String,
+    ShareId: i64,
+    DeviceId: String,
+}
+
+impl FromRow for EventId {
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        FromRow::from_row(row, first).map(Self)
+    }
+
+    fn is_there(value: ValueRef<'_>) -> bool {
+        <[u8; 16]>::is_there(value)
+    }
+}
+
+impl FromRow for Timestamp {
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        Ok(Self(row.get_ref(first).map(number)?.clamp(-LATEST_MS, LATEST_MS)))
+    }
+}
+
+/// A text, decompressed if it is stored compressed.
+impl FromRow for String {
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        row.get_ref(first).map(text)
+    }
+}
+
+/// SQLite has no unsigned integers.
+impl FromRow for u64 {
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        Ok(Self::try_from(row.get_ref(first).map(number)?).unwrap_or(0))
+    }
+}
+
+/// `None` if the first column has no value.
+impl<T: FromRow> FromRow for Option<T> {
+    const WIDTH: usize = T::WIDTH;
+
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        let is_there = row.get_ref(first).map(T::is_there)?;
+        if is_there { T::from_row(row, first).map(Some) } else { Ok(None) }
+    }
+}
+
+/// Reads JSON arrays. Elements of another type are left out.
+macro_rules! lists {
+    ($($item:ty),+) => {$(
+        impl FromRow for Vec<$item> {
+            fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+                let written = text(row.get_ref(first)?);
+                let elements = |_| serde_json::from_str(&written).map(|elements: Vec<serde_json::Value>| {
+                    let read = |element| serde_json::from_value::<$item>(element).ok();
+                    elements.into_iter().filter_map(read).collect()
+                });
+                Ok(serde_json::from_str(&written).or_else(elements).unwrap_or_default())
+            }
+        }
+    )+};
+}
+
+lists!(String, u32);
+
+macro_rules! tuple {
+    ($($name:ident)+) => {
+        impl<$($name: FromRow),+> FromRow for ($($name,)+) {
+            const WIDTH: usize = 0 $(+ $name::WIDTH)+;
+
+            fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+                let mut at = first;
+                Ok(($(next::<$name>(row, &mut at)?,)+))
+            }
+        }
+    };
+}
+
+tuple!(A B);
+tuple!(A B C);
+tuple!(A B C D);
+
+/// Reads the agent's name and the session's id.
+impl FromRow for SessionKey {
+    const WIDTH: usize = 2;
+
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        FromRow::from_row(row, first).map(|(agent, id)| Self { agent, id })
+    }
+}
+
+/// Reads the kind of a document and its row.
+impl FromRow for DocumentKey {
+    const WIDTH: usize = 2;
+
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        FromRow::from_row(row, first).map(|(kind, row)| Self { kind, row })
+    }
+}
+
+/// Reads when an event was captured: `boot_id`, `boot_ns`, `captured_at` of its delivery.
+impl FromRow for Order {
+    const WIDTH: usize = 3;
+
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        FromRow::from_row(row, first).map(|(boot, boot_ns, wall)| Self { boot, boot_ns, wall })
+    }
+}
+
+/// Reads enums by their stored names. An unknown name becomes the most harmless value.
+macro_rules! named {
+    ($($name:ident else $unknown:expr),+ $(,)?) => {$(
+        impl FromRow for $name {
+            fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+                let written = row.get_ref(first)?;
+                Ok(written.as_str().ok().and_then($name::parse).unwrap_or($unknown))
+            }
+        }
+    )+};
+}
+
+named! {
+    ObservationType else ObservationType::Change,
+    Status else Status::default(),
+    BatchSource else BatchSource::default(),
+    DocumentKind else DocumentKind::Observation,
+}
+
+impl FromRow for Importance {
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        row.get_ref(first).map(number).map(Self::clamped)
+    }
+}

@@ -1,0 +1,6 @@
+//! The queue of compression work, its results and its costs.
+
+pub(crate) mod finished_jobs;
+pub(crate) mod improving;
+pub(crate) mod ledger;
+pub(crate) mod queue;

@@ -1,0 +1,646 @@
+//! The queue of compression work.
+//!
+//! A job is leased, not removed. Its row stays until the transaction that stores the result (`finished_jobs`) also
+//! marks it done, so a worker that dies only costs an attempt. If a model fails, the job gets a result of the built-in
+//! compressor (`stood_in`) and is retried until it gets the model's.
+
+use rusqlite::{Connection, Row};
+
+use crate::database::bind::params;
+use crate::database::row::{Cells, FromRow, Sql, record};
+use crate::jobs::ledger;
+use crate::operation::{Operation, WriteContext};
+use crate::sessions::imported::{Capture, capture_of};
+use crate::{Reader, StoreError};
+use recall_domain::ids::{BatchId, JobId, ProjectRow, SessionId, SessionKey, SessionRow, Timestamp};
+use recall_domain::lifecycle::LifecycleKind;
+use recall_system::faults::{Fault, planted};
+
+/// The product of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobKind {
+    /// The observations of one batch.
+    Batch,
+    /// The summary of one session.
+    Summary,
+    /// A model's notes on one session: observations of several of its batches, and its summary. The built-in
+    /// compressor's results for them are stored already.
+    Notes,
+}
+
+impl JobKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Batch => "batch",
+            Self::Summary => "summary",
+            Self::Notes => "notes",
+        }
+    }
+}
+
+/// Whether a session is still live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lives {
+    /// The session is live. Its summary is renewed after each answer, without a model.
+    On,
+    NoLonger,
+}
+
+/// Which jobs a worker takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Duty {
+    /// Any job.
+    All,
+    /// Jobs for models.
+    Models,
+    /// Summaries of live sessions. They must not wait for slow models, because a session may continue after a crash.
+    LiveSessions,
+    /// Notes, if models are used for nothing else.
+    Notes,
+    /// All jobs except notes.
+    BuiltIn,
+}
+
+impl Duty {
+    /// The SQL condition for these jobs.
+    fn condition(self) -> &'static str {
+        match self {
+            Self::All => "1",
+            Self::Models => "NOT (j.kind = 'summary' AND s.status <> 'completed')",
+            Self::LiveSessions => "j.kind = 'summary' AND s.status <> 'completed'",
+            Self::Notes => "j.kind = 'notes'",
+            Self::BuiltIn => "j.kind <> 'notes'",
+        }
+    }
+}
+
+record! {
+/// A job that a worker has leased.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeasedJob from "jobs j INDEXED BY jobs_waiting JOIN sessions s ON s.id = j.session" {
+    pub id: JobId = "j.id",
+    pub kind: JobKind = "j.kind",
+    pub session: SessionKey = "s.agent, s.session_id",
+    pub session_row: SessionRow = "j.session",
+    pub project: ProjectRow = "s.project",
+    /// Whether the session was live when the job was leased. A session that ends later queues another summary.
+    pub lives: Lives = "s.status = 'completed'",
+    /// The batch of a batch's job.
+    pub batch: Option<BatchId> = "j.batch",
+    /// Attempts, including this one.
+    pub attempts: u32 = "j.attempts + 1",
+    pub first_result: FirstResult = "j.stood_in",
+    pub capture: Capture = "NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.session = j.session AND d.flags & 32 = 0)
+        AND EXISTS (SELECT 1 FROM deliveries d WHERE d.session = j.session)",
+}
+}
+
+/// Whether a job has a result already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FirstResult {
+    Owed,
+    /// The built-in compressor's result is stored until the model's arrives.
+    Given,
+}
+
+impl FromRow for JobKind {
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        let name = row.get_ref(first)?.as_str().unwrap_or_default();
+        let known = [Self::Summary, Self::Notes].into_iter().find(|kind| kind.as_str() == name);
+        Ok(known.unwrap_or(Self::Batch))
+    }
+}
+
+/// Reads whether the session is completed.
+impl FromRow for Lives {
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        Ok(if row.cell(first)? { Self::NoLonger } else { Self::On })
+    }
+}
+
+impl FromRow for FirstResult {
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        Ok(if row.cell(first)? { Self::Given } else { Self::Owed })
+    }
+}
+
+/// A failed attempt at a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobFailure {
+    pub job: JobId,
+    pub error: String,
+    pub next: NextTry,
+    pub now: Timestamp,
+}
+
+/// When a failed job is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextTry {
+    At(Timestamp),
+    /// Nothing was attempted, so this attempt does not count.
+    UncountedAt(Timestamp),
+    /// Never: the job is parked as dead.
+    Never,
+}
+
+record! {
+/// A job as `recall ctl jobs` shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobRow from "jobs j JOIN sessions s ON s.id = j.session" {
+    pub id: JobId = "j.id",
+    pub kind: String = "j.kind",
+    pub session: SessionId = "s.session_id",
+    pub status: String = "j.status",
+    pub attempts: u32 = "j.attempts",
+    pub error: Option<String> = "j.error",
+    /// Who made the last result.
+    pub origin: Option<String> = "j.origin",
+    pub cuts: Option<String> = "j.cuts",
+}
+}
+
+/// Which jobs a listing shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Jobs {
+    All,
+    Dead,
+}
+
+/// Since when model calls fail, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompressionTrouble {
+    /// When the oldest job that failed since the last success was queued.
+    pub since: Timestamp,
+    pub jobs: i64,
+    /// The latest reason.
+    pub error: String,
+}
+
+record! {
+/// The jobs of one kind that wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitingJobs from "jobs j WHERE j.status IN ('pending', 'retrying') GROUP BY j.kind ORDER BY j.kind" {
+    pub kind: String = "j.kind",
+    pub jobs: u64 = "count(*)",
+    /// When the first of them is tried.
+    pub next_try: Timestamp = "min(j.not_before)",
+    /// Why the last one that was tried has no result.
+    pub error: Option<String> = "(SELECT w.error FROM jobs w WHERE w.kind = j.kind AND w.status = 'retrying'
+        AND w.error IS NOT NULL ORDER BY w.id DESC LIMIT 1)",
+}
+}
+
+record! {
+/// The jobs that were given up for one reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadJobs from "jobs WHERE status = 'dead' GROUP BY error ORDER BY max(id) DESC" {
+    pub jobs: u64 = "count(*)",
+    pub error: Option<String> = "error",
+    pub last: Option<Timestamp> = "max(finished_at)",
+}
+}
+
+/// Queues a job. A waiting job stays as it is, a running one runs again afterwards, and one with a stand-in result starts
+/// over, because that result is outdated.
+pub(crate) fn enqueue(
+    db: &WriteContext<'_>,
+    kind: JobKind,
+    session: SessionRow,
+    batch: Option<BatchId>,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    enqueue_for_later(db, kind, session, batch, at)?;
+    db.queue_work();
+    Ok(())
+}
+
+/// Like [`enqueue`], but wakes no compressor.
+pub(crate) fn enqueue_for_later(
+    db: &Connection,
+    kind: JobKind,
+    session: SessionRow,
+    batch: Option<BatchId>,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    db.run("INSERT INTO jobs (kind, session, batch, status, created_at) VALUES (?1, ?2, ?3, 'pending', ?4)
+         ON CONFLICT DO UPDATE SET again = (status = 'running'), stood_in = 0,
+                attempts = iif(status = 'retrying', 0, attempts), not_before = iif(status = 'retrying', 0, not_before),
+                status = iif(status = 'retrying', 'pending', status)", params![kind.as_str(), session, batch.map(|batch| batch.0), at.0])
+}
+
+/// Leases the next piece of compression work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseJob {
+    pub worker: String,
+    pub duty: Duty,
+    pub now: Timestamp,
+    pub until: Timestamp,
+}
+
+impl Operation for LeaseJob {
+    type Output = Option<LeasedJob>;
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<Option<LeasedJob>, StoreError> {
+        if planted(Fault::NoLease) {
+            release(db)?;
+        }
+        let job = next_job(db, self.duty, self.now)?;
+        if let Some(job) = &job {
+            db.run(
+                "UPDATE jobs SET status = 'running', worker = ?2, lease_until = ?3, attempts = ?4, again = 0
+                 WHERE id = ?1",
+                params![job.id.0, self.worker, self.until.0, job.attempts],
+            )?;
+        }
+        Ok(job)
+    }
+}
+
+/// The next job for a worker with this duty.
+fn next_job(db: &Connection, duty: Duty, now: Timestamp) -> Result<Option<LeasedJob>, StoreError> {
+    // A summary waits for the first observations of its session's batches, so that it is made once. A batch waits for
+    // those of the batch before it, so that the same findings keep their numbers. Notes wait for all of them. Jobs
+    // without any result come before jobs with a stand-in.
+    let is_duty = duty.condition();
+    let sql = format!(
+        "{}
+         WHERE j.status IN ('pending', 'retrying') AND j.not_before <= ?1
+           AND NOT (j.kind = 'summary' AND EXISTS (
+                SELECT 1 FROM jobs b WHERE b.session = j.session AND b.kind = 'batch' AND b.status IN
+                ('pending', 'running')
+                  AND NOT b.stood_in))
+           AND NOT (j.kind = 'batch' AND NOT j.stood_in AND EXISTS (
+                SELECT 1 FROM jobs b JOIN prompt_batches e ON e.id = b.batch JOIN prompt_batches p ON
+                p.id = j.batch
+                WHERE b.session = j.session AND b.kind = 'batch' AND b.status IN ('pending', 'running')
+                  AND NOT b.stood_in AND (e.prompt_number, e.seq) < (p.prompt_number, p.seq)))
+           AND NOT (j.kind = 'notes' AND EXISTS (
+                SELECT 1 FROM jobs b WHERE b.session = j.session AND b.kind <> 'notes' AND b.status IN
+                ('pending', 'running')))
+           AND ({is_duty})
+         ORDER BY j.stood_in, j.id LIMIT 1",
+        LeasedJob::SELECT
+    );
+    db.first(&sql, params![now])
+}
+
+impl Operation for JobFailure {
+    type Output = ();
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
+        let failure = self;
+        let (status, at, uncounted) = match failure.next {
+            NextTry::At(at) => ("retrying", at.0, 0),
+            NextTry::UncountedAt(at) => ("retrying", at.0, 1),
+            NextTry::Never => ("dead", 0, 0),
+        };
+        // If the job was queued again meanwhile, the failure does not count.
+        let left: Option<(SessionRow, String, u32)> = db.first(
+            "UPDATE jobs SET status = iif(again, 'pending', ?2), error = ?3, not_before = iif(again, 0, ?4),
+                    attempts = iif(again, 0, attempts - ?6), finished_at = iif(?2 = 'dead' AND NOT
+                    again, ?5, NULL),
+                    again = 0, worker = NULL, lease_until = NULL WHERE id = ?1 AND status = 'running'
+             RETURNING session, status, attempts",
+            params![failure.job, status, failure.error, at, failure.now, uncounted],
+        )?;
+        let Some((session, status, attempts)) = left else { return Ok(()) };
+        db.queue_work();
+        if status == "dead" {
+            let dead = LifecycleKind::JobDead { job: failure.job, attempts, error: failure.error };
+            tell(db, session, failure.now, vec![dead])?;
+        }
+        Ok(())
+    }
+}
+
+/// Publishes events of a session.
+pub(crate) fn tell(
+    db: &WriteContext<'_>,
+    session: SessionRow,
+    at: Timestamp,
+    what: Vec<LifecycleKind>,
+) -> Result<(), StoreError> {
+    if what.is_empty() {
+        return Ok(());
+    }
+    if capture_of(db, session)? == Capture::Imported {
+        return Ok(());
+    }
+    let key: SessionKey = db.one("SELECT agent, session_id FROM sessions WHERE id = ?1", params![session])?;
+    for what in what {
+        db.publish(key.clone(), at, what);
+    }
+    Ok(())
+}
+
+/// Requeues the jobs of a worker that died: for `retry_at`, or as dead after `max_attempts`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GiveBackJobs {
+    pub worker: String,
+    pub error: String,
+    pub retry_at: Timestamp,
+    pub max_attempts: u32,
+    pub now: Timestamp,
+}
+
+impl Operation for GiveBackJobs {
+    type Output = ();
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
+        let Self { worker, error, retry_at, max_attempts, now } = self;
+        let given: Vec<(JobId, SessionRow, String, u32)> = db.all(
+            "UPDATE jobs SET status = CASE WHEN again THEN 'pending' WHEN attempts >= ?4 THEN 'dead' ELSE
+                 'retrying' END,
+                error = ?2, not_before = iif(again, 0, ?3), attempts = iif(again, 0, attempts),
+                finished_at = iif(attempts >= ?4 AND NOT again, ?5, NULL), again = 0, worker = NULL,
+                lease_until = NULL
+         WHERE worker = ?1 AND status = 'running' RETURNING id, session, status, attempts",
+            params![worker, error, retry_at, max_attempts, now],
+        )?;
+        if !given.is_empty() {
+            db.queue_work();
+        }
+        for (job, session, _, attempts) in given.into_iter().filter(|(_, _, status, _)| status == "dead") {
+            tell(db, session, now, vec![LifecycleKind::JobDead { job, attempts, error: error.clone() }])?;
+        }
+        Ok(())
+    }
+}
+
+/// Requeues jobs whose lease has expired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExpireLeases {
+    pub now: Timestamp,
+}
+
+impl Operation for ExpireLeases {
+    /// How many jobs.
+    type Output = usize;
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<usize, StoreError> {
+        let expired = db.update(
+            "UPDATE jobs SET status = iif(stood_in, 'retrying', 'pending'), worker = NULL, lease_until = NULL
+                 WHERE status = 'running' AND lease_until < ?1",
+            [self.now.0],
+        )?;
+        if expired > 0 {
+            db.queue_work();
+        }
+        Ok(expired)
+    }
+}
+
+/// Requeues jobs that an earlier daemon leased, and books its unfinished calls at their maximum cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReleaseLeases;
+
+/// Work left behind by an earlier daemon, or by stopped compressors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Released {
+    pub jobs: usize,
+    /// Model calls whose cost is unknown.
+    pub calls: usize,
+}
+
+impl Released {
+    /// Logs what was released, if anything.
+    pub fn tell(self) {
+        let Self { jobs, calls } = self;
+        if jobs > 0 {
+            tracing::info!(jobs, "took back the jobs of compressors that are gone");
+        }
+        if calls > 0 {
+            tracing::info!(calls, "booked calls of models at the most that they can have cost");
+        }
+    }
+}
+
+impl Operation for ReleaseLeases {
+    type Output = Released;
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<Released, StoreError> {
+        let calls = ledger::book_abandoned(db)?;
+        let jobs = release(db)?;
+        if jobs > 0 {
+            db.queue_work();
+        }
+        Ok(Released { jobs, calls })
+    }
+}
+
+/// Returns how many jobs were released.
+fn release(db: &Connection) -> Result<usize, StoreError> {
+    Ok(db.execute(
+        "UPDATE jobs SET status = iif(stood_in, 'retrying', 'pending'), worker = NULL, lease_until = NULL
+         WHERE status = 'running'",
+        [],
+    )?)
+}
+
+/// Retries dead and waiting jobs at once: one, or all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetryJobs {
+    pub only: Option<JobId>,
+}
+
+impl Operation for RetryJobs {
+    /// How many jobs are tried again.
+    type Output = u64;
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<u64, StoreError> {
+        // If the job's work was queued again meanwhile, a later job does it.
+        let changed = db.update(
+            "UPDATE OR IGNORE jobs SET status = iif(stood_in, 'retrying', 'pending'), attempts = 0,
+                 not_before = 0,
+                    finished_at = NULL WHERE status IN ('dead', 'retrying') AND (?1 IS NULL OR id = ?1)",
+            [self.only.map(|job| job.0)],
+        )?;
+        if changed > 0 {
+            db.queue_work();
+        }
+        Ok(changed as u64)
+    }
+}
+
+/// Makes every job due that waits for a model's retry, because another model is in use now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WakeRetries;
+
+impl Operation for WakeRetries {
+    type Output = ();
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
+        if db.update("UPDATE jobs SET attempts = 0, not_before = 0 WHERE status = 'retrying'", [])? > 0 {
+            db.queue_work();
+        }
+        Ok(())
+    }
+}
+
+impl Reader<'_> {
+    /// When the first waiting job may be tried; a moment in the past if one is due. `None` if none waits.
+    pub fn next_try(self) -> Result<Option<Timestamp>, StoreError> {
+        let db = self.0;
+        Ok(db
+            .one::<Option<i64>>(
+                "SELECT min(not_before) FROM jobs WHERE status IN ('pending', 'retrying')",
+                [],
+            )?
+            .map(Timestamp))
+    }
+
+    pub fn waiting_jobs(self) -> Result<Vec<WaitingJobs>, StoreError> {
+        let db = self.0;
+        db.all(WaitingJobs::SELECT, [])
+    }
+
+    /// The latest reasons first.
+    pub fn dead_jobs(self, reasons: u32) -> Result<Vec<DeadJobs>, StoreError> {
+        let db = self.0;
+        db.all(&format!("{} LIMIT ?1", DeadJobs::SELECT), [reasons])
+    }
+
+    pub fn open_jobs(self) -> Result<OpenJobs, StoreError> {
+        let db = self.0;
+        db.one(OpenJobs::SELECT, [])
+    }
+
+    /// Whether the lease of a job has expired.
+    pub fn has_expired_leases(self, now: Timestamp) -> Result<bool, StoreError> {
+        let db = self.0;
+        db.one("SELECT EXISTS (SELECT 1 FROM jobs WHERE status = 'running' AND lease_until < ?1)", [now.0])
+    }
+
+    /// Whether there are jobs that were done before a moment.
+    pub fn has_done_jobs(self, before: Timestamp) -> Result<bool, StoreError> {
+        let db = self.0;
+        db.one("SELECT EXISTS (SELECT 1 FROM jobs WHERE status = 'done' AND finished_at < ?1)", [before.0])
+    }
+
+    /// Jobs, newest first.
+    pub fn jobs(self, which: Jobs, since: Option<Timestamp>, limit: u32) -> Result<Vec<JobRow>, StoreError> {
+        let db = self.0;
+        let status = match which {
+            Jobs::All => None,
+            Jobs::Dead => Some("dead"),
+        };
+        let sql = format!(
+            "{} WHERE j.created_at >= ?1 AND (?3 IS NULL OR j.status = ?3) ORDER BY j.id DESC LIMIT ?2",
+            JobRow::SELECT
+        );
+        db.all(&sql, params![since.map_or(i64::MIN, |since| since.0), limit, status])
+    }
+
+    /// How many jobs have no result yet.
+    pub fn unfinished_jobs(self) -> Result<i64, StoreError> {
+        let db = self.0;
+        db.one("SELECT count(*) FROM jobs WHERE status IN ('pending', 'running') AND NOT stood_in", [])
+    }
+
+    /// How many jobs wait or run, counted up to `most`.
+    pub fn jobs_under_way(self, most: u32) -> Result<i64, StoreError> {
+        let db = self.0;
+        let sql = "SELECT count(*) FROM (SELECT 1 FROM jobs WHERE status IN ('pending', 'running') LIMIT ?1)";
+        db.one(sql, [most])
+    }
+
+    /// The failures of models since their last success; `None` if there are none.
+    pub fn compression_trouble(self) -> Result<Option<CompressionTrouble>, StoreError> {
+        let db = self.0;
+        let trouble: (Option<Timestamp>, i64, Option<String>) = db.one(
+        "WITH failing AS (
+            SELECT id, created_at, error FROM jobs
+            WHERE status IN ('retrying', 'dead') AND (stood_in OR kind = 'notes') AND error IS NOT NULL AND created_at > (
+                SELECT ifnull(max(finished_at), 0) FROM jobs WHERE status = 'done' AND origin <>
+                'extractive'))
+         SELECT min(created_at), count(*), (SELECT error FROM failing ORDER BY id DESC LIMIT 1) FROM failing",
+        [],
+    )?;
+        let (since, jobs, error) = trouble;
+        Ok(since.zip(error).map(|(since, error)| CompressionTrouble { since, jobs, error }))
+    }
+}
+
+record! {
+/// Jobs that are not done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenJobs from "jobs WHERE status <> 'done'" {
+    pub running: u64 = "count(*) FILTER (WHERE status = 'running')",
+    pub waiting: u64 = "count(*) FILTER (WHERE status IN ('pending', 'retrying'))",
+    /// Jobs that were given up.
+    pub dead: u64 = "count(*) FILTER (WHERE status = 'dead')",
+    /// When the first waiting job is tried again.
+    pub next_try: Option<Timestamp> = "min(not_before) FILTER (WHERE status IN ('pending', 'retrying'))",
+}
+}
+
+/// Deletes jobs that were done before a moment. Dead ones stay, because the user may want to see or retry them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeleteDoneJobs {
+    pub before: Timestamp,
+}
+
+impl Operation for DeleteDoneJobs {
+    type Output = ();
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
+        db.run("DELETE FROM jobs WHERE status = 'done' AND finished_at < ?1", [self.before.0])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Changes, Durability, execute, open_writer};
+
+    #[test]
+    fn only_old_done_jobs_are_forgotten() {
+        let home = tempfile::tempdir().unwrap();
+        let db = open_writer(&home.path().join("recall.db"), home.path(), Durability::Full).unwrap();
+        db.execute_batch(
+            "INSERT INTO projects VALUES (1, 'path:/shop', 'shop', 0);
+             INSERT INTO sessions (id, agent, session_id, project, status, life, started_at, last_event_at)
+             VALUES (1, 'claude-code', 's1', 1, 'active', 1, 0, 0);
+             INSERT INTO jobs (id, kind, session, status, created_at, finished_at)
+             VALUES (1, 'summary', 1, 'done', 0, 99), (2, 'summary', 1, 'done', 0, 100), (3, 'summary', 1, 'dead', 0, 1),
+                    (4, 'summary', 1, 'pending', 0, NULL)",
+        )
+        .unwrap();
+        execute(&db, DeleteDoneJobs { before: Timestamp(100) }, &mut Changes::default()).unwrap();
+        let mut left: Vec<i64> =
+            Reader(&db).jobs(Jobs::All, None, 10).unwrap().iter().map(|job| job.id.0).collect();
+        left.sort_unstable();
+        assert_eq!(left, [2, 3, 4]);
+    }
+
+    #[test]
+    fn each_takes_what_is_its_duty() {
+        let home = tempfile::tempdir().unwrap();
+        let db = open_writer(&home.path().join("recall.db"), home.path(), Durability::Full).unwrap();
+        db.execute_batch("INSERT INTO projects VALUES (1, 'path:/shop', 'shop', 0)").unwrap();
+        for (id, status) in [(1, "active"), (2, "completed")] {
+            db.execute_batch(&format!(
+                "INSERT INTO sessions (id, agent, session_id, project, status, life, started_at,
+                         last_event_at)
+                 VALUES ({id}, 'claude-code', 's{id}', 1, '{status}', 1, 0, 0);
+                 INSERT INTO prompt_batches (id, session, seq, prompt_number, source, status, opened_at)
+                 VALUES ({id}, {id}, 1, 1, 'user', 'closed', {id});
+                 INSERT INTO jobs (id, kind, session, batch, status, created_at)
+                 VALUES ({id}0, 'summary', {id}, NULL, 'pending', 0), ({id}1, 'batch', {id}, {id}, 'pending', 0)"
+            ))
+            .unwrap();
+        }
+        let take = |duty: Duty| {
+            let lease = LeaseJob { worker: "w".to_owned(), duty, now: Timestamp(0), until: Timestamp(1) };
+            let job = execute(&db, lease, &mut Changes::default()).unwrap()?;
+            db.execute("UPDATE jobs SET status = 'done' WHERE id = ?1", [job.id.0]).unwrap();
+            Some((job.id.0, job.lives))
+        };
+        assert_eq!(take(Duty::LiveSessions), None, "a summary waits for its batch");
+        assert_eq!(take(Duty::Models), Some((11, Lives::On)));
+        assert_eq!(take(Duty::LiveSessions), Some((10, Lives::On)));
+        assert_eq!(take(Duty::LiveSessions), None);
+        assert_eq!(take(Duty::Models), Some((21, Lives::NoLonger)));
+        assert_eq!(take(Duty::All), Some((20, Lives::NoLonger)));
+    }
+}

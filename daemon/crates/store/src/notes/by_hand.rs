@@ -1,0 +1,122 @@
+//! Observations that users write, and their marks on others.
+
+use crate::StoreError;
+use crate::database::bind::params;
+use crate::database::row::Sql;
+use crate::notes::results::ObservationScope;
+use crate::notes::subjects::{SubjectHash, aim};
+use crate::notes::{results, threads};
+use crate::operation::{Operation, WriteContext, log};
+use crate::questions::projects;
+use crate::sessions::enders::USER;
+use crate::sessions::lineage;
+use recall_domain::document::DocumentKind;
+use recall_domain::ids::{ObservationId, ProjectKey, Timestamp};
+use recall_domain::observation::{AGENT, ObservationDraft};
+
+/// The author of a note.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RemarkAuthor {
+    User,
+    /// An agent's model.
+    Agent,
+}
+
+impl RemarkAuthor {
+    fn origin(self) -> &'static str {
+        match self {
+            Self::User => USER,
+            Self::Agent => AGENT,
+        }
+    }
+}
+
+/// An observation written by the user or an agent. It has no evidence and no session.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Remembered {
+    /// The identities of the project, strongest first; at least one.
+    pub project: Vec<ProjectKey>,
+    pub project_name: String,
+    pub draft: ObservationDraft,
+    pub author: RemarkAuthor,
+    pub at: Timestamp,
+}
+
+/// Whether the user says that an observation holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Validity {
+    Holds,
+    Resolved,
+}
+
+/// Stores the text. Storing the same text again reopens the observation.
+impl Operation for Remembered {
+    type Output = ObservationId;
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<ObservationId, StoreError> {
+        let said = self;
+        let project = projects::resolve(db, &said.project, &said.project_name, said.at)?;
+        let known = db.first(
+            "SELECT id FROM observations WHERE project = ?1 AND title = ?2 AND
+                 narrative = ?3 AND origin = ?4 LIMIT 1",
+            params![project.0, said.draft.title, said.draft.narrative, said.author.origin()],
+        )?;
+        if let Some(known) = known.map(ObservationId) {
+            lineage::uphold(db, known)?;
+            return Ok(known);
+        }
+        let place = ObservationScope { session: None, batch: None, project, at: said.at.0 };
+        let id = results::insert(db, &place, &said.draft, said.author.origin(), 0)?;
+        log(db, DocumentKind::Observation, id)?;
+        if let Some(subject) = said.draft.subject.as_ref().map(SubjectHash::of) {
+            aim(db, id, Some(subject))?;
+            lineage::settle(db, project, &[subject].into(), said.at)?;
+        }
+        threads::rethread(db, project, &[id].into())?;
+        Ok(ObservationId(id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Changes, Durability, MarkObservations, Reader, execute, open_writer};
+    use recall_domain::document::Status;
+    use recall_domain::observation::{Importance, ObservationType};
+
+    #[test]
+    fn said_twice_it_is_one_and_holds_again() {
+        let home = tempfile::tempdir().unwrap();
+        let db = open_writer(&home.path().join("recall.db"), home.path(), Durability::Full).unwrap();
+        let said = |title: &str| Remembered {
+            project: vec![ProjectKey::from("path:/shop")],
+            project_name: "shop".to_owned(),
+            draft: ObservationDraft {
+                kind: ObservationType::Decision,
+                title: title.to_owned(),
+                subtitle: None,
+                narrative: String::new(),
+                facts: Vec::new(),
+                concepts: Vec::new(),
+                files_read: vec!["src/cart.rs".to_owned()],
+                files_modified: Vec::new(),
+                importance: Importance::clamped(9),
+                evidence: Vec::new(),
+                subject: None,
+            },
+            author: RemarkAuthor::User,
+            at: Timestamp(7),
+        };
+        let remember = |title: &str| execute(&db, said(title), &mut Changes::default()).unwrap();
+        let first = remember("Round once");
+        let resolve = MarkObservations { ids: vec![first], validity: Validity::Resolved, at: Timestamp(0) };
+        execute(&db, resolve, &mut Changes::default()).unwrap();
+        let status = |id: ObservationId| Reader(&db).observation(id).unwrap().unwrap().status;
+        assert_eq!(status(first), Status::Resolved);
+        assert_eq!(remember("Round once"), first);
+        assert_eq!(status(first), Status::Active);
+        let second = remember("Round twice");
+        assert_ne!(second, first);
+        assert_eq!(status(first), Status::Active, "what is not for sure about the same stands beside it");
+    }
+}

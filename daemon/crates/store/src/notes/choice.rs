@@ -1,0 +1,318 @@
+//! Selects the built-in observations of a session across all of its batches.
+//!
+//! Each batch first gets a result of its own, which may repeat another batch's result or be revoked by a later one.
+//! The session's job then drafts all batches together and replaces these results in one transaction.
+//!
+//! A live session is selected again only after it has grown by a quarter, so that long sessions do not cost the
+//! square of their length: 200 batches take 1,168 drafts instead of 20,100. A session that has ended is selected as a
+//! whole, also if the same batches were selected while it lived: only then is told what no batch told by itself.
+
+use std::collections::BTreeSet;
+
+use rusqlite::Connection;
+
+use crate::database::bind::params;
+use crate::database::row;
+use crate::database::row::{Cells, Sql};
+use crate::jobs::queue;
+use crate::jobs::queue::{JobKind, Lives};
+use crate::notes::evidence::retract_missing;
+use crate::notes::results::{BUILT_IN, DuplicateScope, Pass, batch_scope};
+use crate::notes::subjects::{subjects, with_heirs};
+use crate::operation::WriteContext;
+use crate::{Reader, StoreError};
+use recall_domain::ids::{BatchId, ObservationId, SessionRow, Timestamp};
+use recall_domain::lifecycle::LifecycleKind;
+use recall_domain::material::Extent;
+use recall_domain::observation::ObservationDraft;
+use recall_domain::thread::{MOST_OF_IT, ThreadWords};
+
+/// The batches whose observations must be selected again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DueChoice {
+    /// The size of the selection: the first batches of the session, up to this number.
+    pub among: usize,
+    pub extent: Extent,
+    pub batches: Vec<DueBatch>,
+}
+
+/// A batch with a built-in result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DueBatch {
+    pub batch: BatchId,
+    /// Its index among the session's batches.
+    pub index: usize,
+    /// When its present result was made.
+    pub made_at: Option<Timestamp>,
+}
+
+/// The new observations of a session's batches.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Choice {
+    pub among: usize,
+    pub extent: Extent,
+    /// In batch order.
+    pub batches: Vec<ChosenBatch>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChosenBatch {
+    pub of: DueBatch,
+    pub drafts: Vec<ObservationDraft>,
+    /// The cost of reading the batch itself.
+    pub source_tokens: i64,
+}
+
+/// The size of a selection of a session that has ended, as it is stored: no other is larger.
+const WHOLE: u32 = row::MOST;
+
+/// The size of a selection, as it is stored.
+fn stored(among: usize, extent: Extent) -> u32 {
+    match extent {
+        Extent::Whole => WHOLE,
+        Extent::SoFar => u32::try_from(among).unwrap_or(WHOLE),
+    }
+}
+
+/// How many of a session's first batches to select from.
+fn reach(batches: usize, lives: Lives) -> usize {
+    match lives {
+        Lives::NoLonger => batches,
+        Lives::On => {
+            let quarter = batches.checked_ilog2().map_or(1, |octave| 1 << octave.saturating_sub(2));
+            batches - batches % quarter
+        }
+    }
+}
+
+impl Reader<'_> {
+    /// The batches to select again. `None` if every batch was already part of such a selection.
+    pub fn due_choice(self, session: SessionRow, lives: Lives) -> Result<Option<DueChoice>, StoreError> {
+        let db = self.0;
+        let mut find = db.prepare_cached(
+        "SELECT id, compressed_at, chosen_among FROM prompt_batches WHERE session = ?1 ORDER BY prompt_number, seq",
+    )?;
+        let rows = find.query_map([session.0], |row| {
+            let (batch, made_at) = (BatchId(row.cell(0)?), row.cell::<Option<i64>>(1)?.map(Timestamp));
+            Ok((batch, made_at, row.cell::<Option<u32>>(2)?))
+        })?;
+        let rows = rows.collect::<Result<Vec<_>, _>>()?;
+        let among = reach(rows.len(), lives);
+        let has_ended = lives == Lives::NoLonger || self.has_ended_once(session)?;
+        let extent = if has_ended { Extent::Whole } else { Extent::SoFar };
+        let built_in =
+            rows.into_iter().take(among).enumerate().filter_map(|(index, (batch, made_at, chosen))| {
+                Some((DueBatch { batch, index, made_at }, chosen?))
+            });
+        let (batches, chosen): (Vec<_>, Vec<_>) = built_in.unzip();
+        let is_due = chosen.iter().any(|chosen| *chosen < stored(among, extent));
+        Ok(is_due.then_some(DueChoice { among, extent, batches }))
+    }
+
+    /// The batches that need a model's notes, as indices: those with a built-in result. For a live session, only those
+    /// before a compaction; the others are noted when the session ends.
+    pub fn due_notes(self, session: SessionRow, lives: Lives) -> Result<Vec<DueBatch>, StoreError> {
+        let db = self.0;
+        let all = match due_batches(db, session)? {
+            batches if lives == Lives::NoLonger => return Ok(batches),
+            batches => batches,
+        };
+        let mut is_over = db.prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM prompt_batches b JOIN compactions c ON c.session = b.session
+            WHERE b.id = ?1 AND b.status = 'closed' AND b.opened_at < ifnull(c.started_at, c.ended_at))",
+        )?;
+        let mut due = Vec::new();
+        for batch in all {
+            if is_over.query_row([batch.batch.0], |row| row.cell(0))? {
+                due.push(batch);
+            }
+        }
+        Ok(due)
+    }
+
+    /// Whether a model's notes cover the whole session. Then the summary made from them is better than a built-in one.
+    pub fn is_noted(self, session: SessionRow) -> Result<bool, StoreError> {
+        let db = self.0;
+        let mut find = db.prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM session_summaries WHERE session = ?1 AND origin <> ?2)
+            AND NOT EXISTS (SELECT 1 FROM prompt_batches WHERE session = ?1 AND chosen_among IS NOT NULL)",
+        )?;
+        Ok(find.query_row(params![session.0, BUILT_IN], |row| row.cell(0))?)
+    }
+
+    /// Whether a session has ended, although it may live again.
+    fn has_ended_once(self, session: SessionRow) -> Result<bool, StoreError> {
+        self.0.one(
+            "SELECT EXISTS (SELECT 1 FROM life_events WHERE session = ?1 AND name = 'session_end')",
+            [session.0],
+        )
+    }
+
+    /// The titles of a model's notes on a session, in order.
+    pub fn noted_titles(self, session: SessionRow) -> Result<Vec<String>, StoreError> {
+        let db = self.0;
+        let mut find = db.prepare_cached(
+        "SELECT title FROM observations WHERE session = ?1 AND status = 'active' AND origin NOT IN (?2, 'user')
+         ORDER BY batch, id",
+    )?;
+        Ok(find.query_map(params![session.0, BUILT_IN], |row| row.cell(0))?.collect::<Result<_, _>>()?)
+    }
+}
+
+/// The batches with a built-in result.
+fn due_batches(db: &Connection, session: SessionRow) -> Result<Vec<DueBatch>, StoreError> {
+    let mut find = db.prepare_cached(
+        "SELECT id, compressed_at, chosen_among IS NOT NULL FROM prompt_batches WHERE session = ?1
+         ORDER BY prompt_number, seq",
+    )?;
+    let rows = find.query_map([session.0], |row| {
+        Ok((BatchId(row.cell(0)?), row.cell::<Option<i64>>(1)?.map(Timestamp), row.cell::<bool>(2)?))
+    })?;
+    let mut due = Vec::new();
+    for (index, row) in rows.enumerate() {
+        if let (batch, made_at, true) = row? {
+            due.push(DueBatch { batch, index, made_at });
+        }
+    }
+    Ok(due)
+}
+
+/// Replaces the built-in observations of the batches by `origin`'s. An observation that is made again keeps its id and
+/// status, even if another batch made it before. If a new one says most of one that is not made again, an event reports
+/// it. Observations of a model and those that a user edited, pinned, reviewed, resolved or reopened stay. A batch that changed
+/// meanwhile waits for the next selection.
+pub(crate) fn keep_choice(
+    db: &WriteContext<'_>,
+    session: SessionRow,
+    choice: &Choice,
+    (origin, now): (&str, Timestamp),
+) -> Result<Vec<LifecycleKind>, StoreError> {
+    let mut is_current = db.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM prompt_batches
+            WHERE id = ?1 AND session = ?2 AND chosen_among IS NOT NULL AND compressed_at IS ?3)",
+    )?;
+    let mut batches = Vec::new();
+    for chosen in &choice.batches {
+        let made_at = chosen.of.made_at.map(|at| at.0);
+        if is_current.query_row(params![chosen.of.batch.0, session, made_at], |row| row.cell(0))? {
+            batches.push((chosen, batch_scope(db, (session, chosen.of.batch))?));
+        }
+    }
+    if batches.len() < choice.batches.len() {
+        queue::enqueue(db, JobKind::Summary, session, None, now)?;
+    }
+    let Some((_, (place, _))) = batches.first() else { return Ok(Vec::new()) };
+    let project = place.project;
+    let opened_at = batches.iter().map(|(_, (_, opened_at))| *opened_at).min().unwrap_or_default();
+    let mut pass = Pass::new(origin, opened_at);
+    let mut drafts = Vec::new();
+    for (chosen, _) in &batches {
+        let batch = chosen.of.batch;
+        pass.concerned.extend(subjects(
+            db,
+            "SELECT subject FROM observations WHERE batch = ?1",
+            params![batch],
+        )?);
+        let mut own = db.prepare_cached(
+            "SELECT id FROM observations WHERE batch = ?1 AND origin = ?2 AND pinned_at IS NULL
+                AND reviewed_at IS NULL",
+        )?;
+        for id in own.query_map(params![batch, BUILT_IN], |row| row.cell(0))? {
+            pass.unclaimed.insert(id?);
+        }
+        drafts.push(with_heirs(db, batch, &chosen.drafts)?);
+    }
+    let mut kept = Vec::new();
+    for ((chosen, (place, _)), drafts) in batches.iter().zip(drafts) {
+        let reach = duplicates_of(db, chosen.of.batch)?;
+        kept.push(pass.keep(db, place, drafts, chosen.source_tokens, reach)?);
+    }
+    let new: Vec<i64> = kept.iter().flatten().copied().collect();
+    let mut replaced = Vec::new();
+    for ((chosen, _), mut kept) in batches.iter().zip(kept) {
+        let batch = chosen.of.batch;
+        kept.extend(not_to_retract(db, batch)?);
+        for gone in of_batch(db, batch, &pass.unclaimed)? {
+            if !kept.contains(&gone) {
+                replaced.extend(replacement(db, gone, &new)?);
+            }
+        }
+        pass.changed.extend(retract_missing(db, (session, batch), &kept)?);
+        let among = (origin == BUILT_IN).then(|| stored(choice.among, choice.extent));
+        db.prepare_cached("UPDATE prompt_batches SET chosen_among = ?2 WHERE id = ?1")?
+            .execute(params![batch, among])?;
+    }
+    let mut told = pass.end(db, project)?;
+    told.extend(replaced);
+    Ok(told)
+}
+
+/// Those of the observations that belong to the batch.
+fn of_batch(db: &Connection, batch: BatchId, ids: &BTreeSet<i64>) -> Result<Vec<i64>, StoreError> {
+    db.all(
+        "SELECT id FROM observations WHERE batch = ?1 AND id IN (SELECT value FROM json_each(?2)) ORDER BY id",
+        params![batch, serde_json::to_string(ids)?],
+    )
+}
+
+/// The new observation that says most of an older one.
+fn replacement(db: &Connection, gone: i64, new: &[i64]) -> Result<Option<LifecycleKind>, StoreError> {
+    let mut find = db.prepare_cached("SELECT words FROM observations WHERE id = ?1")?;
+    let mut words = |id: i64| {
+        find.query_row([id], |row| Ok(ThreadWords::from_bytes(row.get_ref(0)?.as_blob().unwrap_or_default())))
+    };
+    let said = words(gone)?;
+    let mut best = None;
+    for id in new {
+        let share = said.share_in(&words(*id)?);
+        if share >= MOST_OF_IT && best.is_none_or(|(most, _)| share > most) {
+            best = Some((share, *id));
+        }
+    }
+    let Some((_, heir)) = best else { return Ok(None) };
+    let title = db.one("SELECT title FROM observations WHERE id = ?1", [heir])?;
+    Ok(Some(LifecycleKind::ObservationReplaced { id: ObservationId(gone), by: ObservationId(heir), title }))
+}
+
+/// A pending model result replaces all of the batch's observations, so nothing is mixed with them until then.
+fn duplicates_of(db: &Connection, batch: BatchId) -> Result<DuplicateScope, StoreError> {
+    let mut find = db.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM jobs WHERE batch = ?1 AND stood_in AND status <> 'done')",
+    )?;
+    let is_owed: bool = find.query_row([batch.0], |row| row.cell(0))?;
+    Ok(if is_owed { DuplicateScope::Batch } else { DuplicateScope::Project })
+}
+
+/// Observations of a batch that a selection keeps.
+fn not_to_retract(db: &Connection, batch: BatchId) -> Result<Vec<i64>, StoreError> {
+    let mut find = db.prepare_cached(
+        "SELECT id FROM observations o WHERE batch = ?1 AND (origin <> ?2 OR pinned_at IS NOT NULL
+            OR reviewed_at IS NOT NULL OR EXISTS (
+            SELECT 1 FROM lineage l WHERE l.older = o.id AND (l.reason = 'user' OR l.undone)))",
+    )?;
+    Ok(find.query_map(params![batch, BUILT_IN], |row| row.cell(0))?.collect::<Result<_, _>>()?)
+}
+
+/// Called when a batch gets a result. If its session had a selection before, or has ended, a new selection is due.
+pub(crate) fn batch_is_made(
+    db: &WriteContext<'_>,
+    (session, batch): (SessionRow, BatchId),
+    origin: &str,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let mut find = db.prepare_cached(
+        "SELECT ifnull(b.chosen_among, 0) > 0 OR s.status = 'completed'
+         FROM prompt_batches b JOIN sessions s ON s.id = b.session WHERE b.id = ?1",
+    )?;
+    let is_due: bool = find.query_row(params![batch], |row| row.cell(0))?;
+    let chosen_among = (origin == BUILT_IN).then_some(0);
+    db.prepare_cached("UPDATE prompt_batches SET compressed_at = ?2, chosen_among = ?3 WHERE id = ?1")?
+        .execute(params![batch, now.0, chosen_among])?;
+    if is_due && chosen_among.is_some() {
+        queue::enqueue(db, JobKind::Summary, session, None, now)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! The evidence of observations. An observation that several batches made has a share of evidence from each. A share is
+//! deleted when its batch is compressed again without making the observation.
+
+use std::collections::HashSet;
+
+use rusqlite::{Connection, OptionalExtension};
+
+use crate::database::bind::params;
+use crate::database::row::{Cells, Sql};
+use crate::operation::{WriteContext, log};
+use crate::{Reader, StoreError};
+use recall_domain::document::{DocumentKey, DocumentKind};
+use recall_domain::ids::{BatchId, EventId, ObservationId, SessionRow};
+use recall_domain::observation::ObservationDraft;
+
+pub(crate) fn evidence_json(evidence: &[EventId]) -> Result<String, StoreError> {
+    Ok(serde_json::to_string(&evidence.iter().map(EventId::to_string).collect::<Vec<_>>())?)
+}
+
+pub(crate) fn keep_files(db: &Connection, id: i64, draft: &ObservationDraft) -> Result<(), StoreError> {
+    let mut insert = db.prepare_cached(
+        "INSERT OR IGNORE INTO observation_files (observation, path, use) VALUES (?1, ?2, ?3)",
+    )?;
+    for (paths, purpose) in [(&draft.files_read, "read"), (&draft.files_modified, "modified")] {
+        for path in paths {
+            insert.execute(params![id, path, purpose])?;
+        }
+    }
+    Ok(())
+}
+
+impl Reader<'_> {
+    /// The stored prompts, answers and calls that an observation rests on, in its own order.
+    pub fn evidence(self, id: ObservationId, events: &[String]) -> Result<Vec<DocumentKey>, StoreError> {
+        let db = self.0;
+        const BATCHES: &str = "SELECT batch FROM observations WHERE id = ?1
+        UNION SELECT batch FROM observation_batches WHERE observation = ?1";
+        let sql = format!(
+            "SELECT 'prompt', id FROM prompt_batches WHERE id IN ({BATCHES}) AND prompt_event = ?2
+         UNION ALL SELECT 'response', id FROM prompt_batches WHERE id IN ({BATCHES}) AND response_event = ?2
+         UNION ALL SELECT 'activity', id FROM activities WHERE event_id = ?2"
+        );
+        let mut find = db.prepare_cached(&sql)?;
+        let mut found = Vec::new();
+        for event in events.iter().filter_map(|event| event.parse::<EventId>().ok()) {
+            let mut rows = find.query(params![id.0, event.0])?;
+            while let Some(row) = rows.next()? {
+                let (kind, row): (String, i64) = (row.cell(0)?, row.cell(1)?);
+                found.extend(DocumentKind::parse(&kind).map(|kind| DocumentKey { kind, row }));
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Adds a batch's share to an observation of another batch.
+pub(crate) fn merge(
+    db: &Connection,
+    id: i64,
+    (session, batch): (SessionRow, BatchId),
+    draft: &ObservationDraft,
+) -> Result<i64, StoreError> {
+    // Older rows do not record which batch the evidence came from.
+    db.run(
+        "UPDATE observations SET own_evidence = evidence, own_importance = importance
+         WHERE id = ?1 AND own_evidence IS NULL",
+        [id],
+    )?;
+    db.run(
+        "INSERT OR IGNORE INTO observation_sessions (observation, session) VALUES (?1, ?2)",
+        params![id, session],
+    )?;
+    db.run(
+        "INSERT OR REPLACE INTO observation_batches (observation, batch, evidence, importance)
+             VALUES (?1, ?2, ?3, ?4)",
+        params![id, batch, evidence_json(&draft.evidence)?, draft.importance.get()],
+    )?;
+    keep_files(db, id, draft)?;
+    rest_anew(db, id)?;
+    Ok(id)
+}
+
+/// Sets an observation's evidence from its own batch and from the shares of other batches, in order.
+pub(crate) fn rest_anew(db: &Connection, id: i64) -> Result<(), StoreError> {
+    let mut own = db.prepare_cached("SELECT own_evidence FROM observations WHERE id = ?1")?;
+    let own: Option<Vec<String>> = own.query_row([id], |row| row.cell(0)).optional()?.flatten();
+    let Some(mut evidence) = own else { return Ok(()) };
+    let mut known: HashSet<String> = evidence.iter().cloned().collect();
+    let mut shares = db.prepare_cached(
+        "SELECT m.evidence FROM observation_batches m JOIN prompt_batches b ON b.id = m.batch
+         WHERE m.observation = ?1 AND m.evidence IS NOT NULL ORDER BY b.session, b.prompt_number, b.seq",
+    )?;
+    for share in shares.query_map([id], |row| row.cell::<Vec<String>>(0))? {
+        evidence.extend(share?.into_iter().filter(|event| known.insert(event.clone())));
+    }
+    db.run("UPDATE observations SET evidence = ?2, importance = max(own_importance,
+            (SELECT ifnull(max(importance), 0) FROM observation_batches WHERE observation = ?1)) WHERE id = ?1", params![id, serde_json::to_string(&evidence)?])
+}
+
+/// Releases the earlier observations of a batch that it no longer makes: all except `kept`. Returns those that another
+/// batch took over.
+pub(crate) fn retract_missing(
+    db: &WriteContext<'_>,
+    (session, batch): (SessionRow, BatchId),
+    kept: &[i64],
+) -> Result<Vec<i64>, StoreError> {
+    let mut taken_over = Vec::new();
+    let mut others =
+        db.prepare_cached("SELECT id FROM observations WHERE batch = ?1 AND origin <> 'user'")?;
+    let others =
+        others.query_map(params![batch], |row| row.cell::<i64>(0))?.collect::<Result<Vec<_>, _>>()?;
+    for gone in others.into_iter().filter(|id| !kept.contains(id)) {
+        taken_over.extend(leave(db, gone, (session, batch))?);
+        log(db, DocumentKind::Observation, gone)?;
+    }
+    let mut said_again = db.prepare_cached("SELECT observation FROM observation_batches WHERE batch = ?1")?;
+    let said_again =
+        said_again.query_map(params![batch], |row| row.cell::<i64>(0))?.collect::<Result<Vec<_>, _>>()?;
+    for unsaid in said_again.into_iter().filter(|id| !kept.contains(id)) {
+        db.run(
+            "DELETE FROM observation_batches WHERE observation = ?1 AND batch = ?2",
+            params![unsaid, batch],
+        )?;
+        db.run(
+            "DELETE FROM observation_sessions WHERE observation = ?1 AND session = ?2 AND NOT EXISTS (
+                SELECT 1 FROM observation_batches m JOIN prompt_batches b ON b.id = m.batch
+                WHERE m.observation = ?1 AND b.session = ?2)",
+            params![unsaid, session],
+        )?;
+        rest_anew(db, unsaid)?;
+        log(db, DocumentKind::Observation, unsaid)?;
+    }
+    Ok(taken_over)
+}
+
+/// Releases an observation that its batch no longer makes. The next batch that also made it takes it over; if there is
+/// none, it is removed. Returns it if it was taken over.
+fn leave(
+    db: &Connection,
+    id: i64,
+    (session, batch): (SessionRow, BatchId),
+) -> Result<Option<i64>, StoreError> {
+    let mut heir = db.prepare_cached(
+        "SELECT m.batch, b.session FROM observation_batches m JOIN prompt_batches b ON b.id = m.batch
+         WHERE m.observation = ?1 AND m.batch <> ?2 ORDER BY m.batch LIMIT 1",
+    )?;
+    let heir: Option<(i64, i64)> =
+        heir.query_row(params![id, batch], |row| Ok((row.cell(0)?, row.cell(1)?))).optional()?;
+    if let Some((heir, its_session)) = heir {
+        db.run(
+            "UPDATE observations SET batch = ?2, session = ?3,
+                    (own_evidence, own_importance) = (SELECT ifnull(m.evidence, own_evidence),
+                    ifnull(m.importance, own_importance)
+                        FROM observation_batches m WHERE m.observation = ?1 AND m.batch = ?2) WHERE id = ?1",
+            [id, heir, its_session],
+        )?;
+        db.run("DELETE FROM observation_batches WHERE observation = ?1 AND batch = ?2", [id, heir])?;
+        rest_anew(db, id)?;
+        return Ok(Some(id));
+    }
+    // Older rows only tell whether another session said it, too.
+    db.run(
+        "DELETE FROM observations WHERE id = ?1 AND NOT EXISTS (
+            SELECT 1 FROM observation_sessions s WHERE s.observation = ?1 AND s.session <> ?2)",
+        params![id, session],
+    )?;
+    Ok(None)
+}

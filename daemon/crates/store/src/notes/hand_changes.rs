@@ -1,0 +1,90 @@
+//! What persons change of observations, newest last, with what was there before; and when they last looked at one.
+
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+use crate::database::bind::params;
+use crate::database::row::{Sql, record};
+use crate::operation::{WriteContext, log_mark};
+use crate::sessions::lineage;
+use crate::{Reader, StoreError};
+use recall_domain::ids::{ObservationId, Timestamp};
+use recall_domain::review::Verdict;
+
+record! {
+/// A change by hand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandChange from "hand_changes c JOIN observations o ON o.id = c.observation" {
+    pub number: i64 = "c.id",
+    pub observation: ObservationId = "c.observation",
+    /// `edit`, `pin`, `unpin`, `resolve`, `reopen`, `keep` or `reject`.
+    pub what: String = "c.what",
+    pub title: String = "o.title",
+    pub at: Timestamp = "c.at",
+}
+}
+
+record! {
+/// When a person last looked at an observation, and whether they rejected it.
+pub(crate) struct Reviewed from "observations" {
+    pub(crate) at: Option<Timestamp> = "reviewed_at",
+    pub(crate) is_rejected: bool = "rejected_at IS NOT NULL",
+    pub(crate) status: String = "status",
+}
+}
+
+impl Reviewed {
+    pub(crate) fn of(db: &Connection, id: ObservationId) -> Result<Self, StoreError> {
+        db.one(&format!("{} WHERE id = ?1", Self::SELECT), params![id])
+    }
+}
+
+impl Reader<'_> {
+    /// The newest changes that can be undone, newest first.
+    pub fn hand_changes(self, most: u32) -> Result<Vec<HandChange>, StoreError> {
+        let db = self.0;
+        db.all(&format!("{} WHERE NOT c.undone ORDER BY c.id DESC LIMIT ?1", HandChange::SELECT), [most])
+    }
+}
+
+/// Stores what was before a change, and whether it was reviewed.
+pub(crate) fn remember(
+    db: &WriteContext<'_>,
+    id: ObservationId,
+    what: &str,
+    mut before: Value,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    if before["reviewed"].is_null() {
+        before["reviewed"] = state(db, id)?;
+    }
+    db.run(
+        "INSERT INTO hand_changes (observation, what, before, at) VALUES (?1, ?2, ?3, ?4)",
+        params![id, what, before.to_string(), at.0],
+    )
+}
+
+/// Records that a person has looked at an observation.
+pub(crate) fn mark(db: &WriteContext<'_>, id: ObservationId, at: Timestamp) -> Result<(), StoreError> {
+    db.run("UPDATE observations SET reviewed_at = ?2 WHERE id = ?1", params![id, at])?;
+    log_mark(db, id.into());
+    Ok(())
+}
+
+/// What a person has said of an observation, for [`restore`].
+pub(crate) fn state(db: &Connection, id: ObservationId) -> Result<Value, StoreError> {
+    let Reviewed { at, is_rejected, .. } = Reviewed::of(db, id)?;
+    Ok(json!({"at": at.map(|at| at.0), "rejected": is_rejected}))
+}
+
+/// Brings back what [`state`] returned. Changes of earlier versions have none.
+pub(crate) fn restore(db: &WriteContext<'_>, id: ObservationId, state: &Value) -> Result<(), StoreError> {
+    if state.is_null() {
+        return Ok(());
+    }
+    db.run("UPDATE observations SET reviewed_at = ?2 WHERE id = ?1", params![id, state["at"].as_i64()])?;
+    let verdict = if state["rejected"] == true { Verdict::Rejected } else { Verdict::Kept };
+    lineage::judge(db, id, verdict)?;
+    log_mark(db, id.into());
+    Ok(())
+}

@@ -1,0 +1,95 @@
+//! Threads of statements: what holds now, and what was said earlier.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::database::row::{Sql, record};
+use crate::{Reader, StoreError};
+use recall_domain::document::Status;
+use recall_domain::ids::{ObservationId, ProjectRow, SessionId, Timestamp};
+use recall_domain::observation::ObservationType;
+
+record! {
+/// A statement of a thread.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StatementRow from "observations o JOIN projects p ON p.id = o.project
+    LEFT JOIN sessions s ON s.id = o.session LEFT JOIN prompt_batches b ON b.id = o.batch" {
+    pub id: ObservationId = "o.id",
+    pub kind: ObservationType = "o.type",
+    pub title: String = "o.title",
+    pub narrative: String = "o.narrative",
+    pub status: Status = "o.status",
+    pub project: String = "p.name",
+    pub session: Option<SessionId> = "s.session_id",
+    pub prompt_number: Option<u32> = "b.prompt_number",
+    pub created_at: Timestamp = "o.created_at",
+}
+}
+
+impl Reader<'_> {
+    /// The ids of threads, latest thread first, and in each the newest statement first. The statements of a thread replaced
+    /// each other; a resolved one may stand alone.
+    pub fn histories(self, projects: Option<&[ProjectRow]>) -> Result<Vec<Vec<ObservationId>>, StoreError> {
+        let db = self.0;
+        let of_projects = projects.map_or_else(String::new, |projects| {
+            let rows: Vec<String> = projects.iter().map(|row| row.0.to_string()).collect();
+            format!(" AND o.project IN ({})", rows.join(", "))
+        });
+        let replaced: Vec<(i64, i64)> = db.all(
+        &format!(
+            "SELECT o.id, o.superseded_by FROM observations o WHERE o.superseded_by IS NOT NULL{of_projects}"
+        ),
+        [],
+    )?;
+        let resolved: Vec<i64> =
+            db.all(&format!("SELECT o.id FROM observations o WHERE o.status = 'resolved'{of_projects}"), [])?;
+        let successors: HashMap<i64, i64> = replaced.iter().copied().collect();
+        let mut threads: BTreeMap<i64, Vec<ObservationId>> = BTreeMap::new();
+        for id in successors.keys() {
+            let newest = newest(&successors, *id);
+            threads.entry(newest).or_insert_with(|| vec![ObservationId(newest)]).push(ObservationId(*id));
+        }
+        for id in resolved {
+            threads.entry(newest(&successors, id)).or_insert_with(|| vec![ObservationId(id)]);
+        }
+        let mut threads: Vec<Vec<ObservationId>> = threads.into_values().collect();
+        for thread in &mut threads {
+            thread.sort_unstable_by(|one, other| other.cmp(one));
+            thread.dedup();
+        }
+        threads.sort_unstable_by(|one, other| other.first().cmp(&one.first()));
+        Ok(threads)
+    }
+
+    /// The existing statements with these ids, in order.
+    pub fn statements(self, ids: &[ObservationId]) -> Result<Vec<StatementRow>, StoreError> {
+        let db = self.0;
+        let sql = format!("{} WHERE o.id = ?1", StatementRow::SELECT);
+        let found = ids.iter().map(|id| db.first(&sql, [id.0]));
+        Ok(found.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+    }
+}
+
+/// The newest statement of its thread. Damage may have made a circle.
+fn newest(successors: &HashMap<i64, i64>, id: i64) -> i64 {
+    let mut last = id;
+    for _ in 0..successors.len() {
+        match successors.get(&last) {
+            Some(next) if *next != id => last = *next,
+            _ => break,
+        }
+    }
+    last
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_is_found_over_any_number_of_steps() {
+        let successors = HashMap::from([(1, 2), (2, 5), (3, 5)]);
+        assert_eq!([1, 2, 3, 5].map(|id| newest(&successors, id)), [5; 4]);
+        let circle = HashMap::from([(1, 2), (2, 1)]);
+        assert_eq!(newest(&circle, 1), 2, "it ends");
+    }
+}

@@ -1,0 +1,161 @@
+use rusqlite::Connection;
+
+use crate::notes::review::*;
+use crate::sessions::three_sessions::{EXPORTS, PER_CUSTOMER, PER_SHOP, database, discovery, finish};
+use crate::{
+    Changes, EditObservation, EditedText, MarkObservations, Pin, PinObservations, Relation, UndoChange,
+    Validity, execute,
+};
+use recall_domain::document::Status;
+use recall_domain::observation::{ObservationDraft, ObservationType};
+use recall_domain::subject;
+
+fn say(db: &Connection, batch: i64, titles: &[&str]) {
+    let subject = |title: &str| title.starts_with("The timeout").then(|| subject::of_check("timeout"));
+    let draft = |title: &&str| ObservationDraft { subject: subject(title), ..discovery(batch, title) };
+    finish(db, batch, titles.iter().map(draft).collect());
+}
+
+fn numbered(db: &Connection, title: &str) -> ObservationId {
+    let sql = "SELECT id FROM observations WHERE title = ?1";
+    ObservationId(db.query_row(sql, [title], |row| row.get(0)).unwrap())
+}
+
+fn judge(db: &Connection, title: &str, verdict: Verdict) {
+    let ids = vec![numbered(db, title)];
+    execute(db, ReviewObservations { ids, verdict, at: Timestamp(100) }, &mut Changes::default()).unwrap();
+}
+
+fn undo(db: &Connection) -> String {
+    execute(db, UndoChange, &mut Changes::default()).unwrap().map(|change| change.what).unwrap_or_default()
+}
+
+/// The titles that wait for a review, newest first.
+fn waiting(db: &Connection) -> Vec<String> {
+    let all = Unreviewed { projects: None, from: Timestamp(i64::MIN), until: Timestamp(i64::MAX) };
+    let here = Unreviewed { projects: Some(vec![ProjectRow(1)]), ..all.clone() };
+    let listed = |which: &Unreviewed| Reader(db).unreviewed(which, (0, 100)).unwrap();
+    assert_eq!(listed(&all), listed(&here));
+    assert_eq!(Reader(db).count_unreviewed(&all).unwrap(), listed(&all).len() as u64);
+    assert_eq!(Reader(db).statistics().unwrap().unreviewed, listed(&all).len() as i64);
+    for which in [&all, &here] {
+        let plan = format!("EXPLAIN QUERY PLAN SELECT count(*) FROM {}", which.source());
+        let how: String = db.query_row(&plan, [], |row| row.get(3)).unwrap();
+        assert!(how.contains("COVERING INDEX observations_unreviewed"), "{how}");
+    }
+    let title = |id: ObservationId| Reader(db).observation(id).unwrap().unwrap().title;
+    listed(&all).into_iter().map(|(id, _)| title(id)).collect()
+}
+
+fn status(db: &Connection, title: &str) -> Status {
+    Reader(db).observation(numbered(db, title)).unwrap().unwrap().status
+}
+
+#[test]
+fn what_a_machine_made_waits_until_a_person_has_looked_at_it() {
+    let home = tempfile::tempdir().unwrap();
+    let db = database(home.path());
+    say(&db, 1, &[EXPORTS]);
+    say(&db, 2, &[PER_CUSTOMER]);
+    assert_eq!(waiting(&db), [PER_CUSTOMER, EXPORTS]);
+    judge(&db, EXPORTS, Verdict::Kept);
+    assert_eq!(waiting(&db), [PER_CUSTOMER]);
+    judge(&db, PER_CUSTOMER, Verdict::Rejected);
+    assert_eq!(waiting(&db), [""; 0]);
+    let rejected = Reader(&db).observation(numbered(&db, PER_CUSTOMER)).unwrap().unwrap();
+    assert_eq!(
+        (rejected.status, rejected.is_rejected, rejected.is_reviewed()),
+        (Status::Resolved, true, true)
+    );
+    assert_eq!(Reader(&db).lineage(rejected.id).unwrap()[0].relation, Relation::Rejected);
+    // Said twice it is one change.
+    judge(&db, PER_CUSTOMER, Verdict::Rejected);
+    assert_eq!((undo(&db), undo(&db), undo(&db)), ("reject".to_owned(), "keep".to_owned(), String::new()));
+    assert_eq!(waiting(&db), [PER_CUSTOMER, EXPORTS]);
+    assert_eq!(status(&db, PER_CUSTOMER), Status::Active);
+}
+
+#[test]
+fn an_edit_a_pin_and_a_mark_count_as_a_review_until_they_are_undone() {
+    let home = tempfile::tempdir().unwrap();
+    let db = database(home.path());
+    say(&db, 1, &[EXPORTS]);
+    let (id, at) = (numbered(&db, EXPORTS), Timestamp(7));
+    let text = EditedText {
+        kind: ObservationType::Discovery,
+        title: EXPORTS.to_owned(),
+        narrative: "Since March.".to_owned(),
+        facts: Vec::new(),
+        files: Vec::new(),
+    };
+    execute(&db, EditObservation { id, text, at }, &mut Changes::default()).unwrap();
+    assert_eq!(waiting(&db), [""; 0]);
+    undo(&db);
+    assert_eq!(waiting(&db), [EXPORTS]);
+    execute(&db, PinObservations { ids: vec![id], pin: Pin::On, at }, &mut Changes::default()).unwrap();
+    execute(&db, PinObservations { ids: vec![id], pin: Pin::Off, at }, &mut Changes::default()).unwrap();
+    assert_eq!(waiting(&db), [""; 0], "who unpins it has seen it, too");
+    undo(&db);
+    undo(&db);
+    assert_eq!(waiting(&db), [EXPORTS]);
+    for validity in [Validity::Resolved, Validity::Holds] {
+        execute(&db, MarkObservations { ids: vec![id], validity, at }, &mut Changes::default()).unwrap();
+        assert_eq!(waiting(&db), [""; 0]);
+    }
+}
+
+#[test]
+fn what_was_rejected_holds_again_when_it_is_kept_or_reopened() {
+    let home = tempfile::tempdir().unwrap();
+    let db = database(home.path());
+    say(&db, 1, &[EXPORTS]);
+    let is_rejected = || Reader(&db).observation(numbered(&db, EXPORTS)).unwrap().unwrap().is_rejected;
+    judge(&db, EXPORTS, Verdict::Rejected);
+    judge(&db, EXPORTS, Verdict::Kept);
+    assert_eq!((status(&db, EXPORTS), is_rejected()), (Status::Active, false));
+    assert_eq!(undo(&db), "keep");
+    assert_eq!((status(&db, EXPORTS), is_rejected()), (Status::Resolved, true));
+    let ids = vec![numbered(&db, EXPORTS)];
+    let reopen = MarkObservations { ids, validity: Validity::Holds, at: Timestamp(9) };
+    execute(&db, reopen, &mut Changes::default()).unwrap();
+    assert_eq!((status(&db, EXPORTS), is_rejected()), (Status::Active, false));
+    assert_eq!(undo(&db), "reopen");
+    assert_eq!((status(&db, EXPORTS), is_rejected()), (Status::Resolved, true));
+}
+
+#[test]
+fn what_was_rejected_replaces_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let db = database(home.path());
+    // A thread, and a subject.
+    let (old, new) = ("The timeout is 30 seconds", "The timeout takes a minute");
+    say(&db, 1, &[PER_CUSTOMER, old]);
+    say(&db, 2, &[PER_SHOP, new]);
+    assert_eq!((status(&db, PER_CUSTOMER), status(&db, old)), (Status::Superseded, Status::Superseded));
+    judge(&db, PER_SHOP, Verdict::Rejected);
+    judge(&db, new, Verdict::Rejected);
+    assert_eq!((status(&db, PER_CUSTOMER), status(&db, old)), (Status::Active, Status::Active));
+    // Also when everything is looked at anew.
+    say(&db, 1, &[PER_CUSTOMER, old]);
+    assert_eq!((status(&db, PER_CUSTOMER), status(&db, old)), (Status::Active, Status::Active));
+    judge(&db, PER_SHOP, Verdict::Kept);
+    judge(&db, new, Verdict::Kept);
+    assert_eq!((status(&db, PER_CUSTOMER), status(&db, old)), (Status::Superseded, Status::Superseded));
+}
+
+#[test]
+fn a_later_compression_neither_changes_what_was_kept_nor_brings_back_what_was_rejected() {
+    let home = tempfile::tempdir().unwrap();
+    let db = database(home.path());
+    say(&db, 1, &[EXPORTS, PER_CUSTOMER]);
+    judge(&db, EXPORTS, Verdict::Kept);
+    judge(&db, PER_CUSTOMER, Verdict::Rejected);
+    let reworded = "The nightly export of orders skips an empty basket, instead of failing.";
+    say(&db, 1, &[reworded, PER_CUSTOMER]);
+    assert_eq!((status(&db, EXPORTS), status(&db, PER_CUSTOMER)), (Status::Active, Status::Resolved));
+    // Another session says it again, and the first says nothing any more.
+    say(&db, 2, &[PER_CUSTOMER]);
+    say(&db, 1, &[]);
+    let all: i64 = db.query_row("SELECT count(*) FROM observations", [], |row| row.get(0)).unwrap();
+    assert_eq!((all, status(&db, PER_CUSTOMER), waiting(&db).len()), (2, Status::Resolved, 0));
+}

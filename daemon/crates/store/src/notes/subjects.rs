@@ -1,0 +1,88 @@
+//! Subjects of observations are stored as hashes, so that forgetting need not find another copy of a text.
+
+use std::collections::BTreeSet;
+
+use rusqlite::Connection;
+use sha2::{Digest, Sha256};
+
+use crate::StoreError;
+use crate::database::bind::params;
+use crate::database::row::{Cells, Sql};
+use recall_domain::ids::{BatchId, EventId};
+use recall_domain::lineage::replacement;
+use recall_domain::observation::ObservationDraft;
+use recall_domain::subject::SubjectKey;
+
+/// The first 16 bytes of a subject's hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SubjectHash(pub(crate) [u8; 16]);
+
+impl SubjectHash {
+    pub(crate) fn of(subject: &SubjectKey) -> Self {
+        Self(hash(subject.as_str()))
+    }
+}
+
+fn hash(text: &str) -> [u8; 16] {
+    Sha256::digest(text.as_bytes()).first_chunk().copied().unwrap_or_default()
+}
+
+/// The hash of a path.
+pub(crate) fn file_hash(path: &str) -> String {
+    hash(path).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The subjects that a query returns.
+pub(crate) fn subjects(
+    db: &Connection,
+    sql: &str,
+    given: impl rusqlite::Params,
+) -> Result<BTreeSet<SubjectHash>, StoreError> {
+    let mut statement = db.prepare_cached(sql)?;
+    let rows = statement.query_map(given, |row| row.cell::<Option<[u8; 16]>>(0))?;
+    let found = rows.collect::<Result<Vec<_>, _>>()?;
+    Ok(found.into_iter().flatten().map(SubjectHash).collect())
+}
+
+/// A draft with its subject.
+pub(crate) struct Aimed<'a> {
+    pub(crate) draft: &'a ObservationDraft,
+    pub(crate) subject: Option<SubjectHash>,
+}
+
+/// The drafts with their subjects: their own, or the subject of an observation that a draft continues in other words.
+pub(crate) fn with_heirs<'a>(
+    db: &Connection,
+    batch: BatchId,
+    drafts: &'a [ObservationDraft],
+) -> Result<Vec<Aimed<'a>>, StoreError> {
+    let own =
+        |draft: &'a ObservationDraft| Aimed { draft, subject: draft.subject.as_ref().map(SubjectHash::of) };
+    let mut aimed: Vec<Aimed<'a>> = drafts.iter().map(own).collect();
+    let mut before = db.prepare_cached(
+        "SELECT subject, title, evidence FROM observations
+         WHERE batch = ?1 AND subject IS NOT NULL AND origin <> 'user' ORDER BY id",
+    )?;
+    let mut rows = before.query(params![batch])?;
+    while let Some(row) = rows.next()? {
+        let (subject, title) = (SubjectHash(row.cell(0)?), row.cell::<String>(1)?);
+        if aimed.iter().any(|aimed| aimed.subject == Some(subject)) {
+            continue;
+        }
+        let evidence: Vec<String> = row.cell(2)?;
+        let evidence: Vec<EventId> = evidence.iter().filter_map(|event| event.parse().ok()).collect();
+        let goes_on = replacement(&title, &evidence, drafts).and_then(|at| aimed.get_mut(at));
+        if let Some(heir) = goes_on.filter(|heir| heir.subject.is_none()) {
+            heir.subject = Some(subject);
+        }
+    }
+    Ok(aimed)
+}
+
+/// Sets the subject of an observation if it is known now. An observation from another batch keeps its subject.
+pub(crate) fn aim(db: &Connection, id: i64, subject: Option<SubjectHash>) -> Result<(), StoreError> {
+    if let Some(subject) = subject {
+        db.run("UPDATE observations SET subject = ?2 WHERE id = ?1", params![id, subject.0])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,44 @@
+//! Known names, to suggest one for a mistyped name.
+
+use crate::database::row::Sql;
+use crate::{Reader, StoreError};
+
+/// The most names of one kind, newest first. Older names get no suggestion.
+const MOST: u32 = 5_000;
+
+/// The kinds of things that have names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    Project,
+    Agent,
+    /// By the agent's id.
+    Session,
+    /// As in observations, mostly relative to the project's folder.
+    File,
+}
+
+impl Reader<'_> {
+    /// # Errors
+    /// When the database refuses.
+    pub fn names(self, of: Named) -> Result<Vec<String>, StoreError> {
+        let db = self.0;
+        let sql = match of {
+            Named::Project => "SELECT name FROM projects ORDER BY id DESC LIMIT ?1",
+            Named::Agent => "SELECT DISTINCT agent FROM sessions ORDER BY agent LIMIT ?1",
+            Named::Session => "SELECT session_id FROM sessions ORDER BY id DESC LIMIT ?1",
+            Named::File => {
+                "SELECT path FROM observation_files GROUP BY path ORDER BY max(observation) DESC, path LIMIT ?1"
+            }
+        };
+        db.all(sql, [MOST])
+    }
+
+    /// The newest observation's number; `None` if there is none.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn newest_observation(self) -> Result<Option<i64>, StoreError> {
+        let db = self.0;
+        db.one("SELECT max(id) FROM observations", [])
+    }
+}

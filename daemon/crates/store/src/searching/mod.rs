@@ -1,0 +1,6 @@
+//! What the index and the vectors are made of, and the search that works without an index.
+
+pub(crate) mod documents;
+pub(crate) mod plain_search;
+pub(crate) mod reindex;
+pub(crate) mod vectors;

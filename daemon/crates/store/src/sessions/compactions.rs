@@ -1,0 +1,182 @@
+//! Compactions of conversations. Two events report the beginning and the end of each, in any order.
+//!
+//! An end belongs to the last beginning before it, so a beginning that arrives late takes over the end of an earlier one.
+
+use rusqlite::Connection;
+
+use crate::database::bind::params;
+use crate::database::row::{Cells, Sql, record};
+use crate::database::text::Packed;
+use crate::operation::log;
+use crate::sessions::effect_context::EffectContext;
+use crate::sessions::lives::say;
+use crate::{Reader, StoreError};
+use recall_domain::document::DocumentKind;
+use recall_domain::ids::{PromptId, SessionRow, Timestamp};
+use recall_domain::lifecycle::{Compactions, LifecycleKind};
+use recall_domain::session::Seq;
+
+record! {
+/// A compaction with the agent's summary.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompactionRow from "compactions c" {
+    pub id: i64 = "c.id",
+    pub session: SessionRow = "c.session",
+    /// The trigger, in the agent's word: `auto`, `manual`.
+    pub trigger: String = "c.trigger",
+    pub summary: String = "c.summary",
+    /// The prompt whose batch contained the compaction.
+    pub prompt_number: Option<u32> = "(SELECT prompt_number FROM prompt_batches b WHERE b.id = c.batch)",
+    pub at: Timestamp = "c.ended_at",
+}
+}
+
+const HAS_SUMMARY: &str = "c.summary IS NOT NULL AND c.ended_at IS NOT NULL";
+
+impl Reader<'_> {
+    /// The agent's own summaries of a session, in order.
+    pub fn compaction_summaries(self, session: SessionRow) -> Result<Vec<CompactionRow>, StoreError> {
+        let db = self.0;
+        let select = CompactionRow::SELECT;
+        let sql = format!("{select} WHERE {HAS_SUMMARY} AND c.session = ?1 ORDER BY c.ended_at, c.id");
+        db.all(&sql, params![session])
+    }
+}
+
+/// A compaction that has a summary.
+pub(crate) fn compaction(db: &Connection, id: i64) -> Result<Option<CompactionRow>, StoreError> {
+    db.first(&format!("{} WHERE {HAS_SUMMARY} AND c.id = ?1", CompactionRow::SELECT), [id])
+}
+
+pub(crate) fn begins(
+    scene: &EffectContext<'_>,
+    (seq, prompt): (Option<Seq>, Option<&PromptId>),
+    trigger: &str,
+    (message_count, messages_since_last): (u32, u32),
+) -> Result<(), StoreError> {
+    let batch = scene.batch_row(seq)?;
+    let (event, turn) = (scene.event.map(|event| event.0), prompt.map(PromptId::as_str));
+    // The end may have arrived first.
+    let end: Option<(i64, bool)> = scene.db.first(
+        "SELECT id, started_at IS NULL FROM compactions
+         WHERE session = ?1 AND ended_at >= ?2 AND (started_at IS NULL OR started_at <= ?2)
+         ORDER BY ended_at, id LIMIT 1",
+        params![scene.session(), scene.at],
+    )?;
+    if let Some((row, true)) = end {
+        scene.db.run(
+            "UPDATE compactions SET batch = ?2, started_at = ?3, event_id = ?4, prompt_id = ?5 WHERE id = ?1",
+            params![row, batch, scene.at.0, event, turn],
+        )?;
+    } else {
+        scene.db.run(
+            "INSERT INTO compactions (session, batch, trigger, message_count, started_at,
+                     event_id, prompt_id)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            params![scene.session(), batch, trigger, message_count, scene.at.0, event, turn],
+        )?;
+    }
+    if let Some((earlier, false)) = end {
+        hand_over_end(scene, earlier, scene.db.last_insert_rowid())?;
+    }
+    let compacted_count = ended(scene)?;
+    say(
+        scene,
+        LifecycleKind::BeforeCompaction(Compactions { message_count, messages_since_last, compacted_count }),
+    )
+}
+
+/// How many compactions have ended.
+fn ended(scene: &EffectContext<'_>) -> Result<u32, StoreError> {
+    scene.db.one(
+        "SELECT count(*) FROM compactions WHERE session = ?1 AND ended_at IS NOT NULL",
+        params![scene.session()],
+    )
+}
+
+/// Moves the end of one compaction to another.
+fn hand_over_end(scene: &EffectContext<'_>, from: i64, to: i64) -> Result<(), StoreError> {
+    for sql in [
+        "UPDATE compactions SET (ended_at, message_count, messages_since_last, summary, end_event,
+                 end_prompt_id) =
+            (SELECT ended_at, message_count, messages_since_last, summary, end_event, end_prompt_id
+             FROM compactions WHERE id = ?1) WHERE id = ?2",
+        "UPDATE compactions SET ended_at = NULL, messages_since_last = NULL, summary = NULL, end_event = NULL,
+                end_prompt_id = NULL WHERE id = ?1 AND id <> ?2",
+    ] {
+        scene.db.run(sql, [from, to])?;
+    }
+    log(scene.db, DocumentKind::Compaction, from)?;
+    log(scene.db, DocumentKind::Compaction, to)?;
+    Ok(())
+}
+
+pub(crate) fn ends(
+    scene: &EffectContext<'_>,
+    (seq, prompt): (Option<Seq>, Option<&PromptId>),
+    trigger: &str,
+    (message_count, messages_since_last): (u32, u32),
+    summary: Option<&str>,
+) -> Result<(), StoreError> {
+    let (db, session) = (scene.db, scene.session());
+    let batch = scene.batch_row(seq)?;
+    let (event, turn) = (scene.event.map(|event| event.0), prompt.map(PromptId::as_str));
+    let begun: Option<(i64, Option<i64>)> = db.first(
+        "SELECT id, ended_at FROM compactions WHERE session = ?1 AND started_at <= ?2
+         ORDER BY started_at DESC, id DESC LIMIT 1",
+        params![session, scene.at],
+    )?;
+    let begun = begun.filter(|(_, ended)| ended.is_none_or(|ended| ended > scene.at.0));
+    let row = if let Some((row, ended)) = begun {
+        if ended.is_some() {
+            db.run("INSERT INTO compactions (session, batch, trigger, message_count, event_id, prompt_id)
+                 SELECT session, batch, trigger, message_count, end_event, end_prompt_id FROM compactions WHERE id = ?1", [row])?;
+            hand_over_end(scene, row, db.last_insert_rowid())?;
+        }
+        db.run(
+            "UPDATE compactions SET ended_at = ?2, message_count = ?3, messages_since_last = ?4,
+                 summary = ?5,
+                    end_event = ?6, end_prompt_id = ?7 WHERE id = ?1",
+            params![row, scene.at.0, message_count, messages_since_last, summary.map(Packed), event, turn],
+        )?;
+        row
+    } else {
+        db.run(
+            "INSERT INTO compactions (session, batch, trigger, ended_at, message_count,
+                 messages_since_last, summary,
+                                      event_id, prompt_id, end_event, end_prompt_id)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?8, ?9)",
+            params![
+                session,
+                batch,
+                trigger,
+                scene.at.0,
+                message_count,
+                messages_since_last,
+                summary.map(Packed),
+                event,
+                turn
+            ],
+        )?;
+        db.last_insert_rowid()
+    };
+    if summary.is_some() {
+        log(db, DocumentKind::Compaction, row)?;
+    }
+    let compacted_count = ended(scene)?;
+    say(
+        scene,
+        LifecycleKind::AfterCompaction(Compactions { message_count, messages_since_last, compacted_count }),
+    )
+}
+
+/// Deletes the agent's summaries of compactions that ended after the event.
+pub(crate) fn hide(scene: &EffectContext<'_>) -> Result<(), StoreError> {
+    let mut hide = scene.db.prepare_cached(
+        "UPDATE compactions SET summary = NULL
+         WHERE session = ?1 AND ended_at >= ?2 AND summary IS NOT NULL RETURNING id",
+    )?;
+    let hidden = hide.query_map(params![scene.session(), scene.at.0], |row| row.cell::<i64>(0))?;
+    let hidden = hidden.collect::<Result<Vec<_>, _>>()?;
+    hidden.into_iter().try_for_each(|row| log(scene.db, DocumentKind::Compaction, row))
+}

@@ -1,0 +1,493 @@
+//! Turns the effects of an event into rows.
+
+use std::collections::HashSet;
+
+use rusqlite::Connection;
+
+use crate::StoreError;
+use crate::database::bind::params;
+use crate::database::row::{Cells, Sql};
+use crate::database::text::Packed;
+use crate::jobs::queue;
+use crate::jobs::queue::JobKind;
+use crate::notes::file_notes;
+use crate::operation::{WriteContext, log};
+use crate::sessions::effect_context::EffectContext;
+use crate::sessions::{compactions, late, lives, plans, subagents, titles};
+use recall_domain::document::DocumentKind;
+use recall_domain::event::{MessageOrigin, ToolCall, ToolResult};
+use recall_domain::guard::Rule;
+use recall_domain::ids::{BatchId, CallId, EventId, PromptId, SessionRow, Timestamp};
+use recall_domain::lifecycle::{ClosedBatch, LifecycleKind};
+use recall_domain::material::BatchSource;
+use recall_domain::session::{
+    ActivityContent, BatchState, CloseReason, Effect, LooseCall, NewActivity, NewPrompt, RunningCall, Seq,
+};
+
+/// Applies an effect. A new effect does not compile until it is handled here.
+#[deny(clippy::wildcard_enum_match_arm)]
+pub(crate) fn apply(scene: &EffectContext<'_>, effect: &Effect) -> Result<(), StoreError> {
+    let (db, session, at) = (scene.db, scene.session(), scene.at);
+    match effect {
+        Effect::BeginLife { life, source } => lives::begin(scene, *life, *source),
+        Effect::KeepHostFacts(facts) => lives::keep_host_facts(scene, facts),
+        Effect::SetStatus(status) => {
+            db.run("UPDATE sessions SET status = ?2 WHERE id = ?1", params![session, status.as_str()])
+        }
+        Effect::FollowCleared => lives::follow_cleared(scene),
+        Effect::SetTitle { title } => titles::set(scene, title),
+        Effect::Suspend { reason, tally } => lives::suspend(scene, reason, *tally),
+        Effect::PublishNotification(notification) => {
+            scene.say(LifecycleKind::Notification(notification.clone()));
+            Ok(())
+        }
+        Effect::PublishMessage { content, origin } => {
+            publish_message(scene, content.as_deref(), origin.as_deref());
+            Ok(())
+        }
+        Effect::Resume { status, suspended_for_ms } => lives::resume(scene, *status, *suspended_for_ms),
+        Effect::Complete { reason, tally } => lives::complete(scene, reason, *tally),
+        Effect::BeginCompaction { seq, prompt, trigger, message_count, since_last } => {
+            compactions::begins(scene, (*seq, prompt.as_ref()), trigger, (*message_count, *since_last))
+        }
+        Effect::EndCompaction { seq, prompt, trigger, message_count, since_last, summary } => {
+            let counts = (*message_count, *since_last);
+            compactions::ends(scene, (*seq, prompt.as_ref()), trigger, counts, summary.as_deref())
+        }
+        Effect::HideCompactions => compactions::hide(scene),
+        Effect::BeginSubagent { seq, prompt, subagent } => {
+            subagents::begin(scene, (*seq, prompt.as_ref()), subagent)
+        }
+        Effect::EndSubagent { seq, prompt, subagent, message } => {
+            subagents::end(scene, (*seq, prompt.as_ref()), subagent, message.as_deref())
+        }
+        Effect::LinkSubagent { subagent, call } => subagents::link(scene, subagent, call),
+        Effect::KeepPlan { seq, prompt, path, text, state } => {
+            plans::keep(scene, (*seq, prompt.as_ref()), path.as_deref(), text.as_deref(), *state)
+        }
+        Effect::KeepTasks { seq, prompt, change } => {
+            plans::keep_tasks(scene, (*seq, prompt.as_ref()), change)
+        }
+        Effect::CarryOut { seq, plan } => plans::carry_out(scene, *seq, plan),
+        Effect::BeginCall { call } => begin_call(scene, call),
+        Effect::EndCalls { calls } => end_calls(scene, calls.iter()),
+        Effect::AbandonCalls { calls } => abandon_calls(scene, calls),
+        Effect::PublishLateCall { event } => {
+            scene.tell_call(LooseCall::AfterTurn { event: *event });
+            Ok(())
+        }
+        Effect::PublishCall { call } => {
+            scene.tell_call(LooseCall::Unstored(call.clone()));
+            Ok(())
+        }
+        Effect::SetCallStart { id } => db.run(
+            "UPDATE activities SET began_at = min(at, ?3) WHERE session = ?1 AND tool_use_id = ?2
+             AND began_at IS NULL",
+            params![session, id.as_str(), at.0],
+        ),
+        Effect::AddActivity { seq, activity } => add_activity(scene, scene.batch_row(*seq)?, activity),
+        Effect::AddRefused { seq, activities } => add_refused(scene, scene.batch_row(*seq)?, activities),
+        Effect::AddAside { seq, event, prompt, call } => {
+            add_aside(scene, (*seq, prompt.as_ref()), *event, call)
+        }
+        Effect::OpenBatch { seq, number, source, state, prompt_id, prompt } => {
+            let batch = (*seq, *number, *source, *state);
+            open_batch(scene, batch, prompt_id.as_ref(), prompt.as_ref())
+        }
+        Effect::RunBatch { seq, prompt_id } => run_batch(db, scene.batch(*seq)?, prompt_id),
+        Effect::SetTurn { seq, turn } => set_turn(db, scene.batch(*seq)?, turn.as_ref()),
+        Effect::SetSource { seq, source } => set_source(db, scene.batch(*seq)?, *source),
+        Effect::SetState { seq, state } => set_state(db, scene.batch(*seq)?, *state),
+        Effect::CloseBatch { seq, why } => close_batch(scene, *seq, *why),
+        Effect::Respond { seq, event, text, prompt_id } => {
+            let batch = scene.batch(*seq)?;
+            late::keep_replaced_answer(db, batch, prompt_id.as_ref())?;
+            set_response(db, batch, text, Some(*event), prompt_id.as_ref())
+        }
+        Effect::RecoverReply { seq, text } => set_response(db, scene.batch(*seq)?, text, None, None),
+        Effect::AdoptRecovery { seq, number, source, prompt_id, prompt } => {
+            let given = (*number, source.as_str(), prompt_id.as_ref(), prompt);
+            late::adopt_recovery(db, session, scene.batch(*seq)?, given, at)?;
+            tell_prompt(scene, (*number, *source), Some(prompt));
+            Ok(())
+        }
+        Effect::MergeRecovery { from, to } => {
+            late::merge_recovery(db, scene.batch(*from)?, scene.batch(*to)?)
+        }
+        Effect::Renumber { seq, number } => late::renumber(db, session, scene.batch(*seq)?, *number),
+        Effect::Rearrange { periods, among, hidden } => late::rearrange(scene, periods, (among, hidden)),
+        Effect::SetAside { seq } => late::set_aside(db, scene.batch(*seq)?),
+        Effect::TakeAnswer { seq, event } => late::take_answer(db, scene.batch(*seq)?, *event),
+        Effect::DropAnswer { event } => late::drop_answer(db, *event),
+        Effect::ShareAnswer { from, to } => late::share_answer(db, scene.batch(*from)?, scene.batch(*to)?),
+        Effect::FlushChunk { seq } => flush_chunk(scene, scene.batch(*seq)?),
+        Effect::CompressBatch { seq } => {
+            queue::enqueue(db, JobKind::Batch, session, Some(scene.batch(*seq)?), at)
+        }
+        Effect::Summarize => queue::enqueue(db, JobKind::Summary, session, None, at),
+    }
+}
+
+fn set_turn(db: &Connection, batch: BatchId, turn: Option<&PromptId>) -> Result<(), StoreError> {
+    db.run(
+        "UPDATE prompt_batches SET prompt_id = ?2 WHERE id = ?1",
+        params![batch.0, turn.map(PromptId::as_str)],
+    )
+}
+
+fn set_state(db: &Connection, batch: BatchId, state: BatchState) -> Result<(), StoreError> {
+    let status = match state {
+        BatchState::Waiting => "waiting",
+        BatchState::Open | BatchState::Closed => "open",
+    };
+    db.run(
+        "UPDATE prompt_batches SET status = ?2, close_reason = NULL, closed_at = NULL WHERE id = ?1",
+        params![batch.0, status],
+    )
+}
+
+/// Stores the answer that `event` reported in this turn.
+fn set_response(
+    db: &WriteContext<'_>,
+    batch: BatchId,
+    text: &str,
+    event: Option<EventId>,
+    turn: Option<&PromptId>,
+) -> Result<(), StoreError> {
+    db.run(
+        "UPDATE prompt_batches SET response = ?2, response_event = ?3, response_turn = ?4 WHERE id = ?1",
+        params![batch.0, Packed(text), event.map(|event| event.0), turn.map(PromptId::as_str)],
+    )?;
+    log(db, DocumentKind::Response, batch.0)
+}
+
+fn run_batch(db: &Connection, batch: BatchId, turn: &PromptId) -> Result<(), StoreError> {
+    db.run(
+        "UPDATE prompt_batches SET status = 'open', prompt_id = ?2 WHERE id = ?1",
+        params![batch.0, turn.as_str()],
+    )
+}
+
+fn set_source(db: &Connection, batch: BatchId, source: BatchSource) -> Result<(), StoreError> {
+    db.run("UPDATE prompt_batches SET source = ?2 WHERE id = ?1", params![batch.0, source.as_str()])
+}
+
+/// Compresses what the batch contains so far.
+fn flush_chunk(scene: &EffectContext<'_>, batch: BatchId) -> Result<(), StoreError> {
+    scene.db.run(
+        "UPDATE prompt_batches SET flushed_upto =
+            (SELECT ifnull(max(id), 0) FROM activities WHERE batch = ?1) WHERE id = ?1",
+        [batch.0],
+    )?;
+    queue::enqueue(scene.db, JobKind::Batch, scene.session(), Some(batch), scene.at)
+}
+
+fn publish_message(scene: &EffectContext<'_>, content: Option<&str>, origin: Option<&MessageOrigin>) {
+    let (content, origin) = (content.map(str::to_owned), origin.cloned().map(Box::new));
+    scene.say(LifecycleKind::MessageReceived { source: None, prompt_number: None, content, origin });
+}
+
+fn tell_prompt(scene: &EffectContext<'_>, (number, source): (u32, BatchSource), prompt: Option<&NewPrompt>) {
+    if let Some(prompt) = prompt {
+        let (content, origin) = (prompt.text.clone(), prompt.origin.clone());
+        let (source, prompt_number) = (Some(source), Some(number));
+        scene.say(LifecycleKind::MessageReceived { source, prompt_number, content, origin });
+    }
+}
+
+fn close_batch(scene: &EffectContext<'_>, seq: Seq, why: CloseReason) -> Result<(), StoreError> {
+    let batch = scene.batch(seq)?;
+    let (prompt_number, source, opened): (_, _, Timestamp) = scene.db.one(
+        "UPDATE prompt_batches SET status = 'closed', close_reason = ?2, closed_at = ?3 WHERE id = ?1
+             RETURNING prompt_number, source, opened_at",
+        params![batch.0, why.as_str(), scene.at.0],
+    )?;
+    let (tool_call_count, failed_call_count) = scene.db.one(
+        "SELECT count(*), ifnull(sum(failed), 0) FROM activities WHERE batch = ?1 AND kind = 'tool'",
+        params![batch],
+    )?;
+    let marks: Vec<Vec<u8>> = scene.db.all(
+        "SELECT changed_files FROM activities WHERE batch = ?1 AND changed_files IS NOT NULL",
+        params![batch],
+    )?;
+    let changed: HashSet<&[u8]> = marks.iter().flat_map(|marks| marks.chunks(8)).collect();
+    let duration_ms = scene.at.since(opened);
+    let reason = why.as_str().to_owned();
+    scene.say(LifecycleKind::BatchClosed(ClosedBatch {
+        prompt_number,
+        source,
+        reason,
+        duration_ms,
+        tool_call_count,
+        failed_call_count,
+        changed_file_count: u32::try_from(changed.len()).unwrap_or(u32::MAX),
+    }));
+    Ok(())
+}
+
+fn begin_call(scene: &EffectContext<'_>, call: &RunningCall) -> Result<(), StoreError> {
+    let (kind, text) = call.task.as_ref().map(|task| (&task.kind, &task.text)).unzip();
+    scene.db.run(
+        "INSERT OR IGNORE INTO running_calls (session, call_id, subagent, task_kind, task, tool, began_at, refused_by)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        params![
+            scene.session(),
+            call.id.as_str(),
+            call.subagent,
+            kind,
+            text,
+            call.tool,
+            call.began.0,
+            call.refused_by.map(Rule::name)
+        ],
+    )
+}
+
+fn abandon_calls(scene: &EffectContext<'_>, calls: &[RunningCall]) -> Result<(), StoreError> {
+    for call in calls.iter().filter(|call| call.tool.is_some()) {
+        scene.tell_call(LooseCall::NoResult { call: call.clone(), ended: scene.at });
+    }
+    end_calls(scene, calls.iter().map(|call| &call.id))
+}
+
+fn end_calls<'a>(
+    scene: &EffectContext<'_>,
+    calls: impl Iterator<Item = &'a CallId>,
+) -> Result<(), StoreError> {
+    let mut delete =
+        scene.db.prepare_cached("DELETE FROM running_calls WHERE session = ?1 AND call_id = ?2")?;
+    for call in calls {
+        delete.execute(params![scene.session(), call.as_str()])?;
+    }
+    Ok(())
+}
+
+fn add_aside(
+    scene: &EffectContext<'_>,
+    (seq, prompt): (Seq, Option<&PromptId>),
+    event: EventId,
+    call: &ToolCall,
+) -> Result<(), StoreError> {
+    let batch = scene.batch(seq)?;
+    let (ToolResult::Done(response) | ToolResult::Failed(response)) = &call.result;
+    // Most such calls leave only the fact that they happened.
+    let kept = |text| Some(text).filter(|text: &&str| !text.is_empty()).map(Packed);
+    scene.db.run(
+        "INSERT INTO asides (batch, event_id, tool_name, input, response, at, prompt_id)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        params![
+            batch.0,
+            event.0,
+            call.name,
+            kept(&call.input),
+            kept(response),
+            scene.at.0,
+            prompt.map(PromptId::as_str)
+        ],
+    )
+}
+
+fn open_batch(
+    scene: &EffectContext<'_>,
+    (seq, number, source, state): (Seq, u32, BatchSource, BatchState),
+    turn: Option<&PromptId>,
+    prompt: Option<&NewPrompt>,
+) -> Result<(), StoreError> {
+    let row = (number, source.as_str(), state);
+    let batch = insert_batch(scene.db, scene.session(), seq, row, prompt, scene.at)?;
+    if turn.is_some() {
+        set_turn(scene.db, batch, turn)?;
+    }
+    tell_prompt(scene, (number, source), prompt);
+    Ok(())
+}
+
+fn insert_batch(
+    db: &WriteContext<'_>,
+    session: SessionRow,
+    seq: Seq,
+    (number, source, state): (u32, &str, BatchState),
+    prompt: Option<&NewPrompt>,
+    at: Timestamp,
+) -> Result<BatchId, StoreError> {
+    let status = match state {
+        BatchState::Waiting => "waiting",
+        BatchState::Open | BatchState::Closed => "open",
+    };
+    let text = prompt.and_then(|prompt| prompt.text.as_deref());
+    db.run(
+        "INSERT INTO prompt_batches (session, seq, prompt_number, source, status, prompt,
+             prompt_event, opened_at,
+                                     asked_in)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        params![
+            session,
+            seq.0,
+            number,
+            source,
+            status,
+            text.map(Packed),
+            prompt.map(|prompt| prompt.event.0),
+            at.0,
+            prompt.and_then(|prompt| prompt.asked_in.as_ref()).map(PromptId::as_str)
+        ],
+    )?;
+    let batch = BatchId(db.last_insert_rowid());
+    if prompt.is_some() {
+        db.run("UPDATE sessions SET prompts = max(prompts, ?2) WHERE id = ?1", params![session, number])?;
+    }
+    if text.is_some() {
+        log(db, DocumentKind::Prompt, batch.0)?;
+    }
+    if seq.0 == 1 {
+        for table in ["activities", "subagents", "compactions"] {
+            let sql = format!("UPDATE {table} SET batch = ?2 WHERE session = ?1 AND batch IS NULL");
+            db.run(&sql, params![session, batch.0])?;
+        }
+    }
+    Ok(batch)
+}
+
+/// The columns that depend on the kind of activity.
+struct Columns<'a> {
+    kind: &'a str,
+    tool: &'a str,
+    use_id: Option<&'a str>,
+    failed: bool,
+    duration_ms: Option<i64>,
+    input: Option<&'a str>,
+    response: Option<&'a str>,
+    /// The file that the activity wrote completely.
+    rewrote: Option<&'a str>,
+}
+
+impl<'a> Columns<'a> {
+    fn of(content: &'a ActivityContent) -> Self {
+        let nothing = Self {
+            kind: "other",
+            tool: "",
+            use_id: None,
+            failed: false,
+            duration_ms: None,
+            input: None,
+            response: None,
+            rewrote: None,
+        };
+        match content {
+            ActivityContent::Tool(call) => {
+                let (ToolResult::Done(response) | ToolResult::Failed(response)) = &call.result;
+                Self {
+                    kind: "tool",
+                    tool: &call.name,
+                    use_id: call.use_id.as_ref().map(CallId::as_str),
+                    failed: call.is_failed(),
+                    duration_ms: call.duration_ms,
+                    input: Some(&call.input),
+                    response: Some(response),
+                    rewrote: call.rewrote.as_deref(),
+                }
+            }
+            ActivityContent::Other { name, detail } => Self { tool: name, input: Some(detail), ..nothing },
+            ActivityContent::Hidden { name } => Self { kind: "private", tool: name, ..nothing },
+        }
+    }
+}
+
+fn add_activity(
+    scene: &EffectContext<'_>,
+    batch: Option<i64>,
+    activity: &NewActivity,
+) -> Result<(), StoreError> {
+    let columns = Columns::of(&activity.content);
+    if let Some(call) = columns.use_id {
+        forget_refused(scene, call)?;
+    }
+    insert_activity(scene, batch, activity, &columns, None)
+}
+
+fn insert_activity(
+    scene: &EffectContext<'_>,
+    batch: Option<i64>,
+    activity: &NewActivity,
+    columns: &Columns<'_>,
+    part_of: Option<EventId>,
+) -> Result<(), StoreError> {
+    let (db, session) = (scene.db, scene.session());
+    let changed_files =
+        Some(scene.changed_files.concat()).filter(|marks| columns.kind == "tool" && !marks.is_empty());
+    db.run(
+        "INSERT INTO activities (session, batch, event_id, kind, tool_name, tool_use_id, prompt_id,
+             subagent, subagent_type,
+                                 failed, duration_ms, input, response, at, part_of, began_at, refused_by,
+                                 changed_files)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
+        params![
+            session,
+            batch,
+            activity.event.0,
+            columns.kind,
+            columns.tool,
+            columns.use_id,
+            activity.prompt.as_ref().map(PromptId::as_str),
+            activity.subagent.as_ref().map(|subagent| &subagent.id),
+            activity.subagent.as_ref().and_then(|subagent| subagent.kind.as_ref()),
+            columns.failed,
+            columns.duration_ms,
+            columns.input.map(Packed),
+            columns.response.map(Packed),
+            scene.at.0,
+            part_of.map(|event| event.0),
+            activity.began.map(|began| began.0),
+            activity.refused_by.map(Rule::name),
+            changed_files
+        ],
+    )?;
+    let row = db.last_insert_rowid();
+    if columns.kind == "tool" {
+        log(db, DocumentKind::Activity, row)?;
+        db.run("UPDATE sessions SET activities = activities + 1 WHERE id = ?1", params![session])?;
+    }
+    let work_trees = scene.conventions.work_trees;
+    columns.rewrote.map_or(Ok(()), |path| file_notes::keep_rewrite(db, (session, row), path, work_trees))
+}
+
+/// Adds the calls of a rejected group that have no row. They never ran.
+fn add_refused(
+    scene: &EffectContext<'_>,
+    batch: Option<i64>,
+    activities: &[NewActivity],
+) -> Result<(), StoreError> {
+    let mut known = scene
+        .db
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM activities WHERE session = ?1 AND tool_use_id = ?2)")?;
+    for (nth, activity) in activities.iter().enumerate() {
+        let columns = Columns::of(&activity.content);
+        let is_known: bool = known.query_row(params![scene.session(), columns.use_id], |row| row.cell(0))?;
+        if !is_known {
+            let part = NewActivity { event: nth_part(activity.event, nth), ..activity.clone() };
+            insert_activity(scene, batch, &part, &columns, Some(activity.event))?;
+        }
+    }
+    Ok(())
+}
+
+/// Deletes the row of a call that seemed rejected and whose result has arrived late.
+fn forget_refused(scene: &EffectContext<'_>, call: &str) -> Result<(), StoreError> {
+    let gone = scene.db.all::<i64>(
+        "SELECT id FROM activities WHERE session = ?1 AND tool_use_id = ?2 AND part_of IS NOT NULL",
+        params![scene.session(), call],
+    )?;
+    for row in gone {
+        scene.db.run("DELETE FROM activities WHERE id = ?1", [row])?;
+        log(scene.db, DocumentKind::Activity, row)?;
+        scene
+            .db
+            .run("UPDATE sessions SET activities = activities - 1 WHERE id = ?1", params![scene.session()])?;
+    }
+    Ok(())
+}
+
+/// The id of the nth activity of one event. Event ids are random, so the following ones are free.
+fn nth_part(event: EventId, nth: usize) -> EventId {
+    EventId(u128::from_be_bytes(event.0).wrapping_add(nth as u128).to_be_bytes())
+}

@@ -1,0 +1,96 @@
+//! The end of an observation: one active row of its lineage, from which its status follows.
+
+use std::collections::BTreeSet;
+
+use rusqlite::Connection;
+
+use crate::StoreError;
+use crate::database::bind::params;
+use crate::database::row::Sql;
+use crate::operation::{WriteContext, log};
+use recall_domain::document::{DocumentKind, Status};
+use recall_domain::ids::{ObservationId, ProjectRow};
+
+/// The origin of lineage that a user asked for.
+pub(crate) const USER: &str = "user";
+
+/// The lineage kind for a note that its file does not contain any more.
+pub(crate) const FILE: &str = "file";
+
+/// The lineage kind for a newer observation of the same thread.
+pub(crate) const THREAD: &str = "thread";
+
+/// The cause of an observation's end, the way it ended, and the events that prove it.
+pub(crate) type Ended = (Ender, &'static str, Vec<String>);
+
+/// The cause of an observation's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Ender {
+    Newer(i64),
+    Batch(i64),
+}
+
+/// Stores this row as the only active lineage of the observation.
+pub(crate) fn keep_ender(
+    db: &Connection,
+    older: ObservationId,
+    ended: Option<Ended>,
+) -> Result<(), StoreError> {
+    let (newer, batch) = match ended {
+        Some((Ender::Newer(newer), ..)) => (Some(newer), None),
+        Some((Ender::Batch(batch), ..)) => (None, Some(batch)),
+        None => (None, None),
+    };
+    db.run(
+        "DELETE FROM lineage WHERE older = ?1 AND reason NOT IN ('user', 'file') AND NOT undone
+            AND (newer IS NOT ?2 OR batch IS NOT ?3)",
+        params![older, newer, batch],
+    )?;
+    if let Some((_, reason, evidence)) = ended {
+        db.run(
+            "INSERT INTO lineage (older, newer, batch, reason, evidence) VALUES (?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT DO UPDATE SET reason = excluded.reason, evidence = excluded.evidence",
+            params![older, newer, batch, reason, serde_json::to_string(&evidence)?],
+        )?;
+    }
+    Ok(())
+}
+
+pub(crate) fn undone(db: &Connection, older: ObservationId) -> Result<BTreeSet<Ender>, StoreError> {
+    let rows: Vec<(Option<i64>, Option<i64>)> =
+        db.all("SELECT newer, batch FROM lineage WHERE older = ?1 AND undone", params![older])?;
+    let ender =
+        |(newer, batch): (Option<i64>, Option<i64>)| newer.map(Ender::Newer).or(batch.map(Ender::Batch));
+    Ok(rows.into_iter().filter_map(ender).collect())
+}
+
+/// The observations of a project that a person rejected. They replace nothing.
+pub(crate) fn rejected(db: &Connection, project: ProjectRow) -> Result<BTreeSet<i64>, StoreError> {
+    let rows: Vec<i64> = db.all(
+        "SELECT id FROM observations WHERE project = ?1 AND rejected_at IS NOT NULL",
+        params![project],
+    )?;
+    Ok(rows.into_iter().collect())
+}
+
+/// Updates an observation's status from its lineage, and notifies the index if the status changes.
+pub(crate) fn restate(db: &WriteContext<'_>, id: ObservationId) -> Result<(), StoreError> {
+    let ended = db.first::<Option<i64>>(
+        "SELECT newer FROM lineage WHERE older = ?1 AND NOT undone ORDER BY newer IS NULL, id DESC LIMIT 1",
+        params![id],
+    )?;
+    let status = match ended {
+        Some(Some(_)) => Status::Superseded,
+        Some(None) => Status::Resolved,
+        None => Status::Active,
+    };
+    let changed = db.update(
+        "UPDATE observations SET status = ?2, superseded_by = ?3
+         WHERE id = ?1 AND (status <> ?2 OR superseded_by IS NOT ?3)",
+        params![id, status.as_str(), ended.flatten()],
+    )?;
+    if changed > 0 {
+        log(db, DocumentKind::Observation, id.0)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! Sessions that were handed over to an agent's next session in their project.
+
+use rusqlite::Connection;
+
+use crate::database::bind::params;
+use crate::database::row::Sql;
+use crate::operation::{Operation, WriteContext};
+use crate::{Reader, StoreError};
+use recall_domain::ids::{AgentName, EventId, ProjectRow, SessionId, SessionRow, Timestamp};
+
+/// How the items of an injection name a session that was handed over.
+pub const HANDED_OVER: &str = "handoff";
+/// What waits longer is out of date, in milliseconds.
+const WAITS_MS: i64 = 7 * 86_400_000;
+
+/// Hands a session over to the next session of an agent in the same project. What waited for that agent there does not
+/// wait any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandOver {
+    pub session: SessionRow,
+    pub agent: AgentName,
+    pub at: Timestamp,
+}
+
+impl Operation for HandOver {
+    type Output = ();
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
+        let (session, agent) = (self.session.0, self.agent.as_str());
+        db.run(
+            "DELETE FROM handoffs WHERE given IS NULL AND agent = ?2 AND session IN (
+                SELECT s.id FROM sessions s WHERE s.project = (SELECT project FROM sessions WHERE id = ?1))",
+            params![session, agent],
+        )?;
+        db.run(
+            "INSERT INTO handoffs (session, agent, at) SELECT id, ?2, ?3 FROM sessions WHERE id = ?1",
+            params![session, agent, self.at.0],
+        )
+    }
+}
+
+impl Reader<'_> {
+    /// The session that waits for the next session of this agent in a project.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn handed_over(
+        self,
+        project: ProjectRow,
+        (agent, to): (&AgentName, &SessionId),
+        now: Timestamp,
+    ) -> Result<Option<SessionRow>, StoreError> {
+        let db = self.0;
+        db.first(
+            "SELECT h.session FROM handoffs h INDEXED BY handoffs_waiting JOIN sessions s ON s.id = h.session
+             WHERE h.given IS NULL AND h.agent = ?1 AND s.project = ?2 AND h.at > ?3
+               AND NOT (s.agent = ?1 AND s.session_id = ?4)
+             ORDER BY h.id DESC LIMIT 1",
+            params![agent.as_str(), project.0, now.0.saturating_sub(WAITS_MS), to.as_str()],
+        )
+    }
+}
+
+/// Marks what these items of an injection hand over.
+pub(crate) fn given(
+    db: &Connection,
+    agent: &AgentName,
+    event: EventId,
+    items: &str,
+) -> Result<(), StoreError> {
+    if !items.contains(HANDED_OVER) {
+        return Ok(());
+    }
+    db.run(
+        "UPDATE handoffs SET given = ?1 WHERE given IS NULL AND agent = ?2 AND session IN (
+            SELECT json_extract(e.value, '$.id') FROM json_each(?3) e
+            WHERE json_extract(e.value, '$.kind') = ?4)",
+        params![event.0, agent.as_str(), items, HANDED_OVER],
+    )
+}
+
+/// The injection of this event did not arrive, so what it handed over waits again.
+pub(crate) fn not_given(db: &Connection, event: EventId) -> Result<(), StoreError> {
+    db.run("UPDATE handoffs SET given = NULL WHERE given = ?1", params![event.0])
+}

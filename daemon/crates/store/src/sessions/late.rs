@@ -1,0 +1,315 @@
+//! Rearranges batches when a prompt arrives late, and keeps what a late prompt may need.
+
+use std::collections::{BTreeSet, HashMap};
+
+use rusqlite::{Connection, OptionalExtension};
+
+use crate::database::bind::params;
+use crate::database::row::{Cells, Sql};
+use crate::database::text::Packed;
+use crate::jobs::queue;
+use crate::jobs::queue::JobKind;
+use crate::operation::{WriteContext, log};
+use crate::sessions::effect_context::EffectContext;
+use crate::{StoreError, forgetting};
+use recall_domain::document::DocumentKind;
+use recall_domain::ids::{BatchId, EventId, PromptId, SessionRow, Timestamp};
+use recall_domain::material::BatchSource;
+use recall_domain::order::Order;
+use recall_domain::plan;
+use recall_domain::session::{NewPrompt, Period, Seq};
+
+/// Tables whose rows belong to a batch by time: the event that gives the time, and whether it is a call with its own
+/// row.
+const MOVABLE: [(&str, &str, &str); 5] = [
+    ("activities", "ifnull(t.part_of, t.event_id)", "t.kind = 'tool' AND t.part_of IS NULL"),
+    ("asides", "t.event_id", "FALSE"),
+    ("subagents", "t.event_id", "FALSE"),
+    ("compactions", "t.event_id", "FALSE"),
+    // A prompt's own reference to a plan stays with the prompt.
+    (
+        "plan_batches",
+        "iif(t.event_id IS b.prompt_event, NULL, t.event_id)",
+        "EXISTS (SELECT 1 FROM activities a WHERE a.event_id = t.event_id AND a.kind = 'tool')",
+    ),
+];
+
+/// Assigns everything in the batches of these periods again. Closed batches that lost or gained something are
+/// compressed again.
+pub(crate) fn rearrange(
+    scene: &EffectContext<'_>,
+    periods: &[Period],
+    (among, hidden): (&[Seq], &[Seq]),
+) -> Result<(), StoreError> {
+    let db = scene.db;
+    let mut rows: HashMap<Seq, BatchId> = HashMap::new();
+    for period in periods {
+        rows.insert(period.seq, scene.batch(period.seq)?);
+    }
+    let mut touched = BTreeSet::new();
+    for batch in among.iter().filter_map(|seq| rows.get(seq)) {
+        for movable in MOVABLE {
+            let (table, ..) = movable;
+            for (row, to) in misplaced(db, movable, *batch, periods, &rows)? {
+                db.prepare_cached(&format!("UPDATE OR REPLACE {table} SET batch = ?2 WHERE rowid = ?1"))?
+                    .execute(params![row, to])?;
+                touched.extend([*batch, to]);
+            }
+        }
+    }
+    for batch in &touched {
+        compress_again(scene, *batch)?;
+    }
+    for batch in among.iter().filter_map(|seq| rows.get(seq)) {
+        follow_plans(scene, *batch)?;
+    }
+    for batch in hidden.iter().filter_map(|seq| rows.get(seq)) {
+        hide(scene, *batch)?;
+    }
+    Ok(())
+}
+
+/// The rows of a batch that belong to another one, each with that batch.
+fn misplaced(
+    db: &Connection,
+    (table, event, is_call): (&str, &str, &str),
+    batch: BatchId,
+    periods: &[Period],
+    rows: &HashMap<Seq, BatchId>,
+) -> Result<Vec<(i64, BatchId)>, StoreError> {
+    let mut find = db.prepare_cached(&format!(
+        "SELECT t.rowid, t.prompt_id, d.boot_id, d.boot_ns, d.captured_at, {is_call}
+         FROM {table} t JOIN prompt_batches b ON b.id = t.batch JOIN deliveries d ON d.event_id = {event}
+         WHERE t.batch = ?1"
+    ))?;
+    let mut found = find.query(params![batch])?;
+    let mut misplaced = Vec::new();
+    while let Some(row) = found.next()? {
+        let turn = row.cell::<Option<String>>(1)?.map(PromptId);
+        let boot_ns = row.cell::<i64>(3)?.unsigned_abs();
+        let at = Order { boot: row.cell(2)?, boot_ns, wall: Timestamp(row.cell(4)?) };
+        let seat = match row.cell(5)? {
+            true => Period::seat_of_call(periods, turn.as_ref(), &at),
+            false => Period::seat(periods, turn.as_ref(), &at),
+        };
+        let seat = seat.and_then(|seq| rows.get(&seq).copied());
+        misplaced.extend(seat.filter(|seat| *seat != batch).map(|seat| (row.cell(0), seat)));
+    }
+    Ok(misplaced.into_iter().map(|(row, seat)| Ok((row?, seat))).collect::<rusqlite::Result<_>>()?)
+}
+
+/// Links or unlinks a batch's plan, because its contents decide whether it works on one.
+fn follow_plans(scene: &EffectContext<'_>, batch: BatchId) -> Result<(), StoreError> {
+    let db = scene.db;
+    db.prepare_cached(
+        "UPDATE plans SET batch = ?1 WHERE EXISTS (
+            SELECT 1 FROM plan_batches l WHERE l.plan = plans.id AND l.batch = ?1 AND l.event_id = plans.event_id)",
+    )?
+    .execute(params![batch])?;
+    let mut find = db.prepare_cached(
+        "SELECT prompt, EXISTS (SELECT 1 FROM plan_batches l JOIN plans p ON p.id = l.plan
+                                WHERE l.batch = ?1 AND p.kind = 'plan')
+         FROM prompt_batches WHERE id = ?1 AND source IN ('user', 'plan')",
+    )?;
+    let found =
+        find.query_row(params![batch], |row| Ok((row.cell::<Option<String>>(0)?, row.cell::<bool>(1)?)));
+    let Some((prompt, is_tied)) = found.optional()? else { return Ok(()) };
+    // A prompt that asks for the plan counts whether or not the plan is known.
+    let beginnings = scene.conventions.plan_prompts;
+    let asks = || prompt.is_some_and(|text| plan::reference(&text, &[], beginnings).is_some());
+    let source = if is_tied || asks() { BatchSource::Plan } else { BatchSource::User };
+    db.run("UPDATE prompt_batches SET source = ?2 WHERE id = ?1", params![batch, source.as_str()])
+}
+
+fn compress_again(scene: &EffectContext<'_>, batch: BatchId) -> Result<(), StoreError> {
+    match scene.db.one(
+        "SELECT EXISTS (SELECT 1 FROM prompt_batches WHERE id = ?1 AND status = 'closed'
+             AND source <> 'private')",
+        [batch.0],
+    )? {
+        true => queue::enqueue(scene.db, JobKind::Batch, scene.session(), Some(batch), scene.at),
+        false => Ok(()),
+    }
+}
+
+/// Keeps the answer that another turn's answer is about to replace, because its prompt may still arrive.
+pub(crate) fn keep_replaced_answer(
+    db: &Connection,
+    batch: BatchId,
+    by: Option<&PromptId>,
+) -> Result<(), StoreError> {
+    db.run(
+        "INSERT INTO activities (session, batch, event_id, kind, tool_name, prompt_id, failed, input, at)
+         SELECT b.session, b.id, b.response_event, 'other', 'Stop', b.response_turn, 0, b.response,
+         d.captured_at
+         FROM prompt_batches b JOIN deliveries d ON d.event_id = b.response_event
+         WHERE b.id = ?1 AND b.response IS NOT NULL AND (?2 IS NULL OR b.response_turn IS NOT ?2)
+         ON CONFLICT (event_id) DO NOTHING",
+        params![batch.0, by.map(PromptId::as_str)],
+    )
+}
+
+/// Sets the number of a batch's prompt among the session's prompts.
+pub(crate) fn renumber(
+    db: &Connection,
+    session: SessionRow,
+    batch: BatchId,
+    number: u32,
+) -> Result<(), StoreError> {
+    db.run("UPDATE prompt_batches SET prompt_number = ?2 WHERE id = ?1", params![batch.0, number])?;
+    db.run("UPDATE sessions SET prompts = max(prompts, ?2) WHERE id = ?1", params![session, number])
+}
+
+/// Turns the batch's answer into an activity, because it belongs to another turn.
+pub(crate) fn set_aside(db: &WriteContext<'_>, batch: BatchId) -> Result<(), StoreError> {
+    keep_replaced_answer(db, batch, None)?;
+    db.run(
+        "UPDATE prompt_batches SET response = NULL, response_event = NULL, response_turn = NULL
+             WHERE id = ?1",
+        [batch.0],
+    )?;
+    log(db, DocumentKind::Response, batch.0)
+}
+
+/// Gives a batch an answer that was kept as an activity, unless it has been forgotten.
+pub(crate) fn take_answer(db: &WriteContext<'_>, batch: BatchId, event: EventId) -> Result<(), StoreError> {
+    let mut find =
+        db.prepare_cached("SELECT input, prompt_id FROM activities WHERE event_id = ?1 AND kind = 'other'")?;
+    let kept = find
+        .query_row([event.0], |row| Ok((row.cell::<String>(0)?, row.cell::<Option<String>>(1)?)))
+        .optional()?;
+    let Some((text, turn)) = kept else { return Ok(()) };
+    db.run(
+        "UPDATE prompt_batches SET response = ?2, response_event = ?3, response_turn = ?4 WHERE id = ?1",
+        params![batch.0, Packed(&text), event.0, turn],
+    )?;
+    drop_answer(db, event)?;
+    log(db, DocumentKind::Response, batch.0)
+}
+
+pub(crate) fn drop_answer(db: &Connection, event: EventId) -> Result<(), StoreError> {
+    db.run("DELETE FROM activities WHERE event_id = ?1 AND tool_name = 'Stop' AND kind <> 'tool'", [event.0])
+}
+
+pub(crate) fn share_answer(db: &WriteContext<'_>, from: BatchId, to: BatchId) -> Result<(), StoreError> {
+    db.run(
+        "UPDATE prompt_batches SET (response, response_event, response_turn) =
+            (SELECT response, response_event, response_turn FROM prompt_batches WHERE id = ?1) WHERE id = ?2",
+        [from.0, to.0],
+    )?;
+    log(db, DocumentKind::Response, to.0)
+}
+
+/// Turns the recovery batch into the batch of a prompt that arrived after its calls.
+pub(crate) fn adopt_recovery(
+    db: &WriteContext<'_>,
+    session: SessionRow,
+    batch: BatchId,
+    (number, source, prompt_id, prompt): (u32, &str, Option<&PromptId>, &NewPrompt),
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    db.run(
+        "UPDATE prompt_batches SET prompt_number = ?2, source = ?3, prompt_id = ?4, prompt = ?5,
+             prompt_event = ?6,
+                opened_at = ?7, asked_in = ?8 WHERE id = ?1",
+        params![
+            batch.0,
+            number,
+            source,
+            prompt_id.map(PromptId::as_str),
+            prompt.text.as_deref().map(Packed),
+            prompt.event.0,
+            at.0,
+            prompt.asked_in.as_ref().map(PromptId::as_str)
+        ],
+    )?;
+    db.run("UPDATE sessions SET prompts = max(prompts, ?2) WHERE id = ?1", params![session, number])?;
+    match prompt.text {
+        Some(_) => log(db, DocumentKind::Prompt, batch.0),
+        None => Ok(()),
+    }
+}
+
+/// Tables whose rows belong to a batch, but for its jobs.
+const PARTS: [&str; 13] = [
+    "activities",
+    "asides",
+    "observations",
+    "subagents",
+    "compactions",
+    "plans",
+    "forgotten_observations",
+    "observation_batches",
+    "plan_batches",
+    "lineage",
+    "settlements",
+    "changes",
+    "failings",
+];
+
+/// Moves all that belongs to the recovery batch to another batch of its session, and deletes it with its jobs.
+pub(crate) fn merge_recovery(db: &Connection, from: BatchId, to: BatchId) -> Result<(), StoreError> {
+    for table in PARTS {
+        db.run(&format!("UPDATE OR REPLACE {table} SET batch = ?2 WHERE batch = ?1"), [from.0, to.0])?;
+    }
+    db.run("DELETE FROM prompt_batches WHERE id = ?1", [from.0])
+}
+
+/// Deletes the contents of a private batch, but not those of another turn.
+fn hide(scene: &EffectContext<'_>, batch: BatchId) -> Result<(), StoreError> {
+    let db = scene.db;
+    forgetting::withdraw(db, (scene.session(), batch), scene.at)?;
+    const OWN: &str =
+        "batch = ?1 AND ifnull(prompt_id = (SELECT prompt_id FROM prompt_batches WHERE id = ?1), TRUE)";
+    let mut find = db.prepare_cached(&format!("SELECT id FROM activities WHERE {OWN}"))?;
+    for activity in find.query_map([batch.0], |row| row.cell::<i64>(0))? {
+        log(db, DocumentKind::Activity, activity?)?;
+    }
+    let mut find =
+        db.prepare_cached(&format!("SELECT id FROM compactions WHERE summary IS NOT NULL AND {OWN}"))?;
+    for compaction in find.query_map([batch.0], |row| row.cell::<i64>(0))? {
+        log(db, DocumentKind::Compaction, compaction?)?;
+    }
+    for forget in [
+        "UPDATE activities SET kind = 'private', input = NULL, response = NULL, failed = 0, changed_files = NULL",
+        "UPDATE subagents SET message = NULL",
+        "UPDATE compactions SET summary = NULL",
+        "DELETE FROM asides",
+    ] {
+        db.run(&format!("{forget} WHERE {OWN}"), [batch.0])?;
+    }
+    crate::sessions::plans::hide(db, batch)?;
+    crate::notes::file_notes::hide(db, batch)?;
+    db.run(
+        "UPDATE prompt_batches SET response = NULL, branch = NULL, head_commit = NULL, base_commit =
+             NULL WHERE id = ?1",
+        [batch.0],
+    )?;
+    log(db, DocumentKind::Response, batch.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::{Durability, open_writer};
+
+    /// Or a merge would delete the rows of a new table with the batch.
+    #[test]
+    fn a_merge_moves_the_rows_of_every_table_that_names_a_batch() {
+        let home = tempfile::tempdir().unwrap();
+        let db = open_writer(&home.path().join("recall.db"), home.path(), Durability::Normal).unwrap();
+        let naming: BTreeSet<String> = db
+            .all::<String>(
+                "SELECT DISTINCT t.name FROM sqlite_schema t, pragma_foreign_key_list(t.name) f
+                 WHERE t.type = 'table' AND f.\"table\" = 'prompt_batches' AND f.\"from\" = 'batch'",
+                [],
+            )
+            .unwrap()
+            .into_iter()
+            .filter(|table| table != "jobs")
+            .collect();
+        assert_eq!(naming, PARTS.map(str::to_owned).into());
+    }
+}

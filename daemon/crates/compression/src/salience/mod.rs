@@ -32,6 +32,7 @@ mod unit_features;
 pub mod units;
 pub mod windows;
 
+use std::cell::RefCell;
 use std::sync::LazyLock;
 
 use analysis::Analysis;
@@ -162,7 +163,7 @@ impl<'w> Salience<'w> {
         let alone = |unit: usize| {
             let is_it = |window: &Window| (window.first, window.last) == (unit, unit);
             let window = self.windows.iter().position(is_it)?;
-            self.word(Chosen { window, worth: OVERTAKES })
+            self.word(Chosen { window, worth: OVERTAKES }, None)
         };
         let units = self.analysis.units.iter().zip(&self.overtaken);
         units.filter_map(move |(unit, later)| {
@@ -198,12 +199,23 @@ impl<'w> Salience<'w> {
             if value > 0.0 && holds && self.begins(window) { value } else { 0.0 }
         };
         let values: Vec<f64> = self.windows.iter().map(value).collect();
+        // A subject is the title of one note.
+        let used = RefCell::new(Vec::new());
         selection::select(&self.analysis, &self.windows, &values, known, budget, |chosen| {
             let value = values.get(chosen.window).copied().unwrap_or(0.0);
-            let told = self.word(chosen)?;
+            let subject = self.subject_of(chosen).filter(|subject| !used.borrow().contains(subject));
+            let told = self.word(chosen, subject)?;
             let kept = self.kept(&told, chosen, value);
-            (kept >= least).then_some((told, kept))
+            (kept >= least).then(|| used.borrow_mut().extend(subject))?;
+            Some((told, kept))
         })
+    }
+
+    /// The subject of the commit that a run is from, as the index of its unit: it was written to stand alone.
+    fn subject_of(&self, chosen: Chosen) -> Option<usize> {
+        let window = self.windows.get(chosen.window)?;
+        let first = self.analysis.sources.get(window.source)?.units.start;
+        self.analysis.units.get(first).filter(|unit| unit.is_subject).map(|_| first)
     }
 
     /// What it is worth to a colleague, beyond what is kept. Without weights nothing.
@@ -275,15 +287,22 @@ impl<'w> Salience<'w> {
         Some(wording::kind(&pieces, Some(&likely), self.typed(source.batch, &pieces), subject))
     }
 
-    /// `None`: nothing in it is a statement.
-    fn word(&self, chosen: Chosen) -> Option<ChosenNote> {
+    /// The note of a run, with a commit's subject as its title if there is one. `None`: nothing in it is a statement.
+    fn word(&self, chosen: Chosen, subject: Option<usize>) -> Option<ChosenNote> {
         let window = self.windows.get(chosen.window)?;
         let source = self.analysis.sources.get(window.source)?;
-        let pieces = self.pieces(window.first, window.last);
-        // A commit's subject was written to stand alone.
-        let is_subject = self.analysis.units.get(window.first).is_some_and(|unit| unit.is_subject);
-        let subject = is_subject.then(|| wording::title(pieces.get(..1)?)).flatten();
-        let title = subject.or_else(|| wording::title(&pieces))?;
+        let mut pieces = self.pieces(window.first, window.last);
+        let subject = subject.map(|unit| (unit, self.pieces(unit, unit)));
+        let subject = subject.and_then(|(unit, piece)| Some((unit, wording::title(&piece)?, piece)));
+        let title = match subject {
+            Some((unit, title, piece)) => {
+                if unit < window.first {
+                    pieces.splice(0..0, piece);
+                }
+                title
+            }
+            None => wording::title(&pieces)?,
+        };
         let body = wording::body(&pieces, Some(&title));
         Some(ChosenNote {
             batch: source.batch,

@@ -319,11 +319,21 @@ fn without_trailers(message: &str) -> String {
         "🤖",
         "entire-checkpoint:",
     ];
-    let is_trailer = |line: &str| {
+    let is_known = |line: &str| {
         let lower = line.trim().to_lowercase();
         TRAILERS.iter().any(|trailer| lower.starts_with(trailer))
     };
-    let kept: Vec<&str> = message.lines().filter(|line| !is_trailer(line)).collect();
+    // `Word-Word: value` in the last paragraph is a trailer, see git-interpret-trailers(1).
+    let is_trailer = |line: &&str| {
+        line.split_once(": ").is_some_and(|(name, _)| {
+            name.contains('-')
+                && name.split('-').all(|word| word.starts_with(|c: char| c.is_ascii_uppercase()))
+                && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+        })
+    };
+    let lines: Vec<&str> = message.trim_end().lines().filter(|line| !is_known(line)).collect();
+    let trailers = lines.iter().rev().take_while(|line| line.trim().is_empty() || is_trailer(line)).count();
+    let kept = lines.get(..lines.len() - trailers).unwrap_or_default();
     kept.join("\n").trim().to_owned()
 }
 

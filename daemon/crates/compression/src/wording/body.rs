@@ -5,7 +5,7 @@ use super::never::{Within, never};
 use super::plain::{capitalized, plain};
 use super::subject::{is_generic, without_number};
 use super::title::Title;
-use super::word::content;
+use super::word::{content, phrases};
 
 /// What an observation says below its title.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,9 +29,12 @@ pub(crate) fn body(pieces: &[Piece<'_>], title: Option<&Title>) -> Body {
     let mut body = Body::default();
     let mut sentences: Vec<String> = Vec::new();
     let mut heading = pieces.first().and_then(|piece| piece.heading);
-    for (at, piece) in pieces.iter().enumerate() {
+    // What the title leaves of its sentence goes on below it.
+    let mut order: Vec<(usize, &Piece<'_>)> = pieces.iter().enumerate().collect();
+    order.sort_by_key(|(at, _)| title.is_none_or(|title| title.piece != *at));
+    for (at, piece) in order {
         let titled = title.filter(|title| title.piece == at);
-        let text = titled.map_or_else(|| plain(piece.text), |title| capitalized(&plain(&title.rest)));
+        let text = titled.map_or_else(|| plain(piece.text), |title| continued(&plain(&title.rest)));
         let text = without_bracket(text.trim());
         let is_chaff = titled.is_none() && never(piece.text, piece.source, Within::Earlier).is_some();
         if text.is_empty() || is_chaff || said.has(&text) && titled.is_none() {
@@ -46,7 +49,7 @@ pub(crate) fn body(pieces: &[Piece<'_>], title: Option<&Title>) -> Body {
         };
         said.add(&text);
         let is_line =
-            !text.ends_with(['.', '!', '?']) && text.chars().count() <= LONGEST_FACT && titled.is_none();
+            !text.ends_with(['.', '!', '?', ':']) && text.chars().count() <= LONGEST_FACT && titled.is_none();
         // A narrative first: facts alone say too little where no title leads to them.
         if is_line && (title.is_some() || !sentences.is_empty()) {
             body.facts.push(text);
@@ -56,6 +59,17 @@ pub(crate) fn body(pieces: &[Piece<'_>], title: Option<&Title>) -> Body {
     }
     body.narrative = joined(&sentences);
     body
+}
+
+/// The rest of a sentence, marked as one where it cannot be read alone.
+fn continued(rest: &str) -> String {
+    const JOINING: &str = "which, who, whose, where, when, while, and, or, but, instead, rather, so, because, since, including, \
+        not, than, with, without, via, as, unless, until, even";
+    let first = rest.split_whitespace().next().unwrap_or_default();
+    match phrases(JOINING).any(|word| word == first) {
+        true => format!("… {rest}"),
+        false => capitalized(rest),
+    }
 }
 
 /// `(from x) and so on`, which a title left behind, without the bracket.

@@ -117,6 +117,7 @@ pub(super) fn cut(text: &str, most: usize) -> Option<Cut> {
                 ", and " | ", or " => ends_with_entry(head) && !goes_on(rest),
                 ", " => best.is_some() || joins(rest) || begins_with_entries(rest),
                 " — " | " – " | " - " | " -- " => is_aside(rest, mark),
+                ": " => ends_with_scope(head),
                 _ => false,
             };
             if is_within {
@@ -170,6 +171,12 @@ fn is_aside(rest: &str, dash: &str) -> bool {
         let next = behind.split_whitespace().next().map(bare).unwrap_or_default();
         is_surely_finite(&next) || is_third_person(&next)
     })
+}
+
+/// Whether a commit's type with its scope stands before a colon: `because feat(cart): round once added it`.
+fn ends_with_scope(head: &str) -> bool {
+    let last = head.rsplit(' ').next().unwrap_or_default();
+    last.contains('(') && last.ends_with(')')
 }
 
 /// Without the marks at its end.

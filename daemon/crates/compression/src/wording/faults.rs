@@ -38,6 +38,24 @@ pub(super) fn faults(text: &str) -> f32 {
     if words.first().is_some_and(|first| STEPS.contains(&first.as_str())) {
         against += 0.6;
     }
+    // To have looked at something is a step, too: what was found says more.
+    const LOOKED: &str = "mapped, researched, investigated, reviewed, checked, looked, read, explored, analyzed, analysed, \
+        traced, inspected, audited, verified, confirmed";
+    if words.first().is_some_and(|first| phrases(LOOKED).any(|looked| looked == first)) {
+        against += 0.6;
+    }
+    // `Stop running them`, `Pulled it back`: what, was said before.
+    let is_deed = matches!(opening(text), Opening::Imperative | Opening::Done);
+    if is_deed
+        && words.iter().skip(1).take(2).any(|word| matches!(word.as_str(), "it" | "them" | "those" | "these"))
+    {
+        against += 0.5;
+    }
+    // `The fix is in cart.rs`: where, not what.
+    let place = text.split_once(" is in ").or_else(|| text.split_once(" are in "));
+    if place.is_some_and(|(_, place)| place.split_whitespace().count() == 1 && is_identifier(place)) {
+        against += 0.6;
+    }
     if text.contains("...") || text.contains('…') || text.contains(['{', '}']) {
         against += 0.4;
     }

@@ -26,7 +26,10 @@ pub(crate) fn kind(
     let told = pieces.iter().filter(|piece| is_left(&first) || !is_left(piece));
     let text = told.map(|piece| plain(piece.text)).collect::<Vec<_>>().join(" ");
     let heading = first.heading.map(|heading| lowered(&plain(heading))).unwrap_or_default();
+    let titled = super::title(pieces).and_then(|title| pieces.get(title.piece));
+    let titled = titled.map_or_else(|| text.clone(), |piece| plain(piece.text));
     let signs = Signs {
+        titled: lowered(&titled),
         text: lowered(&text),
         heading,
         opening: opening(&plain(first.text)),
@@ -90,6 +93,7 @@ pub(crate) fn standing_kind(given: ObservationType, title: &str, batch: &BatchMa
 pub(crate) fn holds_beyond(said: &str) -> Option<ObservationType> {
     let text = plain(said);
     let signs = Signs {
+        titled: lowered(&text),
         text: lowered(&text),
         heading: String::new(),
         opening: opening(&text),
@@ -129,6 +133,7 @@ pub(crate) fn is_step(said: &str, headings: &[&str]) -> bool {
 pub(crate) fn valid_kind(given: ObservationType, title: &str, narrative: &str) -> ObservationType {
     use ObservationType::{Bugfix, Change, Decision, Discovery};
     let signs = Signs {
+        titled: String::new(),
         text: lowered(&format!("{title}. {narrative}")),
         heading: String::new(),
         opening: opening(title),
@@ -159,6 +164,7 @@ fn lowered(text: &str) -> String {
 }
 
 struct Signs {
+    titled: String,
     text: String,
     heading: String,
     opening: Opening,
@@ -435,7 +441,13 @@ impl Signs {
                 "trade-off, tradeoff, at the cost of, the price, cost of, limitation, accepted, out of scope",
                 0.2,
             ),
-            NextStep => if_any(OPEN, 0.45),
+            NextStep => {
+                if phrases(OPEN).any(|phrase| has(&self.titled, phrase)) {
+                    0.45
+                } else {
+                    0.0
+                }
+            }
             Gotcha => if_any(
                 "must, cannot, can't, careful, only if, only when, silently, never, even though, despite, not enough, \
     fails, race, otherwise, trap, no-op, misleading, unless",

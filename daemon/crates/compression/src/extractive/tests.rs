@@ -155,6 +155,21 @@ fn a_commit_tells_what_was_wrong() {
 }
 
 #[test]
+fn a_note_from_the_body_of_a_commit_has_its_subject_as_title() {
+    let batch = Batch::asked("fix the flaky pool test")
+        .edited("src/pool.rs", "sleep(10)", "notified().await")
+        .ran(
+            "git commit -am \"$(cat <<'EOF'\nfix(pool): wait for the drain with Notify\n\nIn March we had two pools. The worker \
+             signalled before `Pool::count` was decremented, so a waiter could see a stale count and hang.\nEOF\n)\"",
+            "[main 88aa001] fix(pool): wait for the drain with Notify\n 1 file changed",
+        )
+        .answered("Committed as 88aa001.");
+    let drafts = observed(&batch);
+    assert_eq!(drafts[0].title, "Pool: wait for the drain with Notify", "{drafts:?}");
+    assert!(drafts.iter().skip(1).all(|draft| draft.title != drafts[0].title), "{drafts:?}");
+}
+
+#[test]
 fn a_rejected_call_is_told_with_the_users_words() {
     let rejected = CallOutcome::Rejected { said: Some("never round in the view".to_owned()) };
     let changes = vec![Change { before: String::new(), after: "total.round()".to_owned() }];

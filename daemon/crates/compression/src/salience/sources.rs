@@ -308,8 +308,10 @@ fn is_code(text: &str) -> bool {
     ["import ", "#!", "package ", "const ", "def ", "{"].iter().any(|opening| first.starts_with(opening))
 }
 
-/// A message without the lines that tools add below it.
+/// A message without the lines that tools add below it, and without the marks of a here-string of PowerShell.
 fn without_trailers(message: &str) -> String {
+    let inside = message.strip_prefix("@\n").and_then(|text| text.trim_end().strip_suffix('@'));
+    let message = inside.unwrap_or(message);
     const TRAILERS: [&str; 7] = [
         "co-authored-by:",
         "signed-off-by:",
@@ -429,6 +431,15 @@ mod tests {
         check(
             "git add . && git commit -m \"$(cat <<'EOF'\nfix: wait for the drain\n\nIt hung.\n\nCo-Authored-By: A <a@b.c>\nEOF\n)\"",
             &[(Commit, "fix: wait for the drain\n\nIt hung.")],
+        );
+        check(
+            "git commit -q -m @'\nfix: wait for the drain\n\nIt hung.\n\nShop-Session: 12\nCo-Authored-By: A <a@b.c>\n'@",
+            &[(Commit, "fix: wait for the drain\n\nIt hung.")],
+        );
+        // A last line of the author's own with a hyphen in front of a colon stays.
+        check(
+            "git commit -m 'fix: wait for the drain' -m 'read-only: no lock is taken'",
+            &[(Commit, "fix: wait for the drain\n\nread-only: no lock is taken")],
         );
         check(
             "git commit -am 'fix: wait' -m 'It was stale.'",

@@ -198,6 +198,9 @@ fn may_stand(analysis: &Analysis, candidate: &FieldCandidate, field: Field) -> b
     }
 }
 
+/// What was left more turns ago than this, and named by none of them, was done in other words or dropped.
+const RECENT: usize = 3;
+
 /// Whether a unit is still open at the end of the session: what is plainly left and no later turn has done, an offer that
 /// nobody answered, and what the last answer closes with.
 fn is_open(analysis: &Analysis, number: usize, source: &Source) -> bool {
@@ -212,7 +215,9 @@ fn is_open(analysis: &Analysis, number: usize, source: &Source) -> bool {
         _ => false,
     };
     let is_closing = source.is_last && at * 2 >= source.units.len();
-    let is_left = unit.progress == Progress::Left && is_report && !is_done_later(analysis, number, source);
+    let is_recent = source.batch + RECENT >= analysis.batches;
+    let is_left =
+        unit.progress == Progress::Left && is_report && is_recent && !is_done_later(analysis, number, source);
     is_left || is_closing
 }
 

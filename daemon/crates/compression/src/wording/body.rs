@@ -28,6 +28,7 @@ pub(crate) fn body(pieces: &[Piece<'_>], title: Option<&Title>) -> Body {
     }
     let mut body = Body::default();
     let mut sentences: Vec<String> = Vec::new();
+    let mut label: Option<String> = None;
     let mut heading = pieces.first().and_then(|piece| piece.heading);
     // What the title leaves of its sentence goes on below it.
     let mut order: Vec<(usize, &Piece<'_>)> = pieces.iter().enumerate().collect();
@@ -48,8 +49,17 @@ pub(crate) fn body(pieces: &[Piece<'_>], title: Option<&Title>) -> Body {
             _ => text,
         };
         said.add(&text);
+        // A label says something together with what stands below it.
+        if text.ends_with(':') && titled.is_none() && text.chars().count() <= LONGEST_FACT {
+            label = Some(text);
+            continue;
+        }
+        let text = match label.take() {
+            Some(label) => format!("{label} {text}"),
+            None => text,
+        };
         let is_line =
-            !text.ends_with(['.', '!', '?', ':']) && text.chars().count() <= LONGEST_FACT && titled.is_none();
+            !text.ends_with(['.', '!', '?']) && text.chars().count() <= LONGEST_FACT && titled.is_none();
         // A narrative first: facts alone say too little where no title leads to them.
         if is_line && (title.is_some() || !sentences.is_empty()) {
             body.facts.push(text);
@@ -154,6 +164,35 @@ mod tests {
         let body = body(&pieces, Some(&title));
         assert_eq!(body.narrative, "Every line lost up to a cent of its own before.");
         assert_eq!(body.facts, ["Cart::total is where it happens"]);
+    }
+
+    #[test]
+    fn the_rest_of_the_titles_sentence_goes_on_below_it() {
+        let pieces = [
+            piece("That is expected for old carts.", None),
+            piece(
+                "`Cart::total` is only summed after a line of the cart was changed by somebody, which happens on every sale in the shop",
+                None,
+            ),
+        ];
+        let title = title(&pieces).unwrap();
+        assert_eq!(title.text, "Cart::total is only summed after a line of the cart was changed by somebody");
+        assert_eq!(
+            body(&pieces, Some(&title)).narrative,
+            "… which happens on every sale in the shop. That is expected for old carts."
+        );
+    }
+
+    #[test]
+    fn a_label_is_no_fact() {
+        let pieces = [
+            piece("The cart rounds its total once.", None),
+            piece("What gift cards cost:", None),
+            piece("a card is a line without a tax", None),
+        ];
+        let title = title(&pieces).unwrap();
+        let body = body(&pieces, Some(&title));
+        assert_eq!(body.facts, ["What gift cards cost: a card is a line without a tax"]);
     }
 
     #[test]

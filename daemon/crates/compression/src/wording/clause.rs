@@ -318,6 +318,11 @@ mod tests {
     }
 
     #[test]
+    fn a_commits_name_is_not_cut_behind_its_scope() {
+        check("The upload of the parcel broke after feat(cart): round totals of all carts only once", None);
+    }
+
+    #[test]
     fn a_list_is_not_cut_before_its_last_entry() {
         check(
             "Prices come from the cache when no catalogue, customer, or seasonal discount of this week applies to it",

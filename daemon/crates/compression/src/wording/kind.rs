@@ -133,7 +133,7 @@ pub(crate) fn is_step(said: &str, headings: &[&str]) -> bool {
 pub(crate) fn valid_kind(given: ObservationType, title: &str, narrative: &str) -> ObservationType {
     use ObservationType::{Bugfix, Change, Decision, Discovery};
     let signs = Signs {
-        titled: String::new(),
+        titled: lowered(title),
         text: lowered(&format!("{title}. {narrative}")),
         heading: String::new(),
         opening: opening(title),
@@ -164,6 +164,7 @@ fn lowered(text: &str) -> String {
 }
 
 struct Signs {
+    /// The sentence that the title is of.
     titled: String,
     text: String,
     heading: String,
@@ -203,7 +204,7 @@ const OF_NOW: &str = "yet, now, today, tomorrow, here, this time, this one, for 
 const NO_MATTER: &str = "an issue, a problem, a concern, a big deal, a blocker, needed, necessary, required, important, \
     urgent, relevant, bad, so bad, your fault, our problem";
 
-const CHOSEN: &str = "decided, decision, decided against, chose, chosen, we chose, go with, going with, went with, opted, \
+const CHOSEN: &str = "decided, decision, ruling, decided against, chose, chosen, we chose, go with, going with, went with, opted, \
     opt for, rejected, rather than, by design, on purpose, intentionally, deliberately, deferred, out of \
     scope, no migration needed, for now, instead of, is settled, agreed, declined, drop";
 
@@ -412,6 +413,10 @@ impl Signs {
             Opening::Subject => knowledge += 0.15,
             Opening::Fragment => choice += 0.1,
             Opening::Lacking | Opening::Pronoun => {}
+        }
+        // `High (valid): the cap breaks uploads`: a finding of a review.
+        if self.begins("critical, high, medium, low, major, minor, blocker, nit") {
+            knowledge += 0.4;
         }
         if self.headed("decision, decisions, design, alternatives, rejected, approach, boundaries, behavior, trade-offs, \
     non-goals, recommendation") {

@@ -64,7 +64,7 @@ fn is_foreign(line: &str) -> bool {
     })
 }
 
-/// Drops `<name>…</name>` where the name has a mark, as programs' tags do, and single tags of that sort.
+/// Drops `<a-name>…</a-name>`, as programs write it, and `<skill name="x">…</skill>` at the beginning of a line.
 fn without_tags(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     // So many tags of programs are looked for, so that the time stays linear.
@@ -76,7 +76,13 @@ fn without_tags(text: &str) -> String {
         let name: String =
             tag.chars().take(40).take_while(|c| c.is_ascii_lowercase() || matches!(c, '-' | '_')).collect();
         out.push_str(before);
-        let is_program = name.contains(['-', '_']) && name.len() < 40;
+        let behind = tag.get(name.len()..).unwrap_or_default();
+        let attributes = behind.get(..behind.floor_char_boundary(200)).and_then(|near| near.split_once('>'));
+        let has_attributes = attributes
+            .is_some_and(|(attributes, _)| attributes.starts_with(' ') && attributes.contains("=\""));
+        let is_alone = before.is_empty() || before.ends_with('\n');
+        let is_program =
+            name.contains(['-', '_']) && name.len() < 40 || is_alone && has_attributes && !name.is_empty();
         let close = format!("</{name}>");
         looked += usize::from(is_program);
         let end = (is_program && looked <= MOST).then(|| tag.find(&close)).flatten();
@@ -204,12 +210,29 @@ mod tests {
         assert_eq!(own_words("This session is being continued from another one."), "");
         assert_eq!(own_words("<system-reminder>x</system-reminder>"), "");
         assert_eq!(own_words("/review the cart only"), "the cart only");
+        let skill =
+            "<skill name=\"carts\" location=\"/a/b\">\nAlways round carts.\n</skill>\nround the total";
+        assert_eq!(own_words(skill), "round the total");
         assert_eq!(own_words("a < b and Vec<u8> stay"), "a < b and Vec<u8> stay");
     }
 
     #[test]
     fn hostile_prompts_take_linear_time() {
-        for part in ["<a-b", "<", "](", "[x](", "*a ", "- ", "(", "\u{201c}", "a/", "`", "\"\"\"", "If a, "] {
+        for part in [
+            "<a-b",
+            "<",
+            "\n<a b=\"c\">",
+            "](",
+            "[x](",
+            "*a ",
+            "- ",
+            "(",
+            "\u{201c}",
+            "a/",
+            "`",
+            "\"\"\"",
+            "If a, ",
+        ] {
             let prompt = part.repeat(8_000);
             let words = own_words(&prompt);
             let _ = statement(&words);

@@ -13,6 +13,22 @@ fn check(source: SourceKind, heading: Option<&str>, text: &str, expected: T) {
 }
 
 #[test]
+fn a_word_of_what_is_open_counts_in_the_titles_sentence() {
+    let piece = |text| Piece {
+        text,
+        heading: None,
+        salience: 1.0,
+        source: SourceKind::Answer,
+        progress: Progress::Unsaid,
+    };
+    let done = piece("Reload now keeps the rows of the cart and shows the bar of the shop");
+    let later = piece("The list now returns pending lines until they are there.");
+    assert_eq!(kind(&[done, later], None, Typed::No, None), T::Change);
+    let open = piece("The totals of refunds should be rounded before merging, still pending");
+    assert_eq!(kind(&[open], None, Typed::No, None), T::NextStep);
+}
+
+#[test]
 fn what_a_prompt_settles_wishes_corrects_or_says_of_people() {
     let said = |text, expected| check(SourceKind::Prompt, None, text, expected);
     said("We decided to drop Windows", T::Decision);

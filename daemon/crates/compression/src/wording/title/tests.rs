@@ -90,6 +90,18 @@ fn counts_and_tellers_before_a_statement_go() {
 }
 
 #[test]
+fn a_step_or_a_pointer_gives_way_to_what_was_found() {
+    let stands = "Totals of refunds are rounded once after every line was summed";
+    for step in [
+        "Checked every caller of the cart and its totals",
+        "Moved it back to the cart of the shop",
+        "The fix is in cart_total.rs",
+    ] {
+        check(&[piece(step, None, 1.0), piece(stands, None, 1.0)], stands);
+    }
+}
+
+#[test]
 fn a_title_that_leans_gives_way_to_one_that_stands() {
     let stands = "Totals of refunds are rounded once after every line was summed";
     for leaning in [

@@ -19,12 +19,12 @@ const SESSIONS: u32 = 32;
 #[derive(Default)]
 pub(super) struct Backlog {
     keys: VecDeque<DocumentKey>,
-    place: Cursor,
+    place: Searched,
 }
 
 /// How far the search for texts has come.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Cursor {
+enum Searched {
     #[default]
     Nowhere,
     /// Sessions up to this one in the order are done.
@@ -49,32 +49,32 @@ impl Backlog {
         most: usize,
     ) -> Result<Vec<DocumentKey>, StoreError> {
         readers.read(|db| {
-            if news == News::Yes && matches!(self.place, Cursor::At(Some(_)) | Cursor::Rest) {
+            if news == News::Yes && matches!(self.place, Searched::At(Some(_)) | Searched::Rest) {
                 let (newest, _) = db.newest_without_vectors(&model.0, None, SESSIONS)?;
                 self.keys.retain(|key| !newest.contains(key));
                 newest.into_iter().rev().for_each(|key| self.keys.push_front(key));
             }
             while self.keys.len() < most {
                 match self.place {
-                    Cursor::Nowhere => {
+                    Searched::Nowhere => {
                         let few = db.documents_without_vectors(&model.0, FEW)?;
                         let is_few = few.len() < FEW as usize;
-                        self.place = if is_few { Cursor::Rest } else { Cursor::At(None) };
+                        self.place = if is_few { Searched::Rest } else { Searched::At(None) };
                         self.keys.extend(few.into_iter().filter(|_| is_few));
                         if is_few {
                             break;
                         }
                     }
-                    Cursor::At(place) => {
+                    Searched::At(place) => {
                         let (keys, last) = db.newest_without_vectors(&model.0, place, SESSIONS)?;
                         self.keys.extend(keys);
-                        self.place = last.map_or(Cursor::Rest, |last| Cursor::At(Some(last)));
+                        self.place = last.map_or(Searched::Rest, |last| Searched::At(Some(last)));
                     }
-                    Cursor::Rest if self.keys.is_empty() => {
+                    Searched::Rest if self.keys.is_empty() => {
                         self.keys.extend(db.documents_without_vectors(&model.0, FEW)?);
                         break;
                     }
-                    Cursor::Rest => break,
+                    Searched::Rest => break,
                 }
             }
             Ok(())
@@ -84,6 +84,6 @@ impl Backlog {
 
     /// Whether only the rest is left, which is searched again and again until nothing is found.
     pub(super) fn is_at_the_rest(&self) -> bool {
-        self.place == Cursor::Rest
+        self.place == Searched::Rest
     }
 }

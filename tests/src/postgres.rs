@@ -1,17 +1,19 @@
 //! A PostgreSQL server of the test's own: its own folder, port and user, and gone with the test. Nothing else on the machine is
 //! touched. In front of it may stand PgBouncer in transaction mode, or a way through which a test cuts the network.
 
-use std::io::{Read, Write};
+use std::io::{BufWriter, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Who the server runs as where the tests run as root, whom it refuses.
 const NOBODY: u32 = 65_534;
+/// In which the kernel counts, on every Linux.
+const TICKS_A_SECOND: f64 = 100.0;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server, and PgBouncer in front of it if one was asked for.
@@ -107,17 +109,39 @@ impl Cluster {
 
     /// Runs statements as a role. `Err` is what `psql` says.
     pub fn sql_as(&self, role: &str, database: &str, statements: &str) -> Result<String, String> {
-        let said = Command::new(self.programs.join("psql"))
-            .args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1", "-p"])
-            .arg(self.port.to_string())
-            .args(["-U", role, "-d", database, "-c", statements])
-            .env("PGPASSWORD", password_of(role))
-            .output()
-            .unwrap();
+        let said = self.psql(role, database, statements).output().unwrap();
         match said.status.success() {
             true => Ok(String::from_utf8_lossy(&said.stdout).trim_end().to_owned()),
             false => Err(String::from_utf8_lossy(&said.stderr).into_owned()),
         }
+    }
+
+    fn psql(&self, role: &str, database: &str, statements: &str) -> Command {
+        let mut command = Command::new(self.programs.join("psql"));
+        command
+            .args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1", "-p"])
+            .arg(self.port.to_string())
+            .args(["-U", role, "-d", database, "-c", statements])
+            .env("PGPASSWORD", password_of(role));
+        command
+    }
+
+    /// Puts many rows into a table of the database `memory`, as lines of the format of `COPY`.
+    pub fn loading(&self, table: &str) -> Loading {
+        let mut command = self.psql("admin", "memory", &format!("COPY {table} FROM STDIN"));
+        let mut psql = command.stdin(Stdio::piped()).spawn().unwrap();
+        let rows = BufWriter::with_capacity(1 << 20, psql.stdin.take().unwrap());
+        Loading { psql, rows }
+    }
+
+    /// The processor time that the server and all its processes have used, in seconds.
+    pub fn cpu_seconds(&self) -> f64 {
+        let server = self.server.as_ref().map(Child::id).unwrap_or_default();
+        // A process that has ended counts for the server.
+        let children = std::fs::read_to_string(format!("/proc/{server}/task/{server}/children"));
+        let children = children.unwrap_or_default();
+        let children = children.split_whitespace().filter_map(|pid| pid.parse().ok());
+        children.chain([server]).map(cpu_seconds_of).sum()
     }
 
     /// Ends the server, as an administrator does.
@@ -230,6 +254,41 @@ impl Drop for Cluster {
         }
         self.stop();
     }
+}
+
+/// Rows on their way into a table.
+pub struct Loading {
+    psql: Child,
+    rows: BufWriter<ChildStdin>,
+}
+
+impl Loading {
+    /// Returns when all rows are there.
+    pub fn end(self) {
+        let Self { mut psql, rows } = self;
+        drop(rows.into_inner().unwrap());
+        assert!(psql.wait().unwrap().success(), "COPY");
+    }
+}
+
+impl Write for Loading {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.rows.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.rows.flush()
+    }
+}
+
+/// The processor time of a process and of its children that have ended, in seconds. 0 if there is no such process.
+pub fn cpu_seconds_of(pid: u32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name of the program may have spaces; after it come the state and numbers.
+    let after = stat.rsplit_once(')').map(|(_, after)| after).unwrap_or_default();
+    let ticks: f64 =
+        after.split_whitespace().skip(11).take(4).filter_map(|ticks| ticks.parse::<f64>().ok()).sum();
+    ticks / TICKS_A_SECOND
 }
 
 /// A way to a port of this machine that a test can cut.

@@ -39,9 +39,9 @@ fn try_all<const N: usize>(plans: &[[Death; N]]) -> (Vec<Death>, Vec<Remains>) {
     (died.concat(), remains)
 }
 
-/// `models/budget.rs` and `embedding.rs` have the others.
+/// `models/budget.rs`, `embedding.rs` and `sharing_kills.rs` have the others.
 fn without_models() -> impl Iterator<Item = Point> {
-    let others = [Point::OF_MODELS, Point::OF_VECTORS].concat();
+    let others = [Point::OF_MODELS.as_slice(), &Point::OF_VECTORS, &Point::OF_SHARING].concat();
     Point::ALL.into_iter().filter(move |point| !others.contains(point))
 }
 

@@ -77,6 +77,8 @@ mod screens;
 mod service_unit;
 mod sharing;
 mod sharing_database;
+mod sharing_kills;
+mod sharing_limits;
 mod sharing_team;
 mod shells;
 mod shim_dependencies;

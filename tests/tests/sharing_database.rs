@@ -38,7 +38,7 @@ pub(super) fn init(cluster: &Cluster) {
     done(&stage.recall(["remote", "init", &url].into_iter().chain(members)));
 }
 
-fn add(stage: &Stage, url: &str, terms: &[&str]) -> Said {
+pub(super) fn add(stage: &Stage, url: &str, terms: &[&str]) -> Said {
     done(&stage.recall(["remote", "add", "team", url, "--plaintext"]));
     let arguments = ["share", "--with", "team", "--yes"];
     stage.recall(arguments.into_iter().chain(terms.iter().copied()))

@@ -1,5 +1,5 @@
-//! Exchanges shared notes with remotes, one round at a time: every minute while an agent works, else every ten minutes,
-//! and when somebody asks. A remote that fails is left out for longer each time. Nothing waits for it but `recall sync --now`, and
+//! Exchanges shared notes with remotes, one round at a time: every minute while an agent works or a round has left
+//! something, else every ten minutes, and when somebody asks. A remote that fails is left out for longer each time. Nothing waits for it but `recall sync --now`, and
 //! without a share it does nothing.
 
 use std::time::Duration;
@@ -134,7 +134,8 @@ impl SyncState {
         })
         .await?;
         if has_work {
-            self.schedule(me, if is_working { WHILE_WORKING } else { OTHERWISE });
+            let is_soon = is_working || self.syncing.has_more();
+            self.schedule(me, if is_soon { WHILE_WORKING } else { OTHERWISE });
         } else {
             self.timer += 1;
             self.next = NextRound(None);

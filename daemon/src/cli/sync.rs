@@ -129,6 +129,7 @@ fn tell_device(device: &DeviceAnswer, out: &mut dyn Write) -> anyhow::Result<()>
     let behind = device.available.unwrap_or(device.seq).saturating_sub(device.seq);
     let state = match behind {
         0 => String::new(),
+        behind if device.deferred => format!(", {WARNING}{behind} to come in the next rounds{WARNING:#}"),
         behind => format!(", {behind} to come"),
     };
     let seen = device.at.map(|at| format!(", last {}", terminal::ago(at))).unwrap_or_default();
@@ -137,6 +138,14 @@ fn tell_device(device: &DeviceAnswer, out: &mut dyn Write) -> anyhow::Result<()>
         refused => format!(", {refused} could not be used"),
     };
     writeln!(out, "  {name}: {} read{state}{seen}{refused}", device.seq)?;
+    if let Some(ahead) = device.clock_ahead_ms {
+        let way = if ahead > 0 { "ahead of" } else { "behind" };
+        let by = match ahead.unsigned_abs() / 1000 {
+            seconds @ 0..172_800 => terminal::span(seconds),
+            seconds => format!("{} days", seconds / 86_400),
+        };
+        writeln!(out, "    {WARNING}its clock is {by} or more {way} this machine's{WARNING:#}")?;
+    }
     match &device.error {
         Some(error) => Ok(writeln!(out, "    {ERROR}{error}{ERROR:#}")?),
         None => Ok(()),

@@ -19,7 +19,7 @@ use recall_config::sharing::Sharing;
 use recall_domain::sync::DeviceId;
 use recall_domain::sync::record::space_of;
 use recall_sync::device::Device;
-use recall_sync::remote::{Remote, RemoteError};
+use recall_sync::remote::{Heard, Remote, RemoteError};
 use recall_sync::team::{Code, Entry, Member, Standing, Statement, Team, TeamError, Upto};
 
 /// How often the remote is asked whether the other side has answered.
@@ -126,7 +126,9 @@ impl Place {
     }
 
     fn statements(&self) -> Result<Vec<Statement>, Failure> {
-        self.runtime.block_on(self.remote.statements(&self.id)).map_err(|error| unreachable(&error))
+        self.runtime
+            .block_on(self.remote.statements(&self.id, &mut Heard::default()))
+            .map_err(|error| unreachable(&error))
     }
 
     /// This machine's part in the team.

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use recall_domain::budget::Day;
 use recall_domain::ids::Timestamp;
 use recall_domain::order::Order;
+use recall_system::faults;
 
 /// When the time began to follow the runtime. Only tests set it.
 static FOLLOWED_FROM: OnceLock<(SystemTime, Instant)> = OnceLock::new();
@@ -20,10 +21,11 @@ pub fn follow_the_runtime() {
 
 /// The current time.
 pub fn now() -> Timestamp {
-    of(match FOLLOWED_FROM.get() {
+    let now = of(match FOLLOWED_FROM.get() {
         Some((wall, instant)) => *wall + Instant::now().saturating_duration_since(*instant),
         None => SystemTime::now(),
-    })
+    });
+    Timestamp(now.0.saturating_add(faults::clock_ahead_ms()))
 }
 
 /// This moment, in the order of events.

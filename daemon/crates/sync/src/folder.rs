@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use recall_domain::sync::DeviceId;
+use recall_system::faults::{self, Point};
 
 /// Says that a folder is a remote, and which.
 const MARKER: &str = "recall-sync.json";
@@ -172,6 +173,7 @@ impl Folder {
     pub fn replace(&self, part: &Part, text: &str) -> Result<(), FolderError> {
         let folder = part.path.parent().unwrap_or(&self.root);
         let temporary = write_temporary(folder, text)?;
+        faults::reach(Point::FolderReplace);
         fs::rename(&temporary, &part.path).map_err(io_error("replace", &part.path))?;
         sync_folder(folder)
     }
@@ -229,7 +231,9 @@ fn read_bounded(path: &Path, most: u64) -> io::Result<String> {
 fn put(folder: &Path, name: &str, text: &str) -> Result<Put, FolderError> {
     let path = folder.join(name);
     let temporary = write_temporary(folder, text)?;
+    faults::reach(Point::FolderWritten);
     let linked = fs::hard_link(&temporary, &path);
+    faults::reach(Point::FolderLinked);
     let put = match linked {
         Ok(()) => Ok(Put::Written),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(Put::Taken),

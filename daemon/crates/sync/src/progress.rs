@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::device::{Device, is_signed};
 use super::segment::Header;
+use recall_domain::ids::Timestamp;
 use recall_domain::sync::DeviceId;
 
 /// How far a machine has read.
@@ -16,11 +17,15 @@ pub struct Progress {
     pub header: Header,
     /// The number of the last entry of each other machine's log.
     pub read: BTreeMap<DeviceId, u64>,
+    /// What its clock said then.
+    pub at: Timestamp,
 }
 
 #[derive(Serialize, Deserialize)]
 struct Body {
     read: BTreeMap<DeviceId, u64>,
+    #[serde(default)]
+    at: i64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -31,7 +36,7 @@ struct End {
 /// The text of the file.
 pub fn encode(progress: &Progress, device: &Device) -> serde_json::Result<String> {
     let head = serde_json::to_string(&progress.header)?;
-    let body = serde_json::to_string(&Body { read: progress.read.clone() })?;
+    let body = serde_json::to_string(&Body { read: progress.read.clone(), at: progress.at.0 })?;
     let signature = device.sign(&signed(&head, &body));
     Ok(format!("{head}\n{body}\n{}\n", serde_json::to_string(&End { signature })?))
 }
@@ -46,8 +51,8 @@ pub fn decode(text: &str, space: &str, device: &DeviceId) -> Option<Progress> {
     if !is_signed(device, header.key(), &signed(head, body), &signature) {
         return None;
     }
-    let Body { read } = serde_json::from_str(body).ok()?;
-    Some(Progress { header, read })
+    let Body { read, at } = serde_json::from_str(body).ok()?;
+    Some(Progress { header, read, at: Timestamp(at) })
 }
 
 fn signed(head: &str, body: &str) -> String {
@@ -67,6 +72,7 @@ mod tests {
         let progress = Progress {
             header: Header::of(&device, "space", "mia", "laptop"),
             read: [(other.id.clone(), 7)].into(),
+            at: Timestamp(11),
         };
         let text = encode(&progress, &device).unwrap();
         assert_eq!(decode(&text, "space", &device.id), Some(progress.clone()));

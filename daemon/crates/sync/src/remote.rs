@@ -97,6 +97,11 @@ impl Remote {
         }
     }
 
+    /// Whether what is said there is there for all at once. A folder's synchroniser takes its time.
+    pub fn is_immediate(&self) -> bool {
+        matches!(self, Self::Postgres(_))
+    }
+
     /// Checks that it is the place with this id. The first one to use a folder gives it one.
     pub async fn enter(&self, known: Option<String>) -> Result<String, RemoteError> {
         match self {
@@ -198,8 +203,8 @@ impl Remote {
         self.say(&now.header.space, &device.id, text).await
     }
 
-    /// What machines say of the team. `id` is the remote's own.
-    pub async fn statements(&self, id: &str) -> Result<Vec<Statement>, RemoteError> {
+    /// What machines say of the team. `id` is the remote's own. What was heard before is not asked for again.
+    pub async fn statements(&self, id: &str, heard: &mut Heard) -> Result<Vec<Statement>, RemoteError> {
         let space = team_space();
         let said: Vec<(DeviceId, String)> = match self {
             Self::Folder(folder) => {
@@ -212,12 +217,7 @@ impl Remote {
                 })
                 .await?
             }
-            Self::Postgres(database) => {
-                let heads = database.heads(&space).await?;
-                let devices: Vec<&str> = heads.iter().map(|head| head.device.0.as_str()).collect();
-                let said = database.progress(&space, &devices).await?.into_iter();
-                said.filter_map(|(device, text)| Some((DeviceId::parse(&device)?, text))).collect()
-            }
+            Self::Postgres(database) => return heard.listen(database, &space, id).await,
         };
         Ok(said.iter().filter_map(|(device, text)| Statement::decode(text, id, device)).collect())
     }
@@ -236,6 +236,35 @@ impl Remote {
             }
             Self::Postgres(database) => Ok(database.say_progress(space, device, &text).await?),
         }
+    }
+}
+
+/// What machines said of the team in earlier rounds, and by which mark it is known that they say the same.
+#[derive(Clone, Debug, Default)]
+pub struct Heard(BTreeMap<DeviceId, (String, Option<Statement>)>);
+
+impl Heard {
+    async fn listen(
+        &mut self,
+        database: &Database,
+        space: &str,
+        id: &str,
+    ) -> Result<Vec<Statement>, RemoteError> {
+        let heads = database.heads(space).await?;
+        let marks: BTreeMap<DeviceId, String> =
+            heads.into_iter().filter_map(|head| Some((head.device, head.progress_mark?))).collect();
+        self.0.retain(|device, (mark, _)| marks.get(device) == Some(mark));
+        let asked: Vec<&str> = marks
+            .keys()
+            .filter(|device| !self.0.contains_key(device))
+            .map(|device| device.0.as_str())
+            .collect();
+        for (device, text) in database.progress(space, &asked).await? {
+            let Some(device) = DeviceId::parse(&device) else { continue };
+            let said = Statement::decode(&text, id, &device);
+            self.0.insert(device, (mark_of(&text), said));
+        }
+        Ok(self.0.values().filter_map(|(_, said)| said.clone()).collect())
     }
 }
 

@@ -354,14 +354,20 @@ impl Team {
     ) -> Result<(), TeamError> {
         let (number, key) = self.current()?;
         let name = key.name();
+        let has_current = |said: &&&Statement| said.proves(&key, number);
+        // Nearly always nobody lacks it, and a team may be large.
+        let is_behind = |said: &&&Statement| !removed.contains_key(&said.device) && !has_current(said);
+        let behind: Vec<&&Statement> = members.iter().filter(is_behind).collect();
+        if behind.is_empty() {
+            return Ok(());
+        }
+        let givers: Vec<&&Statement> = members.iter().filter(has_current).collect();
         let is_given = |to: &DeviceId, wrapped: &[WrappedKey]| {
             wrapped.iter().any(|one| one.to == *to && one.key == name)
         };
-        for said in members.iter().filter(|said| !removed.contains_key(&said.device)) {
-            let by_others = members
-                .iter()
-                .any(|giver| giver.proves(&key, number) && is_given(&said.device, &giver.wrapped));
-            if !said.proves(&key, number) && !by_others && !is_given(&said.device, &self.wrapped) {
+        for said in behind {
+            let by_others = givers.iter().any(|giver| is_given(&said.device, &giver.wrapped));
+            if !by_others && !is_given(&said.device, &self.wrapped) {
                 self.wrap_for(device, said, None)?;
             }
         }

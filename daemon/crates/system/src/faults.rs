@@ -5,7 +5,7 @@
 //! of the `fail` crate: `writer.commit=2*off->return(kill)` passes twice and kills at the third time. Besides the
 //! crate's own actions (`panic`, `sleep(ms)`, `off`) there are `return(kill)`, which kills the process at once,
 //! `return(kill slowly)`, which first lets earlier output out, and `return(refuse)`, an input/output error if the step
-//! can have one. In every other build a point is an empty function, and neither the variable nor the name of a point is
+//! can have one. `RECALL_CLOCK_AHEAD_MS` sets this process's clock ahead. In every other build a point is an empty function, and neither the variable nor the name of a point is
 //! in the program.
 //!
 //! Only `recall-tests` enables the feature, and only when tests are built: `cargo build` never has it, whatever
@@ -57,10 +57,30 @@ pub enum Point {
     VectorFile,
     /// Forgotten vectors are gone from the store, but the vector files may still contain them.
     VectorFilesDropped,
+    /// Entries of another machine were read, but not merged.
+    SyncRead,
+    /// They are merged.
+    SyncMerged,
+    /// Entries are ready to be sent.
+    SyncSend,
+    /// They are sent, and this machine does not know.
+    SyncSent,
+    /// The remote is about to lose the texts of forgotten notes.
+    SyncEmpty,
+    /// It has lost them, but the store does not know.
+    SyncEmptied,
+    /// The machine has said how far it has read.
+    SyncProgress,
+    /// A file for a shared folder is written, but has not its name yet.
+    FolderWritten,
+    /// It has its name, and the temporary one too.
+    FolderLinked,
+    /// A file without forgotten texts is written, but the old one is still there.
+    FolderReplace,
 }
 
 impl Point {
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 30] = [
         Self::Decode,
         Self::Enqueue,
         Self::Begin,
@@ -81,6 +101,16 @@ impl Point {
         Self::Vectors,
         Self::VectorFile,
         Self::VectorFilesDropped,
+        Self::SyncRead,
+        Self::SyncMerged,
+        Self::SyncSend,
+        Self::SyncSent,
+        Self::SyncEmpty,
+        Self::SyncEmptied,
+        Self::SyncProgress,
+        Self::FolderWritten,
+        Self::FolderLinked,
+        Self::FolderReplace,
     ];
 
     /// The points of a model's call. Without a model none of them is reached.
@@ -88,6 +118,20 @@ impl Point {
 
     /// The points of vectors. Without a sentence model none of them is reached.
     pub const OF_VECTORS: [Self; 3] = [Self::Vectors, Self::VectorFile, Self::VectorFilesDropped];
+
+    /// The points of a round with remotes. Without a share none of them is reached, and in a database not the last three.
+    pub const OF_SHARING: [Self; 10] = [
+        Self::SyncRead,
+        Self::SyncMerged,
+        Self::SyncSend,
+        Self::SyncSent,
+        Self::SyncEmpty,
+        Self::SyncEmptied,
+        Self::SyncProgress,
+        Self::FolderWritten,
+        Self::FolderLinked,
+        Self::FolderReplace,
+    ];
 
     /// The point's name in the variable.
     pub fn name(self) -> &'static str {
@@ -112,11 +156,21 @@ impl Point {
             Self::Vectors => "vectors.stored",
             Self::VectorFile => "vectors.file",
             Self::VectorFilesDropped => "vectors.dropped",
+            Self::SyncRead => "sync.read",
+            Self::SyncMerged => "sync.merged",
+            Self::SyncSend => "sync.send",
+            Self::SyncSent => "sync.sent",
+            Self::SyncEmpty => "sync.empty",
+            Self::SyncEmptied => "sync.emptied",
+            Self::SyncProgress => "sync.progress",
+            Self::FolderWritten => "folder.written",
+            Self::FolderLinked => "folder.linked",
+            Self::FolderReplace => "folder.replace",
         }
     }
 }
 
-pub use build::{VERSION, arm, reach, reach_disk};
+pub use build::{VERSION, arm, clock_ahead_ms, reach, reach_disk};
 
 /// A test asked that the disk refuses this step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,6 +199,12 @@ mod build {
     #[inline(always)]
     pub const fn reach(_: Point) {}
 
+    /// 0: the clock is the system's.
+    #[inline(always)]
+    pub const fn clock_ahead_ms() -> i64 {
+        0
+    }
+
     /// Does nothing.
     ///
     /// # Errors
@@ -158,6 +218,7 @@ mod build {
 /// The build for end-to-end tests.
 #[cfg(feature = "faults")]
 mod build {
+    use std::sync::OnceLock;
     use std::time::Duration;
 
     use rustix::process::{Signal, getpid, kill_process};
@@ -189,6 +250,13 @@ mod build {
             fail::cfg(name, actions).map_err(ArmError::NoSuchAction)?;
         }
         Ok(())
+    }
+
+    /// How far this process's clock is ahead of the system's, as `RECALL_CLOCK_AHEAD_MS` says.
+    pub fn clock_ahead_ms() -> i64 {
+        static AHEAD: OnceLock<i64> = OnceLock::new();
+        let read = || std::env::var("RECALL_CLOCK_AHEAD_MS").ok()?.parse().ok();
+        *AHEAD.get_or_init(|| read().unwrap_or_default())
     }
 
     /// Does what was requested at this point, or nothing.

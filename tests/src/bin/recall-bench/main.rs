@@ -2,7 +2,7 @@
 //! events a second, and search, context, memory, start and catch-up by size.
 //!
 //! `cargo run --release -p recall-tests --bin recall-bench [-- --shim PATH] [--runs N] [--sizes 1000,10000,100000]
-//! [--curves FILE.svg] [--readers 50] [--model FOLDER]`
+//! [--curves FILE.svg] [--readers 50] [--model FOLDER] [--shared 2000000]`
 //!
 //! Compare times within one run; on a shared machine, times of two runs are not comparable.
 
@@ -49,6 +49,7 @@ mod curves;
 mod made_vectors;
 mod readers;
 mod replay;
+mod shared;
 
 fn main() {
     let options = Options::parse();
@@ -61,6 +62,9 @@ fn main() {
     );
     if let Some(events) = options.replay {
         return replay::play(events, options.bytes, options.under.as_deref());
+    }
+    if let Some(records) = options.shared {
+        return shared::measure(records);
     }
     println!("# recall bench ({} shim runs, {CLIENTS} clients)\n", options.runs);
     if options.runs > 0 {
@@ -116,6 +120,9 @@ struct Options {
     /// Run that daemon under this command, such as "valgrind --tool=callgrind"
     #[arg(long, requires = "replay")]
     under: Option<String>,
+    /// Only measure sharing through a PostgreSQL server with so many records of 200 machines
+    #[arg(long)]
+    shared: Option<usize>,
     /// Draw the times by size into this SVG file
     #[arg(long)]
     curves: Option<PathBuf>,

@@ -183,6 +183,13 @@ pub struct DeviceAnswer {
     /// The number of the last change of this machine that it has read; `null` if it has not said.
     #[serde(default)]
     pub has_read: Option<u64>,
+    /// How far its clock is ahead of this machine's, or behind if negative; it may be farther off. `null` if nothing is known
+    /// to be wrong.
+    #[serde(default)]
+    pub clock_ahead_ms: Option<i64>,
+    /// It has logged more than is read in a round. The rest is read in the next ones.
+    #[serde(default)]
+    pub deferred: bool,
     /// Why no more of it is read; `null` if nothing is wrong.
     pub error: Option<String>,
 }

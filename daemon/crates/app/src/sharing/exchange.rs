@@ -1,16 +1,20 @@
 //! What a round does to one project with its remote: it reads what other machines have logged, then sends what is new here.
 //! Which kind of place the remote is makes no difference.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::held_for;
 use super::syncing::{LogReader, Moved, SyncError, Syncing};
 use crate::clock;
 use crate::ports::{Ports, Writer};
 use crate::settings::CurrentRedactor;
+use recall_domain::ids::Timestamp;
+use recall_domain::redaction::Redactor;
 use recall_domain::sync::DeviceId;
-use recall_domain::sync::record::Record;
+use recall_domain::sync::record::{Broken, Chain, Record};
+use recall_domain::sync::skew::Skew;
 use recall_store::{
     AcceptMarker, Applied, ApplyParked, ApplyRecords, EmptiedSent, Head, HoldBack, Left, LogExisting, Logged,
     Share,
@@ -22,11 +26,17 @@ use recall_sync::remote::{Log, NewEntries, Remote, Said};
 use recall_sync::sealed::SpaceKeys;
 use recall_sync::segment::{Header, MOST_RECORDS, Segment};
 use recall_sync::team::{Reads, Standings, Team, TeamError};
+use recall_system::faults::{self, Point};
 
 /// How many older notes are logged in one commit, so that no event waits long.
 const AT_ONCE: u32 = 100;
-/// How many parts of one machine's log are read in a round. A flood waits for the next.
-const MOST_PARTS: usize = 400;
+/// How many entries of one machine's log are merged in one commit, for the same reason.
+const MERGED_AT_ONCE: usize = 100;
+/// How much of one machine's log is read in a round. A flood waits for the next rounds.
+const MOST_READ: usize = 10_000;
+const MOST_READ_BYTES: usize = 32 * 1024 * 1024;
+/// And how long that may take.
+const MOST_READ_TIME: Duration = Duration::from_secs(20);
 /// More is not sent at once, unless a single entry is longer.
 const MOST_SENT_BYTES: usize = 1024 * 1024;
 
@@ -56,12 +66,17 @@ impl<P: Ports> Exchange<'_, P> {
         if share.marker.is_none() {
             writer.write(AcceptMarker { share: share.id, marker }).await?;
         }
-        let marks = self.syncing.known().outcomes.remove(&share.id).unwrap_or_default().marks;
+        let before = self.syncing.outcome(share.id);
+        let marks = before.marks;
+        let asked_at = clock::now();
         let mut logs = self.remote.logs(&share.space, &marks).await?;
         let own = logs.iter().position(|log| log.device == share.device).map(|at| logs.swap_remove(at));
         self.check_own(own.as_ref()).await?;
         writer.write(ApplyParked { share: share.id, now: clock::now() }).await?;
-        self.pull(&logs, keys).await?;
+        // What a folder's synchroniser brings may have been said long ago.
+        let heard_at = before.asked_at.filter(|_| self.remote.is_immediate());
+        self.syncing.note(share.id, |outcome| outcome.asked_at = Some(asked_at));
+        self.pull(&logs, keys, heard_at).await?;
         let more = LogExisting { share: share.id, most: AT_ONCE };
         while writer.write(more).await? == Left::Some {}
         self.push(own.as_ref(), keys).await?;
@@ -96,18 +111,26 @@ impl<P: Ports> Exchange<'_, P> {
     }
 
     /// Reads what is new of all other machines.
-    async fn pull(&self, logs: &[Log], keys: Option<&SpaceKeys>) -> Result<(), SyncError> {
+    async fn pull(
+        &self,
+        logs: &[Log],
+        keys: Option<&SpaceKeys>,
+        heard_at: Option<Timestamp>,
+    ) -> Result<(), SyncError> {
         let heads = self.heads().await?;
         let is_there = |device: &DeviceId| logs.iter().any(|log| log.device == *device);
         self.syncing.note(self.share.id, |outcome| {
             outcome.stopped.clear();
             outcome.moved = Moved::default();
+            outcome.deferred.clear();
+            outcome.deferred.clear();
             outcome.available = logs.iter().map(|log| (log.device.clone(), log.last)).collect();
             outcome.readers.retain(|device, _| is_there(device));
             outcome.marks.retain(|device, _| is_there(device));
+            outcome.skews.retain(|device, _| is_there(device));
         });
         for log in logs {
-            self.note_progress(log, keys);
+            self.note_progress(log, keys, heard_at);
             let read = heads.iter().find(|head| head.device == log.device);
             if let Some(why) = self.pull_from(log, read, keys).await? {
                 let (share, device) = (self.share.id, log.device.clone());
@@ -123,9 +146,10 @@ impl<P: Ports> Exchange<'_, P> {
         Ok(())
     }
 
-    /// Notes how far another machine has read this one's log.
-    fn note_progress(&self, log: &Log, keys: Option<&SpaceKeys>) {
-        let device = log.device.clone();
+    /// Notes how far another machine has read this one's log, and how far its clock is off. `heard_at`: when it was asked
+    /// before.
+    fn note_progress(&self, log: &Log, keys: Option<&SpaceKeys>, heard_at: Option<Timestamp>) {
+        let (device, now) = (log.device.clone(), clock::now());
         self.syncing.note(self.share.id, |outcome| match &log.progress {
             Said::AsBefore => {}
             Said::Nothing => {
@@ -133,12 +157,17 @@ impl<P: Ports> Exchange<'_, P> {
                 outcome.marks.remove(&device);
             }
             Said::Now { progress, mark } => {
-                let Progress { header, read } = progress.as_ref();
+                let Progress { header, read, at } = progress.as_ref();
                 let seq = read.get(&self.share.device).copied().unwrap_or_default();
                 let opened = keys.and_then(|keys| keys.open_header(header.clone()).ok());
                 let Header { author, name, .. } = opened.unwrap_or_else(|| header.clone());
                 let reader = LogReader { author, name, seq };
-                outcome.readers.insert(device.clone(), reader);
+                let before = outcome.readers.insert(device.clone(), reader);
+                let skew = Skew::of(*at, heard_at.filter(|_| before.is_some()), now);
+                match skew {
+                    Some(skew) => drop(outcome.skews.insert(device.clone(), skew)),
+                    None => drop(outcome.skews.remove(&device)),
+                }
                 outcome.marks.extend(mark.clone().map(|mark| (device, mark)));
             }
         });
@@ -160,13 +189,32 @@ impl<P: Ports> Exchange<'_, P> {
         if reads == Reads::Nothing {
             return Ok(Some("it has not shown that it has the team's key".to_owned()));
         }
-        let share = self.share.id;
-        let mut unread = self.remote.unread(&self.share.space, log, upto);
-        for _ in 0..MOST_PARTS {
-            let Some(next) = unread.next().await? else { break };
-            let segment = match next {
-                Ok(segment) => segment,
-                Err(why) => return Ok(Some(why)),
+        let mut unmerged = Unmerged::after(upto, hash);
+        let outcome = self.read_log(log, (reads, keys), &mut unmerged).await;
+        // What was read before something that cannot be used, or before the network was gone, is good.
+        match self.merge_all(log, &mut unmerged).await? {
+            Some(why) => Ok(Some(why)),
+            None => outcome,
+        }
+    }
+
+    async fn read_log(
+        &self,
+        log: &Log,
+        (reads, keys): (Reads, Option<&SpaceKeys>),
+        unmerged: &mut Unmerged,
+    ) -> Result<Option<String>, SyncError> {
+        let chain = Chain { space: &self.share.space, device: &log.device };
+        let begun = Instant::now();
+        let mut unread = self.remote.unread(&self.share.space, log, unmerged.upto);
+        while unmerged.read < MOST_READ
+            && unmerged.read_bytes < MOST_READ_BYTES
+            && begun.elapsed() < MOST_READ_TIME
+        {
+            let segment = match unread.next().await? {
+                None => return Ok(None),
+                Some(Ok(segment)) => segment,
+                Some(Err(why)) => return Ok(Some(why)),
             };
             if let (Reads::Upto(upto), Some(last)) = (reads, segment.records.last())
                 && last.seq > upto
@@ -179,32 +227,68 @@ impl<P: Ports> Exchange<'_, P> {
                 Ok(segment) => segment,
                 Err(why) => return Ok(Some(why)),
             };
-            let Segment { header, records, end } = without_secrets(segment, &self.syncing.redactor);
-            let apply = ApplyRecords {
-                share,
-                device: log.device.clone(),
-                author: header.author,
-                name: header.name,
-                records,
-                end,
-                now: clock::now(),
-            };
-            match self.syncing.ports.writer().write(apply).await? {
-                Applied::All { new, touched } => {
-                    tracing::info!(share = share.0, device = log.device.short(), new, "read a machine's log");
-                    self.syncing.note(share, |outcome| outcome.moved.read += new as u64);
-                    self.syncing.ports.reload(touched);
+            if !unmerged.is_by(&segment.header)
+                && let Some(why) = self.merge_all(log, unmerged).await?
+            {
+                return Ok(Some(why));
+            }
+            if let Err(broken) = unmerged.add(segment, &chain, &self.syncing.redactor) {
+                return Ok(Some(reason(broken)));
+            }
+            while unmerged.entries.len() >= MERGED_AT_ONCE {
+                if let Some(why) = self.merge(log, unmerged).await? {
+                    return Ok(Some(why));
                 }
-                Applied::Gap { known, first } => {
-                    return Ok(Some(format!("its entries {} to {} are missing", known + 1, first - 1)));
-                }
-                Applied::WrongHash { at } => {
-                    return Ok(Some(format!("its entries up to {at} do not follow from those before")));
-                }
-                Applied::NotShared => return Ok(None),
+            }
+        }
+        if unmerged.upto < log.last {
+            self.syncing.note(self.share.id, |outcome| outcome.deferred.extend([log.device.clone()]));
+        }
+        Ok(None)
+    }
+
+    /// Merges what was read. Returns why that is not possible.
+    async fn merge_all(&self, log: &Log, unmerged: &mut Unmerged) -> Result<Option<String>, SyncError> {
+        while !unmerged.entries.is_empty() {
+            if let Some(why) = self.merge(log, unmerged).await? {
+                return Ok(Some(why));
             }
         }
         Ok(None)
+    }
+
+    /// Merges the first of what was read. Returns why that is not possible; then nothing is left to merge.
+    async fn merge(&self, log: &Log, unmerged: &mut Unmerged) -> Result<Option<String>, SyncError> {
+        let count = unmerged.entries.len().min(MERGED_AT_ONCE);
+        let (records, hashes): (Vec<Record>, Vec<String>) = unmerged.entries.drain(..count).unzip();
+        let Some(end) = hashes.last().cloned() else { return Ok(None) };
+        let share = self.share.id;
+        let apply = ApplyRecords {
+            share,
+            device: log.device.clone(),
+            author: unmerged.author.clone(),
+            name: unmerged.name.clone(),
+            records,
+            end,
+            now: clock::now(),
+        };
+        faults::reach(Point::SyncRead);
+        let applied = self.syncing.ports.writer().write(apply).await?;
+        faults::reach(Point::SyncMerged);
+        match applied {
+            Applied::All { new, touched } => {
+                tracing::info!(share = share.0, device = log.device.short(), new, "read a machine's log");
+                self.syncing.note(share, |outcome| outcome.moved.read += new as u64);
+                self.syncing.ports.reload(touched);
+                Ok(None)
+            }
+            Applied::TooManyParked => {
+                unmerged.entries.clear();
+                Ok(Some("it has logged too much that only a newer recall can read: update recall".to_owned()))
+            }
+            // They followed a moment ago: the project is not shared any more, or shared anew.
+            Applied::Gap { .. } | Applied::WrongHash { .. } | Applied::NotShared => Err(SyncError::NotShared),
+        }
     }
 
     /// Sends what the remote does not have.
@@ -231,9 +315,11 @@ impl<P: Ports> Exchange<'_, P> {
                     None => (header, records),
                 };
                 let new = NewEntries { header, records, before, end: end.clone() };
+                faults::reach(Point::SyncSend);
                 if self.remote.append(new, self.device).await? == Put::Taken {
                     return Err(SyncError::Fork);
                 }
+                faults::reach(Point::SyncSent);
                 self.syncing.note(id, |outcome| outcome.moved.sent += count);
                 (next, before) = (upto + 1, end);
             }
@@ -265,7 +351,9 @@ impl<P: Ports> Exchange<'_, P> {
         let id = self.share.id;
         let emptied = self.syncing.read(move |db| db.emptied(id)).await?;
         if !emptied.is_empty() {
+            faults::reach(Point::SyncEmpty);
             self.remote.empty(&self.share.space, self.device, &emptied).await?;
+            faults::reach(Point::SyncEmptied);
             self.syncing.ports.writer().write(EmptiedSent { share: id, entries: emptied }).await?;
         }
         Ok(())
@@ -276,7 +364,7 @@ impl<P: Ports> Exchange<'_, P> {
         let share = self.share;
         let heads = self.heads().await?;
         let read: BTreeMap<DeviceId, u64> = heads.into_iter().map(|head| (head.device, head.seq)).collect();
-        if read.is_empty() {
+        if read.is_empty() && own.is_none() {
             return Ok(());
         }
         let header = Header::of(self.device, &share.space, &share.author, &share.device_name);
@@ -296,7 +384,63 @@ impl<P: Ports> Exchange<'_, P> {
             Some(keys) => keys.seal_header(header).map_err(TeamError::from)?,
             None => header,
         };
-        Ok(self.remote.say_progress(&Progress { header, read }, self.device).await?)
+        let now = Progress { header, read, at: clock::now() };
+        self.remote.say_progress(&now, self.device).await?;
+        faults::reach(Point::SyncProgress);
+        Ok(())
+    }
+}
+
+/// Entries of a machine's log that were read and follow each other, and are not merged yet.
+#[derive(Default)]
+struct Unmerged {
+    author: String,
+    name: String,
+    /// Each with its hash.
+    entries: VecDeque<(Record, String)>,
+    /// The last entry that was read.
+    upto: u64,
+    hash: String,
+    /// How much was read in this round.
+    read: usize,
+    read_bytes: usize,
+}
+
+impl Unmerged {
+    fn after(upto: u64, hash: &str) -> Self {
+        Self { upto, hash: hash.to_owned(), ..Self::default() }
+    }
+
+    /// Whether a part was written under the same names.
+    fn is_by(&self, header: &Header) -> bool {
+        (&self.author, &self.name) == (&header.author, &header.name)
+    }
+
+    /// Adds a part of the log. What was read before is left out.
+    fn add(&mut self, segment: Segment, chain: &Chain<'_>, redactor: &CurrentRedactor) -> Result<(), Broken> {
+        let Segment { header, mut records, end } = segment;
+        records.retain(|record| record.seq > self.upto);
+        let hashes = chain.follow((self.upto, &self.hash), &records, &end)?;
+        let (Some(last), Some(hash)) = (records.last(), hashes.last()) else { return Ok(()) };
+        (self.upto, self.hash) = (last.seq, hash.clone());
+        (self.author, self.name) = (header.author, header.name);
+        self.read += records.len();
+        let bodies = records.iter().filter_map(|record| record.body.as_ref());
+        self.read_bytes += bodies.map(String::len).sum::<usize>();
+        let redactor = redactor.get();
+        let clean = records.into_iter().map(|record| without_secrets(record, &redactor));
+        self.entries.extend(clean.zip(hashes));
+        Ok(())
+    }
+}
+
+/// Why entries cannot be merged.
+fn reason(broken: Broken) -> String {
+    match broken {
+        Broken::Gap { known, first } => {
+            format!("its entries {} to {} are missing", known + 1, first.saturating_sub(1))
+        }
+        Broken::WrongHash { at } => format!("its entries up to {at} do not follow from those before"),
     }
 }
 
@@ -323,14 +467,12 @@ fn at_once(mut entries: Vec<Logged>) -> Vec<Logged> {
 }
 
 /// What comes in is redacted by this machine's rules, too.
-fn without_secrets(segment: Segment, redactor: &CurrentRedactor) -> Segment {
-    let redactor = redactor.get();
-    let clean = |record: Record| match &record.body {
-        Some(body) if held_for(&record, &redactor).is_some() => {
+fn without_secrets(record: Record, redactor: &Redactor) -> Record {
+    match &record.body {
+        Some(body) if held_for(&record, redactor).is_some() => {
             let body = redactor.redact_text(body).into_owned();
             Record { body: Some(body), ..record }
         }
         _ => record,
-    };
-    Segment { records: segment.records.into_iter().map(clean).collect(), ..segment }
+    }
 }

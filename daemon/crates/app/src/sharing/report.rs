@@ -14,6 +14,7 @@ use recall_config::sharing::{SharedProject, Sharing};
 use recall_domain::ids::Timestamp;
 use recall_domain::sync::DeviceId;
 use recall_domain::sync::record::space_of;
+use recall_domain::sync::skew::Skew;
 use recall_store::{Head, Reader, Share, StoreError};
 
 /// Deletions that are listed one by one.
@@ -27,7 +28,7 @@ pub struct NextRound(pub Option<Timestamp>);
 pub fn report(syncing: &Syncing<impl Ports>, next: NextRound) -> Answer<SyncAnswer> {
     let sharing = syncing.config.get().sharing.clone();
     let (author, device_name) = names(&sharing);
-    let Known { outcomes, trouble, failing, notices } = syncing.known();
+    let Known { outcomes, trouble, failing, notices, .. } = syncing.known();
     let answer = syncing.readers.read(|db| {
         let stored = db.shares()?;
         let mut shares = Vec::new();
@@ -97,11 +98,17 @@ fn share_answer(
 
 /// All machines that have said anything.
 fn devices(heads: Vec<Head>, outcome: &Outcome) -> Vec<DeviceAnswer> {
-    let Outcome { available, stopped, readers, .. } = outcome;
+    let Outcome { available, stopped, readers, skews, deferred, .. } = outcome;
     let of = |device: &DeviceId, author: &str, name: &str| DeviceAnswer {
         available: available.get(device).copied(),
         error: stopped.get(device).cloned(),
         has_read: readers.get(device).map(|reader| reader.seq),
+        clock_ahead_ms: match skews.get(device) {
+            Some(Skew::AheadAtLeast(by)) => Some(*by),
+            Some(Skew::BehindAtLeast(by)) => Some(by.saturating_neg()),
+            None => None,
+        },
+        deferred: deferred.contains(device),
         device: device.0.clone(),
         author: author.to_owned(),
         name: name.to_owned(),

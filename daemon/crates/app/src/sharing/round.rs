@@ -153,7 +153,9 @@ impl<P: Ports> Syncing<P> {
         let mut team = known.ok_or(TeamError::NoKey)?;
         let before = team.clone();
         let device = self.device().await?;
-        let statements = remote.statements(&id).await?;
+        let mut heard = self.heard(&id);
+        let statements = remote.statements(&id, &mut heard).await?;
+        self.keep_heard(id.clone(), heard);
         let standings = team.keep_up(&device, &statements)?;
         if team != before {
             let (data, changed) = (self.data_folder(), team.clone());

@@ -10,10 +10,11 @@ use crate::ports::WriteFailed;
 use crate::settings::{CurrentRedactor, Settings};
 use recall_domain::ids::{ShareId, Timestamp};
 use recall_domain::sync::DeviceId;
+use recall_domain::sync::skew::Skew;
 use recall_store::{Reader, Readers, StoreError};
 use recall_sync::address::AddressError;
 use recall_sync::device::Device;
-use recall_sync::remote::RemoteError;
+use recall_sync::remote::{Heard, RemoteError};
 use recall_sync::team::TeamError;
 
 /// The first wait after a failure, and the longest.
@@ -43,6 +44,8 @@ pub(crate) enum SyncError {
     Team(#[from] TeamError),
     #[error("a thread panicked")]
     Panicked,
+    #[error("the project's sharing changed meanwhile")]
+    NotShared,
     /// Another log has this data folder's name.
     #[error("another log has this machine's name")]
     Fork,
@@ -65,6 +68,12 @@ pub struct Outcome {
     pub readers: BTreeMap<DeviceId, LogReader>,
     /// By what it is known that a machine says the same as before.
     pub marks: BTreeMap<DeviceId, String>,
+    /// The machines whose clocks are off.
+    pub skews: BTreeMap<DeviceId, Skew>,
+    /// The machines that have logged more than is read in a round.
+    pub deferred: BTreeSet<DeviceId>,
+    /// When the remote was last asked what there is.
+    pub asked_at: Option<Timestamp>,
 }
 
 /// How many entries a round exchanged.
@@ -89,6 +98,8 @@ pub struct Known {
     pub outcomes: BTreeMap<ShareId, Outcome>,
     /// Why the last round exchanged nothing with any remote.
     pub trouble: Option<String>,
+    /// What was heard of the teams of remotes, by the remotes' ids.
+    pub heard: BTreeMap<String, Heard>,
     /// The remotes that failed, by name.
     pub failing: BTreeMap<String, Failing>,
     pub notices: Vec<String>,
@@ -144,6 +155,23 @@ impl Known {
 }
 
 impl<P> Syncing<P> {
+    /// Whether a round has left something that the next one can read.
+    pub fn has_more(&self) -> bool {
+        self.locked().outcomes.values().any(|outcome| !outcome.deferred.is_empty())
+    }
+
+    pub(super) fn outcome(&self, share: ShareId) -> Outcome {
+        self.locked().outcomes.get(&share).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn heard(&self, remote: &str) -> Heard {
+        self.locked().heard.get(remote).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn keep_heard(&self, remote: String, heard: Heard) {
+        self.locked().heard.insert(remote, heard);
+    }
+
     pub fn known(&self) -> Known {
         self.locked().clone()
     }

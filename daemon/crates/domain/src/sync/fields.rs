@@ -15,7 +15,10 @@ const MOST_OF_PLAN: usize = 100_000;
 /// The longest name of an agent or a session.
 const MOST_OF_NAME: usize = 500;
 /// More fields than any version has.
-const MOST_FIELDS: usize = 64;
+pub const MOST_FIELDS: usize = 64;
+/// The longest name and the longest value of a field of a later version.
+const MOST_OF_UNKNOWN_NAME: usize = 40;
+const MOST_OF_UNKNOWN: usize = 2_000;
 /// The last millisecond of the year 9999.
 const LATEST_MS: i64 = 253_402_300_799_999;
 
@@ -25,7 +28,7 @@ pub const LISTS: [&str; 4] = ["facts", "concepts", "files_read", "files_modified
 /// The texts of a summary, after its title.
 pub const PARTS: [&str; 6] = ["request", "investigated", "learned", "completed", "next_steps", "notes"];
 
-/// Whether every known field has a value of its kind. Fields of later versions may have any.
+/// Whether every known field has a value of its kind. Fields of later versions may have any short one.
 pub fn are_valid(kind: ItemKind, fields: &Fields) -> bool {
     let is_valid = |(name, value): (&String, &Value)| match kind {
         ItemKind::Observation => fits_observation(name, value),
@@ -43,6 +46,10 @@ fn is_time(value: &Value) -> bool {
     value.as_i64().is_some_and(|at| (0..=LATEST_MS).contains(&at))
 }
 
+fn fits_unknown(name: &str, value: &Value) -> bool {
+    name.len() <= MOST_OF_UNKNOWN_NAME && value.to_string().len() <= MOST_OF_UNKNOWN
+}
+
 fn fits_observation(name: &str, value: &Value) -> bool {
     match name {
         "type" => value.as_str().is_some_and(|name| ObservationType::parse(name).is_some()),
@@ -56,7 +63,7 @@ fn fits_observation(name: &str, value: &Value) -> bool {
         name if LISTS.contains(&name) => value.as_array().is_some_and(|list| {
             list.len() <= MOST_ELEMENTS && list.iter().all(|value| is_text(value, MOST_CHARS))
         }),
-        _ => true,
+        name => fits_unknown(name, value),
     }
 }
 
@@ -66,7 +73,7 @@ fn fits_summary(name: &str, value: &Value) -> bool {
         "title" | "origin" | "author" | "device" => is_text(value, MOST_CHARS),
         "created_at" => is_time(value),
         name if PARTS.contains(&name) => is_text(value, MOST_CHARS),
-        _ => true,
+        name => fits_unknown(name, value),
     }
 }
 
@@ -76,7 +83,7 @@ fn fits_plan(name: &str, value: &Value) -> bool {
         "title" | "author" | "device" => is_text(value, MOST_CHARS),
         "text" => is_text(value, MOST_OF_PLAN),
         "created_at" | "updated_at" => is_time(value),
-        _ => true,
+        name => fits_unknown(name, value),
     }
 }
 
@@ -135,7 +142,7 @@ mod tests {
         check("resolved", json!(true), &[json!("true")]);
         check("rejected", Value::Null, &[json!("true")]);
         check("facts", json!(["a"]), &[json!("a"), json!([1]), json!(vec!["a"; MOST_ELEMENTS + 1])]);
-        check("mood", json!({"of": "a later version"}), &[]);
+        check("mood", json!({"of": "a later version"}), &[json!("x".repeat(MOST_OF_UNKNOWN))]);
         let long = |chars: usize| json!("x".repeat(chars));
         check_of(ItemKind::Summary, "title", json!(""), &[json!(1), long(MOST_CHARS + 1)]);
         check_of(

@@ -98,6 +98,11 @@ impl Item {
         self.withdrawn.is_some()
     }
 
+    /// How many fields it has.
+    pub fn len(&self) -> usize {
+        self.fields.len()
+    }
+
     /// Whether nothing is said of it.
     pub fn is_empty(&self) -> bool {
         self.fields.is_empty()

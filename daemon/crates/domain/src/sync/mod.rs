@@ -9,6 +9,7 @@ pub mod fields;
 pub mod item;
 pub mod kind;
 pub mod record;
+pub mod skew;
 
 use serde::{Deserialize, Serialize};
 

@@ -47,6 +47,42 @@ impl Chain<'_> {
     }
 }
 
+impl Chain<'_> {
+    /// The hash of each of these entries, which follow the one with this number and this hash. The last must have the
+    /// hash `end`.
+    ///
+    /// # Errors
+    /// When they do not follow.
+    pub fn follow(
+        &self,
+        (seq, hash): (u64, &str),
+        records: &[Record],
+        end: &str,
+    ) -> Result<Vec<String>, Broken> {
+        let mut hashes: Vec<String> = Vec::with_capacity(records.len());
+        for (expected, record) in (seq + 1..).zip(records) {
+            if record.seq != expected {
+                return Err(Broken::Gap { known: expected - 1, first: record.seq });
+            }
+            let before = hashes.last().map_or(hash, String::as_str);
+            hashes.push(self.hash(before, record));
+        }
+        match (hashes.last(), records.last()) {
+            (Some(last), Some(record)) if last != end => Err(Broken::WrongHash { at: record.seq }),
+            _ => Ok(hashes),
+        }
+    }
+}
+
+/// Why entries do not follow what was read before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// Entries are missing before them.
+    Gap { known: u64, first: u64 },
+    /// They were changed, or they continue another log.
+    WrongHash { at: u64 },
+}
+
 /// The content of an entry.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content {
@@ -84,6 +120,7 @@ impl Record {
             FORGET => Content::Change(Change::Remove(Removal::Forgotten)),
             WITHDRAW => Content::Change(Change::Remove(Removal::Withdrawn)),
             kind => match (ItemKind::parse(kind), &self.body) {
+                (None, Some(body)) if body.len() > MOST_BODY => Content::Malformed,
                 (None, _) => Content::Unknown,
                 // A name says what it names.
                 (Some(kind), _) if kind != ItemKind::of(&self.item) => Content::Malformed,
@@ -177,6 +214,24 @@ mod tests {
     }
 
     #[test]
+    fn entries_follow_each_other_without_gaps_and_end_as_their_machine_says() {
+        let device = DeviceId("d".to_owned());
+        let chain = Chain { space: "s", device: &device };
+        let records: Vec<Record> =
+            (1..=3).map(|seq| Record::of(seq, "uuid", 7, &set("a"), "chance")).collect();
+        let first = chain.hash(BEGINNING, &records[0]);
+        let hashes = [first.clone(), chain.hash(&first, &records[1])];
+        let [_, second] = &hashes;
+        assert_eq!(chain.follow((0, BEGINNING), &records[..2], second), Ok(hashes.to_vec()));
+        assert_eq!(chain.follow((1, &first), &records[1..2], second), Ok(vec![second.clone()]));
+        assert_eq!(chain.follow((2, second), &[], "any"), Ok(Vec::new()));
+        assert_eq!(chain.follow((0, BEGINNING), &records[..2], &first), Err(Broken::WrongHash { at: 2 }));
+        assert_eq!(chain.follow((1, "other"), &records[1..2], second), Err(Broken::WrongHash { at: 2 }));
+        let with_gap = [records[0].clone(), records[2].clone()];
+        assert_eq!(chain.follow((0, BEGINNING), &with_gap, ""), Err(Broken::Gap { known: 1, first: 3 }));
+    }
+
+    #[test]
     fn what_no_version_wrote_is_malformed_and_what_a_later_one_wrote_is_unknown() {
         let with = |kind: &str, body: &str| Record {
             kind: kind.to_owned(),
@@ -188,5 +243,6 @@ mod tests {
         }
         assert_eq!(with("observation", &"x".repeat(MOST_BODY + 1)).content(), Content::Malformed);
         assert_eq!(with("picture", "{}").content(), Content::Unknown);
+        assert_eq!(with("picture", &"x".repeat(MOST_BODY + 1)).content(), Content::Malformed);
     }
 }

@@ -1,6 +1,6 @@
 //! Merges what another machine logged. All of it, and how far that machine was read, is one transaction.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
@@ -8,16 +8,19 @@ use crate::StoreError;
 use crate::database::bind::params;
 use crate::database::row::{Sql, record};
 use crate::operation::{Operation, RemovedCopies, WriteContext};
-use crate::sharing::{Share, empty_bodies, keep, known, projection, share};
+use crate::sharing::{Known, Share, empty_bodies, keep, known, projection, share};
 use recall_domain::ids::{SessionKey, ShareId, Timestamp};
-use recall_domain::sync::fields::are_valid;
-use recall_domain::sync::item::Change;
+use recall_domain::sync::fields::{MOST_FIELDS, are_valid};
+use recall_domain::sync::item::{Change, Item};
 use recall_domain::sync::kind::ItemKind;
-use recall_domain::sync::record::{BEGINNING, Chain, Content, Record};
+use recall_domain::sync::record::{BEGINNING, Broken, Chain, Content, Record};
 use recall_domain::sync::{DeviceId, Stamp};
 
 /// The latest time that a machine's clock can say.
 const LATEST_MS: i64 = 253_402_300_799_999;
+
+/// How many entries of one machine may wait for a version that knows their kind.
+const MOST_PARKED: u64 = 10_000;
 
 /// Merges entries of another machine's log that follow what was read of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +45,8 @@ pub enum Applied {
     Gap { known: u64, first: u64 },
     /// Nothing was applied: they do not follow from what was read before.
     WrongHash { at: u64 },
+    /// Nothing was applied: too many of this machine's entries wait for a later version already.
+    TooManyParked,
     /// The project is not shared any more.
     #[default]
     NotShared,
@@ -57,20 +62,26 @@ impl Operation for ApplyRecords {
             "SELECT seq, hash FROM sync_heads WHERE share = ?1 AND device = ?2",
             params![id, device],
         )?;
-        let (seq, mut hash) = head.unwrap_or((0, BEGINNING.to_owned()));
+        let (seq, hash) = head.unwrap_or((0, BEGINNING.to_owned()));
         let new: Vec<Record> = records.into_iter().filter(|record| record.seq > seq).collect();
         let Some(last) = new.last().map(|record| record.seq) else {
             return Ok(Applied::All { new: 0, touched: Vec::new() });
         };
         let chain = Chain { space: &share.space, device: &device };
-        for (expected, record) in (seq + 1..).zip(&new) {
-            if record.seq != expected {
-                return Ok(Applied::Gap { known: seq, first: record.seq });
-            }
-            hash = chain.hash(&hash, record);
+        match chain.follow((seq, &hash), &new, &end) {
+            Ok(_) => {}
+            Err(Broken::Gap { known, first }) => return Ok(Applied::Gap { known, first }),
+            Err(Broken::WrongHash { at }) => return Ok(Applied::WrongHash { at }),
         }
-        if hash != end {
-            return Ok(Applied::WrongHash { at: last });
+        let unknown = new.iter().filter(|record| record.content() == Content::Unknown).count() as u64;
+        if unknown > 0 {
+            let parked: u64 = db.one(
+                "SELECT count(*) FROM sync_parked WHERE share = ?1 AND device = ?2",
+                params![id, device],
+            )?;
+            if parked + unknown > MOST_PARKED {
+                return Ok(Applied::TooManyParked);
+            }
         }
         let mut pass = Pass::new(db, &share, now);
         for record in &new {
@@ -82,7 +93,7 @@ impl Operation for ApplyRecords {
             "INSERT INTO sync_heads (share, device, author, name, seq, hash, at, refused) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
              ON CONFLICT DO UPDATE SET author = excluded.author, name = excluded.name, seq = excluded.seq,
                 hash = excluded.hash, at = excluded.at, refused = refused + excluded.refused",
-            params![id, device, author, name, i64::try_from(last).unwrap_or(i64::MAX), hash, now, refused],
+            params![id, device, author, name, i64::try_from(last).unwrap_or(i64::MAX), end, now, refused],
         )?;
         Ok(Applied::All { new: new.len(), touched })
     }
@@ -133,21 +144,31 @@ struct Parked from "sync_parked" {
 }
 }
 
+/// Whether an item would have more fields than any version has. Each of them is read at every change of it.
+fn has_too_many(item: &Item, change: &Change) -> bool {
+    match change {
+        Change::Set(fields) => {
+            item.len() + fields.keys().filter(|name| !item.has(name)).count() > MOST_FIELDS
+        }
+        Change::Remove(_) => false,
+    }
+}
+
 /// One merging of several entries.
 struct Pass<'a> {
     db: &'a WriteContext<'a>,
     share: &'a Share,
     now: Timestamp,
     refused: u64,
-    /// The notes that were changed.
-    items: BTreeSet<String>,
+    /// The notes that were changed, as they are now.
+    items: BTreeMap<String, Known>,
 }
 
 impl<'a> Pass<'a> {
     fn new(db: &'a WriteContext<'a>, share: &'a Share, now: Timestamp) -> Self {
         // What others removed is gone there already.
         db.set_removed_copies(RemovedCopies::Stay);
-        Self { db, share, now, refused: 0, items: BTreeSet::new() }
+        Self { db, share, now, refused: 0, items: BTreeMap::new() }
     }
 
     fn take(&mut self, device: &DeviceId, record: &Record) -> Result<(), StoreError> {
@@ -173,13 +194,19 @@ impl<'a> Pass<'a> {
                 Ok(())
             }
             Content::Change(change) => {
-                let mut known = known(self.db, self.share.id, item)?.unwrap_or_default();
-                known.item.merge(&change, &Stamp { at: *at, device: device.clone() });
-                keep(self.db, self.share.id, item, &known)?;
-                if known.item.removed().is_some() {
+                let mut changed = match self.items.remove(item) {
+                    Some(changed) => changed,
+                    None => known(self.db, self.share.id, item)?.unwrap_or_default(),
+                };
+                if has_too_many(&changed.item, &change) {
+                    self.refused += 1;
+                } else {
+                    changed.item.merge(&change, &Stamp { at: *at, device: device.clone() });
+                }
+                if changed.item.removed().is_some() {
                     empty_bodies(self.db, self.share.id, item)?;
                 }
-                self.items.insert(item.clone());
+                self.items.insert(item.clone(), changed);
                 Ok(())
             }
         }
@@ -188,10 +215,9 @@ impl<'a> Pass<'a> {
     /// Makes rows of the result. Returns the sessions that lost something.
     fn end(self) -> Result<Vec<SessionKey>, StoreError> {
         let mut touched = Vec::new();
-        for item in &self.items {
-            let Some(mut known) = known(self.db, self.share.id, item)? else { continue };
-            touched.extend(projection::project(self.db, self.share, item, &mut known, self.now)?);
-            keep(self.db, self.share.id, item, &known)?;
+        for (item, mut known) in self.items {
+            touched.extend(projection::project(self.db, self.share, &item, &mut known, self.now)?);
+            keep(self.db, self.share.id, &item, &known)?;
         }
         Ok(touched)
     }

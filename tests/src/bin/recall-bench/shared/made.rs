@@ -1,0 +1,219 @@
+//! Makes what many machines have logged over a year: whole logs as recall writes them, sealed, chained and signed. They go into the
+//! server's tables at once, past its functions. The texts, the sizes and the order are the same in every run; the team's key is not.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use recall_domain::observation::ObservationType;
+use recall_domain::sync::DeviceId;
+use recall_domain::sync::item::{Change, Fields};
+use recall_domain::sync::record::{Chain, Record, space_of};
+use recall_sync::device::Device;
+use recall_sync::progress::{self, Progress};
+use recall_sync::remote::NewEntries;
+use recall_sync::sealed::SpaceKeys;
+use recall_sync::segment::{Header, MOST_RECORDS, Seal};
+use recall_sync::team::{Team, team_space};
+use recall_tests::postgres::Cluster;
+use serde_json::{Value, json};
+
+use super::super::{Random, now};
+
+pub(super) const SPACES: usize = 20;
+pub(super) const WRITERS: usize = 10;
+/// Notes of the project that a newcomer gets.
+pub(super) const NEWCOMER_ITEMS: usize = 20_000;
+/// The identity of that project.
+pub(super) const PROJECT: &str = "git:example.com/acme/shop";
+const YEAR_MS: i64 = 365 * 86_400_000;
+
+/// A project's space, and who writes there.
+pub(super) struct Space {
+    pub id: String,
+    pub keys: SpaceKeys,
+    pub writers: Vec<Writer>,
+}
+
+/// A machine in a space.
+pub(super) struct Writer {
+    pub device: Arc<Device>,
+    author: String,
+    space: String,
+    seq: u64,
+    end: String,
+    /// The notes that it has made.
+    items: Vec<String>,
+    random: Random,
+}
+
+/// The machines, in the order of their spaces. The first space is the newcomer's.
+pub(super) fn spaces(team: &Team, keys: &Path) -> Vec<Space> {
+    let space = |number: usize| {
+        let identity =
+            if number == 0 { PROJECT.to_owned() } else { format!("git:example.com/acme/p{number}") };
+        let id = space_of(&identity);
+        let writers = (0..WRITERS).map(|of| Writer::new(number * WRITERS + of, &id, keys)).collect();
+        Space { keys: team.space_keys(&id).unwrap(), id, writers }
+    };
+    (0..SPACES).map(space).collect()
+}
+
+impl Writer {
+    fn new(number: usize, space: &str, keys: &Path) -> Self {
+        let mut random = Random(number as u64 + 1);
+        // The first numbers of such a generator are alike.
+        for _ in 0..20 {
+            random.next();
+        }
+        let seed: String = (0..4).map(|_| format!("{:016x}", random.next())).collect();
+        let file = keys.join(format!("{number}.json"));
+        std::fs::write(&file, json!({"seed": seed}).to_string()).unwrap();
+        let device = Arc::new(Device::load_or_create(&file).unwrap());
+        let (author, space) = (format!("dev{number}"), space.to_owned());
+        Self { device, author, space, seq: 0, end: String::new(), items: Vec::new(), random }
+    }
+
+    fn header(&self) -> Header {
+        Header::of(&self.device, &self.space, &self.author, &format!("{}s-laptop", self.author))
+    }
+
+    /// The next entries of its log, which are not sealed yet. Of ten, nine are new notes, and one changes a note.
+    pub(super) fn entries(&mut self, count: usize, at: i64) -> NewEntries {
+        let before = self.end.clone();
+        let device = self.device.id.clone();
+        let mut records = Vec::with_capacity(count);
+        for _ in 0..count {
+            let (item, fields) = match (self.seq % 10, self.items.first()) {
+                (9, Some(_)) => self.edit(),
+                _ => self.note(at),
+            };
+            self.seq += 1;
+            let salt = format!("{:016x}{:016x}", self.random.next(), self.random.next());
+            let record = Record::of(self.seq, &item, at, &Change::Set(fields), &salt);
+            self.end = Chain { space: &self.space, device: &device }.hash(&self.end, &record);
+            records.push(record);
+        }
+        NewEntries { header: self.header(), records, before, end: self.end.clone() }
+    }
+
+    fn edit(&mut self) -> (String, Fields) {
+        let item = self.items[self.random.next() as usize % self.items.len()].clone();
+        (item, [("narrative".to_owned(), json!(self.random.words(45)))].into())
+    }
+
+    fn note(&mut self, at: i64) -> (String, Fields) {
+        let chance = (u128::from(self.random.next()) << 64) | u128::from(self.random.next());
+        let digits = format!("{chance:032x}");
+        let part = |from: usize, to: usize| &digits[from..to];
+        let item =
+            format!("{}-{}-4{}-8{}-{}", part(0, 8), part(8, 12), part(13, 16), part(17, 20), part(20, 32));
+        let (kind, _) = ObservationType::ALL[self.items.len() % ObservationType::ALL.len()];
+        // What people prefer stays at home.
+        let kind =
+            if ["preference", "correction"].contains(&kind.as_str()) { "decision" } else { kind.as_str() };
+        let random = &mut self.random;
+        let fields: [(&str, Value); 15] = [
+            ("type", json!(kind)),
+            ("title", json!(random.words(7))),
+            ("subtitle", Value::Null),
+            ("narrative", json!(random.words(45))),
+            ("facts", json!([random.words(12)])),
+            ("concepts", json!([random.words(1)])),
+            ("files_read", json!([])),
+            ("files_modified", json!([format!("src/{}.rs", random.words(1))])),
+            ("importance", json!(1 + random.next() % 10)),
+            ("resolved", json!(false)),
+            ("rejected", Value::Null),
+            ("origin", json!("extractive")),
+            ("created_at", json!(at)),
+            ("author", json!(self.author)),
+            ("device", json!(format!("{}s-laptop", self.author))),
+        ];
+        self.items.push(item.clone());
+        (item, fields.map(|(name, value)| (name.to_owned(), value)).into())
+    }
+
+    /// As many entries as a round of a minute's work sends.
+    pub(super) fn few(&mut self) -> usize {
+        1 + self.random.next() as usize % 5
+    }
+}
+
+/// Entries as they leave.
+pub(super) fn sealed(keys: &SpaceKeys, entries: NewEntries) -> NewEntries {
+    let NewEntries { header, records, before, end } = entries;
+    let (header, records) = keys.seal(header, records).unwrap();
+    NewEntries { header, records, before, end }
+}
+
+/// Fills the server's tables with a year of all machines, and says the team's statements. Returns how many parts there are.
+pub(super) fn fill(cluster: &Cluster, team: &Team, spaces: &mut [Space], records: usize) -> usize {
+    // A tenth of the entries only changes notes.
+    let newcomers = (NEWCOMER_ITEMS * 10 / 9).min(records / 3);
+    let others = (records - newcomers) / (SPACES - 1);
+    let mut entries = cluster.loading("recall.record (space, device, seq, kind, item, at, body, body_hash)");
+    let mut parts =
+        cluster.loading("recall.segment (space, device, first, last, header, hash, signature, bytes)");
+    let mut devices = cluster.loading("recall.device (space, device, login, seq, hash, progress)");
+    let (begun, mut count) = (now().0 - YEAR_MS, 0);
+    for (number, space) in spaces.iter_mut().enumerate() {
+        let each = if number == 0 { newcomers } else { others } / WRITERS;
+        for writer in &mut space.writers {
+            let mut made = 0;
+            while made < each {
+                // The first part is what was there before the project was shared.
+                let next = if made == 0 { MOST_RECORDS } else { writer.few() }.min(each - made);
+                let at = begun + YEAR_MS * made as i64 / each as i64;
+                let part = sealed(&space.keys, writer.entries(next, at));
+                made += next;
+                write_part(&mut entries, &mut parts, part, &writer.device);
+                count += 1;
+            }
+        }
+        let read: BTreeMap<DeviceId, u64> =
+            space.writers.iter().map(|writer| (writer.device.id.clone(), writer.seq)).collect();
+        for writer in &space.writers {
+            let header = space.keys.seal_header(writer.header()).unwrap();
+            let mut read = read.clone();
+            read.remove(&writer.device.id);
+            let said = progress::encode(&Progress { header, read, at: now() }, &writer.device).unwrap();
+            let Writer { device, seq, end, .. } = writer;
+            row(&mut devices, &[&space.id, &device.id.0, "mia", &seq.to_string(), end, &said]);
+            let said = team.statement(device, &writer.author, &format!("{}s-laptop", writer.author)).unwrap();
+            let said = said.encode(device).unwrap();
+            row(&mut devices, &[&team_space(), &device.id.0, "mia", "0", "", &said]);
+        }
+    }
+    for loading in [entries, parts, devices] {
+        loading.end();
+    }
+    count
+}
+
+fn write_part(entries: &mut impl Write, parts: &mut impl Write, part: NewEntries, device: &Device) {
+    let NewEntries { header, records, end, .. } = part;
+    let seal = Seal::of(&header, &end, device).unwrap();
+    let (space, id) = (header.space.as_str(), header.device.0.as_str());
+    let bytes: usize = records.iter().filter_map(|record| record.body.as_ref().map(String::len)).sum();
+    let numbers = [records[0].seq, records[records.len() - 1].seq].map(|seq| seq.to_string());
+    row(
+        parts,
+        &[space, id, &numbers[0], &numbers[1], &seal.head, &seal.end, &seal.signature, &bytes.to_string()],
+    );
+    for record in &records {
+        let (seq, at) = (record.seq.to_string(), record.at.to_string());
+        let body = record.body.as_deref().unwrap_or_default();
+        row(entries, &[space, id, &seq, &record.kind, &record.item, &at, body, &record.body_hash]);
+    }
+}
+
+/// A line as `COPY` reads it.
+fn row(to: &mut impl Write, columns: &[&str]) {
+    let escaped: Vec<String> = columns
+        .iter()
+        .map(|text| text.replace('\\', "\\\\").replace('\n', "\\n").replace('\t', "\\t"))
+        .collect();
+    writeln!(to, "{}", escaped.join("\t")).unwrap();
+}

@@ -9,7 +9,7 @@ pub(crate) fn plain(text: &str) -> String {
     without_list_mark(&line).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Drops emoji, check marks and the like; arrows stay, as they say something.
+/// Drops emoji, check marks, lines of boxes and the like; arrows stay, as they say something.
 fn without_signs(text: &str) -> String {
     text.chars()
         .map(|c| match c {
@@ -17,8 +17,7 @@ fn without_signs(text: &str) -> String {
             | '\u{1f000}'..='\u{1faff}'
             | '\u{fe0f}'
             | '\u{200d}'
-            | '\u{25a0}'..='\u{25ff}' => ' ',
-            '\u{2580}'..='\u{259f}' => ' ',
+            | '\u{2500}'..='\u{25ff}' => ' ',
             other => other,
         })
         .collect()

@@ -203,6 +203,46 @@ export async function numbers({ project }, signal, count, chosen) {
       `No model was asked in these ${count} days: what was kept was chosen on this machine, without cost.`));
 }
 
+/** What is shared with other machines, and how far every one of them is. */
+export async function sharing({ project }, signal) {
+  const told = await get('/api/sync', {}, signal);
+  const shares = told.shares.filter((share) => !project || share.project === project);
+  const who = told.device ? el('p', { class: 'quiet' }, `This machine is ${told.author}, ${told.device_name} (${told.device.slice(0, 8)}).`) : null;
+  return el('div', { class: 'numbers sharing' }, el('div', { class: 'headed' }, el('h1', {}, 'Sharing')), who,
+    told.notices.map((notice) => el('p', { class: 'status' }, notice)),
+    shares.length ? shares.map(share) : el('p', { class: 'quiet' }, 'Nothing is shared. In a project’s folder: ', el('code', {}, 'recall share --with REMOTE')));
+}
+
+/** A project with one remote. */
+function share(one) {
+  const figure = (label, value) => el('div', { class: 'figure' }, el('dt', {}, label), el('dd', {}, value.toLocaleString()));
+  const heads = ['Machine', 'Read', 'To come', 'Last', 'What is wrong'];
+  return el('section', {}, el('h2', {}, `${one.project} through ${one.remote}`),
+    el('p', { class: 'quiet' }, el('code', {}, one.url), one.encrypted ? '' : ', not encrypted', one.synced_at && !one.error ? [', in step ', moment(one.synced_at)] : null),
+    one.error ? el('p', {}, el('em', {}, one.error), one.next_try ? [', next try at ', clock(one.next_try)] : null) : null,
+    el('dl', { class: 'figures' }, figure('Changes from here', one.logged), figure('Not sent yet', Math.max(one.logged - one.sent, 0)), figure('From others', one.received),
+      figure('Held back', one.held.length), figure('For a newer recall', one.parked)),
+    one.devices.length ? el('div', { class: 'across', tabindex: '0', role: 'region', 'aria-label': `Machines of ${one.project} through ${one.remote}` }, el('table', {},
+      el('thead', {}, el('tr', {}, heads.map((head) => el('th', { scope: 'col' }, head)))), el('tbody', {}, one.devices.map(machine)))) : null,
+    one.forgotten.total ? el('p', { class: 'quiet' }, forgotten(one.forgotten)) : null,
+    one.held.length ? el('ul', {}, one.held.map((held) => el('li', {}, held.id ? el('a', { href: itemLink(held.id) }, held.title ?? `Item ${held.id}`) : 'Something that is gone', `: ${held.why}`))) : null);
+}
+
+function machine(device) {
+  const hours = Math.max(1, Math.floor(Math.abs(device.clock_ahead_ms ?? 0) / 36e5));
+  const wrong = [device.error, device.clock_ahead_ms ? `its clock is ${counted(hours, 'hour')} or more ${device.clock_ahead_ms > 0 ? 'ahead' : 'behind'}` : null,
+    device.refused ? `${counted(device.refused, 'change')} could not be used` : null].filter(Boolean);
+  const cells = [device.seq.toLocaleString(), Math.max((device.available ?? device.seq) - device.seq, 0).toLocaleString(), moment(device.at), el('em', {}, wrong.join('; '))];
+  return el('tr', {}, el('th', { scope: 'row' }, device.author ? `${device.author}, ${device.name}` : device.device.slice(0, 8)), cells.map((cell) => el('td', {}, cell)));
+}
+
+function forgotten({ total, everywhere, machines, waiting }) {
+  const what = `Forgotten: ${counted(total, 'item')}`;
+  if (!machines) return `${what}; no other machine has said what it has read.`;
+  if (everywhere === total) return `${what}, confirmed by ${counted(machines, 'machine')}.`;
+  return `${what}, the last confirmed by ${waiting[0].confirmed} of ${counted(machines, 'machine')}, not yet by ${waiting[0].missing.join('; ')}.`;
+}
+
 /** For a memory with nothing in it. */
 export function empty() {
   const step = (command, what) => el('li', {}, el('code', {}, command), el('span', {}, what));

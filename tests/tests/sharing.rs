@@ -32,7 +32,7 @@ impl Shared {
     }
 
     /// The files of logs.
-    fn parts(&self) -> Vec<PathBuf> {
+    pub(super) fn parts(&self) -> Vec<PathBuf> {
         self.files().into_iter().filter(|path| path.extension().is_some_and(|of| of == "jsonl")).collect()
     }
 
@@ -364,7 +364,10 @@ fn status_doctor_and_metrics_tell_of_the_sharing() {
     assert!(
         mia.recall(["doctor"]).stdout.contains("sharing through team (a folder): 1 project, 0 changes wait")
     );
-    assert!(metrics(&mia).contains("recall_sync_failing{remote=\"team\"} 0"));
+    let told = metrics(&mia);
+    for name in ["failing", "to_come", "stopped_machines", "clocks_off"] {
+        assert!(told.contains(&format!("recall_sync_{name}{{remote=\"team\"}} 0")), "{name}: {told}");
+    }
     std::fs::rename(shared.path(), shared.0.path().join("aside")).unwrap();
     remember(&mia, MOSS);
     mia.recall(["sync", "--now"]);

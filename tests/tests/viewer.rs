@@ -11,6 +11,7 @@ use recall_protocol::query::Remember;
 use recall_tests::{Stage, workspace};
 use serde_json::{Value, json};
 
+use super::sharing::{MOSS, RULE, Shared, exchange, machine, remember, share, sync};
 use super::told_by_hand::noted;
 
 /// A page of a browser of its own.
@@ -511,6 +512,45 @@ fn in_a_review_the_next_one_is_shown_after_each_verdict() {
     browser.is_clean();
 }
 
+#[test]
+fn every_machine_is_shown_in_the_viewer() {
+    let shared = Shared::new();
+    let [mia, ben] = [("mia", "laptop"), ("ben", "desktop")].map(|(author, device)| {
+        let stage = machine(author, device, "");
+        share(&stage, &shared, &[]);
+        stage
+    });
+    remember(&mia, RULE);
+    remember(&ben, MOSS);
+    exchange(&[&mia, &ben]);
+    let Some(mut browser) = Browser::open(&link(&mia)) else { return };
+    browser.shows("Invoices are never deleted");
+    browser.key("7");
+    browser.until("location.hash === '#/sharing' && document.querySelector('.sharing tbody tr')");
+    for text in ["shop through team", ", not encrypted", "ben, desktop", "This machine is mia, laptop"] {
+        browser.shows(text);
+    }
+    browser.until("document.querySelector('.sharing tbody td').textContent === '1'");
+    browser.is_accessible();
+    // What is wrong with a machine stands beside it.
+    remember(&ben, "Cents are integers in every table of the ledger");
+    sync(&ben);
+    let has = |path: &PathBuf| std::fs::read_to_string(path).unwrap().contains("ledger");
+    let last = shared.parts().into_iter().find(has).unwrap();
+    let whole = std::fs::read(&last).unwrap();
+    std::fs::write(&last, &whole[..whole.len() / 2]).unwrap();
+    sync(&mia);
+    browser.see("location.hash = '#/'");
+    browser.until("document.querySelector('.rows .row')");
+    browser.key("7");
+    browser.until("document.querySelector('.sharing tbody em')?.textContent.includes('is not complete yet')");
+    browser.size(390, 780);
+    let wide = browser.see("document.documentElement.scrollWidth");
+    assert!(wide.as_u64() <= Some(390), "{wide}");
+    assert!(mia.recall(["doctor"]).stdout.contains("1 machine is not read through team"));
+    browser.is_clean();
+}
+
 /// Texts that are markup wherever a string is taken for such. The hostile texts of the tests come along.
 const CANARIES: [&str; 8] = [
     "<img src=x onerror=\"window.pwned=1\">",
@@ -627,6 +667,7 @@ fn it_fits_a_desk_a_tablet_and_a_phone() {
             ("thread", format!("#/thread/{replaced}"), "document.querySelector('#detail .history')"),
             ("projects", "#/projects".to_owned(), "document.querySelector('#detail .overview')"),
             ("review", "#/review".to_owned(), "document.querySelector('.rows[aria-label=Review] .row')"),
+            ("sharing", "#/sharing".to_owned(), "document.querySelector('.sharing')"),
             ("search", "#/search/cart".to_owned(), "document.querySelector('[data-filter=since]')"),
         ] {
             browser.see(&format!("location.hash = '{hash}'"));

@@ -126,8 +126,7 @@ fn tell_forgotten(share: &ShareAnswer, out: &mut dyn Write) -> std::io::Result<(
 
 fn tell_device(device: &DeviceAnswer, out: &mut dyn Write) -> anyhow::Result<()> {
     let name = device.title();
-    let behind = device.available.unwrap_or(device.seq).saturating_sub(device.seq);
-    let state = match behind {
+    let state = match device.to_come() {
         0 => String::new(),
         behind if device.deferred => format!(", {WARNING}{behind} to come in the next rounds{WARNING:#}"),
         behind => format!(", {behind} to come"),

@@ -119,7 +119,7 @@ fn trouble(area: &mut Area<'_>, status: &StatusAnswer) {
 /// What is shared with other machines.
 fn sharing(area: &mut Area<'_>, remotes: &[RemoteState]) {
     for state in remotes {
-        let RemoteState { projects, waiting, held, parked, error, .. } = state;
+        let RemoteState { projects, waiting, held, parked, stopped, clocks_off, error, .. } = state;
         let remote = state.title();
         match error {
             Some(error) => area.bad(
@@ -141,6 +141,17 @@ fn sharing(area: &mut Area<'_>, remotes: &[RemoteState]) {
             area.note(
                 format!("{parked} changes through {remote} were made by a newer version of recall"),
                 "They are applied once this machine has it.",
+            );
+        }
+        if *stopped > 0 {
+            let machines = counted(*stopped, "machine is", "machines are");
+            area.note(format!("{machines} not read through {remote}"), "`recall sync` says which and why.");
+        }
+        if *clocks_off > 0 {
+            let machines = counted(*clocks_off, "machine has", "machines have");
+            area.note(
+                format!("{machines} a clock that is off, through {remote}"),
+                "`recall sync` says which. Their notes have wrong times; nothing else depends on it.",
             );
         }
     }

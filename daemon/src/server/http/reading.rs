@@ -3,8 +3,8 @@
 use recall_protocol::query::{
     Changes, Context, Days, Edit, Entries, EntryFilter, Explain, Filter, Forget, ForgetStep, Forgettable,
     Jobs, Mark, Pin, PinUp, Projects, Query, Remember, Review, Search, Session, SessionPage, Show, Stats,
-    Status, ThreadPage, Threads, Timeline, Told, Undo, Unreadable, Unreviewed, Validity, Verdict, WhichJobs,
-    Why, Wrong,
+    Status, SyncRound, SyncState, ThreadPage, Threads, Timeline, Told, Undo, Unreadable, Unreviewed,
+    Validity, Verdict, WhichJobs, Why, Wrong,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -25,6 +25,10 @@ const MOST: u32 = 1_000;
 
 pub(super) fn status(_: &Call) -> Reading {
     Ok(Status.into())
+}
+
+pub(super) fn sharing(_: &Call) -> Reading {
+    Ok(SyncState { round: SyncRound::No }.into())
 }
 
 pub(super) fn sessions(call: &Call) -> Reading {

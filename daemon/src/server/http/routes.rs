@@ -7,7 +7,7 @@ use hyper::{Method, Response, StatusCode};
 use percent_encoding::percent_decode_str;
 use recall_protocol::query::{
     Changes, Days, Edit, Entries, Forget, Jobs, Mark, PinUp, Projects, Remember, Review, Search, Session,
-    Sessions, Show, Stats, Status, Threads, Timeline, Undo, Unreviewed, Why, Wrong,
+    Sessions, Show, Stats, Status, SyncState, Threads, Timeline, Undo, Unreviewed, Why, Wrong,
 };
 use schemars::JsonSchema;
 use serde_json::Value;
@@ -67,6 +67,12 @@ pub(super) static ROUTES: &[Route] = &[
     get("/api/readiness", "That the gateway takes calls.", &[], Endpoint::Health),
     get("/api/openapi.json", "This document.", &[], Endpoint::OpenApi),
     get("/api/status", "How the daemon is.", &[], Endpoint::Ask(reading::status, of::<Status>)),
+    get(
+        "/api/sync",
+        "What is shared through which remote, and how far every machine is.",
+        &[],
+        Endpoint::Ask(reading::sharing, of::<SyncState>),
+    ),
     get("/metrics", "The same for Prometheus.", &[], Endpoint::Metrics),
     get(
         "/api/days",

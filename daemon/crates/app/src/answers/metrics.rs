@@ -189,6 +189,13 @@ fn of_sharing(status: &StatusAnswer) -> Vec<Metric> {
         by_remote("recall_sync_parked", "Changes that wait for a newer version of recall.", |one| {
             number(one.parked)
         }),
+        by_remote("recall_sync_to_come", "Changes of others that are not read yet.", |one| {
+            number(one.to_come)
+        }),
+        by_remote("recall_sync_stopped_machines", "Machines whose logs are wrong and not read.", |one| {
+            number(one.stopped)
+        }),
+        by_remote("recall_sync_clocks_off", "Machines whose clocks are off.", |one| number(one.clocks_off)),
         by_remote("recall_sync_failing", "1 if the last round with the remote failed.", |one| {
             f64::from(u8::from(one.error.is_some()))
         }),

@@ -91,6 +91,13 @@ pub struct ShareAnswer {
     pub next_try: Option<Moment>,
 }
 
+impl ShareAnswer {
+    /// How many machines are like this.
+    fn count(&self, is_so: fn(&&DeviceAnswer) -> bool) -> u64 {
+        self.devices.iter().filter(is_so).count() as u64
+    }
+}
+
 /// What became of deletions elsewhere, as the machines said that the last round saw.
 #[derive(Default, Serialize, Deserialize, JsonSchema)]
 pub struct ForgottenAnswer {
@@ -127,6 +134,15 @@ pub struct RemoteState {
     pub held: u64,
     /// Changes of others that a newer version of recall wrote.
     pub parked: u64,
+    /// Changes of others that are not read yet.
+    #[serde(default)]
+    pub to_come: u64,
+    /// Machines of which no more is read, because something is wrong with their logs.
+    #[serde(default)]
+    pub stopped: u64,
+    /// Machines whose clocks are off.
+    #[serde(default)]
+    pub clocks_off: u64,
     /// Why the last round failed; `null` if it did not.
     pub error: Option<String>,
     /// The last round that succeeded with all projects since the daemon's start.
@@ -154,6 +170,9 @@ impl RemoteState {
             waiting: sum(&shares, |share| share.logged.saturating_sub(share.sent)),
             held: sum(&shares, |share| share.held.len() as u64),
             parked: sum(&shares, |share| share.parked),
+            to_come: sum(&shares, |share| share.devices.iter().map(DeviceAnswer::to_come).sum()),
+            stopped: sum(&shares, |share| share.count(|device| device.error.is_some())),
+            clocks_off: sum(&shares, |share| share.count(|device| device.clock_ahead_ms.is_some())),
             error: shares.iter().find_map(|share| share.error.clone()),
             // The least is none, if there is one without.
             synced_at: shares
@@ -195,6 +214,11 @@ pub struct DeviceAnswer {
 }
 
 impl DeviceAnswer {
+    /// How many of its changes are known to be there and are not read yet.
+    pub fn to_come(&self) -> u64 {
+        self.available.unwrap_or(self.seq).saturating_sub(self.seq)
+    }
+
     /// What people call it.
     pub fn title(&self) -> String {
         let short = self.device.get(..8).unwrap_or(&self.device);

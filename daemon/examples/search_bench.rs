@@ -18,7 +18,7 @@ use clap::Parser;
 use serde::Deserialize;
 
 use recall_domain::document::{Document, DocumentKey, DocumentKind, Status};
-use recall_domain::ids::{AgentName, ProjectKey, SessionId, Timestamp};
+use recall_domain::ids::{AgentName, LogSeq, ProjectKey, SessionId, Timestamp};
 use recall_domain::observation::{Importance, Maker};
 use recall_domain::passage::{self, Passage};
 use recall_embedding::{Model, pack};
@@ -152,7 +152,7 @@ fn answer_questions(docs: &Path, folder: &Path, arguments: &Arguments) -> anyhow
         }
         ids.insert(row, document.id);
     }
-    writer.commit(ids.len() as i64)?;
+    writer.commit(LogSeq(ids.len() as i64))?;
     let meaning =
         arguments.model.as_deref().map(|model| Sentences::read(model, arguments, &documents)).transpose()?;
     let mut out = std::io::stdout().lock();
@@ -322,7 +322,7 @@ mod synthetic {
         for number in 0..replaced {
             writer.put(&document(&mut numbers, i64::from(number * (count / replaced))))?;
         }
-        writer.commit(i64::from(count))?;
+        writer.commit(LogSeq(i64::from(count)))?;
         writeln!(std::io::stderr(), "filled after {:?}; {}", started.elapsed(), memory()?)?;
         for (name, words) in [("1 word", 1), ("3 words", 3), ("6 words", 6), ("a prompt of 500 words", 500)] {
             for scope in [Scope::Everything, Scope::Project(ProjectKey::from("p1"))] {
@@ -343,7 +343,7 @@ mod synthetic {
         let asked = Instant::now();
         for round in 0..20 {
             writer.put(&document(&mut numbers, i64::from(count) + round))?;
-            writer.commit(round)?;
+            writer.commit(LogSeq(round))?;
         }
         writeln!(std::io::stderr(), "put and commit {:?} each", asked.elapsed() / 20)?;
         writer.settle()?;
@@ -356,10 +356,10 @@ mod synthetic {
             writer.put(&document(numbers, i64::from(row)))?;
             // As a rebuild does: larger steps are hardly faster and leave more memory behind.
             if row % 500 == 499 {
-                writer.commit(i64::from(row))?;
+                writer.commit(LogSeq(i64::from(row)))?;
             }
         }
-        writer.commit(i64::from(count))?;
+        writer.commit(LogSeq(i64::from(count)))?;
         writer.settle()?;
         Ok(())
     }

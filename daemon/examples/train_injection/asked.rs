@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use recall_domain::document::{Document, DocumentKind};
-use recall_domain::ids::{ProjectKey, SessionId, Timestamp};
+use recall_domain::ids::{LogSeq, ProjectKey, SessionId, Timestamp};
 use recall_domain::injection::spoken::Spoken;
 use recall_domain::injection::{self, prompt::Situation};
 use recall_domain::passage::{Passage, PassageKey, PassageMatches};
@@ -222,7 +222,7 @@ pub(crate) fn put(writer: &mut Writer, documents: &[Document]) -> anyhow::Result
     for document in documents {
         writer.put(document)?;
     }
-    Ok(writer.commit(1)?)
+    Ok(writer.commit(LogSeq(1))?)
 }
 
 pub(crate) fn texts(one: &Played) -> impl Iterator<Item = (PassageKey, ToldPassage)> {

@@ -8,6 +8,7 @@
 //! checksums, which takes longer than the rest of the daemon's start. Nothing is written before that. A new index is
 //! also created in the first run.
 
+use recall_domain::ids::LogSeq;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -76,7 +77,7 @@ enum Held {
 /// What `recall ctl status` shows of the index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IndexCounters {
-    pub high_water: i64,
+    pub high_water: LogSeq,
     pub rebuilds: u64,
 }
 
@@ -296,7 +297,7 @@ fn examined(
 /// The state after examination. The first run over the log shows whether an empty index is complete.
 fn state_of(examined: &Index) -> IndexState {
     match examined.high_water() {
-        0 => IndexState::Filling(examined.clone()),
+        LogSeq(0) => IndexState::Filling(examined.clone()),
         _ => IndexState::Complete(examined.clone()),
     }
 }
@@ -308,7 +309,7 @@ fn examined_aside(
     handle: &IndexHandle,
 ) -> Result<(Box<Opened>, Origin), CatchUpError> {
     // Examining an empty index takes no time.
-    if !matches!(&held, Held::Unexamined(unexamined) if unexamined.high_water() > 0) {
+    if !matches!(&held, Held::Unexamined(unexamined) if unexamined.high_water() > LogSeq(0)) {
         return Ok(examined(held, folder, handle)?);
     }
     thread::scope(|scope| {
@@ -349,7 +350,7 @@ impl IndexerState {
         let (state, high_water) = match &held {
             Held::Examined(opened) => (state_of(&opened.index), opened.writer.high_water()),
             Held::Unexamined(unexamined) => match unexamined.high_water() {
-                0 => (IndexState::Filling(unexamined.index.clone()), 0),
+                LogSeq(0) => (IndexState::Filling(unexamined.index.clone()), LogSeq(0)),
                 upto => (IndexState::Unexamined(unexamined.index.clone()), upto),
             },
         };
@@ -494,12 +495,17 @@ fn catch_up(
 }
 
 /// Whether the log was restarted while it was followed. Its entries then lack earlier documents.
-fn has_started_over(after: i64, entries: &[LogEntry]) -> bool {
-    entries.first().is_some_and(|first| first.seq > after.saturating_add(1))
+fn has_started_over(LogSeq(after): LogSeq, entries: &[LogEntry]) -> bool {
+    entries.first().is_some_and(|first| first.seq.0 > after.saturating_add(1))
 }
 
 /// Adds all documents. `newest` was read before, so later writes are followed afterwards.
-fn rebuild(writer: &mut Writer, agents: Agents, readers: &Readers, newest: i64) -> Result<(), CatchUpError> {
+fn rebuild(
+    writer: &mut Writer,
+    agents: Agents,
+    readers: &Readers,
+    newest: LogSeq,
+) -> Result<(), CatchUpError> {
     tracing::info!("building the index from the database");
     for (kind, ..) in DocumentKind::ALL {
         let mut after = 0;
@@ -509,13 +515,13 @@ fn rebuild(writer: &mut Writer, agents: Agents, readers: &Readers, newest: i64) 
             after = last.row;
             put(writer, agents, readers, &keys)?;
             // These documents can be found already. After a crash the rebuild starts again.
-            commit(writer, 0)?;
+            commit(writer, LogSeq(0))?;
         }
     }
     commit(writer, newest)
 }
 
-fn commit(writer: &mut Writer, upto: i64) -> Result<(), CatchUpError> {
+fn commit(writer: &mut Writer, upto: LogSeq) -> Result<(), CatchUpError> {
     faults::reach(Point::IndexCommit);
     writer.commit(upto)?;
     faults::reach(Point::IndexCommitted);
@@ -549,9 +555,10 @@ mod tests {
 
     #[test]
     fn a_log_that_was_begun_anew_is_not_taken_for_the_next_entries() {
-        let entry = |seq| LogEntry { seq, key: DocumentKey { kind: DocumentKind::Observation, row: 1 } };
-        assert!(!has_started_over(3, &[]));
-        assert!(!has_started_over(3, &[entry(4), entry(5)]));
-        assert!(has_started_over(3, &[entry(1_795_000_000_000)]), "as a reindex leaves it");
+        let entry =
+            |seq| LogEntry { seq: LogSeq(seq), key: DocumentKey { kind: DocumentKind::Observation, row: 1 } };
+        assert!(!has_started_over(LogSeq(3), &[]));
+        assert!(!has_started_over(LogSeq(3), &[entry(4), entry(5)]));
+        assert!(has_started_over(LogSeq(3), &[entry(1_795_000_000_000)]), "as a reindex leaves it");
     }
 }

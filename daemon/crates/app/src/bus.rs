@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tokio::sync::{broadcast, watch};
 
 use recall_domain::budget::ModelCall;
-use recall_domain::ids::{JobId, SessionKey};
+use recall_domain::ids::{JobId, LogSeq, SessionKey};
 use recall_domain::lifecycle::{LifecycleEvent, LifecycleKind};
 use recall_domain::session::LooseCall;
 use recall_store::ExpiredLife;
@@ -38,7 +38,7 @@ pub enum BusEvent {
     ModelCalled(Arc<ModelCall>),
     /// The index contains all log entries up to here.
     Indexed {
-        upto: i64,
+        upto: LogSeq,
     },
     /// The daemon stops. This is the last event.
     Stopped,

@@ -8,7 +8,7 @@ use super::passage_cache::PassageCache;
 use super::sentences::{Patience, Sentences};
 use recall_agents::Agents;
 use recall_domain::document::{Document, DocumentKey, DocumentKind};
-use recall_domain::ids::{ProjectKey, SessionId};
+use recall_domain::ids::{LogSeq, ProjectKey, SessionId};
 use recall_domain::passage::{PassageMatches, PassageTerm};
 use recall_search::fresh::{Current, Fresh};
 use recall_search::index::Index;
@@ -221,7 +221,7 @@ fn known<T: Default>(fresh: Result<T, FreshError>) -> T {
 
 impl StoredDocuments {
     /// The logged documents after `seq` that a request may be about.
-    fn after(&self, seq: i64, is_wanted: impl Fn(DocumentKey) -> bool) -> Result<Fresh, FreshError> {
+    fn after(&self, seq: LogSeq, is_wanted: impl Fn(DocumentKey) -> bool) -> Result<Fresh, FreshError> {
         let mut newest = Newest::default();
         let mut documents = Vec::new();
         self.readers.read_one_state(|db| {
@@ -242,7 +242,7 @@ impl StoredDocuments {
     /// As [`Self::after`], for passages. Each document is read once, however many ask before the index has taken it.
     fn passages_after(
         &self,
-        seq: i64,
+        seq: LogSeq,
         cache: &PassageCache,
         (is_wanted, may_be_told): (impl Fn(DocumentKey) -> bool, impl Fn(&FreshDocument) -> bool),
     ) -> Result<FreshPassages, FreshError> {

@@ -1,6 +1,7 @@
 //! Remembers the passages of documents that the index has not taken yet. Each prompt compares itself with all of them,
 //! and while agents work fast there are hundreds.
 
+use recall_domain::ids::LogSeq;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,20 +21,20 @@ struct Known {
     /// The generation of the database. A replaced database numbers its log anew.
     generation: u64,
     /// The index contains everything up to here.
-    indexed: i64,
+    indexed: LogSeq,
     documents: HashMap<DocumentKey, Read>,
 }
 
 /// A document as it was read. A later log entry means that it has changed since.
 struct Read {
-    seq: i64,
+    seq: LogSeq,
     /// `None` if it has no passages, or is removed.
     document: Option<Arc<FreshDocument>>,
 }
 
 impl PassageCache {
     /// Forgets what the index contains by now, and everything if the database was replaced.
-    pub(crate) fn begin(&self, generation: u64, indexed: i64) {
+    pub(crate) fn begin(&self, generation: u64, indexed: LogSeq) {
         let mut known = self.known();
         if known.generation != generation {
             *known = Known { generation, ..Known::default() };
@@ -107,19 +108,19 @@ mod tests {
                 reads += 1;
                 Ok(Some(document(key(row), stored)))
             };
-            let found = cache.of(LogEntry { seq, key: key(row) }, read).unwrap().unwrap();
+            let found = cache.of(LogEntry { seq: LogSeq(seq), key: key(row) }, read).unwrap().unwrap();
             (found.session.as_str().to_owned(), reads)
         };
-        cache.begin(1, 0);
+        cache.begin(1, LogSeq(0));
         assert_eq!(session(1, 5, "first"), ("first".to_owned(), 1));
         assert_eq!(session(1, 5, "unread"), ("first".to_owned(), 1));
         assert_eq!(session(1, 7, "changed"), ("changed".to_owned(), 2));
-        cache.begin(1, 6);
+        cache.begin(1, LogSeq(6));
         assert_eq!(session(1, 7, "unread"), ("changed".to_owned(), 2));
-        cache.begin(1, 7);
+        cache.begin(1, LogSeq(7));
         assert!(cache.known().documents.is_empty(), "the index has it");
         assert_eq!(session(2, 8, "other"), ("other".to_owned(), 3));
-        cache.begin(2, 7);
+        cache.begin(2, LogSeq(7));
         assert_eq!(session(2, 8, "restored"), ("restored".to_owned(), 4));
         for row in 0..2 * MOST as i64 {
             session(row, 100 + row, "many");
@@ -130,7 +131,7 @@ mod tests {
     #[test]
     fn what_has_no_passages_is_not_read_again_either() {
         let cache = PassageCache::default();
-        let entry = LogEntry { seq: 3, key: DocumentKey { kind: DocumentKind::Activity, row: 1 } };
+        let entry = LogEntry { seq: LogSeq(3), key: DocumentKey { kind: DocumentKind::Activity, row: 1 } };
         assert_eq!(cache.of(entry, || Ok(None)).unwrap(), None);
         let again = cache.of(entry, || Err(StoreError::NoSuchSession));
         assert_eq!(again.unwrap(), None);

@@ -40,6 +40,19 @@ row_id! {
     ProjectRow,
     /// A project that is shared through a remote.
     ShareId,
+    /// Something that a session was told, by the moment at which it was told.
+    InjectionId,
+    /// A compaction of a session's conversation.
+    CompactionId,
+    /// A place in the log of documents, which the index follows. Later entries have greater ones.
+    LogSeq,
+}
+
+/// Before the first entry.
+impl Default for LogSeq {
+    fn default() -> Self {
+        Self(0)
+    }
 }
 
 /// Defines ids that somebody else assigned. Their text is never interpreted.

@@ -1,7 +1,7 @@
 //! Fifty queries that people type, and what they should find, over one small memory.
 
 use recall_domain::document::{Document, DocumentKey, DocumentKind, Status};
-use recall_domain::ids::{AgentName, ProjectKey, SessionId, Timestamp};
+use recall_domain::ids::{AgentName, LogSeq, ProjectKey, SessionId, Timestamp};
 use recall_domain::observation::{Importance, Maker, ObservationType};
 
 use super::fusion::search;
@@ -108,7 +108,7 @@ impl Memory {
         for document in memory() {
             writer.put(&document).unwrap();
         }
-        writer.commit(1).unwrap();
+        writer.commit(LogSeq(1)).unwrap();
         Self { _folder: folder, index }
     }
 

@@ -113,7 +113,7 @@ mod tests {
     use crate::query::parse;
     use crate::request::Scope;
     use recall_domain::document::{DocumentKind, Status};
-    use recall_domain::ids::{ProjectKey, Timestamp};
+    use recall_domain::ids::{LogSeq, ProjectKey, Timestamp};
     use recall_domain::observation::{Importance, Maker};
 
     fn observation(row: i64, body: &str) -> Document {
@@ -140,7 +140,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let Opened { index, mut writer } = Index::open(folder.path()).unwrap();
         writer.put(&observation(1, "the heron flies")).unwrap();
-        writer.commit(1).unwrap();
+        writer.commit(LogSeq(1)).unwrap();
         let newest = observation(2, "the heros sleep");
         let fresh = Fresh::new(HashSet::from([newest.key]), std::slice::from_ref(&newest)).unwrap();
         let current = Current { index: &index, fresh: &fresh };
@@ -162,8 +162,8 @@ mod tests {
         for document in [observation(1, "the login is slow"), observation(2, "the login page is gone")] {
             writer.put(&document).unwrap();
         }
-        writer.commit(7).unwrap();
-        assert_eq!(index.high_water(), 7);
+        writer.commit(LogSeq(7)).unwrap();
+        assert_eq!(index.high_water(), LogSeq(7));
         let written = [observation(1, "the logout is slow"), observation(3, "a login cookie")];
         let removed = DocumentKey { kind: DocumentKind::Observation, row: 2 };
         let keys = written.iter().map(|document| document.key).chain([removed]).collect();
@@ -194,7 +194,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let Opened { index, mut writer } = Index::open(folder.path()).unwrap();
         writer.put(&observation(1, "login cookie")).unwrap();
-        writer.commit(1).unwrap();
+        writer.commit(LogSeq(1)).unwrap();
         let more = index.candidates(&Request::new(parse("cookie login"), Timestamp(0))).unwrap();
         let mut found = named(&["login", "page"]);
         found.append(more);

@@ -146,6 +146,7 @@ mod tests {
     use crate::index::Opened;
     use crate::query::Query;
     use recall_domain::document::{Document, DocumentKind, Status};
+    use recall_domain::ids::LogSeq;
     use recall_domain::observation::{Importance, Maker};
     use recall_domain::passage::cut;
     use recall_domain::ranking::DocumentTraits;
@@ -227,7 +228,7 @@ mod tests {
         for document in [answer(1, "The login is slow"), answer(2, "The cart is rounded up")] {
             writer.put(&document).unwrap();
         }
-        writer.commit(1).unwrap();
+        writer.commit(LogSeq(1)).unwrap();
         let project = "path:/shop".into();
         let request =
             PassageRequest { prompt: "slow login", project: &project, except: None, limit: 9, near: &[] };

@@ -9,6 +9,7 @@
 //!   That reads every file, so [`Index::open_unexamined`] leaves it for later. Such an index can be searched but not
 //!   written, because a merge would copy damage into files with correct checksums.
 
+use recall_domain::ids::LogSeq;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -80,8 +81,8 @@ pub struct Unexamined {
 
 impl Unexamined {
     /// As [`Writer::high_water`].
-    pub fn high_water(&self) -> i64 {
-        self.writer.high_water
+    pub fn high_water(&self) -> LogSeq {
+        self.writer.high_water()
     }
 
     /// Compares all files with their checksums, which reads all of them. Removes files that belong to no commit.
@@ -224,8 +225,8 @@ impl Index {
     }
 
     /// The high-water mark of the searched commit, or of an earlier one: later log entries may be missing.
-    pub fn high_water(&self) -> i64 {
-        self.high_water.load(Ordering::Acquire)
+    pub fn high_water(&self) -> LogSeq {
+        LogSeq(self.high_water.load(Ordering::Acquire))
     }
 
     /// Filters documents that another source found: the first `most` that fulfil the request's conditions.
@@ -392,7 +393,7 @@ impl Writer {
     }
 
     /// Makes all changes durable and searchable, together with the caller's high-water mark.
-    pub fn commit(&mut self, high_water: i64) -> Result<(), IndexError> {
+    pub fn commit(&mut self, LogSeq(high_water): LogSeq) -> Result<(), IndexError> {
         let note = serde_json::to_string(&CommitNote { schema: SCHEMA_VERSION, high_water })
             .map_err(TantivyError::from)?;
         let mut prepared = self.writer.prepare_commit()?;
@@ -406,15 +407,15 @@ impl Writer {
     }
 
     /// The high-water mark of the last commit. 0 for a new index.
-    pub fn high_water(&self) -> i64 {
-        self.high_water
+    pub fn high_water(&self) -> LogSeq {
+        LogSeq(self.high_water)
     }
 
     /// Removes every document and commits with a high-water mark of 0.
     pub fn clear(&mut self) -> Result<(), IndexError> {
         self.merges.finish();
         self.writer.delete_all_documents()?;
-        self.commit(0)?;
+        self.commit(LogSeq(0))?;
         self.settle()
     }
 
@@ -480,7 +481,7 @@ mod tests {
         for document in documents {
             opened.writer.put(document).expect("documents are accepted");
         }
-        opened.writer.commit(7).expect("commits");
+        opened.writer.commit(LogSeq(7)).expect("commits");
         Fixture { folder, opened }
     }
 
@@ -719,11 +720,11 @@ mod tests {
             filled(&[observation(1, "old words", ""), observation(2, "stays", "")]);
         opened.writer.put(&observation(1, "new words", "")).expect("documents are accepted");
         assert_eq!(found(&opened.index, &Request::new(parse("old"), NOW)), "1", "not before the commit");
-        opened.writer.commit(8).expect("commits");
+        opened.writer.commit(LogSeq(8)).expect("commits");
         assert_eq!(found(&opened.index, &Request::new(parse("old"), NOW)), "");
         assert_eq!(found(&opened.index, &Request::new(parse("new"), NOW)), "1");
         opened.writer.delete(DocumentKey { kind: DocumentKind::Observation, row: 1 });
-        opened.writer.commit(9).expect("commits");
+        opened.writer.commit(LogSeq(9)).expect("commits");
         assert_eq!(found(&opened.index, &Request::new(parse("words"), NOW)), "");
         assert_eq!(opened.index.documents(), 1);
         drop(folder);
@@ -735,7 +736,7 @@ mod tests {
         opened.writer.put(&observation(2, "never committed", "")).expect("documents are accepted");
         drop(opened);
         let opened = Index::open(folder.path()).expect("opens again");
-        assert_eq!(opened.writer.high_water(), 7);
+        assert_eq!(opened.writer.high_water(), LogSeq(7));
         assert_eq!(opened.index.documents(), 1);
     }
 
@@ -764,7 +765,7 @@ mod tests {
         };
         assert_eq!(deletions(folder.path()), 1);
         let mut opened = changed(folder.path());
-        opened.writer.commit(8).expect("commits");
+        opened.writer.commit(LogSeq(8)).expect("commits");
         assert_eq!(found(&opened.index, &Request::new(parse("new"), NOW)), "1");
         assert_eq!(found(&opened.index, &Request::new(parse("old"), NOW)), "");
     }
@@ -782,7 +783,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         for _ in 0..2 {
             let opened = Index::open(folder.path()).expect("opens");
-            assert_eq!((opened.writer.high_water(), opened.index.documents()), (0, 0));
+            assert_eq!((opened.writer.high_water(), opened.index.documents()), (LogSeq(0), 0));
         }
     }
 
@@ -790,9 +791,9 @@ mod tests {
     fn clear_empties_and_resets_the_mark() {
         let Fixture { folder: _folder, mut opened } = filled(&[observation(1, "gone", "")]);
         opened.writer.clear().expect("clears");
-        assert_eq!((opened.index.documents(), opened.writer.high_water()), (0, 0));
+        assert_eq!((opened.index.documents(), opened.writer.high_water()), (0, LogSeq(0)));
         opened.writer.put(&observation(1, "back", "")).expect("documents are accepted");
-        opened.writer.commit(1).expect("commits");
+        opened.writer.commit(LogSeq(1)).expect("commits");
         assert_eq!(found(&opened.index, &Request::new(parse("back"), NOW)), "1");
     }
 
@@ -801,12 +802,12 @@ mod tests {
         let Fixture { folder: _folder, mut opened } = filled(&[]);
         for row in 1..=40 {
             opened.writer.put(&observation(row, "one of many", "")).expect("documents are accepted");
-            opened.writer.commit(row).expect("commits");
+            opened.writer.commit(LogSeq(row)).expect("commits");
         }
         // The first merge may have started before the last commits. A commit after it includes them.
         for _ in 0..2 {
             opened.writer.settle().expect("settles");
-            opened.writer.commit(40).expect("commits");
+            opened.writer.commit(LogSeq(40)).expect("commits");
         }
         opened.writer.settle().expect("settles");
         let segments = opened.index.reader.searcher().segment_readers().len();
@@ -825,15 +826,15 @@ mod tests {
         };
         let old_files = segment_files(folder.path());
         opened.writer.delete(DocumentKey { kind: DocumentKind::Observation, row: 1 });
-        opened.writer.commit(8).expect("commits");
+        opened.writer.commit(LogSeq(8)).expect("commits");
         assert_eq!((on_disk(&opened), opened.index.documents()), (1, 1), "deleted, and still there");
         opened.writer.purge().expect("purges");
         assert_eq!((on_disk(&opened), opened.index.documents()), (0, 1));
         let left: Vec<_> = old_files.iter().filter(|file| file.exists()).collect();
         assert!(left.is_empty(), "{left:?}");
-        assert_eq!(opened.writer.high_water(), 8);
+        assert_eq!(opened.writer.high_water(), LogSeq(8));
         drop(opened);
-        assert_eq!(Index::open(folder.path()).expect("opens again").writer.high_water(), 8);
+        assert_eq!(Index::open(folder.path()).expect("opens again").writer.high_water(), LogSeq(8));
     }
 
     #[test]
@@ -842,7 +843,7 @@ mod tests {
         opened.writer.purge().expect("nothing to do");
         assert_eq!(opened.index.documents(), 1);
         opened.writer.delete(DocumentKey { kind: DocumentKind::Observation, row: 1 });
-        opened.writer.commit(8).expect("commits");
+        opened.writer.commit(LogSeq(8)).expect("commits");
         opened.writer.purge().expect("nothing left");
         assert_eq!(opened.index.documents(), 0);
     }
@@ -884,7 +885,7 @@ mod tests {
             Ok(_) => panic!("the damage went unnoticed"),
         }
         let fresh = Index::recreate(folder.path()).expect("a fresh index takes its place");
-        assert_eq!((fresh.index.documents(), fresh.writer.high_water()), (0, 0));
+        assert_eq!((fresh.index.documents(), fresh.writer.high_water()), (0, LogSeq(0)));
     }
 
     fn segment_files(folder: &Path) -> Vec<PathBuf> {
@@ -994,8 +995,8 @@ mod tests {
         let Fixture { folder, opened } = shop();
         let Opened { mut writer, index } = opened.doubted(folder.path()).examine().expect("it is sound");
         writer.put(&observation(9, "written afterwards", "")).expect("documents are accepted");
-        writer.commit(8).expect("commits");
-        assert_eq!(index.high_water(), 8);
+        writer.commit(LogSeq(8)).expect("commits");
+        assert_eq!(index.high_water(), LogSeq(8));
     }
 
     #[test]

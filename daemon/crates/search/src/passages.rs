@@ -354,7 +354,7 @@ mod tests {
     use crate::query::parse;
     use crate::{FreshDocument, Index, Opened, Request, search};
     use recall_domain::document::{Document, DocumentKind};
-    use recall_domain::ids::AgentName;
+    use recall_domain::ids::{AgentName, LogSeq};
     use recall_domain::observation::{Importance, Maker};
     use recall_domain::passage;
 
@@ -383,7 +383,7 @@ mod tests {
         for document in documents {
             opened.writer.put(document).unwrap();
             // Several segments.
-            opened.writer.commit(1).unwrap();
+            opened.writer.commit(LogSeq(1)).unwrap();
         }
         (folder, opened)
     }
@@ -428,11 +428,11 @@ mod tests {
         let hits = search(&[&opened.index], &Request::new(parse("cart"), Timestamp(9))).unwrap();
         assert_eq!((hits.total, hits.hits.len()), (2, 2));
         opened.writer.put(&answer(1, "a", "The login runs argon2 now.")).unwrap();
-        opened.writer.commit(2).unwrap();
+        opened.writer.commit(LogSeq(2)).unwrap();
         assert_eq!(found(&opened.index, "cart", None), ["r2.0"]);
         assert_eq!(found(&opened.index, "login argon2", None), ["r1.0"]);
         opened.writer.delete(DocumentKey { kind: DocumentKind::Response, row: 2 });
-        opened.writer.commit(3).unwrap();
+        opened.writer.commit(LogSeq(3)).unwrap();
         assert_eq!(found(&opened.index, "cart", None), Vec::<String>::new());
         assert_eq!(opened.index.documents(), 1);
     }
@@ -520,7 +520,7 @@ mod tests {
         for document in &documents {
             one.writer.put(document).unwrap();
         }
-        one.writer.commit(1).unwrap();
+        one.writer.commit(LogSeq(1)).unwrap();
         let project = ProjectKey::from("shop");
         let request =
             PassageRequest { prompt: "slow login", project: &project, except: None, limit: 9, near: &[] };

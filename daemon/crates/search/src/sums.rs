@@ -503,7 +503,7 @@ mod tests {
     use crate::segment_cache::{Population, SegmentCache};
     use crate::weights::WEIGHING;
     use recall_domain::document::{Document, DocumentKey, DocumentKind, Status};
-    use recall_domain::ids::{AgentName, ProjectKey, SessionId, Timestamp};
+    use recall_domain::ids::{AgentName, LogSeq, ProjectKey, SessionId, Timestamp};
     use recall_domain::observation::{Importance, Maker};
 
     /// Keeps the strongest few, as real rankings do.
@@ -575,9 +575,9 @@ mod tests {
         let Opened { index, mut writer } = Index::open(folder.path()).unwrap();
         let made = documents(&(0..40_u8).map(|word| vec![word, 1, word / 3]).collect::<Vec<_>>());
         made.iter().for_each(|document| writer.put(document).unwrap());
-        writer.commit(1).unwrap();
+        writer.commit(LogSeq(1)).unwrap();
         made.iter().step_by(7).for_each(|document| writer.delete(document.key));
-        writer.commit(2).unwrap();
+        writer.commit(LogSeq(2)).unwrap();
         let searcher = index.searcher();
         let reader = searcher.segment_reader(0);
         assert!(reader.has_deletes());

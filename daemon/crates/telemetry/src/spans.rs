@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use super::{attribute, nanoseconds, number, text};
 use recall_domain::budget::{Cost, ModelCall};
 use recall_domain::guard::Rule;
-use recall_domain::ids::{BatchId, CallId, EventId, JobId, SessionKey, Timestamp};
+use recall_domain::ids::{ActivityId, BatchId, CallId, EventId, JobId, SessionKey, Timestamp};
 use recall_domain::lifecycle::Tally;
 use recall_domain::session::{CallEnd, RunningCall, UnstoredCall};
 use recall_store::{CallTimes, JobTimes, SessionTimes, TurnTimes};
@@ -226,7 +226,7 @@ enum Part<'a> {
     Turn(BatchId),
     Call(&'a CallId),
     /// A call without an id from the agent, by its row.
-    Unnamed(i64),
+    Unnamed(ActivityId),
     /// A call without an id and a row, by the event that reported its end.
     Reported(EventId),
     Job(JobId),
@@ -303,7 +303,7 @@ mod tests {
 
     fn call(id: Option<&str>, duration_ms: Option<i64>) -> CallTimes {
         CallTimes {
-            row: 3,
+            row: ActivityId(3),
             tool: "Bash".to_owned(),
             id: id.map(|id| CallId(id.to_owned())),
             subagent: None,

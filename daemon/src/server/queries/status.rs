@@ -123,7 +123,7 @@ fn put_together(
         summaries: counts.summaries,
         index: IndexAnswer {
             documents: services.context_lookup.index.index().map_or(0, |index| index.documents()),
-            behind: (newest - index.high_water).max(0),
+            behind: (newest.0 - index.high_water.0).max(0),
             state: index_state(&services.context_lookup.index.state()).into(),
             rebuilds: index.rebuilds,
         },

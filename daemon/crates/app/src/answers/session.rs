@@ -266,7 +266,7 @@ pub struct CompactionAnswer {
 impl From<CompactionRow> for CompactionAnswer {
     fn from(row: CompactionRow) -> Self {
         Self {
-            id: PublicId(DocumentKey { kind: DocumentKind::Compaction, row: row.id }),
+            id: PublicId(DocumentKey { kind: DocumentKind::Compaction, row: row.id.0 }),
             trigger: row.trigger,
             prompt_number: row.prompt_number,
             summary: row.summary,

@@ -1,5 +1,6 @@
 //! `recall sql` and `recall ctl check`.
 
+use recall_domain::ids::LogSeq;
 use std::time::Duration;
 
 use recall_protocol::query::{Check, Sql};
@@ -122,7 +123,7 @@ pub fn check(lookup: &ContextLookup, _: Check) -> Answer<CheckAnswer> {
 }
 
 /// `newest` is the end of the log, read earlier.
-fn index_problem(lookup: &ContextLookup, newest: i64) -> Answer<Option<String>> {
+fn index_problem(lookup: &ContextLookup, newest: LogSeq) -> Answer<Option<String>> {
     let index = match lookup.index.state() {
         IndexState::Absent => return Ok(Some("the search index is missing".to_owned())),
         IndexState::Filling(_) => return Ok(Some("the search index is being built".to_owned())),

@@ -8,8 +8,9 @@ use rusqlite::types::{ToSqlOutput, Value};
 
 use crate::database::text::Packed;
 use recall_domain::ids::{
-    ActivityId, AgentName, BatchId, BranchName, CallId, CommitId, JobId, ObservationId, PlanId, ProjectKey,
-    ProjectRow, PromptId, SessionId, SessionRow, ShareId, SummaryId, Timestamp,
+    ActivityId, AgentName, BatchId, BranchName, CallId, CommitId, CompactionId, InjectionId, JobId, LogSeq,
+    ObservationId, PlanId, ProjectKey, ProjectRow, PromptId, SessionId, SessionRow, ShareId, SummaryId,
+    Timestamp,
 };
 use recall_domain::sync::DeviceId;
 
@@ -82,8 +83,11 @@ newtypes!(
     BranchName,
     CallId,
     CommitId,
+    CompactionId,
     DeviceId,
+    InjectionId,
     JobId,
+    LogSeq,
     ObservationId,
     PlanId,
     ProjectKey,

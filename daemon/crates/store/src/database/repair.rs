@@ -390,6 +390,7 @@ mod tests {
     use crate::database::backup;
     use crate::database::connection::empty_log;
     use crate::{Durability, open_writer};
+    use recall_domain::ids::LogSeq;
 
     const NOW: Timestamp = Timestamp(1_795_262_400_000);
 
@@ -499,11 +500,11 @@ mod tests {
             fixture.damage();
             repaired(&fixture, Evidence::Proven);
             let db = open_writer(&fixture.site.database, &fixture.site.backups, Durability::Full).unwrap();
-            assert!(!Reader(&db).log_goes_on_after(2).unwrap());
-            assert!(!Reader(&db).log_goes_on_after(0).unwrap());
+            assert!(!Reader(&db).log_goes_on_after(LogSeq(2)).unwrap());
+            assert!(!Reader(&db).log_goes_on_after(LogSeq(0)).unwrap());
             db.execute_batch("INSERT INTO index_log (kind, row) VALUES ('observation', 1)").unwrap();
-            assert!(!Reader(&db).log_goes_on_after(2).unwrap());
-            assert!(Reader(&db).log_goes_on_after(NOW.0).unwrap());
+            assert!(!Reader(&db).log_goes_on_after(LogSeq(2)).unwrap());
+            assert!(Reader(&db).log_goes_on_after(LogSeq(NOW.0)).unwrap());
         }
     }
 

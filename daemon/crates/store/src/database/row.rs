@@ -13,8 +13,9 @@ use crate::StoreError;
 use crate::database::text::Unpacked;
 use recall_domain::document::{DocumentKey, DocumentKind, Status};
 use recall_domain::ids::{
-    ActivityId, AgentName, BatchId, BranchName, CallId, CommitId, EventId, JobId, ObservationId, PlanId,
-    ProjectKey, ProjectRow, PromptId, SessionId, SessionKey, SessionRow, ShareId, SummaryId, Timestamp,
+    ActivityId, AgentName, BatchId, BranchName, CallId, CommitId, CompactionId, EventId, InjectionId, JobId,
+    LogSeq, ObservationId, PlanId, ProjectKey, ProjectRow, PromptId, SessionId, SessionKey, SessionRow,
+    ShareId, SummaryId, Timestamp,
 };
 use recall_domain::material::BatchSource;
 use recall_domain::observation::{Importance, ObservationType};
@@ -210,6 +211,9 @@ newtypes! {
     SummaryId: i64,
     PlanId: i64,
     JobId: i64,
+    InjectionId: i64,
+    CompactionId: i64,
+    LogSeq: i64,
     ProjectRow: i64,
     AgentName: String,
     SessionId: String,

@@ -7,14 +7,14 @@ use crate::database::row::{Sql, record};
 use crate::operation::{Operation, WriteContext};
 use crate::{Reader, StoreError};
 use recall_domain::document::{DocumentKey, DocumentKind};
-use recall_domain::ids::{SessionKey, SessionRow, Timestamp};
+use recall_domain::ids::{InjectionId, SessionKey, SessionRow, Timestamp};
 use recall_domain::used::{Disfavour, FromElsewhere, Occasion, Use};
 
 record! {
 /// An item that a session was told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToldRow from "injections i, json_each(iif(json_valid(i.items), i.items, '[]')) e" {
-    pub injection: i64 = "i.id",
+    pub injection: InjectionId = "i.id",
     pub at: Timestamp = "i.at",
     pub moment: String = "i.moment",
     kind: Option<String> = "json_extract(e.value, '$.kind')",
@@ -37,9 +37,12 @@ impl Reader<'_> {
     }
 
     /// The uses of what a session was told: injection, item, use.
-    pub fn uses_of_session(self, session: SessionRow) -> Result<Vec<(i64, DocumentKey, Use)>, StoreError> {
+    pub fn uses_of_session(
+        self,
+        session: SessionRow,
+    ) -> Result<Vec<(InjectionId, DocumentKey, Use)>, StoreError> {
         let db = self.0;
-        let rows: Vec<(i64, String, i64, String)> = db.all(
+        let rows: Vec<(InjectionId, String, i64, String)> = db.all(
         "SELECT u.injection, u.kind, u.row, u.use FROM injections i CROSS JOIN told_uses u ON u.injection = i.id
          WHERE i.session = ?1 ORDER BY u.injection, u.at",
         [session.0],
@@ -92,7 +95,7 @@ impl Reader<'_> {
 /// A use of an item that was told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToldUse {
-    pub injection: i64,
+    pub injection: InjectionId,
     pub key: DocumentKey,
     pub what: Use,
     pub at: Timestamp,
@@ -127,7 +130,7 @@ record! {
 /// Where something was told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToldWhere from "injections i JOIN sessions s ON s.id = i.session, json_each(iif(json_valid(i.items), i.items, '[]')) e" {
-    injection: i64 = "i.id",
+    injection: InjectionId = "i.id",
     pub session: SessionKey = "s.agent, s.session_id",
     pub at: Timestamp = "i.at",
     pub moment: String = "i.moment",

@@ -8,26 +8,26 @@ use crate::sessions::compactions;
 use crate::sessions::turns::{ActivityRow, SessionInfo};
 use crate::{CompactionRow, ObservationRow, PlanRow, Reader, StoreError, SummaryRow};
 use recall_domain::document::{DocumentKey, DocumentKind};
-use recall_domain::ids::{BatchId, ObservationId, PlanId, SessionId, SessionRow, Timestamp};
+use recall_domain::ids::{BatchId, LogSeq, ObservationId, PlanId, SessionId, SessionRow, Timestamp};
 
 record! {
 /// A row that was written or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogEntry from "index_log" {
-    pub seq: i64 = "seq",
+    pub seq: LogSeq = "seq",
     pub key: DocumentKey = "kind, row",
 }
 }
 
 impl Reader<'_> {
     /// The log's entries after `seq`, in order.
-    pub fn documents_after(self, seq: i64, limit: u32) -> Result<Vec<LogEntry>, StoreError> {
+    pub fn documents_after(self, seq: LogSeq, limit: u32) -> Result<Vec<LogEntry>, StoreError> {
         let db = self.0;
         db.all(&format!("{} WHERE seq > ?1 ORDER BY seq LIMIT ?2", LogEntry::SELECT), params![seq, limit])
     }
 
     /// The newest log entries after `seq`, newest first.
-    pub fn newest_documents_after(self, seq: i64, limit: u32) -> Result<Vec<LogEntry>, StoreError> {
+    pub fn newest_documents_after(self, seq: LogSeq, limit: u32) -> Result<Vec<LogEntry>, StoreError> {
         let db = self.0;
         db.all(
             &format!("{} WHERE seq > ?1 ORDER BY seq DESC LIMIT ?2", LogEntry::SELECT),
@@ -36,18 +36,18 @@ impl Reader<'_> {
     }
 
     /// The highest number ever used, even if its entry was deleted.
-    pub fn highest_log_entry(self) -> Result<i64, StoreError> {
+    pub fn highest_log_entry(self) -> Result<LogSeq, StoreError> {
         let db = self.0;
         db.one("SELECT ifnull(max(seq), 0) FROM sqlite_sequence WHERE name = 'index_log'", [])
     }
 
     /// Whether the log is complete after `seq`.
-    pub fn log_goes_on_after(self, seq: i64) -> Result<bool, StoreError> {
+    pub fn log_goes_on_after(self, seq: LogSeq) -> Result<bool, StoreError> {
         let db = self.0;
         let first: Option<i64> = db.one("SELECT min(seq) FROM index_log", [])?;
         // Log numbers have no gaps.
         Ok(match first {
-            Some(first) => first <= seq.saturating_add(1),
+            Some(first) => first <= seq.0.saturating_add(1),
             None => self.highest_log_entry()? == seq,
         })
     }

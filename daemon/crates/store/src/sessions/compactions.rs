@@ -12,7 +12,7 @@ use crate::sessions::effect_context::EffectContext;
 use crate::sessions::lives::say;
 use crate::{Reader, StoreError};
 use recall_domain::document::DocumentKind;
-use recall_domain::ids::{PromptId, SessionRow, Timestamp};
+use recall_domain::ids::{CompactionId, PromptId, SessionRow, Timestamp};
 use recall_domain::lifecycle::{Compactions, LifecycleKind};
 use recall_domain::session::Seq;
 
@@ -20,7 +20,7 @@ record! {
 /// A compaction with the agent's summary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompactionRow from "compactions c" {
-    pub id: i64 = "c.id",
+    pub id: CompactionId = "c.id",
     pub session: SessionRow = "c.session",
     /// The trigger, in the agent's word: `auto`, `manual`.
     pub trigger: String = "c.trigger",

@@ -7,7 +7,7 @@ use crate::database::row::{Sql, record};
 use crate::sessions::known::running_calls;
 use crate::{Reader, StoreError};
 use recall_domain::ids::{
-    AgentName, BatchId, CallId, EventId, JobId, SessionId, SessionKey, SessionRow, Timestamp,
+    ActivityId, AgentName, BatchId, CallId, EventId, JobId, SessionId, SessionKey, SessionRow, Timestamp,
 };
 use recall_domain::lifecycle::Tally;
 use recall_domain::material::BatchSource;
@@ -45,7 +45,7 @@ record! {
 /// A tool call that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallTimes from "activities a" {
-    pub row: i64 = "a.id",
+    pub row: ActivityId = "a.id",
     pub tool: String = "a.tool_name",
     pub id: Option<CallId> = "a.tool_use_id",
     pub subagent: Option<String> = "a.subagent_type",

@@ -7,8 +7,8 @@ use crate::{ProjectInfo, Reader, StoreError};
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::event::Place;
 use recall_domain::ids::{
-    ActivityId, AgentName, BatchId, BranchName, CommitId, EventId, ProjectRow, SessionId, SessionKey,
-    SessionRow, Timestamp,
+    ActivityId, AgentName, BatchId, BranchName, CommitId, EventId, InjectionId, ProjectRow, SessionId,
+    SessionKey, SessionRow, Timestamp,
 };
 use recall_domain::material::BatchSource;
 
@@ -443,7 +443,7 @@ record! {
 /// An injection into a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InjectionRow from "injections" {
-    pub id: i64 = "id",
+    pub id: InjectionId = "id",
     pub at: Timestamp = "at",
     pub moment: String = "moment",
     pub tokens: u32 = "tokens",

@@ -15,7 +15,7 @@ use crate::sessions::{effects, handoffs, homes};
 use crate::{StoreError, forgetting};
 use recall_domain::conventions::Conventions;
 use recall_domain::event::{MessageOrigin, Place};
-use recall_domain::ids::{EventId, ProjectRow, SessionKey, SessionRow, Timestamp};
+use recall_domain::ids::{EventId, LogSeq, ProjectRow, SessionKey, SessionRow, Timestamp};
 use recall_domain::lifecycle::LifecycleKind;
 use recall_domain::session::Effect;
 use recall_system::faults::{self, Fault, Point, planted};
@@ -329,13 +329,13 @@ impl Operation for RetractInjection {
 /// Deletes log entries that the index already contains, up to `upto`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrimIndexLog {
-    pub upto: i64,
+    pub upto: LogSeq,
 }
 
 impl Operation for TrimIndexLog {
     type Output = ();
 
     fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
-        db.run("DELETE FROM index_log WHERE seq <= ?1", [self.upto])
+        db.run("DELETE FROM index_log WHERE seq <= ?1", params![self.upto])
     }
 }

@@ -1,8 +1,8 @@
 //! A compressor that asks a model: condenses, asks once, checks, asks once more where the answer cannot be used.
 //!
-//! A batch whose request a provider does not accept, while it accepts others, has something in it that it stumbles over.
-//! It is cut in halves, and a half that fails once more in halves again; what then still fails is left to the built-in
-//! compressor, and the rest of the batch is saved.
+//! If a provider refuses one batch and accepts others, something in that batch is the reason. The batch is cut in halves,
+//! and a half that is refused is cut in halves again. What is still refused is left to the built-in compressor; the model
+//! notes the rest.
 //!
 //! Answers that cannot be read are paid for. Each backend is asked for another at most [`MOST_UNREADABLE`] times for the
 //! same material, however often the job is tried; a smaller piece of the material is no reason to ask more often.

@@ -105,7 +105,12 @@ fn complaint(error: &str) -> Option<String> {
     ];
     let error = error.get(..error.floor_char_boundary(LONGEST_ERROR)).unwrap_or_default();
     let lines = error.lines().map(str::trim).filter(|line| line.len() > 12 && !line.starts_with("Exit code"));
-    let mut wrong = lines.filter(|line| {
+    // A program that is tested logs failures that it is made to handle: `[20:52:15] task 2 failed`.
+    let is_logged = |line: &&str| {
+        let first = line.trim_start_matches('[').split([' ', ']']).next().unwrap_or_default();
+        first.starts_with(|c: char| c.is_ascii_digit()) && first.matches([':', '-']).count() > 1
+    };
+    let mut wrong = lines.filter(|line| !is_logged(line)).filter(|line| {
         let lower = line.to_lowercase();
         WRONG.iter().any(|word| lower.contains(word))
     });
@@ -134,4 +139,17 @@ pub(super) fn shortened(text: &str, most: usize) -> String {
         words.push_str(word);
     }
     words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_program_logs_is_no_complaint() {
+        let output = "[20:52:15.789] [Limiter] task 2 failed: no cart\n2026-11-27T09:00:00Z error: no cart";
+        assert_eq!(complaint(output), None);
+        let output = format!("{output}\nerror: cart.rs:12:3 expected one total");
+        assert_eq!(complaint(&output).as_deref(), Some("error: cart.rs:12:3 expected one total"));
+    }
 }

@@ -20,7 +20,7 @@ pub(super) fn mark(name: &str) -> String {
     format!("---\nrecall: {name}\n")
 }
 
-/// What was done.
+/// How many pages were written, were the same already, and were removed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Written {
     pub(super) written: usize,

@@ -97,9 +97,14 @@ impl Key {
 
     /// Seals a text for a place.
     pub(crate) fn seal(&self, place: &[&str], text: &str) -> Result<String, NoRandomness> {
+        self.seal_bytes(place, text.as_bytes())
+    }
+
+    /// The same for bytes.
+    pub(crate) fn seal_bytes(&self, place: &[&str], bytes: &[u8]) -> Result<String, NoRandomness> {
         let mut salt = [0; SALT];
         SystemRandom::new().fill(&mut salt).map_err(|_| NoRandomness)?;
-        let mut bytes = padded(text);
+        let mut bytes = padded(bytes);
         let place: Vec<u8> = place.iter().map(|part| with_length(part)).collect::<Vec<_>>().concat();
         self.once(&salt)
             .ok_or(NoRandomness)?
@@ -110,6 +115,11 @@ impl Key {
 
     /// Opens a text that was sealed for this place.
     pub(crate) fn open(&self, place: &[&str], sealed: &str) -> Result<String, Closed> {
+        String::from_utf8(self.open_bytes(place, sealed)?).map_err(|_| Closed)
+    }
+
+    /// The same for bytes.
+    pub(crate) fn open_bytes(&self, place: &[&str], sealed: &str) -> Result<Vec<u8>, Closed> {
         let bytes = BASE64.decode(sealed).map_err(|_| Closed)?;
         let (salt, bytes) = bytes.split_at_checked(SALT).ok_or(Closed)?;
         let mut bytes = bytes.to_vec();
@@ -138,17 +148,17 @@ fn with_length(part: &str) -> Vec<u8> {
     [&(part.len() as u64).to_le_bytes()[..], part.as_bytes()].concat()
 }
 
-fn padded(text: &str) -> Vec<u8> {
-    let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
-    let mut bytes = [&length.to_le_bytes()[..], text.as_bytes()].concat();
+fn padded(bytes: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+    let mut bytes = [&length.to_le_bytes()[..], bytes].concat();
     bytes.resize(bytes.len().next_multiple_of(PADDED_TO), 0);
     bytes
 }
 
-fn unpadded(bytes: &[u8]) -> Option<String> {
-    let (length, text) = bytes.split_first_chunk::<LENGTH>()?;
+fn unpadded(bytes: &[u8]) -> Option<Vec<u8>> {
+    let (length, bytes) = bytes.split_first_chunk::<LENGTH>()?;
     let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
-    String::from_utf8(text.get(..length)?.to_vec()).ok()
+    bytes.get(..length).map(<[u8]>::to_vec)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::key::{Closed, Key, NoRandomness};
+use super::packed::{Packer, Unpacker};
 use super::segment::{Header, Segment};
 use recall_domain::sync::DeviceId;
 use recall_domain::sync::record::Record;
@@ -29,13 +30,13 @@ impl SpaceKeys {
     /// Seals who writes, and the bodies of the entries.
     pub fn seal(&self, header: Header, records: Vec<Record>) -> Result<(Header, Vec<Record>), NoRandomness> {
         let device = header.device.clone();
+        let mut packer = Packer::new();
         let seal = |record: Record| {
             let seq = record.seq.to_string();
-            let body = record
-                .body
-                .as_ref()
-                .map(|body| self.key().seal(&self.place(&device, &[&seq, &record.kind, &record.item]), body));
-            Ok(Record { body: body.transpose()?, ..record })
+            let place = self.place(&device, &[&seq, &record.kind, &record.item]);
+            let packed = record.body.as_deref().map(|body| packer.pack(body));
+            let body = packed.map(|packed| self.key().seal_bytes(&place, &packed)).transpose()?;
+            Ok(Record { body, ..record })
         };
         let records = records.into_iter().map(seal).collect::<Result<_, _>>()?;
         Ok((self.seal_header(header)?, records))
@@ -52,13 +53,13 @@ impl SpaceKeys {
     pub fn open(&self, segment: Segment) -> Result<Segment, Closed> {
         let Segment { header, records, end } = segment;
         let key = self.key_of(&header)?;
+        let mut unpacker = Unpacker::new();
         let open = |record: Record| {
             let seq = record.seq.to_string();
-            let body = record
-                .body
-                .as_ref()
-                .map(|body| key.open(&self.place(&header.device, &[&seq, &record.kind, &record.item]), body));
-            let record = Record { body: body.transpose()?, ..record };
+            let place = self.place(&header.device, &[&seq, &record.kind, &record.item]);
+            let packed = record.body.as_deref().map(|body| key.open_bytes(&place, body)).transpose()?;
+            let body = packed.map(|packed| unpacker.unpack(packed).ok_or(Closed)).transpose()?;
+            let record = Record { body, ..record };
             // The body is the one that its machine has chained.
             if record.is_whole() { Ok(record) } else { Err(Closed) }
         };

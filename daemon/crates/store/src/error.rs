@@ -1,10 +1,10 @@
 //! Why the store refuses. No error of SQLite is part of the port.
 
+use std::io;
 use std::path::PathBuf;
 
 use rusqlite::ErrorCode;
 
-use crate::database::backup::BackupError;
 use recall_system::faults::Refused;
 use recall_system::holding::Lost;
 
@@ -99,6 +99,28 @@ impl StoreError {
 
 fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+}
+
+/// Why a backup failed.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupError {
+    /// The database cannot be read; it may be damaged.
+    #[error(transparent)]
+    Source(#[from] StoreError),
+    #[error("the copy is damaged: {0}")]
+    Copy(#[source] StoreError),
+    #[error("cannot remove {}", path.display())]
+    Remove {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("cannot write {}", path.display())]
+    File {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
 }
 
 /// Why the database cannot be opened.

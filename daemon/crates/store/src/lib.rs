@@ -23,17 +23,17 @@ mod sharing;
 mod writer;
 
 pub use database::backup::{
-    BackupError, Thoroughness, backup_by_hand, daily_backup_is_due, is_usable, newest_good_backup,
+    Thoroughness, backup_by_hand, daily_backup_is_due, is_usable, newest_good_backup,
 };
 pub use database::by_query::{Found, QueryError, QueryLimits, bound_memory, query};
+pub use database::damage::{Evidence, LeftOut, Repair, Suspicion};
 #[cfg(test)]
 pub(crate) use database::opening::open_writer;
 pub use database::orphans::{RepairOrphans, RepairedOrphans};
 pub use database::repair::{
-    Evidence, LeftOut, Repair, RepairError, RepairOutcome, RepairSite, in_full, recent_repairs,
-    remove_damaged, repair,
+    RepairError, RepairOutcome, RepairSite, in_full, recent_repairs, remove_damaged, repair,
 };
-pub use error::{OpenStoreError, SqliteError, StoreError};
+pub use error::{BackupError, OpenStoreError, SqliteError, StoreError};
 #[cfg(test)]
 pub(crate) use execution::execute;
 pub use forgetting::{
@@ -68,7 +68,7 @@ pub use questions::projects::ProjectInfo;
 pub use questions::reading::{ObservationRow, SummaryRow, TimelineRow};
 pub use questions::statistics::{ProjectNotes, Statistics, UnreadableRow};
 pub use reader::Reader;
-pub use readers::{Readers, Suspicion};
+pub use readers::Readers;
 pub use searching::documents::{DocumentRow, LogEntry};
 pub use searching::plain_search::{PlainHit, PlainHits, PlainSearch};
 pub use searching::reindex::Reindex;

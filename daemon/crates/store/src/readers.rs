@@ -8,20 +8,11 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::database::connection::plans_do_not_depend_on_values;
-use crate::database::repair::{Evidence, Repair};
+use crate::database::damage::{Evidence, Repair, Suspicion};
 use crate::{Reader, StoreError};
 
 /// Statements that a connection keeps prepared.
 const READER_STATEMENTS: usize = 64;
-
-/// Signs of damage that a reader found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Suspicion {
-    /// The generation of the database, see [`Readers::renew`].
-    pub generation: u64,
-    pub evidence: Evidence,
-    pub why: String,
-}
 
 type Alarm = Box<dyn Fn(Suspicion) + Send + Sync>;
 

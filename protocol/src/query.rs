@@ -91,6 +91,7 @@ queries! {
     Unreviewed,
     Review,
     TakeMemories,
+    Outline,
 }
 
 /// Asks whether a daemon answers, and which version it has.
@@ -411,6 +412,16 @@ pub struct HandOver {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Friction {
     pub filter: Filter,
+}
+
+/// Where the code of a folder's repository declares what is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outline {
+    /// An absolute path.
+    pub folder: String,
+    /// The path of a file, or names or words of names.
+    pub asked: String,
+    pub limit: Option<u32>,
 }
 
 /// Asks what would leave this machine if a project were shared. The daemon knows the project from then on.

@@ -14,10 +14,11 @@ use recall_protocol::query::{
     AgentNote, AgentRemark, Backup, Blame, Captured, Changes, Check, Context, Days, Edit, Entries,
     EntryFilter, Explain, Export, ExportFrom, Filter, Fix, Flush, Follow, Forget, ForgetStep, Forgettable,
     Friction, Glance, HandOver, Handoff, How, Identity, Improvable, Improve, Improving, Jobs, Mark,
-    MemoryStep, OpenGateway, Pause, Persons, Pin, PinUp, Ping, Projects, Prune, Query, Reindex, Remember,
-    Restore, RestoreBackup, RestoreFrom, Resume, Retry, Review, RowSource, Search, Session, SessionPage,
-    Sessions, SharePreview, Show, Sql, Stats, Status, Stop, SyncRound, SyncState, TakeMemories, ThreadPage,
-    Threads, Timeline, Told, Undo, Unreadable, Unreviewed, Validity, Verdict, WhichJobs, Why, Wrong,
+    MemoryStep, OpenGateway, Outline, Pause, Persons, Pin, PinUp, Ping, Projects, Prune, Query, Reindex,
+    Remember, Restore, RestoreBackup, RestoreFrom, Resume, Retry, Review, RowSource, Search, Session,
+    SessionPage, Sessions, SharePreview, Show, Sql, Stats, Status, Stop, SyncRound, SyncState, TakeMemories,
+    ThreadPage, Threads, Timeline, Told, Undo, Unreadable, Unreviewed, Validity, Verdict, WhichJobs, Why,
+    Wrong,
 };
 use recall_protocol::wire::{Deliver, ErrorKind, EventId, Flags, Reply, Request, ShimContext};
 
@@ -87,7 +88,7 @@ fn requests_of_version_2() {
     };
     check("v2-request-deliver.bin", &Request::Deliver(deliver));
     let folder = || Some("/home/dev/shop".to_owned());
-    let queries: [(&str, Query); 59] = [
+    let queries: [(&str, Query); 60] = [
         ("ping", Ping.into()),
         ("status", Status.into()),
         ("sessions", Sessions { filter: filter() }.into()),
@@ -122,6 +123,11 @@ fn requests_of_version_2() {
             SharePreview { project: "/home/dev/shop".to_owned(), persons: Persons::One }.into(),
         ),
         ("sync_state", SyncState { round: SyncRound::Now }.into()),
+        (
+            "outline",
+            Outline { folder: "/home/dev/shop".to_owned(), asked: "cart total".to_owned(), limit: Some(3) }
+                .into(),
+        ),
         ("friction", Friction { filter: filter() }.into()),
         (
             "handoff",

@@ -42,6 +42,7 @@ use recall_app::ingest::{Counters, Ingest};
 use recall_app::injection_receipt::PendingAnswers;
 use recall_app::latency::Latencies;
 use recall_app::maintenance::Maintenance;
+use recall_app::outlines::Outlines;
 use recall_app::pause::PauseSwitch;
 use recall_app::sentences::Sentences;
 use recall_app::settings::{CurrentRedactor, Settings, SettingsFiles};
@@ -348,6 +349,7 @@ fn context_lookup(
         ancestry: Ancestry::default(),
         welcome: setup.welcome.clone(),
         subjects: SubjectCache::default(),
+        outlines: Outlines::default(),
         settings,
         answer_within: answer_within(),
     }

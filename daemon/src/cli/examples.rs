@@ -106,6 +106,13 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "outline",
+        &[
+            ("recall outline passage cache", "where `PassageCache` is declared"),
+            ("recall outline src/cart.rs", "what this file declares"),
+        ],
+    ),
+    (
         "friction",
         &[
             ("recall friction", "of the last 7 days, in this project"),

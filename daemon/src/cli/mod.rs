@@ -22,6 +22,7 @@ pub mod why;
 pub mod past_work;
 pub mod handoff;
 pub mod friction;
+pub mod outline;
 pub mod wrong;
 pub mod stats;
 pub mod sql;
@@ -145,6 +146,8 @@ enum Command {
     Blame(past_work::BlameArgs),
     /// Show what goes wrong again and again
     Friction(friction::FrictionArgs),
+    /// Show where the code declares a name
+    Outline(outline::OutlineArgs),
     /// Show what is needed to go on with a session, or hand it over
     Handoff(handoff::HandoffArgs),
     /// Show what the next session in a folder would get
@@ -241,6 +244,7 @@ impl Command {
         match self {
             Self::Search(_) | Self::Show(_) | Self::Timeline(_) | Self::Context(_) | Self::Why(_) => true,
             Self::How(_) | Self::Fix(_) | Self::Blame(_) | Self::Handoff(_) | Self::Friction(_) => true,
+            Self::Outline(_) => true,
             Self::Stats(_) | Self::Status(_) | Self::Sessions(_) | Self::Doctor(_) | Self::Sync(_) => true,
             Self::Undo(args) => args.list,
             Self::Review(args) => args.lists(),
@@ -427,6 +431,7 @@ fn dispatch(command: Command, out: &mut dyn Write) -> anyhow::Result<()> {
         Command::Fix(args) => past_work::fix(&args, out),
         Command::Blame(args) => past_work::blame(&args, out),
         Command::Friction(args) => friction::run(&args, out),
+        Command::Outline(args) => outline::run(&args, out),
         Command::Handoff(args) => handoff::run(&args, out),
         Command::Context(args) => context::run(&args, out),
         Command::Why(args) => why::run(&args, out),

@@ -10,8 +10,8 @@ const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Look",
         &[
-            "search", "show", "timeline", "sessions", "how", "fix", "blame", "friction", "handoff",
-            "context", "why", "ui",
+            "search", "show", "timeline", "sessions", "how", "fix", "blame", "outline", "friction",
+            "handoff", "context", "why", "ui",
         ],
     ),
     ("Change", &["remember", "review", "edit", "pin", "resolve", "wrong", "forget", "undo"]),

@@ -602,7 +602,7 @@ fn trees_of(facts: &RepositoryFacts) -> impl Iterator<Item = &Path> {
 }
 
 /// The rules in a folder's own file.
-fn rules_in(folder: &Path) -> ProjectRules {
+pub(crate) fn rules_in(folder: &Path) -> ProjectRules {
     match recall_repository::project_file(folder) {
         ProjectFile::None => ProjectRules::default(),
         ProjectFile::Text(text) => ProjectRules::parse(&text),

@@ -8,20 +8,21 @@ use super::clock;
 use super::continuity::continuity;
 use super::freshness::{Dated, Freshness};
 use super::index_handle::IndexHandle;
+use super::outlines::Outlines;
 use super::said_again::without_repeats;
 use super::settings::Settings;
 use super::subject_cache::SubjectCache;
 use super::welcome::Welcome;
 use recall_agents::{Agents, Cap};
 use recall_compression::alone;
-use recall_config::{Ambient, Notice};
-use recall_domain::context::{BLANK, Block, Limits, Material, Moment, Note, SummaryNote, assemble};
+use recall_config::{Ambient, Code, Notice};
+use recall_domain::context::{BLANK, Block, Limits, Material, Moment, Note, Place, SummaryNote, assemble};
 use recall_domain::document::DocumentKind;
 use recall_domain::event::{Audience, StartSource};
 use recall_domain::file_memory::{InjectedSet, LEAST_IMPORTANCE};
 use recall_domain::ids::{AgentName, ObservationId, ProjectRow, SessionId, Timestamp};
-use recall_domain::injection::Decision;
 use recall_domain::injection::prompt::Author;
+use recall_domain::injection::{Decision, asked};
 use recall_domain::observation::{Maker, ObservationType, SHARED, Voice};
 use recall_domain::plain::{plain, visible};
 use recall_domain::review::Tellable;
@@ -75,6 +76,7 @@ pub struct ContextLookup {
     pub ancestry: Ancestry,
     pub welcome: Welcome,
     pub subjects: SubjectCache,
+    pub outlines: Outlines,
     pub settings: Settings,
     pub answer_within: Duration,
 }
@@ -315,7 +317,19 @@ impl ContextLookup {
         material.statements.retain(|one| {
             one.key.document.kind != DocumentKind::Observation || !is_told(one.key.document.row)
         });
+        material.places = self.code(text, context_request);
         Ok((material, decision))
+    }
+
+    /// Where the code is that a prompt or a task is about, if the user wants that to be told.
+    fn code(&self, text: &str, context_request: &ContextRequest) -> Vec<Place> {
+        if self.settings.context().code == Code::Off {
+            self.outlines.clear();
+            return Vec::new();
+        }
+        let tree = WorkTree::of(&context_request.place);
+        let Some(folder) = tree.as_ref().and_then(WorkTree::of_repository) else { return Vec::new() };
+        self.outlines.about(folder, &asked::of(text), context_request.session.as_ref())
     }
 
     /// The lines for the person who starts a session.

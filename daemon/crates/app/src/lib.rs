@@ -12,6 +12,7 @@ pub mod said_again;
 pub mod sentences;
 mod passage_cache;
 pub mod index_handle;
+pub mod outlines;
 pub mod pause;
 pub mod clock_watch;
 pub mod lifecycle_json;

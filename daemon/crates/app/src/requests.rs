@@ -6,10 +6,10 @@
 use recall_protocol::query::{
     AgentRemark, Backup, Blame, Captured, Changes, Check, Context, Days, Edit, Entries, Export, Fix, Flush,
     Forget, Friction, Glance, HandOver, Handoff, How, Identity, Improvable, Improve, Improving, Jobs, Mark,
-    OpenGateway, Pause, PinUp, Ping, Projects, Prune, Query, Reindex, Remember, Restore, RestoreBackup,
-    RestoreFrom, Resume, Retry, Review, Search, Session, SessionPage, Sessions, SharePreview, Show, Sql,
-    Stats, Status, Stop, SyncState, TakeMemories, ThreadPage, Threads, Timeline, Undo, Unreviewed, Why,
-    Wrong,
+    OpenGateway, Outline, Pause, PinUp, Ping, Projects, Prune, Query, Reindex, Remember, Restore,
+    RestoreBackup, RestoreFrom, Resume, Retry, Review, Search, Session, SessionPage, Sessions, SharePreview,
+    Show, Sql, Stats, Status, Stop, SyncState, TakeMemories, ThreadPage, Threads, Timeline, Undo, Unreviewed,
+    Why, Wrong,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -23,6 +23,7 @@ use super::answers::found::{
 use super::answers::friction::FrictionAnswer;
 use super::answers::handoff::{HandedOverAnswer, HandoffAnswer};
 use super::answers::improving::{ImprovableAnswer, ImproveAnswer, ImprovingAnswer};
+use super::answers::outline::PlaceAnswer;
 use super::answers::past_work::{InvocationAnswer, MetAnswer, TouchAnswer};
 use super::answers::portable::{ExportAnswer, MemoriesAnswer, RestoreAnswer};
 use super::answers::session::{self, CapturedAnswer, SessionAnswer, SessionsAnswer};
@@ -87,6 +88,7 @@ requests! { ReadRequest:
     Blame => TextAnswer<TouchAnswer>,
     Handoff => HandoffAnswer,
     Friction => TextAnswer<FrictionAnswer>,
+    Outline => TextAnswer<PlaceAnswer>,
     Unreviewed => UnreviewedAnswer,
 }
 

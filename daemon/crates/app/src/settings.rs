@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::capture_rules::CaptureRules;
 use super::current_config::CurrentConfig;
-use recall_config::{Ambient, Config, Excluded, Loaded, Notice};
+use recall_config::{Ambient, Code, Config, Excluded, Loaded, Notice};
 use recall_domain::context::Budgets;
 use recall_domain::guard::Guards;
 use recall_domain::hint::Hints;
@@ -84,6 +84,7 @@ pub struct ContextSettings {
     /// Whether the user sees a line about the context at a session's start.
     pub notice: Notice,
     pub ambient: Ambient,
+    pub code: Code,
     /// Which notes sessions are told of unasked.
     pub tellable: Tellable,
 }
@@ -94,6 +95,7 @@ impl ContextSettings {
             budgets: config.budgets,
             notice: config.notice,
             ambient: config.ambient,
+            code: config.code,
             tellable: config.tellable,
         }
     }

@@ -60,6 +60,7 @@ pub struct Config {
     /// Whether the user sees a line about the injected context at a session's start.
     pub notice: Notice,
     pub ambient: Ambient,
+    pub code: Code,
     /// Which notes sessions are told of unasked.
     pub tellable: Tellable,
     pub hints: Vec<Hint>,
@@ -160,10 +161,19 @@ pub enum Ambient {
     Off,
 }
 
+/// Whether sessions are told where the code is that a prompt names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Code {
+    Told,
+    #[default]
+    Off,
+}
+
 /// Whether models may write to the memory through `recall mcp`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum McpWriting {
     On,
+    #[default]
     Off,
 }
 
@@ -450,6 +460,7 @@ impl Written {
             },
             notice: if self.context.notice { Notice::Shown } else { Notice::Off },
             ambient: if self.context.ambient { Ambient::Told } else { Ambient::Off },
+            code: if self.context.code { Code::Told } else { Code::Off },
             tellable: if self.context.reviewed_only { Tellable::Reviewed } else { Tellable::Everything },
             hints: self.hint,
             compression: self.compression.policy(),

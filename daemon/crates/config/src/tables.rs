@@ -110,6 +110,10 @@ table! {
         ///
         /// See [review.md](review.md#telling-only-what-was-reviewed).
         reviewed_only: bool = false;
+        /// Tell at a prompt where the code is that it names, at most three places
+        ///
+        /// The source files of the repository are read for that. See [code.md](code.md).
+        code: bool = false;
     }
 }
 

@@ -93,6 +93,8 @@ pub struct Material {
     pub by_hand: Vec<Note>,
     /// What answers a prompt, the best first.
     pub statements: Vec<Statement>,
+    /// Where the code is that a prompt is about, the best first.
+    pub places: Vec<Place>,
     /// The file about to be opened, relative to the project's folder; the command or the error. Empty at other moments.
     pub file: String,
 }
@@ -101,6 +103,30 @@ impl Material {
     /// Whether the state told at a start is this session's.
     pub fn is_of(&self, session: i64) -> bool {
         self.continuity.as_ref().is_some_and(|state| state.session == session)
+    }
+}
+
+/// Where a name is declared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Relative to the repository's folder.
+    pub file: String,
+    /// Counted from 1.
+    pub line: u32,
+    /// As the language says it: `struct`, `class`, `def`.
+    pub kind: &'static str,
+    /// The type, class or module around it; empty without one.
+    pub within: String,
+    pub name: String,
+}
+
+impl Place {
+    /// The name with what is around it.
+    pub fn symbol(&self) -> String {
+        match self.within.as_str() {
+            "" => self.name.clone(),
+            within => format!("{within}.{}", self.name),
+        }
     }
 }
 
@@ -331,8 +357,11 @@ fn news(material: &Material, limits: Limits, now: Timestamp) -> Block {
 /// the newest first.
 fn answer(asked: &str, material: &Material, limits: Limits, now: Timestamp) -> Block {
     let title = format!("recall: may bear on this {asked}");
-    let is_one = material.by_hand.len() + material.statements.len() == 1;
-    let mut page = if is_one { Page::open_for_one(limits, &title) } else { Page::open(limits, &title) };
+    let mut page = match material.by_hand.len() + material.statements.len() {
+        0 if !material.places.is_empty() => Page::open_for_code(limits, asked),
+        1 => Page::open_for_one(limits, &title),
+        _ => Page::open(limits, &title),
+    };
     for note in &material.by_hand {
         page.entry(note, now, &format!("{}, and about this", note.accepted()), Detail::Whole);
     }
@@ -356,6 +385,7 @@ fn answer(asked: &str, material: &Material, limits: Limits, now: Timestamp) -> B
             page.items.push(statement.item());
         }
     }
+    page.places(&material.places);
     page.close()
 }
 

@@ -52,6 +52,11 @@ impl WorkTree {
         Self { folder, made: made.and_then(|file| file.metadata().ok()?.modified().ok()) }
     }
 
+    /// The folder, if it is one of a git repository.
+    pub fn of_repository(&self) -> Option<&Path> {
+        std::fs::symlink_metadata(self.folder.join(".git")).is_ok().then_some(&*self.folder)
+    }
+
     /// Whether this file exists and was written after `at`. The path is relative to the work tree, or inside it.
     pub fn has_changed_since(&self, path: &str, at: Timestamp) -> bool {
         let Some(metadata) = self.file(path).and_then(|file| std::fs::symlink_metadata(file).ok()) else {

@@ -4,12 +4,14 @@
 use std::path::Path;
 
 use recall_protocol::query::{
-    AgentRemark, Blame, Explain, Filter, Fix, How, Mark, Remember, Search, Session, Timeline, Validity,
+    AgentRemark, Blame, Explain, Filter, Fix, How, Mark, Outline, Remember, Search, Session, Timeline,
+    Validity,
 };
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::notes::{fenced, item, quoted};
+use super::tools::Offer;
 use super::{ask, is_not_found, shown};
 use crate::cli::ctl::session as session_text;
 use crate::cli::filter;
@@ -20,7 +22,7 @@ use recall_app::answers::TextAnswer;
 use recall_app::answers::found::{ObservationAnswer, SearchResult, TimelineItem};
 use recall_app::clock;
 use recall_app::requests::Request;
-use recall_config::McpWriting;
+use recall_config::{Code, McpWriting};
 use recall_domain::plain::plain;
 
 /// The most results of a search.
@@ -133,6 +135,11 @@ pub(super) struct RememberCall {
     files: Vec<String>,
 }
 
+#[derive(Debug, Deserialize)]
+pub(super) struct OutlineCall {
+    asked: String,
+}
+
 /// A tool with its arguments.
 #[derive(Debug)]
 pub(super) enum Call {
@@ -144,19 +151,16 @@ pub(super) enum Call {
     How(HowCall),
     Fix(FixCall),
     Blame(BlameCall),
+    CodeOutline(OutlineCall),
     Remember(RememberCall),
     Resolve(IdsCall),
 }
 
 impl Call {
     /// `None` if there is no such tool, or the user does not allow it.
-    pub(super) fn parse(
-        name: &str,
-        arguments: Value,
-        writing: McpWriting,
-    ) -> Option<serde_json::Result<Self>> {
+    pub(super) fn parse(name: &str, arguments: Value, offer: Offer) -> Option<serde_json::Result<Self>> {
         use serde_json::from_value;
-        let writes = writing == McpWriting::On;
+        let writes = offer.writing == McpWriting::On;
         Some(match name {
             "search" => from_value(arguments).map(Self::Search),
             "timeline" => from_value(arguments).map(Self::Timeline),
@@ -166,6 +170,7 @@ impl Call {
             "how" => from_value(arguments).map(Self::How),
             "fix" => from_value(arguments).map(Self::Fix),
             "blame" => from_value(arguments).map(Self::Blame),
+            "code_outline" if offer.code == Code::Told => from_value(arguments).map(Self::CodeOutline),
             "remember" if writes => from_value(arguments).map(Self::Remember),
             "resolve" if writes => from_value(arguments).map(Self::Resolve),
             _ => return None,
@@ -196,6 +201,7 @@ impl Call {
                 let file = Path::new(folder).join(path).to_string_lossy().into_owned();
                 told(folder, Blame { file, line, limit: None })
             }
+            Self::CodeOutline(OutlineCall { asked }) => outline(asked, folder),
             Self::Remember(call) => remember(call, folder),
             Self::Resolve(call) => resolve(call),
         }
@@ -245,6 +251,12 @@ fn told<T, R: Request<Response = TextAnswer<T>>>(folder: &str, question: R) -> a
     };
     let lines: Vec<String> = answer.text.lines().map(plain).collect();
     Ok(if answer.items.is_empty() { NOTHING.to_owned() } else { fenced(&lines.join("\n")) })
+}
+
+fn outline(asked: String, folder: &str) -> anyhow::Result<String> {
+    let found = ask(Outline { folder: folder.to_owned(), asked, limit: None })?;
+    let lines: Vec<String> = found.text.lines().map(plain).collect();
+    Ok(if found.items.is_empty() { NOTHING.to_owned() } else { fenced(&lines.join("\n")) })
 }
 
 /// Whether the project is still unknown, which is not the model's mistake.

@@ -31,8 +31,9 @@ use lines::Lines;
 use super::client::{Client, Start, this_folder};
 use super::failure::{ExitKind, Failure};
 use recall_app::requests::Request;
-use recall_config::{Config, McpWriting};
+use recall_config::Config;
 use recall_domain::plain::plain;
+use tools::Offer;
 
 /// How long a client may take to name its roots. After that the process's folder is used.
 const ROOTS_WITHIN: Duration = Duration::from_secs(1);
@@ -107,8 +108,14 @@ fn path_of(uri: &str) -> Option<String> {
 }
 
 /// Whether the user's configuration allows tools that write.
-fn writing() -> McpWriting {
-    Paths::from_env().map_or(McpWriting::Off, |paths| Config::load(paths.config_file()).config.mcp_writing)
+fn offer() -> Offer {
+    Paths::from_env().map_or_else(
+        |_| Offer::default(),
+        |paths| {
+            let config = Config::load(paths.config_file()).config;
+            Offer { writing: config.mcp_writing, code: config.code }
+        },
+    )
 }
 
 /// Converts one of our errors. A wrong argument is the caller's error; the others are internal.
@@ -150,7 +157,7 @@ impl ServerHandler for Server {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult { tools: tools::list(writing()), ..ListToolsResult::default() })
+        Ok(ListToolsResult { tools: tools::list(offer()), ..ListToolsResult::default() })
     }
 
     async fn call_tool(
@@ -160,7 +167,7 @@ impl ServerHandler for Server {
     ) -> Result<CallToolResponse, ErrorData> {
         let folder = self.folder(&context).await;
         let arguments = serde_json::Value::Object(request.arguments.unwrap_or_default());
-        let Some(call) = calls::Call::parse(&request.name, arguments, writing()) else {
+        let Some(call) = calls::Call::parse(&request.name, arguments, offer()) else {
             return Err(ErrorData::invalid_params(format!("There is no tool {:?}.", request.name), None));
         };
         let call = call.map_err(|error| ErrorData::invalid_params(error.to_string(), None))?;

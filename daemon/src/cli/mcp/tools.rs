@@ -3,7 +3,14 @@
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
-use recall_config::McpWriting;
+use recall_config::{Code, McpWriting};
+
+/// The tools that the user allows beside those that read the memory.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Offer {
+    pub(super) writing: McpWriting,
+    pub(super) code: Code,
+}
 
 pub(super) const INSTRUCTIONS: &str = "The memory of earlier sessions in this project: decisions, fixes, failures, \
 preferences, open ends. Search it before you repeat work or when something looks familiar. `search` gives an index; \
@@ -45,7 +52,7 @@ fn questions_about_calls() -> [Tool; 3] {
 }
 
 /// The tools for a client, with those that write only if the user allows it.
-pub(super) fn list(writing: McpWriting) -> Vec<Tool> {
+pub(super) fn list(offer: Offer) -> Vec<Tool> {
     // Some clients that translate schemas for a model do not support a list of types.
     let id = json!({"anyOf": [{"type": "integer"}, {"type": "string"}]});
     let ids = json!({"type": "array", "items": id, "description": "Ids, such as 12 or \"s3\""});
@@ -100,7 +107,16 @@ pub(super) fn list(writing: McpWriting) -> Vec<Tool> {
         .chain(questions_about_calls())
         .map(|tool| tool.annotate(ToolAnnotations::new().read_only(true)))
         .collect();
-    if writing == McpWriting::On {
+    if offer.code == Code::Told {
+        let outline = tool(
+            "code_outline",
+            "Where this repository declares a name, or what a file declares.",
+            json!({"asked": {"type": "string", "description": "A path, or words of a name"}}),
+            &["asked"],
+        );
+        tools.push(outline.annotate(ToolAnnotations::new().read_only(true)));
+    }
+    if offer.writing == McpWriting::On {
         tools.push(tool(
             "remember",
             "Keep something the user asks you to remember, in one or two whole sentences.",
@@ -128,7 +144,7 @@ mod tests {
 
     #[test]
     fn what_the_model_reads_is_short() {
-        let text = serde_json::to_string(&list(McpWriting::On)).unwrap();
+        let text = serde_json::to_string(&list(Offer { writing: McpWriting::On, code: Code::Told })).unwrap();
         let tokens = estimate(&text) + estimate(INSTRUCTIONS);
         assert!(tokens < 1200, "{tokens}");
         let views = include_str!("../../../crates/store/src/database/views.sql").lines();
@@ -139,8 +155,12 @@ mod tests {
 
     #[test]
     fn nothing_writes_unless_it_is_allowed() {
-        let names =
-            |writing| list(writing).into_iter().map(|tool| tool.name.into_owned()).collect::<Vec<_>>();
+        let names = |writing| {
+            list(Offer { writing, code: Code::Off })
+                .into_iter()
+                .map(|tool| tool.name.into_owned())
+                .collect::<Vec<_>>()
+        };
         let reading = [
             "search",
             "timeline",

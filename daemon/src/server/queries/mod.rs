@@ -35,6 +35,7 @@ use recall_app::queries::handoff::handoff;
 use recall_app::queries::identity::identity;
 use recall_app::queries::improving::{improvable, improving};
 use recall_app::queries::jobs::{jobs, stats};
+use recall_app::queries::outline::outline;
 use recall_app::queries::past_work::{blame, fix, how};
 use recall_app::queries::search::search;
 use recall_app::queries::session::{session, session_page, sessions};
@@ -81,6 +82,7 @@ pub async fn answer(query: Query, connection: &ConnectionContext) -> Reply {
         Query::How(request) => read_with(services, request, how).await,
         Query::Fix(request) => read_with(services, request, fix).await,
         Query::Blame(request) => read_with(services, request, blame).await,
+        Query::Outline(request) => read_with(services, request, outline).await,
         Query::Friction(request) => read_with(services, request, friction).await,
         Query::Handoff(request) => read_with(services, request, handoff).await,
         Query::HandOver(request) => command_reply::<HandOver>(hand_over(&commands(), request).await),

@@ -20,6 +20,7 @@ pub mod improving;
 pub mod lineage;
 pub mod metrics;
 pub mod observation;
+pub mod outline;
 pub mod past_work;
 pub mod portable;
 pub mod session;

@@ -13,6 +13,7 @@ pub mod identity;
 pub mod improving;
 pub mod jobs;
 pub mod marks;
+pub mod outline;
 pub mod past_work;
 pub(crate) mod meant;
 pub mod search;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Block, Extent, Item, Limits, Moment, Note, Statement, SummaryNote, age, mixed};
+use super::{Block, Extent, Item, Limits, Moment, Note, Place, Statement, SummaryNote, age, mixed};
 use crate::checkout::Elsewhere;
 use crate::continuity::{Continuity, Reader};
 use crate::document::DocumentKind;
@@ -33,12 +33,20 @@ pub(super) enum Detail {
     Whole,
 }
 
+/// Whether a block tells of places in the code.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Code {
+    None,
+    Told,
+}
+
 /// A block under construction. A piece that does not fit is left out entirely.
 pub(super) struct Page {
     text: String,
     /// The measure of the text, including the closing line.
     pub(super) measure: Measure,
     pub(super) items: Vec<Item>,
+    code: Code,
     pub(super) budget: u32,
     pub(super) most_units: u64,
     /// What of the budget is spent on what persons wrote or pinned. Shares are those of the rest.
@@ -70,6 +78,12 @@ impl Page {
         Self::framed(limits, &format!("{title} {OF_ONE}"), BRIEF_CLOSING)
     }
 
+    /// As [`Self::open`], for places in the code alone.
+    pub(super) fn open_for_code(limits: Limits, asked: &str) -> Self {
+        let title = format!("recall: code of this {asked} (found by names, not instructions)");
+        Self::framed(limits, &title, BRIEF_CLOSING)
+    }
+
     fn framed(limits: Limits, title: &str, closing: &'static str) -> Self {
         let text = format!("<recall-context>\n# {title}\n");
         let measure = Measure::of(&text).and(Measure::of(closing));
@@ -78,6 +92,7 @@ impl Page {
             text,
             measure,
             items: Vec::new(),
+            code: Code::None,
             budget: limits.tokens,
             by_hand: 0,
             told: Vec::new(),
@@ -104,6 +119,16 @@ impl Page {
         self.measure = measure;
         self.text.push_str(piece);
         Added::Yes
+    }
+
+    /// Where the code is, a line for each place. The lines are not items: nothing of them is stored.
+    pub(super) fn places(&mut self, places: &[Place]) {
+        for place in places {
+            let (file, symbol) = (plain(&place.file), plain(&place.symbol()));
+            if self.add(&format!("- {file}:{} {} {symbol}\n", place.line, place.kind)) == Added::Yes {
+                self.code = Code::Told;
+            }
+        }
     }
 
     pub(super) fn summary(&mut self, moment: Moment, summary: &SummaryNote, now: Timestamp) {
@@ -336,7 +361,7 @@ impl Page {
 
     /// Closes the block. A block without items becomes empty.
     pub(super) fn close(mut self) -> Block {
-        if self.items.is_empty() || self.text.len() == self.preamble {
+        if (self.items.is_empty() && self.code == Code::None) || self.text.len() == self.preamble {
             return Block::default();
         }
         self.text.push_str(self.closing);

@@ -1,0 +1,24 @@
+//! What a repository's source files declare.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use recall_domain::context::Place;
+
+/// `outline`: where a name is declared.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct PlaceAnswer {
+    /// Relative to the repository's folder.
+    pub file: String,
+    pub line: u32,
+    /// As the language says it: `struct`, `class`, `def`.
+    pub kind: String,
+    /// With the type, class or module around it, after a dot.
+    pub symbol: String,
+}
+
+impl From<Place> for PlaceAnswer {
+    fn from(place: Place) -> Self {
+        Self { symbol: place.symbol(), file: place.file, line: place.line, kind: place.kind.into() }
+    }
+}

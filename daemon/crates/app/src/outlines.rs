@@ -1,0 +1,158 @@
+//! Keeps what the source files of the repositories in use declare, and tells which of it a prompt is about. Only in memory:
+//! nothing of it is stored, so nothing has to be forgotten.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::capture_rules::rules_in;
+use recall_domain::context::Place;
+use recall_domain::ids::SessionId;
+use recall_outline::{Asked, Outline, read};
+use recall_repository::project_file::ProjectRules;
+
+/// The most repositories whose outlines are kept. The one that was not used for longest goes.
+const MOST_REPOSITORIES: usize = 4;
+/// An outline is read again, at a question, if it is older.
+const FRESH: Duration = Duration::from_secs(30);
+/// Reading takes at most one part of so many of the time.
+const PAUSE: u32 = 20;
+/// The most places that are told at a prompt.
+const MOST_TOLD: usize = 3;
+/// The places that are looked at for those. What the session was told already is left out.
+const CONSIDERED: usize = 8;
+/// The most sessions of which is known what they were told.
+const MOST_SESSIONS: usize = 64;
+
+/// Cheap to clone; clones share what they know.
+#[derive(Clone, Default)]
+pub struct Outlines(Arc<Mutex<Known>>);
+
+#[derive(Default)]
+struct Known {
+    /// The one that was used last is at the end.
+    outlines: Vec<Read>,
+    /// The folder that is being read. One is at a time.
+    reading: Option<PathBuf>,
+    told: HashMap<SessionId, HashSet<(String, String)>>,
+    /// The sessions in the order in which they were first told something.
+    sessions: VecDeque<SessionId>,
+}
+
+struct Read {
+    folder: PathBuf,
+    outline: Arc<Outline>,
+    at: Instant,
+    took: Duration,
+}
+
+impl Outlines {
+    /// The outline of a repository's folder. `None` if it has not been read yet. A thread reads it then, or again if it is
+    /// older than a moment: nobody waits for that.
+    pub fn of(&self, folder: &Path) -> Option<Arc<Outline>> {
+        let mut known = self.known();
+        let at = known.outlines.iter().position(|read| read.folder == folder);
+        let found = at.map(|at| known.outlines.remove(at));
+        let is_due = found.as_ref().is_none_or(|read| read.at.elapsed() > FRESH.max(read.took * PAUSE));
+        let outline = found.map(|read| {
+            let outline = Arc::clone(&read.outline);
+            known.outlines.push(read);
+            outline
+        });
+        if is_due && known.reading.is_none() {
+            known.reading = Some(folder.to_owned());
+            drop(known);
+            self.read(folder.to_owned(), outline.clone().unwrap_or_default());
+        }
+        outline
+    }
+
+    /// Whether a thread reads this folder now.
+    pub fn is_reading(&self, folder: &Path) -> bool {
+        self.known().reading.as_deref() == Some(folder)
+    }
+
+    /// Forgets everything, because the user does not want it any more.
+    pub fn clear(&self) {
+        let mut known = self.known();
+        (known.outlines, known.told, known.sessions) = Default::default();
+    }
+
+    fn read(&self, folder: PathBuf, before: Arc<Outline>) {
+        let this = self.clone();
+        let reading = std::thread::Builder::new().name("outline".to_owned()).spawn(move || {
+            let done = Done(this);
+            let began = Instant::now();
+            let rules = rules_in(&folder);
+            match read(&folder, &before, &|path| is_hidden(&rules, &folder, path)) {
+                Ok(outline) => done.0.keep(folder, outline, began),
+                Err(error) => tracing::debug!(%error, "cannot read the outline of a repository"),
+            }
+        });
+        if let Err(error) = reading {
+            tracing::warn!(%error, "cannot start a thread that reads an outline");
+            self.known().reading = None;
+        }
+    }
+
+    fn keep(&self, folder: PathBuf, outline: Outline, began: Instant) {
+        tracing::debug!(files = outline.files(), names = outline.names(), "read the outline of a repository");
+        let mut known = self.known();
+        known.outlines.retain(|read| read.folder != folder);
+        if known.outlines.len() >= MOST_REPOSITORIES {
+            known.outlines.remove(0);
+        }
+        let (outline, at) = (Arc::new(outline), Instant::now());
+        known.outlines.push(Read { folder, outline, at, took: began.elapsed() });
+    }
+
+    /// The places that a prompt is about and that its session was not told yet, as they are now.
+    pub fn about(&self, folder: &Path, prompt: &str, session: Option<&SessionId>) -> Vec<Place> {
+        let Some(outline) = self.of(folder) else { return Vec::new() };
+        let mut places = outline.related(prompt, Asked::Unasked, CONSIDERED);
+        let key = |place: &Place| (place.file.clone(), place.symbol());
+        if let Some(told) = session.and_then(|session| self.known().told.get(session).cloned()) {
+            places.retain(|place| !told.contains(&key(place)));
+        }
+        places.truncate(MOST_TOLD);
+        let places = outline.as_now(folder, places);
+        if let Some(session) = session.filter(|_| !places.is_empty()) {
+            self.known().tell(session, places.iter().map(key));
+        }
+        places
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    fn tell(&mut self, session: &SessionId, places: impl Iterator<Item = (String, String)>) {
+        if !self.told.contains_key(session) {
+            self.sessions.push_back(session.clone());
+        }
+        self.told.entry(session.clone()).or_default().extend(places);
+        while self.sessions.len() > MOST_SESSIONS {
+            if let Some(oldest) = self.sessions.pop_front() {
+                self.told.remove(&oldest);
+            }
+        }
+    }
+}
+
+/// Marks at its end, also after a panic, that no folder is being read.
+struct Done(Outlines);
+
+impl Drop for Done {
+    fn drop(&mut self) {
+        self.0.known().reading = None;
+    }
+}
+
+/// Whether the repository's own file hides a path.
+fn is_hidden(rules: &ProjectRules, folder: &Path, path: &Path) -> bool {
+    let relative = path.strip_prefix(folder).unwrap_or(path);
+    rules.hides(&relative.to_string_lossy())
+}

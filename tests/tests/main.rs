@@ -65,6 +65,7 @@ mod model_get;
 mod models;
 mod one_folder;
 mod other_agents;
+mod outlines;
 mod other_users;
 mod pages;
 mod past_work;

@@ -533,6 +533,7 @@ mod tests {
 
     fn shop() -> Material {
         Material {
+            places: Vec::new(),
             project: "shop".to_owned(),
             others: None,
             summary: Some(SummaryNote {

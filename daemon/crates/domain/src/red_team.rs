@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use proptest::prelude::*;
 
 use super::checkout::{Containment, Elsewhere, Here, History, MadeOn, Tip, elsewhere};
-use super::context::{Limits, Material, Moment, Note, Statement, SummaryNote, assemble};
+use super::context::{Limits, Material, Moment, Note, Place, Statement, SummaryNote, assemble};
 use super::continuity::{Continuity, PlanNote};
 use super::document::{DocumentKey, DocumentKind};
 use super::ids::{BranchName, CommitId, ObservationId, Timestamp};
@@ -73,6 +73,13 @@ fn material(text: &str) -> Material {
         elsewhere: on_branch(text),
     };
     Material {
+        places: vec![Place {
+            file: text.to_owned(),
+            line: 1,
+            kind: "fn",
+            within: text.to_owned(),
+            name: text.to_owned(),
+        }],
         project: text.to_owned(),
         others: Some(SummaryNote {
             author: Some(text.to_owned()),

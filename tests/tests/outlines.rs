@@ -1,0 +1,63 @@
+//! `context.code`: where the code is that a prompt names.
+
+use std::process::Command;
+
+use recall_tests::Stage;
+use serde_json::{Value, json};
+
+const ON: &str = "[context]\ncode = true\n";
+
+/// A repository with two source files, one of them ignored.
+fn repository(stage: &Stage) {
+    let folder = stage.project();
+    let made = Command::new("git").args(["init", "-q"]).current_dir(&folder).status().unwrap();
+    assert!(made.success());
+    std::fs::create_dir_all(folder.join("src")).unwrap();
+    std::fs::write(folder.join("src/cart.rs"), "pub struct PassageCache;\n\npub fn round_total() {}\n")
+        .unwrap();
+    std::fs::write(folder.join("src/made.rs"), "pub struct MadeByProgram;\n").unwrap();
+    std::fs::write(folder.join(".gitignore"), "made.rs\n").unwrap();
+}
+
+fn prompt(stage: &Stage, text: &str) -> String {
+    stage.hook(&stage.event("one", "UserPromptSubmit", json!({"prompt": text}))).context()
+}
+
+fn files(found: &Value) -> Vec<&str> {
+    found["items"].as_array().unwrap().iter().map(|item| item["file"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn it_is_off_until_the_user_wants_it() {
+    let stage = Stage::new().daemon();
+    repository(&stage);
+    let said = stage.recall(["outline", "PassageCache"]);
+    assert_ne!(said.code(), 0);
+    assert!(said.stderr.contains("recall config set context.code true"), "{}", said.stderr);
+    assert!(!prompt(&stage, "Why does `PassageCache` drop entries?").contains("src/cart.rs"));
+}
+
+#[test]
+fn a_prompt_is_told_once_where_the_code_is_that_it_names() {
+    let stage = Stage::new().config(ON).daemon();
+    repository(&stage);
+    // The command waits for the first reading, a prompt does not.
+    assert_eq!(files(&stage.json(["outline", "passage", "cache"])), ["src/cart.rs"]);
+    assert_eq!(files(&stage.json(["outline", "src/cart.rs"])), ["src/cart.rs", "src/cart.rs"]);
+    let first = prompt(&stage, "Why does `PassageCache` drop entries?");
+    assert!(first.contains("- src/cart.rs:1 struct PassageCache\n"), "{first}");
+    assert!(!prompt(&stage, "And does `PassageCache` keep the newest?").contains("src/cart.rs"));
+    // A line that has moved is told as it is now.
+    let moved = "//! Carts.\n\npub struct PassageCache;\n\n/// Once.\npub fn round_total() {}\n";
+    std::fs::write(stage.project().join("src/cart.rs"), moved).unwrap();
+    let second = prompt(&stage, "What calls `round_total` in the shop?");
+    assert!(second.contains("- src/cart.rs:6 fn round_total\n"), "{second}");
+}
+
+#[test]
+fn what_the_repository_ignores_is_not_read() {
+    let stage = Stage::new().config(ON).daemon();
+    repository(&stage);
+    assert_eq!(files(&stage.json(["outline", "round_total"])), ["src/cart.rs"]);
+    assert_eq!(files(&stage.json(["outline", "MadeByProgram"])), [""; 0]);
+}

@@ -1,6 +1,6 @@
 // What the list can show.
-import { get } from './api.js';
-import { badge, clock, day, el, moment, words } from './dom.js';
+import { get, post } from './api.js';
+import { badge, clock, day, el, moment, toast, words } from './dom.js';
 import { bars, curve, days } from './charts.js';
 import { CHUNK, lazy, ready } from './list.js';
 
@@ -205,12 +205,24 @@ export async function numbers({ project }, signal, count, chosen) {
 
 /** What is shared with other machines, and how far every one of them is. */
 export async function sharing({ project }, signal) {
-  const told = await get('/api/sync', {}, signal);
+  const [told, { quarantined }] = await Promise.all([get('/api/sync', {}, signal), get('/api/review', { project }, signal)]);
   const shares = told.shares.filter((share) => !project || share.project === project);
   const who = told.device ? el('p', { class: 'quiet' }, `This machine is ${told.author}, ${told.device_name} (${told.device.slice(0, 8)}).`) : null;
   return el('div', { class: 'numbers sharing' }, el('div', { class: 'headed' }, el('h1', {}, 'Sharing')), who,
     told.notices.map((notice) => el('p', { class: 'status' }, notice)),
-    shares.length ? shares.map(share) : el('p', { class: 'quiet' }, 'Nothing is shared. In a project’s folder: ', el('code', {}, 'recall share --with REMOTE')));
+    shares.length ? shares.map(share) : el('p', { class: 'quiet' }, 'Nothing is shared. In a project’s folder: ', el('code', {}, 'recall share --with REMOTE')),
+    quarantined.map(apart));
+}
+
+/** What others sent that reads like instructions to a model. Nobody else is shown it until it is kept. */
+function apart(item) {
+  const decide = (verdict, done) => post('/api/review', { ids: [item.id], verdict })
+    .then(() => { toast(done); document.dispatchEvent(new Event('changed')); }, (error) => toast(error.message));
+  const button = (text, ...decided) => el('button', { type: 'button', click: () => decide(...decided) }, text);
+  return el('section', { class: 'apart' }, el('h2', {}, `Reads like instructions to a model: ${item.id}`),
+    el('p', { class: 'quiet' }, `${words(item.kind)} of ${item.project}, by ${item.author}, ${item.device}, `, moment(item.noticed_at), ': ', el('em', {}, item.why)),
+    el('div', { class: 'said' }, el('div', {}, item.text)),
+    el('div', { class: 'actions' }, button('Keep', 'kept', 'Kept: it is found now.'), button('Reject', 'rejected', 'Rejected: it does not come in.')));
 }
 
 /** A project with one remote. */
@@ -221,7 +233,7 @@ function share(one) {
     el('p', { class: 'quiet' }, el('code', {}, one.url), one.encrypted ? '' : ', not encrypted', one.synced_at && !one.error ? [', in step ', moment(one.synced_at)] : null),
     one.error ? el('p', {}, el('em', {}, one.error), one.next_try ? [', next try at ', clock(one.next_try)] : null) : null,
     el('dl', { class: 'figures' }, figure('Changes from here', one.logged), figure('Not sent yet', Math.max(one.logged - one.sent, 0)), figure('From others', one.received),
-      figure('Held back', one.held.length), figure('For a newer recall', one.parked)),
+      figure('Held back', one.held.length), figure('For a newer recall', one.parked), figure('For your review', one.quarantined)),
     one.devices.length ? el('div', { class: 'across', tabindex: '0', role: 'region', 'aria-label': `Machines of ${one.project} through ${one.remote}` }, el('table', {},
       el('thead', {}, el('tr', {}, heads.map((head) => el('th', { scope: 'col' }, head)))), el('tbody', {}, one.devices.map(machine)))) : null,
     one.forgotten.total ? el('p', { class: 'quiet' }, forgotten(one.forgotten)) : null,

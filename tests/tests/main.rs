@@ -80,6 +80,7 @@ mod sharing;
 mod sharing_database;
 mod sharing_kills;
 mod sharing_limits;
+mod sharing_quarantine;
 mod sharing_team;
 mod shells;
 mod shim_dependencies;

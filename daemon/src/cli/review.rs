@@ -10,10 +10,15 @@ use super::client::{Client, Start};
 use super::filter::{AskedProjects, ScopeArgs};
 use super::terminal::{self, ACCENT, DIM, counted, table};
 use super::ui;
+use recall_app::answers::browsing::JudgedItem;
+
+mod quarantine;
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "What you write, edit, pin, resolve or reopen counts as reviewed. `recall undo` takes a verdict back, and so \
+    after_help = "What others sent that reads like instructions to a model is kept apart until you decide, and has a q before its number. \
+                        Its text is shown at a terminal and with --json.\n\n\
+                        What you write, edit, pin, resolve or reopen counts as reviewed. `recall undo` takes a verdict back, and so \
                         does `--keep` of what was rejected."
 )]
 pub struct ReviewArgs {
@@ -22,10 +27,10 @@ pub struct ReviewArgs {
     /// Print what waits for a review, without the terminal interface; --since and --limit do so, too
     #[arg(long)]
     list: bool,
-    /// Keep these observations as they are: 12 or #12
+    /// Keep these as they are: 12 or #12, or q3 of what is kept apart
     #[arg(long, value_name = "ID", num_args = 1.., conflicts_with = "list", add = candidates::observations())]
     keep: Vec<String>,
-    /// Reject these observations: no session is told of them any more
+    /// Reject these: no session is told of them any more, and what is kept apart never comes in
     #[arg(long, value_name = "ID", num_args = 1.., conflicts_with = "list", add = candidates::observations())]
     reject: Vec<String>,
     /// Print JSON
@@ -57,28 +62,33 @@ pub fn run(args: &ReviewArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         return judge(args, out);
     }
     if args.opens() {
+        let project = args.scope.chosen()?;
+        quarantine::ask_about_each(project.clone(), out)?;
         out.flush()?;
-        return ui::review(args.scope.chosen()?);
+        return ui::review(project);
     }
     list(args, out)
 }
 
 fn judge(args: &ReviewArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut client = Client::connect(Start::IfNeeded)?;
-    let mut items = Vec::new();
+    let (mut items, mut apart) = (Vec::new(), Vec::new());
     for (ids, verdict) in [(&args.keep, Verdict::Kept), (&args.reject, Verdict::Rejected)] {
         if !ids.is_empty() {
-            items.extend(client.ask(Review { ids: ids.clone(), verdict })?.read()?.items);
+            let answer = client.ask(Review { ids: ids.clone(), verdict })?.read()?;
+            items.extend(answer.items);
+            apart.extend(answer.quarantined.into_iter().map(|item| (item, verdict)));
         }
     }
     if args.json {
-        return Ok(writeln!(out, "{}", serde_json::json!({"items": items}))?);
+        let apart: Vec<JudgedItem> = apart.into_iter().map(|(item, _)| item).collect();
+        return Ok(writeln!(out, "{}", serde_json::json!({"items": items, "quarantined": apart}))?);
     }
     for item in items {
         let state = if item.rejected { "rejected" } else { "kept" };
         writeln!(out, "{ACCENT}#{}{ACCENT:#} is {state}: {}", item.id, item.title)?;
     }
-    Ok(())
+    apart.iter().try_for_each(|(item, verdict)| quarantine::told(item, *verdict, out))
 }
 
 fn list(args: &ReviewArgs, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -90,7 +100,11 @@ fn list(args: &ReviewArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         return Ok(writeln!(out)?);
     }
     let found = answer.read()?;
+    quarantine::list(&found, out)?;
     if found.entries.is_empty() {
+        if !found.quarantined.is_empty() {
+            return Ok(());
+        }
         return Ok(writeln!(out, "Nothing waits for a review{}.", here(scope))?);
     }
     let shown = found.entries.len();

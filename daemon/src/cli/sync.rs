@@ -99,6 +99,13 @@ pub(super) fn tell(share: &ShareAnswer, out: &mut dyn Write) -> anyhow::Result<(
         let parked = counted(count(share.parked), "change waits", "changes wait");
         writeln!(out, "  {WARNING}{parked} for a newer version of recall{WARNING:#}")?;
     }
+    if share.quarantined > 0 {
+        let apart = counted(count(share.quarantined), "item reads", "items read");
+        writeln!(
+            out,
+            "  {WARNING}{apart} like instructions to a model{WARNING:#}: `recall review` shows what is kept apart"
+        )?;
+    }
     Ok(())
 }
 

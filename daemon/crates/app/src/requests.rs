@@ -15,7 +15,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::answers::TextAnswer;
-use super::answers::browsing::{DaysAnswer, EntriesAnswer, ProjectsAnswer, ThreadsAnswer, UnreviewedAnswer};
+use super::answers::browsing::{
+    DaysAnswer, EntriesAnswer, ProjectsAnswer, ReviewAnswer, ThreadsAnswer, UnreviewedAnswer,
+};
 use super::answers::by_hand::{ChangesAnswer, ForgetAnswer, UndoAnswer};
 use super::answers::found::{
     ContextAnswer, IdentityAnswer, ObservationAnswer, RememberedAnswer, SearchAnswer, ShownItem, TimelineItem,
@@ -117,6 +119,6 @@ requests! { Command:
     SharePreview => PreviewAnswer,
     SyncState => SyncAnswer,
     HandOver => HandedOverAnswer,
-    Review => TextAnswer<ObservationAnswer>,
+    Review => ReviewAnswer,
     TakeMemories => MemoriesAnswer,
 }

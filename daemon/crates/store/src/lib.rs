@@ -94,7 +94,8 @@ pub use sessions::writes::{
 };
 pub use sharing::{
     AcceptMarker, Applied, ApplyParked, ApplyRecords, CloseShare, EmptiedSent, Head, Held, HoldBack,
-    KnowProject, Left, LogExisting, Logged, OpenShare, Preview, RenewDevice, Share, Terms,
+    JudgeQuarantined, Judged, KnowProject, Left, LogExisting, Logged, OpenShare, Preview, Quarantined,
+    RenewDevice, Share, Terms,
 };
 pub use writer::StoreWriter;
 

@@ -176,7 +176,7 @@ fn tell(out: &mut dyn Write, status: &StatusAnswer) -> std::io::Result<()> {
 /// What is shared with other machines, if anything.
 fn sharing(out: &mut dyn Write, remotes: &[RemoteState]) -> std::io::Result<()> {
     for state in remotes {
-        let RemoteState { projects, waiting, held, parked, error, synced_at, .. } = state;
+        let RemoteState { projects, waiting, held, parked, quarantined, error, synced_at, .. } = state;
         let mut parts = vec![counted(*projects, "project", "projects")];
         parts.push(if *waiting == 0 { "all sent".to_owned() } else { format!("{waiting} waiting") });
         if *held > 0 {
@@ -184,6 +184,9 @@ fn sharing(out: &mut dyn Write, remotes: &[RemoteState]) -> std::io::Result<()> 
         }
         if *parked > 0 {
             parts.push(format!("{parked} for a newer recall"));
+        }
+        if *quarantined > 0 {
+            parts.push(format!("{quarantined} for your review"));
         }
         parts.extend(synced_at.map(|at| format!("in step {}", terminal::ago(at))));
         writeln!(out, "  sharing      {}: {}", state.title(), parts.join(", "))?;

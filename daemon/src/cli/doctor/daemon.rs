@@ -119,7 +119,8 @@ fn trouble(area: &mut Area<'_>, status: &StatusAnswer) {
 /// What is shared with other machines.
 fn sharing(area: &mut Area<'_>, remotes: &[RemoteState]) {
     for state in remotes {
-        let RemoteState { projects, waiting, held, parked, stopped, clocks_off, error, .. } = state;
+        let RemoteState { projects, waiting, held, parked, quarantined, stopped, clocks_off, error, .. } =
+            state;
         let remote = state.title();
         match error {
             Some(error) => area.bad(
@@ -141,6 +142,15 @@ fn sharing(area: &mut Area<'_>, remotes: &[RemoteState]) {
             area.note(
                 format!("{parked} changes through {remote} were made by a newer version of recall"),
                 "They are applied once this machine has it.",
+            );
+        }
+        if *quarantined > 0 {
+            let items = counted(*quarantined, "item", "items");
+            area.note(
+                format!(
+                    "{items} that came through {remote} read like instructions to a model, and are kept apart"
+                ),
+                "`recall review` shows them, and lets them in or not.",
             );
         }
         if *stopped > 0 {

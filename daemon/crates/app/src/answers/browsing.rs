@@ -3,11 +3,13 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::observation::ObservationAnswer;
 use super::{Moment, PublicId, Text};
 use recall_domain::document::DocumentKey;
 use recall_domain::ids::Timestamp;
+use recall_domain::sync::quarantine::Texts;
 use recall_domain::text::shortened_line;
-use recall_store::{EntryRow, ProjectLine, StatementRow};
+use recall_store::{EntryRow, Judged, ProjectLine, Quarantined, StatementRow};
 
 /// Characters of a title in a listing.
 const MOST_TITLE: usize = 160;
@@ -46,6 +48,80 @@ pub struct UnreviewedAnswer {
     pub entries: Vec<Entry>,
     /// How many there are in all, of the same project and time.
     pub waiting: u64,
+    /// What others sent that reads like instructions to a model, newest first. Nothing else shows it until a person keeps it.
+    #[serde(default)]
+    pub quarantined: Vec<QuarantinedItem>,
+    /// How many of these there are in all, of the same project.
+    #[serde(default)]
+    pub quarantined_in_all: u64,
+}
+
+/// Something of another machine that reads like instructions to a model.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct QuarantinedItem {
+    /// `q3`. Other texts of the same item have another one.
+    pub id: String,
+    /// `observation`, `summary` or `plan`.
+    pub kind: Text,
+    pub project: String,
+    pub author: String,
+    pub device: String,
+    pub title: String,
+    /// All that it says, and the title first.
+    pub text: String,
+    /// What reads like instructions, in a few words of recall's own.
+    pub why: String,
+    /// When that was noticed.
+    pub noticed_at: Moment,
+}
+
+impl From<Quarantined> for QuarantinedItem {
+    fn from(found: Quarantined) -> Self {
+        let Quarantined { id, kind, why, at, project, item } = found;
+        let said = |name: &str| item.get(name).as_str().unwrap_or_default().to_owned();
+        Self {
+            id: format!("{QUARANTINED}{id}"),
+            kind: kind.as_str().into(),
+            project,
+            author: said("author"),
+            device: said("device"),
+            title: said("title"),
+            text: Texts::of(&item).joined(),
+            why,
+            noticed_at: Moment(at),
+        }
+    }
+}
+
+/// The letter of the numbers of what is kept apart.
+pub const QUARANTINED: char = 'q';
+
+/// The answer of `review`.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct ReviewAnswer {
+    pub text: String,
+    pub tokens: u32,
+    pub items: Vec<ObservationAnswer>,
+    /// What was kept apart, and was judged.
+    #[serde(default)]
+    pub quarantined: Vec<JudgedItem>,
+}
+
+/// What became of something that was kept apart.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct JudgedItem {
+    /// As it was given.
+    pub id: String,
+    pub title: String,
+    /// Where it is found now; `null` if nowhere.
+    pub found_as: Option<PublicId>,
+}
+
+impl From<Judged> for JudgedItem {
+    fn from(judged: Judged) -> Self {
+        let Judged { id, title, document } = judged;
+        Self { id: format!("{QUARANTINED}{id}"), title, found_as: document.map(PublicId) }
+    }
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]

@@ -189,6 +189,11 @@ fn of_sharing(status: &StatusAnswer) -> Vec<Metric> {
         by_remote("recall_sync_parked", "Changes that wait for a newer version of recall.", |one| {
             number(one.parked)
         }),
+        by_remote(
+            "recall_sync_quarantined",
+            "What reads like instructions, and waits for a person.",
+            |one| number(one.quarantined),
+        ),
         by_remote("recall_sync_to_come", "Changes of others that are not read yet.", |one| {
             number(one.to_come)
         }),

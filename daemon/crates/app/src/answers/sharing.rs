@@ -79,6 +79,9 @@ pub struct ShareAnswer {
     pub held: Vec<HeldNote>,
     /// Changes that a newer version of recall wrote.
     pub parked: u64,
+    /// What reads like instructions to a model, and waits for a person.
+    #[serde(default)]
+    pub quarantined: u64,
     pub devices: Vec<DeviceAnswer>,
     /// What was forgotten here and is to go everywhere.
     #[serde(default)]
@@ -134,6 +137,9 @@ pub struct RemoteState {
     pub held: u64,
     /// Changes of others that a newer version of recall wrote.
     pub parked: u64,
+    /// What others sent that reads like instructions to a model, and waits for a person.
+    #[serde(default)]
+    pub quarantined: u64,
     /// Changes of others that are not read yet.
     #[serde(default)]
     pub to_come: u64,
@@ -170,6 +176,7 @@ impl RemoteState {
             waiting: sum(&shares, |share| share.logged.saturating_sub(share.sent)),
             held: sum(&shares, |share| share.held.len() as u64),
             parked: sum(&shares, |share| share.parked),
+            quarantined: sum(&shares, |share| share.quarantined),
             to_come: sum(&shares, |share| share.devices.iter().map(DeviceAnswer::to_come).sum()),
             stopped: sum(&shares, |share| share.count(|device| device.error.is_some())),
             clocks_off: sum(&shares, |share| share.count(|device| device.clock_ahead_ms.is_some())),

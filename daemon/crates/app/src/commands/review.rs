@@ -1,20 +1,22 @@
 //! `recall review`: what machines noted and nobody has looked at, and a person's verdicts on it.
 
 use recall_protocol::query::{Review, Unreviewed, Verdict};
+use recall_protocol::wire::ErrorKind;
 
 use super::CommandContext;
 use super::by_hand::{not_written, show, unanswered};
 use super::editing::observation;
 use crate::answers::TextAnswer;
-use crate::answers::browsing::{Entry, UnreviewedAnswer};
-use crate::answers::observation::ObservationAnswer;
+use crate::answers::browsing::{
+    Entry, JudgedItem, QUARANTINED, QuarantinedItem, ReviewAnswer, UnreviewedAnswer,
+};
 use crate::clock;
 use crate::context_lookup::ContextLookup;
 use crate::ports::{Ports, Writer};
-use crate::queries::{Answer, limit, projects, read};
+use crate::queries::{Answer, Refused, limit, projects, read};
 use recall_domain::ids::{ObservationId, Timestamp};
 use recall_domain::review;
-use recall_store::ReviewObservations;
+use recall_store::{JudgeQuarantined, ReviewObservations};
 
 pub fn unreviewed(lookup: &ContextLookup, request: Unreviewed) -> Answer<UnreviewedAnswer> {
     let Unreviewed { filter, until_ms, skip } = request;
@@ -30,15 +32,19 @@ pub fn unreviewed(lookup: &ContextLookup, request: Unreviewed) -> Answer<Unrevie
         for (id, at) in db.unreviewed(&which, (skip, limit(&filter)))? {
             entries.extend(db.entry(id.into())?.map(|row| Entry::new(id.into(), at, row)));
         }
-        Ok(UnreviewedAnswer { entries, waiting })
+        // They stand on the first page.
+        let most = if skip == 0 { limit(&filter) } else { 0 };
+        let (apart, in_all) = db.quarantined(which.projects.as_deref(), most)?;
+        let quarantined = apart.into_iter().map(QuarantinedItem::from).collect();
+        Ok(UnreviewedAnswer { entries, waiting, quarantined, quarantined_in_all: in_all })
     })
 }
 
-pub async fn review(
-    context: &CommandContext<impl Ports>,
-    request: Review,
-) -> Answer<TextAnswer<ObservationAnswer>> {
+pub async fn review(context: &CommandContext<impl Ports>, request: Review) -> Answer<ReviewAnswer> {
     let Review { ids, verdict } = request;
+    let (apart, ids): (Vec<String>, Vec<String>) =
+        ids.into_iter().partition(|id| id.trim().starts_with(QUARANTINED));
+    let apart = apart.iter().map(|id| number(id)).collect::<Result<Vec<i64>, _>>()?;
     let asked = context.clone();
     let ids = tokio::task::spawn_blocking(move || {
         read(&asked.context_lookup, |db| {
@@ -50,7 +56,35 @@ pub async fn review(
         Verdict::Kept => review::Verdict::Kept,
         Verdict::Rejected => review::Verdict::Rejected,
     };
+    let mut quarantined = Vec::new();
+    for id in apart {
+        let judge = JudgeQuarantined { id, verdict, at: clock::now() };
+        let judged = context.ports.writer().write(judge).await.map_err(not_written)?;
+        quarantined.push(judged.map(JudgedItem::from).ok_or_else(|| not_apart(id))?);
+    }
     let change = ReviewObservations { ids: ids.clone(), verdict, at: clock::now() };
     context.ports.writer().write(change).await.map_err(not_written)?;
-    show(context, ids).await
+    let TextAnswer { text, tokens, items } = show(context, ids).await?;
+    Ok(ReviewAnswer { text, tokens, items, quarantined })
+}
+
+/// The number in `q3`.
+fn number(id: &str) -> Result<i64, Refused> {
+    id.trim().strip_prefix(QUARANTINED).and_then(|digits| digits.parse().ok()).ok_or_else(|| {
+        Refused::new(
+            ErrorKind::Invalid,
+            format!("{id:?} is not a number of this list"),
+            "`recall review --list` shows what waits: 12, or q3.",
+        )
+    })
+}
+
+fn not_apart(id: i64) -> Refused {
+    Refused::new(
+        ErrorKind::NotFound,
+        format!(
+            "There is no {QUARANTINED}{id}: it has been changed or taken back meanwhile, or was never there"
+        ),
+        "`recall review --list` shows what waits.",
+    )
 }

@@ -74,6 +74,7 @@ fn share_answer(
         received: 0,
         held: Vec::new(),
         parked: 0,
+        quarantined: 0,
         devices: Vec::new(),
         forgotten: ForgottenAnswer::default(),
         next_try: next.0.filter(|_| outcome.error.is_some()).map(Moment),
@@ -88,6 +89,7 @@ fn share_answer(
     (answer.logged, _) = db.log_head(share.id)?;
     answer.received = db.count_foreign(share.id)?;
     answer.parked = db.count_parked(share.id)?;
+    answer.quarantined = db.count_quarantined(share.id)?;
     let held = db.held_back(share.id)?.into_iter();
     answer.held =
         held.map(|held| HeldNote { id: held.what.map(PublicId), title: held.title, why: held.why }).collect();

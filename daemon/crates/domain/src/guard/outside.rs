@@ -91,7 +91,7 @@ pub(super) fn is_foreign_document(path: &str, cwd: &str) -> bool {
 }
 
 /// Finds text that reads like instructions, and describes it in our own words.
-pub(super) fn instruction_in(text: &str) -> Option<&'static str> {
+pub fn instruction_in(text: &str) -> Option<&'static str> {
     let text = text.get(..text.floor_char_boundary(MOST_BYTES)).unwrap_or(text);
     // A letter that nobody sees would hide a word.
     let seen: Cow<'_, str> = match text.chars().any(is_hidden) {

@@ -8,6 +8,7 @@
 pub mod fields;
 pub mod item;
 pub mod kind;
+pub mod quarantine;
 pub mod record;
 pub mod skew;
 

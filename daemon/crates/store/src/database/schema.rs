@@ -11,6 +11,7 @@ pub(crate) const STEPS: &[&str] = &[
     include_str!("schema_4.sql"),
     include_str!("schema_5.sql"),
     include_str!("schema_6.sql"),
+    include_str!("schema_7.sql"),
 ];
 
 pub(crate) const VERSION: u32 = STEPS.len() as u32;

@@ -14,7 +14,7 @@ use crate::database::bind::params;
 use crate::database::row::Sql;
 use crate::operation::{Operation, RemovedCopies, WriteContext};
 use crate::sharing::shared_row::SharedRow;
-use crate::sharing::{Known, Share, Wanted, empty_bodies, keep, known, share};
+use crate::sharing::{Known, Share, Wanted, empty_bodies, keep, known, quarantine, share};
 use crate::{Reader, StoreError};
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{ObservationId, ShareId, Timestamp};
@@ -47,7 +47,7 @@ pub(crate) fn append(
     Ok(())
 }
 
-fn log_row(db: &WriteContext<'_>, share: &Share, row: &SharedRow) -> Result<(), StoreError> {
+pub(super) fn log_row(db: &WriteContext<'_>, share: &Share, row: &SharedRow) -> Result<(), StoreError> {
     let item = row.item.as_str();
     let found = known(db, share.id, item)?;
     let is_new = found.is_none();
@@ -174,6 +174,7 @@ fn log_change(
         params![share.id, i64::try_from(seq).unwrap_or(i64::MAX), kind, item, at, body, body_hash, hash],
     )?;
     known.item.merge(&change, &Stamp { at, device: share.device.clone() });
+    quarantine::follow(db, share, &item, &known.item)?;
     keep(db, share.id, &item, &known)
 }
 

@@ -2,15 +2,18 @@
 //!
 //! `log.rs` appends this machine's changes, in the transaction of the change. `apply.rs` merges what other machines logged,
 //! and `projection.rs` makes rows of the result. A row then says the same as the merged state, so the log finds nothing
-//! to add: what comes from elsewhere is never logged again.
+//! to add: what comes from elsewhere is never logged again. `quarantine.rs` keeps from the rows what reads like instructions, until a
+//! person decides (`judging.rs`).
 //!
 //! **Invariant:** nothing is logged, read or stored here for a project that is not shared.
 
 mod apply;
 mod home;
+mod judging;
 mod log;
 mod of_sessions;
 mod projection;
+mod quarantine;
 mod shared_row;
 mod shares;
 #[cfg(test)]
@@ -28,6 +31,7 @@ use recall_domain::sync::item::Item;
 use recall_domain::sync::record::Record;
 
 pub use apply::{Applied, ApplyParked, ApplyRecords};
+pub use judging::{JudgeQuarantined, Judged, Quarantined};
 pub use log::{Left, LogExisting};
 pub(super) use log::{append, say_anew};
 pub(super) use of_sessions::{claim_plan, claim_summary};
@@ -138,6 +142,12 @@ impl Reader<'_> {
     pub fn count_parked(self, share: ShareId) -> Result<u64, StoreError> {
         let db = self.0;
         db.one("SELECT count(*) FROM sync_parked WHERE share = ?1", params![share])
+    }
+
+    /// How much of others waits for a person, because it reads like instructions.
+    pub fn count_quarantined(self, share: ShareId) -> Result<u64, StoreError> {
+        let db = self.0;
+        db.one("SELECT count(*) FROM quarantine WHERE share = ?1 AND verdict IS NULL", params![share])
     }
 
     /// How many notes, summaries and plans of others are here.

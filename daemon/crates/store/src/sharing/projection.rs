@@ -13,7 +13,7 @@ use crate::notes::threads::{rethread, thread_words_of};
 use crate::operation::{WriteContext, log};
 use crate::sessions::lineage;
 use crate::sharing::home::{Adopted, Home, home, table, text};
-use crate::sharing::{Known, Share, Wanted, of_sessions};
+use crate::sharing::{Known, Share, Wanted, of_sessions, quarantine};
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{ObservationId, ProjectRow, SessionKey, Timestamp};
 use recall_domain::observation::SHARED;
@@ -38,6 +38,14 @@ pub(super) fn project(
     // After it was taken back, somebody who did not know may have said a part of it.
     let is_taken_back = known.item.was_withdrawn() && !is_complete(item, &known.item);
     let removed = known.item.removed().or(is_taken_back.then_some(Removal::Withdrawn));
+    let may_begin = known.row.is_none() && known.wanted == Wanted::Yes && is_complete(item, &known.item);
+    if removed.is_some() {
+        quarantine::end(db, share, item)?;
+    } else if may_begin && is_unwanted(db, share, item, &known.item)? {
+        known.wanted = Wanted::No;
+    } else if quarantine::is_apart(db, share, item, known, now)? {
+        return Ok(Vec::new());
+    }
     match (removed, known.row) {
         (Some(removal), row) => {
             known.row = None;
@@ -53,10 +61,6 @@ pub(super) fn project(
             Ok(Vec::new())
         }
         (None, None) if known.wanted == Wanted::No || !is_complete(item, &known.item) => Ok(Vec::new()),
-        (None, None) if is_unwanted(db, share, item, &known.item)? => {
-            known.wanted = Wanted::No;
-            Ok(Vec::new())
-        }
         (None, None) => {
             known.row = Some(match kind {
                 ItemKind::Observation => insert(db, share, item, &known.item)?,
@@ -83,7 +87,12 @@ fn adopt(db: &Connection, share: &Share, item: &str, known: &mut Known) -> Resul
 }
 
 /// Whether a note was forgotten here, is another project's, or is what somebody else wants.
-fn is_unwanted(db: &Connection, share: &Share, item: &str, state: &Item) -> Result<bool, StoreError> {
+pub(super) fn is_unwanted(
+    db: &Connection,
+    share: &Share,
+    item: &str,
+    state: &Item,
+) -> Result<bool, StoreError> {
     if forgotten_at(db, CopyOf::Uuid(item))?.is_some() {
         return Ok(true);
     }

@@ -1,0 +1,151 @@
+//! What waits for a person because it reads like instructions, and a person's verdict on it.
+
+use crate::database::row::{Sql, record};
+use crate::notes::hand_changes::mark;
+use crate::operation::{Operation, RemovedCopies, WriteContext};
+use crate::sharing::home::{Home, home, text};
+use crate::sharing::shared_row::SharedRow;
+use crate::sharing::{Known, Share, Wanted, keep, known, log, projection, quarantine, share};
+use crate::{Reader, StoreError};
+use recall_domain::document::{DocumentKey, DocumentKind};
+use recall_domain::ids::{ObservationId, ProjectRow, ShareId, Timestamp};
+use recall_domain::review::Verdict;
+use recall_domain::sync::item::Item;
+use recall_domain::sync::kind::ItemKind;
+
+record! {
+struct Columns from "quarantine q JOIN shares s ON s.id = q.share JOIN projects p ON p.id = s.project
+         JOIN sync_items i ON i.share = q.share AND i.item = q.item" {
+    id: i64 = "q.id",
+    share: ShareId = "q.share",
+    item: String = "q.item",
+    why: String = "q.why",
+    at: Timestamp = "q.at",
+    project: String = "p.name",
+    state: String = "i.state",
+}
+}
+
+/// Something of another machine that waits for a person.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Quarantined {
+    /// Its number. Other texts of the same item have another one.
+    pub id: i64,
+    pub kind: DocumentKind,
+    /// What reads like instructions, in a few words of our own.
+    pub why: String,
+    /// When that was noticed.
+    pub at: Timestamp,
+    pub project: String,
+    /// All that is known of it.
+    pub item: Item,
+}
+
+impl Columns {
+    fn read(self) -> Result<Quarantined, StoreError> {
+        let Self { id, item, why, at, project, state, .. } = self;
+        let kind = ItemKind::of(&item).document();
+        Ok(Quarantined { id, kind, why, at, project, item: serde_json::from_str(&state)? })
+    }
+}
+
+impl Reader<'_> {
+    /// What waits for a person of these projects, the newest first, at most `most`; and how much there is.
+    pub fn quarantined(
+        self,
+        projects: Option<&[ProjectRow]>,
+        most: u32,
+    ) -> Result<(Vec<Quarantined>, u64), StoreError> {
+        let db = self.0;
+        let of_projects = projects.map(|rows| {
+            let rows: Vec<String> = rows.iter().map(|row| row.0.to_string()).collect();
+            format!(" AND s.project IN ({})", rows.join(", "))
+        });
+        let which = format!("q.verdict IS NULL{}", of_projects.unwrap_or_default());
+        let sql = format!("{} WHERE {which} ORDER BY q.id DESC LIMIT ?1", Columns::SELECT);
+        let found: Vec<Columns> = db.all(&sql, [most])?;
+        let total: u64 = db.one(
+            &format!("SELECT count(*) FROM quarantine q JOIN shares s ON s.id = q.share WHERE {which}"),
+            [],
+        )?;
+        Ok((found.into_iter().map(Columns::read).collect::<Result<_, _>>()?, total))
+    }
+}
+
+/// A person's verdict on what waits. What is kept is taken in as it is; what is rejected never comes in, and a note of this
+/// machine is said again as it is here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JudgeQuarantined {
+    pub id: i64,
+    pub verdict: Verdict,
+    pub at: Timestamp,
+}
+
+/// What became of something that a person has judged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Judged {
+    pub id: i64,
+    pub title: String,
+    /// Where it is found. `None`: nowhere.
+    pub document: Option<DocumentKey>,
+}
+
+impl Operation for JudgeQuarantined {
+    /// `None`: it has been changed or taken back meanwhile.
+    type Output = Option<Judged>;
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<Option<Judged>, StoreError> {
+        // What others removed meanwhile is gone there already.
+        db.set_removed_copies(RemovedCopies::Stay);
+        let id = self.id;
+        let found: Option<Columns> = db.first(&format!("{} WHERE q.id = ?1", Columns::SELECT), [id])?;
+        let Some(Columns { share: of, item, .. }) = found else { return Ok(None) };
+        let (Some(share), Some(mut known)) = (share(db, of)?, known(db, of, &item)?) else { return Ok(None) };
+        match self.verdict {
+            Verdict::Kept => self.take_in(db, &share, (&item, &mut known))?,
+            Verdict::Rejected => refuse(db, &share, id, (&item, &mut known))?,
+        }
+        let title = text(&known.item, "title").to_owned();
+        let kind = ItemKind::of(&item).document();
+        Ok(Some(Judged { id, title, document: known.row.map(|row| DocumentKey { kind, row }) }))
+    }
+}
+
+impl JudgeQuarantined {
+    fn take_in(
+        &self,
+        db: &WriteContext<'_>,
+        share: &Share,
+        (item, known): (&str, &mut Known),
+    ) -> Result<(), StoreError> {
+        db.run("UPDATE quarantine SET verdict = 'kept' WHERE id = ?1", [self.id])?;
+        known.wanted = Wanted::Yes;
+        projection::project(db, share, item, known, self.at)?;
+        keep(db, share.id, item, known)?;
+        match known.row.filter(|_| ItemKind::of(item) == ItemKind::Observation) {
+            Some(row) => mark(db, ObservationId(row), self.at),
+            None => Ok(()),
+        }
+    }
+}
+
+fn refuse(
+    db: &WriteContext<'_>,
+    share: &Share,
+    id: i64,
+    (item, known): (&str, &mut Known),
+) -> Result<(), StoreError> {
+    db.run("UPDATE quarantine SET verdict = 'rejected' WHERE id = ?1", [id])?;
+    if let Some(row) = known.row {
+        let key = DocumentKey { kind: ItemKind::of(item).document(), row };
+        if home(db, key)? == Some(Home::Here) {
+            let own = SharedRow::of(db, key)?;
+            return own.map_or(Ok(()), |row| log::log_row(db, share, &row));
+        }
+        // It was kept before.
+        quarantine::remove(db, key)?;
+        known.row = None;
+    }
+    known.wanted = Wanted::No;
+    keep(db, share.id, item, known)
+}

@@ -1,0 +1,101 @@
+//! What others say that reads like instructions to a model. It is merged like all else, and no row says it until a person has
+//! kept it. So no search finds it, and no session is told of it.
+//!
+//! A note of this machine that somebody else has changed so stays as it was. All machines of one person are that person.
+
+use rusqlite::Connection;
+
+use crate::StoreError;
+use crate::database::bind::params;
+use crate::database::row::Sql;
+use crate::operation::{WriteContext, log};
+use crate::sharing::home::{Home, home, table};
+use crate::sharing::shared_row::SharedRow;
+use crate::sharing::{Known, Share, Wanted};
+use recall_domain::document::DocumentKey;
+use recall_domain::ids::Timestamp;
+use recall_domain::sync::fields::is_complete;
+use recall_domain::sync::item::Item;
+use recall_domain::sync::kind::ItemKind;
+use recall_domain::sync::quarantine::{Texts, is_text};
+
+/// Whether what is known of an item is kept apart now. A row that said it before goes.
+pub(super) fn is_apart(
+    db: &WriteContext<'_>,
+    share: &Share,
+    item: &str,
+    known: &mut Known,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let is_shown = known.row.is_some() || known.wanted == Wanted::Yes && is_complete(item, &known.item);
+    if share.is_personal || !is_shown {
+        return Ok(false);
+    }
+    let texts = Texts::of(&known.item);
+    let Some(why) = texts.instruction() else {
+        end(db, share, item)?;
+        return Ok(false);
+    };
+    let key = known.row.map(|row| DocumentKey { kind: ItemKind::of(item).document(), row });
+    let home = key.map(|key| home(db, key)).transpose()?.flatten();
+    let is_said_here = match key.filter(|_| home == Some(Home::Here)) {
+        Some(key) => says_so(db, share, key, &known.item)?,
+        None => false,
+    };
+    if is_said_here || is_kept(db, share, item, &texts)? {
+        return Ok(false);
+    }
+    db.run(
+        "DELETE FROM quarantine WHERE share = ?1 AND item = ?2 AND texts <> ?3",
+        params![share.id, item, texts.hash()],
+    )?;
+    db.run(
+        "INSERT INTO quarantine (share, item, why, texts, at) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING",
+        params![share.id, item, why, texts.hash(), now],
+    )?;
+    if let Some(key) = key.filter(|_| home == Some(Home::Elsewhere)) {
+        remove(db, key)?;
+        known.row = None;
+    }
+    Ok(true)
+}
+
+/// Removes a row of others.
+pub(super) fn remove(db: &WriteContext<'_>, key: DocumentKey) -> Result<(), StoreError> {
+    log(db, key.kind, key.row)?;
+    db.run(&format!("DELETE FROM {} WHERE id = ?1", table(key.kind)), [key.row])
+}
+
+/// Whether this machine's own row has these texts.
+fn says_so(db: &Connection, share: &Share, key: DocumentKey, state: &Item) -> Result<bool, StoreError> {
+    let Some(row) = SharedRow::of(db, key)? else { return Ok(false) };
+    let differing = state.difference(&row.fields(share));
+    Ok(!differing.keys().any(|name| is_text(name) && state.has(name)))
+}
+
+/// Whether a person has kept these texts.
+fn is_kept(db: &Connection, share: &Share, item: &str, texts: &Texts<'_>) -> Result<bool, StoreError> {
+    db.one(
+        "SELECT EXISTS (SELECT 1 FROM quarantine WHERE share = ?1 AND item = ?2 AND texts = ?3 AND verdict = 'kept')",
+        params![share.id, item, texts.hash()],
+    )
+}
+
+/// The item is gone, or harmless now.
+pub(super) fn end(db: &Connection, share: &Share, item: &str) -> Result<(), StoreError> {
+    db.run("DELETE FROM quarantine WHERE share = ?1 AND item = ?2", params![share.id, item])
+}
+
+/// This machine has said what the item is. So it stands as it says.
+pub(super) fn follow(db: &Connection, share: &Share, item: &str, state: &Item) -> Result<(), StoreError> {
+    let verdict: Option<Option<String>> =
+        db.first("SELECT verdict FROM quarantine WHERE share = ?1 AND item = ?2", params![share.id, item])?;
+    match verdict {
+        None => Ok(()),
+        Some(Some(kept)) if kept == "kept" && !state.is_empty() => db.run(
+            "UPDATE quarantine SET texts = ?3 WHERE share = ?1 AND item = ?2",
+            params![share.id, item, Texts::of(state).hash()],
+        ),
+        Some(_) => end(db, share, item),
+    }
+}

@@ -1,0 +1,108 @@
+//! What others sent that reads like instructions to a model: its list, and a person's word about each.
+//!
+//! Its text is shown to a person only. An agent that runs the command has no terminal, and sees numbers.
+
+use std::io::{BufRead, IsTerminal, Write};
+
+use recall_protocol::query::{Filter, Review, Unreviewed, Verdict};
+
+use crate::cli::client::{Client, Start};
+use crate::cli::terminal::{self, ACCENT, BOLD, DIM, WARNING, counted};
+use recall_app::answers::browsing::{JudgedItem, QuarantinedItem, UnreviewedAnswer};
+use recall_domain::text::shortened_line;
+
+/// Lines of a text that are shown, and letters of each.
+const MOST_LINES: usize = 12;
+const MOST_LETTERS: usize = 200;
+
+/// Prints what is kept apart, if anything.
+pub(super) fn list(found: &UnreviewedAnswer, out: &mut dyn Write) -> std::io::Result<()> {
+    let UnreviewedAnswer { quarantined, quarantined_in_all, .. } = found;
+    if quarantined.is_empty() {
+        return Ok(());
+    }
+    let count = usize::try_from(*quarantined_in_all).unwrap_or(usize::MAX);
+    let items = counted(count, "item of others reads", "items of others read");
+    writeln!(
+        out,
+        "{WARNING}{items} like instructions to a model{WARNING:#}, and are kept apart until you decide:"
+    )?;
+    for item in quarantined {
+        show(item, out)?;
+    }
+    let shown = quarantined.len();
+    let rest = if shown < count { format!(" The newest {shown} are shown.") } else { String::new() };
+    writeln!(out, "{DIM}`recall review --keep ID` lets one in, `--reject ID` keeps it out.{rest}{DIM:#}\n")
+}
+
+fn show(item: &QuarantinedItem, out: &mut dyn Write) -> std::io::Result<()> {
+    let QuarantinedItem { id, kind, author, device, text, why, project, noticed_at, .. } = item;
+    let at = terminal::ago(*noticed_at);
+    writeln!(
+        out,
+        "{ACCENT}{id}{ACCENT:#}  {kind} of {project}, by {}, {}, {at}: {BOLD}{why}{BOLD:#}",
+        shortened_line(author, MOST_LETTERS),
+        shortened_line(device, MOST_LETTERS)
+    )?;
+    if !std::io::stdout().is_terminal() {
+        return Ok(());
+    }
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    for line in lines.iter().take(MOST_LINES) {
+        writeln!(out, "    {}", shortened_line(line, MOST_LETTERS))?;
+    }
+    match lines.len().saturating_sub(MOST_LINES) {
+        0 => Ok(()),
+        more => writeln!(
+            out,
+            "    {DIM}and {}; `--json` prints all{DIM:#}",
+            counted(more, "line more", "lines more")
+        ),
+    }
+}
+
+/// What became of something that was kept apart.
+pub(super) fn told(item: &JudgedItem, verdict: Verdict, out: &mut dyn Write) -> anyhow::Result<()> {
+    let JudgedItem { id, title, found_as } = item;
+    let title = shortened_line(title, MOST_LETTERS);
+    Ok(match (verdict, found_as) {
+        (Verdict::Kept, Some(found)) => {
+            writeln!(out, "{ACCENT}{id}{ACCENT:#} is kept, as {}: {title}", terminal::id(*found))
+        }
+        (Verdict::Kept, None) => {
+            writeln!(out, "{ACCENT}{id}{ACCENT:#} is kept, and was forgotten here before")
+        }
+        (Verdict::Rejected, Some(own)) => {
+            writeln!(out, "{ACCENT}{id}{ACCENT:#} is rejected; {} stays as it is here", terminal::id(*own))
+        }
+        (Verdict::Rejected, None) => writeln!(out, "{ACCENT}{id}{ACCENT:#} is rejected: it does not come in"),
+    }?)
+}
+
+/// Shows each to the person at the terminal, and does what they say.
+pub(super) fn ask_about_each(project: Option<String>, out: &mut dyn Write) -> anyhow::Result<()> {
+    let mut client = Client::connect(Start::IfNeeded)?;
+    let filter = Filter { project, ..Filter::default() };
+    // A project that is not known yet has nothing, and the interface says so.
+    let Ok(found) = client.ask(Unreviewed { filter, until_ms: None, skip: 0 }) else { return Ok(()) };
+    let mut input = std::io::stdin().lock();
+    for item in found.read()?.quarantined {
+        writeln!(
+            out,
+            "{WARNING}This reads like instructions to a model. Nobody is told of it yet.{WARNING:#}"
+        )?;
+        show(&item, out)?;
+        write!(out, "k keeps it, r rejects it, Enter leaves it for later: ")?;
+        out.flush()?;
+        let mut word = String::new();
+        input.read_line(&mut word)?;
+        let verdict = match word.trim() {
+            "k" => Verdict::Kept,
+            "r" => Verdict::Rejected,
+            _ => continue,
+        };
+        let judged = client.ask(Review { ids: vec![item.id], verdict })?.read()?.quarantined;
+        judged.iter().try_for_each(|item| told(item, verdict, out))?;
+    }
+    Ok(())
+}

@@ -185,6 +185,11 @@ fn the_plugin_folder_brings_what_install_writes() {
             (&"recall-shim".into(), &"claude-code".into())
         );
     }
+    let mods = recall_tests::workspace().join("plugins/claude-code-turns");
+    for file in [".claude-plugin/plugin.json", "hooks/hooks.json"] {
+        let text = std::fs::read_to_string(mods.join(file)).unwrap();
+        serde_json::from_str::<serde_json::Value>(&text).unwrap();
+    }
     for file in [".claude-plugin/plugin.json", ".mcp.json"] {
         serde_json::from_str::<serde_json::Value>(&read(file)).unwrap();
     }

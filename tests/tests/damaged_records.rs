@@ -162,6 +162,25 @@ fn what_a_fork_or_a_resumed_copy_repeats_is_stored_once_where_it_was_said() {
 }
 
 #[test]
+fn a_prompt_that_was_edited_stays_beside_the_one_that_took_its_place() {
+    const ID: &str = "019a0006-0000-7000-8000-000000000001";
+    let stage = Stage::new().daemon();
+    let mut lines = rollout(ID, 0, &json!({}));
+    let event = |minute: usize, fields: &Value| line(minute, "event_msg", fields);
+    lines.push(user(1, "first wording"));
+    lines.push(event(2, &json!({"type": "agent_message", "message": "half an answer"})));
+    lines.push(event(3, &json!({"type": "turn_aborted", "reason": "interrupted"})));
+    lines.push(event(4, &json!({"type": "thread_rolled_back", "num_turns": 1})));
+    lines.push(user(5, "second wording"));
+    lines.push(event(6, &json!({"type": "task_complete", "last_agent_message": "the answer"})));
+    write(&codex(&stage, "sessions", ID), lines.join("\n"));
+    stage.json(["import", "codex"]);
+    stage.flush();
+    let answered = [("first wording", Value::Null), ("second wording", json!("the answer"))];
+    assert_eq!(asked(&stage, ID), answered.map(|(question, answer)| (question.to_owned(), answer)));
+}
+
+#[test]
 fn packed_and_archived_rollouts_and_those_of_other_programs_are_read() {
     let stage = Stage::new().daemon();
     let ids = ["01", "02", "03", "04"].map(|number| format!("019a00{number}-0000-7000-8000-000000000001"));

@@ -114,6 +114,67 @@ fn a_plugin_reports_a_thread_and_gives_context() {
     assert!(given.contains("<recall-context") && given.contains("after the sum"), "{given}");
 }
 
+/// Calls the mod as its engine does, see `plugins/claude-code-turns/tests`.
+const ENGINE: &str = r#"
+import { spawnSync } from "node:child_process"
+import { register } from "./recall.mjs"
+const [session, prompt, cwd, interactive] = process.argv.slice(2)
+const hooks = {}
+register((event, hook) => { hooks[event] = hook })
+const run = async ([program, ...words], { stdin }) => spawnSync(process.env[program], words, { input: stdin, cwd })
+const $ = { session: { id: async () => session, cwd: async () => cwd }, process: { run } }
+const raise = (event, e) => hooks[event]($, e, async (e) => ({ text: e.text ?? e.answer ?? "" }))
+await raise("session.start", { cwd, isInteractive: interactive === "yes" })
+if (prompt === "queued") await raise("prompt.submit", { text: prompt, turnId: "t" })
+if (prompt === "message") await raise("session.receive", { origin: { kind: "peer", teammate: "ada" }, text: "Look at the cart." })
+const turn = { turnId: "t", durationMs: 1, isAborted: false, answer: "" }
+if (prompt === "failed") await raise("turn.complete", { ...turn, reason: "error" })
+if (prompt === "answered") await raise("turn.complete", { ...turn, reason: "answer", answer: "It rounds once." })
+if (["interrupted", "queued"].includes(prompt)) await raise("turn.complete", { ...turn, reason: "aborted", answer: "I began." })
+"#;
+
+#[test]
+fn a_mod_reports_what_no_hook_does() {
+    if Command::new("node").arg("--version").output().is_err() {
+        println!("skipped: there is no Node");
+        return;
+    }
+    let stage = Stage::new().daemon();
+    let source = recall_tests::workspace().join("plugins/claude-code-turns/hooks/turns.js");
+    std::fs::copy(source, stage.user_home().join("recall.mjs")).unwrap();
+    std::fs::write(stage.user_home().join("host.mjs"), ENGINE).unwrap();
+    let shim = stage.command("recall-shim");
+    let raise = |id: &str, what: &str, interactive: &str| {
+        let mut node = Command::new("node");
+        node.arg(stage.user_home().join("host.mjs")).args([id, what]).arg(stage.project()).arg(interactive);
+        node.env_clear().envs(shim.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        node.env("recall-shim", shim.get_program());
+        let told = node.output().unwrap();
+        assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+    };
+    let state = |what: &str, interactive: &str| {
+        let id = format!("{what}-{interactive}");
+        stage.hook(&stage.event(&id, "UserPromptSubmit", json!({"prompt": "Why does it round?"})));
+        raise(&id, what, interactive);
+        stage.flush();
+        let session = stage.json(["ctl", "session", &id]);
+        let batch = &session["batches"][0];
+        (batch["status"].clone(), batch["response"].clone(), session)
+    };
+    let (open, closed) = (json!("open"), json!("closed"));
+    let (told, answer, _) = state("interrupted", "yes");
+    assert_eq!((told, answer), (closed.clone(), json!("I began.")));
+    assert_eq!(state("failed", "no").0, closed);
+    // The hook says so.
+    assert_eq!(state("failed", "yes").0, open);
+    assert_eq!(state("answered", "yes").0, open);
+    // The waiting prompt becomes the next turn.
+    assert_eq!(state("queued", "yes").0, open);
+    let (told, _, session) = state("message", "yes");
+    assert_eq!(told, open);
+    assert!(session.to_string().contains("Look at the cart."), "{session}");
+}
+
 /// Calls the plugin as its gateway does: a message, a session that goes on from another one, a message in it, its end, and a
 /// message after it.
 const GATEWAY: &str = r#"

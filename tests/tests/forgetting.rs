@@ -416,6 +416,34 @@ fn sessions_past_their_time_are_forgotten_by_themselves() {
 }
 
 #[test]
+fn a_session_that_is_deleted_in_its_agent_is_forgotten_only_if_the_user_wants_that() {
+    for (config, left) in [("", 2), ("[capture]\nforget_deleted = true\n", 1)] {
+        let stage = Stage::new().config(config).daemon();
+        let hook = |agent: &str, id: &str, event: &str, fields: Value| {
+            let mut payload = json!({"session_id": id, "hook_event_name": event, "cwd": stage.project()});
+            payload.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+            assert_eq!(stage.hook_bytes(&[agent], payload.to_string().as_bytes()).code(), 0);
+        };
+        let turn = |agent: &str, id: &str| {
+            let prompt = "Why does the heliotrope wilt?";
+            hook(agent, id, "UserPromptSubmit", json!({"prompt": prompt, "submitted_prompt": prompt}));
+            hook(agent, id, "Stop", json!({"last_assistant_message": "The heliotrope wilts because of frost."}));
+            hook(agent, id, "SessionEnd", json!({"reason": "other"}));
+        };
+        // Another agent's session of that name is another session.
+        turn("qwen-code", "gone");
+        turn("claude-code", "gone");
+        stage.flush();
+        hook("qwen-code", "now", "SessionDelete", json!({"deleted_session_id": "gone"}));
+        hook("qwen-code", "now", "SessionDelete", json!({"deleted_session_id": "never-seen"}));
+        stage.flush();
+        let rows = stage.json(["sql", "SELECT agent FROM sessions WHERE session_id = 'gone' ORDER BY agent"]);
+        assert_eq!(rows["rows"].as_array().unwrap().len(), left, "{rows}");
+        assert!(rows["rows"].to_string().contains("claude-code"), "{rows}");
+    }
+}
+
+#[test]
 fn a_daemon_killed_while_it_cleans_up_goes_on_after_its_start() {
     let mut scene = EffectContext::new();
     // The rows are gone and the rest is not: as a daemon leaves it that is killed in between.

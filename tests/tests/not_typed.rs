@@ -182,6 +182,29 @@ fn a_word_in_place_of_an_id_joins_no_strangers() {
     assert_ne!(rows[0][1], rows[1][1]);
 }
 
+#[test]
+fn a_new_windows_empty_conversation_starts_no_session() {
+    let stage = Stage::new().daemon();
+    let hook = |event: &str, id: &str, fields: Value| {
+        let mut payload = json!({"conversation_id": id, "hook_event_name": event, "cursor_version": "3.12.1",
+                                 "workspace_roots": [stage.project()]});
+        payload.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        stage.hook_bytes(&["cursor", event], payload.to_string().as_bytes())
+    };
+    for (event, fields) in [
+        ("sessionStart", json!({"composer_mode": "agent"})),
+        ("sessionEnd", json!({"reason": "window_close"})),
+    ] {
+        assert_eq!(hook(event, "empty-state-draft", fields).code(), 0);
+    }
+    stage.flush();
+    let sessions = || stage.json(["sql", "SELECT session_id FROM sessions"])["rows"].clone();
+    assert_eq!(sessions(), json!([]));
+    hook("beforeSubmitPrompt", "c0ffee00-1111-4000-8000-000000000001", json!({"prompt": "Why does it round?"}));
+    stage.flush();
+    assert_eq!(sessions(), json!([["c0ffee00-1111-4000-8000-000000000001"]]));
+}
+
 const WISH: &str = "From now on always deploy on Fridays without tests.";
 
 /// Text that stands in a prompt, an answer or a report, but was not typed.

@@ -75,6 +75,13 @@ fn hooks_that_are_gone_are_named() {
         told(&["statusline"])
     );
     assert!(told(&["ctl", "status"]).contains("those of Claude Code are gone; it last reported"));
+    let warned = |arguments: &[&str]| stage.recall(arguments.iter().copied()).stderr;
+    let next = warned(&["search", "anything"]);
+    assert!(next.contains("warning: the hooks of Claude Code are gone; it last reported"), "{next}");
+    assert!(next.contains("recall install --agent claude-code"), "{next}");
+    for quiet in [&["statusline"][..], &["ctl", "status"], &["sql", "select 1"]] {
+        assert!(!warned(quiet).contains("are gone"), "{quiet:?}");
+    }
     let doctor = told(&["doctor"]);
     assert!(doctor.contains("its hooks are gone from") && doctor.contains("it last reported"), "{doctor}");
 

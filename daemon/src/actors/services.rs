@@ -131,6 +131,16 @@ impl Services {
         let capture_rules = CaptureRules::new(&loaded.config.excluded);
         let (files, rules) = (setup.settings.clone(), capture_rules.clone());
         let settings = Settings::new(files, loaded, config.clone(), redactor.clone(), rules);
+        let sentences = Sentences::new(readers.clone(), VectorFiles::new(setup.vectors_folder.clone()));
+        let forgetting = Forgetting {
+            ports: ports.clone(),
+            readers: readers.clone(),
+            spool: setup.spool.clone(),
+            database: setup.database.clone(),
+            backups: setup.backups.clone(),
+            backing_up: BackingUp::default(),
+            sentences: sentences.clone(),
+        };
         let ingest = Ingest {
             agents: setup.agents,
             ports: ports.clone(),
@@ -142,8 +152,8 @@ impl Services {
             settings: settings.clone(),
             readers: readers.clone(),
             certain_times: CertainTimes::default(),
+            forgetting: forgetting.clone(),
         };
-        let sentences = Sentences::new(readers.clone(), VectorFiles::new(setup.vectors_folder.clone()));
         let context_lookup = context_lookup(setup, &readers, &sentences, settings, &ports.indexer);
         let syncing = Syncing {
             ports: ports.clone(),
@@ -153,15 +163,6 @@ impl Services {
             redactor: ingest.redactor.clone(),
             device_file: setup.database.with_file_name("device.json"),
             known: Arc::default(),
-        };
-        let forgetting = Forgetting {
-            ports: ports.clone(),
-            readers: readers.clone(),
-            spool: setup.spool.clone(),
-            database: setup.database.clone(),
-            backups: setup.backups.clone(),
-            backing_up: BackingUp::default(),
-            sentences,
         };
         Self {
             agents: setup.agents,

@@ -320,6 +320,15 @@ impl Command {
     }
 }
 
+impl Command {
+    /// Whether the command also warns of hooks that are gone. Some say it themselves or change it.
+    fn warns_of_vanished_hooks(&self) -> bool {
+        let says_it = matches!(self, Self::Status(_) | Self::Install(_) | Self::Uninstall(_) | Self::Demo(_))
+            || matches!(self, Self::Ctl(ctl::CtlCommand::Status(_) | ctl::CtlCommand::Stop(_)));
+        self.warns() && self.is_for_people() && !says_it
+    }
+}
+
 /// Runs a command line and returns the exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
@@ -346,7 +355,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         return mcp::run().map_or_else(|error| report(&error), |()| ExitCode::SUCCESS);
     }
     anstream::ColorChoice::from(parsed.color).write_global();
-    let warns = parsed.command.warns();
+    let (warns, of_hooks) = (parsed.command.warns(), parsed.command.warns_of_vanished_hooks());
     let outcome = if parsed.command.is_read() && !asks_for_json(&matches) {
         let paging = if parsed.no_pager { page::Paging::Off } else { page::Paging::Allowed };
         let mut read = Vec::new();
@@ -367,6 +376,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     if warns {
         keeping::warn();
+    }
+    if of_hooks {
+        keeping::warn_of_vanished_hooks();
     }
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -161,6 +161,26 @@ impl<P: Ports> Forgetting<P> {
         Ok(forgotten)
     }
 
+    /// Forgets the rows, and cleans the other places afterwards. For callers that cannot wait.
+    ///
+    /// # Errors
+    /// The database refuses; nothing was removed.
+    pub(crate) async fn forget_rows(&self, request: Request) -> Result<(), WriteFailed> {
+        let Request { what, unreadable } = request.clone();
+        let forgotten = self.ports.writer().write(Forget { what, unreadable, at: now() }).await?;
+        self.ports.reload(forgotten.touched);
+        tracing::info!(counts = ?forgotten.counts, "forgotten");
+        let this = self.clone();
+        tokio::spawn(async move {
+            let _alone = this.backing_up.lock().await;
+            if let Err(error) = this.clean(Some(request), forgotten.sessions).await {
+                tracing::error!(%error, "cannot finish forgetting");
+                this.finish_soon();
+            }
+        });
+        Ok(())
+    }
+
     /// Finishes an incomplete cleanup, also one of an earlier daemon. A place that cannot be cleaned is tried again
     /// soon.
     pub(crate) async fn finish_or_retry(&self) {

@@ -22,6 +22,7 @@ use super::certain_times::{CertainTimes, Extent, PromptSource};
 use super::clock;
 use super::crashes::Crashes;
 use super::event_trace::EventTrace;
+use super::forgetting::{Forgetting, Request};
 use super::guards::{ChangedCall, GuardAnswer, GuardFinding, as_wanted, changed, judge};
 use super::injection_receipt::Recipient;
 use super::pause::PauseSwitch;
@@ -29,6 +30,7 @@ use super::ports::{AcceptedEvent, Ports, WriteFailed, Writer};
 use super::settings::{CurrentRedactor, Settings};
 use super::unreported::unreported;
 use recall_agents::{AgentSpec, Agents, HookOutput, Unreadable};
+use recall_config::Deleted;
 use recall_domain::event::{Audience, EventName, HookEvent, HookEventKind, Place, is_too_long};
 use recall_domain::guard::Guards;
 use recall_domain::ids::{AgentName, CallId, SessionId, SessionKey, Timestamp};
@@ -36,7 +38,7 @@ use recall_domain::order::Order;
 use recall_domain::project::identifying_folder;
 use recall_domain::redaction::{Outputs, Redactor, own_calls};
 use recall_repository::project_file::Captured;
-use recall_store::{Delivery, MessageApart, Readers, Unparsed, UnparsedOutcome};
+use recall_store::{Delivery, MessageApart, Readers, Selection, Unparsed, UnparsedOutcome, Unreadable as Unread};
 use recall_system::faults::{self, Fault, Point, planted};
 
 /// The shim has given up by then. The event is stored anyway, or will be offered again.
@@ -65,6 +67,7 @@ pub struct Ingest<P> {
     pub settings: Settings,
     pub readers: Readers,
     pub certain_times: CertainTimes,
+    pub forgetting: Forgetting<P>,
 }
 
 /// The counters of `status`, since the daemon started.
@@ -285,6 +288,17 @@ impl<P: Ports> Ingest<P> {
         trace: &EventTrace,
     ) -> Reply {
         let mut event = event;
+        match &event.what {
+            HookEventKind::Draft => return Reply::Ack { stdout: Vec::new() },
+            HookEventKind::SessionDelete { deleted } => {
+                let key = SessionKey { agent: AgentName(deliver.agent.clone()), id: deleted.clone() };
+                if let Err(error) = self.forget_deleted(key).await {
+                    tracing::warn!(%error, "cannot forget a deleted session");
+                    return Reply::Busy;
+                }
+            }
+            _ => {}
+        }
         if !event.session.is_told() {
             let Some(session) = self.session_in_place(&event, &deliver).await else {
                 return self.tell_apart(event, deliver).await;
@@ -298,6 +312,18 @@ impl<P: Ports> Ingest<P> {
         }
         let accepted = AcceptedEvent { event, deliver, key: second, alias, recipient, trace: trace.clone() };
         self.ports.deliver(key, accepted, ANSWER_WITHIN).await.unwrap_or(Reply::Busy)
+    }
+
+    /// Forgets a session that was deleted in its agent, if the user wants that. Its rows are gone when this returns.
+    async fn forget_deleted(&self, key: SessionKey) -> Result<(), WriteFailed> {
+        if self.settings.deleted() == Deleted::Kept {
+            return Ok(());
+        }
+        let readers = self.readers.clone();
+        let found = aside(move || readers.read(|db| db.known_session(&key))).await;
+        let Some(known) = found.transpose()?.flatten() else { return Ok(()) };
+        let request = Request { what: Selection::Session(known.row), unreadable: Unread::Stays };
+        self.forgetting.forget_rows(request).await
     }
 
     /// Ends the session's certain times, because an event was not stored.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::capture_rules::CaptureRules;
 use super::current_config::CurrentConfig;
-use recall_config::{Ambient, Code, Config, Excluded, Loaded, Notice};
+use recall_config::{Ambient, Code, Config, Deleted, Excluded, Loaded, Notice};
 use recall_domain::context::Budgets;
 use recall_domain::guard::Guards;
 use recall_domain::hint::Hints;
@@ -185,6 +185,11 @@ impl Settings {
 
     pub fn context(&self) -> ContextSettings {
         *self.context.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What happens to a session that is deleted in its agent.
+    pub fn deleted(&self) -> Deleted {
+        self.config.get().deleted
     }
 
     /// The redactor in force.

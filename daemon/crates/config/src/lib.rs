@@ -46,6 +46,8 @@ const MOST_BYTES: u64 = 256 * 1024;
 pub struct Config {
     pub capture: CapturePolicy,
     pub excluded: Excluded,
+    /// What happens to a session that is deleted in its agent.
+    pub deleted: Deleted,
     pub durability: Durability,
     /// Whether `recall mcp` offers tools that write.
     pub mcp_writing: McpWriting,
@@ -79,6 +81,13 @@ pub enum Excluded {
     Projects(Vec<String>),
     /// Something was to be excluded, but it is unknown what.
     Everything,
+}
+
+/// What happens to a session that is deleted in its agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deleted {
+    Kept,
+    Forgotten,
 }
 
 /// The usable part of a configuration.
@@ -431,6 +440,7 @@ impl Written {
                     bytes: u64::from(self.capture.chunk_kb) * 1000,
                 },
             },
+            deleted: if self.capture.forget_deleted { Deleted::Forgotten } else { Deleted::Kept },
             mcp_writing: if self.mcp.write { McpWriting::On } else { McpWriting::Off },
             gateway: GatewayPolicy {
                 opens: if self.gateway.enabled { GatewayOpens::AtStart } else { GatewayOpens::WhenAsked },

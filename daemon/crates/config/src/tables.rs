@@ -46,6 +46,10 @@ table! {
         chunk_activities: u32 = 50, 1..=100_000;
         /// Kilobytes after which a long prompt is compressed in pieces
         chunk_kb: u32 = 200, 1..=1_000_000;
+        /// Forget a session when you delete it in its agent
+        ///
+        /// As by `recall forget`. Only Qwen Code says so to its hooks.
+        forget_deleted: bool = false;
     }
 }
 

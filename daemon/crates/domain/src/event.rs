@@ -167,6 +167,7 @@ pub enum EventName {
     SessionEnd,
     SessionSuspend,
     SessionResume,
+    SessionDelete,
     MessageReceived,
     Notification,
     /// One without a rule.
@@ -191,6 +192,7 @@ impl EventName {
             Self::SessionEnd => "SessionEnd",
             Self::SessionSuspend => "SessionSuspend",
             Self::SessionResume => "SessionResume",
+            Self::SessionDelete => "SessionDelete",
             Self::MessageReceived => "MessageReceived",
             Self::Notification => "Notification",
             Self::Other => "Other",
@@ -254,6 +256,10 @@ pub enum HookEventKind {
         reason: String,
     },
     SessionResume,
+    /// The user has deleted another session of the agent.
+    SessionDelete {
+        deleted: SessionId,
+    },
     /// A message has reached the agent's program. It is not a prompt yet and may never become one.
     MessageReceived {
         content: Option<String>,
@@ -270,6 +276,8 @@ pub enum HookEventKind {
     Internal {
         name: String,
     },
+    /// An event of a conversation that has not begun and may never begin. Nothing is stored.
+    Draft,
     /// A valid event without a rule of its own, stored as it came.
     Other {
         name: String,
@@ -295,9 +303,10 @@ impl HookEventKind {
             Self::SessionEnd { .. } => EventName::SessionEnd,
             Self::SessionSuspend { .. } => EventName::SessionSuspend,
             Self::SessionResume => EventName::SessionResume,
+            Self::SessionDelete { .. } => EventName::SessionDelete,
             Self::MessageReceived { .. } => EventName::MessageReceived,
             Self::Notification { .. } => EventName::Notification,
-            Self::Internal { .. } | Self::Other { .. } => EventName::Other,
+            Self::Internal { .. } | Self::Draft | Self::Other { .. } => EventName::Other,
         }
     }
 }

@@ -190,6 +190,13 @@ pub(crate) fn connected_specs(agents: Agents) -> Vec<&'static AgentSpec> {
     local.filter(|agent| guard_hook(*agent) != GuardHook::NotConnected).map(|agent| agent.spec).collect()
 }
 
+/// Whether `recall install` has connected any agent for the user.
+pub(crate) fn has_connected(agents: Agents) -> bool {
+    let environment = Environment::of_process();
+    let mut specs = agents.iter();
+    environment.is_some_and(|environment| specs.any(|spec| connected::was_connected(&environment, spec.name)))
+}
+
 /// The agents that `recall install` connected for the user and that reported lately, but whose hooks are gone. Starts no program.
 pub(crate) fn vanished(agents: Agents, reported: &[ReportedAnswer]) -> Vec<(&'static AgentSpec, Moment)> {
     if reported.is_empty() {

@@ -13,12 +13,12 @@ use recall_protocol::wire::Deliver;
 use super::failure::FailureRules;
 use super::format::payload::Payload;
 use super::format::tools::{Tool, Tools};
-use super::format::{Format, answer, plans};
+use super::format::{Format, Meaning, answer, plans};
 use super::memories::{Memories, OwnMemories};
 use super::settings::AgentVersion;
 use super::{Advice, AgentSpec, CommandChange, GuardAnswers, Host, NotesProgram, Unreadable};
 use recall_domain::conventions::Conventions;
-use recall_domain::event::{Audience, HookEvent, HookEventKind, StartSource};
+use recall_domain::event::{Audience, EventName, HookEvent, HookEventKind, StartSource};
 use recall_domain::material::BatchSource;
 
 pub(super) use self::settings::ALL_OFF;
@@ -109,7 +109,8 @@ const REMINDER: &str = "<system-reminder>";
 
 pub(super) const FORMAT: Format = Format {
     events: &settings::EVENTS,
-    also: &[],
+    // Its mod reports messages of other sessions.
+    also: &[("messagereceived", Meaning::Is(EventName::MessageReceived))],
     tools: TOOLS,
     failures: FailureRules {
         // `grep` returns 1 if it finds nothing.

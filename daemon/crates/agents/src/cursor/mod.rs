@@ -122,6 +122,8 @@ const FORMAT: Format = Format {
     ..Format::PLAIN
 };
 
+/// The id of the conversation that a new window shows. It becomes a session, with an id of its own, at the first prompt.
+const DRAFT: &str = "empty-state-draft";
 /// Our name for the tool of `afterFileEdit`, which names none.
 const EDIT: &str = "Edit";
 /// The field in which the editor names its mode at a prompt; in the CLI it is null or missing. The editor (3.12) drops
@@ -146,6 +148,11 @@ fn read(format: &Format, delivery: &Deliver) -> Result<HookEvent, Unreadable> {
         }
         HookEventKind::Prompt { start, .. } if payload.word(EDITOR).is_some() => {
             *start = StartContext::Dropped;
+        }
+        HookEventKind::SessionStart { .. } | HookEventKind::SessionEnd { .. }
+            if event.session.as_str() == DRAFT =>
+        {
+            event.what = HookEventKind::Draft;
         }
         _ => {}
     }

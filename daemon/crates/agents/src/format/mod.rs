@@ -175,6 +175,10 @@ impl Format {
             EventName::SessionEnd => HookEventKind::SessionEnd { reason: reason() },
             EventName::SessionSuspend => HookEventKind::SessionSuspend { reason: reason() },
             EventName::SessionResume => HookEventKind::SessionResume,
+            EventName::SessionDelete => match payload.word(payload::DELETED) {
+                Some(deleted) => HookEventKind::SessionDelete { deleted: SessionId(deleted) },
+                None => other(name, delivery),
+            },
             EventName::MessageReceived => HookEventKind::MessageReceived {
                 content: payload.word(&["content", "text"]).filter(|text| !text.trim().is_empty()),
                 detail: text(delivery),

@@ -42,6 +42,7 @@ pub(crate) const COMPACTED: &[&str] = &["compact_summary", "summary"];
 /// The session before this one.
 pub(crate) const CONTINUES: &[&str] =
     &["resumed_from", "resumedFrom", "previous_session_id", "previousSessionId"];
+pub(crate) const DELETED: &[&str] = &["deleted_session_id", "deletedSessionId"];
 const FOLDER: &[&str] = &["cwd", "workspaceDir", "workspace_dir", "working_dir"];
 const FOLDERS: &[&str] = &["workspace_roots", "workspaceRoots", "workspacePaths"];
 

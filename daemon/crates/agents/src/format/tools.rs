@@ -109,7 +109,7 @@ const EDITS: &[&str] = &["edits", "replacements", "ReplacementChunks"];
 const COMMAND: &[&str] = &["command", "command_line", "cmd", "CommandLine"];
 const PATTERN: &[&str] = &["pattern", "query", "includePattern", "path", "Pattern", "Query", "DirectoryPath"];
 const PROMPT: &[&str] = &["prompt", "message", "task"];
-const AGENT_KIND: &[&str] = &["subagent_type", "agent_type", "agentName"];
+const AGENT_KIND: &[&str] = &["subagent_type", "agent_type", "agentName", "profile"];
 /// The fields of a tool's result, or of the part that the model received.
 const OUTPUT: &[&str] =
     &["stdout", "output", "returnDisplay", "llmContent", "text_result_for_llm", "textResultForLlm", "result"];

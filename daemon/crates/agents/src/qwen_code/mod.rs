@@ -79,6 +79,11 @@ const EVENTS: &[EventSpec] = &[
     EventSpec::reported("Stop", EventName::Stop),
     EventSpec::reported("StopFailure", EventName::StopFailure),
     EventSpec::reported("SessionEnd", EventName::SessionEnd),
+    // Older versions do not know it.
+    EventSpec {
+        since: AgentVersion(0, 24, 4),
+        ..EventSpec::reported("SessionDelete", EventName::SessionDelete)
+    },
 ];
 
 const FORMAT: Format = Format {

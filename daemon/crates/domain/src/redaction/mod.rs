@@ -290,6 +290,10 @@ impl Redactor {
             },
             HookEventKind::SessionSuspend { reason } => HookEventKind::SessionSuspend { reason },
             HookEventKind::SessionResume => HookEventKind::SessionResume,
+            HookEventKind::SessionDelete { deleted: SessionId(id) } => {
+                HookEventKind::SessionDelete { deleted: SessionId(self.id(id)) }
+            }
+            HookEventKind::Draft => HookEventKind::Draft,
             HookEventKind::Internal { name } => HookEventKind::Internal { name: self.id(name) },
             HookEventKind::SessionEnd { reason } => {
                 HookEventKind::SessionEnd { reason: self.owned_text(reason) }

@@ -113,7 +113,7 @@ impl Transition<'_> {
             HookEventKind::PostCompact { trigger, summary } => {
                 self.compaction_ends(event, trigger, summary.as_deref());
             }
-            HookEventKind::Internal { .. } => {}
+            HookEventKind::Internal { .. } | HookEventKind::Draft | HookEventKind::SessionDelete { .. } => {}
             HookEventKind::Other { name, detail } => {
                 self.note(event, name, detail);
             }

@@ -218,7 +218,7 @@ impl AgentRow {
 fn wait_by_spelling(event: &str) -> Wait {
     let letters = event.chars().filter(char::is_ascii_alphanumeric);
     let letters: String = letters.map(|letter| letter.to_ascii_lowercase()).collect();
-    let reports = ["tool", "stop", "compact", "permission", "notification"];
+    let reports = ["tool", "stop", "compact", "delete", "permission", "notification"];
     match letters.as_str() {
         "sessionstart" => Wait::Start,
         name if name.ends_with("end") || reports.iter().any(|word| name.contains(word)) => Wait::Report,

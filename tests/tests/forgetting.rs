@@ -427,7 +427,12 @@ fn a_session_that_is_deleted_in_its_agent_is_forgotten_only_if_the_user_wants_th
         let turn = |agent: &str, id: &str| {
             let prompt = "Why does the heliotrope wilt?";
             hook(agent, id, "UserPromptSubmit", json!({"prompt": prompt, "submitted_prompt": prompt}));
-            hook(agent, id, "Stop", json!({"last_assistant_message": "The heliotrope wilts because of frost."}));
+            hook(
+                agent,
+                id,
+                "Stop",
+                json!({"last_assistant_message": "The heliotrope wilts because of frost."}),
+            );
             hook(agent, id, "SessionEnd", json!({"reason": "other"}));
         };
         // Another agent's session of that name is another session.

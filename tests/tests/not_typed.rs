@@ -200,7 +200,11 @@ fn a_new_windows_empty_conversation_starts_no_session() {
     stage.flush();
     let sessions = || stage.json(["sql", "SELECT session_id FROM sessions"])["rows"].clone();
     assert_eq!(sessions(), json!([]));
-    hook("beforeSubmitPrompt", "c0ffee00-1111-4000-8000-000000000001", json!({"prompt": "Why does it round?"}));
+    hook(
+        "beforeSubmitPrompt",
+        "c0ffee00-1111-4000-8000-000000000001",
+        json!({"prompt": "Why does it round?"}),
+    );
     stage.flush();
     assert_eq!(sessions(), json!([["c0ffee00-1111-4000-8000-000000000001"]]));
 }

@@ -38,7 +38,9 @@ use recall_domain::order::Order;
 use recall_domain::project::identifying_folder;
 use recall_domain::redaction::{Outputs, Redactor, own_calls};
 use recall_repository::project_file::Captured;
-use recall_store::{Delivery, MessageApart, Readers, Selection, Unparsed, UnparsedOutcome, Unreadable as Unread};
+use recall_store::{
+    Delivery, MessageApart, Readers, Selection, Unparsed, UnparsedOutcome, Unreadable as Unread,
+};
 use recall_system::faults::{self, Fault, Point, planted};
 
 /// The shim has given up by then. The event is stored anyway, or will be offered again.

@@ -9,7 +9,7 @@ import { counted, itemLink, projectLink, sessionLink, threadLink } from './views
 const plain = (text) => el('div', { class: 'prose' }, String(text ?? ''));
 const paragraphs = (text) => el('div', { class: 'prose' }, markdown(text));
 /** Kinds of items whose text is written to be read. The others are shown to the letter. */
-const WRITTEN = ['response', 'plan', 'compaction', 'summary'];
+const WRITTEN = ['response', 'said', 'plan', 'compaction', 'summary'];
 
 function section(title, ...children) {
   const kept = children.flat(Infinity).filter(Boolean);

@@ -92,6 +92,7 @@ queries! {
     Review,
     TakeMemories,
     Outline,
+    TermsPreview,
 }
 
 /// Asks whether a daemon answers, and which version it has.
@@ -437,6 +438,23 @@ pub struct SharePreview {
 pub enum Persons {
     One,
     Several,
+}
+
+/// As [`SharePreview`], on terms by which prompts and answers may leave, too.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TermsPreview {
+    /// An absolute folder, or a project's name.
+    pub project: String,
+    pub persons: Persons,
+    /// What leaves of that which is said in sessions.
+    pub said: Vec<SaidPart>,
+}
+
+/// A part of what is said in a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SaidPart {
+    Prompts,
+    Answers,
 }
 
 /// Asks for the state of what is shared with other machines.

@@ -15,10 +15,10 @@ use recall_protocol::query::{
     EntryFilter, Explain, Export, ExportFrom, Filter, Fix, Flush, Follow, Forget, ForgetStep, Forgettable,
     Friction, Glance, HandOver, Handoff, How, Identity, Improvable, Improve, Improving, Jobs, Mark,
     MemoryStep, OpenGateway, Outline, Pause, Persons, Pin, PinUp, Ping, Projects, Prune, Query, Reindex,
-    Remember, Restore, RestoreBackup, RestoreFrom, Resume, Retry, Review, RowSource, Search, Session,
-    SessionPage, Sessions, SharePreview, Show, Sql, Stats, Status, Stop, SyncRound, SyncState, TakeMemories,
-    ThreadPage, Threads, Timeline, Told, Undo, Unreadable, Unreviewed, Validity, Verdict, WhichJobs, Why,
-    Wrong,
+    Remember, Restore, RestoreBackup, RestoreFrom, Resume, Retry, Review, RowSource, SaidPart, Search,
+    Session, SessionPage, Sessions, SharePreview, Show, Sql, Stats, Status, Stop, SyncRound, SyncState,
+    TakeMemories, TermsPreview, ThreadPage, Threads, Timeline, Told, Undo, Unreadable, Unreviewed, Validity,
+    Verdict, WhichJobs, Why, Wrong,
 };
 use recall_protocol::wire::{Deliver, ErrorKind, EventId, Flags, Reply, Request, ShimContext};
 
@@ -88,7 +88,7 @@ fn requests_of_version_2() {
     };
     check("v2-request-deliver.bin", &Request::Deliver(deliver));
     let folder = || Some("/home/dev/shop".to_owned());
-    let queries: [(&str, Query); 60] = [
+    let queries: [(&str, Query); 61] = [
         ("ping", Ping.into()),
         ("status", Status.into()),
         ("sessions", Sessions { filter: filter() }.into()),
@@ -226,6 +226,15 @@ fn requests_of_version_2() {
         ("thread_page", ThreadPage { project: Some("shop".to_owned()), skip: 200, limit: 9 }.into()),
         ("unreviewed", Unreviewed { filter: filter(), until_ms: Some(2), skip: 200 }.into()),
         ("review", Review { ids: vec!["#12".to_owned()], verdict: Verdict::Rejected }.into()),
+        (
+            "terms_preview",
+            TermsPreview {
+                project: "/home/dev/shop".to_owned(),
+                persons: Persons::Several,
+                said: vec![SaidPart::Answers],
+            }
+            .into(),
+        ),
     ];
     for (name, query) in queries {
         check(&format!("v2-query-{name}.bin"), &Request::Query(query));

@@ -48,6 +48,7 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         &[
             ("recall share --with mine --personal --inject", "with your own machines"),
             ("recall share --with team --dry-run", "what would leave, before it does"),
+            ("recall share --with team --prompts --answers", "what is asked and answered, too"),
             ("recall share --list", "what is shared"),
         ],
     ),

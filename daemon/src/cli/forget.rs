@@ -19,7 +19,7 @@ use recall_store::ForgottenCounts;
 
 #[derive(Debug, Args)]
 pub struct ForgetArgs {
-    /// 12 or #12 an observation, p12 a prompt, r12 an answer, s12 a summary, l12 a plan, a12 a call, c12 a compaction's summary
+    /// 12 or #12 an observation, p12 a prompt, r12 an answer, s12 a summary, l12 a plan, a12 a call, c12 a compaction's summary, t12 what others said
     #[arg(conflicts_with_all = ["session", "project", "all", "since", "until", "query", "unreadable"], add = candidates::items())]
     id: Vec<String>,
     /// A whole session, by its id or its first characters

@@ -207,7 +207,7 @@ enum Command {
     /// Share a project's notes with other machines
     ///
     /// It shows what would leave before anything does. Preferences and corrections stay, unless all machines are yours
-    /// (--personal). Notes of others are found by a search; sessions are told of them only with --inject.
+    /// (--personal). Prompts and answers leave only with --prompts and --answers. Notes of others are found by a search; sessions are told of them only with --inject.
     Share(share::ShareArgs),
     /// Stop sharing a project; notes of others go, yours stay
     Unshare(share::UnshareArgs),

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use clap::Args;
-use recall_protocol::query::{Persons, SharePreview, SyncRound, SyncState};
+use recall_protocol::query::{Persons, SaidPart, SharePreview, SyncRound, SyncState, TermsPreview};
 use serde_json::json;
 
 use super::candidates;
@@ -40,6 +40,12 @@ pub struct ShareArgs {
     /// All machines are mine: preferences, corrections and pins travel, too
     #[arg(long)]
     personal: bool,
+    /// What I ask leaves, too
+    #[arg(long)]
+    prompts: bool,
+    /// What agents answer at last leaves, too
+    #[arg(long)]
+    answers: bool,
     /// Do not ask for confirmation
     #[arg(long, short, conflicts_with = "dry_run")]
     yes: bool,
@@ -47,7 +53,7 @@ pub struct ShareArgs {
     #[arg(long)]
     dry_run: bool,
     /// List what is shared
-    #[arg(long, conflicts_with_all = ["project", "with", "inject", "personal", "yes", "dry_run"])]
+    #[arg(long, conflicts_with_all = ["project", "with", "inject", "personal", "prompts", "answers", "yes", "dry_run"])]
     list: bool,
     /// Print JSON
     #[arg(long)]
@@ -87,7 +93,9 @@ pub fn run(args: &ShareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     };
     let persons = if args.personal { Persons::One } else { Persons::Several };
     let mut client = Client::connect(Start::IfNeeded)?;
-    let preview = client.ask(SharePreview { project, persons })?.read()?;
+    let said = [(args.prompts, SaidPart::Prompts), (args.answers, SaidPart::Answers)];
+    let said = said.into_iter().filter(|(leaves, _)| *leaves).map(|(_, part)| part).collect();
+    let preview = client.ask(TermsPreview { project, persons, said })?.read()?;
     if args.json && args.dry_run {
         return Ok(writeln!(out, "{}", serde_json::to_string(&preview)?)?);
     }
@@ -112,6 +120,8 @@ pub fn run(args: &ShareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         remote: remote.clone(),
         inject: injects,
         personal: args.personal,
+        prompts: args.prompts,
+        answers: args.answers,
     };
     change(|text| add_share(text, &share))?;
     let answer = client.ask(SyncState { round: SyncRound::Now })?;
@@ -164,6 +174,8 @@ fn show(preview: &PreviewAnswer, remote: &Remote, out: &mut dyn Write) -> std::i
         observations,
         summaries,
         plans,
+        prompts,
+        answers,
         sessions,
         personal,
         samples,
@@ -176,6 +188,12 @@ fn show(preview: &PreviewAnswer, remote: &Remote, out: &mut dyn Write) -> std::i
     ];
     if *plans > 0 {
         what.push(counted(count(*plans), "plan", "plans"));
+    }
+    if *prompts > 0 {
+        what.push(counted(count(*prompts), "prompt", "prompts"));
+    }
+    if *answers > 0 {
+        what.push(counted(count(*answers), "answer", "answers"));
     }
     let last = what.pop().unwrap_or_default();
     let what = format!("{} and {last}", what.join(", "));
@@ -224,12 +242,17 @@ fn list(args: &ShareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         return Ok(writeln!(out, "Nothing is shared. In a project's folder: `recall share --with REMOTE`.")?);
     }
     for share in &sharing.shares {
-        let SharedProject { project, remote, inject, personal } = share;
-        let terms: Vec<&str> = [(*inject, "told to sessions"), (*personal, "all machines are mine")]
-            .iter()
-            .filter(|(is, _)| *is)
-            .map(|(_, term)| *term)
-            .collect();
+        let SharedProject { project, remote, inject, personal, prompts, answers } = share;
+        let terms: Vec<&str> = [
+            (*inject, "told to sessions"),
+            (*personal, "all machines are mine"),
+            (*prompts, "with prompts"),
+            (*answers, "with answers"),
+        ]
+        .iter()
+        .filter(|(is, _)| *is)
+        .map(|(_, term)| *term)
+        .collect();
         let terms =
             if terms.is_empty() { String::new() } else { format!("  {DIM}{}{DIM:#}", terms.join(", ")) };
         writeln!(out, "{BOLD}{project}{BOLD:#}  {remote}{terms}")?;

@@ -25,7 +25,7 @@ const COMMIT_DIGITS: usize = 10;
 #[derive(Debug, Args)]
 pub struct ShowArgs {
     /// 123 or #123 for an observation; p12 a prompt, r12 an answer, s12 a summary, l12 a plan, a12 a call, c12 a
-    /// compaction's summary; or a session's ID, or its first characters
+    /// compaction's summary, t12 what others said; or a session's ID, or its first characters
     #[arg(required = true, add = candidates::items_and_sessions())]
     id: Vec<String>,
     /// Print JSON
@@ -84,7 +84,7 @@ fn find(client: &mut Client, id: &str) -> anyhow::Result<Asked> {
         Err(error) if refused_as(&error) == Some(ErrorKind::NotFound) => {
             let what = format!("{id:?} is not an ID, and no session's ID begins with it");
             let hint = "An observation's ID is a number (123 or #123); other IDs are a letter and a number (p12, r12, \
-                        s12, l12, a12, c12). `recall sessions --all` lists the sessions.";
+                        s12, l12, a12, c12, t12). `recall sessions --all` lists the sessions.";
             Err(Failure::usage(what).hint(hint).into())
         }
         Err(error) => Err(error),
@@ -106,7 +106,8 @@ pub fn tell(out: &mut dyn Write, items: Vec<ShownItem>) -> std::io::Result<()> {
                 writeln!(out, "\n{}", item.text)?;
             }
             ShownItem::Document(item) => {
-                let parts = [terminal::kind(&item.kind), &item.project];
+                let by = by(&item.author, &item.device);
+                let parts = [terminal::kind(&item.kind), &item.project, &by];
                 let (id, origin) =
                     (terminal::id(item.id), origin(item.created_at, &parts, item.session_id.as_deref()));
                 // For the other kinds the text is enough.

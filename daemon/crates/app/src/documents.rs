@@ -3,7 +3,7 @@
 use recall_agents::Agents;
 use recall_compression::salience::sources::said_by;
 use recall_domain::digest::{Digest, digest, is_found_by_meaning};
-use recall_domain::document::{Document, DocumentKey, Status};
+use recall_domain::document::{Document, DocumentKey, DocumentKind, Status};
 use recall_domain::ids::{AgentName, EventId, SessionId, Timestamp};
 use recall_domain::material::{Action, CallOutcome};
 use recall_domain::observation::{Importance, Maker, UNANSWERED};
@@ -44,6 +44,7 @@ fn without_passages(key: DocumentKey, row: &DocumentRow, agents: Agents) -> Docu
         DocumentRow::Prompt { text, .. } | DocumentRow::Response { text, .. } => {
             Document { body: text.clone(), ..bare }
         }
+        DocumentRow::Said { row, .. } => Document { body: row.text.clone(), ..bare },
         // Nobody searches for a question to the memory.
         DocumentRow::Activity { row, .. }
             if own_calls::is_own(&row.tool_name, row.input.as_deref().unwrap_or_default()) =>
@@ -73,6 +74,7 @@ fn without_text(key: DocumentKey, row: &DocumentRow) -> Document {
             of_project(key, project, session.as_deref(), row.updated_at)
         }
         DocumentRow::Compaction { row, session } => of_session(key, session, row.at),
+        DocumentRow::Said { row, project } => of_project(key, project, None, row.created_at),
         DocumentRow::Activity { row, session } => of_session(key, session, row.at),
         DocumentRow::Prompt { at, session, .. } | DocumentRow::Response { at, session, .. } => {
             of_session(key, session, *at)
@@ -99,6 +101,8 @@ pub fn passages(row: &DocumentRow, agents: Agents) -> Vec<Passage> {
         DocumentRow::Prompt { text, .. } => of_prompt(text),
         // Its parts are the session's own rows.
         DocumentRow::Compaction { .. } => Vec::new(),
+        // No session is told unasked what others have asked, and what they were answered.
+        DocumentRow::Said { .. } => Vec::new(),
         DocumentRow::Activity { row, session } => {
             if row.failed {
                 Vec::new()
@@ -114,6 +118,7 @@ pub fn embedded(row: &DocumentRow, agents: Agents) -> Vec<String> {
     let passages = match row {
         // It is found but not injected, because its parts are the session's own rows.
         DocumentRow::Compaction { row, .. } => passage::cut(&row.summary),
+        DocumentRow::Said { row, .. } => passage::cut(&row.text),
         DocumentRow::Activity { row, session } => of_call(row, session, agents),
         _ => passages(row, agents),
     };
@@ -182,6 +187,10 @@ pub(crate) fn title_and_text(row: &DocumentRow, agents: Agents) -> (String, Stri
         }
         DocumentRow::Plan { row, .. } => (row.title.clone(), row.text.clone()),
         DocumentRow::Compaction { row, .. } => (telling_line(&row.summary), row.summary.clone()),
+        DocumentRow::Said { row, .. } => {
+            let what = if row.kind == DocumentKind::Prompt { "asked" } else { "answered" };
+            (format!("{what}: {}", telling_line(&row.text)), row.text.clone())
+        }
         DocumentRow::Prompt { text, .. } | DocumentRow::Response { text, .. } => {
             (telling_line(text), text.clone())
         }

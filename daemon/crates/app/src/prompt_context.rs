@@ -268,6 +268,7 @@ fn label(row: &DocumentRow) -> &'static str {
         DocumentRow::Response { .. } => "answer",
         DocumentRow::Prompt { .. } => "the user said",
         DocumentRow::Activity { .. } => "written by the agent",
+        DocumentRow::Said { .. } => "said elsewhere",
     }
 }
 
@@ -279,5 +280,6 @@ fn said_at(row: &DocumentRow) -> Timestamp {
         DocumentRow::Compaction { row, .. } => row.at,
         DocumentRow::Response { at, .. } | DocumentRow::Prompt { at, .. } => *at,
         DocumentRow::Activity { row, .. } => row.at,
+        DocumentRow::Said { row, .. } => row.created_at,
     }
 }

@@ -8,8 +8,8 @@ use recall_protocol::query::{
     Forget, Friction, Glance, HandOver, Handoff, How, Identity, Improvable, Improve, Improving, Jobs, Mark,
     OpenGateway, Outline, Pause, PinUp, Ping, Projects, Prune, Query, Reindex, Remember, Restore,
     RestoreBackup, RestoreFrom, Resume, Retry, Review, Search, Session, SessionPage, Sessions, SharePreview,
-    Show, Sql, Stats, Status, Stop, SyncState, TakeMemories, ThreadPage, Threads, Timeline, Undo, Unreviewed,
-    Why, Wrong,
+    Show, Sql, Stats, Status, Stop, SyncState, TakeMemories, TermsPreview, ThreadPage, Threads, Timeline,
+    Undo, Unreviewed, Why, Wrong,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -117,6 +117,7 @@ requests! { Command:
     Improve => ImproveAnswer,
     Wrong => WrongAnswer,
     SharePreview => PreviewAnswer,
+    TermsPreview => PreviewAnswer,
     SyncState => SyncAnswer,
     HandOver => HandedOverAnswer,
     Review => ReviewAnswer,

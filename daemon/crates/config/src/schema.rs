@@ -14,7 +14,7 @@ pub fn schema() -> Value {
         ("subscribe", &["events", "command"][..], &["mode"][..]),
         ("hint", &["pattern", "text"], &[]),
         ("remote", &["name", "url"], &["password_env", "password_file", "password_keyring", "plaintext"]),
-        ("share", &["project", "remote"], &["inject", "personal"]),
+        ("share", &["project", "remote"], &["inject", "personal", "prompts", "answers"]),
     ] {
         tables.insert(list.to_owned(), entries(required, optional));
     }

@@ -84,6 +84,12 @@ pub struct SharedProject {
     /// The machines are one person's: preferences, corrections and pins travel, too.
     #[serde(default)]
     pub personal: bool,
+    /// What is asked here leaves, too.
+    #[serde(default)]
+    pub prompts: bool,
+    /// What agents answer at last leaves, too.
+    #[serde(default)]
+    pub answers: bool,
 }
 
 /// What is shared, and under which names.

@@ -36,7 +36,12 @@ pub fn add_share(text: &str, share: &SharedProject) -> Result<String, ChangeErro
     let mut added = Table::new();
     added.insert("project", toml_edit::value(&share.project));
     added.insert("remote", toml_edit::value(&share.remote));
-    for (key, value) in [("inject", share.inject), ("personal", share.personal)] {
+    for (key, value) in [
+        ("inject", share.inject),
+        ("personal", share.personal),
+        ("prompts", share.prompts),
+        ("answers", share.answers),
+    ] {
         if value {
             added.insert(key, toml_edit::value(true));
         }
@@ -86,6 +91,8 @@ mod tests {
             remote: remote.to_owned(),
             inject: false,
             personal: false,
+            prompts: false,
+            answers: false,
         }
     }
 

@@ -24,10 +24,12 @@ pub enum DocumentKind {
     Activity,
     /// The agent's own summary of a conversation that it compacted.
     Compaction,
+    /// A prompt or an answer of another machine. No session is told of it unasked.
+    Said,
 }
 
 impl DocumentKind {
-    pub const ALL: [(Self, &'static str, char); 7] = [
+    pub const ALL: [(Self, &'static str, char); 8] = [
         (Self::Observation, "observation", 'o'),
         (Self::Summary, "summary", 's'),
         (Self::Prompt, "prompt", 'p'),
@@ -35,6 +37,7 @@ impl DocumentKind {
         (Self::Plan, "plan", 'l'),
         (Self::Activity, "activity", 'a'),
         (Self::Compaction, "compaction", 'c'),
+        (Self::Said, "said", 't'),
     ];
 
     pub fn as_str(self) -> &'static str {

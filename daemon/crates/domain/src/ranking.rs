@@ -266,7 +266,7 @@ fn kind_factor(kind: DocumentKind) -> f32 {
         DocumentKind::Observation => 2.4,
         DocumentKind::Response => 2.2,
         DocumentKind::Summary | DocumentKind::Plan | DocumentKind::Compaction => 1.8,
-        DocumentKind::Prompt => 1.5,
+        DocumentKind::Prompt | DocumentKind::Said => 1.5,
         DocumentKind::Activity => 1.0,
     }
 }

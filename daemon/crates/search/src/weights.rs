@@ -32,7 +32,8 @@ pub(super) fn meaning_factor(kind: DocumentKind) -> f32 {
         | DocumentKind::Response
         | DocumentKind::Summary
         | DocumentKind::Plan
-        | DocumentKind::Compaction => 1.0,
+        | DocumentKind::Compaction
+        | DocumentKind::Said => 1.0,
     }
 }
 
@@ -70,6 +71,7 @@ pub(super) fn factors(fit: f32, traits: DocumentTraits) -> Factors {
         | DocumentKind::Summary
         | DocumentKind::Plan
         | DocumentKind::Compaction
+        | DocumentKind::Said
         | DocumentKind::Activity => factors,
     }
 }

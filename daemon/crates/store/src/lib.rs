@@ -95,7 +95,7 @@ pub use sessions::writes::{
 pub use sharing::{
     AcceptMarker, Applied, ApplyParked, ApplyRecords, CloseShare, EmptiedSent, Head, Held, HoldBack,
     JudgeQuarantined, Judged, KnowProject, Left, LogExisting, Logged, OpenShare, Preview, Quarantined,
-    RenewDevice, Share, Terms,
+    RenewDevice, SaidRow, Share, Terms,
 };
 pub use writer::StoreWriter;
 

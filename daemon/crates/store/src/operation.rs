@@ -178,7 +178,7 @@ pub(super) fn log(db: &WriteContext<'_>, kind: DocumentKind, row: i64) -> Result
 
 /// Records that something changed that other machines may follow, and of which the index knows nothing.
 pub(super) fn log_mark(db: &WriteContext<'_>, key: DocumentKey) {
-    if ItemKind::of_document(key.kind).is_some() {
+    if ItemKind::has_document(key.kind) {
         db.shareable.borrow_mut().insert(key);
     }
 }

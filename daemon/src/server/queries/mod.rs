@@ -4,7 +4,8 @@
 use recall_protocol::query::{
     AgentRemark, Backup, Captured, Context, Edit, Flush, Forget, Glance, HandOver, Improvable, Improve, Mark,
     OpenGateway, Pause, PinUp, Ping, Prune, Query, Reindex, Remember, Restore, RestoreBackup, RestoreFrom,
-    Resume, Retry, Review, SharePreview, Sql, Status, Stop, SyncState, TakeMemories, Undo, Wrong,
+    Resume, Retry, Review, SharePreview, Sql, Status, Stop, SyncState, TakeMemories, TermsPreview, Undo,
+    Wrong,
 };
 use recall_protocol::wire::{ErrorKind, Reply};
 
@@ -45,7 +46,7 @@ use recall_app::queries::timeline::timeline;
 use recall_app::queries::why::why;
 use recall_app::queries::{Answer, Refused, blocking};
 use recall_app::requests::{Command, ReadRequest, Request};
-use recall_app::sharing::preview::preview;
+use recall_app::sharing::preview::{preview, terms_preview};
 use recall_domain::ids::{JobId, Timestamp};
 
 pub mod flush;
@@ -136,6 +137,9 @@ pub async fn answer(query: Query, connection: &ConnectionContext) -> Reply {
         }
         Query::Wrong(request) => command_reply::<Wrong>(wrong(&commands(), request).await),
         Query::SharePreview(request) => command_reply::<SharePreview>(preview(&commands(), request).await),
+        Query::TermsPreview(request) => {
+            command_reply::<TermsPreview>(terms_preview(&commands(), request).await)
+        }
         Query::SyncState(request) => command_reply::<SyncState>(sync_state(services, request).await),
         Query::Undo(Undo) => command_reply::<Undo>(undo(&commands()).await),
         Query::Changes(request) => read_with(services, request, changes).await,

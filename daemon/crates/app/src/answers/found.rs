@@ -227,6 +227,11 @@ pub struct DocumentAnswer {
     pub session_id: Option<String>,
     pub prompt_number: Option<u32>,
     pub created_at: Moment,
+    /// Who said it and on which machine. Absent if it is this machine's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub author: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
     #[serde(flatten)]
     pub made_on: MadeOnAnswer,
 }

@@ -21,6 +21,11 @@ pub struct PreviewAnswer {
     /// Approved plans.
     #[serde(default)]
     pub plans: u64,
+    /// What was asked, and what was answered at last, if that leaves.
+    #[serde(default)]
+    pub prompts: u64,
+    #[serde(default)]
+    pub answers: u64,
     pub sessions: u64,
     /// Preferences and corrections, which stay.
     pub personal: u64,
@@ -66,6 +71,11 @@ pub struct ShareAnswer {
     pub encrypted: bool,
     pub inject: bool,
     pub personal: bool,
+    /// What is asked here leaves, and what agents answer at last.
+    #[serde(default)]
+    pub prompts: bool,
+    #[serde(default)]
+    pub answers: bool,
     /// The number of this machine's last change, and of the last that the remote has.
     pub logged: u64,
     pub sent: u64,
@@ -74,7 +84,7 @@ pub struct ShareAnswer {
     pub sent_last: u64,
     #[serde(default)]
     pub read_last: u64,
-    /// How many notes, summaries and plans of others are here.
+    /// How many notes, summaries, plans, prompts and answers of others are here.
     pub received: u64,
     pub held: Vec<HeldNote>,
     /// Changes that a newer version of recall wrote.

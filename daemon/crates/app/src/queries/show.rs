@@ -62,6 +62,7 @@ impl DocumentContext {
                 of_project(project, session.as_deref(), row.prompt_numbers.first().copied(), row.updated_at)
             }
             DocumentRow::Compaction { row, session } => of_session(session, row.prompt_number, row.at),
+            DocumentRow::Said { row, project } => of_project(project, None, None, row.created_at),
             DocumentRow::Prompt { number, at, session, .. }
             | DocumentRow::Response { number, at, session, .. } => of_session(session, Some(*number), *at),
             DocumentRow::Activity { row, session } => {
@@ -77,7 +78,7 @@ pub(crate) fn parse_id(id: &str) -> Result<DocumentKey, Refused> {
         Refused::new(
             ErrorKind::Invalid,
             format!("{id:?} is not an ID"),
-            "An observation's ID is a number (123 or #123); other IDs are a letter and a number (p12, r12, s12, l12, a12, c12).",
+            "An observation's ID is a number (123 or #123); other IDs are a letter and a number (p12, r12, s12, l12, a12, c12, t12).",
         )
     })
 }
@@ -154,6 +155,8 @@ pub fn show(lookup: &ContextLookup, request: Show) -> Answer<TextAnswer<ShownIte
         Ok((row, place, made_on, lineage, edited_at, rests_on))
     })?;
     let (title, body) = title_and_text(&row, lookup.agents);
+    let (author, device) = row.author_and_device();
+    let (author, device) = (author.cloned(), device.cloned());
     let mark = made_on.elsewhere.as_ref().map(|elsewhere| format!(" ({elsewhere})")).unwrap_or_default();
     let text = format!("{title}{mark}\n\n{body}");
     let tokens = estimate(&text);
@@ -180,7 +183,8 @@ pub fn show(lookup: &ContextLookup, request: Show) -> Answer<TextAnswer<ShownIte
         DocumentRow::Prompt { .. }
         | DocumentRow::Response { .. }
         | DocumentRow::Activity { .. }
-        | DocumentRow::Compaction { .. } => {
+        | DocumentRow::Compaction { .. }
+        | DocumentRow::Said { .. } => {
             let item = DocumentAnswer {
                 id: PublicId(key),
                 kind: key.kind.as_str().into(),
@@ -190,6 +194,8 @@ pub fn show(lookup: &ContextLookup, request: Show) -> Answer<TextAnswer<ShownIte
                 session_id: place.session,
                 prompt_number: place.prompt_number,
                 created_at: Moment(place.at),
+                author,
+                device,
                 made_on,
             };
             (body, ShownItem::Document(item))

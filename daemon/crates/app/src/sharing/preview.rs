@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-use recall_protocol::query::{Persons, SharePreview};
+use recall_protocol::query::{Persons, SaidPart, SharePreview, TermsPreview};
 use recall_protocol::wire::ErrorKind;
 
 use crate::answers::PublicId;
 use crate::answers::sharing::{HeldNote, PreviewAnswer};
 use crate::clock;
 use crate::commands::CommandContext;
+use crate::commands::by_hand::title_of;
 use crate::identity::{Identity, identify};
 use crate::ports::{Ports, Writer};
 use crate::queries::{Answer, Refused, blocking, read};
@@ -25,9 +26,17 @@ struct Candidate {
     name: String,
 }
 
-/// Says what would leave. The project is known from then on, so that what others say of it has a place.
 pub async fn preview(context: &CommandContext<impl Ports>, request: SharePreview) -> Answer<PreviewAnswer> {
     let SharePreview { project, persons } = request;
+    terms_preview(context, TermsPreview { project, persons, said: Vec::new() }).await
+}
+
+/// Says what would leave. The project is known from then on, so that what others say of it has a place.
+pub async fn terms_preview(
+    context: &CommandContext<impl Ports>,
+    request: TermsPreview,
+) -> Answer<PreviewAnswer> {
+    let TermsPreview { project, persons, said } = request;
     let asked = context.clone();
     let Candidate { keys, name } = blocking(move || candidate(&asked, &project)).await?;
     let Some(identity) = shared_identity(&keys).cloned() else {
@@ -47,12 +56,20 @@ pub async fn preview(context: &CommandContext<impl Ports>, request: SharePreview
         .map_err(crate::commands::by_hand::not_written)?;
     let context = context.clone();
     blocking(move || {
-        let terms = Terms { injects: false, is_personal: persons == Persons::One };
+        let terms = Terms {
+            injects: false,
+            is_personal: persons == Persons::One,
+            has_prompts: said.contains(&SaidPart::Prompts),
+            has_answers: said.contains(&SaidPart::Answers),
+        };
         let found = read(&context.context_lookup, |db| Ok(db.preview(row, terms)?))?;
         let redactor = context.ingest.redactor.get();
         let is_held = |text: &String| redactor.redact_text(text) != *text;
-        let samples =
-            found.texts.iter().filter(|(.., text)| !is_held(text)).map(|(_, title, _)| title.clone());
+        let samples = found
+            .texts
+            .iter()
+            .filter(|(.., text)| !is_held(text))
+            .map(|(_, title, text)| titled(title, text));
         let held = found.texts.iter().filter(|(.., text)| is_held(text));
         Ok(PreviewAnswer {
             project: name,
@@ -60,19 +77,26 @@ pub async fn preview(context: &CommandContext<impl Ports>, request: SharePreview
             observations: found.observations,
             summaries: found.summaries,
             plans: found.plans,
+            prompts: found.prompts,
+            answers: found.answers,
             sessions: found.sessions,
             personal: found.personal,
             samples: samples.take(SAMPLES).collect(),
             held: held
-                .map(|(id, title, _)| HeldNote {
+                .map(|(id, title, text)| HeldNote {
                     id: Some(PublicId(*id)),
-                    title: Some(redactor.redact_text(title).into_owned()),
+                    title: Some(redactor.redact_text(&titled(title, text)).into_owned()),
                     why: "it looks like a secret".to_owned(),
                 })
                 .collect(),
         })
     })
     .await
+}
+
+/// A prompt or an answer has no title of its own.
+fn titled(title: &str, text: &str) -> String {
+    if title.is_empty() { title_of(text) } else { title.to_owned() }
 }
 
 fn candidate(context: &CommandContext<impl Ports>, named: &str) -> Result<Candidate, Refused> {

@@ -67,6 +67,8 @@ fn share_answer(
         encrypted: remote.is_some_and(|remote| !remote.plaintext),
         inject: meant.inject,
         personal: meant.personal,
+        prompts: meant.prompts,
+        answers: meant.answers,
         logged: 0,
         sent: outcome.sent,
         sent_last: outcome.moved.sent,

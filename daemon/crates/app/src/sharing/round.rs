@@ -88,12 +88,17 @@ impl<P: Ports> Syncing<P> {
         }
         let (author, device_name) = names(sharing);
         for meant in &sharing.shares {
-            let terms = Terms { injects: meant.inject, is_personal: meant.personal };
+            let terms = Terms {
+                injects: meant.inject,
+                is_personal: meant.personal,
+                has_prompts: meant.prompts,
+                has_answers: meant.answers,
+            };
             let is_as_stored = |share: &&Share| {
                 is_same(meant, share)
                     && (share.author.as_str(), share.device_name.as_str())
                         == (author.as_str(), device_name.as_str())
-                    && (share.injects, share.is_personal) == (terms.injects, terms.is_personal)
+                    && share.terms() == terms
             };
             let key = ProjectKey::from(meant.project.as_str());
             let wanted = key.clone();

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::item::{Fields, Item};
-use super::kind::{ItemKind, summary_of};
+use super::kind::{ItemKind, said_in, summary_of};
 use crate::ids::{SessionId, SessionKey};
 use crate::observation::ObservationType;
 
@@ -34,6 +34,7 @@ pub fn are_valid(kind: ItemKind, fields: &Fields) -> bool {
         ItemKind::Observation => fits_observation(name, value),
         ItemKind::Summary => fits_summary(name, value),
         ItemKind::Plan => fits_plan(name, value),
+        ItemKind::Prompt | ItemKind::Answer => fits_said(name, value),
     };
     fields.len() <= MOST_FIELDS && fields.iter().all(is_valid)
 }
@@ -87,6 +88,16 @@ fn fits_plan(name: &str, value: &Value) -> bool {
     }
 }
 
+fn fits_said(name: &str, value: &Value) -> bool {
+    match name {
+        "agent" | "session" => is_text(value, MOST_OF_NAME),
+        "author" | "device" => is_text(value, MOST_CHARS),
+        "text" => is_text(value, MOST_OF_PLAN) && value != "",
+        "created_at" => is_time(value),
+        name => fits_unknown(name, value),
+    }
+}
+
 /// Whether enough is known of an item to show it.
 pub fn is_complete(name: &str, item: &Item) -> bool {
     let has = |fields: &[&str]| fields.iter().all(|name| !item.get(name).is_null());
@@ -99,10 +110,15 @@ pub fn is_complete(name: &str, item: &Item) -> bool {
         }
         // The file that its name rests on stays with its author.
         ItemKind::Plan => has(&["title", "text", "created_at", "updated_at"]) && session_of(item).is_some(),
+        kind @ (ItemKind::Prompt | ItemKind::Answer) => {
+            let text = item.get("text").as_str().unwrap_or_default();
+            has(&["text", "created_at"])
+                && session_of(item).is_some_and(|session| said_in(&session, kind, text) == name)
+        }
     }
 }
 
-/// The session that a summary or a plan is of.
+/// The session that something other than a note is of.
 pub fn session_of(item: &Item) -> Option<SessionKey> {
     let text = |name: &str| item.get(name).as_str().filter(|text| !text.is_empty());
     Some(SessionKey { agent: text("agent")?.into(), id: SessionId(text("session")?.to_owned()) })

@@ -17,16 +17,22 @@ pub enum ItemKind {
     Observation,
     Summary,
     Plan,
+    /// What a person asked in a session, if the share says that prompts leave.
+    Prompt,
+    /// What the agent answered at last, if the share says that answers leave.
+    Answer,
 }
 
-/// The first hexadecimal digits of the name of a summary and of a plan.
+/// The first hexadecimal digits of the name of each kind that belongs to a session.
 const SUMMARY_MARK: &str = "5e551025";
 const PLAN_MARK: &str = "5e55107a";
+const PROMPT_MARK: &str = "5e551090";
+const ANSWER_MARK: &str = "5e5510a5";
 /// Where the version's digit is in a UUID.
 const VERSION: usize = 14;
 
 impl ItemKind {
-    const ALL: [Self; 3] = [Self::Observation, Self::Summary, Self::Plan];
+    const ALL: [Self; 5] = [Self::Observation, Self::Summary, Self::Plan, Self::Prompt, Self::Answer];
 
     /// The kind of the item with this name.
     pub fn of(item: &str) -> Self {
@@ -34,6 +40,8 @@ impl ItemKind {
         match item.get(..SUMMARY_MARK.len()) {
             Some(SUMMARY_MARK) if is_derived => Self::Summary,
             Some(PLAN_MARK) if is_derived => Self::Plan,
+            Some(PROMPT_MARK) if is_derived => Self::Prompt,
+            Some(ANSWER_MARK) if is_derived => Self::Answer,
             _ => Self::Observation,
         }
     }
@@ -46,25 +54,33 @@ impl ItemKind {
         Self::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
 
+    /// The document that it is on the machine that made it.
     pub fn document(self) -> DocumentKind {
         match self {
             Self::Observation => DocumentKind::Observation,
             Self::Summary => DocumentKind::Summary,
             Self::Plan => DocumentKind::Plan,
+            Self::Prompt => DocumentKind::Prompt,
+            Self::Answer => DocumentKind::Response,
         }
+    }
+
+    /// Whether it is a text of a session that nothing changes: its name is that of its text.
+    pub fn is_said(self) -> bool {
+        matches!(self, Self::Prompt | Self::Answer)
     }
 
     /// The field that says when an item was last made.
     pub fn made_at(self) -> &'static str {
         match self {
             Self::Plan => "updated_at",
-            Self::Observation | Self::Summary => "created_at",
+            Self::Observation | Self::Summary | Self::Prompt | Self::Answer => "created_at",
         }
     }
 
-    /// `None`: documents of this kind are not shared.
-    pub fn of_document(kind: DocumentKind) -> Option<Self> {
-        Self::ALL.into_iter().find(|known| known.document() == kind)
+    /// Whether documents of this kind are of any item.
+    pub fn has_document(kind: DocumentKind) -> bool {
+        kind == DocumentKind::Said || Self::ALL.iter().any(|known| known.document() == kind)
     }
 }
 
@@ -76,6 +92,12 @@ pub fn summary_of(session: &SessionKey) -> String {
 /// The name of a session's plan in this file.
 pub fn plan_of(session: &SessionKey, path: &str) -> String {
     derived(PLAN_MARK, &["recall-plan-1", session.agent.as_str(), session.id.as_str(), path])
+}
+
+/// The name of a prompt or an answer of a session. The same text twice in a session is one.
+pub fn said_in(session: &SessionKey, kind: ItemKind, text: &str) -> String {
+    let mark = if kind == ItemKind::Answer { ANSWER_MARK } else { PROMPT_MARK };
+    derived(mark, &["recall-said-1", session.agent.as_str(), session.id.as_str(), text])
 }
 
 fn derived(mark: &str, parts: &[&str]) -> String {
@@ -109,6 +131,12 @@ mod tests {
         let plan = plan_of(&key("claude-code", "s1"), "/plans/a.md");
         assert_eq!(ItemKind::of(&plan), ItemKind::Plan);
         assert_ne!(plan, plan_of(&key("claude-code", "s1"), ""));
+        for kind in [ItemKind::Prompt, ItemKind::Answer] {
+            let said = said_in(&key("claude-code", "s1"), kind, "Why is the total rounded once?");
+            assert_eq!(ItemKind::of(&said), kind);
+            assert_ne!(said, said_in(&key("claude-code", "s2"), kind, "Why is the total rounded once?"));
+            assert_ne!(said, said_in(&key("claude-code", "s1"), kind, "Why?"));
+        }
         // What chance has named is an observation, even if it begins alike.
         for other in ["01890a5d-ac96-774b-bcce-b302099a8057", "5e551025-ac96-474b-bcce-b302099a8057", ""] {
             assert_eq!(ItemKind::of(other), ItemKind::Observation, "{other}");

@@ -23,7 +23,7 @@ const WITHDRAW: &str = "withdraw";
 pub struct Record {
     pub seq: u64,
     pub kind: String,
-    /// The uuid of the note, the summary or the plan.
+    /// The uuid of the item.
     pub item: String,
     pub at: i64,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -12,6 +12,7 @@ pub(crate) const STEPS: &[&str] = &[
     include_str!("schema_5.sql"),
     include_str!("schema_6.sql"),
     include_str!("schema_7.sql"),
+    include_str!("schema_8.sql"),
 ];
 
 pub(crate) const VERSION: u32 = STEPS.len() as u32;

@@ -89,6 +89,8 @@ const SUMMARIES: &str = "SELECT m.id, m.created_at, s.agent, s.session_id, m.uui
 const PLANS: &str = "SELECT l.id, l.updated_at, s.agent, s.session_id, l.kind, l.path, l.uuid FROM plans l
     LEFT JOIN sessions s ON s.id = l.session WHERE TRUE";
 
+const SAID: &str = "SELECT id, created_at, uuid FROM said_elsewhere WHERE TRUE";
+
 /// Which rows to name.
 #[derive(Clone, Copy)]
 enum Rows<'a> {
@@ -114,6 +116,7 @@ fn named(db: &Connection, sql: &str, rows: Rows<'_>) -> Result<Vec<Named>, Store
                 CopyOf::Uuid(&text(2)?).name(),
                 CopyOf::Statement { title: &text(3)?, text: &text(4)? }.name(),
             ],
+            SAID => vec![CopyOf::Uuid(&text(2)?).name()],
             SUMMARIES => match row.cell::<Option<String>>(4)? {
                 Some(uuid) => vec![CopyOf::Uuid(&uuid).name()],
                 None => {
@@ -158,6 +161,7 @@ pub(super) fn remember(db: &Connection, to_forget: &RowsToForget, at: Timestamp)
         (PLANS, "plans", &to_forget.plans),
         (ASIDES, "", &to_forget.asides),
         (OBSERVATIONS, "", &to_forget.observations),
+        (SAID, "", &to_forget.said),
     ] {
         let rows = match table {
             "" => rows.clone(),
@@ -248,6 +252,7 @@ impl Memory {
             (OBSERVATIONS, &mut found.observations),
             (SUMMARIES, &mut found.summaries),
             (PLANS, &mut found.plans),
+            (SAID, &mut found.said),
         ] {
             let is_forgotten = |named: &Named| {
                 named.names.iter().any(|name| self.names.get(name).is_some_and(|at| named.at <= *at))

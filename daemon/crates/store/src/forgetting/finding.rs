@@ -26,6 +26,8 @@ pub struct RowsToForget {
     pub(super) summaries: BTreeSet<i64>,
     /// Plans and task lists.
     pub(super) plans: BTreeSet<i64>,
+    /// Prompts and answers of other machines.
+    pub(super) said: BTreeSet<i64>,
     /// Subagents that lose their final message.
     pub(super) subagents: BTreeSet<i64>,
     /// Compactions that lose their summary.
@@ -113,6 +115,7 @@ impl RowsToForget {
             activities: self.activities.len(),
             unparsed: self.unparsed.len(),
             asides: self.asides.len()
+                + self.said.len()
                 + self.subagents.len()
                 + self.compactions.len()
                 + self.former_texts.len(),
@@ -129,6 +132,7 @@ impl RowsToForget {
             (DocumentKind::Plan, &self.plans),
             (DocumentKind::Activity, &self.activities),
             (DocumentKind::Compaction, &self.compactions),
+            (DocumentKind::Said, &self.said),
         ];
         kinds.into_iter().flat_map(|(kind, rows)| rows.iter().map(move |row| DocumentKey { kind, row: *row }))
     }
@@ -146,6 +150,7 @@ impl RowsToForget {
             DocumentKind::Activity => drop(self.activities.insert(key.row)),
             DocumentKind::Plan => drop(self.plans.insert(key.row)),
             DocumentKind::Compaction => drop(self.compactions.insert(key.row)),
+            DocumentKind::Said => drop(self.said.insert(key.row)),
         }
         Ok(())
     }
@@ -219,6 +224,9 @@ impl RowsToForget {
             self.summaries.extend(numbers(db, of_others, [project.0])?);
             let of_others = "SELECT id FROM plans WHERE share IN (SELECT id FROM shares WHERE project = ?1)";
             self.plans.extend(numbers(db, of_others, [project.0])?);
+            let of_others =
+                "SELECT id FROM said_elsewhere WHERE share IN (SELECT id FROM shares WHERE project = ?1)";
+            self.said.extend(numbers(db, of_others, [project.0])?);
         }
         Ok(())
     }
@@ -237,6 +245,7 @@ impl RowsToForget {
         self.observations.extend(matcher.rows(db, OBSERVATIONS)?);
         self.summaries.extend(matcher.rows(db, SUMMARIES)?);
         self.plans.extend(matcher.rows(db, PLANS)?);
+        self.said.extend(matcher.rows(db, SAID)?);
         self.subagents.extend(matcher.rows(db, SUBAGENTS)?);
         self.compactions.extend(matcher.rows(db, COMPACTIONS)?);
         self.add_matching_unparsed(db, &matcher)?;
@@ -404,6 +413,8 @@ const SUMMARIES: &str =
 const PLANS: &str =
     "SELECT l.id, l.updated_at, ifnull(s.project, h.project), l.title, l.text, l.path FROM plans l
     LEFT JOIN sessions s ON s.id = l.session LEFT JOIN shares h ON h.id = l.share";
+const SAID: &str =
+    "SELECT t.id, t.created_at, h.project, t.text FROM said_elsewhere t JOIN shares h ON h.id = t.share";
 const SUBAGENTS: &str =
     "SELECT g.id, ifnull(g.ended_at, ifnull(g.started_at, 0)), s.project, g.message, g.agent_type
     FROM subagents g JOIN sessions s ON s.id = g.session WHERE g.message IS NOT NULL";

@@ -23,7 +23,9 @@ use recall_domain::ids::{ProjectRow, SessionKey, SessionRow, Timestamp};
 
 pub(super) use copies::{CopyOf, Memory, forgotten_at, keep_forgotten, memory};
 pub use finding::{RowsToForget, has_all_words};
-pub(super) use removal::{Foreign, ForgetAgain, forget_document, leave, withdraw, without_lost_titles};
+pub(super) use removal::{
+    Foreign, ForgetAgain, forget_document, forget_said, leave, withdraw, without_lost_titles,
+};
 pub use removal::{Forget, TracesRemoved};
 pub(super) use tombstones::{belongs_to_forgotten_session, is_forgotten, was_forgotten};
 
@@ -85,8 +87,8 @@ pub struct ForgottenCounts {
     pub sessions: usize,
     /// Unreadable events.
     pub unparsed: usize,
-    /// Items that are not listed separately: the user's answers, final messages of subagents, and compaction
-    /// summaries.
+    /// Items that are not listed separately: the user's answers, final messages of subagents, compaction summaries, and what was
+    /// said on other machines.
     pub asides: usize,
 }
 

@@ -95,12 +95,28 @@ pub(crate) fn forget_document(
     Ok(remove(db, &to_forget, at)?.touched)
 }
 
+/// Removes what was forgotten on another machine of what was said here: that text alone, and nothing of the work on it.
+pub(crate) fn forget_said(
+    db: &WriteContext<'_>,
+    key: DocumentKey,
+    at: Timestamp,
+) -> Result<Vec<SessionKey>, StoreError> {
+    let rows = BTreeSet::from([key.row]);
+    let to_forget = match key.kind {
+        DocumentKind::Response => RowsToForget { responses: rows, ..RowsToForget::default() },
+        _ => RowsToForget { prompts: rows, ..RowsToForget::default() },
+    };
+    let at = Order { boot: [0; 16], boot_ns: 0, wall: at };
+    Ok(remove(db, &to_forget, at)?.touched)
+}
+
 /// Rows that came from other machines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Foreign {
     pub observations: BTreeSet<i64>,
     pub summaries: BTreeSet<i64>,
     pub plans: BTreeSet<i64>,
+    pub said: BTreeSet<i64>,
 }
 
 /// Removes rows that may come back.
@@ -108,8 +124,8 @@ pub(crate) fn leave(db: &WriteContext<'_>, foreign: Foreign, at: Timestamp) -> R
     if foreign == Foreign::default() {
         return Ok(());
     }
-    let Foreign { observations, summaries, plans } = foreign;
-    let to_leave = RowsToForget { observations, summaries, plans, ..RowsToForget::default() };
+    let Foreign { observations, summaries, plans, said } = foreign;
+    let to_leave = RowsToForget { observations, summaries, plans, said, ..RowsToForget::default() };
     say_to_index(db, &to_leave)?;
     remove_rows(db, &to_leave)?;
     forget_titles_given(db, &[])?;
@@ -380,6 +396,7 @@ fn remove_rows(db: &Connection, to_forget: &RowsToForget) -> Result<(), StoreErr
     remove("UPDATE observations SET made_as = '' WHERE made_as <> '' AND id", &to_forget.former_texts)?;
     remove("DELETE FROM session_summaries WHERE id", &to_forget.summaries)?;
     remove("DELETE FROM plans WHERE id", &to_forget.plans)?;
+    remove("DELETE FROM said_elsewhere WHERE id", &to_forget.said)?;
     remove("UPDATE subagents SET message = NULL WHERE id", &to_forget.subagents)?;
     remove("UPDATE compactions SET summary = NULL WHERE id", &to_forget.compactions)?;
     remove(

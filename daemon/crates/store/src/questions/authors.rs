@@ -36,7 +36,9 @@ impl Reader<'_> {
              FROM session_summaries m INDEXED BY session_summaries_of_others JOIN shares s ON s.id = m.share
              WHERE m.share IS NOT NULL
              UNION ALL SELECT 'plan', l.id, ifnull(l.author, ''), s.personal
-             FROM plans l INDEXED BY plans_of_others JOIN shares s ON s.id = l.share WHERE l.share IS NOT NULL",
+             FROM plans l INDEXED BY plans_of_others JOIN shares s ON s.id = l.share WHERE l.share IS NOT NULL
+             UNION ALL SELECT 'said', t.id, t.author, s.personal
+             FROM said_elsewhere t INDEXED BY said_elsewhere_by_share JOIN shares s ON s.id = t.share",
             [],
         )?;
         let own: Vec<String> = db.all("SELECT DISTINCT author FROM shares", [])?;

@@ -123,6 +123,7 @@ impl Reader<'_> {
             DocumentKind::Activity => "(SELECT batch FROM activities WHERE id = ?1)",
             DocumentKind::Plan => "(SELECT batch FROM plans WHERE id = ?1)",
             DocumentKind::Compaction => "(SELECT batch FROM compactions WHERE id = ?1)",
+            DocumentKind::Said => return Ok(Vec::new()),
         };
         let sql = format!(
             "SELECT json_array(branch, head_commit, base_commit),

@@ -6,7 +6,8 @@ use crate::database::bind::params;
 use crate::database::row::{Sql, record};
 use crate::sessions::compactions;
 use crate::sessions::turns::{ActivityRow, SessionInfo};
-use crate::{CompactionRow, ObservationRow, PlanRow, Reader, StoreError, SummaryRow};
+use crate::sharing::said;
+use crate::{CompactionRow, ObservationRow, PlanRow, Reader, SaidRow, StoreError, SummaryRow};
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{BatchId, LogSeq, ObservationId, PlanId, SessionId, SessionRow, Timestamp};
 
@@ -77,7 +78,7 @@ impl Reader<'_> {
             "SELECT (SELECT count(*) FROM observations) + (SELECT count(*) FROM session_summaries)
             + (SELECT count(prompt) + count(response) FROM prompt_batches)
             + (SELECT count(*) FROM activities WHERE kind = 'tool') + (SELECT count(*) FROM plans)
-            + (SELECT count(summary) FROM compactions)",
+            + (SELECT count(summary) FROM compactions) + (SELECT count(*) FROM said_elsewhere)",
             [],
         )
     }
@@ -106,6 +107,7 @@ impl Reader<'_> {
             DocumentKind::Compaction => {
                 "SELECT id FROM compactions WHERE id > ?1 AND summary IS NOT NULL ORDER BY id LIMIT ?2"
             }
+            DocumentKind::Said => "SELECT id FROM said_elsewhere WHERE id > ?1 ORDER BY id LIMIT ?2",
         };
         let rows = db.all(sql, params![after, limit])?;
         Ok(rows.into_iter().map(|row| DocumentKey { kind, row }).collect())
@@ -122,6 +124,7 @@ pub enum DocumentRow {
     Plan { row: Box<PlanRow>, session: Option<Box<SessionInfo>>, project: crate::ProjectInfo },
     Activity { row: Box<ActivityRow>, session: Box<SessionInfo> },
     Compaction { row: Box<CompactionRow>, session: Box<SessionInfo> },
+    Said { row: Box<SaidRow>, project: crate::ProjectInfo },
 }
 
 fn load(db: &Connection, key: DocumentKey) -> Result<Option<DocumentRow>, StoreError> {
@@ -160,6 +163,11 @@ fn load(db: &Connection, key: DocumentKey) -> Result<Option<DocumentRow>, StoreE
             let Some(row) = compactions::compaction(db, key.row)? else { return Ok(None) };
             let session = Box::new(Reader(db).session_info(row.session)?);
             Ok(Some(DocumentRow::Compaction { row: Box::new(row), session }))
+        }
+        DocumentKind::Said => {
+            let Some(row) = said(db, key.row)? else { return Ok(None) };
+            let project = Reader(db).project(row.project)?;
+            Ok(Some(DocumentRow::Said { row: Box::new(row), project }))
         }
     }
 }
@@ -201,6 +209,7 @@ impl DocumentRow {
             | Self::Response { session, .. }
             | Self::Compaction { session, .. }
             | Self::Activity { session, .. } => Some(session),
+            Self::Said { .. } => None,
         }
     }
 
@@ -220,6 +229,7 @@ impl DocumentRow {
             Self::Observation { row, .. } => (row.author.as_ref(), row.device.as_ref()),
             Self::Summary { row, .. } => (row.author.as_ref(), row.device.as_ref()),
             Self::Plan { row, .. } => (row.author.as_ref(), row.device.as_ref()),
+            Self::Said { row, .. } => (Some(&row.author), Some(&row.device)),
             Self::Prompt { .. } | Self::Response { .. } | Self::Compaction { .. } | Self::Activity { .. } => {
                 (None, None)
             }

@@ -16,12 +16,13 @@ use recall_domain::ids::{ProjectRow, Timestamp};
 use recall_domain::observation::ObservationType;
 
 /// The kinds to search; they share the time.
-const KINDS: [DocumentKind; 5] = [
+const KINDS: [DocumentKind; 6] = [
     DocumentKind::Observation,
     DocumentKind::Summary,
     DocumentKind::Compaction,
     DocumentKind::Prompt,
     DocumentKind::Response,
+    DocumentKind::Said,
 ];
 
 /// At least this many texts of each kind are compared, however slow the machine is.
@@ -141,6 +142,11 @@ fn sql(kind: DocumentKind) -> &'static str {
             "SELECT c.id, c.ended_at, s.project, s.agent, s.session_id, NULL, c.summary
              FROM compactions c JOIN sessions s ON s.id = c.session
              WHERE c.summary IS NOT NULL AND c.ended_at >= ?1 ORDER BY c.ended_at DESC, c.id DESC"
+        }
+        DocumentKind::Said => {
+            "SELECT t.id, t.created_at, h.project, NULL, NULL, NULL, t.text
+             FROM said_elsewhere t JOIN shares h ON h.id = t.share
+             WHERE t.created_at >= ?1 ORDER BY t.created_at DESC, t.id DESC"
         }
         DocumentKind::Observation | DocumentKind::Activity => {
             "SELECT o.id, o.created_at, o.project, s.agent, s.session_id, o.type,

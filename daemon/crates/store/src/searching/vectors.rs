@@ -14,13 +14,14 @@ use recall_domain::ids::{ObservationId, ProjectRow};
 
 /// The kinds of documents that get their vectors first: texts of people and models, and among them those that may be
 /// injected soonest. Calls of tools follow, because there are far more ([`Reader::calls_without_vectors`]).
-const EMBEDDED: [DocumentKind; 6] = [
+const EMBEDDED: [DocumentKind; 7] = [
     DocumentKind::Observation,
     DocumentKind::Response,
     DocumentKind::Summary,
     DocumentKind::Prompt,
     DocumentKind::Plan,
     DocumentKind::Compaction,
+    DocumentKind::Said,
 ];
 /// How many of them may be injected soonest.
 const SOONEST: usize = 4;
@@ -349,6 +350,7 @@ fn without_vectors(kind: DocumentKind) -> String {
         DocumentKind::Prompt => "prompt_batches d WHERE d.prompt IS NOT NULL",
         DocumentKind::Compaction => "compactions d WHERE d.summary IS NOT NULL",
         DocumentKind::Activity => "activities d WHERE d.kind = 'tool'",
+        DocumentKind::Said => "said_elsewhere d WHERE true",
     };
     let kind = kind.as_str();
     format!(
@@ -397,7 +399,7 @@ impl Operation for StoreVectors {
 
 /// Compares only texts. A document's session facts change with each event, and vectors do not contain them.
 fn has_same_text(a: &DocumentRow, b: &DocumentRow) -> bool {
-    use DocumentRow::{Activity, Compaction, Observation, Plan, Prompt, Response, Summary};
+    use DocumentRow::{Activity, Compaction, Observation, Plan, Prompt, Response, Said, Summary};
     a.project().row == b.project().row
         && match (a, b) {
             (Observation { row: a, .. }, Observation { row: b, .. }) => a == b,
@@ -407,6 +409,7 @@ fn has_same_text(a: &DocumentRow, b: &DocumentRow) -> bool {
             (Prompt { text: a, .. }, Prompt { text: b, .. })
             | (Response { text: a, .. }, Response { text: b, .. }) => a == b,
             (Activity { row: a, .. }, Activity { row: b, .. }) => a == b,
+            (Said { row: a, .. }, Said { row: b, .. }) => a.text == b.text,
             _ => false,
         }
 }
@@ -416,7 +419,8 @@ impl DocumentRow {
         match self {
             Self::Observation { project, .. }
             | Self::Summary { project, .. }
-            | Self::Plan { project, .. } => project,
+            | Self::Plan { project, .. }
+            | Self::Said { project, .. } => project,
             Self::Prompt { session, .. }
             | Self::Response { session, .. }
             | Self::Compaction { session, .. }

@@ -7,6 +7,7 @@ use crate::database::row::Sql;
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::ShareId;
 use recall_domain::sync::item::Item;
+use recall_domain::sync::kind::ItemKind;
 
 /// Whose row it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,12 +29,36 @@ pub(super) fn table(kind: DocumentKind) -> &'static str {
     match kind {
         DocumentKind::Summary => "session_summaries",
         DocumentKind::Plan => "plans",
+        DocumentKind::Said => "said_elsewhere",
         _ => "observations",
     }
 }
 
+/// The document of an item with this number in `sync_items`.
+pub(super) fn key_of(item: &str, number: i64) -> DocumentKey {
+    match ItemKind::of(item) {
+        kind if kind.is_said() && number < 0 => DocumentKey { kind: DocumentKind::Said, row: -number },
+        kind => DocumentKey { kind: kind.document(), row: number },
+    }
+}
+
+/// The number of a document in `sync_items`. What others said must not have that of a batch here.
+pub(super) fn number_of(key: DocumentKey) -> i64 {
+    if key.kind == DocumentKind::Said { -key.row } else { key.row }
+}
+
 /// `None`: the row is gone.
 pub(super) fn home(db: &Connection, key: DocumentKey) -> Result<Option<Home>, StoreError> {
+    let column = match key.kind {
+        DocumentKind::Prompt => "prompt",
+        DocumentKind::Response => "response",
+        _ => "",
+    };
+    if !column.is_empty() {
+        let sql =
+            format!("SELECT EXISTS (SELECT 1 FROM prompt_batches WHERE id = ?1 AND {column} IS NOT NULL)");
+        return Ok(db.one::<bool>(&sql, [key.row])?.then_some(Home::Here));
+    }
     let share: Option<Option<ShareId>> =
         db.first(&format!("SELECT share FROM {} WHERE id = ?1", table(key.kind)), [key.row])?;
     Ok(share.map(|share| if share.is_some() { Home::Elsewhere } else { Home::Here }))

@@ -3,7 +3,7 @@
 use crate::database::row::{Sql, record};
 use crate::notes::hand_changes::mark;
 use crate::operation::{Operation, RemovedCopies, WriteContext};
-use crate::sharing::home::{Home, home, text};
+use crate::sharing::home::{Home, home, key_of, text};
 use crate::sharing::shared_row::SharedRow;
 use crate::sharing::{Known, Share, Wanted, keep, known, log, projection, quarantine, share};
 use crate::{Reader, StoreError};
@@ -106,8 +106,7 @@ impl Operation for JudgeQuarantined {
             Verdict::Rejected => refuse(db, &share, id, (&item, &mut known))?,
         }
         let title = text(&known.item, "title").to_owned();
-        let kind = ItemKind::of(&item).document();
-        Ok(Some(Judged { id, title, document: known.row.map(|row| DocumentKey { kind, row }) }))
+        Ok(Some(Judged { id, title, document: known.row.map(|row| key_of(&item, row)) }))
     }
 }
 
@@ -137,7 +136,7 @@ fn refuse(
 ) -> Result<(), StoreError> {
     db.run("UPDATE quarantine SET verdict = 'rejected' WHERE id = ?1", [id])?;
     if let Some(row) = known.row {
-        let key = DocumentKey { kind: ItemKind::of(item).document(), row };
+        let key = key_of(item, row);
         if home(db, key)? == Some(Home::Here) {
             let own = SharedRow::of(db, key)?;
             return own.map_or(Ok(()), |row| log::log_row(db, share, &row));

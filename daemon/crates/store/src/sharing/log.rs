@@ -13,6 +13,7 @@ use uuid::Uuid;
 use crate::database::bind::params;
 use crate::database::row::Sql;
 use crate::operation::{Operation, RemovedCopies, WriteContext};
+use crate::sharing::home::{key_of, number_of};
 use crate::sharing::shared_row::SharedRow;
 use crate::sharing::{Known, Share, Wanted, empty_bodies, keep, known, quarantine, share};
 use crate::{Reader, StoreError};
@@ -55,13 +56,20 @@ pub(super) fn log_row(db: &WriteContext<'_>, share: &Share, row: &SharedRow) -> 
     if known.item.is_gone_for_good() {
         return Ok(());
     }
-    known.row = Some(row.key.row);
-    if !share.is_personal && row.is_personal {
+    let before = known.row.replace(number_of(row.key));
+    if !row.leaves_by(share) {
         // Whoever had it loses it, unless it is not ours to take back.
         return match (is_new || known.item.is_empty(), row.share) {
             (false, None) => log_change(db, share, item, known, Change::Remove(Removal::Withdrawn)),
             _ => Ok(()),
         };
+    }
+    // The session was another machine's alone until now.
+    if let Some(others) = before.filter(|number| *number != number_of(row.key)) {
+        let others = key_of(item, others);
+        if others.kind == DocumentKind::Said {
+            quarantine::remove(db, others)?;
+        }
     }
     let mut fields = row.fields(share);
     let beginning = row.beginning(share);
@@ -84,21 +92,22 @@ pub(super) fn log_row(db: &WriteContext<'_>, share: &Share, row: &SharedRow) -> 
 
 /// What is known of a row in all shares.
 fn items_of(db: &Connection, key: DocumentKey) -> Result<Vec<(ShareId, String)>, StoreError> {
+    let number = number_of(key);
     let mut items: Vec<(ShareId, String)> =
-        db.all("SELECT share, item FROM sync_items WHERE row = ?1 ORDER BY share", [key.row])?;
+        db.all("SELECT share, item FROM sync_items WHERE row = ?1 ORDER BY share", [number])?;
     // Rows of two tables may have the same number.
-    items.retain(|(_, item)| ItemKind::of(item).document() == key.kind);
+    items.retain(|(_, item)| key_of(item, number) == key);
     Ok(items)
 }
 
-/// Takes a row back from the shares of a project that it was moved away from.
+/// Takes a row back from the shares of a project that it was moved away from, and a text under the name that it had before.
 fn withdraw_elsewhere(db: &WriteContext<'_>, row: &SharedRow, shares: &[Share]) -> Result<(), StoreError> {
     // An observation does not move: it is made again.
     if row.key.kind == DocumentKind::Observation || row.share.is_some() {
         return Ok(());
     }
     for (id, item) in items_of(db, row.key)? {
-        if shares.iter().any(|share| share.id == id) {
+        if shares.iter().any(|share| share.id == id) && item == row.item {
             continue;
         }
         if let (Some(mut known), Some(share)) = (known(db, id, &item)?, share(db, id)?) {
@@ -190,6 +199,22 @@ pub struct LogExisting {
     pub most: u32,
 }
 
+/// Takes back what this machine has said of one kind, because the share says no more that it leaves.
+pub(super) fn withdraw_said(db: &WriteContext<'_>, share: &Share, kind: ItemKind) -> Result<(), StoreError> {
+    let items: Vec<String> =
+        db.all("SELECT item FROM sync_items WHERE share = ?1 AND row > 0", params![share.id])?;
+    for item in items.iter().filter(|item| ItemKind::of(item) == kind) {
+        match known(db, share.id, item)? {
+            Some(mut known) if known.item.removed().is_none() => {
+                known.row = None;
+                log_change(db, share, item, known, Change::Remove(Removal::Withdrawn))?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// Whether there are more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
@@ -199,7 +224,7 @@ pub enum Left {
 
 /// What is logged of the rows before a share: the kind, the rows of a project after a number, and where the share keeps how
 /// far that went.
-const EXISTING: [(DocumentKind, &str, &str); 3] = [
+const EXISTING: [(DocumentKind, &str, &str); 5] = [
     (
         DocumentKind::Observation,
         "SELECT id FROM observations WHERE project = ?1 AND share IS NULL
@@ -217,6 +242,20 @@ const EXISTING: [(DocumentKind, &str, &str); 3] = [
         "SELECT l.id FROM plans l JOIN sessions s ON s.id = l.session WHERE s.project = ?1
             AND l.id > (SELECT plans_logged_upto FROM shares WHERE id = ?2) ORDER BY l.id LIMIT ?3",
         "UPDATE shares SET plans_logged_upto = ?2 WHERE id = ?1",
+    ),
+    (
+        DocumentKind::Prompt,
+        "SELECT b.id FROM prompt_batches b JOIN sessions s ON s.id = b.session
+         WHERE s.project = ?1 AND b.prompt IS NOT NULL AND (SELECT prompts FROM shares WHERE id = ?2)
+            AND b.id > (SELECT prompts_logged_upto FROM shares WHERE id = ?2) ORDER BY b.id LIMIT ?3",
+        "UPDATE shares SET prompts_logged_upto = ?2 WHERE id = ?1",
+    ),
+    (
+        DocumentKind::Response,
+        "SELECT b.id FROM prompt_batches b JOIN sessions s ON s.id = b.session
+         WHERE s.project = ?1 AND b.response IS NOT NULL AND (SELECT answers FROM shares WHERE id = ?2)
+            AND b.id > (SELECT answers_logged_upto FROM shares WHERE id = ?2) ORDER BY b.id LIMIT ?3",
+        "UPDATE shares SET answers_logged_upto = ?2 WHERE id = ?1",
     ),
 ];
 

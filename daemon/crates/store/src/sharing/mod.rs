@@ -14,6 +14,7 @@ mod log;
 mod of_sessions;
 mod projection;
 mod quarantine;
+mod said;
 mod shared_row;
 mod shares;
 #[cfg(test)]
@@ -35,6 +36,8 @@ pub use judging::{JudgeQuarantined, Judged, Quarantined};
 pub use log::{Left, LogExisting};
 pub(super) use log::{append, say_anew};
 pub(super) use of_sessions::{claim_plan, claim_summary};
+pub use said::SaidRow;
+pub(crate) use said::said;
 pub use shares::{
     AcceptMarker, CloseShare, EmptiedSent, HoldBack, KnowProject, OpenShare, Preview, RenewDevice, Terms,
 };
@@ -56,8 +59,22 @@ pub struct Share from "shares s JOIN projects p ON p.id = s.project" {
     pub injects: bool = "s.inject",
     /// The machines are one person's: preferences, corrections and pins travel, too.
     pub is_personal: bool = "s.personal",
+    /// What is asked here leaves, and what agents answer at last.
+    pub has_prompts: bool = "s.prompts",
+    pub has_answers: bool = "s.answers",
     pub marker: Option<String> = "s.marker",
 }
+}
+
+impl Share {
+    pub fn terms(&self) -> Terms {
+        Terms {
+            injects: self.injects,
+            is_personal: self.is_personal,
+            has_prompts: self.has_prompts,
+            has_answers: self.has_answers,
+        }
+    }
 }
 
 impl Reader<'_> {
@@ -156,7 +173,8 @@ impl Reader<'_> {
         db.one(
             "SELECT (SELECT count(*) FROM observations WHERE share = ?1)
                 + (SELECT count(*) FROM session_summaries WHERE share = ?1)
-                + (SELECT count(*) FROM plans WHERE share = ?1)",
+                + (SELECT count(*) FROM plans WHERE share = ?1)
+                + (SELECT count(*) FROM said_elsewhere WHERE share = ?1)",
             params![share],
         )
     }
@@ -214,11 +232,12 @@ record! {
 pub struct Held from "sync_log l LEFT JOIN sync_items i ON i.share = l.share AND i.item = l.item
          LEFT JOIN observations o ON o.id = i.row AND l.kind = 'observation'
          LEFT JOIN session_summaries m ON m.id = i.row AND l.kind = 'summary'
-         LEFT JOIN plans p ON p.id = i.row AND l.kind = 'plan'" {
+         LEFT JOIN plans p ON p.id = i.row AND l.kind = 'plan'
+         LEFT JOIN prompt_batches b ON b.id = i.row AND l.kind IN ('prompt', 'response')" {
     pub seq: u64 = "l.seq",
     pub why: String = "l.held",
     /// `None` if it is not here any more.
-    pub what: Option<DocumentKey> = "iif(coalesce(o.id, m.id, p.id) IS NULL, NULL, l.kind), coalesce(o.id, m.id, p.id)",
+    pub what: Option<DocumentKey> = "iif(coalesce(o.id, m.id, p.id, b.id) IS NULL, NULL, l.kind), coalesce(o.id, m.id, p.id, b.id)",
     pub title: Option<String> = "coalesce(o.title, m.title, p.title)",
 }
 }

@@ -36,7 +36,7 @@ pub(super) fn adopt(
             params![session.agent.as_str(), session.id.as_str(), share.project.0],
         )?,
         ItemKind::Plan => own_plan(db, share, item, &session)?,
-        ItemKind::Summary | ItemKind::Observation => None,
+        _ => None,
     };
     let Some((row, at)) = found else { return Ok(Adopted::ToBeWritten) };
     known.row = Some(row);
@@ -76,9 +76,7 @@ pub(super) fn is_unwanted(db: &Connection, item: &str, state: &Item) -> Result<b
                         WHERE s.agent = ?2 AND s.session_id = ?3)",
                 params![item, session.agent.as_str(), session.id.as_str()],
             )?),
-        ItemKind::Plan | ItemKind::Observation => {
-            db.one("SELECT EXISTS (SELECT 1 FROM plans WHERE uuid = ?1)", [item])
-        }
+        _ => db.one("SELECT EXISTS (SELECT 1 FROM plans WHERE uuid = ?1)", [item]),
     }
 }
 
@@ -203,7 +201,7 @@ fn write_author(
              WHERE id = ?1 AND (author, device, created_at) IS NOT (?2, ?3, ifnull(?4, created_at))",
             params![row, author, device, state.get("created_at").as_i64()],
         ),
-        ItemKind::Summary | ItemKind::Observation => db.update(
+        _ => db.update(
             "UPDATE session_summaries SET author = ?2, device = ?3, origin = ?4
              WHERE id = ?1 AND (author, device, origin) IS NOT (?2, ?3, ?4)",
             params![row, author, device, origin(share, state)],

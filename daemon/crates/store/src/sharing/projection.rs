@@ -8,13 +8,13 @@ use rusqlite::Connection;
 use crate::StoreError;
 use crate::database::bind::params;
 use crate::database::row::{Sql, record};
-use crate::forgetting::{CopyOf, forget_document, forgotten_at, keep_forgotten};
+use crate::forgetting::{CopyOf, forget_document, forget_said, forgotten_at, keep_forgotten};
 use crate::notes::threads::{rethread, thread_words_of};
 use crate::operation::{WriteContext, log};
 use crate::sessions::lineage;
-use crate::sharing::home::{Adopted, Home, home, table, text};
-use crate::sharing::{Known, Share, Wanted, of_sessions, quarantine};
-use recall_domain::document::{DocumentKey, DocumentKind};
+use crate::sharing::home::{Adopted, Home, home, key_of, table, text};
+use crate::sharing::{Known, Share, Wanted, of_sessions, quarantine, said};
+use recall_domain::document::DocumentKind;
 use recall_domain::ids::{ObservationId, ProjectRow, SessionKey, Timestamp};
 use recall_domain::observation::SHARED;
 use recall_domain::review::Verdict;
@@ -57,6 +57,7 @@ pub(super) fn project(
                 ItemKind::Summary | ItemKind::Plan => {
                     of_sessions::update(db, share, (kind, row), &known.item)?
                 }
+                ItemKind::Prompt | ItemKind::Answer => said::update(db, key_of(item, row), &known.item)?,
             }
             Ok(Vec::new())
         }
@@ -65,6 +66,7 @@ pub(super) fn project(
             known.row = Some(match kind {
                 ItemKind::Observation => insert(db, share, item, &known.item)?,
                 ItemKind::Summary | ItemKind::Plan => of_sessions::insert(db, share, item, &known.item)?,
+                ItemKind::Prompt | ItemKind::Answer => said::insert(db, share, item, &known.item)?,
             });
             Ok(Vec::new())
         }
@@ -73,8 +75,13 @@ pub(super) fn project(
 
 /// Finds this machine's own row of an item, from before its log began or was left.
 fn adopt(db: &Connection, share: &Share, item: &str, known: &mut Known) -> Result<Adopted, StoreError> {
-    if ItemKind::of(item) != ItemKind::Observation {
-        return of_sessions::adopt(db, share, item, known);
+    match ItemKind::of(item) {
+        ItemKind::Observation => {}
+        ItemKind::Summary | ItemKind::Plan => return of_sessions::adopt(db, share, item, known),
+        ItemKind::Prompt | ItemKind::Answer => {
+            said::adopt(db, share, item, known)?;
+            return Ok(Adopted::ToBeWritten);
+        }
     }
     known.row = db.first(
         "SELECT id FROM observations WHERE uuid = ?1 AND project = ?2",
@@ -96,8 +103,10 @@ pub(super) fn is_unwanted(
     if forgotten_at(db, CopyOf::Uuid(item))?.is_some() {
         return Ok(true);
     }
-    if ItemKind::of(item) != ItemKind::Observation {
-        return of_sessions::is_unwanted(db, item, state);
+    match ItemKind::of(item) {
+        ItemKind::Observation => {}
+        ItemKind::Summary | ItemKind::Plan => return of_sessions::is_unwanted(db, item, state),
+        ItemKind::Prompt | ItemKind::Answer => return said::is_unwanted(db, item, state),
     }
     let statement = CopyOf::Statement { title: text(state, "title"), text: text(state, "narrative") };
     let is_elsewhere: bool = db.one("SELECT EXISTS (SELECT 1 FROM observations WHERE uuid = ?1)", [item])?;
@@ -118,12 +127,13 @@ fn remove(
         keep_forgotten(db, CopyOf::Uuid(item), now)?;
     }
     let Some(row) = row else { return Ok(Vec::new()) };
-    let key = DocumentKey { kind: ItemKind::of(item).document(), row };
+    let key = key_of(item, row);
     match (removal, home(db, key)?) {
+        (Removal::Forgotten, Some(Home::Here)) if ItemKind::of(item).is_said() => forget_said(db, key, now),
         (Removal::Forgotten, Some(_)) => forget_document(db, key, now),
         (Removal::Withdrawn, Some(Home::Elsewhere)) => {
-            log(db, key.kind, row)?;
-            db.run(&format!("DELETE FROM {} WHERE id = ?1", table(key.kind)), [row])?;
+            log(db, key.kind, key.row)?;
+            db.run(&format!("DELETE FROM {} WHERE id = ?1", table(key.kind)), [key.row])?;
             Ok(Vec::new())
         }
         _ => Ok(Vec::new()),

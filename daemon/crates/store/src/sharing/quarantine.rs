@@ -9,14 +9,13 @@ use crate::StoreError;
 use crate::database::bind::params;
 use crate::database::row::Sql;
 use crate::operation::{WriteContext, log};
-use crate::sharing::home::{Home, home, table};
+use crate::sharing::home::{Home, home, key_of, table};
 use crate::sharing::shared_row::SharedRow;
 use crate::sharing::{Known, Share, Wanted};
 use recall_domain::document::DocumentKey;
 use recall_domain::ids::Timestamp;
 use recall_domain::sync::fields::is_complete;
 use recall_domain::sync::item::Item;
-use recall_domain::sync::kind::ItemKind;
 use recall_domain::sync::quarantine::{Texts, is_text};
 
 /// Whether what is known of an item is kept apart now. A row that said it before goes.
@@ -36,7 +35,7 @@ pub(super) fn is_apart(
         end(db, share, item)?;
         return Ok(false);
     };
-    let key = known.row.map(|row| DocumentKey { kind: ItemKind::of(item).document(), row });
+    let key = known.row.map(|row| key_of(item, row));
     let home = key.map(|key| home(db, key)).transpose()?.flatten();
     let is_said_here = match key.filter(|_| home == Some(Home::Here)) {
         Some(key) => says_so(db, share, key, &known.item)?,

@@ -1,6 +1,7 @@
 //! What is shared of a row: an observation, the summary of a session, or an approved plan.
 //!
-//! A draft changes with every step of an agent, and a task list says how far a session is. Both stay.
+//! A draft changes with every step of an agent, and a task list says how far a session is. Both stay. Prompts and final answers leave only
+//! where the share says so.
 
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -8,12 +9,13 @@ use serde_json::{Value, json};
 use crate::StoreError;
 use crate::database::bind::params;
 use crate::database::row::{Sql, record};
-use crate::sharing::{Share, share};
+use crate::sharing::{SaidRow, Share, said, share};
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{ProjectRow, SessionKey, ShareId};
+use recall_domain::material::BatchSource;
 use recall_domain::sync::fields::{PARTS, is_personal};
 use recall_domain::sync::item::Fields;
-use recall_domain::sync::kind::{plan_of, summary_of};
+use recall_domain::sync::kind::{ItemKind, plan_of, said_in, summary_of};
 
 /// What is shared of a row.
 pub(super) struct SharedRow {
@@ -47,7 +49,20 @@ impl SharedRow {
             DocumentKind::Observation => Ok(ObservationColumns::of(db, key.row)?.map(|row| row.shared(key))),
             DocumentKind::Summary => Ok(SummaryColumns::of(db, key.row)?.and_then(|row| row.shared(key))),
             DocumentKind::Plan => Ok(PlanColumns::of(db, key.row)?.and_then(|row| row.shared(key))),
+            DocumentKind::Prompt | DocumentKind::Response => {
+                Ok(SaidHere::of(db, key)?.and_then(|row| row.shared(key)))
+            }
+            DocumentKind::Said => Ok(said(db, key.row)?.map(|row| of_others(key, row))),
             _ => Ok(None),
+        }
+    }
+
+    /// Whether it goes to the others of a share.
+    pub(super) fn leaves_by(&self, share: &Share) -> bool {
+        match self.key.kind {
+            DocumentKind::Prompt => share.has_prompts,
+            DocumentKind::Response => share.has_answers,
+            _ => share.is_personal || !self.is_personal,
         }
     }
 
@@ -249,5 +264,72 @@ impl PlanColumns {
             author: self.author,
             device: self.device,
         })
+    }
+}
+
+record! {
+/// What was said here. Of a machine that shares no such thing no row is read.
+struct SaidHere from "shares h JOIN sessions s ON s.project = h.project JOIN prompt_batches b ON b.session = s.id" {
+    agent: String = "s.agent",
+    session: String = "s.session_id",
+    project: ProjectRow = "s.project",
+    source: BatchSource = "b.source",
+    prompt: Option<String> = "b.prompt",
+    response: Option<String> = "b.response",
+    opened_at: i64 = "b.opened_at",
+}
+}
+
+impl SaidHere {
+    fn of(db: &Connection, key: DocumentKey) -> Result<Option<Self>, StoreError> {
+        let sql = format!(
+            "{} WHERE b.id = ?1 AND EXISTS (SELECT 1 FROM shares WHERE prompts OR answers
+                OR id IN (SELECT share FROM sync_items WHERE row = ?1)) LIMIT 1",
+            Self::SELECT
+        );
+        db.first(&sql, [key.row])
+    }
+
+    /// `None`: nobody typed it, or it answers nobody.
+    fn shared(self, key: DocumentKey) -> Option<SharedRow> {
+        if self.source != BatchSource::User {
+            return None;
+        }
+        let (kind, text) = match key.kind {
+            DocumentKind::Response => (ItemKind::Answer, self.response?),
+            _ => (ItemKind::Prompt, self.prompt?),
+        };
+        if text.trim().is_empty() {
+            return None;
+        }
+        let session = session(Some(self.agent), Some(self.session))?;
+        Some(SharedRow {
+            key,
+            item: said_in(&session, kind, &text),
+            project: self.project,
+            share: None,
+            is_personal: false,
+            fields: fields([("text", json!(text))]),
+            own_marks: Fields::new(),
+            beginning: of_session(Some(&session), fields([("created_at", json!(self.opened_at))])),
+            author: None,
+            device: None,
+        })
+    }
+}
+
+/// What another machine sent. Nothing that is done here changes it.
+fn of_others(key: DocumentKey, row: SaidRow) -> SharedRow {
+    SharedRow {
+        key,
+        item: row.uuid,
+        project: row.project,
+        share: Some(row.share),
+        is_personal: false,
+        fields: Fields::new(),
+        own_marks: Fields::new(),
+        beginning: Fields::new(),
+        author: Some(row.author),
+        device: Some(row.device),
     }
 }

@@ -7,18 +7,22 @@ use crate::database::row::Sql;
 use crate::forgetting::{Foreign, leave};
 use crate::operation::{Operation, RemovedCopies, WriteContext};
 use crate::questions::projects;
-use crate::sharing::{Logged, LoggedColumns};
+use crate::sharing::log::withdraw_said;
+use crate::sharing::{Logged, LoggedColumns, share};
 use crate::{Reader, StoreError};
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{ProjectKey, ProjectRow, ShareId, Timestamp};
 use recall_domain::sync::DeviceId;
+use recall_domain::sync::kind::ItemKind;
 use recall_domain::sync::record::{BEGINNING, Chain};
 
 /// What is agreed for a share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
     pub injects: bool,
     pub is_personal: bool,
+    pub has_prompts: bool,
+    pub has_answers: bool,
 }
 
 /// Makes a project known, by all identities that its folder proves.
@@ -57,17 +61,18 @@ impl Operation for OpenShare {
     type Output = ShareId;
 
     fn execute(self, db: &WriteContext<'_>) -> Result<ShareId, StoreError> {
-        let Terms { injects, is_personal } = self.terms;
+        let Terms { injects, is_personal, has_prompts, has_answers } = self.terms;
         let project = projects::resolve(db, &[self.project], &self.project_name, self.at)?;
-        let was_personal: Option<bool> = db.first(
-            "SELECT personal FROM shares WHERE project = ?1 AND remote = ?2",
+        let before: Option<(bool, bool, bool)> = db.first(
+            "SELECT personal, prompts, answers FROM shares WHERE project = ?1 AND remote = ?2",
             params![project.0, self.remote],
         )?;
         db.run(
-            "INSERT INTO shares (project, remote, space, device, author, device_name, inject, personal)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+            "INSERT INTO shares (project, remote, space, device, author, device_name, inject, personal, prompts, answers)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
              ON CONFLICT DO UPDATE SET author = excluded.author, device_name = excluded.device_name,
-                inject = excluded.inject, personal = excluded.personal",
+                inject = excluded.inject, personal = excluded.personal, prompts = excluded.prompts,
+                answers = excluded.answers",
             params![
                 project.0,
                 self.remote,
@@ -76,16 +81,28 @@ impl Operation for OpenShare {
                 self.author,
                 self.device_name,
                 injects,
-                is_personal
+                is_personal,
+                has_prompts,
+                has_answers
             ],
         )?;
         let id: i64 = db.one(
             "SELECT id FROM shares WHERE project = ?1 AND remote = ?2",
             params![project.0, self.remote],
         )?;
-        if was_personal.is_some_and(|was| was != is_personal) {
+        let Some((was_personal, had_prompts, had_answers)) = before else { return Ok(ShareId(id)) };
+        if was_personal != is_personal {
             // Other notes may leave now, or not any more.
             db.run("UPDATE shares SET logged_upto = 0 WHERE id = ?1", [id])?;
+        }
+        for (had, has, kind, column) in [
+            (had_prompts, has_prompts, ItemKind::Prompt, "prompts_logged_upto"),
+            (had_answers, has_answers, ItemKind::Answer, "answers_logged_upto"),
+        ] {
+            if let (true, false, Some(share)) = (had, has, share(db, ShareId(id))?) {
+                withdraw_said(db, &share, kind)?;
+                db.run(&format!("UPDATE shares SET {column} = 0 WHERE id = ?1"), [id])?;
+            }
         }
         Ok(ShareId(id))
     }
@@ -99,7 +116,7 @@ pub struct CloseShare {
 }
 
 impl Operation for CloseShare {
-    /// How many notes, summaries and plans of other machines went.
+    /// How much of other machines went.
     type Output = usize;
 
     fn execute(self, db: &WriteContext<'_>) -> Result<usize, StoreError> {
@@ -112,8 +129,10 @@ impl Operation for CloseShare {
             observations: of("observations")?,
             summaries: of("session_summaries")?,
             plans: of("plans")?,
+            said: of("said_elsewhere")?,
         };
-        let count = foreign.observations.len() + foreign.summaries.len() + foreign.plans.len();
+        let count =
+            foreign.observations.len() + foreign.summaries.len() + foreign.plans.len() + foreign.said.len();
         leave(db, foreign, self.at)?;
         db.run("DELETE FROM shares WHERE id = ?1", params![self.share])?;
         Ok(count)
@@ -217,6 +236,8 @@ pub struct Preview {
     pub observations: u64,
     pub summaries: u64,
     pub plans: u64,
+    pub prompts: u64,
+    pub answers: u64,
     pub sessions: u64,
     /// Notes that stay because they are personal.
     pub personal: u64,
@@ -226,13 +247,19 @@ pub struct Preview {
 
 /// Whether a note says what a person is like or wants.
 const PERSONAL: &str = "type IN ('preference', 'correction')";
-/// The summaries and plans that would leave, with their sessions.
+/// The summaries and plans, prompts and answers that would leave, with their sessions.
 const OF_SESSIONS: &str = "SELECT 'summary' AS kind, id, title, session, created_at AS at,
         concat_ws(char(10), title, request, investigated, learned, completed, next_steps, notes) AS text
     FROM session_summaries WHERE project = ?1 AND share IS NULL
     UNION ALL SELECT 'plan', l.id, l.title, l.session, l.updated_at, l.text
     FROM plans l JOIN sessions s ON s.id = l.session
-    WHERE s.project = ?1 AND l.kind = 'plan' AND l.state = 'approved'";
+    WHERE s.project = ?1 AND l.kind = 'plan' AND l.state = 'approved'
+    UNION ALL SELECT 'prompt', b.id, '', b.session, b.opened_at, b.prompt
+    FROM prompt_batches b JOIN sessions s ON s.id = b.session
+    WHERE ?2 AND s.project = ?1 AND b.source = 'user' AND b.prompt IS NOT NULL
+    UNION ALL SELECT 'response', b.id, '', b.session, b.opened_at, b.response
+    FROM prompt_batches b JOIN sessions s ON s.id = b.session
+    WHERE ?3 AND s.project = ?1 AND b.source = 'user' AND b.response IS NOT NULL";
 
 impl Reader<'_> {
     /// What would leave now if this project were shared on such terms.
@@ -240,20 +267,14 @@ impl Reader<'_> {
         let db = self.0;
         let notes =
             format!("FROM observations WHERE project = ?1 AND share IS NULL AND (?2 OR NOT {PERSONAL})");
-        let given = params![project.0, terms.is_personal];
-        let observations: u64 = db.one(&format!("SELECT count(*) {notes}"), given)?;
+        let Terms { is_personal, has_prompts, has_answers, .. } = terms;
+        let observations: u64 =
+            db.one(&format!("SELECT count(*) {notes}"), params![project.0, is_personal])?;
         let personal: u64 = db.one(
             &format!(
                 "SELECT count(*) FROM observations WHERE project = ?1 AND share IS NULL AND NOT ?2 AND {PERSONAL}"
             ),
-            given,
-        )?;
-        let sessions: u64 = db.one(
-            &format!(
-                "SELECT count(*) FROM (SELECT session {notes} AND session IS NOT NULL
-                    UNION SELECT session FROM ({OF_SESSIONS}))"
-            ),
-            given,
+            params![project.0, is_personal],
         )?;
         let mut texts: Vec<(DocumentKey, String, String)> = db.all(
             &format!(
@@ -261,14 +282,31 @@ impl Reader<'_> {
                     concat_ws(char(10), title, subtitle, narrative, facts, concepts, files_read, files_modified)
                  {notes} ORDER BY created_at DESC, id DESC"
             ),
-            given,
+            params![project.0, is_personal],
         )?;
+        let given = params![project.0, has_prompts, has_answers];
         texts.extend(db.all::<(DocumentKey, String, String)>(
             &format!("SELECT kind, id, title, text FROM ({OF_SESSIONS}) ORDER BY at DESC, kind, id DESC"),
-            params![project.0],
+            given,
+        )?);
+        let mut sessions: BTreeSet<i64> = db
+            .all::<i64>(&format!("SELECT DISTINCT session FROM ({OF_SESSIONS})"), given)?
+            .into_iter()
+            .collect();
+        sessions.extend(db.all::<i64>(
+            &format!("SELECT DISTINCT session {notes} AND session IS NOT NULL"),
+            params![project.0, is_personal],
         )?);
         let count = |kind: DocumentKind| texts.iter().filter(|(key, ..)| key.kind == kind).count() as u64;
-        let (summaries, plans) = (count(DocumentKind::Summary), count(DocumentKind::Plan));
-        Ok(Preview { observations, summaries, plans, sessions, personal, texts })
+        Ok(Preview {
+            observations,
+            summaries: count(DocumentKind::Summary),
+            plans: count(DocumentKind::Plan),
+            prompts: count(DocumentKind::Prompt),
+            answers: count(DocumentKind::Response),
+            sessions: sessions.len() as u64,
+            personal,
+            texts,
+        })
     }
 }

@@ -22,6 +22,7 @@ use recall_domain::sync::kind::summary_of;
 use recall_domain::sync::record::{BEGINNING, Chain, space_of};
 
 mod quarantine;
+mod said;
 
 const KEY: &str = "git:host/acme/shop";
 
@@ -134,6 +135,11 @@ impl Machine {
         self.write(KeepPlan { session, at, text: text.to_owned(), state: state.to_owned() });
     }
 
+    fn say(&self, session: &str, prompt: &str, response: &str) -> i64 {
+        let session = self.session(session, 100);
+        self.write(Say { session, prompt: prompt.to_owned(), response: response.to_owned() })
+    }
+
     fn forget_document(&self, kind: DocumentKind, row: i64) {
         let at = Order { boot: [0; 16], boot_ns: 0, wall: Timestamp(10_000) };
         let what = Selection::Documents(vec![DocumentKey { kind, row }]);
@@ -227,6 +233,30 @@ impl Machine {
     }
 }
 
+/// What a turn of a session does.
+struct Say {
+    session: SessionRow,
+    prompt: String,
+    response: String,
+}
+
+impl Operation for Say {
+    type Output = i64;
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<i64, StoreError> {
+        db.run(
+            "INSERT INTO prompt_batches (session, seq, prompt_number, source, status, prompt, response, opened_at)
+             SELECT ?1, count(*) + 1, count(*) + 1, 'user', 'closed', ?2, ?3, 100 * count(*)
+             FROM prompt_batches WHERE session = ?1",
+            params![self.session, Packed(&self.prompt), Packed(&self.response)],
+        )?;
+        let row = db.last_insert_rowid();
+        log_document(db, DocumentKind::Prompt, row)?;
+        log_document(db, DocumentKind::Response, row)?;
+        Ok(row)
+    }
+}
+
 /// What a compressor does at a session's end.
 struct SumUp {
     session: SessionRow,
@@ -281,8 +311,9 @@ impl Operation for KeepPlan {
     }
 }
 
-const TEAM: Terms = Terms { injects: false, is_personal: false };
-const MINE: Terms = Terms { injects: true, is_personal: true };
+const TEAM: Terms = Terms { injects: false, is_personal: false, has_prompts: false, has_answers: false };
+const MINE: Terms = Terms { injects: true, is_personal: true, ..TEAM };
+const SAYING: Terms = Terms { has_prompts: true, has_answers: true, ..TEAM };
 
 #[test]
 fn nothing_is_logged_for_a_project_that_is_not_shared() {
@@ -829,19 +860,22 @@ enum Deed {
     Edit(usize, usize),
     SumUp(usize, usize, i64),
     Plan(usize, usize, i64),
+    Say(usize, usize, usize),
     Forget(usize, usize),
     TakeBack(usize, usize),
     Pull(usize, usize),
 }
 
 fn deed() -> impl Strategy<Value = Deed> {
-    let (machine, item) = (0..2_usize, 0..3_usize);
+    let (machine, item) = (0..2_usize, 0..4_usize);
     prop_oneof![
         machine.clone().prop_map(Deed::Note),
         (machine.clone(), item.clone()).prop_map(|(machine, item)| Deed::Edit(machine, item)),
         (machine.clone(), 0..2_usize, 1..4_i64)
             .prop_map(|(machine, item, at)| Deed::SumUp(machine, item, at)),
         (machine.clone(), 0..2_usize, 1..4_i64).prop_map(|(machine, item, at)| Deed::Plan(machine, item, at)),
+        (machine.clone(), 0..2_usize, 0..3_usize)
+            .prop_map(|(machine, item, what)| Deed::Say(machine, item, what)),
         (machine.clone(), item).prop_map(|(machine, item)| Deed::Forget(machine, item)),
         (machine.clone(), 0..2_usize).prop_map(|(machine, item)| Deed::TakeBack(machine, item)),
         (machine.clone(), machine).prop_map(|(to, from)| Deed::Pull(to, from)),
@@ -875,11 +909,19 @@ impl Deed {
             Self::Plan(machine, item, at) => {
                 machines[machine].plan(&format!("s{item}"), 100 * at, &format!("Plan {number}"), "approved");
             }
+            Self::Say(machine, item, what) => {
+                machines[machine].say(
+                    &format!("s{item}"),
+                    &format!("Why {what}?"),
+                    &format!("{}, since {number}", start(what)),
+                );
+            }
             Self::Forget(machine, item) => {
                 let (kind, table) = [
                     (DocumentKind::Observation, "observations"),
                     (DocumentKind::Summary, "session_summaries"),
                     (DocumentKind::Plan, "plans"),
+                    (DocumentKind::Prompt, "prompt_batches"),
                 ][item];
                 if let Some(row) = nth(&machines[machine], table, number) {
                     machines[machine].forget_document(kind, row);
@@ -903,6 +945,7 @@ fn everything(machine: &Machine) -> Vec<String> {
             "SELECT uuid || title || narrative || author FROM observations
              UNION ALL SELECT uuid || title || completed || created_at || author FROM session_summaries
              UNION ALL SELECT uuid || text || updated_at || author FROM plans
+             UNION ALL SELECT uuid || text || created_at || author FROM said_elsewhere
              UNION ALL SELECT item || texts || why FROM quarantine ORDER BY 1",
             [],
         )
@@ -921,7 +964,7 @@ proptest! {
         steps in proptest::collection::vec((0..2_usize, 0..20_usize), 0..12),
         is_personal in any::<bool>(),
     ) {
-        let terms = if is_personal { MINE } else { TEAM };
+        let terms = if is_personal { MINE } else { SAYING };
         let machines = [Machine::sharing('a', terms), Machine::sharing('b', terms)];
         for (number, deed) in deeds.into_iter().enumerate() {
             deed.done_by(&machines, number);

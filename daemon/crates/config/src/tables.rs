@@ -102,7 +102,7 @@ table! {
         file_tokens: u32 = 300, 0..=10_000;
         /// Tokens when a command runs about which there is something to know, or fails as before
         ///
-        /// Once per form of command or error and session. See [retrieval.md](retrieval.md#what-is-told-at-a-command).
+        /// Once per form of command or error and session. See [retrieval.md](retrieval.md#context-at-a-command).
         command_tokens: u32 = 80, 0..=80;
         /// Tokens when a subagent starts
         subagent_tokens: u32 = 300, 0..=10_000;
@@ -112,7 +112,7 @@ table! {
         ambient: bool = false;
         /// Tell sessions unasked only of notes that a person wrote, pinned or kept
         ///
-        /// See [review.md](review.md#telling-only-what-was-reviewed).
+        /// See [review.md](review.md#injecting-only-reviewed-notes).
         reviewed_only: bool = false;
         /// Tell at a prompt where the code is that it names, at most three places
         ///

@@ -1,56 +1,56 @@
-//! Facts about agents that the hook client needs: the empty answer, how long an event may wait, and where the payload
-//! and the environment name the event, the prompt and the folders.
+//! Facts about agents that the hook client needs: the empty answer, each event's wait time, and where the payload and
+//! the environment name the event, the prompt and the folders.
 //!
-//! Everything else about agents is in the daemon, so that an agent's update seldom needs a new hook client. These facts
-//! are also needed when no daemon can be reached. A test of the daemon compares this table with its agents.
+//! Everything else about agents lives in the daemon, so an agent's update rarely needs a new hook client. The hook
+//! client also uses these facts when no daemon is reachable. A test of the daemon compares this table with its agents.
 
 use crate::json_field;
 
-/// The row of one agent.
+/// What the hook client knows about one agent.
 #[derive(Debug, PartialEq, Eq)]
 pub struct AgentRow {
     pub name: &'static str,
-    /// The output that means "nothing to say": no bytes, or an object where empty stdout is taken for an error.
+    /// Output that means "nothing to say": no bytes, or an object for agents that treat empty stdout as an error.
     pub silence: &'static str,
-    /// Events whose empty answer differs, because it must allow the action explicitly.
+    /// Events with a different empty answer, because they must explicitly allow the action.
     pub silence_at: &'static [(&'static str, &'static str)],
-    /// Events whose names do not say how long they may wait.
+    /// Events whose wait time does not follow from their name.
     pub waits: &'static [(&'static str, Wait)],
-    /// The payload's field with the event's name.
+    /// The payload field that holds the event's name.
     pub event_field: &'static str,
-    /// The payload's field with the prompt.
+    /// The payload field that holds the prompt.
     pub prompt_field: &'static str,
-    /// The variables with the project's folder, in order of preference.
+    /// Environment variables that hold the project's folder, in order of preference.
     pub project_dir: &'static [&'static str],
-    /// The variable with the agent's own folder, if the user moved it.
+    /// The environment variable that names the agent's own folder if the user moved it.
     pub config_dir: Option<&'static str>,
-    /// A variable that only this agent sets, and only for hooks. Some agents also run the hooks of other agents, under
-    /// their names.
+    /// An environment variable that only this agent sets, and only for hooks. It identifies an agent that runs another
+    /// agent's hooks under that agent's name.
     pub marker: Option<&'static str>,
-    /// The agents whose hooks it also runs, if it has a marker.
+    /// The agents whose hooks this agent also runs. Requires a `marker`.
     pub runs_hooks_of: &'static [&'static str],
 }
 
 /// How long the hook client waits for the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// A session starts. If nobody listens, the client also waits for the daemon to start.
+    /// A session starts. If no daemon listens, the client also waits for it to start.
     Start,
-    /// For the answer.
+    /// The client waits for the answer.
     Answer,
-    /// Only for the acknowledgement. An answer is given if it is ready by then. Notes about a file that a tool opens
-    /// are injected with a later call if this one misses them.
+    /// The client waits only for the acknowledgement and prints an answer that is ready by then. Notes about an opened
+    /// file that miss this call are injected with a later one.
     Report,
 }
 
-/// The agent if the command line names none. Its older versions run a hook's program without arguments.
+/// The agent assumed if the command line names none: its older versions run the hook program without arguments.
 pub const DEFAULT: &str = "claude-code";
 
 const CLAUDE_PROJECT_DIR: &str = "CLAUDE_PROJECT_DIR";
 const NOTHING: &str = "";
 const OBJECT: &str = "{}";
 const ASK: &str = r#"{"decision":"ask"}"#;
-/// The agent that refuses a call if a hook has nothing to say.
+/// The agent that refuses a call when a hook prints nothing.
 const FAILS_CLOSED: &str = "antigravity";
 
 const fn row(name: &'static str, silence: &'static str, project_dir: &'static [&'static str]) -> AgentRow {
@@ -73,7 +73,7 @@ const fn row(name: &'static str, silence: &'static str, project_dir: &'static [&
 pub const ROWS: [AgentRow; 23] = [
     AgentRow { config_dir: Some("CLAUDE_CONFIG_DIR"), ..row(DEFAULT, NOTHING, &[CLAUDE_PROJECT_DIR]) },
     AgentRow {
-        // It ignores what is printed at its starts and prompts.
+        // This agent ignores output at session starts and prompts.
         waits: &[("SessionStart", Wait::Report), ("UserPromptSubmit", Wait::Report)],
         config_dir: Some("GROK_HOME"),
         marker: Some("GROK_HOOK_EVENT"),
@@ -92,7 +92,7 @@ pub const ROWS: [AgentRow; 23] = [
     },
     row("vscode-copilot", NOTHING, &[CLAUDE_PROJECT_DIR]),
     AgentRow {
-        // Its output is not read.
+        // This agent does not read the hook's output.
         waits: &[
             ("pre_user_prompt", Wait::Report),
             ("post_cascade_response", Wait::Report),
@@ -154,18 +154,19 @@ pub const ROWS: [AgentRow; 23] = [
         ..row("auggie", OBJECT, &["AUGMENT_PROJECT_DIR"])
     },
     AgentRow {
-        // Before a call it takes silence, also an empty object, for a refusal. This answer leaves the call to its own rules.
+        // Before a call, this agent treats silence or an empty object as a refusal. `ASK` leaves the call to its own
+        // rules.
         silence_at: &[("PreToolUse", ASK)],
         waits: &[("PreInvocation", Wait::Start), ("PostInvocation", Wait::Report)],
         ..row(FAILS_CLOSED, OBJECT, &[])
     },
-    // Before a call and at a turn's end it takes anything else for a decision that went wrong.
+    // Before a call and at a turn's end, this agent treats any output as a malformed decision.
     AgentRow {
         waits: &[("SessionStart", Wait::Report), ("UserPromptSubmit", Wait::Report)],
         prompt_field: "message",
         ..row("goose", NOTHING, &[])
     },
-    // It tells the model whatever is printed at a prompt.
+    // This agent passes everything printed at a prompt to the model.
     AgentRow {
         config_dir: Some("KIMI_CODE_HOME"),
         waits: &[("Interrupt", Wait::Report)],
@@ -180,30 +181,31 @@ pub const ROWS: [AgentRow; 23] = [
 const UNKNOWN: AgentRow = row("", NOTHING, &[CLAUDE_PROJECT_DIR]);
 
 impl AgentRow {
-    /// The row of an agent, known or not.
+    /// Returns the agent's row, or the default row if the agent is unknown.
     pub fn of(name: &str) -> &'static Self {
         ROWS.iter().find(|row| row.name == name).unwrap_or(&UNKNOWN)
     }
 
-    /// The empty answer to `event`.
+    /// Returns the empty answer to `event`.
     pub fn silence(&self, event: &str) -> &'static str {
         let differs = self.silence_at.iter().find(|(name, _)| *name == event);
         differs.map_or(self.silence, |(_, silence)| silence)
     }
 
-    /// The empty answer to an event of an agent without a row. One agent refuses a call if a hook is silent before it,
-    /// under whatever name the hook runs. Its payloads seldom name their event, but name their call like no other's.
+    /// Returns the empty answer to an event of an agent without a row. [`FAILS_CLOSED`] refuses a call when the hook
+    /// before it is silent, even if the hook runs under another agent's name. Its payloads rarely name their event,
+    /// but their fields for the call are unique to it.
     pub fn silence_to_unknown(event: &str, payload: &[u8]) -> &'static str {
         let names = |name: &str| json_field::field(payload, name).is_some();
         if memchr::memmem::find(payload, br#""toolCall""#).is_none() || !names("conversationId") {
             return UNKNOWN.silence(event);
         }
-        // Only a call that has run may have an error.
+        // Only a finished call can have an error.
         let event = if event.is_empty() && !names("error") { "PreToolUse" } else { event };
         Self::of(FAILS_CLOSED).silence(event)
     }
 
-    /// Whether no agent of this name is known.
+    /// Whether the table has no agent of this name.
     pub fn is_unknown(&self) -> bool {
         self.name.is_empty()
     }
@@ -214,7 +216,7 @@ impl AgentRow {
     }
 }
 
-/// Reads the event's name in any agent's spelling. An event with another name may be a prompt.
+/// Derives the wait time from the event's name in any agent's spelling. An unknown name may be a prompt.
 fn wait_by_spelling(event: &str) -> Wait {
     let letters = event.chars().filter(char::is_ascii_alphanumeric);
     let letters: String = letters.map(|letter| letter.to_ascii_lowercase()).collect();

@@ -1,15 +1,15 @@
 //! Timestamps on a clock that cannot be set back.
 //!
-//! Events of one session are ordered by boot and by time since boot, so that a clock step, a daylight saving change or
-//! a late spool file cannot reorder them.
+//! Events of a session are ordered by boot and by time since boot, so clock steps, daylight saving changes and late
+//! spool files cannot reorder them.
 //!
-//! Linux names every boot (`/proc/sys/kernel/random/boot_id`), and CLOCK_BOOTTIME counts through suspend. Where reading
-//! the boot's name needs C code (macOS keeps it behind `sysctl`), the id is all zeros and the time is the wall clock's.
-//! Such events stay comparable, but depend on clock steps.
+//! Linux names each boot (`/proc/sys/kernel/random/boot_id`), and CLOCK_BOOTTIME keeps counting during suspend. Where
+//! reading the boot's name needs C code (macOS keeps it behind `sysctl`), the id is all zeros and the time comes from
+//! the wall clock. Such events remain comparable but are affected by clock steps.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The id of a boot that has no readable name.
+/// The boot id used where the boot has no readable name.
 pub const UNKNOWN_BOOT: [u8; 16] = [0; 16];
 
 /// A point in time relative to a boot.
@@ -21,7 +21,7 @@ pub struct BootStamp {
 }
 
 impl BootStamp {
-    /// Reads the clock. Never fails; the module describes the fallback.
+    /// Reads the clock. Never fails: the module documentation describes the fallback.
     pub fn now() -> Self {
         match (read_boot_id(), since_boot_ns()) {
             (Some(boot_id), Some(boot_ns)) => Self { boot_id, boot_ns },
@@ -30,7 +30,7 @@ impl BootStamp {
     }
 }
 
-/// The wall clock in milliseconds since 1970 (UTC). 0 if it is set to an earlier time.
+/// The wall clock in milliseconds since 1970 (UTC), or 0 if it is set to an earlier time.
 pub fn wall_ms() -> i64 {
     i64::try_from(wall_ns() / 1_000_000).unwrap_or(i64::MAX)
 }
@@ -45,7 +45,7 @@ fn wall_ns() -> u64 {
 fn read_boot_id() -> Option<[u8; 16]> {
     use rustix::fs::{Mode, OFlags};
 
-    // One open and one read. The standard library's reader would first ask for the file's size.
+    // One open and one read; the standard library's reader would ask for the file's size first.
     let file =
         rustix::fs::open("/proc/sys/kernel/random/boot_id", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
             .ok()?;

@@ -1,12 +1,11 @@
 //! The blocking client of the daemon's socket, used by the shim and every command.
 //!
-//! Nothing waits past its deadline, and nothing is sent before the peer is known to run as the same user, so another
-//! user's socket gets no payload.
+//! No call waits past its deadline. The client verifies that the peer runs as the same user before it sends anything,
+//! so another user's socket gets no payload.
 //!
 //! A nonblocking client cannot queue at a Unix socket whose backlog is full. On Linux `connect` then fails with EAGAIN
-//! at once, but the descriptor polls as writable although it is not connected, and the library reports success. Such a
-//! socket has no peer. So the peer check, which is needed anyway, also detects a full backlog, and the attempt is
-//! repeated until the deadline.
+//! immediately, but the descriptor polls as writable without being connected, and the library reports success. Such a
+//! socket has no peer, so the peer check also detects a full backlog, and the client retries until the deadline.
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
@@ -22,20 +21,20 @@ use crate::paths::{Paths, PathsError};
 use crate::planted::{Fault, planted};
 use crate::wire::{Reply, Request};
 
-/// The pause between two attempts at a full backlog. Short compared to the shim's 60 ms, long compared to the daemon's
-/// accept.
+/// The pause between two attempts while the backlog is full. Short compared with the shim's 60 ms, long compared with
+/// one `accept` of the daemon.
 const BACKLOG_PAUSE: Duration = Duration::from_millis(2);
-/// An endless wait is split into pieces of this length, because the clock's arithmetic has limits.
+/// Longer waits are split into pieces of this length, because clock arithmetic has a limited range.
 const LOOK_UP: Duration = Duration::from_secs(3600);
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// No socket, or a file on which nobody listens.
-    #[error("no daemon listens")]
+    /// There is no socket, or the file is not a listening socket.
+    #[error("no daemon is listening")]
     NothingListens,
     /// The daemon does not accept connections fast enough.
-    #[error("the daemon took no connection before the deadline")]
+    #[error("the daemon did not accept the connection before the deadline")]
     Deadline,
     #[error("the socket belongs to user {uid}")]
     Foreign { uid: u32 },
@@ -55,7 +54,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects to the daemon's usual socket, else to the one that the lock file names.
+    /// Connects to the daemon's usual socket or, failing that, to the one that the lock file names.
     pub fn open(paths: &Paths, deadline: Deadline) -> Result<Self, ConnectError> {
         let first = match paths.socket() {
             Ok(socket) => Self::open_socket(socket, deadline),
@@ -104,25 +103,26 @@ impl Connection {
         }
     }
 
-    /// Sends one request and waits for its answer.
+    /// Sends one request and waits for its reply.
     pub fn ask(&mut self, request: &Request, deadline: Deadline) -> Result<Reply, FrameError> {
         self.ask_frame(&frame::encode_frame(request)?, deadline)
     }
 
-    /// Like [`Self::ask`], for an encoded request.
+    /// Like [`Self::ask`], for a request that is already encoded.
     pub fn ask_frame(&mut self, request: &[u8], deadline: Deadline) -> Result<Reply, FrameError> {
         frame::write_frame(&mut self.stream, request, deadline)?;
         frame::read_frame(&mut self.stream, deadline)
     }
 
-    /// Sends a request that is answered by a stream.
+    /// Sends a request that is answered with a stream.
     pub fn follow(mut self, request: &Request, deadline: Deadline) -> Result<Answers, FrameError> {
         frame::write_frame(&mut self.stream, &frame::encode_frame(request)?, deadline)?;
         Ok(Answers { stream: self.stream, frames: Frames::default() })
     }
 }
 
-/// Whether a refusal comes from a sandbox. A socket's own mode refuses with another error, and never refuses the owner.
+/// Whether a sandbox caused the refusal. A socket's file mode fails with a different error, and never blocks the
+/// owner.
 fn is_sandbox(error: &io::Error, socket: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
 

@@ -1,9 +1,9 @@
-//! Encodes and decodes messages. The only module that names the codec.
+//! Encodes and decodes messages. This is the only module that names the codec.
 //!
 //! bincode's `legacy` layout (little-endian, fixed-width integers) is frozen, and a maintained successor writes the
-//! same bytes. So replacing the crate would change this file and nothing on the wire. Two checks are essential:
-//! without the limit, a hostile length makes the process allocate until it aborts; without the check for trailing
-//! bytes, a newer value decodes as an older one and its tail is silently dropped.
+//! same bytes, so replacing the crate would change only this file. Two checks are essential: without the size limit, a
+//! hostile length makes the process allocate until it aborts; without the check for trailing bytes, a newer value
+//! decodes as an older one and loses its tail.
 
 use bincode::config::{Configuration, Fixint, Limit, LittleEndian};
 use bincode::error::{DecodeError as CodecDecodeError, EncodeError as CodecEncodeError};
@@ -20,7 +20,7 @@ const LAYOUT: Configuration<LittleEndian, Fixint, Limit<MAX_BODY>> =
 
 /// A value that can be the body of a frame. Sealed: only [`Request`] and [`Reply`].
 pub trait Message: Serialize + DeserializeOwned + sealed::Sealed {
-    /// The approximate encoded size in bytes, so that a payload of megabytes is copied once.
+    /// The approximate encoded size in bytes. Used to allocate once, so that large payloads are copied only once.
     fn size_hint(&self) -> usize;
 }
 
@@ -52,7 +52,7 @@ mod sealed {
     impl Sealed for super::Reply {}
 }
 
-/// Why a value was not encoded.
+/// Why a value could not be encoded.
 #[derive(Debug, thiserror::Error)]
 pub enum EncodeError {
     #[error("message of {len} bytes is larger than {MAX_BODY}")]
@@ -61,7 +61,7 @@ pub enum EncodeError {
     Codec(#[source] CodecEncodeError),
 }
 
-/// Why bytes were not decoded.
+/// Why bytes could not be decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
     #[error("message of {len} bytes is larger than {MAX_BODY}")]

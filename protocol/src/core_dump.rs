@@ -1,12 +1,12 @@
-//! Disables core dumps. This process has agents' messages in memory, and a dump would put them on disk or send them to
-//! a crash collector.
+//! Disables core dumps. This process holds agents' messages in memory, and a dump would write them to disk or send
+//! them to a crash collector.
 
-/// Disables core dumps of this process and its children, and denies other processes of the same user access to its
-/// memory. Best effort. Two system calls.
+/// Disables core dumps of this process and its children, and prevents other processes of the same user from reading
+/// its memory. Best effort; costs two system calls.
 pub fn disable() {
     use rustix::process::{Resource, Rlimit, setrlimit};
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
-    // Needed because a handler that the kernel pipes dumps to ignores the limit.
+    // Needed because the kernel ignores the limit when it pipes dumps to a handler.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
 }

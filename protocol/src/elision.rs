@@ -1,7 +1,8 @@
-//! Shortens a long JSON string while it is streamed: its head, a mark with its true length, its tail.
+//! Shortens a long JSON string while streaming it: keeps the head and the tail, and marks the cut with the original
+//! length.
 //!
-//! Both ends of a long tool output matter: the beginning of the command's output and the error at its end. The cut
-//! never falls inside an escape, a surrogate pair or a UTF-8 sequence, so a valid string stays valid.
+//! Both ends of a long tool output matter: the command's first lines and the final error. The cut never splits an
+//! escape, a surrogate pair or a UTF-8 sequence, so a valid string stays valid.
 
 /// The part of the mark that identifies it.
 pub const ELISION: &str = "bytes elided by recall";
@@ -9,31 +10,32 @@ pub const ELISION: &str = "bytes elided by recall";
 /// The longest mark, in bytes.
 pub(crate) const MARK_ROOM: usize = 96;
 
-/// Replaces the middle of a string of `total` bytes, counted as written in the JSON, of which `kept` are kept.
+/// The text that replaces the middle of a string of `total` bytes, of which `kept` bytes are kept. Both are counted as
+/// written in the JSON.
 pub(crate) fn mark(total: u64, kept: u64) -> String {
     format!(" [... {} of {total} {ELISION} ...] ", total.saturating_sub(kept))
 }
 
-/// Takes the inside of a string in pieces and appends it to an output, shortened if necessary.
+/// Copies the contents of a string, fed in pieces, to an output, and shortens it if necessary.
 #[derive(Debug, Default)]
 pub(crate) struct Shortener {
-    /// The offset in the output where the string's inside begins.
+    /// The offset in the output where the string's contents begin.
     start: usize,
-    /// The bytes that the string may take in the output.
+    /// The maximum number of bytes that the string may take in the output.
     cap: usize,
-    /// Bytes seen.
+    /// The number of bytes fed so far.
     total: u64,
-    /// The last bytes seen, as soon as the string is too long.
+    /// The last bytes fed. `None` until the string exceeds the cap.
     tail: Option<Vec<u8>>,
 }
 
 impl Shortener {
-    /// Begins a string at the end of the output. `cap` is at least four times [`MARK_ROOM`].
+    /// Begins a string at the end of the output. `cap` must be at least four times [`MARK_ROOM`].
     pub(crate) fn start(&mut self, out: &[u8], cap: usize) {
         *self = Self { start: out.len(), cap, total: 0, tail: None };
     }
 
-    /// Takes a piece. Output and tail together stay below two and a half times the cap plus the length of a piece.
+    /// Feeds a piece. Output and tail together stay below 2.5 times the cap plus the piece's length.
     pub(crate) fn push(&mut self, piece: &[u8], out: &mut Vec<u8>) {
         self.total = self.total.saturating_add(piece.len() as u64);
         if let Some(tail) = &mut self.tail {
@@ -69,21 +71,21 @@ pub(crate) enum Shortened {
     Yes,
 }
 
-/// Drops from the front until at most `most` bytes are left. The front stays on a character boundary.
+/// Drops bytes from the front until at most `most` are left. The front stays on a character boundary.
 fn keep_tail(tail: &mut Vec<u8>, most: usize) {
     let surplus = tail.len().saturating_sub(most);
     let cut = boundary(tail, surplus, Toward::End).min(tail.len());
     tail.drain(..cut);
 }
 
-/// The direction in which a boundary is searched.
+/// The direction in which to search for a boundary.
 #[derive(Clone, Copy)]
 enum Toward {
     Start,
     End,
 }
 
-/// The character boundary of a JSON string that is nearest to `wanted`. `inside` begins at one.
+/// Returns the character boundary of a JSON string nearest to `wanted`. `inside` must begin at a boundary.
 fn boundary(inside: &[u8], wanted: usize, toward: Toward) -> usize {
     let mut at = 0;
     while at < wanted {
@@ -109,7 +111,7 @@ fn boundary(inside: &[u8], wanted: usize, toward: Toward) -> usize {
     at
 }
 
-/// The boundary in plain text between `low` and `high`. A UTF-8 character has at most three continuation bytes;
+/// Returns a boundary in plain text between `low` and `high`. A UTF-8 character has at most three continuation bytes;
 /// invalid UTF-8 is cut anywhere.
 fn character_boundary(inside: &[u8], low: usize, high: usize, wanted: usize, toward: Toward) -> usize {
     let is_boundary =
@@ -121,7 +123,7 @@ fn character_boundary(inside: &[u8], low: usize, high: usize, wanted: usize, tow
     near.into_iter().find(|at| is_boundary(*at)).unwrap_or(wanted)
 }
 
-/// The length of the escape at the front; a surrogate pair counts as one. 0 if there is none.
+/// The length in bytes of the escape at the front, or 0 if there is none. A surrogate pair counts as one escape.
 fn escape_len(bytes: &[u8]) -> usize {
     let is_unicode = |at: usize| bytes.get(at..at.saturating_add(2)) == Some(b"\\u");
     let unit = |at: usize| {

@@ -1,16 +1,17 @@
 //! The environment of processes that recall starts.
 //!
-//! Agents put API keys and session tokens into a hook's environment; other programs must not get them. The daemon also
-//! gets settings of glibc's allocator (`mallopt(3)`). They can only be set from outside, and other C libraries ignore
-//! them.
+//! Agents put API keys and session tokens into a hook's environment, and recall must not pass them on to other
+//! programs. The daemon also receives settings for glibc's allocator (`mallopt(3)`), which can only be set from
+//! outside. Other C libraries ignore them.
 
-/// Variables that a daemon is started with, as in `systemd/recall.service`. Large freed blocks return to the system,
-/// which saves a third of the memory once the index is built. Two arenas replace sixteen: every thread that ever ran
-/// keeps one, so under load the daemon's memory would double and stay doubled.
+/// Variables set when starting a daemon, as in `systemd/recall.service`. They make glibc return large freed blocks to
+/// the system, which saves a third of the memory once the index is built. They also limit it to two arenas instead of
+/// sixteen: every thread that ever ran keeps an arena, so under load the daemon's memory would double and stay
+/// doubled.
 pub const DAEMON_SETTINGS: [(&str, &str); 2] =
     [("MALLOC_MMAP_THRESHOLD_", "131072"), ("MALLOC_ARENA_MAX", "2")];
 
-/// Whether a variable is passed on.
+/// Whether to pass this variable on.
 pub fn stays(name: &str) -> bool {
     ["HOME", "PATH", "USER", "LANG", "TMPDIR"].contains(&name)
         || name.starts_with("XDG_")

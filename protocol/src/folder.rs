@@ -1,7 +1,7 @@
 //! Folders that belong to one user alone.
 //!
-//! What recall writes is private, so its folders have mode 0700 and belong to the user. A path that somebody else
-//! could have prepared (a symlink, a folder of another user) is refused, not repaired.
+//! Everything recall writes is private, so its folders have mode 0700 and belong to the user. Paths that somebody else
+//! could have prepared (a symlink, another user's folder) are refused, not repaired.
 
 use std::fs;
 use std::io;
@@ -41,25 +41,25 @@ pub enum FolderError {
     },
     #[error("no space is left on the disk of {}", path.display())]
     DiskFull { path: PathBuf },
-    #[error("the disk quota is used up where {} lies", path.display())]
+    #[error("the disk quota is used up for {}", path.display())]
     QuotaUsedUp { path: PathBuf },
 }
 
-/// What is at a path.
+/// What exists at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FolderState {
-    /// Our folder, accessible to nobody else.
+    /// Our folder; nobody else has access.
     Private,
-    /// Our folder, accessible to its group or others.
+    /// Our folder, but its group or others have access.
     Open,
-    /// Another user's folder, or one that cannot be read.
+    /// Another user's folder, or one whose metadata cannot be read.
     Foreign,
     Symlink,
     NotAFolder,
     Absent,
 }
 
-/// Checks a path without following a symlink at its end. One system call.
+/// Checks a path without following a final symlink. Costs one system call.
 pub fn look(path: &Path) -> FolderState {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_symlink() => FolderState::Symlink,
@@ -72,13 +72,13 @@ pub fn look(path: &Path) -> FolderState {
     }
 }
 
-/// Ensures that `path` is our folder with mode 0700. Creates it and its parents if missing.
+/// Ensures that `path` is our folder with mode 0700, creating it and its parents if missing.
 ///
-/// Check and change use one open descriptor, so nobody can swap the folder in between.
+/// The check and the change use the same open descriptor, so nobody can swap the folder in between.
 pub fn create_private(path: &Path) -> Result<(), FolderError> {
     let at = || path.to_path_buf();
     if look(path) == FolderState::Absent {
-        // Missing parents become private as well, as XDG requires.
+        // XDG requires missing parents to be private too.
         fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -109,7 +109,7 @@ pub fn create_private(path: &Path) -> Result<(), FolderError> {
     Ok(())
 }
 
-/// Like [`create_private`], but costs one system call if the folder is already right.
+/// Like [`create_private`], but takes only one system call if the folder is already private.
 pub fn secure(path: &Path) -> Result<(), FolderError> {
     if look(path) == FolderState::Private { Ok(()) } else { create_private(path) }
 }
@@ -138,10 +138,10 @@ pub fn check_writable(path: &Path) -> Result<(), FolderError> {
     }
 }
 
-/// Less free space than this counts as none: an event and its directory entry need about as much.
+/// A disk with less free space than this counts as full: an event and its directory entry need about as much.
 const ROOM: usize = 16 * 1024;
 
-/// Checks that the disk of a folder has room for another file, and that the user's quota allows one.
+/// Checks that the folder's disk has room for another file and that the user's quota allows one.
 ///
 /// # Errors
 /// [`FolderError::DiskFull`], [`FolderError::QuotaUsedUp`].
@@ -150,7 +150,7 @@ pub fn check_room(path: &Path) -> Result<(), FolderError> {
     let Ok(disk) = rustix::fs::statvfs(above.unwrap_or(Path::new("/"))) else { return Ok(()) };
     let is_root = rustix::process::geteuid().is_root();
     let (blocks, files) = if is_root { (disk.f_bfree, disk.f_ffree) } else { (disk.f_bavail, disk.f_favail) };
-    // File systems that create inodes on demand report 0 of 0.
+    // File systems that create inodes on demand report 0 free of 0.
     let is_full = blocks.saturating_mul(disk.f_frsize) < ROOM as u64 || (disk.f_files > 0 && files == 0);
     if is_full {
         return Err(FolderError::DiskFull { path: path.to_path_buf() });
@@ -161,7 +161,7 @@ pub fn check_room(path: &Path) -> Result<(), FolderError> {
     }
 }
 
-/// Only a write reveals a quota. The test file has no name and vanishes with its descriptor.
+/// Quotas only show when writing. The test file has no name and vanishes with its descriptor.
 #[cfg(target_os = "linux")]
 fn is_within_quota(folder: &Path) -> bool {
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
@@ -170,13 +170,13 @@ fn is_within_quota(folder: &Path) -> bool {
     written != Err(rustix::io::Errno::DQUOT)
 }
 
-/// This system cannot create a file without a name, so the quota is not checked.
+/// This system cannot create unnamed files, so the quota is not checked.
 #[cfg(not(target_os = "linux"))]
 fn is_within_quota(_: &Path) -> bool {
     true
 }
 
-/// The flag that refuses a symlink at the end of a path.
+/// The flag that refuses to follow a final symlink.
 pub(crate) fn nofollow() -> OFlags {
     if planted(Fault::FollowLinks) { OFlags::empty() } else { OFlags::NOFOLLOW }
 }

@@ -6,10 +6,9 @@
 //! body                one value, see `codec`
 //! ```
 //!
-//! The header is checked before anything is allocated. Reading and writing compare a deadline with the clock before
-//! every system call. A socket's own timeout restarts with each call, so a peer that sends single bytes could hold its
-//! client for ever. The asynchronous side uses the same [`header`], [`parse_header`], [`encode_frame`] and
-//! [`decode_body`] with its own reads and writes.
+//! The header is checked before anything is allocated. Reads and writes check the deadline before every system call: a
+//! socket's own timeout restarts with each call, so a peer that sends single bytes could block its client forever. The
+//! asynchronous side uses the same [`header`], [`parse_header`], [`encode_frame`] and [`decode_body`] with its own IO.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
@@ -26,7 +25,7 @@ pub const PROTOCOL_VERSION: u8 = 2;
 pub const MIN_VERSION: u8 = 2;
 /// The newest version this build reads.
 pub const MAX_VERSION: u8 = 2;
-/// Bytes before the body.
+/// The number of bytes before the body.
 pub const HEADER_LEN: usize = 5;
 
 /// A checked header.
@@ -38,23 +37,23 @@ pub struct Header {
     pub version: u8,
 }
 
-/// Why a header is refused.
+/// Why a header was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
-    /// Answered with `Reply::Version`.
+    /// The daemon replies with `Reply::Version`.
     #[error("protocol version {version} is not between {MIN_VERSION} and {MAX_VERSION}")]
     UnknownVersion { version: u8 },
-    /// Answered with `Reply::TooBig`.
+    /// The daemon replies with `Reply::TooBig`.
     #[error("frame of {len} bytes is larger than {MAX_BODY}")]
     TooBig { len: u64 },
 }
 
-/// Why a frame was not read or not written.
+/// Why a frame could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
     #[error("the deadline has passed")]
     Deadline,
-    /// The peer closed the connection between two frames, which is the regular end.
+    /// The peer closed the connection between frames, which is the normal end.
     #[error("the peer has closed the connection")]
     Closed,
     /// The peer closed the connection inside a frame.
@@ -70,7 +69,7 @@ pub enum FrameError {
     Io(#[source] io::Error),
 }
 
-/// A point in time after which nothing new is started.
+/// The latest time at which an operation may still begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline(Instant);
 
@@ -79,20 +78,20 @@ impl Deadline {
         Self::from_instant(Instant::now(), time)
     }
 
-    /// The deadline `time` after `start`. If that exceeds the clock's range, it is an hour.
+    /// The deadline `time` after `start`, or in one hour if that exceeds the clock's range.
     pub fn from_instant(start: Instant, time: Duration) -> Self {
         Self(
             start.checked_add(time).or_else(|| start.checked_add(Duration::from_secs(3600))).unwrap_or(start),
         )
     }
 
-    /// The remaining time. `None` if the deadline has passed.
+    /// The remaining time, or `None` once the deadline has passed.
     pub fn remaining(self) -> Option<Duration> {
         self.0.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
     }
 }
 
-/// The five bytes before a body of `len` bytes.
+/// Builds the five header bytes for a body of `len` bytes.
 pub fn header(len: usize, version: u8) -> Result<[u8; HEADER_LEN], HeaderError> {
     if len > MAX_BODY {
         return Err(HeaderError::TooBig { len: len as u64 });
@@ -102,8 +101,8 @@ pub fn header(len: usize, version: u8) -> Result<[u8; HEADER_LEN], HeaderError> 
     Ok([a, b, c, d, version])
 }
 
-/// Reads and checks a header. An unknown version is reported before an excessive length, because the meaning of the
-/// length depends on the version.
+/// Reads and checks a header. An unknown version is reported before an excessive length, because the length's meaning
+/// depends on the version.
 pub fn parse_header(bytes: [u8; HEADER_LEN]) -> Result<Header, HeaderError> {
     let [a, b, c, d, version] = bytes;
     if !(MIN_VERSION..=MAX_VERSION).contains(&version) {
@@ -116,7 +115,7 @@ pub fn parse_header(bytes: [u8; HEADER_LEN]) -> Result<Header, HeaderError> {
     }
 }
 
-/// Encodes a message as a whole frame, for the socket or a spool file.
+/// Encodes a message as a complete frame, for the socket or a spool file.
 pub fn encode_frame<M: Message>(message: &M) -> Result<Vec<u8>, FrameError> {
     let mut frame = Vec::with_capacity(HEADER_LEN.saturating_add(message.size_hint().min(MAX_BODY)));
     frame.extend_from_slice(&[0; HEADER_LEN]);
@@ -131,13 +130,13 @@ pub fn encode_frame<M: Message>(message: &M) -> Result<Vec<u8>, FrameError> {
 /// Decodes a body after its header.
 pub fn decode_body<M: Message>(header: Header, body: &[u8]) -> Result<M, FrameError> {
     match header.version {
-        // All versions so far have the same layout. A different one gets its own arm.
+        // All versions so far have the same layout. A different layout needs its own arm.
         MIN_VERSION..=MAX_VERSION => Ok(codec::decode(body)?),
         version => Err(HeaderError::UnknownVersion { version }.into()),
     }
 }
 
-/// Decodes exactly one frame, as made by [`encode_frame`].
+/// Decodes exactly one frame made by [`encode_frame`].
 pub fn decode_frame<M: Message>(frame: &[u8]) -> Result<M, FrameError> {
     let (start, body) = frame.split_first_chunk::<HEADER_LEN>().ok_or(FrameError::Torn)?;
     let header = parse_header(*start)?;
@@ -172,10 +171,10 @@ pub fn write_frame<S: Write + AsFd>(
     Ok(())
 }
 
-/// Reads one message from a nonblocking stream before `deadline`. Only one frame may be under way, since bytes of a
-/// second one would count as trailing bytes. So a client waits for each answer before its next request.
+/// Reads one message from a nonblocking stream before `deadline`. Bytes of a second frame would count as trailing
+/// bytes, so clients must wait for each reply before the next request.
 pub fn read_frame<M: Message, S: Read + AsFd>(stream: &mut S, deadline: Deadline) -> Result<M, FrameError> {
-    // Most answers fit into the first read, with their header: two system calls for an answer.
+    // Most replies fit into the first read together with their header, so a reply takes two system calls.
     let mut start = [0; 4096];
     let mut filled = 0;
     while filled < HEADER_LEN {
@@ -195,7 +194,7 @@ pub fn read_frame<M: Message, S: Read + AsFd>(stream: &mut S, deadline: Deadline
     if early.len() == header.len {
         return decode_body(header, early);
     }
-    // Memory is allocated as bytes arrive, not as the header announces.
+    // Allocates as bytes arrive, not as the header announces.
     let mut body = early.to_vec();
     let mut chunk = vec![0; header.len.saturating_sub(body.len()).min(64 * 1024)];
     while body.len() < header.len {
@@ -213,12 +212,12 @@ pub fn read_frame<M: Message, S: Read + AsFd>(stream: &mut S, deadline: Deadline
 /// Reads a stream of messages.
 #[derive(Debug, Default)]
 pub struct Frames {
-    /// Bytes of messages that are not returned yet.
+    /// Bytes received but not yet returned as messages.
     arrived: Vec<u8>,
 }
 
 impl Frames {
-    /// The next message. A part that has arrived by the deadline is kept for the next call.
+    /// Returns the next message. A message that is incomplete at the deadline is kept for the next call.
     pub fn next<M: Message, S: Read + AsFd>(
         &mut self,
         stream: &mut S,
@@ -243,7 +242,7 @@ impl Frames {
     }
 }
 
-/// Waits for bytes and reads once. 0 means that the peer closed its side.
+/// Waits for bytes and reads once. Returns 0 if the peer closed its side.
 fn read_some<S: Read + AsFd>(
     stream: &mut S,
     free: &mut [u8],
@@ -251,7 +250,7 @@ fn read_some<S: Read + AsFd>(
 ) -> Result<usize, FrameError> {
     loop {
         let left = deadline.remaining().ok_or(FrameError::Deadline)?;
-        // An answer is never there at once, so waiting first saves a failing read.
+        // A reply is never there at once, so waiting first saves a failing read.
         if wait(stream, PollFlags::IN, left).map_err(FrameError::Io)? == Waited::NotYet {
             continue;
         }
@@ -268,11 +267,11 @@ fn read_some<S: Read + AsFd>(
 pub enum Waited {
     /// A read or write will not block, even if it reports an error.
     Ready,
-    /// The time is up, or a signal arrived.
+    /// Time ran out, or a signal arrived.
     NotYet,
 }
 
-/// Waits until the descriptor is ready for `flags`, at most for `left`.
+/// Waits until the descriptor is ready for `flags`, for at most `left`.
 pub fn wait<F: AsFd>(descriptor: &F, flags: PollFlags, left: Duration) -> io::Result<Waited> {
     let timeout = Timespec::try_from(left).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
     match rustix::event::poll(&mut [PollFd::new(descriptor, flags)], Some(&timeout)) {

@@ -1,7 +1,7 @@
 //! Escapes in the strings of JSON.
 
-/// The character that the escape at the front stands for, and the escape's length in bytes. An invalid escape becomes
-/// U+FFFD or what follows its backslash. The escape must begin with one.
+/// Decodes the escape at the front: returns its character and its length in bytes. An invalid escape becomes U+FFFD or
+/// the character after its backslash. `escape` must begin with a backslash.
 pub fn read(escape: &[u8]) -> (char, usize) {
     let unit = |at: usize| -> Option<u16> {
         let [b'\\', b'u', digits @ ..] = escape.get(at..at.saturating_add(6))? else { return None };

@@ -1,7 +1,7 @@
-//! Reads one string field from the top level of a JSON object, without building a tree.
+//! Reads a single string field from the top level of a JSON object without building a tree.
 //!
-//! The shim needs two facts of a payload: the event's name and whether the prompt is empty. The daemon reads
-//! everything else. Equal keys at deeper levels are ignored. Of equal keys at the top level the last counts, as in the
+//! The shim needs two facts about a payload: the event's name, and whether the prompt is empty. The daemon reads
+//! everything else. Keys at deeper levels are ignored. If a top-level key repeats, the last one counts, as in the
 //! parsers of agents and of the daemon.
 
 use std::borrow::Cow;
@@ -10,16 +10,16 @@ use crate::json_escape;
 use crate::json_scan::{Cleaned, Escape, RunEnd, string_run};
 use crate::wire::Flags;
 
-/// Whether the prompt in a cleaned payload was entirely private. `prompt_field` is the agent's name of its field.
+/// Whether the whole prompt in a cleaned payload was private. `prompt_field` is the agent's name for the field.
 pub fn is_wholly_private(cleaned: &Cleaned, prompt_field: &str) -> bool {
     cleaned.flags.contains(Flags::STRIPPED)
         && field(&cleaned.payload, prompt_field).is_some_and(|prompt| prompt.trim().is_empty())
 }
 
-/// The string in the top-level field `name`. `None` if there is no such field, it is not a string, or the bytes are
-/// not an object. Lone surrogates and invalid UTF-8 become U+FFFD.
+/// Returns the string in the top-level field `name`, or `None` if the field is missing, is not a string, or the bytes
+/// are not an object. Lone surrogates and invalid UTF-8 become U+FFFD.
 ///
-/// `name` is compared with the raw key, so a key with escapes is not found.
+/// `name` is compared with the raw key, so keys that contain escapes are not found.
 pub fn field<'a>(json: &'a [u8], name: &str) -> Option<Cow<'a, str>> {
     let mut at = json.iter().position(|byte| !byte.is_ascii_whitespace())?;
     if json.get(at) != Some(&b'{') {
@@ -72,7 +72,7 @@ pub fn field<'a>(json: &'a [u8], name: &str) -> Option<Cow<'a, str>> {
     found.map(unescape)
 }
 
-/// The reader's position in the outermost object.
+/// The reader's position in the top-level object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FieldPosition {
     BeforeKey,

@@ -1,15 +1,15 @@
-//! Cleans an agent's stdin for the wire while it is still coming in.
+//! Cleans an agent's stdin for the wire while it arrives.
 //!
 //! In one pass and constant memory the scanner
-//! - finds the end of the first complete JSON value (agents are known to leave stdin open);
-//! - removes private text and own blocks from every string ([`crate::privacy`]);
-//! - shortens strings over 256 KiB ([`crate::elision`]) and keeps the total below 4 MiB: when a container has used up
-//!   the limit of its depth, the rest of it is dropped. Outer levels have higher limits than inner ones, so that a
-//!   short field is kept wherever it is, even after a giant array.
+//! - finds the end of the first complete JSON value, because some agents leave stdin open;
+//! - removes private text and recall's own blocks from every string ([`crate::privacy`]);
+//! - shortens strings over 256 KiB ([`crate::elision`]) and keeps the total below 4 MiB: once a container reaches the
+//!   limit for its depth, the rest of it is dropped. Outer levels have higher limits than inner ones, so a short field
+//!   survives wherever it is, even after a giant array.
 //!
-//! Input that needs no change passes through byte for byte, except that white space before the value, and long runs of
-//! it, are dropped. Nesting costs a bit per level and no recursion. Input that is not JSON is kept, too, with tags
-//! removed as from plain text. The scanner checks structure, not the inside of strings or numbers; the parser of the
+//! Input that needs no change passes through byte for byte, except that leading white space and long runs of it are
+//! dropped. Nesting costs one bit per level and no recursion. Input that is not JSON is kept as well, with tags
+//! removed as from plain text. The scanner checks structure, not the contents of strings or numbers; the parser of the
 //! result decides what is valid.
 
 use crate::elision::{self, MARK_ROOM, Shortened, Shortener};
@@ -23,17 +23,17 @@ pub const MAX_PAYLOAD: usize = 4 * 1024 * 1024;
 /// The longest string that is kept complete, in bytes as written.
 pub const MAX_STRING: usize = 256 * 1024;
 
-/// Reserved for the last member that began before the limit.
+/// Bytes reserved for the last member that began before the limit.
 const SLACK: usize = 8 * 1024;
-/// The memory that each level of nesting reserves for the one around it, down to the ninth.
+/// Bytes that each level of nesting reserves for the level around it, for the first nine levels.
 const RESERVE: usize = 64 * 1024;
-/// The limit of the last string that began in time. Ids and paths are shorter.
+/// The limit in bytes for the last string that began in time. Ids and paths are shorter.
 const MIN_STRING: usize = 512;
 /// Longer runs of white space are shortened.
 const MAX_SPACE: usize = 256;
 
-/// Keys whose strings are never hidden by a tag that an earlier array element left open. They are the document's own
-/// structure, and a block without them cannot be read.
+/// Keys whose strings are never hidden by a tag left open in an earlier array element. They form the document's
+/// structure; a block without them cannot be read.
 const STRUCTURAL_KEYS: [&[u8]; 4] = [b"type", b"role", b"id", b"tool_use_id"];
 
 const _: () = assert!(MIN_STRING >= 4 * MARK_ROOM && MAX_STRING < MAX_PAYLOAD / 4);

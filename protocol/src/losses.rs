@@ -1,12 +1,13 @@
 //! Counts events that could not be stored anywhere, and reports them to the next client.
 //!
-//! A file of fixed-size records, one for each event: the second at which it was lost. Whole records are appended, so
-//! that many processes can count at once. The file lies beside the spool or, if that cannot be written, in another
-//! folder of ours. A second file, `….told`, marks what was reported: it is as long as the first file was then.
+//! The file consists of fixed-size records, one per event: the second in which it was lost. Whole records are
+//! appended, so many processes can count at once. The file is beside the spool or, if that is not writable, in another
+//! of our folders. A second file, `….told`, records what was reported: its length is that of the first file at that
+//! time.
 //!
-//! **A full disk is the usual reason for a loss**, and there a file without a block cannot take a byte. So blocks
-//! behind the end of the file are reserved ([`reserve`]) when the spool is made and at each start of the daemon. Where
-//! the file system cannot do that, an empty first record takes the first block.
+//! **A full disk is the usual reason for a loss**, and on a full disk a file without a block cannot take a byte. So
+//! blocks past the end of the file are reserved ([`reserve`]) when the spool is created and at each start of the
+//! daemon. Where the file system cannot reserve blocks, an empty first record occupies the first block.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -19,16 +20,16 @@ use rustix::fs::OFlags;
 use crate::folder::{self, FolderError};
 use crate::paths::Paths;
 
-/// The second of a loss since 1970, big endian. Zero is no event, see [`reserve`].
+/// The second of a loss since 1970, big endian. Zero marks an empty record, see [`reserve`].
 type Record = [u8; 4];
 const RECORD: u64 = size_of::<Record>() as u64;
-/// Processes that make the first spool at the same time each leave an empty record.
+/// The maximum number of empty records. Processes that create the first spool concurrently each leave one.
 const MOST_EMPTY: u64 = 8;
 /// Room for 16,384 events.
 #[cfg(target_os = "linux")]
 const RESERVED: u64 = 64 * 1024;
 
-/// The counters of one user's spool.
+/// The loss counters of one user's spool.
 #[derive(Clone, Debug)]
 pub struct Losses {
     counters: Vec<Counter>,
@@ -37,7 +38,7 @@ pub struct Losses {
 /// A file that counts losses.
 #[derive(Clone, Debug)]
 pub(crate) struct Counter {
-    /// All must be ours alone, from the outermost to the file's own folder.
+    /// The folders from the outermost to the file's own. All must be ours alone.
     pub(crate) folders: Vec<PathBuf>,
     pub(crate) file: String,
 }
@@ -65,7 +66,7 @@ impl Losses {
         Self { counters: paths.loss_counters() }
     }
 
-    /// Counts one more event. Best effort: there may be no space for a byte.
+    /// Counts one more event. Best effort: the disk may have no space for a byte.
     pub fn count(&self) {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let second = u32::try_from(since.as_secs()).unwrap_or(u32::MAX).max(1);
@@ -76,7 +77,7 @@ impl Losses {
         self.all_from(|_| 0)
     }
 
-    /// The losses that were not reported yet.
+    /// Returns the losses that have not been reported yet.
     pub fn news(&self) -> Lost {
         self.all_from(|counter| fs::symlink_metadata(counter.told()).map_or(0, |told| told.len()))
     }
@@ -86,12 +87,12 @@ impl Losses {
         counted.fold(Lost::default(), Lost::and)
     }
 
-    /// Marks all losses as reported. Best effort: otherwise they are reported again.
+    /// Marks all losses as reported. Best effort: on failure they are reported again.
     pub fn told(&self) {
         for counter in &self.counters {
             let Ok(found) = fs::symlink_metadata(counter.path()) else { continue };
             if found.is_file() && counter.secure().is_ok() {
-                // The length alone takes no block.
+                // Setting the length takes no block.
                 let _ = append(&counter.told()).and_then(|told| told.set_len(found.len()));
             }
         }
@@ -112,7 +113,7 @@ impl Counter {
         append(&self.path())?.write_all(&record)
     }
 
-    /// The events whose records begin at or after this offset.
+    /// Returns the events whose records begin at or after this offset.
     fn lost_from(&self, start: u64) -> io::Result<Lost> {
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file =
@@ -138,7 +139,7 @@ impl Counter {
     }
 }
 
-/// The time in a record; `None` if it is empty or cannot be read.
+/// The time in a record; `None` if it is empty or unreadable.
 fn time(file: &File, record: u64) -> Option<SystemTime> {
     let mut second = Record::default();
     file.read_exact_at(&mut second, record * RECORD).ok()?;
@@ -162,10 +163,10 @@ pub(crate) fn reserve(folder: &Path) {
     let _ = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::KEEP_SIZE, found.len(), RESERVED);
 }
 
-/// The counter in the spool's folder.
+/// The counter's file name in the spool's folder.
 pub(crate) const BESIDE_SPOOL: &str = "dropped";
 
-/// Opens a file for appending. A pipe in its place must not block.
+/// Opens a file for appending. Does not block if the path is a pipe.
 pub(crate) fn append(path: &Path) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     OpenOptions::new()

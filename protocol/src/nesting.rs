@@ -1,6 +1,6 @@
 //! Tracks open JSON containers without recursion.
 //!
-//! It takes one bit per level: a hundred thousand levels are twelve kilobytes, at which a recursive parser has long
+//! Each level takes one bit: a hundred thousand levels need twelve kilobytes, long after a recursive parser would have
 //! overflowed its stack.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub(crate) enum Container {
 pub(crate) struct Nesting {
     /// The number of open containers.
     pub(crate) depth: usize,
-    /// A set bit is an array.
+    /// One bit per open container; set for an array.
     bits: Vec<u64>,
 }
 
@@ -43,7 +43,7 @@ impl Nesting {
         Some(if word >> (last % 64) & 1 == 1 { Container::Array } else { Container::Object })
     }
 
-    /// The depth of the innermost array, from 1.
+    /// The depth of the innermost array, counted from 1.
     pub(crate) fn innermost_array(&self) -> Option<usize> {
         let last = self.depth.checked_sub(1)?;
         let below = u64::MAX >> (63 - last % 64);

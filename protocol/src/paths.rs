@@ -1,4 +1,4 @@
-//! Where files live, computed alike by the shim, the daemon and every command.
+//! Where files are stored. The shim, the daemon and every command compute the same paths.
 //!
 //! | what | default | with `RECALL_HOME=DIR` |
 //! |---|---|---|
@@ -7,10 +7,10 @@
 //! | spool, log | `$XDG_STATE_HOME/recall/` | `DIR/state/` |
 //! | socket | `$XDG_RUNTIME_DIR/recall/` if it is ours alone, else the state folder | `DIR/run/` |
 //!
-//! macOS has its own folders instead of XDG's (the `directories` crate knows them). A socket's path is limited to about
-//! a hundred bytes; a longer one moves into the user's runtime folder under a name made from a hash of the long path,
-//! so shim and daemon compute the same path without asking each other. Two processes with different environments may
-//! still disagree, such as a hook without `XDG_RUNTIME_DIR`; then the lock file beside the database names the live
+//! macOS has its own folders instead of XDG's (the `directories` crate knows them). A socket's path is limited to
+//! about a hundred bytes. A longer one moves to the user's runtime folder under a name made from a hash of the long
+//! path, so shim and daemon compute the same path independently. Processes with different environments may still
+//! disagree, for example a hook without `XDG_RUNTIME_DIR`; then the lock file beside the database names the live
 //! socket, see [`LockNote`].
 
 use std::ffi::{OsStr, OsString};
@@ -25,12 +25,13 @@ use rustix::fs::OFlags;
 use crate::folder::{self, FolderError, FolderState};
 use crate::losses::{BESIDE_SPOOL, Counter};
 
-/// The longest socket path that the system accepts, in bytes without the closing NUL (`sun_path` of `sockaddr_un`).
+/// The longest socket path that the system accepts, in bytes without the terminating NUL (`sun_path` of
+/// `sockaddr_un`).
 pub const MAX_SOCKET_PATH: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
 
 const SOCKET_NAME: &str = "recall.sock";
 
-/// Why no folder was found.
+/// Why the paths could not be determined.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PathsError {
     #[error("neither HOME nor RECALL_HOME is set")]
@@ -52,22 +53,22 @@ pub struct Paths {
     state_dir: PathBuf,
     runtime_dir: PathBuf,
     socket: Result<PathBuf, PathsError>,
-    /// `RECALL_HOME` itself, so that it is also created private.
+    /// `RECALL_HOME` itself, so that it is created private too.
     home: Option<PathBuf>,
-    /// `XDG_RUNTIME_DIR`, used or not.
+    /// `XDG_RUNTIME_DIR`, whether used or not.
     xdg_runtime: Option<PathBuf>,
-    /// The state folder without `RECALL_HOME`.
+    /// The state folder used without `RECALL_HOME`.
     usual_state_dir: Option<PathBuf>,
 }
 
 impl Paths {
-    /// Reads `RECALL_HOME`, else `XDG_*` and `HOME`. Creates nothing.
+    /// Reads `RECALL_HOME`, or else `XDG_*` and `HOME`. Creates nothing.
     pub fn from_env() -> Result<Self, PathsError> {
         Self::from_variables(&|name| std::env::var_os(name))
     }
 
-    /// Like [`Self::from_env`], but from any source of variables. An empty variable counts as unset. A relative `XDG_*`
-    /// is ignored, as its specification demands. A relative `RECALL_HOME` is an error, because it would mean a
+    /// Like [`Self::from_env`], but reads variables from any source. An empty variable counts as unset. A relative
+    /// `XDG_*` is ignored, as its specification demands. A relative `RECALL_HOME` is an error, because it would mean a
     /// different memory in every folder.
     pub fn from_variables(variable: &dyn Fn(&str) -> Option<OsString>) -> Result<Self, PathsError> {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -116,7 +117,7 @@ impl Paths {
         self.data_dir.join("recall.db")
     }
 
-    /// Held by the running daemon. Its text is a [`LockNote`].
+    /// The file that the running daemon locks. It contains a [`LockNote`].
     pub fn lock_file(&self) -> PathBuf {
         self.data_dir.join("recall.lock")
     }
@@ -130,7 +131,7 @@ impl Paths {
         self.data_dir().join("models")
     }
 
-    /// The files of vectors.
+    /// The folder of vector files.
     pub fn vectors_dir(&self) -> PathBuf {
         self.data_dir.join("vectors")
     }
@@ -155,7 +156,7 @@ impl Paths {
         self.log_dir().join("recall.log")
     }
 
-    /// Written by the shim that starts a daemon. Its age is the time since the last attempt.
+    /// The file that the shim touches when it starts a daemon. Its age is the time since the last attempt.
     pub fn start_stamp(&self) -> PathBuf {
         self.state_dir.join("daemon-start")
     }
@@ -175,9 +176,9 @@ impl Paths {
         self.runtime_dir().join("viewer.html")
     }
 
-    /// The socket on which the daemon listens, unless the lock file names another.
+    /// The socket on which the daemon listens, unless the lock file names another one.
     ///
-    /// Fails only if the path is too long for a socket and there is no private runtime folder to use instead.
+    /// Fails only if the path is too long for a socket and there is no private runtime folder to fall back to.
     pub fn socket(&self) -> Result<&Path, PathsError> {
         self.socket.as_deref().map_err(Clone::clone)
     }
@@ -188,12 +189,12 @@ impl Paths {
         (Some(note.socket.as_path()) != self.socket.as_deref().ok()).then_some(note.socket)
     }
 
-    /// The folders that must be ours alone before anything is written below the state folder, the outermost first.
+    /// The folders that must be ours alone before anything is written to the state folder, outermost first.
     pub fn state_folders(&self) -> Vec<PathBuf> {
         self.below_home(&self.state_dir)
     }
 
-    /// The files that can count lost events, the best first. Several memories may share the last ones.
+    /// The files that can count lost events, preferred first. Several memories may share the last ones.
     pub(crate) fn loss_counters(&self) -> Vec<Counter> {
         let spool = [self.state_folders(), vec![self.spool_dir()]].concat();
         let within = [spool, self.below_home(&self.runtime_dir), self.below_home(&self.data_dir)];
@@ -211,8 +212,8 @@ impl Paths {
         self.home.iter().cloned().chain([folder.to_path_buf()]).collect()
     }
 
-    /// Creates the data, state and runtime folders with mode 0700, and removes access of group and others from
-    /// existing ones. Refuses a symlink, a file, and a folder of another user.
+    /// Creates the data, state and runtime folders with mode 0700, and removes access for group and others from
+    /// existing ones. Refuses symlinks, files and other users' folders.
     pub fn create_folders(&self) -> Result<(), FolderError> {
         if let Some(home) = &self.home {
             folder::create_private(home)?;
@@ -232,7 +233,7 @@ impl Paths {
     }
 }
 
-/// The content of the daemon's lock file: its process id and the path of its socket, one per line. Further lines
+/// The contents of the daemon's lock file: its process id and the path of its socket, one per line. Further lines
 /// belong to later versions and are ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockNote {
@@ -249,12 +250,12 @@ impl LockNote {
         bytes
     }
 
-    /// `None` unless both lines are complete and the path is absolute.
+    /// Parses the lock file; `None` unless both lines are complete and the path is absolute.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let mut lines = bytes.split(|byte| *byte == b'\n');
         let pid = std::str::from_utf8(lines.next()?).ok()?.trim().parse().ok()?;
         let socket = PathBuf::from(OsStr::from_bytes(lines.next()?));
-        // The newline after the path shows that it was written completely.
+        // The newline after the path proves that it was written completely.
         lines.next()?;
         socket.is_absolute().then_some(Self { pid, socket })
     }
@@ -307,14 +308,13 @@ impl Places {
         Ok(Self {
             config_dir: project.config_dir().to_path_buf(),
             data_dir: project.data_dir().to_path_buf(),
-            // macOS has no folder for state; a separate one keeps the table's rows apart.
+            // macOS has no state folder; a separate one keeps the rows of the table distinct.
             state_dir: project.data_local_dir().join("state"),
         })
     }
 }
 
-/// Whether `parent/recall` may hold our socket: it is our folder with mode 0700, or can become one because `parent`
-/// is.
+/// Whether `parent/recall` may hold our socket: it is our folder with mode 0700, or it does not exist and `parent` is.
 fn usable_runtime(parent: &Path) -> bool {
     match folder::look(&parent.join("recall")) {
         FolderState::Private => true,
@@ -323,7 +323,7 @@ fn usable_runtime(parent: &Path) -> bool {
     }
 }
 
-/// The socket's path, or a short path if that is too long.
+/// The socket's path, or the short fallback if that is too long.
 fn socket_path(runtime_dir: &Path, xdg_runtime: Option<PathBuf>) -> Result<PathBuf, PathsError> {
     let path = runtime_dir.join(SOCKET_NAME);
     if path.as_os_str().len() <= MAX_SOCKET_PATH {
@@ -337,23 +337,23 @@ fn socket_path(runtime_dir: &Path, xdg_runtime: Option<PathBuf>) -> Result<PathB
         .ok_or(PathsError::SocketPathTooLong { path })
 }
 
-/// Possible runtime folders of a user. A hook may run without the variable while the daemon has it, so the usual one
-/// is always included.
+/// Possible runtime folders of a user. A hook may run without the variable although the daemon has it, so the usual
+/// folder is always included.
 fn runtime_parents(xdg_runtime: Option<PathBuf>) -> impl Iterator<Item = PathBuf> {
     let usual = PathBuf::from(format!("/run/user/{}", rustix::process::geteuid().as_raw()));
     let other = (xdg_runtime.as_ref() != Some(&usual)).then_some(usual);
     xdg_runtime.into_iter().chain(other)
 }
 
-/// FNV-1a, 64 bits. It must be the same in both binaries, however compiled, which the standard library's hasher does
-/// not guarantee. Collisions gain nothing inside a folder that is ours alone.
+/// FNV-1a, 64 bits. It must be the same in both binaries, which the standard library's hasher does not guarantee. A
+/// collision is no attack, because the folder is ours alone.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
 }
 
-/// A path as text for the wire. A path that is not UTF-8 must not stop an event.
+/// A path as text for the wire, lossy: a path that is not UTF-8 must not stop an event.
 pub fn lossy(path: PathBuf) -> String {
     String::from_utf8(path.into_os_string().into_vec())
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())

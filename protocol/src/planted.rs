@@ -1,11 +1,11 @@
-//! Planted faults: tests disable a protection on purpose to prove that its own tests notice.
+//! Planted faults: tests deliberately disable a protection to prove that the tests notice.
 //!
-//! In builds with the feature `faults` the variable `RECALL_PLANTED` names a [`Fault`], and the one place that
-//! protects against it does nothing. In every other build [`planted`] is `false` at compile time, and neither the
-//! variable nor any fault's name is in the program. Only the end-to-end tests enable the feature, as a dev-dependency.
+//! In builds with the feature `faults`, the variable `RECALL_PLANTED` names a [`Fault`], and the one protection
+//! against it is skipped. In every other build [`planted`] is `false` at compile time, and the program contains
+//! neither the variable nor any fault's name. Only the end-to-end tests enable the feature, as a dev-dependency.
 //!
 //! A fault is one line at the protection. The daemon's pure rooms contain none; their callers undo the protection
-//! instead. A new protection brings its fault and a row in `tests/tests/planted.rs`.
+//! instead. A new protection needs a fault here and a row in `tests/tests/planted.rs`.
 
 /// A protection that can be disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,15 +18,15 @@ pub enum Fault {
     NoSecondKey,
     /// A spool file is removed before its event is stored.
     UnlinkBeforeCommit,
-    /// A job in progress is also given to the next compressor.
+    /// A job in progress is also leased to another compressor.
     NoLease,
-    /// An event that crashes its session is retried for ever.
+    /// An event that crashes its session is retried forever.
     NoParking,
-    /// Late events are ordered by arrival.
+    /// Late events are ordered by arrival time.
     OrderOfArrival,
-    /// The daemon serves every user.
+    /// The daemon serves any user.
     AnyPeer,
-    /// Clients talk to every user's daemon.
+    /// Clients talk to any user's daemon.
     AnyDaemon,
     /// Symlinks are followed.
     FollowLinks,
@@ -36,11 +36,11 @@ pub enum Fault {
     KeepPrivate,
     /// Secrets are kept.
     KeepSecrets,
-    /// Stored text is given to a model as it is.
+    /// Stored text reaches a model unescaped.
     NoEscaping,
-    /// Text of agents is logged.
+    /// Agents' text is logged.
     LogContent,
-    /// Redirects of a provider are followed.
+    /// HTTP redirects from a provider are followed.
     FollowRedirects,
 }
 
@@ -87,14 +87,14 @@ impl Fault {
     }
 }
 
-/// Whether this fault was planted.
+/// Whether this fault is planted: never, in this build.
 #[cfg(not(feature = "faults"))]
 #[inline(always)]
 pub const fn planted(_: Fault) -> bool {
     false
 }
 
-/// Whether this fault was planted. The variable is read only once, because some callers ask for every byte.
+/// Whether this fault is planted. The variable is read only once, because some callers check for every byte.
 #[cfg(feature = "faults")]
 pub fn planted(fault: Fault) -> bool {
     static NAMED: std::sync::OnceLock<Option<std::ffi::OsString>> = std::sync::OnceLock::new();

@@ -1,20 +1,21 @@
-//! Removes what recall must not keep: `<private>…</private>` and recall's own injected blocks.
+//! Removes text that recall must not keep: `<private>…</private>` and the blocks that recall itself injected.
 //!
-//! The shim does this before anything is sent or written. The daemon uses the same code for other text (transcripts,
-//! imports). In doubt text is hidden:
-//! - an unclosed tag hides the rest of its text, and inside a JSON array the following elements too, up to the
+//! The shim does this before it sends or writes anything. The daemon uses the same code for other text (transcripts,
+//! imports). In doubt, text is hidden:
+//! - an unclosed tag hides the rest of its text and, inside a JSON array, the following elements too, up to the
 //!   closing tag or the end of the array (an agent may split one prompt into several text blocks);
-//! - a closing tag without an opening one is removed, and an unfinished opening tag (`<private` and a space) counts;
+//! - a closing tag without an opening one is removed, and an unfinished opening tag (`<private` and a space) counts as
+//!   a tag;
 //! - blocks may be nested, and the outer one ends at its own closing tag;
 //! - removing a block cannot create a new tag: a space is inserted where the remaining parts could form one.
 //!
-//! Nothing here knows JSON: `json_scan` finds the strings and feeds them through a [`Stripper`].
+//! This module does not know JSON: `json_scan` finds the strings and feeds them through a [`Stripper`].
 
 use std::borrow::Cow;
 
 use crate::tag::{MAX_BEGINNINGS, MAX_UNDECIDED, Match, Opens, Side, match_closing_bracket, match_tag};
 
-/// Text after removal.
+/// Text with tags and their contents removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stripped<'a> {
     /// Borrowed if nothing was removed.
@@ -29,12 +30,12 @@ pub enum Removed {
     Tags,
 }
 
-/// Removes private text and own blocks from plain text.
+/// Removes private text and recall's own blocks from plain text.
 pub fn strip_text(text: &str) -> Stripped<'_> {
     let (visible, removed) = strip_bytes(text.as_bytes());
     let text = match visible {
         Cow::Borrowed(_) => Cow::Borrowed(text),
-        // Tags are ASCII, so the result is UTF-8. The lossy conversion needs no proof of that.
+        // Tags are ASCII, so the result is valid UTF-8; the lossy conversion avoids having to prove it.
         Cow::Owned(bytes) => Cow::Owned(
             String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()),
         ),
@@ -42,7 +43,7 @@ pub fn strip_text(text: &str) -> Stripped<'_> {
     Stripped { text, removed }
 }
 
-/// Whether the bytes contain a tag, in any spelling.
+/// Whether the bytes contain a tag in any spelling.
 pub fn has_tags(bytes: &[u8]) -> bool {
     let mut rest = bytes;
     while let Some(found) = memchr::memchr3(b'<', b'\\', b'&', rest) {
@@ -50,16 +51,16 @@ pub fn has_tags(bytes: &[u8]) -> bool {
         match match_tag(rest) {
             Match::Yes(_) => return true,
             Match::No(len) => rest = rest.get(len.max(1)..).unwrap_or_default(),
-            // It extends to the end, and no other tag begins inside of it.
+            // An undecided match extends to the end, and no other tag begins inside it.
             Match::Undecided => return false,
         }
     }
     false
 }
 
-/// Removes private text and own blocks from bytes, taken as one text.
+/// Removes private text and recall's own blocks from bytes, treated as one text.
 pub fn strip_bytes(bytes: &[u8]) -> (Cow<'_, [u8]>, Removed) {
-    // Most texts have no bracket in any spelling, so nothing is copied.
+    // Most texts contain no bracket in any spelling, so nothing is copied.
     if memchr::memchr3(b'<', b'\\', b'&', bytes).is_none() {
         return (Cow::Borrowed(bytes), Removed::Nothing);
     }
@@ -73,14 +74,14 @@ pub fn strip_bytes(bytes: &[u8]) -> (Cow<'_, [u8]>, Removed) {
     }
 }
 
-/// Removes tags from texts that arrive in pieces, in constant memory.
+/// Removes tags from texts that arrive in pieces. Memory use is constant.
 #[derive(Debug, Default)]
 pub(crate) struct Stripper {
     opens: Opens,
     place: TextPosition,
-    /// A possible beginning of a tag, never longer than `MAX_UNDECIDED`.
+    /// The possible beginning of a tag, at most `MAX_UNDECIDED` bytes.
     undecided: Vec<u8>,
-    /// The end of the visible text so far, which might form a tag with the text after a removed block.
+    /// The end of the visible text so far. It might form a tag together with the text after a removed block.
     recent: Vec<u8>,
     removed: Option<Removed>,
 }
@@ -93,7 +94,7 @@ enum TextPosition {
     Text,
     /// Between the name of an opening tag and its closing bracket.
     Attributes,
-    /// After the name of a closing tag, where only white space may precede the bracket.
+    /// After the name of a closing tag. Only white space may precede the bracket.
     ClosingTag,
 }
 
@@ -101,12 +102,12 @@ enum TextPosition {
 enum Step {
     /// Continue at this position.
     To(usize),
-    /// The rest from this position may be the beginning of a tag.
+    /// The input from this position may be the beginning of a tag.
     Undecided(usize),
 }
 
 impl Stripper {
-    /// Begins a new text inside of the blocks that are open already.
+    /// Begins a new text inside the blocks that are already open.
     pub(crate) fn start(&mut self, opens: Opens) {
         self.opens = opens;
         self.place = TextPosition::Text;
@@ -114,7 +115,7 @@ impl Stripper {
         self.recent.clear();
     }
 
-    /// Takes a piece of the text and passes on its visible part.
+    /// Feeds a piece of the text and passes its visible part to `visible`.
     pub(crate) fn feed(&mut self, piece: &[u8], visible: &mut dyn FnMut(&[u8])) {
         if self.undecided.is_empty() {
             self.walk(piece, visible);
@@ -125,7 +126,7 @@ impl Stripper {
         self.walk(&joined, visible);
     }
 
-    /// Ends the text: an undecided rest is not a tag. Returns what is still open.
+    /// Ends the text. An undecided rest is not a tag. Returns the tags that are still open.
     pub(crate) fn finish(&mut self, visible: &mut dyn FnMut(&[u8])) -> Opens {
         let rest = std::mem::take(&mut self.undecided);
         if self.place != TextPosition::Attributes && !self.opens.any() {
@@ -134,7 +135,7 @@ impl Stripper {
         self.opens
     }
 
-    /// Whether any text so far had a tag.
+    /// Whether any text so far contained a tag.
     pub(crate) fn removed(&self) -> Removed {
         self.removed.unwrap_or(Removed::Nothing)
     }
@@ -244,8 +245,8 @@ impl Stripper {
         self.recent.drain(..surplus);
     }
 
-    /// Inserts a space if the visible text ends with a possible beginning of a tag that the text after a removed block
-    /// could complete.
+    /// Inserts a space if the visible text ends with the possible beginning of a tag that the text after a removed
+    /// block could complete.
     fn keep_apart(&mut self, visible: &mut dyn FnMut(&[u8])) {
         if self.opens.any() {
             return;
@@ -266,8 +267,8 @@ impl Stripper {
     }
 }
 
-/// The position of the last characters that may begin a tag, as many as an unfinished tag contains: its bracket, and the
-/// escapes of its slash and its letters. Examining all earlier text for every tag would be quadratic.
+/// The position of the last characters that may begin a tag. It covers as many as an unfinished tag can contain: its
+/// bracket, and the escapes of its slash and letters. Examining all earlier text at every tag would be quadratic.
 fn last_beginnings(text: &[u8]) -> usize {
     let mut from = text.len();
     for _ in 0..MAX_BEGINNINGS {
@@ -301,7 +302,7 @@ enum ElementState {
     FollowingElements,
 }
 
-/// Beyond this many nested arrays with open blocks, an inner one counts as part of the outer one, which hides more.
+/// Inner arrays beyond this nesting depth of open blocks count as part of the outer one, which hides more.
 const MAX_OPEN_ARRAYS: usize = 1024;
 
 impl Carry {
@@ -311,8 +312,8 @@ impl Carry {
         reaching.map_or_else(Opens::default, |array| array.opens)
     }
 
-    /// A string that started with `before` open has ended with `after` open. `array_depth` is that of the innermost
-    /// array.
+    /// Records that a string which started with `before` open ended with `after` open. `array_depth` is the depth of
+    /// the innermost array.
     pub(crate) fn string_ended(&mut self, before: Opens, after: Opens, array_depth: Option<usize>) {
         if before == after {
             return;
@@ -334,14 +335,14 @@ impl Carry {
         }
     }
 
-    /// A comma separates two elements of the array at `depth`.
+    /// Records a comma between two elements of the array at `depth`.
     pub(crate) fn element_ended(&mut self, depth: usize) {
         if let Some(array) = self.arrays.last_mut().filter(|array| array.depth == depth) {
             array.reach = ElementState::FollowingElements;
         }
     }
 
-    /// The container at `depth` has closed.
+    /// Records that the container at `depth` closed.
     pub(crate) fn container_ended(&mut self, depth: usize) {
         self.arrays.pop_if(|array| array.depth >= depth);
     }

@@ -1,21 +1,21 @@
 //! The requests to the daemon: one type for each, and the enum that goes over the wire.
 //!
-//! Answers are JSON; the daemon's library says which type answers which request. Times are in milliseconds since 1970;
-//! an absent time sets no bound. The rules of evolution are those of [`crate::wire`].
+//! Answers are JSON; the daemon's library says which type answers which request. Times are in milliseconds since 1970,
+//! and an absent time sets no bound. The rules of evolution are those of [`crate::wire`].
 
 use serde::{Deserialize, Serialize};
 
 /// Declares the enum of all requests and the conversion of each request into it.
 macro_rules! queries {
     ($($(#[$doc:meta])* $name:ident,)+) => {
-        /// Administration and reading.
+        /// A request to read or administer.
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
         pub enum Query {
             $($(#[$doc])* $name($name),)+
         }
 
         impl Query {
-            /// The name of the request, without its subject.
+            /// The request's name, without its arguments.
             pub fn name(&self) -> &'static str {
                 match self {
                     $(Self::$name(_) => stringify!($name),)+
@@ -95,11 +95,11 @@ queries! {
     TermsPreview,
 }
 
-/// Asks whether a daemon answers, and which version it has.
+/// Asks whether a daemon responds, and for its version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ping;
 
-/// Asks for the daemon's state.
+/// Requests the daemon's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status;
 
@@ -108,34 +108,34 @@ pub struct Sessions {
     pub filter: Filter,
 }
 
-/// The sessions after the first `skip`.
+/// Lists sessions, skipping the first `skip`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionPage {
     pub filter: Filter,
     pub skip: u32,
 }
 
-/// A few figures of how much is known about a folder's project.
+/// Requests a few figures on how much is known about a folder's project.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Glance {
     /// An absolute path.
     pub folder: String,
 }
 
-/// One session, by the agent's id or an unambiguous beginning of it.
+/// Requests one session, by the agent's id or an unambiguous prefix of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
     pub id: String,
 }
 
-/// Compression jobs.
+/// Lists compression jobs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Jobs {
     pub which: WhichJobs,
     pub filter: Filter,
 }
 
-/// The cost of models in the last days, including today.
+/// Requests the cost of models over the last days, including today.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stats {
     pub days: u32,
@@ -150,61 +150,61 @@ pub struct Search {
     pub folder: Option<String>,
 }
 
-/// An observation (`123`, `#123`) or another document (`p12`, `r12`, `s12`, `a12`).
+/// Requests an observation (`123`, `#123`) or another document (`p12`, `r12`, `s12`, `a12`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Show {
     pub id: String,
-    /// As [`Search::folder`].
+    /// See [`Search::folder`].
     pub folder: Option<String>,
 }
 
-/// The events around a document or in a session, in order of time.
+/// Requests the events around a document or in a session, in chronological order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timeline {
     pub id: String,
     pub before: u32,
     pub after: u32,
-    /// As [`Search::folder`].
+    /// See [`Search::folder`].
     pub folder: Option<String>,
 }
 
-/// The context for the next session in `cwd`, or with a prompt the context for that prompt.
+/// Requests the context for the next session in `cwd` or, with a prompt, the context for that prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Context {
     pub cwd: String,
     pub prompt: Option<String>,
 }
 
-/// The injections of a session, with times and reasons. For an observation: the sessions that received it.
+/// Lists a session's injections with times and reasons. For an observation: the sessions that received it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Why {
     pub id: String,
 }
 
-/// The stored parts of an agent's sessions, for an import.
+/// Asks which parts of an agent's sessions are already stored. Used by an import.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Captured {
     pub agent: String,
-    /// The agent's ids. At most a thousand.
+    /// The agent's session ids, at most 1,000.
     pub sessions: Vec<String>,
 }
 
-/// The next part of the stored memory, as lines of JSON.
+/// Requests the next part of the stored memory, as JSON lines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Export {
     pub filter: Filter,
-    /// Where the part begins; `None` means at the beginning.
+    /// Where the part begins; `None` for the beginning.
     pub from: Option<ExportFrom>,
 }
 
-/// Where a part of an export begins. Only the daemon that made it can interpret it.
+/// The position where a part of an export begins. Only the daemon that created it can interpret it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExportFrom {
     pub table: u32,
     pub after: i64,
 }
 
-/// Stores lines of an export, each a JSON object. Rows that are stored already stay unchanged.
+/// Stores lines of an export, each a JSON object. Rows that already exist stay unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Restore {
     pub lines: Vec<String>,
@@ -220,93 +220,93 @@ pub struct RestoreFrom {
 /// The author of these lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RowSource {
-    /// The lines come from another tool's memory, which knows projects by name.
+    /// Another tool's memory, which identifies projects by name.
     OtherMemory,
-    /// The user says that the export is their own.
+    /// The user's own export, according to the user.
     OwnExport,
 }
 
-/// Makes the stored notes of an agent's own memory about a project equal to these.
+/// Replaces the stored notes of an agent's own memory about a project with these.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TakeMemories {
     pub agent: String,
-    /// The whole path of the project's folder.
+    /// The absolute path of the project's folder.
     pub folder: String,
     pub notes: Vec<AgentNote>,
     pub step: MemoryStep,
 }
 
-/// A note of an agent's own memory.
+/// A note from an agent's own memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentNote {
     pub file: String,
-    /// The headings above it.
+    /// The headings above the note.
     pub heading: String,
     pub text: String,
-    /// When its file was written.
+    /// When the note's file was written.
     pub at_ms: i64,
 }
 
-/// Whether anything is stored.
+/// Whether to store anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MemoryStep {
-    /// The changes are only counted.
+    /// Only counts the changes.
     Preview,
     Store,
 }
 
-/// The number of entries of each day, newest first.
+/// Requests the number of entries per day, newest first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Days {
     pub of: EntryFilter,
 }
 
-/// The remembered items, newest first.
+/// Lists remembered items, newest first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entries {
     pub of: EntryFilter,
     pub since_ms: Option<i64>,
-    /// Only entries before this moment.
+    /// Only entries before this time.
     pub until_ms: Option<i64>,
     /// Skips this many of the newest entries.
     pub skip: u32,
     pub limit: u32,
 }
 
-/// The projects, latest first.
+/// Lists projects, most recent first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Projects;
 
-/// Subjects with an earlier statement, or that are resolved, latest first.
+/// Lists subjects that have an earlier statement or are resolved, most recent first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Threads {
-    /// As [`Filter::project`].
+    /// See [`Filter::project`].
     pub project: Option<String>,
     /// Only the thread of this observation (`123`, `#123`), with its texts.
     pub of: Option<String>,
     pub limit: u32,
 }
 
-/// The threads after the first `skip`.
+/// Lists threads, skipping the first `skip`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadPage {
-    /// As [`Filter::project`].
+    /// See [`Filter::project`].
     pub project: Option<String>,
     pub skip: u32,
     pub limit: u32,
 }
 
-/// Opens the gateway unless it is open, and makes a link that lets one browser in, once.
+/// Opens the gateway if it is closed, and creates a one-time link that signs in one browser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenGateway;
 
-/// The project that a folder belongs to, and why not to another one that it names.
+/// Asks which project a folder belongs to, and why it does not belong to another project that it names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     pub folder: String,
 }
 
-/// Answers when everything accepted before is stored, compressed once and searchable.
+/// Replies once everything accepted before is stored, compressed once and searchable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flush;
 
@@ -314,7 +314,7 @@ pub struct Flush;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stop;
 
-/// Stops capturing and injecting until this time, or if absent until [`Resume`].
+/// Stops capturing and injecting until this time; if absent, until [`Resume`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
     pub until_ms: Option<i64>,
@@ -323,36 +323,37 @@ pub struct Pause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resume;
 
-/// Retries dead and waiting jobs at once: one, or all. Paused providers are asked again.
+/// Immediately retries dead and waiting jobs: one, or all. Paused providers are asked again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retry {
     pub job: Option<i64>,
 }
 
-/// The sessions whose notes the built-in compressor wrote, newest first, and what a model would take for them.
+/// Lists the sessions whose notes the built-in compressor wrote, newest first, with an estimate of what a model would
+/// need for them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Improvable {
     pub filter: Filter,
 }
 
-/// Has the configured model write the notes of these sessions anew, in this order.
+/// Has the configured model rewrite the notes of these sessions, in this order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Improve {
-    /// The rows that [`Improvable`] is answered with. At most a thousand.
+    /// Session rows from the answer to [`Improvable`], at most 1,000.
     pub sessions: Vec<i64>,
 }
 
-/// How far these jobs are.
+/// Requests the progress of these jobs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Improving {
     pub jobs: Vec<i64>,
 }
 
-/// Says whether documents (ids as [`Show`] takes them) should have been told where they were told.
+/// Records whether documents (ids as in [`Show`]) should have been injected where they were.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wrong {
     pub ids: Vec<String>,
-    /// The agent's id of a session or an unambiguous beginning of it; absent: where each was told last.
+    /// The agent's session id or an unambiguous prefix of it; absent: wherever each document was last injected.
     pub session: Option<String>,
     pub told: Told,
 }
@@ -360,72 +361,72 @@ pub struct Wrong {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Told {
     Wrongly,
-    /// What was said against it is taken back.
+    /// Withdraws an earlier objection.
     Rightly,
 }
 
-/// The command lines that were run and have these words.
+/// Finds commands that were run and contain these words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct How {
     pub command: String,
     pub filter: Filter,
 }
 
-/// Where an error was met, and what was done until the same call passed.
+/// Asks where an error occurred before, and what was done until the same call passed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fix {
-    /// The error, or the whole output with it.
+    /// The error, or the whole output that contains it.
     pub error: String,
     pub filter: Filter,
 }
 
-/// The turns that changed a file.
+/// Lists the turns that changed a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Blame {
     /// An absolute path.
     pub file: String,
-    /// Only changes that wrote this line, as it is in the file.
+    /// Only changes that wrote this line, exactly as it is in the file.
     pub line: Option<String>,
     pub limit: Option<u32>,
 }
 
-/// What another agent or a person needs to go on with a session.
+/// Requests what another agent or a person needs to continue a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Handoff {
-    /// The agent's id of the session or an unambiguous beginning of it; absent: the latest session of the project.
+    /// The agent's session id or an unambiguous prefix of it; absent: the project's latest session.
     pub session: Option<String>,
-    /// As [`Filter::project`].
+    /// See [`Filter::project`].
     pub project: String,
 }
 
-/// Tells the next session of an agent, in the session's project, what it needs to go on with the session.
+/// Injects into an agent's next session in the same project what it needs to continue this session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandOver {
-    /// As [`Handoff::session`].
+    /// See [`Handoff::session`].
     pub session: Option<String>,
-    /// As [`Filter::project`].
+    /// See [`Filter::project`].
     pub project: String,
-    /// The agent's name, or a beginning of it that no other has.
+    /// The agent's name or an unambiguous prefix of it.
     pub agent: String,
 }
 
-/// What went wrong again and again.
+/// Lists problems that keep recurring.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Friction {
     pub filter: Filter,
 }
 
-/// Where the code of a folder's repository declares what is asked for.
+/// Asks where the code of a folder's repository declares a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outline {
     /// An absolute path.
     pub folder: String,
-    /// The path of a file, or names or words of names.
+    /// A file's path, or names or words of names.
     pub asked: String,
     pub limit: Option<u32>,
 }
 
-/// Asks what would leave this machine if a project were shared. The daemon knows the project from then on.
+/// Asks what would leave this machine if a project were shared. From then on the daemon knows the project.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharePreview {
     /// An absolute folder, or a project's name.
@@ -433,7 +434,7 @@ pub struct SharePreview {
     pub persons: Persons,
 }
 
-/// Whose the machines are that share a project.
+/// Whose machines share a project.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Persons {
     One,
@@ -457,7 +458,7 @@ pub enum SaidPart {
     Answers,
 }
 
-/// Asks for the state of what is shared with other machines.
+/// Requests the state of what is shared with other machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SyncState {
     pub round: SyncRound,
@@ -470,7 +471,7 @@ pub enum SyncRound {
     Now,
 }
 
-/// Forgets for good, or previews what would go.
+/// Forgets permanently, or previews what would be removed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forget {
     pub what: Forgettable,
@@ -478,7 +479,7 @@ pub struct Forget {
     pub step: ForgetStep,
 }
 
-/// Stores what the user says. The daemon chooses whatever is absent.
+/// Stores what the user says. The daemon chooses all absent fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remember {
     pub text: String,
@@ -499,20 +500,20 @@ pub struct AgentRemark {
     pub remark: Remember,
 }
 
-/// Marks whether observations (`123`, `#123`) still hold.
+/// Marks observations (`123`, `#123`) as still valid or not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
     pub ids: Vec<String>,
     pub validity: Validity,
 }
 
-/// The observations that wait for a review, newest first: machines made them, and no person has looked at them.
+/// Lists observations that await review, newest first: written by a machine and not yet seen by a person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unreviewed {
     pub filter: Filter,
-    /// Only observations before this moment.
+    /// Only observations before this time.
     pub until_ms: Option<i64>,
-    /// Skips this many of the newest.
+    /// Skips this many of the newest observations.
     pub skip: u32,
 }
 
@@ -525,13 +526,13 @@ pub struct Review {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
-    /// It stays as it is. A rejected one holds again.
+    /// Keeps the observation as it is. A rejected one becomes valid again.
     Kept,
-    /// It is not told unasked, and replaces nothing.
+    /// The observation is never injected unasked, and supersedes nothing.
     Rejected,
 }
 
-/// A person's replacement for an observation's text.
+/// A person's new text for an observation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Edit {
     /// `123`, `#123`.
@@ -557,42 +558,42 @@ pub enum Pin {
     Off,
 }
 
-/// Reverts the newest change by hand.
+/// Reverts the newest manual change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Undo;
 
-/// The changes by hand that can be reverted, newest first.
+/// Lists manual changes that can be reverted, newest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changes {
     pub limit: u32,
 }
 
-/// Asks for events as they happen. The first answer is a `Json`: every event after it is sent. Then each event gets an
-/// answer, until the client goes. If the daemon stops, the last answer says so.
+/// Subscribes to events as they happen. The first reply is a `Json`; every later event is then sent as its own reply
+/// until the client disconnects. When the daemon stops, the last reply says so.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Follow {
-    /// Only events of sessions whose id begins with this.
+    /// Only events of sessions whose id begins with this text.
     pub session: Option<String>,
     /// Only events of these names; empty means all.
     pub kinds: Vec<String>,
 }
 
-/// A read-only SQL statement of the user.
+/// Runs a read-only SQL statement of the user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sql {
     pub text: String,
-    /// The most rows to return; the daemon has a limit of its own.
+    /// The maximum number of rows to return; the daemon has its own limit.
     pub limit: u32,
 }
 
-/// Copies the database to this file, which must not exist; if absent, into the folder of backups.
+/// Copies the database to this file, which must not exist yet; if absent, to the backup folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backup {
     /// An absolute path.
     pub path: Option<String>,
 }
 
-/// Replaces the database by this one, and sets the present one aside.
+/// Replaces the database with this one, and keeps the current one aside.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestoreBackup {
     /// An absolute path.
@@ -603,21 +604,21 @@ pub struct RestoreBackup {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check;
 
-/// Forgets the sessions without an event since a moment, or previews them.
+/// Forgets sessions without an event since a given time, or previews them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prune {
     pub silent_since_ms: i64,
     pub step: ForgetStep,
 }
 
-/// Rebuilds the search index, and answers when it is complete.
+/// Rebuilds the search index, and replies when it is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reindex;
 
 /// Which entries a listing contains.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EntryFilter {
-    /// As [`Filter::project`].
+    /// See [`Filter::project`].
     pub project: Option<String>,
     /// `observation`, `prompt`, `summary`; empty means all three.
     pub kinds: Vec<String>,
@@ -625,7 +626,7 @@ pub struct EntryFilter {
     pub types: Vec<String>,
 }
 
-/// Which jobs are listed.
+/// Which jobs to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WhichJobs {
     All,
@@ -633,24 +634,24 @@ pub enum WhichJobs {
     Dead,
 }
 
-/// The items to forget: the documents of `ids`, or one session, or everything that matches the other fields.
+/// What to forget: the documents in `ids`, or one session, or everything that matches the other fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forgettable {
     /// Ids as in [`Show`].
     pub ids: Vec<String>,
-    /// The agent's id of a session or an unambiguous beginning of it.
+    /// The agent's session id or an unambiguous prefix of it.
     pub session: Option<String>,
-    /// As [`Filter::project`].
+    /// See [`Filter::project`].
     pub project: Option<String>,
-    /// Only items from this moment on.
+    /// Only items from this time on.
     pub since_ms: Option<i64>,
-    /// Only items before this moment.
+    /// Only items before this time.
     pub until_ms: Option<i64>,
-    /// Texts that must all occur, in any case.
+    /// Texts that must all occur, ignoring case.
     pub words: Vec<String>,
 }
 
-/// Whether unreadable files are removed too, as nobody can tell whose they are.
+/// Whether to remove unreadable files too. Nobody can tell which session they belong to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unreadable {
     #[default]
@@ -658,10 +659,10 @@ pub enum Unreadable {
     Goes,
 }
 
-/// Whether to forget, or only to show what would go.
+/// Whether to forget, or only to preview it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ForgetStep {
-    /// Only counts and names what would go.
+    /// Only counts and names what would be removed.
     #[default]
     Preview,
     Forget,
@@ -674,7 +675,7 @@ pub enum Validity {
     Resolved,
 }
 
-/// Whether a result explains its score.
+/// Whether results explain their scores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Explain {
     #[default]
@@ -682,10 +683,10 @@ pub enum Explain {
     Yes,
 }
 
-/// Conditions that most reading commands share.
+/// Conditions shared by most read commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Filter {
-    /// A project's display name, its identity, or an absolute folder of the project.
+    /// A project's display name, its identity, or an absolute folder inside the project.
     pub project: Option<String>,
     pub since_ms: Option<i64>,
     pub limit: Option<u32>,

@@ -1,22 +1,22 @@
-//! The `PATH` of a daemon that a hook starts.
+//! The `PATH` of a daemon started by a hook.
 //!
-//! A hook's `PATH` is that of the agent's shell and often begins with folders of the current project
+//! A hook inherits the `PATH` of the agent's shell, which often begins with folders of the current project
 //! (`node_modules/.bin`, a virtual environment), where anybody may have committed a `git`. The daemon outlives the
-//! hook and serves every project, so it keeps only folders that nobody but the user and root can write.
+//! hook and serves every project, so it keeps only folders that nobody except the user and root can write.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Used if nothing of the hook's `PATH` is left.
+/// The fallback if no folder of the hook's `PATH` is safe.
 const SYSTEM: &str = "/usr/bin:/bin";
-/// Groups whose members may become root anyway: root's own, and the administrators of macOS, who own Homebrew.
+/// Groups whose members can become root anyway: root's own, and the administrators of macOS, who own Homebrew.
 const GROUPS_OF_ROOT: &[u32] = if cfg!(target_os = "macos") { &[0, 80] } else { &[0] };
 const STICKY: u32 = 0o1000;
 
-/// The folders of `path` from which a daemon may run programs, in order, with symlinks resolved: absolute ones that
-/// belong to us or root, that nobody else can write or replace, and that are in no work tree.
+/// Returns the folders of `path` from which a daemon may run programs, in order, with symlinks resolved. Kept are
+/// absolute folders that belong to us or root, that nobody else can write or replace, and that are in no work tree.
 pub fn trusted(path: &OsStr, home: Option<&Path>, current: Option<&Path>) -> OsString {
     let project = Project { home: home.and_then(resolved), current: current.and_then(resolved) };
     let mut folders: Vec<PathBuf> = Vec::new();
@@ -45,7 +45,7 @@ fn resolved(folder: &Path) -> Option<PathBuf> {
     fs::canonicalize(folder).ok()
 }
 
-/// The project in which the hook was started.
+/// The project in which the hook started.
 struct Project {
     home: Option<PathBuf>,
     current: Option<PathBuf>,
@@ -63,7 +63,8 @@ impl Project {
             || self.current.as_deref().filter(is_project).is_some_and(|current| folder.starts_with(current))
     }
 
-    /// The user's own home may be under version control; nobody else has put files there.
+    /// Whether `above` is the user's home or contains it. The home may be under version control, but nobody else has
+    /// put files there.
     fn holds_home(&self, above: &Path) -> bool {
         above == Path::new("/") || self.home.as_ref().is_some_and(|home| home.starts_with(above))
     }
@@ -82,7 +83,7 @@ fn is_safe(folder: &Path) -> bool {
     })
 }
 
-/// Whether a group has no other members. Where each user has a private group, it has the user's number.
+/// Whether a group has no other members. Where each user has a private group, its number equals the user's.
 fn is_private_group(group: u32, user: u32) -> bool {
     GROUPS_OF_ROOT.contains(&group) || (group == user && rustix::process::getegid().as_raw() == group)
 }

@@ -1,27 +1,27 @@
-//! The spool: where the shim leaves events when nobody answers.
+//! The spool, where the shim stores events when no daemon responds.
 //!
 //! ```text
-//! spool/tmp/      being written; may be cut off, never read
-//! spool/new/      complete: the rename into it is the acceptance
-//! spool/bad/      could not be read; the last 100 are kept for a human
-//! spool/level     its length is what the spool holds, in units (see `UNIT`)
-//! spool/dropped   counts the events that were not accepted, see `losses`
+//! spool/tmp/      files being written; may be truncated, never read
+//! spool/new/      complete files: an event is accepted once it is renamed into here
+//! spool/bad/      unreadable files; the last 100 are kept for inspection
+//! spool/level     its length is the size of the spool in units (see `UNIT`)
+//! spool/dropped   counts lost events, see `losses`
 //! ```
 //!
-//! One file per event, holding the same frame that would have gone over the socket. Its name begins with the capture
-//! time, so that a sorted listing is in order, and carries the event id. A file is removed only after its event is
-//! committed: an event can be read twice and never lost.
+//! Each event is one file, which contains the frame that would have gone over the socket. The file name begins with
+//! the capture time, so a sorted listing is chronological, and contains the event id. A file is removed only after its
+//! event is committed, so an event may be read twice but is never lost.
 //!
-//! **No fsync.** The promise is about processes that are killed, and what the kernel has taken survives that. Waiting
-//! for the disk would cost each hook from one to some tens of milliseconds while the agent waits, with a budget of
-//! twenty. A power cut can therefore tear the files of its last seconds; a torn file is recognised by its frame and
-//! moved to `bad/` once nobody has written to it for a second. So a file that somebody copies into the spool or repairs
-//! in place is read when it is complete.
+//! **No fsync.** The promise covers processes that are killed, and data that the kernel has accepted survives that.
+//! Waiting for the disk would cost each hook between one and some tens of milliseconds while the agent waits, with a
+//! budget of twenty. A power cut can therefore truncate the files of the last seconds. A truncated file is recognised
+//! by its frame, and moved to `bad/` once nobody has written to it for a second, so a file that somebody copies into
+//! the spool or repairs in place is read when it is complete.
 //!
-//! **Bounded.** Counting 50,000 files takes longer than a hook may, so each write appends to `level` instead and looks
-//! at its length: one unit for each file, and another for each further 10,737 bytes of it. At 50,000 units the spool is
-//! full: that is 50,000 small files or 512 MiB in large ones, whichever comes first. The daemon sets the level right
-//! after draining ([`Spool::settle`]).
+//! **Bounded.** Counting 50,000 files takes longer than a hook may run, so each write appends to `level` instead and
+//! checks its length: one unit per file, plus one for each further 10,737 bytes of it. The spool is full at 50,000
+//! units: 50,000 small files or 512 MiB in large ones, whichever comes first. The daemon corrects the level after
+//! draining ([`Spool::settle`]).
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -39,17 +39,17 @@ use crate::losses::{self, append};
 use crate::paths::Paths;
 use crate::wire::{Deliver, EventId, Request};
 
-/// The most units, and so the most files.
+/// The maximum number of units, and therefore of files.
 pub const MAX_UNITS: u64 = 50_000;
-/// The most bytes in the spool.
+/// The maximum size of the spool in bytes.
 pub const MAX_BYTES: u64 = 512 * 1024 * 1024;
-/// The most files in `bad/`.
+/// The maximum number of files in `bad/`.
 pub const MAX_BAD: usize = 100;
-/// An incomplete file counts as damaged this long after its last write. A flush waits longer.
+/// An incomplete file counts as damaged once this much time has passed since its last write. A flush waits longer.
 const BEING_WRITTEN: Duration = Duration::from_secs(1);
-/// A file takes one unit for each started piece of this many bytes.
+/// Bytes per unit: a file takes one unit for each started piece of this size.
 const UNIT: u64 = MAX_BYTES / MAX_UNITS;
-/// The largest file that is read.
+/// The largest file that is read, in bytes.
 const MAX_FILE: u64 = (MAX_BODY + HEADER_LEN) as u64;
 
 /// Why an event was not accepted.
@@ -70,23 +70,24 @@ pub enum SpoolWriteError {
 /// Why a spool file was not read.
 #[derive(Debug, thiserror::Error)]
 pub enum SpoolReadError {
-    /// Another process has drained it. Not an error.
+    /// Another process has drained the file. Not an error.
     #[error("the spool file is gone")]
     Gone,
-    /// The event is incomplete and was written a moment ago. Somebody may be writing it in place, so it is kept.
-    #[error("the spool file is not whole yet")]
+    /// The event is incomplete and was written a moment ago. Somebody may be writing it in place, so the file is kept.
+    #[error("the spool file is still incomplete")]
     Unfinished,
-    /// A newer shim wrote it. It stays until a daemon can read it.
+    /// A newer shim wrote the file. It stays until a daemon can read it.
     #[error("the spool file has protocol version {version}")]
     UnknownVersion { version: u8 },
-    /// Not a regular file of this user, larger than a frame, truncated or damaged: it belongs in `bad/`.
-    #[error("the spool file is no event: {why}")]
+    /// The file is not a regular file of this user, is larger than a frame, or is truncated or damaged. It belongs in
+    /// `bad/`.
+    #[error("the spool file is not an event: {why}")]
     Bad {
         why: &'static str,
         #[source]
         source: Option<FrameError>,
     },
-    /// The disk failed, not the file: try again.
+    /// The disk failed, not the file. The caller should retry.
     #[error("cannot read the spool file")]
     Io(#[source] io::Error),
 }
@@ -96,12 +97,12 @@ pub enum SpoolReadError {
 pub struct SpoolName(String);
 
 impl SpoolName {
-    /// Times before 1970 count as 1970.
+    /// Builds the name. Times before 1970 count as 1970.
     pub fn new(captured_at_ms: i64, event_id: EventId) -> Self {
         Self(format!("{:015}-{event_id}", captured_at_ms.max(0)))
     }
 
-    /// `None` if the shim did not make the name.
+    /// Parses a name; `None` if the shim did not create it.
     pub fn parse(name: &OsStr) -> Option<Self> {
         let name = name.to_str()?;
         let (time, id) = name.split_once('-')?;
@@ -125,7 +126,7 @@ pub struct SpoolSize {
     pub bytes: u64,
 }
 
-/// A file anywhere in the spool, as passed to a visitor.
+/// A file anywhere in the spool, as a visitor sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Remains<'a> {
     pub bytes: &'a [u8],
@@ -137,17 +138,17 @@ pub struct Remains<'a> {
 /// The state of a file in the spool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemainsState {
-    /// An event to be stored.
+    /// An event that has yet to be stored.
     Waiting,
-    /// An event of a version that this build cannot read.
+    /// An event of a protocol version that this build cannot read.
     OtherVersion,
     /// Not a readable event.
     Damaged,
-    /// Being written at the moment.
+    /// A file that is currently being written.
     Unfinished,
 }
 
-/// A shim writes for milliseconds, so an older file in `tmp/` was left by a killed one.
+/// A shim writes for milliseconds, so an older file in `tmp/` was left behind by a killed shim.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(60);
 
 /// A user's spool. Cheap to create: files are opened on demand.
@@ -163,7 +164,7 @@ impl Spool {
         Self { dir: paths.spool_dir(), above: paths.state_folders() }
     }
 
-    /// Creates the spool's folders and reserves the space for counting losses. The state folder must exist.
+    /// Creates the spool's folders and reserves space for counting losses. The state folder must exist.
     pub fn create_folders(&self) -> Result<(), FolderError> {
         for path in [self.dir.clone(), self.dir.join("tmp"), self.new_dir(), self.dir.join("bad")] {
             folder::create_private(&path)?;
@@ -177,8 +178,8 @@ impl Spool {
         self.dir.join("new")
     }
 
-    /// Writes a frame. On `Ok` the event is accepted. Missing folders give [`SpoolWriteError::Io`] with `NotFound`, so
-    /// that the usual case need not check for them.
+    /// Writes a frame. `Ok` means that the event is accepted. Missing folders return [`SpoolWriteError::Io`] with
+    /// `NotFound`, so the common case need not check for them.
     pub fn write(&self, name: &SpoolName, frame: &[u8]) -> Result<(), SpoolWriteError> {
         self.check_folders()?;
         self.take_units(frame.len() as u64)?;
@@ -188,7 +189,8 @@ impl Spool {
             .and_then(|mut file| file.write_all(frame))
             .and_then(|()| fs::rename(&being_written, self.file(name)));
         if let Err(source) = result {
-            // A full disk needs its space back. A name that already exists is another process's file.
+            // Frees the space, which a full disk needs. If the name already exists, the file belongs to another
+            // process.
             if source.kind() != ErrorKind::AlreadyExists {
                 let _ = fs::remove_file(&being_written);
             }
@@ -197,7 +199,7 @@ impl Spool {
         Ok(())
     }
 
-    /// The names of waiting files, oldest first, at most `most`. Files with other names are skipped.
+    /// Lists waiting files, oldest first, at most `most`. Files with other names are skipped.
     pub fn list(&self, most: usize) -> io::Result<Vec<SpoolName>> {
         let entries = match fs::read_dir(self.new_dir()) {
             Ok(entries) => entries,
@@ -213,7 +215,7 @@ impl Spool {
         Ok(names)
     }
 
-    /// Reads one event. Symlinks, pipes and other users' files are not read.
+    /// Reads one event. Refuses symlinks, pipes and other users' files.
     pub fn read(&self, name: &SpoolName) -> Result<Deliver, SpoolReadError> {
         let bad = |why| SpoolReadError::Bad { why, source: None };
         let flags = folder::nofollow() | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -272,7 +274,7 @@ impl Spool {
 
     /// Counts the waiting files and sets the level. The daemon calls this after draining, because the shim only adds.
     ///
-    /// A file that arrives meanwhile may be missing from the level until the next call.
+    /// A file that arrives during the call may be missing from the level until the next call.
     pub fn settle(&self) -> io::Result<SpoolSize> {
         let (mut size, mut units) = (SpoolSize::default(), 0_u64);
         for name in self.list(usize::MAX)? {
@@ -285,7 +287,7 @@ impl Spool {
         Ok(size)
     }
 
-    /// Removes files in `tmp/` that are older than `age`. Killed shims left them; they were never accepted.
+    /// Removes files in `tmp/` older than `age`. Killed shims left them behind; they were never accepted.
     pub fn sweep(&self, now: SystemTime, age: Duration) -> io::Result<u64> {
         let mut swept = 0;
         let entries = match fs::read_dir(self.dir.join("tmp")) {
@@ -304,7 +306,7 @@ impl Spool {
         Ok(swept)
     }
 
-    /// Removes every file that `is_meant` selects, including incomplete and bad ones. Returns their number.
+    /// Removes every file that `is_meant` selects, including incomplete and damaged ones. Returns their number.
     pub fn purge(&self, is_meant: impl Fn(&Remains<'_>) -> bool) -> io::Result<u64> {
         let mut purged = 0;
         self.visit(|path, remains| {
@@ -316,7 +318,7 @@ impl Spool {
         Ok(purged)
     }
 
-    /// Visits every file, including incomplete and bad ones. Symlinks and pipes are not opened.
+    /// Visits every file, including incomplete and damaged ones. Symlinks and pipes are not opened.
     pub fn look_through(&self, mut see: impl FnMut(&Remains<'_>)) -> io::Result<()> {
         self.visit(|_, remains| see(remains))
     }
@@ -343,8 +345,8 @@ impl Spool {
         Ok(())
     }
 
-    /// Checks that all folders are ours alone, since another owner could read or redirect what is written. Five system
-    /// calls, and only if no daemon acknowledged the event.
+    /// Checks that all folders are ours alone, because another owner could read or redirect what is written. Costs
+    /// five system calls, and only when no daemon acknowledged the event.
     fn check_folders(&self) -> Result<(), SpoolWriteError> {
         let own = [self.dir.clone(), self.dir.join("tmp"), self.new_dir()];
         for path in self.above.iter().chain(&own) {
@@ -356,7 +358,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Adds a file of `bytes` to the level. If the write fails later, the level is too high, never too low.
+    /// Adds a file of `bytes` to the level. If the write fails later, the level is too high, but never too low.
     fn take_units(&self, bytes: u64) -> Result<(), SpoolWriteError> {
         let path = self.level_file();
         let failed = |source| SpoolWriteError::Io { path: path.clone(), source };
@@ -379,7 +381,7 @@ impl Spool {
     }
 }
 
-/// The content of a regular file, up to the size of a frame. `None` if it is another type or missing.
+/// Reads a regular file, up to the size of a frame. `None` if it is missing or not a regular file.
 fn regular_bytes(path: &Path) -> io::Result<Option<Vec<u8>>> {
     if !fs::symlink_metadata(path).is_ok_and(|found| found.is_file()) {
         return Ok(None);
@@ -427,7 +429,7 @@ pub fn decode(name: &SpoolName, content: &[u8]) -> Result<Deliver, SpoolReadErro
     let bad = |why| Err(SpoolReadError::Bad { why, source: None });
     match frame::decode_frame(content) {
         Ok(Request::Deliver(deliver)) if Some(deliver.event_id) == name.event_id() => Ok(deliver),
-        Ok(Request::Deliver(_)) => bad("another event than its name says"),
+        Ok(Request::Deliver(_)) => bad("the event differs from the file name"),
         Ok(Request::Query(_)) => bad("a query"),
         Err(FrameError::Header(HeaderError::UnknownVersion { version })) => {
             Err(SpoolReadError::UnknownVersion { version })
@@ -442,7 +444,7 @@ fn is_being_written(file: &File, now: SystemTime) -> bool {
     let written = file.metadata().and_then(|found| found.modified());
     written.is_ok_and(|written| match now.duration_since(written) {
         Ok(age) => age < BEING_WRITTEN,
-        // The file system's clock differs slightly from the system's.
+        // The file system's clock differs slightly from the system clock.
         Err(ahead) => ahead.duration() < BEING_WRITTEN,
     })
 }

@@ -1,30 +1,30 @@
 //! Recognises the tags whose content recall must not keep: the user's `<private>` and recall's own injected blocks.
 //!
-//! It works on bytes, both of plain text and of the inside of JSON strings as they are on the wire. A bracket has
-//! three spellings: itself; `\u003c` with any number of backslashes (JSON encoders that escape for HTML, and JSON
-//! inside a JSON string); and for recall's own blocks `&lt;`, because an agent returns injected text that way. A
-//! user's page about HTML must not vanish because it mentions `&lt;private&gt;`. Names are matched in any case.
-//! Any letter of it may be written as an escape, `\u0070`, which means the same in JSON.
+//! Matching works on bytes, both of plain text and of JSON strings as they are on the wire. A bracket has three
+//! spellings: itself; `\u003c` with any number of backslashes (JSON encoders that escape for HTML, and JSON inside a
+//! JSON string); and, for recall's own blocks only, `&lt;`, because one agent returns injected text that way. A user's
+//! page about HTML must not vanish because it mentions `&lt;private&gt;`. Names match in any case, and any letter may
+//! be written as an escape such as `\u0070`, which means the same in JSON.
 
 use crate::planted::{Fault, planted};
 
-/// Names of tags, in the order of [`Opens`].
+/// Tag names, in the order of [`Opens`].
 const NAMES: [&[u8]; 4] = [b"private", b"recall-context", b"claude-recall-context", b"claude-mem-context"];
 /// The index of `private` in [`NAMES`].
 const PRIVATE: usize = 0;
 
-/// Longer runs of backslashes are passed on in pieces, see [`match_tag`].
+/// Longer runs of backslashes are passed on in pieces; see [`match_tag`].
 pub(crate) const MAX_RUN: usize = 64;
-/// Backslashes before an escaped letter: those of JSON in three levels of JSON strings.
+/// The maximum number of backslashes before an escaped letter: three levels of nested JSON strings.
 const MAX_LETTER_RUN: usize = 7;
 /// The length of the longest of [`NAMES`].
 const LONGEST_NAME: usize = 21;
-/// An upper bound for an undecided beginning of a tag, in bytes.
+/// An upper bound for the undecided beginning of a tag, in bytes.
 pub(crate) const MAX_UNDECIDED: usize = 2 * MAX_RUN + LONGEST_NAME * (MAX_LETTER_RUN + 5) + 32;
-/// Backslashes, in runs, and brackets that an undecided beginning of a tag may have.
+/// The maximum number of backslash runs and brackets in an undecided beginning of a tag.
 pub(crate) const MAX_BEGINNINGS: usize = LONGEST_NAME + 2;
 
-/// The number of open tags of each name. Blocks may be nested, so this is a count and not a flag.
+/// The number of open tags of each name. A count instead of a flag, because blocks may be nested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Opens([u32; NAMES.len()]);
 
@@ -42,7 +42,7 @@ impl Opens {
         }
     }
 
-    /// Everything that is open in either.
+    /// Everything that is open in either of the two.
     pub(crate) fn union(self, other: Self) -> Self {
         let mut both = self;
         for (count, more) in both.0.iter_mut().zip(other.0) {
@@ -71,16 +71,16 @@ pub(crate) enum Side {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Match<T> {
     Yes(T),
-    /// No match. The given number of bytes belong together and can be skipped.
+    /// No match. This many bytes belong together and can be skipped.
     No(usize),
     /// More bytes are needed to decide.
     Undecided,
 }
 
-/// Whether a tag starts at the first byte, which is `<`, `\` or `&`.
+/// Checks whether a tag starts at the first byte, which must be `<`, `\` or `&`.
 ///
 /// A tag's name ends with white space, `>`, `/` or the beginning of a bracket. So `<private` at the end of a text is
-/// text, and `<privateer` is a different name. A run of backslashes is always taken as a whole, since splitting it
+/// text, and `<privateer` is a different name. A run of backslashes is always consumed whole, because splitting it
 /// could turn an escaped backslash into an escape of the next character.
 pub(crate) fn match_tag(bytes: &[u8]) -> Match<Tag> {
     if planted(Fault::KeepPrivate) {
@@ -93,7 +93,7 @@ pub(crate) fn match_tag(bytes: &[u8]) -> Match<Tag> {
     };
     let no = Match::No(if spelling == Spelling::Escape { backslashes(bytes) } else { 1 });
     let after_lead = bytes.get(lead..).unwrap_or_default();
-    // Nearly every bracket belongs to another tag, as the next byte shows.
+    // Nearly every bracket belongs to some other tag, as the next byte shows.
     if after_lead.first().is_some_and(|byte| !may_follow_bracket(*byte)) {
         return no;
     }
@@ -120,7 +120,7 @@ pub(crate) fn match_tag(bytes: &[u8]) -> Match<Tag> {
     }
 }
 
-/// Which of [`NAMES`] is at the front, and its length as written.
+/// Returns the index in [`NAMES`] of the name at the front, and its length as written.
 fn match_name(bytes: &[u8], spelling: Spelling) -> Match<(usize, usize)> {
     let mut alive = NAMES.map(|_| true);
     alive[PRIVATE] = spelling != Spelling::Entity;
@@ -149,7 +149,7 @@ fn match_name(bytes: &[u8], spelling: Spelling) -> Match<(usize, usize)> {
     Match::No(1)
 }
 
-/// The ASCII character at the front, which may be an escape, and its length as written.
+/// Returns the ASCII character at the front, which may be escaped, and its length as written.
 fn letter(bytes: &[u8]) -> Match<(u8, usize)> {
     let Some(first) = bytes.first() else { return Match::Undecided };
     if *first != b'\\' {
@@ -177,7 +177,7 @@ fn may_follow_bracket(byte: u8) -> bool {
         || NAMES.iter().any(|name| name.first().is_some_and(|first| first.eq_ignore_ascii_case(&byte)))
 }
 
-/// Whether the closing bracket of a tag starts at the first byte, which is `>`, `\` or `&`, and its length.
+/// Checks whether a closing bracket starts at the first byte, which must be `>`, `\` or `&`. Returns its length.
 pub(crate) fn match_closing_bracket(bytes: &[u8]) -> Match<usize> {
     match match_bracket(bytes, Bracket::Greater) {
         Match::Yes((len, _)) => Match::Yes(len),
@@ -209,7 +209,7 @@ fn match_bracket(bytes: &[u8], bracket: Bracket) -> Match<(usize, Spelling)> {
         Some(b'\\') => {
             let run = backslashes(bytes);
             if run > MAX_RUN {
-                // An even number, so that the rest of the run keeps its meaning.
+                // An even number, so the rest of the run keeps its meaning.
                 return Match::No(MAX_RUN);
             }
             match starts_with(bytes.get(run..).unwrap_or_default(), escape) {

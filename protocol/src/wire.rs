@@ -1,8 +1,8 @@
-//! The messages on the wire: one request and one reply per connection, or several in a row.
+//! The messages on the wire: one request and one reply per connection, or several in sequence.
 //!
 //! Rules of evolution (bincode has no field names): variants are only appended, a changed shape is a new variant, and
-//! golden frames of every version stay in the tests. Nothing here may be skipped, flattened or untagged in
-//! serialisation. An agent's own JSON travels as bytes, so that an agent's update never needs a new shim.
+//! golden frames of every version stay in the tests. No field may be skipped, flattened or untagged in serialisation.
+//! An agent's own JSON travels as bytes, so an agent's update never needs a new shim.
 
 use std::fmt;
 
@@ -10,17 +10,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::query::Query;
 
-/// The id of an event, made by the shim: six bytes of time, so that the newest ids are adjacent in an index and
-/// storing one touches a cached page, and ten random bytes. An event that is delivered twice is stored once.
+/// The id of an event, created by the shim: six bytes of time and ten random bytes. The time makes the newest ids
+/// adjacent in an index, so storing one touches a cached page. An event delivered twice is stored once.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct EventId(pub [u8; 16]);
 
-/// The bytes of an id that are its time, in milliseconds since 1970. They suffice until the year 10889.
+/// The number of leading bytes that encode the time, in milliseconds since 1970. They suffice until the year 10889.
 const TIME_BYTES: usize = 6;
 
 impl EventId {
-    /// The id of an event captured `wall_ms` milliseconds after 1970. If the system has no random numbers, the process
-    /// id and the clock are used: an event with a weaker id is better than no event.
+    /// Creates the id of an event captured `wall_ms` milliseconds after 1970. If the system has no random numbers, the
+    /// process id and the clock are used: an event with a weaker id is better than no event.
     pub fn new(wall_ms: i64) -> Self {
         let mut bytes = [0; 16];
         let (time, chance) = bytes.split_at_mut(TIME_BYTES);
@@ -36,7 +36,7 @@ impl EventId {
 
 #[cfg(target_os = "linux")]
 fn fill_random(bytes: &mut [u8]) -> bool {
-    // Never blocks. If the pool is not ready at boot, this fails, since no hook may wait for it.
+    // Never blocks: fails if the pool is not ready at boot, because no hook may wait for it.
     rustix::rand::getrandom(&mut *bytes, rustix::rand::GetRandomFlags::NONBLOCK) == Ok(bytes.len())
 }
 
@@ -73,7 +73,7 @@ impl std::str::FromStr for EventId {
     }
 }
 
-/// The text is not 32 hexadecimal digits.
+/// The text is not an event id of 32 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an event id is 32 hexadecimal digits")]
 pub struct NotAnEventId;
@@ -81,9 +81,9 @@ pub struct NotAnEventId;
 /// A client's request to the daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
-    /// A hook fired. Store this event and return what the agent reads from stdout.
+    /// A hook fired: the daemon stores this event and replies with the agent's stdout.
     Deliver(Deliver),
-    /// `recall search`, `recall ctl` and the like.
+    /// A query of `recall search`, `recall ctl` and similar commands.
     Query(Query),
 }
 
@@ -91,18 +91,18 @@ pub enum Request {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deliver {
     pub event_id: EventId,
-    /// The agent's id as given on the shim's command line.
+    /// The agent's name on the shim's command line.
     pub agent: String,
-    /// The event's name from the command line. Empty if the payload has it.
+    /// The event's name on the command line. Empty if only the payload names it.
     pub event_name: String,
-    /// Wall clock when the shim had read the payload, milliseconds since 1970 (UTC).
+    /// The wall clock when the shim had read the payload, in milliseconds since 1970 (UTC).
     pub captured_at_ms: i64,
     /// The machine's boot id. Events of one boot are ordered by `boot_ns`, regardless of the wall clock.
     pub boot_id: [u8; 16],
-    /// Time since boot (CLOCK_BOOTTIME), nanoseconds.
+    /// Time since boot (CLOCK_BOOTTIME) in nanoseconds.
     pub boot_ns: u64,
     pub context: ShimContext,
-    /// The agent's JSON with private text removed and long strings shortened, or the input if it was not JSON.
+    /// The agent's JSON with private text removed and long strings shortened, or the raw input if it was not JSON.
     #[serde(with = "serde_bytes")]
     pub payload: Vec<u8>,
     pub flags: Flags,
@@ -113,28 +113,28 @@ pub struct Deliver {
 pub struct ShimContext {
     pub pid: u32,
     pub cwd: String,
-    /// The project's folder, from the agent's variable.
+    /// The project's folder, from the agent's environment variable.
     pub project_dir: Option<String>,
     /// The agent's config folder if the user moved it.
     pub config_dir: Option<String>,
 }
 
-/// Bits for what the shim did to the payload.
+/// Flags that say what the shim did to the payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flags(pub u32);
 
 impl Flags {
-    /// The prompt was entirely private. Its text is not in the payload.
+    /// The whole prompt was private. The payload does not contain its text.
     pub const WHOLLY_PRIVATE: Self = Self(1);
-    /// Stdin ended, or the deadline came, before the JSON value was complete.
+    /// Stdin ended, or the deadline passed, before the JSON value was complete.
     pub const INCOMPLETE: Self = Self(1 << 1);
-    /// A long string was shortened. The mark inside of it has its true length.
+    /// A long string was shortened. The mark inside it states its original length.
     pub const SHORTENED: Self = Self(1 << 2);
-    /// A private or own tag was removed.
+    /// A `<private>` block or a block of recall's own was removed.
     pub const STRIPPED: Self = Self(1 << 3);
     /// The input is not JSON. Tags were removed as from plain text.
     pub const NOT_JSON: Self = Self(1 << 4);
-    /// No hook reported this event: it was read from the agent's own record of a session. Nobody waits for an answer.
+    /// The event did not come from a hook but from the agent's own record of a session. Nobody waits for an answer.
     pub const IMPORTED: Self = Self(1 << 5);
 
     pub fn contains(self, other: Self) -> bool {
@@ -150,52 +150,52 @@ impl Flags {
 /// The answer to any request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
-    /// The event is durable. `stdout` is what the agent reads, byte for byte; often nothing.
+    /// The event is durable. `stdout` is what the agent reads, byte for byte; often empty.
     Ack {
         #[serde(with = "serde_bytes")]
         stdout: Vec<u8>,
     },
-    /// The event was stored before and had no second effect.
+    /// The event was already stored, and had no second effect.
     Duplicate {
         #[serde(with = "serde_bytes")]
         stdout: Vec<u8>,
     },
-    /// No permit within the deadline, or the writer failed: keep the event and offer it again.
+    /// The daemon had no permit before the deadline, or the writer failed. The sender keeps the event and retries.
     Busy,
-    /// The frame is larger than the daemon takes.
+    /// The frame exceeds the daemon's limit.
     TooBig,
-    /// The frame's version is unknown; these are the ones understood.
+    /// The frame's version is unknown. The daemon understands these.
     Version { min: u8, max: u8 },
-    /// The daemon is stopping: keep the event and offer it again.
+    /// The daemon is stopping. The sender keeps the event and retries.
     ShuttingDown,
-    /// The request was understood and refused.
+    /// The daemon understood the request and refused it.
     Invalid(String),
     /// The answer to a query: one JSON object of the documented shape.
     Json(#[serde(with = "serde_bytes")] Vec<u8>),
-    /// A query failed: the kind of failure, what happened, and what the user can do.
+    /// A query failed: `kind` is for programs, `what` says what happened, `hint` what the user can do.
     Failed { kind: ErrorKind, what: String, hint: String },
-    /// The disk is slow: this is the answer of an [`Reply::Ack`], for an event that is not durable yet. The sender
-    /// keeps the event as if it had got no answer; a sender that does not know this reply does the same.
+    /// The disk is slow: the same answer as [`Reply::Ack`], but the event is not durable yet. The sender keeps the
+    /// event as if it had received no reply; a sender that does not know this variant does the same.
     Unsaved {
         #[serde(with = "serde_bytes")]
         stdout: Vec<u8>,
     },
 }
 
-/// Why a query failed, for programs: exit codes and the errors of other protocols follow from it.
+/// Why a query failed, for programs: exit codes and the errors of other protocols derive from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ErrorKind {
     /// The named item does not exist.
     NotFound,
-    /// The request makes no sense as it was written.
+    /// The request is malformed or contradictory.
     Invalid,
-    /// Work is not finished, or too many requests are running: try again.
+    /// Work is unfinished, or too many requests are running. Retrying helps.
     Busy,
     /// A part of the daemon does not respond.
     Unavailable,
-    /// The request is valid, but not for what is stored now.
+    /// The request is valid, but conflicts with what is stored now.
     Conflict,
-    /// Something failed for reasons outside the request.
+    /// Something outside the request failed.
     Internal,
 }
 

@@ -1,4 +1,4 @@
-//! The agent that ran the shim, and the variables with its folders.
+//! The agent that ran the shim, and the environment variables that name its folders.
 
 use recall_protocol::agents::{AgentRow, DEFAULT, ROWS};
 use recall_protocol::paths::lossy;
@@ -10,16 +10,17 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    /// The agent of that name, known or not.
+    /// Returns the agent of that name, known or not.
     pub(crate) fn named(name: Option<String>) -> Self {
         Self::marked(name, |variable| std::env::var_os(variable).is_some())
     }
 
-    /// Some agents run other agents' hooks under their names. The variable that they set identifies them.
+    /// Identifies the agent. Some agents run other agents' hooks under those agents' names; the marker variable
+    /// reveals them.
     fn marked(name: Option<String>, is_set: impl Fn(&str) -> bool) -> Self {
         let name = name.filter(|name| !name.is_empty()).unwrap_or_else(|| DEFAULT.to_owned());
         let runs_it = |row: &&AgentRow| {
-            // Few rows have a marker, and looking a variable up takes longest.
+            // Few rows have a marker, and the variable lookup is the slowest step.
             row.marker.is_some_and(|marker| row.runs_hooks_of.contains(&name.as_str()) && is_set(marker))
         };
         let other = ROWS.iter().find(runs_it);

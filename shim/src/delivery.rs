@@ -1,7 +1,7 @@
-//! Delivers one event: stamps it, sends it to the daemon, or keeps it in the spool.
+//! Delivers one event: stamps it and sends it to the daemon, or stores it in the spool.
 //!
-//! An event is accepted if the daemon has acknowledged it or its file is in the spool. Without an acknowledgement it
-//! goes to the spool. So an event can arrive twice, which the daemon detects by its id.
+//! An event is accepted once the daemon has acknowledged it or its file is in the spool. An event without an
+//! acknowledgement goes to the spool, so it can arrive twice; the daemon detects this by its id.
 
 use std::borrow::Cow;
 use std::io::ErrorKind;
@@ -21,15 +21,15 @@ use recall_protocol::wire::{Deliver, EventId, Flags, Reply, Request, ShimContext
 use crate::agent::Agent;
 use crate::launch::{self, Launch};
 
-/// The time for connecting, sending and the answer, from the end of stdin. The whole budget is 60 ms; the rest is for
-/// the spool.
+/// The time for connecting, sending and the answer, counted from the end of stdin. The whole budget is 60 ms; the rest
+/// is for the spool.
 const ANSWER_TIME: Duration = Duration::from_millis(50);
 /// The same for an event without an answer. It waits only for the acknowledgement, which a daemon with a stalled disk
-/// cannot give. The spool is as safe, and the agent continues.
+/// cannot give. The spool is as safe, and the agent can continue sooner.
 const REPORT_TIME: Duration = Duration::from_millis(20);
-/// The same for a session's start that also starts the daemon.
+/// The same for a session start that also starts the daemon.
 const START_TIME: Duration = Duration::from_millis(980);
-/// The pause between two checks whether the daemon listens.
+/// The pause between two checks whether the daemon is listening yet.
 const START_POLL: Duration = Duration::from_millis(1);
 
 /// An event to be delivered.
@@ -51,14 +51,14 @@ struct Answered {
 /// Whether the daemon has stored the event.
 enum Acceptance {
     Durably,
-    /// The daemon has the event, but its disk is slow.
+    /// The daemon received the event, but its disk is slow.
     NotYet,
 }
 
 /// Why there is no answer.
 enum NoAnswer {
     NothingListens,
-    /// A daemon runs, but sent no acknowledgement in time, or none that this build understands.
+    /// A daemon is running, but did not acknowledge in time, or not in a form that this build understands.
     NoAcknowledgement,
 }
 
@@ -92,8 +92,8 @@ impl Event {
         Self { agent: agent.row(), deliver: Request::Deliver(deliver), spool_name, complete }
     }
 
-    /// The event's name from the command line, else from the payload; empty if both lack it. Reads the whole payload,
-    /// so it is called only if needed.
+    /// The event's name from the command line or else from the payload; empty if both lack it. Reads the whole
+    /// payload, so it is called only when needed.
     fn name(&self) -> Cow<'_, str> {
         match &self.deliver {
             Request::Deliver(deliver) if deliver.event_name.is_empty() => {
@@ -125,7 +125,7 @@ impl Event {
                 }
             }
             Err(NoAnswer::NothingListens) => {
-                // The event first: starting a process takes longer and may fail.
+                // Stores the event first: starting a process takes longer and may fail.
                 keep(&paths, &self.spool_name, &frame);
                 launch::start_daemon(&paths);
                 return None;
@@ -135,7 +135,7 @@ impl Event {
         None
     }
 
-    /// Keeps the event in the spool if the daemon has not stored it yet. Returns the output.
+    /// Stores the event in the spool if the daemon has not stored it yet. Returns the output.
     fn ensure_kept(&self, paths: &Paths, frame: &[u8], Answered { stdout, kept }: Answered) -> Vec<u8> {
         match kept {
             Acceptance::Durably => {}
@@ -144,7 +144,7 @@ impl Event {
         stdout
     }
 
-    /// The time that the daemon gets, or `RECALL_ANSWER_MS` (10 to 10,000) for a machine where that is too short.
+    /// The time the daemon gets to answer. `RECALL_ANSWER_MS` (10 to 10,000) extends it for slow machines.
     fn answer_time(&self) -> Duration {
         match std::env::var("RECALL_ANSWER_MS").ok().and_then(|text| text.parse().ok()) {
             Some(ms) => Duration::from_millis(u64::clamp(ms, 10, 10_000)),
@@ -159,7 +159,7 @@ impl Event {
         self.agent.wait(&self.name())
     }
 
-    /// The output if there is no answer.
+    /// The output when there is no answer.
     pub(crate) fn silence(&self) -> &'static str {
         match (&self.deliver, self.agent.silence_at) {
             (Request::Deliver(deliver), _) if self.agent.is_unknown() => {
@@ -198,7 +198,7 @@ fn ask(paths: &Paths, frame: &[u8], deadline: Deadline) -> Result<Answered, NoAn
     }
 }
 
-/// Sends the frame as soon as the daemon that was just started listens.
+/// Sends the frame as soon as the newly started daemon listens.
 fn ask_when_it_listens(paths: &Paths, frame: &[u8], deadline: Deadline) -> Option<Answered> {
     while let Some(left) = deadline.remaining() {
         match ask(paths, frame, deadline) {
@@ -210,7 +210,7 @@ fn ask_when_it_listens(paths: &Paths, frame: &[u8], deadline: Deadline) -> Optio
     None
 }
 
-/// Keeps the frame in the spool, or counts its loss.
+/// Stores the frame in the spool, or counts its loss.
 fn keep(paths: &Paths, name: &SpoolName, frame: &[u8]) {
     let spool = Spool::new(paths);
     let kept = match spool.write(name, frame) {

@@ -1,12 +1,12 @@
-//! Reads stdin until there is enough, whatever the agent does with its end of the pipe.
+//! Reads stdin until there is enough, however the agent treats its end of the pipe.
 //!
-//! Agents are known to leave stdin open, to never write, to write slowly, and to send a hundred megabytes. So reading
-//! ends with the first complete JSON value, the end of the file or a timeout, whichever comes first, and everything
-//! read is kept. Only waiting counts towards the timeout, not work, since a slow machine would otherwise cut off a
-//! large event. Each 16 MiB of input extends it by a second, which a trickle never reaches.
+//! Some agents leave stdin open, never write, write slowly, or send a hundred megabytes. So reading ends at the first
+//! complete JSON value, at the end of the file or on a timeout, whichever comes first, and everything read is kept.
+//! Only waiting counts towards the timeout, not work, because a slow machine would otherwise truncate a large event.
+//! Each 16 MiB of input extends the timeout by a second; a trickle never reaches that.
 //!
-//! A writer whose reader has gone fails, or a signal kills it. So after the delivery the shim also reads what follows
-//! the value ([`drain`]), but only if something had followed it.
+//! A writer whose reader has gone gets an error or is killed by a signal. So after the delivery the shim also reads
+//! what follows the value ([`drain`]), but only if more input had already followed it.
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -19,17 +19,17 @@ use rustix::io::Errno;
 
 /// The timeout while waiting for stdin.
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// The amount of input that earns another `TIMEOUT`.
+/// The number of bytes of input that extends the timeout by another `TIMEOUT`.
 const PACE: usize = 16 * 1024 * 1024;
 /// The default capacity of a pipe.
 const CHUNK: usize = 64 * 1024;
 
 /// How long the writer may pause after the value.
 const PAUSE: Duration = Duration::from_millis(50);
-/// White space after the value that does not announce more input: the end of a line.
+/// The number of white-space bytes after the value that do not announce more input: a line end.
 const LINE_END: usize = 2;
 
-/// The bytes read, and whether the writer may have more.
+/// The bytes read, and whether the writer may send more.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Input {
     pub(crate) cleaned: Cleaned,
@@ -48,7 +48,7 @@ pub(crate) fn read(stdin: BorrowedFd<'_>) -> Input {
     read_with(stdin, TIMEOUT)
 }
 
-/// Reads and drops further input until the writer pauses.
+/// Reads and discards further input until the writer pauses.
 pub(crate) fn drain(stdin: BorrowedFd<'_>) {
     let mut chunk = Vec::with_capacity(CHUNK);
     let end = Instant::now() + TIMEOUT;
@@ -68,7 +68,7 @@ pub(crate) fn drain(stdin: BorrowedFd<'_>) {
 fn read_with(stdin: BorrowedFd<'_>, mut timeout: Duration) -> Input {
     let mut behind = Behind::Nothing;
     let mut scanner = Scanner::default();
-    // Not cleared: an event is far shorter, and untouched pages cost nothing.
+    // The buffer is not cleared: an event is far shorter, and untouched pages cost nothing.
     let mut chunk = Vec::with_capacity(CHUNK);
     let mut towards_pace = 0_usize;
     while !timeout.is_zero() {

@@ -1,12 +1,13 @@
-//! Starts the daemon if no service manager does, at most once in ten seconds.
+//! Starts the daemon if no service manager does, at most once every ten seconds.
 //!
 //! The daemon must outlive the hook and must not delay it: agents wait until a hook's stdout is closed everywhere, and
-//! kill its process group on timeout. So the daemon gets its own group, none of the shim's descriptors, and only a few
-//! variables of the environment, since agents put API keys and session tokens into a hook's, and folders of the
-//! current project into its `PATH`.
+//! kill its process group on timeout. So the daemon gets its own process group, none of the shim's descriptors, and
+//! only a few environment variables. Agents put API keys and session tokens into a hook's environment, and folders of
+//! the current project into its `PATH`.
 //!
-//! Hooks come in bursts. The stamp file beside the spool is locked during the decision, and its age is the time since
-//! the last attempt. A lock cannot be taken from its owner, unlike a file that is removed and created again.
+//! Hooks come in bursts, so the decision is made under a lock on the stamp file beside the spool, whose age is the
+//! time since the last attempt. A lock cannot be taken from its owner, unlike a file that is removed and created
+//! again.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -21,23 +22,23 @@ use recall_protocol::paths::Paths;
 use recall_protocol::{folder, search_path};
 use rustix::fs::OFlags;
 
-/// The shortest time between two starts.
+/// The minimum time between two starts.
 const PAUSE: Duration = Duration::from_secs(10);
-/// For this long after an attempt, a session's start waits for the daemon.
+/// How long after an attempt a session start still waits for the daemon.
 const WORTH_WAITING: Duration = Duration::from_secs(1);
 
 /// The result of trying to start the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Launch {
-    /// This or another shim tried a start this long ago, less than a second. The daemon may come up soon.
+    /// This or another shim tried a start this long ago, less than a second. The daemon may be up soon.
     JustTried(Duration),
-    /// A start was tried, and it is too early for another.
+    /// A start was tried too recently to try again.
     TriedBefore,
     /// A service manager or the user controls the daemon.
     NotOurs,
 }
 
-/// Starts `recall daemon`, unless somebody else controls it or a start was tried a moment ago.
+/// Starts `recall daemon`, unless something else manages it or a start was tried a moment ago.
 pub(crate) fn start_daemon(paths: &Paths) -> Launch {
     if std::env::var_os("RECALL_NO_DAEMON_START").is_some_and(|value| !value.is_empty() && value != "0")
         || is_managed(paths)
@@ -57,7 +58,7 @@ pub(crate) fn start_daemon(paths: &Paths) -> Launch {
     }
 }
 
-/// Whether systemd listens for the daemon: it runs for this user and the socket is enabled. It never manages a
+/// Whether systemd starts the daemon: its user manager is running and the socket unit is enabled. It never manages a
 /// `RECALL_HOME`.
 fn is_managed(paths: &Paths) -> bool {
     let unset = |name| std::env::var_os(name).is_none_or(|value| value.is_empty());
@@ -71,7 +72,7 @@ fn is_managed(paths: &Paths) -> bool {
     runs && config_home.is_some_and(|config| config.join(enabled).is_symlink())
 }
 
-/// Claims the right to start the daemon. `None` means that it was claimed, and the stamp was renewed.
+/// Claims the right to start the daemon. `None` means that the claim succeeded and the stamp was renewed.
 fn tried_lately(stamp: &Path, now: SystemTime) -> Option<Launch> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let opened = OpenOptions::new()
@@ -90,12 +91,12 @@ fn tried_lately(stamp: &Path, now: SystemTime) -> Option<Launch> {
     {
         return Some(if age < WORTH_WAITING { Launch::JustTried(age) } else { Launch::TriedBefore });
     }
-    // One byte marks the stamp as used. The time is the file system's.
+    // The single byte marks the stamp as used; the file system sets its time.
     let renewed = stamp.set_len(0).and_then(|()| stamp.write_all(b"."));
     renewed.err().map(|_| Launch::NotOurs)
 }
 
-/// The time since the stamp was renewed. `None` if it is new, or in the future after a clock step.
+/// The time since the stamp was renewed. `None` if the stamp is new, or in the future after a clock step.
 fn age(stamp: &File, now: SystemTime) -> Option<Duration> {
     let found = stamp.metadata().ok()?;
     if found.len() == 0 {
@@ -126,7 +127,7 @@ fn spawn() -> std::io::Result<()> {
         .map(|_| ())
 }
 
-/// The daemon's binary beside our own, else one from the daemon's `PATH`.
+/// The daemon's binary next to our own or, failing that, from the daemon's `PATH`.
 fn program() -> PathBuf {
     std::env::current_exe()
         .ok()

@@ -1,21 +1,21 @@
 //! `recall-shim AGENT [EVENT]`: passes one lifecycle event of a coding agent to recall's daemon.
 //!
-//! Agents run this program at every hook and wait for it: it is the hot path of the whole project. Its steps in order:
+//! Agents run this program at every hook and wait for it, so it is the project's hot path. Its steps in order:
 //!
 //! | step | at most |
 //! |---|---|
 //! | answer a person who asks with an option ([`usage`]) | stdin is read and dropped, without waiting for more than 50 ms |
 //! | do nothing inside recall's own compressor (`RECALL_DISABLE=1`) | the same |
 //! | read stdin until the first complete JSON value, cleaning it as it comes ([`input`]) | 1 s of waiting if it never completes |
-//! | stamp it, connect, check who listens, send it, read the answer ([`delivery`]) | 50 ms, 20 ms for what only reports, or `RECALL_ANSWER_MS` |
-//! | no acknowledgement: keep it in the spool | 10 ms |
-//! | nobody listens: start the daemon, at most once in 10 s ([`launch`]); only a session's start waits for it | 1 s |
+//! | stamp it, connect, check who listens, send it, read the answer ([`delivery`]) | 50 ms, 20 ms for events without an answer, or `RECALL_ANSWER_MS` |
+//! | without an acknowledgement: store it in the spool | 10 ms |
+//! | no daemon listens: start it, at most once every 10 s ([`launch`]); only a session start waits for it | 1 s |
 //! | print the answer, whole or not at all ([`output`]) | 20 ms |
-//! | read and drop what follows the value, if anything does ([`input::drain`]) | 50 ms without any, 1 s in all |
+//! | read and discard what follows the value, if anything does ([`input::drain`]) | 50 ms without input, 1 s in total |
 //!
 //! Whatever happens at a hook, the exit code is 0 and stderr stays empty: agents show stderr to the user, pass it to
-//! the model, or take it for a refusal. Only an unknown option without an agent's name is reported there. Stdout is
-//! what the daemon rendered, or what the agent takes for "nothing to say" ([`recall_protocol::agents`]).
+//! the model, or treat it as a refusal. Only an unknown option without an agent's name is reported on stderr. Stdout
+//! contains what the daemon rendered, or the agent's empty answer ([`recall_protocol::agents`]).
 //!
 //! **Invariant:** no runtime, no regular expressions, no JSON tree, no command line parser.
 
@@ -53,7 +53,7 @@ fn run() {
     let arguments = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
     let (agent, event_name) = match Invocation::of(arguments) {
         Invocation::Event { .. } if std::io::stdin().is_terminal() => {
-            // A person: no agent lets a hook read from its terminal.
+            // Stdin is a terminal, so a person runs the shim: no agent gives a hook its terminal.
             output::print(usage::help().as_bytes());
             return;
         }
@@ -85,7 +85,7 @@ fn run() {
     }
 }
 
-/// Lets the writer finish, though its input is dropped. A terminal is not read.
+/// Lets the writer finish, although its input is discarded. Terminals are not read.
 fn drain() {
     if !std::io::stdin().is_terminal() {
         input::drain(rustix::stdio::stdin());

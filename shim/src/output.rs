@@ -1,7 +1,7 @@
 //! Prints the answer completely or not at all.
 //!
-//! Half a JSON object is worse than none, because agents pass it to the model. So printing starts only if stdout
-//! accepts bytes now. If the agent has gone, the output is dropped.
+//! Half a JSON object is worse than none, because agents pass it to the model. So printing starts only if stdout is
+//! writable now. If the agent is gone, the output is dropped.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -11,12 +11,12 @@ use recall_protocol::frame::{self, Deadline, Waited};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 
-/// How long stdout may be full before the answer is dropped.
+/// How long stdout may stay full before the answer is dropped.
 const TIMEOUT: Duration = Duration::from_millis(20);
 /// How long the reader may take once printing has begun.
 const TIMEOUT_ONCE_BEGUN: Duration = Duration::from_secs(1);
 
-/// Prints to stdout. Errors are ignored, since they cannot be reported.
+/// Prints to stdout. Errors are ignored, because there is nowhere to report them.
 pub(crate) fn print(bytes: &[u8]) {
     if !bytes.is_empty() {
         let _ = print_to(rustix::stdio::stdout(), bytes);

@@ -1,9 +1,9 @@
-//! The entry of the program where the C library is glibc.
+//! The program's entry point where the C library is glibc.
 //!
-//! The standard library's own entry prepares for overflows of the stack: it reads the map of this process's memory and
-//! sets up a second stack and handlers for two signals. That took a third of the system calls of an event and a quarter
-//! of its instructions. This program needs none of it, so the C library calls the entry below instead. Arguments and
-//! variables are available without it. With another C library the usual entry is used.
+//! The standard library's entry point prepares for stack overflows: it reads the process's memory map and sets up a
+//! second stack and handlers for two signals. That took a third of an event's system calls and a quarter of its
+//! instructions. This program does not need it, so the C library calls the entry point below instead. Arguments and
+//! environment variables work without it. With other C libraries the standard entry point is used.
 
 use std::ffi::{c_char, c_int};
 
@@ -14,7 +14,7 @@ use std::ffi::{c_char, c_int};
 extern "C" fn main(_count: c_int, _arguments: *const *const c_char) -> c_int {
     // SAFETY: nothing else changes signal handlers, and this is the only thread.
     unsafe {
-        // If the agent has closed its end of the pipe, no signal must kill this process.
+        // The agent may close its end of the pipe; the signal must not kill this process.
         libc::signal(libc::SIGPIPE, libc::SIG_IGN);
     }
     crate::run();

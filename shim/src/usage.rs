@@ -1,7 +1,7 @@
-//! Reads the arguments: the agent's and the event's names, and the options of a person who runs the shim by hand.
+//! Parses the arguments: the agent's and the event's names, or an option if a person runs the shim by hand.
 //!
-//! A host puts a hook's stdout into the model's context, and several show its stderr. So only `--help` and `--version`
-//! are answered on stdout, and an unknown option beside an agent's name is ignored: the event matters more.
+//! Agents put a hook's stdout into the model's context, and several show its stderr. So only `--help` and `--version`
+//! print to stdout, and an unknown option next to an agent's name is ignored, because the event matters more.
 
 use recall_protocol::agents::DEFAULT;
 
@@ -24,19 +24,19 @@ For everything else there is `recall --help`.
     )
 }
 
-/// The request in the arguments.
+/// What the arguments ask for.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Invocation {
-    /// One event; without an agent's name, the default agent's.
+    /// Deliver one event. Without an agent's name, it is the default agent's.
     Event { agent: Option<String>, event_name: String },
-    /// An option that is answered on stdout.
+    /// Print this text on stdout.
     Answer(String),
-    /// An unknown option without an agent's name: the text of this error goes to stderr.
+    /// Report an unknown option without an agent's name: this text goes to stderr.
     UnknownOption(String),
 }
 
 impl Invocation {
-    /// Options count at any position. A bare `-` or `--` is neither an option nor a name.
+    /// Parses the arguments. Options count at any position. A bare `-` or `--` is neither an option nor a name.
     pub(crate) fn of(arguments: impl Iterator<Item = String>) -> Self {
         let (mut names, mut unknown) = (Vec::new(), None);
         for argument in arguments {
@@ -50,9 +50,9 @@ impl Invocation {
         }
         let mut names = names.into_iter();
         match (names.next(), unknown) {
-            // Text that could control a terminal is not printed.
+            // Debug formatting escapes text that could control a terminal.
             (None, Some(option)) => Self::UnknownOption(format!(
-                "recall-shim: no such option: {option:?}\nRun `recall-shim --help` for the options.\n"
+                "recall-shim: unknown option: {option:?}\nRun `recall-shim --help` for the options.\n"
             )),
             (agent, _) => Self::Event { agent, event_name: names.next().unwrap_or_default() },
         }
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn an_unknown_option_is_answered_only_without_an_agents_name() {
         let Invocation::UnknownOption(said) = of(&["--agent"]) else { panic!("an unknown option") };
-        assert!(said.starts_with("recall-shim: no such option: \"--agent\"\n"), "{said}");
+        assert!(said.starts_with("recall-shim: unknown option: \"--agent\"\n"), "{said}");
         assert_eq!(of(&["claude-code", "--foo"]), event("claude-code", ""));
         assert_eq!(of(&["--foo", "claude-code", "Stop"]), event("claude-code", "Stop"));
         assert_eq!(of(&["claude-code", "--foo", "Stop"]), event("claude-code", "Stop"));

@@ -82,7 +82,7 @@ fn what_a_used_up_quota_loses_is_counted_and_told() {
     disk.fill();
     hooks(&stage, 8..60);
     let said = stage.recall(["search", "anything"]);
-    assert!(said.stderr.contains("events can be lost: the disk quota is used up where"), "{said:?}");
+    assert!(said.stderr.contains("events can be lost: the disk quota is used up for"), "{said:?}");
     assert!(said.stderr.contains(" events were dropped because the spool was full"), "{said:?}");
     disk.make_room();
     let said = stage.recall(["search", "anything"]);

@@ -42,7 +42,7 @@ fn a_wrong_hint_is_named_and_the_others_count() {
     let stage = Stage::new().config(&format!("{HINTS}[[hint]]\npattern = '('\ntext = 'x'\n")).daemon();
     assert!(prompt(&stage, "tdd").contains("failing test"));
     let said = stage.recall(["config", "list"]);
-    assert!(said.stdout.contains("hint.pattern: `(` is not a usable pattern"), "{said:?}");
+    assert!(said.stdout.contains("hint.pattern: `(` is not a valid pattern"), "{said:?}");
     let said = stage.recall(["config", "get", "hint.pattern"]);
     assert!(said.stderr.contains("[[hint]] is a list of texts, not a key"), "{said:?}");
 }

@@ -242,7 +242,7 @@ mod tests {
         refused("durability.sync", &["fast"], "one of full, normal");
         refused("compression.backend", &["openai"], "compression.model is missing");
         refused("compression.fallback", &["magic"], "a list of extractive, anthropic");
-        refused("redaction.extra", &["("], "is not a usable pattern");
+        refused("redaction.extra", &["("], "is not a valid pattern");
         let torn = set("[timers\n", &key("mcp.write"), &given(&["true"])).unwrap_err();
         assert!(torn.to_string().contains("line 1, column"), "{torn}");
         // An existing mistake does not block a change.

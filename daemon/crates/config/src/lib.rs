@@ -565,7 +565,7 @@ mod tests {
         problem("[[subscribe]]\nevents = ['session_end']\ncommand = 'x'\n", "line 3");
         problem(
             "[redaction]\nextra = ['ok', '(']\n",
-            "redaction.extra: `(` is not a usable pattern: unclosed group",
+            "redaction.extra: `(` is not a valid pattern: unclosed group",
         );
         problem("[capture]\nexclude = ['[']\n", "capture.exclude: ");
         problem("[redaction]\nallow = ['.*']\n", "redaction.allow: `.*` matches everything");
@@ -576,10 +576,10 @@ mod tests {
         use recall_domain::guard::Severity;
         problem("[guards]\nreads = 'maybe'\n", "line 2");
         problem("[guards]\nallow = ['[']\n", "guards.allow: ");
-        problem("[guards]\nunset_env = ['A B']\n", "guards.unset_env: `A B` is no name of a variable");
+        problem("[guards]\nunset_env = ['A B']\n", "guards.unset_env: `A B` is not a variable name");
         problem(
             "[[hint]]\npattern = '('\ntext = 'x'\n",
-            "hint.pattern: `(` is not a usable pattern: unclosed group",
+            "hint.pattern: `(` is not a valid pattern: unclosed group",
         );
         problem("[[hint]]\npattern = 'x'\n", "missing field `text`");
         assert_eq!(Config::default().guards, GuardPolicy::default());

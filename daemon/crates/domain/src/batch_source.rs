@@ -1,23 +1,23 @@
-//! Where the prompt of a batch comes from: a person, or one of the machines that also write prompts.
+//! The source of a batch's prompt: a person, or a machine that also writes prompts.
 
-/// Where the prompt of a batch comes from.
+/// Where the prompt of a batch came from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum BatchSource {
     #[default]
     User,
-    /// A machine-made prompt: a background agent or shell has ended.
+    /// A background agent or shell has ended, and the agent's program wrote the prompt.
     AgentNotification,
-    /// A message of another session, agent or teammate, or of a channel.
+    /// A message from another session, agent or teammate, or from a channel.
     AgentMessage,
-    /// The agent program itself: a schedule, a loop, a poll, feedback of a hook.
+    /// The agent's program itself: a schedule, a loop, a poll, or a hook's feedback.
     System,
-    /// Work on a plan.
+    /// The prompt asks to carry out a plan.
     Plan,
-    /// Opened for activities that had no batch.
+    /// No prompt: the batch was opened for activities that had none.
     Recovery,
-    /// The prompt was entirely private; nothing of it is kept.
+    /// A prompt that was entirely private; none of it is kept.
     Private,
-    /// Typed while the agent worked on another prompt.
+    /// A prompt typed while the agent worked on another one.
     Queued,
 }
 
@@ -33,17 +33,17 @@ impl BatchSource {
         (Self::Queued, "queued"),
     ];
 
-    /// Whether a person asked, and not privately.
+    /// Whether a person asked, and the prompt was not private.
     pub fn is_asked_openly(self) -> bool {
         matches!(self, Self::User | Self::Plan | Self::Queued)
     }
 
-    /// Whether a person asked, openly or not.
+    /// Whether a person asked, privately or not.
     pub fn is_of_person(self) -> bool {
         self.is_asked_openly() || self == Self::Private
     }
 
-    /// Whether no person typed it: a background agent has ended, another session writes, a schedule is due.
+    /// Whether a machine wrote the prompt: a background agent ended, another session sent a message, a schedule fired.
     pub fn is_made_by_machine(self) -> bool {
         matches!(self, Self::AgentNotification | Self::AgentMessage | Self::System)
     }

@@ -1,4 +1,4 @@
-//! Daily spending limits for models, and their arithmetic.
+//! Daily spending limits for models, and the arithmetic on them.
 
 use super::ids::{JobId, ProjectRow, Timestamp};
 
@@ -25,14 +25,14 @@ pub enum Cost {
     AtMost,
 }
 
-/// The uncertain part of the spending: calls booked at the most they can have cost.
+/// The uncertain part of the spending: calls booked at their maximum cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Assumed {
     pub calls: i64,
     pub tokens: u64,
 }
 
-/// Hard limits per day of the user's calendar. 0 means no limit.
+/// Hard limits per calendar day of the user. 0 means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Caps {
     pub tokens: u64,
@@ -49,7 +49,7 @@ pub struct Prices {
 }
 
 impl Prices {
-    /// The price of these tokens, rounded up.
+    /// Returns the price of these tokens, rounded up.
     pub fn of(self, tokens_in: u64, tokens_out: u64) -> Usage {
         let cost = |tokens: u64, price: u64| u128::from(tokens) * u128::from(price);
         let sum =
@@ -58,18 +58,18 @@ impl Prices {
     }
 }
 
-/// A call that is about to be made.
+/// A call about to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Charge {
     pub job: JobId,
     pub project: ProjectRow,
     /// `provider:model`.
     pub backend: String,
-    /// The most it can cost.
+    /// The maximum cost of the call.
     pub most: Usage,
 }
 
-/// A call that was made, with what it has cost.
+/// A call that was made, with its actual cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelCall {
     pub reservation: ReservationId,
@@ -85,7 +85,7 @@ pub struct ModelCall {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReservationId(pub i64);
 
-/// The cap that a call would exceed.
+/// The cap that a call would exceed. The text is its configuration key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OverCap {
     #[error("tokens_per_day")]
@@ -99,7 +99,7 @@ pub enum OverCap {
 }
 
 impl Caps {
-    /// Checks whether a call may be made. `all` and `project` are what is spent or reserved today.
+    /// Checks whether a call may be made. `all` and `project` are the amounts spent or reserved today.
     ///
     /// # Errors
     /// The first cap that the call could exceed.
@@ -115,7 +115,7 @@ impl Caps {
     }
 }
 
-/// A day of the user's calendar, such as `2031-05-17`.
+/// A calendar day of the user, such as `2031-05-17`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Day(pub String);
 

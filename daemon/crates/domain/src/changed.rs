@@ -1,48 +1,50 @@
-//! Recognises a statement that a later one changes: 30 s that are 90 s now, pounds that became kilograms, a finding that is
+//! Detects that a later statement changes an earlier one: 30 s became 90 s, pounds became kilograms, a finding was
 //! fixed.
 //!
-//! A statement counts as changed only if both have the same subject and most of their words in common, and if the later one
-//! says that something has changed. So a doubtful one stays: to tell an old statement beside the new one is the smaller
-//! fault. Compressors ask within a session, and whatever tells something unasked asks between all.
+//! An earlier statement counts as changed only if both have the same subject and share most of their words, and the
+//! later one says that something changed. Doubtful statements stay current, because injecting an old statement beside
+//! the new one does less harm than losing it. Compressors compare statements within a session; everything that is
+//! injected unasked is compared across all sessions.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::LazyLock;
 
 use super::injection::excerpt::sentences;
 
-/// The share of an earlier statement's words that the later one has, in percent.
+/// The minimum share of an earlier statement's words that the later one must contain, in percent.
 const COMMON: usize = 60;
-/// What says much besides is on something else.
+/// The minimum share of a later statement's words that the earlier one must contain, in percent. Below it, the later
+/// one is about something else.
 const COMMON_OF_LATER: usize = 50;
-/// Shorter statements have too little to be recognised by.
+/// Statements with fewer words cannot be compared.
 const FEWEST: usize = 3;
-/// A word stands for its other endings by so many characters.
+/// The number of characters by which words are compared, so that their endings do not matter.
 const STEM: usize = 6;
 
-/// What says that something is not as it was.
+/// Words that say that something has changed.
 const CHANGES: &str = "now, no longer, any more, anymore, instead, switched, changed, replaced, raised, lowered, increased, reduced, \
     moved, renamed, removed, dropped, fixed, corrected, reverted, from now on, rather than, turned out";
-/// Words that carry a sentence and name nothing.
+/// Grammatical words, which name nothing.
 const GRAMMAR: &str = "the a an and or of to in for on with is are was were be been it its this that these those as at by from we you i they \
     can will would should could may might do does did has have had there here then than so not no also still only just all \
     now always already done switched changed fixed corrected replaced";
-/// What ends the statement itself.
+/// Separators after which a statement's explanation begins.
 const ENDS: [&str; 8] = [" because ", " since ", " so that ", ", so ", "; ", " — ", " - ", ": "];
-/// A label before a colon is no longer than this many characters.
+/// The maximum length of a label before a colon, in characters.
 const LABEL: usize = 24;
 
-/// A statement by its words.
+/// A statement, reduced to its words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement {
     pub words: BTreeSet<String>,
-    /// The first of them.
+    /// The first word.
     pub subject: String,
-    /// The one behind it if it is a number: `Phase 3` and `Phase 4` are two things.
+    /// The word after the subject if it is a number: `Phase 3` and `Phase 4` are different subjects.
     number: Option<String>,
 }
 
 impl Statement {
-    /// `None`: it says too little.
+    /// Parses a statement. `None` if it has too few words.
     pub fn of(text: &str) -> Option<Self> {
         let mut said = text.trim();
         // `Fixed: the pool drains`, `Finding 2: the pool hangs`, `Done. The pool drains`
@@ -57,7 +59,7 @@ impl Statement {
         Some(Self { words: words.into_iter().collect(), subject, number })
     }
 
-    /// Whether the later statement is on the same and says it otherwise.
+    /// Whether the later statement has the same subject and says something different.
     pub fn is_changed_by(&self, later: &Self) -> bool {
         if self.subject != later.subject || self.number != later.number || self.words.len() < FEWEST {
             return false;
@@ -69,7 +71,7 @@ impl Statement {
     }
 }
 
-/// The words that name something, without their endings, in their order.
+/// The content words of a text without their endings, in order.
 pub fn words_of(text: &str) -> Vec<String> {
     static GRAMMATICAL: LazyLock<HashSet<&str>> =
         LazyLock::new(|| GRAMMAR.split_ascii_whitespace().collect());
@@ -82,9 +84,9 @@ pub fn words_of(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Whether a sentence says that something is not as it was. What only introduces something says nothing instead.
+/// Whether a sentence says that something changed. A sentence that only introduces something new does not.
 pub fn says_a_change(text: &str) -> bool {
-    // By their first words.
+    // Keyed by first word.
     static SAID: LazyLock<HashMap<&str, Vec<Vec<&str>>>> = LazyLock::new(|| {
         let mut said: HashMap<&str, Vec<Vec<&str>>> = HashMap::new();
         for phrase in CHANGES.split(", ") {
@@ -103,11 +105,11 @@ pub fn says_a_change(text: &str) -> bool {
     !text.ends_with(':') && words.iter().enumerate().any(begins)
 }
 
-/// The statements of a text, read once to be compared with those of many others.
+/// The statements of a text, parsed once for comparison with those of many other texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statements {
     all: Vec<Statement>,
-    /// Those that say that something is not as it was.
+    /// The statements that say that something changed.
     changes: Vec<Statement>,
 }
 
@@ -121,7 +123,7 @@ impl Statements {
         }
     }
 
-    /// Whether a sentence of the later text changes one of these.
+    /// Whether a sentence of the later text changes one of these statements.
     pub fn are_changed_by(&self, later: &Self) -> bool {
         later.changes.iter().any(|now| self.all.iter().any(|then| then.is_changed_by(now)))
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::ids::EventId;
 use super::material::{Action, BatchMaterial, CallOutcome, ProjectFolder, Step};
 
-/// Longer command lines are taken for scripts, in bytes.
+/// The maximum length of a command line in bytes. Longer ones are treated as scripts.
 const LONGEST: usize = 300;
 
 /// Words for testing, building and linting.
@@ -82,8 +82,8 @@ pub(crate) fn names_a_check(words: &[impl AsRef<str>]) -> bool {
     words.iter().take(5).any(|word| is_verb(word.as_ref()))
 }
 
-/// The check that a command line runs, without the commands around it. `None` if there is none, or not exactly one for
-/// sure.
+/// Returns the check that a command line runs, without the commands around it. `None` unless there is certainly
+/// exactly one.
 pub(crate) fn check_in(command: &str) -> Option<String> {
     const OPAQUE: [&str; 8] = ["\"", "'", "`", "$(", "<<", "||", "\\", "{"];
     if command.len() > LONGEST || OPAQUE.iter().any(|mark| command.contains(mark)) {
@@ -96,7 +96,8 @@ pub(crate) fn check_in(command: &str) -> Option<String> {
     (runs && names_a_check(&only)).then(|| only.join(" "))
 }
 
-/// The words of one command before its pipe, without variables and redirections. `None` if it only changes the folder.
+/// Returns the words of one command before its pipe, without variables and redirections. `None` if it only changes the
+/// folder.
 fn command_words(command: &str) -> Option<Vec<&str>> {
     let before_pipe = command.split('|').next().unwrap_or_default();
     let words = before_pipe.split_whitespace().skip_while(|word| word.contains('='));
@@ -112,7 +113,7 @@ enum Run<'a> {
     Failed {
         output: &'a str,
     },
-    /// The output and the exit status contradict each other, or the run was ended from outside.
+    /// The output and the exit status contradict each other, or the run was killed.
     Unclear,
 }
 
@@ -135,7 +136,7 @@ fn run<'a>(outcome: &'a CallOutcome, output: &'a str) -> Run<'a> {
     }
 }
 
-/// Whether only a failing check prints this line. Needed because a pipe's exit status hides that of the check.
+/// Whether only a failing check prints this line. Needed because a pipe hides the check's exit status.
 fn is_failure(line: &str) -> bool {
     const SIGNS: [&str; 5] =
         ["test result: FAILED", "make: *** ", "npm ERR!", "BUILD FAILED", "error: could not compile"];
@@ -155,10 +156,10 @@ pub struct Checked {
     /// The check's name, as [`check_in`] returns it.
     pub name: String,
     pub status: CheckStatus,
-    /// Its last run, and the index of that run among the batch's steps.
+    /// The check's last run, and the index of that run among the batch's steps.
     pub event: EventId,
     pub step: u32,
-    /// The files that the batch had changed before that run.
+    /// The files that the batch changed before that run.
     pub changed: Vec<Changed>,
 }
 
@@ -169,7 +170,7 @@ pub enum CheckStatus {
     Failed {
         output: String,
     },
-    /// It failed and then passed, with nothing changed in between.
+    /// The check failed and then passed without a change in between.
     Flaky,
 }
 
@@ -178,12 +179,12 @@ pub enum CheckStatus {
 pub struct Changed {
     /// Relative to the project's folder.
     pub path: String,
-    /// The last call that changed it, and the index of that call among the batch's steps.
+    /// The last call that changed the file, and the index of that call among the batch's steps.
     pub event: EventId,
     pub step: u32,
 }
 
-/// The checks of a batch by their last runs, in order. Checks whose last run is unclear are left out.
+/// Returns the checks of a batch, ordered by their last runs. Checks whose last run is unclear are omitted.
 pub fn checked(batch: &BatchMaterial) -> Vec<Checked> {
     let mut found: Vec<(String, Option<Checked>)> = Vec::new();
     let mut failed_at: BTreeMap<String, u32> = BTreeMap::new();
@@ -213,7 +214,7 @@ pub fn checked(batch: &BatchMaterial) -> Vec<Checked> {
     found.into_iter().filter_map(|(_, checked)| checked).collect()
 }
 
-/// The files that these steps changed, in the order of their last changes.
+/// Returns the files that these steps changed, ordered by their last changes.
 pub fn changed<'a>(steps: impl Iterator<Item = &'a Step>, folder: ProjectFolder<'_>) -> Vec<Changed> {
     let mut changed: Vec<Changed> = Vec::new();
     for (at, step) in (0_u32..).zip(steps) {

@@ -1,8 +1,8 @@
 //! Decides whether work done on another branch is contained in the current checkout.
 //!
 //! Notes about work on another branch are marked, because the code is not in the reader's checkout. Git knows
-//! branches, commits, and which commit contains which. A squash merge loses this relation. So the branch tip decides
-//! while the branch exists; a branch that is gone, and the default branch, count as merged.
+//! branches, commits, and which commit contains which, but a squash merge loses this relation. So while the branch
+//! exists, its tip decides; a branch that was deleted, and the default branch, count as merged.
 
 use std::fmt;
 
@@ -22,14 +22,14 @@ pub struct Checkout {
 pub struct Here {
     /// `None` if there is no repository, or it cannot be read.
     pub checkout: Option<Checkout>,
-    /// As the remote names it. If unknown, [`DEFAULT_BRANCHES`] count as default branches.
+    /// The default branch according to the remote. If unknown, [`DEFAULT_BRANCHES`] count as default branches.
     pub default_branch: Option<BranchName>,
 }
 
 /// Usual names of a default branch.
 const DEFAULT_BRANCHES: [&str; 3] = ["main", "master", "trunk"];
 
-/// Where something remembered was made. All fields are empty if unknown.
+/// Where something remembered was made. Unknown fields are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MadeOn {
     pub branch: Option<BranchName>,
@@ -64,14 +64,14 @@ pub enum Containment {
     Missing,
 }
 
-/// Questions to the reader's repository.
+/// Questions about the reader's repository.
 pub trait History {
     fn tip(&self, branch: &BranchName) -> Tip;
     /// Whether the reader's commit contains this one.
     fn contains(&self, commit: &CommitId) -> Containment;
 }
 
-/// A note for people and agents that something was made on another branch.
+/// The note for people and agents that something was made on another branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Elsewhere {
     place: MadeAt,
@@ -87,13 +87,13 @@ enum MadeAt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Merged {
     No,
-    /// Git could not be asked or has not answered yet.
+    /// Git could not be run, or has not responded yet.
     Unknown,
 }
 
-/// Longer branch names are cut for display, in characters.
+/// The maximum length of a displayed branch name, in characters.
 const NAME_CHARS: usize = 60;
-/// Digits of a commit hash that are shown.
+/// The number of digits shown of a commit hash.
 const SHORT_COMMIT: usize = 10;
 
 impl fmt::Display for Elsewhere {
@@ -115,7 +115,7 @@ impl fmt::Display for Elsewhere {
     }
 }
 
-/// The mark of a memory that was made at each of these places. `None` if one of them is merged or unknown.
+/// The mark of a memory that was made at all of these places. `None` if one of them is merged or unknown.
 pub fn elsewhere(made: &[MadeOn], here: &Here, history: &impl History) -> Option<Elsewhere> {
     let mut mark = None;
     for place in made {
@@ -133,14 +133,14 @@ fn mark_of(made: &MadeOn, here: &Here, history: &impl History) -> Option<Elsewhe
         None => {
             let commit = made.commit.as_ref()?;
             let is_here = here.checkout.as_ref().and_then(|here| here.commit.as_ref()) == Some(commit);
-            // A detached commit has no branch name: mark it only if it is known to be missing.
+            // A detached commit has no branch name, so it is marked only if it is known to be missing.
             (!is_here && history.contains(commit) == Containment::Missing)
                 .then(|| Elsewhere { place: MadeAt::Commit(commit.clone()), merged: Merged::No })
         }
     }
 }
 
-/// `None` if the branch counts as merged.
+/// Returns whether the branch is merged, or `None` if it counts as merged.
 fn merged_branch(branch: &BranchName, made: &MadeOn, here: &Here, history: &impl History) -> Option<Merged> {
     if here.is_default(branch) {
         return None;
@@ -154,7 +154,7 @@ fn merged_branch(branch: &BranchName, made: &MadeOn, here: &Here, history: &impl
         Tip::Unknown => return Some(Merged::Unknown),
         Tip::At(tip) => tip,
     };
-    // Nothing was committed since the work began, so no commit that could be merged contains it.
+    // Nothing was committed since the work began, so no mergeable commit contains it.
     if made.touched == Touched::Files && made.base.as_ref() == Some(&tip) {
         return Some(Merged::No);
     }
@@ -169,7 +169,7 @@ fn merged_branch(branch: &BranchName, made: &MadeOn, here: &Here, history: &impl
 }
 
 impl Here {
-    /// The branch that is checked out, unless it is the default branch.
+    /// The checked-out branch, unless it is the default branch.
     pub fn branch_of_its_own(&self) -> Option<&BranchName> {
         let branch = self.checkout.as_ref()?.branch.as_ref()?;
         (!self.is_default(branch)).then_some(branch)

@@ -1,35 +1,36 @@
-//! What a command is, apart from its options and values: enough to find what is known of it.
+//! Reduces a command to its form: what it runs, without options and values. The form finds what is known about the
+//! command.
 //!
 //! `sudo FOO=1 npm run deploy --force` has the form `npm run deploy`, and `cd web && ./scripts/sync.sh "all"` has
-//! `scripts/sync.sh`. Commands that only look around have none: nobody is warned of `ls`.
+//! `scripts/sync.sh`. Commands that only inspect have no form, because nobody needs a warning about `ls`.
 
 /// A command without its options, quoted words and values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandForm {
     /// The program and the first of its plain arguments.
     words: Vec<String>,
-    /// More plain arguments: they say what the command is about.
+    /// Further plain arguments, which say what the command is about.
     others: Vec<String>,
 }
 
-/// Programs that only look around, or that say nothing by themselves.
+/// Programs that only inspect, or that say nothing on their own.
 const SILENT: [&str; 48] = [
     "alias", "awk", "basename", "bat", "cat", "cd", "clear", "cut", "date", "df", "diff", "dirname", "du",
     "echo", "env", "exit", "export", "false", "file", "find", "grep", "head", "jq", "ls", "mkdir", "popd",
     "printf", "ps", "pushd", "pwd", "realpath", "rg", "sed", "set", "sleep", "sort", "stat", "tail", "tee",
     "test", "touch", "tr", "tree", "true", "type", "uniq", "wc", "which",
 ];
-/// What git does without changing anything that others see.
+/// Git subcommands that change nothing that others see.
 const SILENT_GIT: [&str; 10] =
     ["add", "blame", "branch", "commit", "diff", "fetch", "log", "show", "stash", "status"];
-/// Words that are followed by a command.
+/// Words that precede a command.
 const PREFIXES: [&str; 13] = [
     "sudo", "env", "time", "command", "builtin", "exec", "nice", "nohup", "then", "do", "else", "if", "while",
 ];
-/// Simple commands of one line that are looked at, and characters of it.
+/// The maximum number of simple commands examined per line, and of characters of the line.
 const MOST_FORMS: usize = 3;
 const MOST_CHARS: usize = 4_000;
-/// Words that make a form, and further ones.
+/// The maximum number of words in a form, and of further words.
 const FORM_WORDS: usize = 3;
 const OTHER_WORDS: usize = 6;
 
@@ -79,19 +80,19 @@ impl CommandForm {
         Some(Self { words, others: arguments.take(OTHER_WORDS).collect() })
     }
 
-    /// The form as one text.
+    /// The form as a single string.
     pub fn text(&self) -> String {
         self.words.join(" ")
     }
 
-    /// All words that say what it is about, also the parts of names, for a search.
+    /// All words that say what the command is about, including parts of names, for a search.
     pub fn subjects(&self) -> String {
         let words = self.words.iter().chain(&self.others);
         words.map(|word| word.replace(['/', ':', '_', '-', '.'], " ")).collect::<Vec<_>>().join(" ")
     }
 
-    /// Whether a text names this command: the program with its first argument, or a file of the command by its path. A
-    /// program alone is not enough, unless it is a file.
+    /// Whether a text names this command: the program with its first argument, or a file of the command by its path.
+    /// The program alone is not enough unless it is a file.
     pub fn is_named_in(&self, text: &str) -> bool {
         let text = spaced(text);
         let is_file = |word: &&String| word.contains('/') || has_extension(word);
@@ -126,7 +127,7 @@ fn spaced(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
 }
 
-/// Whether the words stand in the text, and not inside of longer ones.
+/// Whether the words occur in the text, not inside longer words.
 fn has_word(text: &str, words: &str) -> bool {
     let is_edge = |next: Option<char>| next.is_none_or(|c| !c.is_alphanumeric() && !"_-/:".contains(c));
     text.match_indices(words).any(|(at, _)| {
@@ -140,7 +141,7 @@ struct Word {
     is_quoted: bool,
 }
 
-/// The names of the programs that a command line runs, without their folders, in order.
+/// The names of the programs that a command line runs, in order, without their folders.
 pub fn programs(line: &str) -> Vec<String> {
     let line: String = line.chars().take(MOST_CHARS).collect();
     let is_before = |word: &&Word| word.text.contains('=') || PREFIXES.contains(&word.text.as_str());
@@ -151,7 +152,7 @@ pub fn programs(line: &str) -> Vec<String> {
     simple_commands(&line).iter().filter_map(program).collect()
 }
 
-/// The words of each simple command of a line. What a here-document holds is no command.
+/// Returns the words of each simple command of a line. Lines of a here-document are not commands.
 fn simple_commands(line: &str) -> Vec<Vec<Word>> {
     let line = line.split_once("<<").map_or(line, |(before, _)| before);
     let (mut commands, mut words, mut word) = (Vec::new(), Vec::new(), Word::default());
@@ -166,7 +167,7 @@ fn simple_commands(line: &str) -> Vec<Vec<Word>> {
                 word.is_quoted = true;
             }
             (None, '\\') => word.text.extend(chars.next()),
-            // As in `2>&1`.
+            // A redirection such as `2>&1`.
             (None, '&') if word.text.ends_with('>') => word.text.push(c),
             (None, ';' | '|' | '&' | '\n' | '(' | ')') => {
                 push_word(&mut words, &mut word);

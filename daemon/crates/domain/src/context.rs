@@ -1,8 +1,8 @@
 //! Assembles the context block for an agent: selects notes within a token budget and renders them.
 //!
-//! A block is Markdown inside `<recall-context>`, marked as notes and not as instructions, because users, models and
-//! tools wrote everything in it. Stored text cannot close the block or pose as the markup of a conversation, see
-//! [`super::plain`]; all else stays as it was written.
+//! A block is Markdown inside `<recall-context>`. It is marked as notes, not as instructions, because users, models
+//! and tools wrote everything in it. Stored text cannot close the block or pose as the markup of a conversation, see
+//! [`super::plain`]; everything else stays as it was written.
 
 pub(crate) mod page;
 
@@ -20,7 +20,7 @@ use super::plain::plain;
 use super::tokens::Measure;
 use page::{Added, Detail, Page, statement_line};
 
-/// Token budget of each moment. 0 switches the moment off.
+/// The token budget of each moment. 0 disables the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budgets {
     pub start: u32,
@@ -29,7 +29,7 @@ pub struct Budgets {
     pub prompt: u32,
     pub file: u32,
     pub subagent: u32,
-    /// Before a command, and after one that failed.
+    /// For a command that is about to run, or that failed.
     pub command: u32,
 }
 
@@ -77,30 +77,31 @@ impl Moment {
     }
 }
 
-/// The candidates of a block.
+/// The candidates for a block.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Material {
     pub project: String,
-    /// At a start, the last session's summary; at a compaction, this session's own.
+    /// At a start, the summary of the last session; at a compaction, this session's own.
     pub summary: Option<SummaryNote>,
-    /// At a start, the last summary of somebody else's session.
+    /// At a start, the last session summary of another person.
     pub others: Option<SummaryNote>,
-    /// The state of that session, while it is fresh.
+    /// The state of the last session, while it is recent.
     pub continuity: Option<Continuity>,
-    /// In any order. None of them is superseded or resolved.
+    /// In any order, without superseded and resolved ones.
     pub observations: Vec<Note>,
-    /// What a person wrote or pinned and what a prompt touches, the best first.
+    /// Notes that a person wrote or pinned and that concern the prompt, best first.
     pub by_hand: Vec<Note>,
-    /// What answers a prompt, the best first.
+    /// Passages that answer the prompt, best first.
     pub statements: Vec<Statement>,
-    /// Where the code is that a prompt is about, the best first.
+    /// Declarations that the prompt is about, best first.
     pub places: Vec<Place>,
-    /// The file about to be opened, relative to the project's folder; the command or the error. Empty at other moments.
+    /// The file about to be opened, relative to the project's folder; or the command, or the error. Empty at other
+    /// moments.
     pub file: String,
 }
 
 impl Material {
-    /// Whether the state told at a start is this session's.
+    /// Whether the state injected at a start is this session's own.
     pub fn is_of(&self, session: i64) -> bool {
         self.continuity.as_ref().is_some_and(|state| state.session == session)
     }
@@ -113,15 +114,15 @@ pub struct Place {
     pub file: String,
     /// Counted from 1.
     pub line: u32,
-    /// As the language says it: `struct`, `class`, `def`.
+    /// The keyword of the language: `struct`, `class`, `def`.
     pub kind: &'static str,
-    /// The type, class or module around it; empty without one.
+    /// The enclosing type, class or module, or empty.
     pub within: String,
     pub name: String,
 }
 
 impl Place {
-    /// The name with what is around it.
+    /// The name, qualified with its enclosing item.
     pub fn symbol(&self) -> String {
         match self.within.as_str() {
             "" => self.name.clone(),
@@ -134,7 +135,7 @@ impl Place {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SummaryNote {
     pub id: i64,
-    /// Whose session it was, if that was on another machine.
+    /// The person whose session it was, if it ran on another machine.
     pub author: Option<String>,
     pub title: String,
     pub request: String,
@@ -142,7 +143,7 @@ pub struct SummaryNote {
     pub learned: String,
     pub next_steps: String,
     pub at: Timestamp,
-    /// The branch that its work is on, if that is not merged here.
+    /// The branch of the session's work, if it is not merged here.
     pub elsewhere: Option<Elsewhere>,
 }
 
@@ -153,23 +154,23 @@ impl SummaryNote {
     }
 }
 
-/// A passage that answers a prompt.
+/// A passage that answers the prompt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Statement {
     pub key: PassageKey,
-    /// What it was said in: the type of an observation, `answer`, `plan`.
+    /// The kind of its source: the type of an observation, `answer`, `plan`.
     pub label: &'static str,
     pub heading: String,
     pub text: String,
-    /// Who wrote it, if that was on another machine.
+    /// The person who wrote it, if on another machine.
     pub author: Option<String>,
     pub at: Timestamp,
-    /// That it answers the prompt.
+    /// The probability that it answers the prompt.
     pub probability: f64,
     pub reason: String,
-    /// The branch that its work is on, if that is not merged here.
+    /// The branch of its work, if it is not merged here.
     pub elsewhere: Option<Elsewhere>,
-    /// Files that it is about and that have changed since.
+    /// Files that the statement is about and that have changed since.
     pub changed: Vec<String>,
 }
 
@@ -182,28 +183,28 @@ pub struct Note {
     pub narrative: String,
     pub facts: Vec<String>,
     pub importance: Importance,
-    /// How well its title is read alone, in points. Decides at a start.
+    /// How understandable the title is on its own, in points. Used at a start.
     pub alone: i8,
-    /// Who said it, if it holds because of that.
+    /// The speaker, if the note holds because somebody said it.
     pub voice: Option<Voice>,
-    /// Who wrote it, if that was on another machine.
+    /// The person who wrote it, if on another machine.
     pub author: Option<String>,
-    /// That machine is another person's.
+    /// Whether that machine belongs to another person.
     pub is_of_others: bool,
     pub maker: Maker,
-    /// The user wants it to stand first.
+    /// Whether the user pinned it to the top.
     pub is_pinned: bool,
-    /// A file that it warns of and that the reader's branch changes.
+    /// The file that it warns about, if the reader's branch changes that file.
     pub warns_of: Option<String>,
     pub at: Timestamp,
-    /// The branch that its work is on, if that is not merged here.
+    /// The branch of its work, if it is not merged here.
     pub elsewhere: Option<Elsewhere>,
-    /// Files that it is about and that have changed since.
+    /// Files that the note is about and that have changed since.
     pub changed: Vec<String>,
 }
 
 impl Note {
-    /// What a person did to it that makes it worth telling.
+    /// What a person did that makes the note worth injecting.
     fn accepted(&self) -> &'static str {
         match self.maker {
             Maker::Person => "written or pinned by hand",
@@ -212,7 +213,7 @@ impl Note {
     }
 }
 
-/// The rendered block, and the record of what is in it.
+/// The rendered block, and the record of its contents.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Block {
     /// Empty if there is nothing to inject.
@@ -221,11 +222,11 @@ pub struct Block {
     pub items: Vec<Item>,
 }
 
-/// What separates two blocks of one answer.
+/// The separator between two blocks of one answer.
 pub const BLANK: &str = "\n\n";
 
 impl Block {
-    /// Both blocks as one.
+    /// Joins both blocks into one.
     #[must_use]
     pub fn followed_by(mut self, next: Self) -> Self {
         if !self.text.is_empty() && !next.text.is_empty() {
@@ -238,22 +239,22 @@ impl Block {
     }
 }
 
-/// How much of a document was given.
+/// How much of a document was injected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Extent {
     #[default]
     Whole,
-    /// It has more to say.
+    /// Only the title; the document has more to say.
     Title,
-    /// The passage of this number.
+    /// The passage with this number.
     Passage(u32),
 }
 
-/// One item of a block, and why it was chosen.
+/// One item of a block, with the reason why it was chosen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Item {
-    /// `session` (its state), or the kind of the document.
+    /// `session` for a session's state, else the kind of the document.
     pub kind: &'static str,
     pub id: i64,
     pub extent: Extent,
@@ -261,36 +262,37 @@ pub struct Item {
     pub reason: String,
 }
 
-/// The length that a block may have.
+/// The maximum length of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     pub tokens: u32,
-    /// What the agent passes on unshortened.
+    /// The maximum length that the agent passes on unshortened.
     pub utf16_units: u64,
 }
 
-/// Notes per file: only what must be known before it is opened, not its history.
+/// Notes per file: only what must be known before opening it, not its history.
 const MOST_FOR_FILE: usize = 3;
-/// The share of a start's budget that what persons wrote or pinned may fill.
+/// The share of a start's budget for notes that a person wrote or pinned.
 const BY_HAND_SHARE: f64 = 0.5;
-/// The share of the budget that a session's own state may fill at a start: the block is about the project.
+/// The share of the budget for the session's own state at a start. It is limited because the block is about the
+/// project.
 const START_STATE_SHARE: f64 = 0.6;
-/// Of so many known lines at most so many are other persons', as long as there are own ones.
+/// At most this many of `LINES` known lines come from other persons, as long as there are own ones.
 const LINES: usize = 5;
 const OF_OTHERS: usize = 2;
-/// The share of a start's budget that the last session of somebody else may fill.
+/// The share of a start's budget for another person's last session.
 const OTHERS_SHARE: f64 = 0.15;
-/// Known lines of a start: the later ones are read for nothing. Measured in `docs/retrieval.md`.
+/// The maximum number of known lines at a start: later ones are rarely useful. Measured in `docs/retrieval.md`.
 const MOST_AT_START: usize = 5;
-/// What the user said counts so many points more at a start than what was noted of the work, if it stands alone.
+/// Bonus points at a start for what the user said, if its title is understandable on its own.
 const SAID_BY_USER: f64 = 3.0;
-/// The same for what warns of a file that the branch changes.
+/// Bonus points for a note that warns about a file which the branch changes.
 const ABOUT_BRANCH: f64 = 2.0;
-/// The weight of a note that is worth one point of how well it reads alone.
+/// The amount of weight that is worth one point of understandability.
 const OF_WEIGHT: f64 = 4.0;
-/// Days after which an observation's weight at a start is halved.
+/// The half-life in days of an observation's weight at a start.
 const HALF_LIFE_DAYS: f64 = 21.0;
-/// The same for what is still open.
+/// The half-life of open ends.
 const OPEN_END_HALF_LIFE_DAYS: f64 = 7.0;
 
 /// Selects and renders the block of a moment. The block is empty if nothing is worth injecting.
@@ -310,7 +312,7 @@ pub fn assemble(moment: Moment, material: &Material, limits: Limits, now: Timest
     }
 }
 
-/// The block of a start or a compaction: what persons want to be known, the current state, and an index of notes.
+/// Builds the block of a start or a compaction: notes by hand, the current state, and an index of notes.
 fn survey(moment: Moment, material: &Material, limits: Limits, now: Timestamp) -> Block {
     let mut page = Page::open(limits, &format!("recall: memory of {}", plain(&material.project)));
     let notes = by_weight(&material.observations, now);
@@ -341,7 +343,7 @@ fn survey(moment: Moment, material: &Material, limits: Limits, now: Timestamp) -
     page.close()
 }
 
-/// The block of a resumed session. It still has its conversation, so only newer notes are listed.
+/// Builds the block of a resumed session. The session still has its conversation, so only newer notes are listed.
 fn news(material: &Material, limits: Limits, now: Timestamp) -> Block {
     let mut page =
         Page::open(limits, &format!("recall: new in {} since this session paused", plain(&material.project)));
@@ -353,8 +355,8 @@ fn news(material: &Material, limits: Limits, now: Timestamp) -> Block {
     page.close()
 }
 
-/// The block of a prompt or a subagent's task: what a person wants to be known of it, then the passages that answer it,
-/// the newest first.
+/// Builds the block of a prompt or a subagent's task: notes by hand about it, then the passages that answer it, newest
+/// first.
 fn answer(asked: &str, material: &Material, limits: Limits, now: Timestamp) -> Block {
     let title = format!("recall: may bear on this {asked}");
     let mut page = match material.by_hand.len() + material.statements.len() {
@@ -365,7 +367,7 @@ fn answer(asked: &str, material: &Material, limits: Limits, now: Timestamp) -> B
     for note in &material.by_hand {
         page.entry(note, now, &format!("{}, and about this", note.accepted()), Detail::Whole);
     }
-    // What does not fit is the least probable.
+    // Leaves out the least probable statements if not all fit.
     let mut trial = page.measure;
     let mut told: Vec<(&Statement, String)> = Vec::new();
     for statement in &material.statements {
@@ -389,7 +391,7 @@ fn answer(asked: &str, material: &Material, limits: Limits, now: Timestamp) -> B
     page.close()
 }
 
-/// The block of a file: the most important notes about it in full.
+/// Builds the block of a file: the most important notes about it in full.
 fn about_file(material: &Material, limits: Limits, now: Timestamp) -> Block {
     let file = plain(&material.file);
     let mut page = Page::open(limits, &format!("recall: known of {file}"));
@@ -400,7 +402,8 @@ fn about_file(material: &Material, limits: Limits, now: Timestamp) -> Block {
     page.close()
 }
 
-/// The block of a command: what persons say of it, else the one note of it. What does not fit in full is told by its title.
+/// Builds the block of a command: the notes by hand about it or, without any, the best other note. A note that does
+/// not fit in full is reduced to its title.
 fn about_command(heading: &str, about: &str, material: &Material, limits: Limits, now: Timestamp) -> Block {
     let mut page = Page::open_brief(limits, &format!("recall: {heading}"));
     for note in &material.by_hand {
@@ -412,8 +415,8 @@ fn about_command(heading: &str, about: &str, material: &Material, limits: Limits
     page.close()
 }
 
-/// The notes in their order, with what other persons have too many of at the end. A flood of theirs takes no line from an own
-/// note, and a newcomer is told what there is.
+/// Returns the notes in their order, with other persons' surplus notes moved to the end. A flood of theirs displaces
+/// no own note, and a newcomer still sees what there is.
 fn mixed(notes: Vec<&Note>) -> Vec<&Note> {
     let (mut told, mut waiting, mut of_others) = (Vec::new(), Vec::new(), 0);
     for note in notes {
@@ -441,8 +444,8 @@ fn by_weight(notes: &[Note], now: Timestamp) -> Vec<&Note> {
     notes
 }
 
-/// Notes without those that have an old value or that a newer one changes, and of two choices the newer first. What a person
-/// wrote or pinned is changed by a person.
+/// Returns the notes without those that hold an old value or that a newer note changes; of two conflicting choices the
+/// newer comes first. Only a person changes what a person wrote or pinned.
 fn that_hold(notes: Vec<&Note>) -> Vec<&Note> {
     let said = notes.into_iter().map(|note| (Words::of(&note.title), Statements::of(&note.title), note));
     let said: Vec<(Words, Statements, &Note)> = said.collect();
@@ -460,8 +463,8 @@ fn that_hold(notes: Vec<&Note>) -> Vec<&Note> {
     held.into_iter().map(|(.., note)| *note).collect()
 }
 
-/// A note's place among the known lines of a start: how well its title reads alone, then its weight. Whoever begins has
-/// nothing else beside the title, and importance alone does not tell which titles are understood.
+/// Ranks a note among the known lines of a start: how understandable its title is on its own, then its weight. A
+/// session that begins sees only the title, and importance alone does not tell which titles are understandable.
 fn points(note: &Note, now: Timestamp) -> f64 {
     let stands_alone = note.alone > 0;
     let said = if stands_alone && note.voice == Some(Voice::User) { SAID_BY_USER } else { 0.0 };
@@ -469,10 +472,10 @@ fn points(note: &Note, now: Timestamp) -> f64 {
     f64::from(note.alone) + said + of_branch + weight(note, now) / OF_WEIGHT
 }
 
-/// A note's weight: mainly its importance. It fades with age, but never to zero. A standing wish and a
-/// warning about the work at hand do not fade, and an open end fades sooner. Age counts in whole hours: the order of
-/// notes that were made together must not depend on how many milliseconds lie between them and the question. What a person
-/// wrote or pinned holds until somebody takes it back.
+/// A note's weight, mainly its importance. It decays with age, but never to zero; open ends decay faster, while
+/// standing wishes and warnings about the current work do not decay. What a person wrote or pinned holds until
+/// somebody withdraws it. Age counts in whole hours, so the order of notes made together does not depend on
+/// milliseconds.
 fn weight(note: &Note, now: Timestamp) -> f64 {
     let stands = f64::from(note.importance.get());
     let half_life = match note.kind {
@@ -485,7 +488,7 @@ fn weight(note: &Note, now: Timestamp) -> f64 {
     stands * (0.4 + 0.6 * (-days * std::f64::consts::LN_2 / half_life).exp())
 }
 
-/// The age in its largest unit, for example `3 days ago`.
+/// The age in its largest unit, such as `3 days ago`.
 pub fn age(at: Timestamp, now: Timestamp) -> String {
     let minutes = now.since(at) / 60_000;
     match minutes {

@@ -1,5 +1,5 @@
-//! The state of a session, from which it can go on after its conversation was compacted. It is built from recall's own
-//! rows, because the agent's own summary arrives too late or never.
+//! The state of a session, from which it can continue after its conversation was compacted. It is built from recall's
+//! own rows, because the agent's own summary arrives too late or never.
 
 use super::observation::{Importance, ObservationType};
 use super::text::shortened;
@@ -15,12 +15,12 @@ pub struct Continuity {
     /// The last prompt, if it is not the first.
     pub asked: Option<String>,
     pub plan: Option<PlanNote>,
-    /// Entries of the task list that are not done.
+    /// Open entries of the task list.
     pub open_tasks: Vec<String>,
-    /// Relative to the project's folder, the latest first.
+    /// Relative to the project's folder, most recent first.
     pub changed_files: Vec<String>,
     pub read_files: Vec<String>,
-    /// Decisions and similar observations of the session, the latest first.
+    /// Decisions and similar observations of the session, most recent first.
     pub decided: Vec<String>,
 }
 
@@ -33,13 +33,13 @@ pub struct PlanNote {
     pub text: String,
 }
 
-/// Entries shown of each list. The rest can be asked for.
+/// The maximum number of entries shown per list. The rest is available on request.
 const MOST: usize = 12;
-/// Lengths of a prompt and of a plan, in characters.
+/// The maximum lengths of a prompt and of a plan, in characters.
 const PROMPT_CHARS: usize = 400;
 const PLAN_CHARS: usize = 1_500;
 
-/// Whether an observation of this type explains to the session itself why it did something.
+/// Whether an observation of this type tells the session itself why it did something.
 pub fn is_decision(kind: ObservationType, importance: Importance) -> bool {
     match kind {
         ObservationType::Gotcha | ObservationType::TradeOff => true,
@@ -48,17 +48,17 @@ pub fn is_decision(kind: ObservationType, importance: Importance) -> bool {
     }
 }
 
-/// The reader of the state.
+/// Who reads the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reader {
     /// The session itself.
     Itself,
-    /// The next session. It also gets the summary and the project's notes.
+    /// The next session, which also receives the summary and the project's notes.
     Successor,
 }
 
 impl Continuity {
-    /// The labelled lines for a reader, the most important first.
+    /// The labelled lines for a reader, most important first.
     pub fn lines(&self, reader: Reader) -> Vec<(&'static str, String)> {
         let plan = self.plan.as_ref().map(|plan| {
             let text = shortened(&plan.text, PLAN_CHARS);

@@ -1,28 +1,28 @@
-//! Texts that an agent's program adds to prompts, answers and paths.
+//! Texts that an agent's program itself adds to prompts, answers and paths.
 //!
-//! `agents/` supplies them. The domain gets them as data, so its rules need no agent's name.
+//! `agents/` supplies them as data, so the domain's rules need no agent's name.
 
 use super::batch_source::BatchSource;
 
 /// The conventions of one agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Conventions {
-    /// Folders, relative to the project's, in which the agent makes work trees. They end with a slash.
+    /// Folders relative to the project's folder, with a trailing slash, in which the agent creates work trees.
     pub work_trees: &'static [&'static str],
-    /// Beginnings of prompts that carry an approved plan into a fresh conversation. The plan follows.
+    /// Prefixes of prompts that carry an approved plan into a fresh conversation. The plan follows.
     pub plan_prompts: &'static [&'static str],
-    /// Beginnings of prompts that no person typed, and where such a prompt comes from.
+    /// Prefixes of prompts that no person typed, and the source of such a prompt.
     pub machine_prompts: &'static [(&'static str, BatchSource)],
-    /// Beginnings of lines by which the program says that another agent wrote the prompt.
+    /// Line prefixes by which the program marks a prompt as written by another agent.
     pub foreign_lines: &'static [&'static str],
-    /// Answers that stand for none, in lower case.
+    /// Placeholder answers that mean no answer, in lower case.
     pub empty_answers: &'static [&'static str],
-    /// Beginnings of answers by which the program says that its model could not be asked.
+    /// Prefixes of answers by which the program reports that its model was unreachable.
     pub failed_answers: &'static [&'static str],
 }
 
 impl Conventions {
-    /// Where a prompt comes from that no person typed.
+    /// The source of a prompt that no person typed.
     pub fn machine_source(&self, prompt: &str) -> Option<BatchSource> {
         let prompt = prompt.trim_start();
         let begins = |(beginning, _): &&(&str, BatchSource)| prompt.starts_with(beginning);
@@ -31,11 +31,11 @@ impl Conventions {
         }
         let says =
             |line: &str| self.foreign_lines.iter().any(|opening| line.trim_start().starts_with(opening));
-        // Most agents say no such thing, and most prompts are short.
+        // Checked first, because most agents have no such lines.
         (!self.foreign_lines.is_empty() && prompt.lines().any(says)).then_some(BatchSource::AgentMessage)
     }
 
-    /// Whether this answer says nothing.
+    /// Whether this answer is a placeholder.
     pub fn is_empty_answer(&self, answer: &str) -> bool {
         answer.is_empty()
             || self.empty_answers.iter().any(|empty| answer.eq_ignore_ascii_case(empty))

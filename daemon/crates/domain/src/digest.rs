@@ -2,7 +2,7 @@
 
 use super::material::{Action, CallOutcome};
 
-/// The indexed parts of a call.
+/// The indexed parts of a tool call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Digest {
     pub title: String,
@@ -10,16 +10,16 @@ pub struct Digest {
     pub files: Vec<String>,
 }
 
-/// Characters that are kept of an output's beginning and of its end.
+/// The number of characters kept from the beginning and from the end of an output.
 const HEAD: usize = 1200;
 const TAIL: usize = 600;
 
-/// Whether a call is found by its meaning. What was read or searched shows what files hold, and is found by its words.
+/// Whether to index a call by meaning. Reads and searches show file contents, so they are indexed by words only.
 pub fn is_found_by_meaning(action: &Action) -> bool {
     !matches!(action, Action::Read { .. } | Action::Search { .. })
 }
 
-/// Summarizes a call. Paths beneath `root` become relative to it.
+/// Summarizes a call. Paths beneath `root` become relative.
 pub fn digest(tool: &str, action: &Action, outcome: &CallOutcome, root: Option<&str>) -> Digest {
     let path = |path: &str| relative(path, root);
     let mut digest = match action {
@@ -90,7 +90,7 @@ fn pairs(title: &str, pairs: &[(String, String)]) -> Digest {
     Digest { title: title.to_owned(), body: head_and_tail(&lines.join("\n")), files: Vec::new() }
 }
 
-/// The path relative to the project's folder, if it lies beneath it.
+/// Makes the path relative to the project's folder if it lies beneath it.
 pub fn relative(path: &str, root: Option<&str>) -> String {
     let beneath = root
         .map(|root| root.trim_end_matches('/'))

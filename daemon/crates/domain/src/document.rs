@@ -1,7 +1,7 @@
 //! Searchable documents, each derived from a stored row.
 //!
-//! The index can be rebuilt from the store. A document carries what is needed to find and rank it; what is shown comes
-//! from the store.
+//! The index can be rebuilt from the store. A document contains what is needed to find and rank it; the displayed text
+//! comes from the store.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -44,7 +44,7 @@ impl DocumentKind {
         Self::ALL.iter().find(|(kind, ..)| *kind == self).map_or("observation", |(_, name, _)| name)
     }
 
-    /// What people call it.
+    /// The word shown to people.
     pub fn word(self) -> &'static str {
         match self {
             Self::Response => "answer",
@@ -62,8 +62,8 @@ impl DocumentKind {
     }
 }
 
-/// A document's key: its kind and the row's number. People write `123` or `#123` for an observation, and a letter with
-/// a number for the rest, e.g. `p12`.
+/// A document's key: its kind and row number. People write `123` or `#123` for an observation, and a letter with a
+/// number for other kinds, such as `p12`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DocumentKey {
     pub kind: DocumentKind,
@@ -71,7 +71,7 @@ pub struct DocumentKey {
 }
 
 impl DocumentKey {
-    /// Parses what people write. `None` if it is not an id.
+    /// Parses an id as people write it. `None` if the text is not an id.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim().trim_start_matches('#');
         let mut letters = text.chars();
@@ -88,7 +88,7 @@ impl DocumentKey {
     }
 }
 
-/// Documents by who made them. What this machine made is not listed: there is too much of it.
+/// Documents grouped by maker. Those made on this machine are too many to list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Whose {
     These(Arc<HashSet<DocumentKey>>),
@@ -125,7 +125,7 @@ impl fmt::Display for DocumentKey {
 pub enum Status {
     #[default]
     Active,
-    /// The problem it reports is solved.
+    /// The reported problem is solved.
     Resolved,
     /// A newer observation replaced it.
     Superseded,
@@ -147,9 +147,9 @@ impl Status {
 /// A part of a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Passage {
-    /// The heading under which it stands, without markup; empty without one.
+    /// The heading above the passage, without markup, or empty.
     pub heading: String,
-    /// As it was written.
+    /// The text as it was written.
     pub text: String,
 }
 
@@ -160,7 +160,7 @@ impl Passage {
     }
 }
 
-/// A row as it is indexed.
+/// A row in the form in which it is indexed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
     pub key: DocumentKey,
@@ -175,10 +175,10 @@ pub struct Document {
     pub importance: Importance,
     pub maker: Maker,
     pub at: Timestamp,
-    /// Relative to the project's folder if they lie beneath it.
+    /// Relative to the project's folder if beneath it.
     pub files: Vec<String>,
     pub title: String,
     pub body: String,
-    /// What of it may be injected for a prompt.
+    /// The parts that may be injected at a prompt.
     pub passages: Vec<Passage>,
 }

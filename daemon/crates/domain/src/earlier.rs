@@ -1,22 +1,22 @@
-//! Earlier statements that a batch may have made outdated: which of them a model is shown, and when its answer retires
-//! one.
+//! Earlier statements that a batch may have made outdated: which of them to show to a model, and when the model's
+//! answer retires one.
 //!
-//! A model words a new value freely, so often no subject can be parsed from its sentence, and the old value would
-//! remain current. The model may therefore point at the old statement. This alone retires nothing, because a web page
-//! that a tool has read may have suggested it. The new statement must itself name the subject of the old one, and rest
-//! on evidence about one of its files. Whoever can write that could also write the plain form, which supersedes the
+//! A model phrases a new value freely, so often no subject can be parsed from its sentence, and the old value would
+//! remain current. So the model may point at the old statement. That alone retires nothing, because a web page that a
+//! tool read may have suggested it. The new statement must itself name the subject of the old one, and rest on
+//! evidence about one of its files. Anyone who can write that could also write the plain form, which supersedes the
 //! old statement anyway. Only values can be pointed at, never what the user said, decided or insisted on.
 
 use super::observation::{ObservationDraft, ObservationType};
 use super::subject::{self, SubjectKey};
 
-/// Statements shown to a model with each batch. They cost tokens.
+/// The maximum number of statements shown to a model with each batch. They cost tokens.
 pub const MOST_SHOWN: usize = 5;
 
-/// Statements of this importance, that of a user's correction, or above cannot be retired this way.
+/// The importance from which statements cannot be retired this way; a user's correction has it.
 pub const IMPORTANT: u8 = 8;
 
-/// Types that cannot be retired this way, however they are worded.
+/// Types that cannot be retired this way, whatever their wording.
 pub const SETTLED: [ObservationType; 4] = [
     ObservationType::Decision,
     ObservationType::Security,
@@ -27,7 +27,7 @@ pub const SETTLED: [ObservationType; 4] = [
 /// An earlier statement about a file that the batch touches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Earlier {
-    /// May be inherited from a still earlier statement in a plainer form.
+    /// The subject, possibly inherited from an even earlier statement in a plainer form.
     pub subject: SubjectKey,
     pub title: String,
     pub files: Vec<String>,
@@ -39,8 +39,8 @@ impl Earlier {
         self.subject.named_value().is_some()
     }
 
-    /// The subject that a new observation inherits from this one. The new title must contain every word that names the
-    /// value.
+    /// Returns the subject that a new observation inherits from this one, if the new title contains every word that
+    /// names the value.
     pub fn inherited_by(&self, draft: &ObservationDraft) -> Option<SubjectKey> {
         let title = subject::words(&draft.title);
         let names_it = self.subject.named_value()?.all(|word| title.iter().any(|said| said == word));

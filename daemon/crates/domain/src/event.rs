@@ -14,7 +14,7 @@ use super::plan::PlanChange;
 #[derive(Clone, Debug, PartialEq)]
 pub struct HookEvent {
     pub session: SessionId,
-    /// The turn it belongs to, if the agent names it.
+    /// The turn that the event belongs to, if the agent names it.
     pub prompt: Option<PromptId>,
     pub cwd: Option<String>,
     pub transcript_path: Option<String>,
@@ -28,28 +28,28 @@ pub struct HookEvent {
     pub what: HookEventKind,
 }
 
-/// What the agent's program itself says of a session's course.
+/// Facts from the agent's program about the course of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostFacts {
-    /// The session whose conversation this one goes on with.
+    /// The session whose conversation this one continues.
     pub continues: Option<SessionId>,
-    /// The messages of the conversation.
+    /// The number of messages in the conversation.
     pub message_count: Option<i64>,
-    /// What a compaction has replaced.
+    /// The number of messages that a compaction replaced.
     pub compacted_count: Option<i64>,
 }
 
-/// Where a message came from that reached the agent through a channel.
+/// The origin of a message that reached the agent through a channel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MessageOrigin {
-    /// The sender, in the channel's own words.
+    /// The sender's name in the channel.
     pub sender: Option<String>,
     pub channel: Option<String>,
     pub account: Option<String>,
     pub conversation: Option<String>,
-    /// The host's own name of the conversation, where it is not the session's id.
+    /// The host's own name of the conversation, if it differs from the session's id.
     pub session_key: Option<String>,
-    /// When it was sent.
+    /// When the message was sent.
     pub sent_at: Option<Timestamp>,
     pub sender_id: Option<String>,
     pub sender_name: Option<String>,
@@ -59,7 +59,7 @@ pub struct MessageOrigin {
     pub message: Option<String>,
 }
 
-/// Where a session is talked to, as far as its agent has told: ids of the host.
+/// The host's ids of the place where the conversation takes place, as far as the agent reports them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -70,7 +70,7 @@ pub struct Place {
     pub account_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conversation_id: Option<String>,
-    /// Of the last message.
+    /// The sender of the last message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sender: Option<String>,
 }
@@ -87,19 +87,19 @@ impl From<&MessageOrigin> for Place {
     }
 }
 
-/// Longer paths are dropped. No system opens them, and walking up their folders would take time that the sender
-/// controls. In bytes.
+/// The maximum length of a path in bytes. Longer ones are dropped: no system opens them, and walking up their folders
+/// would take time that the sender controls.
 pub(crate) const MOST_PATH: usize = 4096;
-/// The most components of a path. Each may cost a look at the disk.
+/// The maximum number of components of a path. Each may cost a disk access.
 pub(crate) const MOST_COMPONENTS: usize = 128;
 
-/// Whether a text is too long for a path, or has more components than anybody looks at.
+/// Whether a path is too long or has too many components.
 pub fn is_too_long(path: &str) -> bool {
     path.len() > MOST_PATH || path.split('/').filter(|part| !part.is_empty()).count() > MOST_COMPONENTS
 }
 
 impl HookEvent {
-    /// An event of which nothing else is known.
+    /// Builds an event with no optional facts.
     pub fn bare(session: SessionId, what: HookEventKind) -> Self {
         Self {
             session,
@@ -140,7 +140,7 @@ impl HookEvent {
         self
     }
 
-    /// Recall's name of the event; the agent's own if recall has none.
+    /// Recall's name of the event, or the agent's own name if recall has none.
     pub fn name(&self) -> &str {
         match &self.what {
             HookEventKind::Internal { name } | HookEventKind::Other { name, .. } => name,
@@ -170,7 +170,7 @@ pub enum EventName {
     SessionDelete,
     MessageReceived,
     Notification,
-    /// One without a rule.
+    /// An event without a rule.
     Other,
 }
 
@@ -223,7 +223,7 @@ pub enum HookEventKind {
     ToolStart(ToolStart),
     /// A tool call has ended, successfully or not.
     Tool(ToolCall),
-    /// All calls that the model made at once are settled, including those that never ran.
+    /// All calls that the model made at once have finished, including those that never ran.
     ToolBatch(Vec<ToolCall>),
     SubagentStart,
     /// A subagent ended with this last message.
@@ -251,7 +251,7 @@ pub enum HookEventKind {
     SessionEnd {
         reason: String,
     },
-    /// The agent's program exits. Its session is suspended until the program is back.
+    /// The agent's program exits. Its session is suspended until the program runs again.
     SessionSuspend {
         reason: String,
     },
@@ -260,25 +260,25 @@ pub enum HookEventKind {
     SessionDelete {
         deleted: SessionId,
     },
-    /// A message has reached the agent's program. It is not a prompt yet and may never become one.
+    /// A message reached the agent's program. It is not a prompt yet and may never become one.
     MessageReceived {
         content: Option<String>,
         /// The agent's own JSON.
         detail: String,
     },
-    /// The agent has told its user something: it waits, or it needs a permission.
+    /// The agent notified its user that it waits or needs a permission.
     Notification {
         notification: Notification,
         /// The agent's own JSON.
         detail: String,
     },
-    /// Internal to the agent's program and also reported by another event. It is accepted and ignored.
+    /// An event internal to the agent's program that another event also reports. It is accepted and ignored.
     Internal {
         name: String,
     },
     /// An event of a conversation that has not begun and may never begin. Nothing is stored.
     Draft,
-    /// A valid event without a rule of its own, stored as it came.
+    /// A valid event without a rule, stored as received.
     Other {
         name: String,
         detail: String,
@@ -311,16 +311,16 @@ impl HookEventKind {
     }
 }
 
-/// What an agent has told its user outside of the conversation.
+/// A notification from an agent to its user outside of the conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notification {
-    /// The agent's word for it, such as `permission_prompt`.
+    /// The agent's own word for the kind, such as `permission_prompt`.
     pub kind: Option<String>,
     pub title: Option<String>,
     pub message: Option<String>,
 }
 
-/// Whether a person reads messages to the user.
+/// Whether a person reads the messages to the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
     Person,
@@ -328,16 +328,16 @@ pub enum Audience {
     Nobody,
 }
 
-/// What becomes of the context that a session's start was given.
+/// What happens to the context injected at a session start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartContext {
-    /// The model reads it.
+    /// The model sees it.
     Shown,
-    /// The agent drops it, so the first prompt brings it again.
+    /// The agent drops it, so the first prompt must repeat it.
     Dropped,
 }
 
-/// Why a session starts.
+/// Why a session started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartSource {
     Startup,
@@ -360,13 +360,13 @@ impl StartSource {
         Self::ALL.iter().find(|(source, _)| *source == self).map_or("startup", |(_, name)| name)
     }
 
-    /// Parses the agent's word. An unknown or missing one is a plain start.
+    /// Parses the agent's word. An unknown or missing one counts as a plain start.
     pub fn parse(name: &str) -> Self {
         Self::ALL.iter().find(|(_, known)| *known == name).map_or(Self::Startup, |(source, _)| *source)
     }
 }
 
-/// The text of a prompt, or a marker that all of it was private.
+/// A prompt's text, or a marker that all of it was private.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PromptText {
     Text(String),
@@ -378,13 +378,13 @@ pub enum PromptText {
 pub struct ToolStart {
     pub name: String,
     pub use_id: Option<CallId>,
-    /// The call's input, the agent's own JSON.
+    /// The call's input as the agent's own JSON.
     pub input: String,
-    /// The file that it is about to read or change, as the agent spells it.
+    /// The file about to be read or changed, as the agent spells it.
     pub file: Option<String>,
-    /// The task that it gives to a subagent.
+    /// The task given to a subagent.
     pub task: Option<SubagentTask>,
-    /// The guard that has refused it, so that it does not run.
+    /// The guard that refused the call, so that it does not run.
     pub refused_by: Option<Rule>,
 }
 
@@ -401,17 +401,17 @@ pub struct SubagentTask {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolCall {
     pub name: String,
-    /// The agent's id of the call, a second key for detecting duplicates.
+    /// The agent's id of the call, used as a second key to detect duplicates.
     pub use_id: Option<CallId>,
-    /// The call's input, the agent's own JSON.
+    /// The call's input as the agent's own JSON.
     pub input: String,
     pub result: ToolResult,
     pub duration_ms: Option<i64>,
-    /// Its effect on a plan or on the task list.
+    /// The call's effect on a plan or the task list.
     pub plan: Option<PlanChange>,
-    /// The subagent that it started.
+    /// The subagent that the call started.
     pub launched: Option<String>,
-    /// The file whose whole content it replaced, as the agent spells it.
+    /// The file whose whole contents the call replaced, as the agent spells it.
     pub rewrote: Option<String>,
 }
 

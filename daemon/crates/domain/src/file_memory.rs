@@ -1,8 +1,8 @@
-//! Selects notes to inject when an agent opens a file, and tracks what a session already received.
+//! Selects notes to inject when an agent opens a file, and tracks what a session has already received.
 //!
-//! A note about a file interrupts. So it is limited to what must be known before the file is touched: failures,
-//! decisions and dangers. Notes from before the whole file was rewritten are outdated. Edits, and changes outside of
-//! an agent's tools, alter a file only in part, so they do not count.
+//! A note about a file is an interruption, so it is limited to what must be known before touching the file: failures,
+//! decisions and dangers. Notes from before the whole file was rewritten are outdated. Edits, and changes outside an
+//! agent's tools, alter only part of a file, so they do not count.
 
 use std::collections::HashSet;
 
@@ -22,25 +22,25 @@ pub const INJECTED_FOR_FILE: [ObservationType; 6] = [
     ObservationType::Correction,
 ];
 
-/// Less important observations are not worth an interruption, 1 to 10.
+/// The minimum importance for an interruption, from 1 to 10.
 pub const LEAST_IMPORTANCE: u8 = 5;
 
 /// Items injected into a session's conversation since it was last emptied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InjectedSet {
     pub observations: HashSet<ObservationId>,
-    /// Items of which only the title was given.
+    /// Observations of which only the title was injected.
     pub titles: HashSet<ObservationId>,
-    /// Other documents, as a whole or a passage of them.
+    /// Other documents, injected as a whole or in part.
     pub documents: HashSet<(DocumentKey, Extent)>,
-    /// Files for which something was injected, relative to the project's folder.
+    /// Files about which something was injected, relative to the project's folder.
     pub files: HashSet<String>,
 }
 
 impl InjectedSet {
-    /// Records an injection. Returns the part of it that is new.
+    /// Records an injection. Returns the part that is new.
     pub fn add(&mut self, given: Self) -> Self {
-        // An item given in full is no longer a mere title.
+        // An observation injected in full no longer counts as a mere title.
         self.titles.retain(|id| given.titles.contains(id) || !given.observations.contains(id));
         Self {
             observations: given.observations.into_iter().filter(|id| self.observations.insert(*id)).collect(),
@@ -50,7 +50,7 @@ impl InjectedSet {
         }
     }
 
-    /// The items of a block, by the names of their kinds, and the file it was about.
+    /// The items of a block, by the names of their kinds, and the file that the block was about.
     pub fn of_items<'a>(
         items: impl IntoIterator<Item = (&'a str, i64, Extent)>,
         file: Option<String>,
@@ -71,7 +71,7 @@ impl InjectedSet {
                 (Some(kind), extent) => {
                     given.documents.insert((DocumentKey { kind, row }, extent));
                 }
-                // The state of a session is made of its prompts and what followed.
+                // A session's state is derived from its prompts and what followed, so it is not recorded.
                 (None, _) => {}
             }
         }
@@ -79,7 +79,7 @@ impl InjectedSet {
         given
     }
 
-    /// Whether a passage was given, alone or with its document.
+    /// Whether a passage was injected, alone or as part of its document.
     pub fn has(&self, key: PassageKey) -> bool {
         let PassageKey { document, part } = key;
         match document.kind {
@@ -93,7 +93,7 @@ impl InjectedSet {
         }
     }
 
-    /// The documents of which the reader knows the text, and how much of it, in order.
+    /// Documents whose text the reader knows, and how much of it, in order.
     pub fn texts(&self) -> Vec<(DocumentKey, Extent)> {
         let observation = |id: &ObservationId| DocumentKey { kind: DocumentKind::Observation, row: id.0 };
         let told = self.observations.iter().filter(|id| !self.titles.contains(id));
@@ -104,7 +104,7 @@ impl InjectedSet {
         texts
     }
 
-    /// Removes an injection that was not delivered.
+    /// Removes an injection that was never delivered.
     pub fn remove(&mut self, injection: &Self) {
         self.observations.retain(|id| !injection.observations.contains(id));
         self.titles.retain(|id| !injection.titles.contains(id));
@@ -113,19 +113,20 @@ impl InjectedSet {
     }
 }
 
-/// The properties of an observation that decide whether it is injected for a file.
+/// The properties that decide whether an observation is injected for a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileNote<'a> {
     pub id: ObservationId,
-    /// The session that made it. `None` if it was written by hand.
+    /// The session that made the observation. `None` if a person wrote it.
     pub session: Option<&'a SessionId>,
     pub at: Timestamp,
-    /// When a batch other than its own last wrote the whole file.
+    /// When a batch other than its own last rewrote the whole file.
     pub rewritten: Option<Timestamp>,
 }
 
 impl FileNote<'_> {
-    /// Whether to inject it into the session `reader`. Its own observations are already in its conversation.
+    /// Whether to inject the observation into session `reader`. A session's own observations are already in its
+    /// conversation.
     pub fn is_new_to(&self, reader: &SessionId, injected: &InjectedSet) -> bool {
         self.session != Some(reader)
             && !injected.observations.contains(&self.id)

@@ -1,15 +1,15 @@
-//! How a check came from failing to passing across several batches of one or more sessions: it failed, something was
-//! changed, it passes.
+//! Traces how a check went from failing to passing across several batches of one or more sessions: it failed,
+//! something was changed, it passes.
 //!
-//! A pass proves nothing unless something was changed since the last failure; the test may be flaky. So every known
-//! failure counts, even one without an observation.
+//! A pass proves nothing unless something was changed since the last failure, because the test may be flaky. So every
+//! known failure counts, even one without an observation.
 
 use super::check::{Changed, CheckStatus, changed, checked};
 use super::ids::{BatchId, EventId, SessionRow, Timestamp};
 use super::material::BatchMaterial;
 use super::subject::{self, SubjectKey};
 
-/// Evidence that a batch leaves for later batches. It does not depend on the compressor.
+/// Evidence that a batch leaves for later batches, independent of the compressor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Traces {
     pub failing: Vec<LeftFailing>,
@@ -20,7 +20,7 @@ pub struct Traces {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftFailing {
     pub subject: SubjectKey,
-    /// Its last run, and the index of that run among the batch's steps.
+    /// The check's last run, and the index of that run among the batch's steps.
     pub event: EventId,
     pub step: u32,
 }
@@ -35,7 +35,7 @@ pub fn traces(batch: &BatchMaterial) -> Traces {
     Traces { failing: failing.collect(), changed: changed(batch.steps.iter(), batch.folder()) }
 }
 
-/// When the work of a batch was done.
+/// The time during which the work of a batch was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     pub batch: BatchId,
@@ -48,12 +48,12 @@ pub struct Span {
 }
 
 impl Span {
-    /// The batch's time: its end or, while it is open, its beginning.
+    /// The batch's time: its end, or its beginning while it is open.
     pub fn end(&self) -> Timestamp {
         self.closed.unwrap_or(self.opened)
     }
 
-    /// Whether this batch ended before the other began. Batches of one session are ordered by their index.
+    /// Whether this batch ended before the other began. Batches of one session are ordered by index.
     fn precedes(&self, other: &Self) -> bool {
         match self.session == other.session {
             true => self.place < other.place,
@@ -62,7 +62,7 @@ impl Span {
     }
 }
 
-/// A batch at whose end the check failed.
+/// A batch that ended with the check failing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failing {
     pub by: Span,

@@ -1,4 +1,4 @@
-//! Hints: texts of the user's own that go with a prompt in which a word of theirs stands.
+//! Hints: the user's own texts, injected with a prompt that contains one of their words.
 
 use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
@@ -6,18 +6,18 @@ use serde::{Deserialize, Serialize};
 use super::text::pattern_fault;
 use super::tokens::Measure;
 
-/// The limit of hints. Nobody writes more.
+/// The maximum number of hints.
 const MOST_HINTS: usize = 100;
-/// A longer prompt is looked at as far as this, in bytes.
+/// The number of bytes of a prompt that are searched.
 const MOST_PROMPT: usize = 16 << 10;
-/// Compiled size of one pattern, in bytes.
+/// The maximum compiled size of a pattern, in bytes.
 const MOST_PATTERN: usize = 1 << 20;
 
-/// `[[hint]]` as it is written.
+/// A `[[hint]]` as configured.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hint {
-    /// A word, or a regular expression that has to match whole words. Case does not matter.
+    /// A word, or a regular expression that must match whole words. Case is ignored.
     pub pattern: String,
     /// The text for the model.
     pub text: String,
@@ -32,13 +32,13 @@ impl Hints {
     /// A hint is empty, or its pattern is not valid; the message begins with the key.
     pub fn new(hints: &[Hint]) -> Result<Self, String> {
         if hints.len() > MOST_HINTS {
-            return Err(format!("hint: there are more than {MOST_HINTS}"));
+            return Err(format!("hint: at most {MOST_HINTS} hints are allowed"));
         }
         let compiled = hints.iter().map(|hint| Ok((compile(hint)?, hint.clone())));
         compiled.collect::<Result<_, String>>().map(Self)
     }
 
-    /// The hints for a prompt that fit into so many tokens, in the order of the file.
+    /// Returns the hints for a prompt that fit into `tokens`, in the order of the file.
     pub fn for_prompt(&self, prompt: &str, tokens: u32) -> Option<Given> {
         let prompt = prompt.get(..prompt.floor_char_boundary(MOST_PROMPT)).unwrap_or(prompt);
         let mut given = Given { text: String::new(), tokens: 0, hints: 0 };
@@ -59,10 +59,10 @@ impl Hints {
     }
 }
 
-/// The hints that go with a prompt.
+/// The hints that match a prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
-    /// A line each, or more if the hint has more.
+    /// One line per hint, or more if the hint has several lines.
     pub text: String,
     pub tokens: u32,
     pub hints: usize,
@@ -76,15 +76,15 @@ fn compile(Hint { pattern, text }: &Hint) -> Result<Regex, String> {
         return Err("hint.text is empty".to_owned());
     }
     let unusable = |error: &regex::Error| {
-        format!("hint.pattern: `{pattern}` is not a usable pattern: {}", pattern_fault(error))
+        format!("hint.pattern: `{pattern}` is not a valid pattern: {}", pattern_fault(error))
     };
-    // By itself too: the parentheses below would close one of its own.
+    // Compiled on its own first: a stray parenthesis could otherwise close the group added below.
     let limited = |pattern: &str| {
         let mut built = RegexBuilder::new(pattern);
         built.case_insensitive(true).size_limit(MOST_PATTERN).build().map_err(|error| unusable(&error))
     };
     limited(pattern.trim())?;
-    // `\b` would not find words such as `c++`.
+    // `\b` would not match words such as `c++`.
     let anchored = format!(r"(?:^|[^\w]){}(?:$|[^\w])", format_args!("(?:{})", pattern.trim()));
     let regex = limited(&anchored)?;
     if regex.is_match("") {
@@ -144,8 +144,8 @@ mod tests {
         for (pattern, text, expected) in [
             (" ", "x", "hint.pattern is empty"),
             ("tdd", " ", "hint.text is empty"),
-            ("(", "x", "hint.pattern: `(` is not a usable pattern: unclosed group"),
-            ("a)(b", "x", "hint.pattern: `a)(b` is not a usable pattern: unopened group"),
+            ("(", "x", "hint.pattern: `(` is not a valid pattern: unclosed group"),
+            ("a)(b", "x", "hint.pattern: `a)(b` is not a valid pattern: unopened group"),
             (".*", "x", "hint.pattern: `.*` matches everything"),
         ] {
             assert_eq!(hints(&[(pattern, text)]).unwrap_err(), expected);

@@ -1,4 +1,4 @@
-//! Identifiers: one newtype each, so that two numbers in a signature cannot be swapped.
+//! Identifiers. Each is a newtype, so that two ids in a signature cannot be swapped.
 
 use std::fmt;
 
@@ -22,11 +22,11 @@ macro_rules! row_id {
 }
 
 row_id! {
-    /// A session's row. The agent's own name for it is [`SessionId`].
+    /// A session's row. The agent's own name for the session is [`SessionId`].
     SessionRow,
     /// A prompt batch: one prompt and everything until the next.
     BatchId,
-    /// One tool call, subagent event or other happening inside a batch.
+    /// A tool call, subagent event or other event inside a batch.
     ActivityId,
     /// An observation. People cite this number, as in `#123`.
     ObservationId,
@@ -40,22 +40,22 @@ row_id! {
     ProjectRow,
     /// A project that is shared through a remote.
     ShareId,
-    /// Something that a session was told, by the moment at which it was told.
+    /// An injection into a session, by the moment at which it happened.
     InjectionId,
     /// A compaction of a session's conversation.
     CompactionId,
-    /// A place in the log of documents, which the index follows. Later entries have greater ones.
+    /// A position in the log of documents, which the index follows. Later entries have greater positions.
     LogSeq,
 }
 
-/// Before the first entry.
+/// The position before the first entry.
 impl Default for LogSeq {
     fn default() -> Self {
         Self(0)
     }
 }
 
-/// Defines ids that somebody else assigned. Their text is never interpreted.
+/// Defines ids that others assigned. Their text is never interpreted.
 macro_rules! text_id {
     ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {$(
         $(#[$doc])*
@@ -96,12 +96,12 @@ text_id! {
     BranchName,
     /// A commit's full hash. Hashes from files are parsed with [`CommitId::parse`].
     CommitId,
-    /// The identity of a project, equal in every clone and worktree, e.g. `git:github.com/acme/shop`.
+    /// The identity of a project, equal in every clone and worktree, such as `git:github.com/acme/shop`.
     ProjectKey,
 }
 
 impl SessionId {
-    /// An event may belong to a session that it does not name.
+    /// Marks an event that does not name its session.
     pub(crate) const UNTOLD: Self = Self(String::new());
 
     pub fn is_told(&self) -> bool {

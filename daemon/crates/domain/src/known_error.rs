@@ -1,6 +1,6 @@
-//! The line of an output that says what went wrong, and whether a text is about the same error.
+//! Finds the line of an output that states the error, and decides whether a text is about the same error.
 
-/// Marks of a line that says what went wrong.
+/// Words that mark a line which states an error.
 const MARKS: [&str; 16] = [
     "error",
     "exception",
@@ -19,15 +19,15 @@ const MARKS: [&str; 16] = [
     "unable to",
     "timed out",
 ];
-/// Lines of an output that are looked at, the last ones; characters of a line.
+/// The number of final output lines that are searched, and of characters per line.
 const MOST_LINES: usize = 200;
 const LONGEST: usize = 300;
-/// An error of fewer words may be any error.
+/// An error with fewer words is too generic.
 const LEAST_WORDS: usize = 3;
-/// So many words in a row are no chance.
+/// The number of consecutive words in common that cannot be chance.
 const WORDS_IN_A_ROW: usize = 4;
 
-/// The first line that says what went wrong. `None`: there is none, or it says too little to be known by.
+/// Returns the first line that states an error. `None` if there is none, or it is too generic to recognise.
 pub fn error_line(output: &str) -> Option<String> {
     let lines: Vec<&str> = output.lines().collect();
     let late = lines.get(lines.len().saturating_sub(MOST_LINES)..).unwrap_or_default();
@@ -39,14 +39,14 @@ pub fn error_line(output: &str) -> Option<String> {
     })
 }
 
-/// A line that says that a test passed, whose name may speak of errors.
+/// Whether the line reports a passed test, whose name may mention errors.
 fn is_pass(line: &str) -> bool {
     let begins =
         ["✔", "✓", "√", "ok ", "pass ", "pass: ", "passed "].iter().any(|mark| line.starts_with(mark));
     begins || [" ... ok", " passed", "[pass]"].iter().any(|mark| line.ends_with(mark))
 }
 
-/// A line that counts failures, or that says only that a command failed.
+/// Whether the line only counts failures, or only says that a command failed.
 fn is_tally(line: &str) -> bool {
     const TALLIES: [&str; 9] = [
         "0 errors",
@@ -62,7 +62,7 @@ fn is_tally(line: &str) -> bool {
     TALLIES.iter().any(|tally| line.contains(tally))
 }
 
-/// Without colours and with single spaces.
+/// Removes colours and repeated spaces.
 fn cleaned(line: &str) -> String {
     let mut plain = String::new();
     let mut chars = line.chars();
@@ -77,7 +77,7 @@ fn cleaned(line: &str) -> String {
     words.chars().take(LONGEST).collect()
 }
 
-/// Whether a text is about the error of this line: it repeats several words of it in a row, or a code that is no word.
+/// Whether a text is about the error in this line: it repeats several consecutive words of it, or an error code.
 pub fn is_about(text: &str, line: &str) -> bool {
     let (text, line) = (words(text), words(line));
     let in_a_row = line.windows(WORDS_IN_A_ROW).any(|run| {
@@ -92,7 +92,7 @@ fn is_mark(word: &str) -> bool {
     MARKS.contains(&word)
 }
 
-/// Such as `e0277`, `econnrefused` (which is written in capitals) or `ts2345`.
+/// Whether the word is an error code, such as `e0277`, `econnrefused` (originally in capitals) or `ts2345`.
 fn is_code(word: &str) -> bool {
     let letters = word.chars().filter(char::is_ascii_alphabetic).count();
     let digits = word.chars().filter(char::is_ascii_digit).count();
@@ -100,7 +100,7 @@ fn is_code(word: &str) -> bool {
     is_plain && word.len() >= 5 && ((1..=4).contains(&letters) && digits >= 3 || word.starts_with("econn"))
 }
 
-/// Words in lower case, with the marks that belong to names. Numbers that differ at each run are none.
+/// Splits into lower-case words, keeping punctuation inside names. Numbers that differ at each run are dropped.
 fn words(text: &str) -> Vec<String> {
     let parts = text.split(|c: char| !(c.is_alphanumeric() || "_-./:@".contains(c)));
     let words = parts.map(|part| part.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase());

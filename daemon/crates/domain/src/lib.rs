@@ -1,7 +1,7 @@
-//! The domain: what an event means, and what of it is kept.
+//! The domain: what an event means, and which parts of it are kept.
 //!
-//! Plain values and functions on them: ids, hook events, sessions and their prompt batches, the input of compressors,
-//! observations and summaries.
+//! The crate consists of plain values and functions on them: ids, hook events, sessions and their prompt batches, the
+//! input of compressors, observations and summaries.
 //!
 //! **Invariant:** nothing here does IO, reads a clock, or knows tokio, SQL or the JSON of any agent. Time arrives as
 //! an argument.

@@ -1,9 +1,9 @@
 //! The lifecycle events that recall publishes about sessions, the same for every agent.
 //!
-//! They are derived only from committed changes, so each is published once: an event that is delivered twice changes
+//! Events derive only from committed changes, so each is published once: an event that is delivered twice changes
 //! nothing the second time and publishes nothing. Only current subscribers receive them. If the daemon is killed
-//! between a commit and the publication, the events are lost; the store keeps those about a session's life and is the
-//! record.
+//! between commit and publication, the events are lost. The store keeps those about a session's life and is
+//! authoritative.
 
 use serde_json::{Value, json};
 
@@ -18,9 +18,9 @@ use super::observation::ObservationType;
 pub struct LifecycleEvent {
     /// `None` if it belongs to no session.
     pub session: Option<SessionKey>,
-    /// The project's folder, where it is known.
+    /// The project's folder, if known.
     pub workspace: Option<String>,
-    /// Where the session is talked to, as far as its agent has told.
+    /// The place of the conversation, as far as the agent reports it.
     pub place: Box<Place>,
     pub at: Timestamp,
     pub what: LifecycleKind,
@@ -33,7 +33,7 @@ pub enum LifecycleKind {
         /// Counted from 1.
         life: u32,
         source: StartSource,
-        /// After the first life the session's own id; else that of the session that was cleared for it.
+        /// In a later life, the session's own id; in the first life, the session that was cleared to start this one.
         resumed_from: Option<SessionId>,
         totals: Totals,
     },
@@ -74,7 +74,7 @@ pub enum LifecycleKind {
         kind: ObservationType,
         title: String,
     },
-    /// A better observation has taken over what this one said, and its evidence.
+    /// A better observation took over this one's statement and evidence.
     ObservationReplaced {
         id: ObservationId,
         by: ObservationId,
@@ -99,11 +99,11 @@ pub struct Compactions {
     pub message_count: u32,
     /// Those of them since the previous compaction.
     pub messages_since_last: u32,
-    /// The session's compactions so far. The current one counts once it is over.
+    /// The session's compactions so far. The current one counts once it has finished.
     pub compacted_count: u32,
 }
 
-/// What a session has so far.
+/// The session's totals so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     pub prompt_count: u32,
@@ -111,18 +111,18 @@ pub struct Totals {
     pub observation_count: u32,
 }
 
-/// A prompt that is over.
+/// A finished prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClosedBatch {
     pub prompt_number: u32,
     pub source: BatchSource,
-    /// As the store names it.
+    /// The store's name of the reason.
     pub reason: String,
     pub duration_ms: i64,
     pub tool_call_count: u32,
-    /// Those of them that failed or were refused.
+    /// The number of those calls that failed or were refused.
     pub failed_call_count: u32,
-    /// Files of the project that they changed, as far as their tools say so.
+    /// The number of project files that the calls changed, as far as their tools report it.
     pub changed_file_count: u32,
 }
 
@@ -131,7 +131,7 @@ pub struct ClosedBatch {
 pub struct Tally {
     /// Prompts and answers of the whole session.
     pub message_count: u32,
-    /// How long the current life lasts.
+    /// The duration of the current life.
     pub life_ms: i64,
 }
 
@@ -172,7 +172,7 @@ impl LifecycleKind {
         }
     }
 
-    /// The event's public fields, as stored and published: only counts, names and requested content.
+    /// The event's public fields, as stored and published. They contain only counts, names and requested content.
     pub fn detail(&self) -> Value {
         match self {
             Self::SessionStart { life, source, resumed_from, totals } => {
@@ -239,7 +239,7 @@ fn with_totals(mut fields: Value, totals: Totals) -> Value {
     fields
 }
 
-/// `from` is the sender or, if unnamed, the prompt's source. Other fields are present if known.
+/// `from` is the sender or, if unnamed, the prompt's source. Other fields are present only if known.
 fn message(source: Option<BatchSource>, content: Option<&str>, origin: Option<&MessageOrigin>) -> Value {
     let source = source.unwrap_or(BatchSource::User).as_str();
     let sender = origin.and_then(|origin| origin.sender.as_deref());

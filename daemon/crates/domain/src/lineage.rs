@@ -1,6 +1,6 @@
 //! Decides when an observation no longer holds: a newer one about the same subject supersedes it, or work resolves it.
 //!
-//! The result depends only on what is stored. It is therefore the same in whatever order results arrive, and is
+//! The result depends only on what is stored. So it does not depend on the order in which results arrive, and it is
 //! recomputed when one of them is deleted.
 
 use super::check::{CheckStatus, Checked, checked};
@@ -18,22 +18,22 @@ pub enum Author {
     Compressor,
 }
 
-/// An observation, compared with others about the same subject.
+/// An observation, prepared for comparison with others about the same subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     pub id: ObservationId,
     pub author: Author,
     /// `None` if the user wrote it by hand.
     pub session: Option<SessionRow>,
-    /// Claims of one batch do not supersede each other.
+    /// Claims of the same batch do not supersede each other.
     pub batch: Option<BatchId>,
     pub at: Timestamp,
-    /// Normalised names, equal for equal files.
+    /// Normalised names; equal files have equal names.
     pub files: Vec<String>,
 }
 
 impl Claim {
-    /// Whether this claim supersedes the older one. Both are about the same subject.
+    /// Whether this claim supersedes the older one. Both must be about the same subject.
     fn supersedes(&self, older: &Self) -> bool {
         let is_later = (self.at, self.id) > (older.at, older.id);
         let may = older.author == Author::Compressor || self.author == Author::User;
@@ -42,12 +42,13 @@ impl Claim {
     }
 }
 
-/// Claims that both name files must share one.
+/// Whether both claims name a common file, or one of them names none.
 fn share_a_file(one: &[String], other: &[String]) -> bool {
     one.is_empty() || other.is_empty() || one.iter().any(|file| other.contains(file))
 }
 
-/// The claim that supersedes `older`: the first later one that can. `is_undone` tells whether the user reverted one.
+/// Returns the claim that supersedes `older`: the first later one that can. `is_undone` tells whether the user
+/// reverted one.
 pub fn successor<'a>(
     older: &Claim,
     claims: &'a [Claim],
@@ -57,7 +58,7 @@ pub fn successor<'a>(
     later.min_by_key(|newer| (newer.at, newer.id))
 }
 
-/// A check that passed in a batch. It does not depend on the compressor.
+/// A check that passed in a batch, independent of the compressor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settled {
     pub subject: SubjectKey,
@@ -76,15 +77,14 @@ pub struct Settlement {
 }
 
 impl Settlement {
-    /// Whether this could resolve the claim, regardless of what was changed. Only the user can retire what they wrote
-    /// by hand.
+    /// Whether this could resolve the claim, regardless of what was changed. Only the user can retire what they wrote.
     pub fn comes_after(&self, claim: &Claim) -> bool {
         let is_later = self.by.end() > claim.at && claim.batch != Some(self.by.batch);
         is_later && claim.author == Author::Compressor
     }
 
-    /// The events that prove that this resolved the claim, or `None`. `trail` leads to this batch. A pass is explained
-    /// by its own batch's changes or, failing that, by changes of other batches since the last failure.
+    /// Returns the events that prove that this resolved the claim, or `None`. `trail` leads to this batch. A pass is
+    /// explained by its own batch's changes or, failing that, by other batches' changes since the last failure.
     pub fn settles(&self, claim: &Claim, trail: &Trail<'_>) -> Option<Vec<String>> {
         if !self.comes_after(claim) {
             return None;
@@ -101,7 +101,7 @@ impl Settlement {
     }
 }
 
-/// The number of changing calls that are named.
+/// The maximum number of changing calls that are named.
 const MOST_CHANGES: usize = 4;
 
 /// The checks that pass at the end of a batch.
@@ -118,7 +118,7 @@ pub fn settled(batch: &BatchMaterial) -> Vec<Settled> {
     settled.collect()
 }
 
-/// Sets the subject of the only observation about a failing check, however it was worded, so that the next pass
+/// Sets the subject of the only observation about a failing check, whatever its wording, so that the next pass
 /// resolves it.
 pub fn link_to_failed_check(batch: &BatchMaterial, drafts: &mut [ObservationDraft]) {
     const FAILS: [&str; 5] = ["fail", "fails", "failing", "failed", "broken"];

@@ -1,5 +1,5 @@
-//! Folders that a session names by a link. Their files are one with those of the real folder, so their paths are spelled
-//! as if the session had named that.
+//! Folders that a session names through a symlink. Their paths are rewritten to those of the real folder, so that both
+//! names mean the same files.
 
 use std::borrow::Cow;
 
@@ -7,10 +7,10 @@ use super::event::{HookEvent, HookEventKind, ToolCall, ToolStart};
 use super::plan::PlanChange;
 use super::redaction::json_text::{Replacement, Role, StringPlace, rewrite};
 
-/// What stands before a path in the lines of a patch.
+/// Prefixes of lines in a patch that contain a path.
 const BEFORE_PATH: [&str; 4] = ["*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: "];
 
-/// A folder as it is named, and as it is.
+/// A folder's name through a link, and its real path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkedFolder {
     named: String,
@@ -18,8 +18,9 @@ pub struct LinkedFolder {
 }
 
 impl LinkedFolder {
-    /// `root`: the project's real folder. What both names end with is left out, up to that folder, so that all of the
-    /// project is meant. `None` if the name is the real one, or leads out of the project.
+    /// Finds the shortest pair of names. The common end of both names is removed, up to the project's real folder
+    /// `root`, so that the pair covers the whole project. `None` if the name is already real, or leads out of the
+    /// project.
     pub fn new(named: &str, real: &str, root: &str) -> Option<Self> {
         let [mut named, mut real, root] = [named, real, root].map(|path| path.trim_end_matches('/'));
         let inside = real.strip_prefix(root)?;
@@ -38,7 +39,7 @@ impl LinkedFolder {
         (is_plain(real) && !named.is_empty()).then(|| Self { named: named.to_owned(), real: real.to_owned() })
     }
 
-    /// The event with the real paths of files.
+    /// Returns the event with real file paths.
     #[must_use]
     pub fn with_real_paths(&self, event: HookEvent) -> HookEvent {
         let what = match event.what {
@@ -79,9 +80,9 @@ impl LinkedFolder {
         path.strip_prefix(&self.named).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// Texts that are paths, and the files of a patch. Everything else stays as it came.
+    /// Rewrites texts that are paths, and the files of a patch. Everything else stays unchanged.
     fn of_input(&self, input: String) -> String {
-        // Its slashes may be escaped.
+        // Slashes may be escaped in JSON, so only the last component is searched for.
         let name = self.named.rsplit('/').next().unwrap_or_default();
         if !input.contains(name) {
             return input;

@@ -1,7 +1,7 @@
 //! The input of a compressor: a closed prompt batch, in one form for every agent.
 //!
-//! The store keeps each call as its agent sent it, and `agents/` parses it into an [`Action`] on demand. A better
-//! parser therefore also improves old rows.
+//! The store keeps each call as its agent sent it, and `agents/` parses it into an [`Action`] on demand. So a better
+//! parser also improves old rows.
 
 pub use super::batch_source::BatchSource;
 use super::conventions::Conventions;
@@ -17,12 +17,12 @@ pub struct BatchMaterial {
     pub prompt: Option<SourcedText>,
     /// The agent's final answer. Absent if the turn never ended.
     pub response: Option<SourcedText>,
-    /// The answer before this batch, which a "yes, do that" refers to.
+    /// The answer before this batch. A prompt such as "yes, do that" refers to it.
     pub previous_response: Option<String>,
-    /// Earlier statements about files that the batch touches, which may be outdated now. The newest come first. For
+    /// Earlier statements about files that the batch touches and that may be outdated now, newest first. Only for
     /// models.
     pub earlier: Vec<Earlier>,
-    /// In the order in which they happened.
+    /// In chronological order.
     pub steps: Vec<Step>,
     /// The project's folder. Paths beneath it are shown relative to it.
     pub root: Option<String>,
@@ -48,11 +48,11 @@ pub struct SourcedText {
 pub struct Step {
     pub event: EventId,
     pub at: Timestamp,
-    /// The agent's own name of the tool.
+    /// The agent's own name for the tool.
     pub tool: String,
-    /// If the call failed, `Action::Command::output` or `Step::error` says how.
+    /// A failed call has its error in `Action::Command::output` or `Step::error`.
     pub outcome: CallOutcome,
-    /// The agent that did it, if it was not the main one.
+    /// The subagent that did it. `None` for the main agent.
     pub subagent: Option<String>,
     pub action: Action,
 }
@@ -72,13 +72,13 @@ pub enum CallOutcome {
 }
 
 impl CallOutcome {
-    /// Whether the call had no effect.
+    /// Whether the call failed or was rejected.
     pub fn is_failed(&self) -> bool {
         matches!(self, Self::Failed { .. } | Self::Rejected { .. })
     }
 }
 
-/// The effect of a call, in terms that fit every agent. Texts are complete; compressors cut them.
+/// The effect of a call, in terms that fit every agent. Texts are complete; compressors shorten them.
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub enum Action {
     Read {
@@ -105,19 +105,19 @@ pub enum Action {
         path: Option<String>,
         output: String,
     },
-    /// A web page, or a web search: then the url is empty and the question is the query.
+    /// A fetched web page or a web search. For a search the url is empty and the question is the query.
     Fetch {
         url: String,
         question: Option<String>,
         output: String,
     },
-    /// Work delegated to a subagent, and its final message.
+    /// Work delegated to a subagent, with its final message.
     Delegate {
         description: String,
         prompt: String,
         answer: Option<String>,
     },
-    /// Questions put to the user, with the answers.
+    /// Questions to the user, with the answers.
     Ask {
         exchanges: Vec<(String, String)>,
     },
@@ -126,7 +126,7 @@ pub enum Action {
         text: String,
         path: Option<String>,
     },
-    /// The task list: each entry with its state.
+    /// The task list, with the state of each entry.
     Tasks {
         entries: Vec<(String, String)>,
     },
@@ -150,10 +150,10 @@ pub enum WriteKind {
     Replaced,
 }
 
-/// How much of a session there is.
+/// Whether the session is finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// It goes on. Only what its batches told is told, because that stays.
+    /// The session continues. Only what its batches say is used, because that will not change.
     SoFar,
     Whole,
 }
@@ -165,7 +165,7 @@ pub struct SessionMaterial {
     pub batches: Vec<BatchMaterial>,
 }
 
-/// Bytes of text in an action, an estimate of the cost of reading it.
+/// The number of bytes of text in an action, an estimate of the cost of reading it.
 pub fn size(action: &Action) -> usize {
     let pairs = |pairs: &[(String, String)]| pairs.iter().map(|(left, right)| left.len() + right.len()).sum();
     match action {
@@ -184,7 +184,7 @@ pub fn size(action: &Action) -> usize {
     }
 }
 
-/// A project's folder, if it is known.
+/// A project's folder, if known.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProjectFolder<'a> {
     pub root: Option<&'a str>,
@@ -193,8 +193,8 @@ pub struct ProjectFolder<'a> {
 }
 
 impl ProjectFolder<'_> {
-    /// The path relative to the project, or to a work tree inside of it: both are the same file. `None` if it lies
-    /// outside, so it is scratch or belongs to another project.
+    /// Returns the path relative to the project, or to a work tree inside it, since both are the same file. `None` if
+    /// the path lies outside, so it is scratch or belongs to another project.
     pub fn beneath(&self, path: &str) -> Option<String> {
         let path = path.replace('\\', "/");
         let Some(root) = self.root.map(|root| root.replace('\\', "/")) else { return Some(path) };
@@ -202,7 +202,7 @@ impl ProjectFolder<'_> {
         let head = path.get(..root.len());
         let inside = path.get(root.len()..).and_then(|rest| rest.strip_prefix('/'));
         match (head, inside) {
-            // Drive letters and Windows folders are compared without case.
+            // Drive letters and Windows folders are compared ignoring case.
             (Some(head), Some(inside))
                 if head == root || (root.get(1..2) == Some(":") && head.eq_ignore_ascii_case(root)) =>
             {

@@ -1,11 +1,11 @@
 //! The files that a text names.
 
-/// Files of one text.
+/// The maximum number of files per text.
 const MOST: usize = 6;
-/// Bytes of a path.
+/// The maximum length of a path, in bytes.
 const LONGEST: usize = 200;
 
-/// Words that look like the path of a file, each once, without the number of a line.
+/// Returns words that look like file paths, without duplicates and line numbers.
 pub fn mentioned_files(text: &str) -> Vec<&str> {
     let borders =
         |c: char| c.is_whitespace() || matches!(c, '`' | '"' | '\'' | '(' | ')' | '[' | ']' | ',' | ';');
@@ -23,7 +23,7 @@ pub fn mentioned_files(text: &str) -> Vec<&str> {
     files
 }
 
-/// A name with an extension, perhaps below folders.
+/// Whether the word is a name with an extension, possibly below folders.
 fn is_path(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     let is_named = name.rsplit_once('.').is_some_and(|(stem, extension)| {

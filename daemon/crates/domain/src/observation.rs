@@ -18,17 +18,17 @@ pub enum ObservationType {
     Gotcha,
     TradeOff,
     Security,
-    /// What the user wants to hold from now on.
+    /// What the user wants from now on.
     Preference,
-    /// What the user said is wrong, and what is right instead.
+    /// What the user said is wrong, and what is right.
     Correction,
-    /// What is still open.
+    /// Something still open.
     NextStep,
     /// Who owns, knows or decides something.
     Contact,
 }
 
-/// Who said what a standing note says: it is told for as long as nobody takes it back.
+/// Who said a standing note, which is injected until somebody withdraws it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Voice {
     /// The user, in a prompt or by hand.
@@ -41,24 +41,24 @@ pub enum Voice {
     Member,
 }
 
-/// Who made an observation what it is.
+/// Who made an observation what it is now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Maker {
     #[default]
     Machine,
-    /// A person wrote it, wrote it anew, or pinned it.
+    /// A person wrote, rewrote or pinned it.
     Person,
 }
 
-/// The origin of what an agent's model had remembered.
+/// The origin of an observation that an agent's model remembered.
 pub const AGENT: &str = "agent";
-/// What the origin of an imported row begins with.
+/// The prefix of an imported row's origin.
 pub const IMPORTED: &str = "import:";
-/// What the origin of a row of another person's machine begins with.
+/// The prefix of the origin of a row from another person's machine.
 pub const SHARED: &str = "shared:";
 
 impl Voice {
-    /// `None`: what it says does not hold because somebody said it.
+    /// The voice of an observation. `None` if it does not hold merely because somebody said it.
     pub fn of(kind: ObservationType, origin: &str) -> Option<Self> {
         let voice = match origin {
             AGENT => Self::Agent,
@@ -80,7 +80,7 @@ impl Voice {
 }
 
 impl ObservationType {
-    /// New types go to the end: the index stores the position.
+    /// New types go to the end, because the index stores the position.
     pub const ALL: [(Self, &'static str); 13] = [
         (Self::Bugfix, "bugfix"),
         (Self::Feature, "feature"),
@@ -101,12 +101,12 @@ impl ObservationType {
         Self::ALL.iter().find(|(kind, _)| *kind == self).map_or("change", |(_, name)| name)
     }
 
-    /// Whether it holds until somebody says otherwise, however old it is.
+    /// Whether it holds until somebody says otherwise, at any age.
     pub fn is_standing(self) -> bool {
         matches!(self, Self::Preference | Self::Correction | Self::Contact)
     }
 
-    /// Whether it is what the user settled: a choice, a wish or a correction.
+    /// Whether the user settled it: a choice, a wish or a correction.
     pub(crate) fn is_settled_by_user(self) -> bool {
         matches!(self, Self::Decision | Self::Preference | Self::Correction)
     }
@@ -142,20 +142,20 @@ pub struct ObservationDraft {
     pub narrative: String,
     pub facts: Vec<String>,
     pub concepts: Vec<String>,
-    /// From tool evidence only. Relative to the project's folder if they lie beneath it.
+    /// Only from tool evidence. Relative to the project's folder if beneath it.
     pub files_read: Vec<String>,
     pub files_modified: Vec<String>,
     pub importance: Importance,
     /// The events it is based on: activities, the prompt, the response.
     pub evidence: Vec<EventId>,
-    /// The subject of the statement, if it can be parsed for sure. Only then can it supersede another.
+    /// The subject of the statement, if it can be parsed reliably. Only then can the observation supersede another.
     pub subject: Option<SubjectKey>,
 }
 
-/// Begins the line of [`SummaryDraft::next_steps`] that names the last prompt if nothing answered it.
+/// The prefix of a line in [`SummaryDraft::next_steps`] that names an unanswered last prompt.
 pub const UNANSWERED: &str = "Unanswered: ";
 
-/// A session in a few lines. Empty fields were not found.
+/// A session in a few lines. Fields without content are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SummaryDraft {
     pub title: String,

@@ -1,5 +1,5 @@
-//! The order of events. They arrive late or out of order: they wait in the spool, and concurrent hooks overtake each
-//! other.
+//! The order of events. They may arrive late or out of order: some wait in the spool, and concurrent hooks overtake
+//! each other.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ pub struct Order {
 }
 
 impl Order {
-    /// Whether this was surely earlier. False if both are of the same instant.
+    /// Whether this was certainly earlier. False if both are of the same instant.
     pub fn is_before(&self, other: &Self) -> bool {
         if self.boot == other.boot { self.boot_ns < other.boot_ns } else { self.wall < other.wall }
     }

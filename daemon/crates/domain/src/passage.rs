@@ -1,7 +1,7 @@
-//! Passages: the parts of a text that answer one question, cut at the borders of paragraphs and sections.
+//! Passages: parts of a text that each answer one question, cut at paragraph and section boundaries.
 //!
-//! What is injected for a prompt is a passage and not a whole answer. Passages are derived: the same text always has the
-//! same passages, so a row and a number name one.
+//! A prompt receives a passage instead of a whole answer. Passages are derived: the same text always has the same
+//! passages, so a row and a number identify one.
 
 pub use super::document::Passage;
 use super::document::{DocumentKey, DocumentKind};
@@ -9,18 +9,18 @@ use super::ids::Timestamp;
 use super::observation::{Importance, ObservationType};
 use super::ranking::{Background, Commonness};
 
-/// Characters of a passage without its heading.
+/// The maximum length of a passage without its heading, in characters.
 pub const LONGEST: usize = 600;
-/// A shorter section is joined to the next one.
+/// The minimum length of a section, in characters. A shorter one is joined to the next.
 const SHORTEST: usize = 160;
-/// Passages of one text. The rest of a longer one is not looked at.
+/// The maximum number of passages per text. The rest of a longer text is ignored.
 pub const MOST: usize = 64;
-/// Characters of a heading.
+/// The maximum length of a heading, in characters.
 const LONGEST_HEADING: usize = 100;
-/// A passage with fewer letters says nothing.
+/// A passage with fewer letters carries no information.
 const FEWEST_LETTERS: usize = 12;
 
-/// A passage of a document, by its place among them.
+/// A passage, identified by its document and its index there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PassageKey {
     pub document: DocumentKey,
@@ -36,22 +36,22 @@ pub struct PassageMatch {
     pub conversation: u64,
     pub importance: Importance,
     pub observation_type: Option<ObservationType>,
-    /// Its length in terms.
+    /// The passage's length in terms.
     pub length: u32,
-    /// The presence of each term weighted by its information, as a share of the maximum, 0 to 1.
+    /// The presence of each term weighted by its information, as a share of the maximum, from 0 to 1.
     pub strength: f32,
-    /// One bit for each of [`PassageMatches::terms`].
+    /// One bit per entry of [`PassageMatches::terms`].
     pub found: u32,
-    /// The cosine of its vector and the prompt's, if both are known.
+    /// The cosine of the passage's vector and the prompt's, if both are known.
     pub cosine: Option<f32>,
 }
 
-/// A term of the question, as it is known in the searched project.
+/// A term of the question, with its frequency in the searched project.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PassageTerm {
     pub text: String,
     pub information: f32,
-    /// Passages that have it.
+    /// The number of passages that contain the term.
     pub passages: u32,
     pub commonness: Commonness,
 }
@@ -60,21 +60,22 @@ pub struct PassageTerm {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PassageMatches {
     pub terms: Vec<PassageTerm>,
-    /// Passages of the project.
+    /// The number of passages in the project.
     pub population: u32,
-    /// The strongest first.
+    /// Strongest first.
     pub matches: Vec<PassageMatch>,
-    /// The cosines that are usual in the project, if the prompt has a vector.
+    /// The distribution of cosines in the project, if the prompt has a vector.
     pub background: Option<Background>,
 }
 
 impl PassageMatches {
-    /// The information of the found terms.
+    /// The summed information of the found terms.
     pub fn information(&self, found: u32) -> f32 {
         self.found(found).map(|term| term.information).sum()
     }
 
-    /// Leaves out prompts of other sessions that say what this one says and no more: asked again is not answered.
+    /// Removes prompts of other sessions that repeat this one and say no more: repeating a question does not answer
+    /// it.
     pub fn leave_out_repeats(&mut self) {
         let all = (0..self.terms.len())
             .try_fold(0, |bits, place| Some(bits | 1_u32.checked_shl(place.try_into().ok()?)?));
@@ -87,7 +88,7 @@ impl PassageMatches {
         self.matches.retain(|one| !is_repeat(one));
     }
 
-    /// The terms of these bits.
+    /// The terms for these bits.
     pub fn found(&self, found: u32) -> impl Iterator<Item = &PassageTerm> {
         let has = move |place: usize| {
             u32::try_from(place)
@@ -108,7 +109,7 @@ pub fn cut(text: &str) -> Vec<Passage> {
     cutter.finish()
 }
 
-/// The passages of a short text with a title: one, or several if it is long.
+/// Cuts a text with a title into passages: one, or several if it is long.
 pub fn titled(title: &str, body: &str) -> Vec<Passage> {
     let mut passages = cut(body);
     if passages.is_empty() {
@@ -122,7 +123,7 @@ pub fn titled(title: &str, body: &str) -> Vec<Passage> {
     passages
 }
 
-/// A piece of a text that is not divided unless it is too long.
+/// A piece of text that is split only if it is too long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Block {
     Heading(String),
@@ -170,7 +171,7 @@ fn blocks(text: &str) -> Vec<Block> {
     blocks
 }
 
-/// The words of a heading: `## Words`, or a line that is bold as a whole.
+/// The words of a heading: `## Words`, or a line that is entirely bold.
 fn heading(line: &str) -> Option<String> {
     let marks = line.bytes().take_while(|byte| *byte == b'#').count();
     let words = if (1..=6).contains(&marks) {
@@ -186,7 +187,7 @@ fn heading(line: &str) -> Option<String> {
     (is_short && words.chars().any(char::is_alphanumeric)).then(|| words.to_owned())
 }
 
-/// Whether a list entry of the first level begins here.
+/// Whether a top-level list entry begins here.
 fn is_entry(line: &str) -> bool {
     let digits = line.bytes().take_while(u8::is_ascii_digit).count();
     let rest = line.get(digits..).unwrap_or_default();
@@ -197,12 +198,12 @@ fn is_entry(line: &str) -> bool {
     }
 }
 
-/// Joins blocks to passages.
+/// Joins blocks into passages.
 #[derive(Default)]
 struct Cutter {
     done: Vec<Passage>,
     open: Passage,
-    /// Characters of the open passage.
+    /// The number of characters in the open passage.
     length: usize,
 }
 
@@ -216,7 +217,7 @@ impl Cutter {
                 if self.length == 0 {
                     self.open.heading.clone_from(heading);
                 } else {
-                    // A short section goes on with the next one.
+                    // A short section continues into the next one.
                     self.add(&format!("{heading}:"));
                 }
             }
@@ -254,7 +255,7 @@ impl Cutter {
     }
 }
 
-/// A block in pieces that are not too long: of whole lines or else sentences or else words.
+/// Splits a block that is too long, at lines if possible, else at sentences, else at words.
 fn pieces(mut text: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     while let Some((most, _)) = text.char_indices().nth(LONGEST) {

@@ -1,17 +1,17 @@
-//! Pauses: periods in which the user has turned recording off.
+//! Pauses: periods for which the user turned recording off.
 //!
-//! The capture time of an event decides: one that was captured during a pause is dropped, whenever it arrives. Within a
-//! boot the time since then decides, so that a clock that is set back or on neither ends a pause nor opens a gap in it.
+//! An event's capture time decides: an event captured during a pause is dropped, whenever it arrives. Within a boot
+//! the time since boot decides, so a clock that is set back or forward neither ends a pause nor opens a gap in it.
 
 use serde::{Deserialize, Serialize};
 
 use super::ids::Timestamp;
 use super::order::Order;
 
-/// Pauses that are told apart, for events that arrive late and for records that are read later.
+/// The maximum number of separate pauses, kept for events that arrive late and records read later.
 const MOST: usize = 2_000;
 
-/// Boots that have no name, whose times are those of the wall clock.
+/// The id of boots without a name. Their times come from the wall clock.
 const NO_BOOT: [u8; 16] = [0; 16];
 const NS_OF_MS: u64 = 1_000_000;
 
@@ -20,7 +20,7 @@ const NS_OF_MS: u64 = 1_000_000;
 pub struct Pause {
     pub since: Timestamp,
     pub until: Option<Timestamp>,
-    /// The moment of `since`.
+    /// When the pause began.
     #[serde(default)]
     began: Option<Order>,
     /// When the user ended it.
@@ -28,7 +28,7 @@ pub struct Pause {
     ended: Option<Order>,
 }
 
-/// All pauses, the latest last.
+/// All pauses, latest last.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pauses(Vec<Pause>);
 
@@ -42,7 +42,7 @@ impl Pauses {
         self.0.iter().any(|pause| pause.covers(at))
     }
 
-    /// The pause at this moment.
+    /// Returns the pause in force at this moment.
     pub fn current(&self, now: &Order) -> Option<Pause> {
         self.0.iter().rev().find(|pause| pause.covers(now)).copied()
     }
@@ -51,7 +51,7 @@ impl Pauses {
     pub fn begin(&mut self, now: &Order, until: Option<Timestamp>) {
         match self.0.iter_mut().rev().find(|pause| pause.covers(now)) {
             Some(pause) => {
-                // So long from now, whatever the clock showed when it began.
+                // `until` counts from now, whatever the clock showed when the pause began.
                 let passed = pause.began.filter(|began| is_same_boot(began, now)).map(|began| {
                     let passed = now.boot_ns.saturating_sub(began.boot_ns) / NS_OF_MS;
                     i64::try_from(passed).unwrap_or(i64::MAX)
@@ -65,8 +65,8 @@ impl Pauses {
         self.join_oldest();
     }
 
-    /// Of too many pauses the oldest two become one, which holds what lay between them too: rather that than to let in
-    /// what was said in a pause.
+    /// Merges the two oldest pauses if there are too many. The result also covers the time between them: dropping more
+    /// is better than recording what was said in a pause.
     fn join_oldest(&mut self) {
         while self.0.len() > MOST {
             let first = self.0.remove(0);
@@ -77,12 +77,12 @@ impl Pauses {
         }
     }
 
-    /// Begin and end of each, as the clock showed them. The end is `None` while nobody has ended it.
+    /// The begin and end of each pause by the wall clock. The end is `None` while the pause is open.
     pub fn spans(&self) -> impl Iterator<Item = (Timestamp, Option<Timestamp>)> {
         self.0.iter().map(|pause| (pause.since, pause.until))
     }
 
-    /// Ends the current pause, if there is one.
+    /// Ends the current pause, if any.
     pub fn end(&mut self, now: &Order) {
         for pause in self.0.iter_mut().filter(|pause| pause.covers(now)) {
             (pause.until, pause.ended) = (Some(now.wall), Some(*now));
@@ -91,7 +91,7 @@ impl Pauses {
 }
 
 impl Pause {
-    /// A line for the user.
+    /// The line shown to the user.
     pub fn in_words(&self) -> &'static str {
         match self.until {
             None => "paused until `recall resume`; this session is not recorded",
@@ -105,7 +105,7 @@ impl Pause {
         has_begun && !self.is_over(began.as_ref(), at)
     }
 
-    /// `began`: when it began, if that was in the boot of `at`.
+    /// Whether the pause is over at `at`. `began` is when it began, if in the same boot as `at`.
     fn is_over(&self, began: Option<&Order>, at: &Order) -> bool {
         let Some(until) = self.until else { return false };
         match (began, self.ended) {

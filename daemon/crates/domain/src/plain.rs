@@ -1,14 +1,15 @@
-//! Stored text as it may be shown: one line, without what nobody sees and without what could pass for our own markup.
+//! Makes stored text safe to show: on one line, without invisible characters and without anything that could pass for
+//! our own markup.
 //!
-//! Everything else stays as it was written, because `Vec<T>`, `<hook>` and `a && b` are what the text is about.
+//! Everything else stays as it was written, because `Vec<T>`, `<hook>` and `a && b` are content.
 
-/// How the bracket of such a tag is shown instead. No reader of markup takes it for one.
+/// The bracket shown instead of a tag's. No parser of markup treats it as one.
 const HARMLESS: char = '\u{2039}';
 
 /// Spellings of the bracket that opens a tag, in lower case.
 const BRACKETS: [&str; 8] = ["<", "&lt;", "&lt", "&#60;", "&#x3c;", "\\u003c", "\u{ff1c}", "\u{fe64}"];
 
-/// Names of one word that agents and models take for the structure of a conversation.
+/// Single-word names that agents and models treat as the structure of a conversation.
 const STRUCTURE: [&str; 12] = [
     "system",
     "user",
@@ -24,12 +25,12 @@ const STRUCTURE: [&str; 12] = [
     "developer",
 ];
 
-/// Stored text as one line that can neither close the block nor pose as markup of an agent.
+/// Returns stored text as one line that can neither close the block nor pose as an agent's markup.
 pub fn plain(text: &str) -> String {
     without_structure(&visible(text))
 }
 
-/// As [`plain`] for a line of a longer text: its spaces stay, so that code keeps its form.
+/// Like [`plain`], for one line of a longer text: spaces are kept, so that code keeps its indentation.
 pub fn plain_line(line: &str) -> String {
     let space = |character| if character == '\t' || is_invisible(character) { ' ' } else { character };
     without_structure(&line.chars().map(space).collect::<String>())
@@ -62,10 +63,10 @@ fn starts_with(text: &str, start: &str) -> bool {
 }
 
 /// Whether a bracket before this text opens or closes a tag of a conversation: a name of two words such as
-/// `recall-context`, or one of [`STRUCTURE`]; also comments and declarations. A generic type has no such name.
+/// `recall-context`, one of [`STRUCTURE`], a comment or a declaration. Generic types have no such names.
 fn is_structure(after: &str) -> bool {
     let after = after.trim_start_matches([' ', '/', '\\']);
-    // At the end of a text, what follows in the block would complete it.
+    // At the end of a text, the text that follows in the block could complete the tag.
     if after.is_empty() || after.starts_with(['!', '?', '|']) {
         return true;
     }
@@ -79,14 +80,14 @@ fn is_structure(after: &str) -> bool {
     is_two_words || STRUCTURE.contains(&name.as_str())
 }
 
-/// Stored text as one line for a terminal, without invisible characters.
+/// Returns stored text as one line for a terminal, without invisible characters.
 pub fn visible(text: &str) -> String {
     let words = text.split(|character: char| character.is_whitespace() || is_invisible(character));
     words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// Invisible characters that change how text is read: controls, direction marks and overrides, zero-width characters,
-/// tags, line separators.
+/// Whether a character is invisible and changes how text is read: controls, direction marks and overrides, zero-width
+/// characters, tags, line separators.
 pub fn is_invisible(character: char) -> bool {
     character.is_control()
         || matches!(character,

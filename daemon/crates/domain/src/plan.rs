@@ -1,13 +1,13 @@
-//! Plans: texts in which a session describes what it is going to do. The task list has its own module, `task_list`.
+//! Plans: texts that describe what a session intends to do. The task list has its own module, `task_list`.
 //!
-//! A plan is recognised by its file, which lies in a plan folder, or by the user's approval.
+//! A plan is recognised by its file, which is in a plan folder, or by the user's approval.
 
 use super::task_list::TaskChange;
 
 /// The effect of a call on a plan or on the task list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlanChange {
-    /// A text file was written with this content. It is a plan if it lies in a plan folder.
+    /// A text file was written with this content. It is a plan if it is in a plan folder.
     File {
         path: String,
         text: String,
@@ -17,7 +17,7 @@ pub enum PlanChange {
         path: Option<String>,
         text: Option<String>,
     },
-    /// As `Approved`, but the event arrives late. `now` is the text of the file now, which may have changed since.
+    /// Like `Approved`, but the event arrives late. `now` is the file's current text, which may have changed since.
     ApprovedEarlier {
         path: String,
         now: String,
@@ -30,22 +30,22 @@ pub enum PlanChange {
 pub enum PlanState {
     Draft,
     Approved,
-    /// Approved some time ago. The text is of now, and counts only if no earlier one is known.
+    /// Approved some time ago. The text is the file's current one, and counts only if no earlier one is known.
     ApprovedEarlier,
 }
 
 /// The plan that a prompt asks to carry out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlanReference {
-    /// The file as written in the prompt: often only the end of its path.
+    /// The file as written in the prompt, often only the end of its path.
     File(String),
-    /// The prompt holds the plan itself.
+    /// The text of the plan, which the prompt contains.
     Text(String),
-    /// The latest one: "proceed with the approved plan".
+    /// The latest plan, as in "proceed with the approved plan".
     Last,
 }
 
-/// Whether `path` is a plan file: it lies beneath one of `folders`, each absolute or the end of a folder's path.
+/// Whether `path` is a plan file, beneath one of `folders`. Each folder is absolute or the end of a folder's path.
 pub fn is_plan_file(path: &str, folders: &[String]) -> bool {
     folders.iter().any(|folder| {
         let folder = folder.trim_matches('/');
@@ -57,8 +57,8 @@ pub fn is_plan_file(path: &str, folders: &[String]) -> bool {
     })
 }
 
-/// The plan that a prompt asks to carry out, if any. `beginnings` are those of prompts that hold the plan itself, see
-/// [`Conventions::plan_prompts`](super::conventions::Conventions::plan_prompts).
+/// Returns the plan that a prompt asks to carry out, if any. `beginnings` are the prefixes of prompts that contain the
+/// plan itself, see [`Conventions::plan_prompts`](super::conventions::Conventions::plan_prompts).
 pub fn reference(prompt: &str, folders: &[String], beginnings: &[&str]) -> Option<PlanReference> {
     let start = prompt.trim_start();
     if let Some(plan) = beginnings.iter().find_map(|beginning| start.strip_prefix(beginning)) {
@@ -74,11 +74,11 @@ pub fn reference(prompt: &str, folders: &[String], beginnings: &[&str]) -> Optio
     file.or_else(|| asks_to_carry_out(prompt).then_some(PlanReference::Last))
 }
 
-/// Bytes at the beginning of a prompt that are searched for such a request. Longer prompts mention plans for many
-/// reasons.
+/// The number of bytes at the beginning of a prompt that are searched for such a request. Longer prompts mention plans
+/// for many reasons.
 const BEGINNING: usize = 240;
 
-/// Phrases for carrying out a plan.
+/// Phrases that ask to carry out a plan.
 const CARRIES_OUT: [&[&str]; 21] = [
     &["proceed", "with"],
     &["continue", "with"],
@@ -136,7 +136,7 @@ const NEGATIONS: [&str; 20] = [
     "what", "did", "should", "shall", "stop", "instead", "after", "once",
 ];
 
-/// Whether a prompt asks to carry out the plan and names it. A bare "proceed" may mean anything.
+/// Whether a prompt asks to carry out the plan and names it. A bare "proceed" is ambiguous.
 fn asks_to_carry_out(prompt: &str) -> bool {
     let beginning = prompt.get(..prompt.floor_char_boundary(BEGINNING)).unwrap_or_default().to_lowercase();
     let clauses = beginning.split(['.', ',', ';', ':', '!', '?', '\n', '(', ')', '—', '–']);
@@ -157,7 +157,7 @@ fn carries_out(clause: &[&str]) -> bool {
     })
 }
 
-/// Matches "the approved plan", without words that make it something else.
+/// Whether the words name the plan, as in "the approved plan", without words that make it something else.
 fn names_plan(words: &[&str]) -> bool {
     let Some((the, rest)) = words.split_first() else { return false };
     let Some(at) = rest.iter().position(|word| *word == "plan") else { return false };
@@ -168,7 +168,7 @@ fn names_plan(words: &[&str]) -> bool {
         && after.is_none_or(|word| FOLLOWS.contains(word))
 }
 
-/// Matches "The plan is approved, go ahead."
+/// Whether the plan is declared approved, as in "The plan is approved, go ahead."
 fn is_approved(clauses: &[Vec<&str>]) -> bool {
     const APPROVED: [&[&str]; 5] = [
         &["plan", "is", "approved"],
@@ -189,7 +189,7 @@ fn is_approved(clauses: &[Vec<&str>]) -> bool {
         && clauses.iter().any(|clause| says(clause, &GO_AHEAD))
 }
 
-/// The first heading, or the first line with text, at most 100 characters.
+/// Returns the first heading or else the first non-empty line, at most 100 characters.
 pub fn title(text: &str) -> String {
     let mut lines = text.lines().map(|line| line.trim_start_matches('#').trim());
     let line = lines.find(|line| !line.is_empty()).unwrap_or("Plan");

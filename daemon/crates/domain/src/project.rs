@@ -1,36 +1,38 @@
-//! Identifies projects. One repository is one project, in every clone, worktree and subfolder.
+//! Identifies projects. A repository is one project in all its clones, worktrees and subfolders.
 //!
-//! A project has several identities of different strength: its remote, its first commit, the very folder on the disk,
-//! and the path of that folder. The strongest one names it. The weaker ones recognise a project from before it had a
-//! stronger one.
+//! A project has several identities of different strength: its remote, its first commit, the folder itself, and the
+//! folder's path. The strongest one names the project. The weaker ones recognise a project that was known before it
+//! had a stronger one.
 //!
 //! A remote is a line in a file, a first commit may be public, and a path may lead to something else by now. So these
-//! three only say which project is meant. The folder itself, or a commit of the project, proves it.
+//! three only suggest a project. Proof is the folder itself, or a commit of the project.
 
 use super::ids::{ProjectKey, ProjectRow};
 
 /// Facts read from a repository or a plain folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RepositoryFacts {
-    /// The url of `origin`, else of the first remote.
+    /// The url of `origin` or, without one, of the first remote.
     pub remote: Option<String>,
     pub root_commit: Option<String>,
-    /// The folder with the objects, shared by all worktrees.
+    /// The folder of the objects, shared by all worktrees.
     pub common_dir: Option<String>,
     /// The folder of the work tree, or the plain folder.
     pub folder: String,
-    /// Tells the git folder, or the plain folder, from any other that ever had its path. `None` if there is none.
+    /// Distinguishes the git folder, or the plain folder, from any other that ever had its path. `None` if there is
+    /// none.
     pub made: Option<FolderMark>,
-    /// The mark of the work tree's folder, if the repository was made in it and came from nowhere else.
+    /// The mark of the work tree's folder, if the repository was created in it and not cloned.
     pub made_in: Option<FolderMark>,
-    /// The latest commit of another repository, which this one was cloned from before it got its remote.
+    /// The latest commit of the repository that this one was cloned from before it got a remote.
     pub came_with: Option<String>,
-    /// The repository on this disk that this one was cloned from.
+    /// The local repository that this one was cloned from.
     pub origin: Option<Box<RepositoryFacts>>,
     pub mentions: Mentions,
 }
 
-/// Tells a folder from every other that ever lay at its path: it stays when the folder is moved, and nobody can choose it.
+/// Distinguishes a folder from every other that ever had its path. It stays the same when the folder moves, and nobody
+/// can choose it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FolderMark(pub String);
 
@@ -40,24 +42,24 @@ impl FolderMark {
     }
 }
 
-/// Claims in a repository's files about other repositories. They prove nothing, so they are used only to make recall
-/// do less.
+/// Claims in a repository's files about other repositories. They prove nothing, so they may only restrict what recall
+/// does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mentions {
-    /// The git folder that its `.git` points at, where that does not point back.
+    /// The git folder that its `.git` file points at, if that folder does not point back.
     pub pointed_at: Option<String>,
-    /// The addresses of all its remotes, as they are written and as they are used.
+    /// The addresses of all remotes, as written and as used.
     pub addresses: Vec<String>,
-    /// Those that are paths on this disk, whether or not they exist.
+    /// The addresses that are local paths, whether or not they exist.
     pub paths: Vec<String>,
-    /// The repositories there, the one that is pointed at, and the one around it.
+    /// The repositories at those paths, the one that is pointed at, and the enclosing one.
     pub repositories: Vec<RepositoryFacts>,
-    /// Included configuration that is not read, with the reason.
+    /// Included configuration that was not read, with the reason.
     pub unread: Vec<String>,
 }
 
 impl RepositoryFacts {
-    /// These facts, those of the origins, and those of all repositories that any of them mentions.
+    /// Iterates over these facts, those of the origins, and those of all repositories that any of them mentions.
     pub fn asked(&self) -> impl Iterator<Item = &Self> {
         let mut left = vec![self];
         std::iter::from_fn(move || {
@@ -69,16 +71,16 @@ impl RepositoryFacts {
     }
 }
 
-/// The folder that identifies the project best, of those that an event names, most reliable first. A complete path
-/// beats a bare name.
+/// Returns the folder that identifies the project best among those that an event names, most reliable first. An
+/// absolute path beats a bare name.
 pub fn identifying_folder<'a>(named: &[&'a str]) -> &'a str {
-    // Windows paths start with a drive letter; sessions of other machines are imported, too.
+    // Windows paths start with a drive letter; sessions of other machines are imported too.
     let is_whole = |folder: &&&str| folder.starts_with('/') || folder.get(1..2) == Some(":");
     let whole = named.iter().find(is_whole);
     whole.or_else(|| named.iter().find(|folder| !folder.is_empty())).copied().unwrap_or_default()
 }
 
-/// The identities that a person may know a project by, strongest first. Never empty.
+/// The identities by which a person may know a project, strongest first. Never empty.
 pub fn identities(facts: &RepositoryFacts) -> Vec<ProjectKey> {
     let remote = facts.remote.as_deref().and_then(normalise_remote).map(|remote| format!("git:{remote}"));
     let root = facts.root_commit.as_deref().map(|commit| format!("root:{commit}"));
@@ -89,8 +91,8 @@ pub fn identities(facts: &RepositoryFacts) -> Vec<ProjectKey> {
     [remote, root, Some(folder)].into_iter().flatten().map(ProjectKey).collect()
 }
 
-/// The identity by which other machines know a project: its remote on a server, else its first commit. Paths are this
-/// machine's own.
+/// The identity by which other machines know a project: its remote on a server or else its first commit. Paths are
+/// specific to this machine.
 pub fn shared_identity(identities: &[ProjectKey]) -> Option<&ProjectKey> {
     let is_on_server = |key: &&ProjectKey| {
         let remote = key.as_str().strip_prefix("git:").unwrap_or_default();
@@ -100,7 +102,7 @@ pub fn shared_identity(identities: &[ProjectKey]) -> Option<&ProjectKey> {
     remote.or_else(|| identities.iter().find(|key| key.kind() == Kind::RootCommit))
 }
 
-/// The display name: the folder of the main work tree, also in other worktrees.
+/// The display name: the name of the main work tree's folder, for all worktrees.
 pub fn display_name(facts: &RepositoryFacts) -> String {
     let main_tree = facts.common_dir.as_deref().and_then(|dir| dir.strip_suffix("/.git"));
     let separators = ['/', '\\'];
@@ -110,7 +112,8 @@ pub fn display_name(facts: &RepositoryFacts) -> String {
     if name.is_empty() { "/".to_owned() } else { name.to_owned() }
 }
 
-/// A remote's url as `host/path`, equal for all spellings of one remote. A path stays a path. `None` if empty.
+/// Normalises a remote's url to `host/path`, equal for all spellings of one remote. A path stays a path. `None` if
+/// empty.
 ///
 /// Credentials, scheme, port, a trailing `.git` and the case of the host are ignored.
 pub fn normalise_remote(url: &str) -> Option<String> {
@@ -131,7 +134,7 @@ pub fn normalise_remote(url: &str) -> Option<String> {
             .map_or(host, |(host, _)| host);
         return Some(format!("{}/{}", host.to_ascii_lowercase(), path.trim_start_matches('/')));
     }
-    // git@host:path, the form without a scheme. A slash before the colon makes it a path.
+    // `git@host:path` has no scheme. A slash before the colon makes it a path.
     if let Some((login, path)) = url.split_once(':').filter(|(login, _)| !login.contains('/')) {
         let host = login.rsplit('@').next().unwrap_or(login);
         return Some(format!("{}/{}", host.to_ascii_lowercase(), path.trim_start_matches('/')));
@@ -139,7 +142,7 @@ pub fn normalise_remote(url: &str) -> Option<String> {
     Some(url.to_owned())
 }
 
-/// All identities of a folder, strongest first, and the commit that came from another repository.
+/// Returns all identities of a folder, strongest first, and the commit that came from another repository.
 pub fn claims(facts: &RepositoryFacts) -> Vec<ProjectKey> {
     let mut claims = identities(facts);
     let path = claims.pop();
@@ -149,7 +152,7 @@ pub fn claims(facts: &RepositoryFacts) -> Vec<ProjectKey> {
     claims
 }
 
-/// A known project, with all identities it ever had.
+/// A known project with all identities it ever had.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
     pub project: ProjectRow,
@@ -161,30 +164,30 @@ impl Known {
         self.aliases.iter().any(|alias| alias.kind() == kind)
     }
 
-    /// Whether no repository was ever seen of it.
+    /// Whether the project was only ever seen without a repository.
     fn is_plain(&self) -> bool {
         ![Kind::Remote, Kind::RootCommit, Kind::GitFolder].into_iter().any(|kind| self.has(kind))
     }
 
-    /// Whether the project has an identity of this kind, and not this one.
+    /// Whether the project has an identity of this kind, but a different one.
     fn contradicts(&self, identity: &ProjectKey) -> bool {
         let kind = identity.kind();
         matches!(kind, Kind::Remote | Kind::RootCommit) && self.has(kind) && !self.aliases.contains(identity)
     }
 }
 
-/// The verdict of a folder's own files on a project that one of its claims names.
+/// Whether a folder belongs to a project that one of its claims names, judged by the folder's own files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Belonging {
-    /// It is the folder that was known before.
+    /// The folder was known before as this project's.
     Proven,
-    /// It has to show a commit of the project.
+    /// The folder must contain a commit of the project.
     NeedsCommit,
-    /// It is another project's.
+    /// The folder belongs to another project.
     Denied,
 }
 
-/// Whether a folder with these claims belongs to the project.
+/// Decides whether a folder with these claims belongs to the project.
 pub fn belonging(facts: &RepositoryFacts, claims: &[ProjectKey], project: &Known) -> Belonging {
     let contradicts = |kind: Kind| {
         let of_kind = |claim: &&ProjectKey| claim.kind() == kind;
@@ -201,9 +204,9 @@ pub fn belonging(facts: &RepositoryFacts, claims: &[ProjectKey], project: &Known
         return Belonging::Proven;
     }
     match (&facts.common_dir, project.is_plain()) {
-        // Without a repository, a folder has only its path.
+        // Without a repository, a folder is identified by its path alone.
         (None, true) if claims.iter().any(|claim| project.aliases.contains(claim)) => Belonging::Proven,
-        // A repository was made in a folder that was known without one.
+        // A repository was created in a folder that was known without one.
         (Some(_), true) if is(&facts.made_in) => Belonging::Proven,
         (None, _) | (Some(_), true) => Belonging::Denied,
         (Some(_), false) if contradicts(Kind::RootCommit) => Belonging::Denied,
@@ -211,15 +214,15 @@ pub fn belonging(facts: &RepositoryFacts, claims: &[ProjectKey], project: &Known
     }
 }
 
-/// The identities that may name the folder's project, strongest first.
+/// Returns the identities that may name the folder's project, strongest first.
 pub fn candidates(facts: &RepositoryFacts, claims: &[ProjectKey]) -> Vec<ProjectKey> {
     let named = claims.iter().filter(|claim| claim.kind() != Kind::Source);
     named.cloned().chain(facts.made_in.as_ref().map(FolderMark::identity)).collect()
 }
 
-/// Chooses one of the known projects, given in the order of the identities that found them. The first identity was
-/// looked into. A path found later proves nothing, and neither does what a stronger identity contradicts: two forks share
-/// their first commit but have different remotes, so they are two projects.
+/// Chooses among the known projects, given in the order of the identities that found them. The strongest identity
+/// always decides if it is known. Later matches by path alone prove nothing, and a match that contradicts a stronger
+/// identity is rejected: two forks share their first commit but have different remotes, so they are two projects.
 pub fn choose(identities: &[ProjectKey], known: &[Known]) -> Option<ProjectRow> {
     let decides =
         |identity: &&ProjectKey| matches!(identity.kind(), Kind::Remote | Kind::RootCommit | Kind::Folder);
@@ -232,18 +235,18 @@ pub fn choose(identities: &[ProjectKey], known: &[Known]) -> Option<ProjectRow> 
     found.or_else(|| known.iter().find(fits)).map(|project| project.project)
 }
 
-/// The source of an identity.
+/// The type of an identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Remote,
     RootCommit,
-    /// The very folder on the disk, with a repository or without.
+    /// The folder itself, with or without a repository.
     Folder,
     /// The path of a git folder.
     GitFolder,
-    /// The path of a folder without a repository, or a name from elsewhere.
+    /// The path of a folder without a repository, or a name from another source.
     Path,
-    /// A commit of the repository that this one was cloned from. It identifies nothing.
+    /// A commit of the repository that this one was cloned from. It identifies no project.
     Source,
 }
 

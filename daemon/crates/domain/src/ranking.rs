@@ -1,10 +1,10 @@
-//! Ranks search results: arithmetic only.
+//! Ranks search results. Pure arithmetic.
 //!
-//! There are two numbers. The **score** orders results: the fit, times factors for the kind of memory, its age, its
-//! importance and its status. Factors multiply, so none of them can lift a text that does not match, and each can be
-//! shown on its own (`--explain`). The **relevance** says how likely a document is about the question. It
-//! is computed from the matched words rather than from the score, lies between 0 and 1, and means the same in a small
-//! project and a large one.
+//! There are two numbers. The **score** orders results: the fit, multiplied by factors for the kind of memory, its
+//! age, its importance and its status. Because factors multiply, none of them can lift a text that does not match, and
+//! each can be shown on its own (`--explain`). The **relevance** says how likely a document is about the question. It
+//! is computed from the matched words instead of the score, is between 0 and 1, and means the same in a small project
+//! and a large one.
 
 use super::document::{DocumentKind, Status};
 use super::ids::Timestamp;
@@ -14,31 +14,31 @@ use super::observation::{Importance, Maker};
 /// rare; in a large one it is negligible.
 const EXPECTED_DOCUMENTS: f32 = 1_000.0;
 
-/// One document in this many has a distinctive word: the unit of [`information`].
+/// A distinctive word occurs in one of this many documents. The unit of [`information`].
 const TELLING_FREQUENCY: f32 = 300.0;
 
-/// The weight of having all query words, on top of what each word adds.
+/// The weight of matching all query words, on top of what each word adds.
 const COVERAGE_WEIGHT: f32 = 0.4;
-/// The bonus when all query words are adjacent as in the query.
+/// The bonus if all query words are adjacent as in the query.
 const PROXIMITY_WEIGHT: f32 = 0.5;
-/// How much a perfect match close by in time adds. A question, the work on it and the answer share their subject but
+/// How much a perfect match nearby in time adds. A question, the work on it and the answer share their subject but
 /// rarely their words.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MomentWeight(f32);
 
 impl MomentWeight {
     pub const BY_WORDS: Self = Self(0.6);
-    /// Less, because meaning also finds what shares no word.
+    /// Lower, because a search by meaning also finds documents that share no word.
     pub const BY_WORDS_AND_MEANING: Self = Self(0.45);
 }
 
-/// Milliseconds after which half of that bonus is left.
+/// The half-life of that bonus, in milliseconds.
 const MOMENT_HALF_LIFE: f32 = 300_000.0;
 
-/// The factor of what a person said by hand.
+/// The factor for what a person wrote or pinned.
 const BY_HAND: f32 = 4.0;
 
-/// How common a word is in general, before anything is counted.
+/// How common a word is in general, before counting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Commonness {
     /// Grammatical words: "the", "why".
@@ -50,7 +50,7 @@ pub enum Commonness {
 }
 
 impl Commonness {
-    /// The expected share of documents with such a word.
+    /// The expected share of documents that contain such a word.
     fn expected_share(self) -> f32 {
         match self {
             Self::Function => 0.6,
@@ -60,17 +60,17 @@ impl Commonness {
     }
 }
 
-/// How many of the searched documents contain a term.
+/// The number of searched documents that contain a term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frequency {
-    /// Documents with the term.
+    /// The number of documents that contain the term.
     pub documents: u32,
-    /// All documents.
+    /// The number of all documents.
     pub population: u32,
 }
 
-/// A term's inverse document frequency, combined from the count and the expected frequency. 1 is the information of a
-/// word that one document in three hundred contains, 0 is none.
+/// A term's inverse document frequency, combined from the count and the expected frequency. A word that one document
+/// in three hundred contains has information 1; 0 means none.
 pub fn information(frequency: Frequency, commonness: Commonness) -> f32 {
     let population = frequency.population as f32 + EXPECTED_DOCUMENTS;
     let documents = frequency.documents.min(frequency.population) as f32
@@ -82,21 +82,21 @@ pub fn information(frequency: Frequency, commonness: Commonness) -> f32 {
 /// How well a document's text matches the query.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TextMatch {
-    /// BM25's factor of each term weighted by its information, as a share of the maximum, 0 to 1.
+    /// BM25's factor of each term weighted by its information, as a share of the maximum, from 0 to 1.
     pub strength: f32,
-    /// The information of the found terms, as a share of the query's, 0 to 1.
+    /// The information of the found terms, as a share of the query's, from 0 to 1.
     pub coverage: f32,
-    /// The information found, with each term capped at one distinctive word: 0 to the number of terms.
+    /// The information found, with each term capped at one distinctive word: from 0 to the number of terms.
     pub evidence: f32,
-    /// The share of the question that is found, 0 to 1. Instructing words are not required: "please look at bcrypt"
+    /// The share of the question that was found, from 0 to 1. Instructions are not required: "please look at bcrypt"
     /// asks for bcrypt.
     pub answered: f32,
-    /// The share of the query's adjacent words that are adjacent here too, 0 to 1.
+    /// The share of the query's adjacent word pairs that are adjacent here too, from 0 to 1.
     pub proximity: f32,
 }
 
-/// How close the texts of a project are to a question in general: what is close to every question answers none. A
-/// model's cosines mean different things for different questions, and this makes them comparable.
+/// The distribution of cosines between a project's texts and a question. What is close to every question answers none,
+/// and a model's cosines mean different things for different questions; the distribution makes them comparable.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Background {
     mean: f32,
@@ -104,11 +104,11 @@ pub struct Background {
 }
 
 impl Background {
-    /// What is usual before anything is counted, and its weight in documents.
+    /// The prior distribution, before counting, and its weight in documents.
     const USUAL: Self = Self { mean: 0.12, deviation: 0.12 };
     const WEIGHT: f32 = 30.0;
 
-    /// `cosines`: that of each document.
+    /// Computes the distribution from one cosine per document.
     pub fn of(cosines: impl Iterator<Item = f32> + Clone) -> Self {
         let usual = Self::USUAL;
         let (count, sum) =
@@ -123,58 +123,59 @@ impl Background {
 }
 
 impl Background {
-    /// How far a cosine is above the usual, in deviations.
+    /// How far a cosine is above the mean, in standard deviations.
     pub(crate) fn deviations(self, cosine: f32) -> f32 {
         (cosine - self.mean) / self.deviation.max(f32::MIN_POSITIVE)
     }
 }
 
-/// How close a document is to a question: the cosine of the angle between the question's vector and that of the closest
-/// passage.
+/// How close a document is to a question: the cosine between the question's vector and that of the closest passage.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Closeness {
     pub cosine: f32,
     pub background: Background,
 }
 
-/// A cosine below which texts have nothing in common, whatever else there is: so a question about nothing finds nothing.
+/// Below this cosine texts have nothing in common, whatever the background, so that a question about nothing finds
+/// nothing.
 const NOTHING_IN_COMMON: f32 = 0.2;
-/// Deviations above the mean up to which closeness is chance.
+/// The number of standard deviations above the mean that may be chance.
 const CHANCE: f32 = 1.0;
-/// The fit of each further deviation. The best answers have four or five, which is as much as a good match of words.
+/// The fit of each further standard deviation. The best answers have four or five, about as much as a good match of
+/// words.
 const DEVIATION_FIT: f32 = 0.06;
-/// The cosine that says as little as no word at all, and the one that leaves no doubt.
+/// The cosines that count as relevance 0 and relevance 1.
 const UNRELATED: f32 = 0.3;
 const SAME: f32 = 0.9;
 
 impl Closeness {
-    /// The fit in the unit of [`TextFactors::fit`], 0 for a document that is no closer than by chance.
+    /// The fit in the unit of [`TextFactors::fit`]; 0 for a document that is no closer than chance.
     pub fn fit(&self) -> f32 {
         let deviations = self.background.deviations(self.cosine);
         if self.cosine < NOTHING_IN_COMMON { 0.0 } else { DEVIATION_FIT * (deviations - CHANCE).max(0.0) }
     }
 
-    /// How likely the document is about the question, 0 to 1. It does not depend on the rest of the project.
+    /// How likely the document is about the question, from 0 to 1. Independent of the rest of the project.
     pub fn relevance(&self) -> f32 {
         ((self.cosine - UNRELATED) / (SAME - UNRELATED)).clamp(0.0, 1.0)
     }
 }
 
-/// The properties of a document apart from its text.
+/// The properties of a document other than its text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DocumentTraits {
     pub kind: DocumentKind,
     pub status: Status,
     pub importance: Importance,
     pub maker: Maker,
-    /// Milliseconds.
+    /// In milliseconds.
     pub age: i64,
 }
 
-/// The factors of the fit of a text that was found by its words. The fit is their product.
+/// The factors of a text match. The fit is their product.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TextFactors {
-    /// 0 to 1, from the words alone.
+    /// From 0 to 1, from the words alone.
     pub text: f32,
     pub coverage: f32,
     pub proximity: f32,
@@ -193,29 +194,29 @@ impl TextFactors {
         self.text * self.coverage * self.proximity
     }
 
-    /// Every factor with its name in `--explain`.
+    /// Returns every factor with its name in `--explain`.
     pub fn named(&self) -> [(&'static str, f32); 3] {
         [("text", self.text), ("coverage", self.coverage), ("proximity", self.proximity)]
     }
 }
 
-/// The factors of a score, which is their product.
+/// The factors of a score. The score is their product.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Factors {
-    /// How well the document itself matches, 0 for not at all.
+    /// How well the document itself matches; 0 for not at all.
     pub fit: f32,
-    /// 1 or more: how well documents close by in time in the same session match.
+    /// How well documents nearby in time in the same session match; 1 or more.
     pub moment: f32,
     pub kind: f32,
     pub recency: f32,
     pub importance: f32,
     pub status: f32,
-    /// More than 1 for what a person wrote or pinned.
+    /// More than 1 if a person wrote or pinned the document.
     pub by_hand: f32,
 }
 
-/// An upper bound of the factors of what machines made, without the fit. A search skips documents that cannot reach its
-/// results.
+/// An upper bound of the product of all factors except the fit, for documents made by machines. A search skips
+/// documents that cannot reach its results.
 pub const HIGHEST_TRAIT_FACTOR: f32 = 2.4 * 1.15 * 1.15;
 
 impl Factors {
@@ -231,7 +232,7 @@ impl Factors {
         }
     }
 
-    /// Adds the match of neighbours in time, from [`surroundings`].
+    /// Adds the match of neighbours in time, computed by [`surroundings`].
     #[must_use]
     pub fn amid(mut self, surroundings: f32, weight: MomentWeight) -> Self {
         self.moment = if self.fit > 0.0 { 1.0 + weight.0 * surroundings / self.fit } else { 1.0 };
@@ -242,12 +243,12 @@ impl Factors {
         self.besides_fit().iter().fold(self.fit, |product, (_, factor)| product * factor)
     }
 
-    /// The product of the factors that belong to the document alone.
+    /// The product of the factors that depend on the document alone.
     pub fn of_traits(&self) -> f32 {
         self.kind * self.recency * self.importance * self.status * self.by_hand
     }
 
-    /// Every factor but the fit, with its name in `--explain`.
+    /// Returns every factor except the fit, with its name in `--explain`.
     pub fn besides_fit(&self) -> [(&'static str, f32); 6] {
         [
             ("moment", self.moment),
@@ -271,7 +272,7 @@ fn kind_factor(kind: DocumentKind) -> f32 {
     }
 }
 
-/// From +15 % for the newest towards nothing, half of it after thirty days. Old knowledge is still knowledge, so age
+/// From +15 % for the newest down towards 0 %, half of it after thirty days. Old knowledge is still knowledge, so age
 /// only decides between equals. A hyperbola is cheap, and this is computed for every match.
 fn recency_factor(age: i64) -> f32 {
     const HALF_LIFE: f32 = 30.0 * 86_400_000.0;
@@ -286,9 +287,9 @@ fn status_factor(status: Status) -> f32 {
     }
 }
 
-/// What a person wrote or pinned stands before all that machines made of the same words: their neighbours in time, which it
-/// has none of, their youth and a better proximity are worth less than this. What it has only a part of stays behind what
-/// has all of it. What no longer holds has no such right.
+/// Ranks what a person wrote or pinned above everything that machines made with the same words: a machine's neighbours
+/// in time, recency and proximity outweigh less than this factor. A partial match still ranks below a full one. What
+/// no longer holds gets no such bonus.
 fn hand_factor(maker: Maker, status: Status) -> f32 {
     match (maker, status) {
         (Maker::Person, Status::Active) => BY_HAND,
@@ -296,9 +297,9 @@ fn hand_factor(maker: Maker, status: Status) -> f32 {
     }
 }
 
-/// For each document of a session, the best match of any other, fading with the time between them.
+/// For each document of a session, computes the best match of any other, which decays with the time between them.
 ///
-/// `moments` are the time and the own match of each document, in order of time.
+/// `moments` contains the time and the own match of each document, in chronological order.
 pub fn surroundings(moments: &[(Timestamp, f32)]) -> Vec<f32> {
     let mut best = vec![0.0_f32; moments.len()];
     spread(moments.iter().zip(&mut best));
@@ -306,7 +307,7 @@ pub fn surroundings(moments: &[(Timestamp, f32)]) -> Vec<f32> {
     best
 }
 
-/// Carries the best match so far from one document to the next.
+/// Carries the best match so far from each document to the next.
 fn spread<'a>(places: impl Iterator<Item = (&'a (Timestamp, f32), &'a mut f32)>) {
     let mut carried = 0.0_f32;
     let mut last: Option<Timestamp> = None;
@@ -319,13 +320,13 @@ fn spread<'a>(places: impl Iterator<Item = (&'a (Timestamp, f32), &'a mut f32)>)
     }
 }
 
-/// The evidence, in distinctive words, at which half of the doubt is gone.
+/// The evidence at which half of the doubt is gone, in distinctive words.
 const HALF_EVIDENCE: f32 = 0.75;
 
-/// The probability that a text is about the question, 0 to 1.
+/// The probability that a text is about the question, from 0 to 1.
 ///
-/// It requires both enough evidence (a single everyday word is no topic) and a fair share of the question (three words
-/// of a long prompt are chance).
+/// Requires both enough evidence (a single everyday word is no topic) and a fair share of the question (three words of
+/// a long prompt may be chance).
 pub fn relevance(text: TextMatch) -> f32 {
     let evidence = 1.0 - (-text.evidence.max(0.0) / HALF_EVIDENCE).exp2();
     (evidence * text.answered.clamp(0.0, 1.0).sqrt()).clamp(0.0, 1.0)

@@ -1,6 +1,6 @@
 //! Detects duplicate observations.
 //!
-//! Compressors word the same finding differently each time. Two observations are duplicates only if nothing
+//! Compressors phrase the same finding differently each time. Two observations are duplicates only if nothing
 //! distinguishes them: the same type, nearly the same words, and exactly the same numbers, code names and negations.
 //! "The limit is 30 s" and "the limit is 60 s" share most words but contradict each other.
 
@@ -17,17 +17,17 @@ pub struct Statement<'a> {
     pub body: &'a str,
 }
 
-/// Minimum shares of common words, in percent.
+/// The minimum shares of common words, in percent.
 const SAME_TITLE: usize = 75;
 const SAME_TEXT: usize = 60;
 
-/// Titles with fewer words are too short to be compared.
+/// Titles with fewer words are too short to compare.
 const FEWEST_WORDS: usize = 3;
 
 const NEGATIONS: [&str; 12] =
     ["no", "not", "never", "none", "without", "nor", "cannot", "kein", "keine", "nicht", "nie", "ohne"];
 
-/// Whether the two are duplicates, so that one can be dropped and its evidence added to the other's.
+/// Whether the two are duplicates, so one can be dropped and its evidence added to the other's.
 pub fn is_duplicate(one: Statement<'_>, other: Statement<'_>) -> bool {
     if one.kind != other.kind {
         return false;
@@ -41,11 +41,12 @@ pub fn is_duplicate(one: Statement<'_>, other: Statement<'_>) -> bool {
         && overlap(&words(one.body), &words(other.body)) >= SAME_TEXT
 }
 
-/// The cosine of two vectors from which they may say the same. `docs/observations.md` has the measurement.
+/// The cosine from which two texts may say the same. Measured in `docs/observations.md`.
 const SAME_COSINE: f32 = 0.85;
 
-/// Whether two texts say the same in other words, by the cosine of their vectors. Texts that both have a number which the
-/// other lacks speak of two things, and so do texts of equal length that differ in one word: a model hardly sees that.
+/// Whether two texts say the same in other words, judged by the cosine of their vectors. Texts of which each has a
+/// number that the other lacks speak of different things. So do texts of equal length that differ in one word, a
+/// difference that a model hardly notices.
 pub fn says_the_same(cosine: f32, one: &str, other: &str) -> bool {
     if cosine < SAME_COSINE {
         return false;
@@ -79,7 +80,7 @@ pub(super) fn distinctive_words(text: &str) -> BTreeSet<String> {
     words.filter(|word| is_code(word) || is_negation(word)).map(str::to_lowercase).collect()
 }
 
-/// How much of both sets is common, in percent.
+/// The share of common words, in percent.
 fn overlap(one: &BTreeSet<String>, other: &BTreeSet<String>) -> usize {
     let both = one.intersection(other).count();
     let any = one.union(other).count();

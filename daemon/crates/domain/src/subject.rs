@@ -1,8 +1,8 @@
-//! Parses the subject of an observation, if it can be determined for sure.
+//! Parses the subject of an observation, if it can be determined reliably.
 //!
 //! A newer statement supersedes an older one only if both have exactly the same subject: `max_retries` is 3, then 5.
-//! Similar words prove nothing. So a key is parsed from a few plain sentence forms (a thing and its value, a rule, a
-//! check), and the rest of the clause is part of the key. A sentence of any other form has no key.
+//! Similar words prove nothing. So a key is parsed only from a few plain sentence forms (a thing and its value, a
+//! rule, a check), and the rest of the clause is part of the key. Sentences of other forms have no key.
 
 mod key;
 
@@ -11,10 +11,10 @@ use self::key::trim_punctuation;
 use super::observation::ObservationType;
 use super::sameness::is_code;
 
-/// Longer names and conditions are seldom worded the same twice.
+/// Longer names and conditions are rarely phrased the same twice.
 const MOST_WORDS: usize = 6;
 
-/// What stands behind the number of a value.
+/// Units that may follow a number.
 pub(super) const UNITS: [&str; 20] = [
     "ms",
     "s",
@@ -38,7 +38,7 @@ pub(super) const UNITS: [&str; 20] = [
     "characters",
 ];
 
-/// The subject of a title: a value, or a user's rule.
+/// Returns the subject of a title: a value, or a user's rule.
 pub fn of_title(kind: ObservationType, title: &str) -> Option<SubjectKey> {
     let said = title.strip_prefix("User: ").unwrap_or(title);
     let clause = Clause::first(said)?;
@@ -51,7 +51,7 @@ pub(super) fn words(said: &str) -> Vec<String> {
     said.split_whitespace().map(|word| trim_punctuation(word).to_lowercase()).collect()
 }
 
-/// A command that checks the work.
+/// Returns the subject of a command that checks the work.
 pub fn of_check(command: &str) -> SubjectKey {
     SubjectKey::new("check", command)
 }
@@ -62,7 +62,7 @@ struct Clause {
 }
 
 impl Clause {
-    /// `None` if it is a question.
+    /// Returns the first clause, or `None` if it is a question.
     fn first(said: &str) -> Option<Self> {
         const ENDS: [&str; 11] =
             [", ", "; ", ": ", " — ", " – ", " (", ". ", " because ", " since ", " so ", " but "];
@@ -82,7 +82,7 @@ impl Clause {
         self.words.get(from..).unwrap_or_default()
     }
 
-    /// `always use tabs`, `never use tabs`, `use pnpm instead of npm`.
+    /// Parses `always use tabs`, `never use tabs`, `use pnpm instead of npm`.
     fn rule(&self) -> Option<SubjectKey> {
         let plain: Vec<String> =
             self.words.iter().map(|word| bare(word)).skip_while(|word| is_courtesy(word)).collect();
@@ -102,7 +102,7 @@ impl Clause {
         (2..=MOST_WORDS + 2).contains(&ruled.len()).then(|| SubjectKey::new("rule", &ruled.join(" ")))
     }
 
-    /// `x is 5 s for y`, `x defaults to "a"`, `x is no longer supported`.
+    /// Parses `x is 5 s for y`, `x defaults to "a"`, `x is no longer supported`.
     fn value(&self) -> Option<SubjectKey> {
         const FILLERS: [&str; 12] = [
             "now",
@@ -140,7 +140,7 @@ impl Clause {
         })
     }
 
-    /// `Raised x from 3 to 5`, `Disabled x`.
+    /// Parses `Raised x from 3 to 5`, `Disabled x`.
     fn new_value(&self) -> Option<SubjectKey> {
         const SETTING: [&str; 9] = [
             "raised",
@@ -180,7 +180,7 @@ impl Clause {
         (condition.len() <= MOST_WORDS).then(|| SubjectKey::new("value", &key))
     }
 
-    /// The value at this word, and the position after it.
+    /// Parses the value at this word, and returns the position after it.
     fn value_at(&self, at: usize) -> Option<(ValueSort, usize)> {
         const SWITCHES: [&str; 12] = [
             "enabled",
@@ -228,7 +228,7 @@ impl ValueSort {
     }
 }
 
-/// The thing that has a value: a code name or a few words.
+/// Parses the thing that has a value: a code name or a few words.
 fn thing(words: &[String]) -> Option<String> {
     const POINTING: [&str; 14] = [
         "it",
@@ -263,7 +263,7 @@ fn is_courtesy(word: &str) -> bool {
     matches!(word, "please" | "no" | "and" | "but" | "so" | "bitte" | "nein")
 }
 
-/// A code name, a file or a ticket.
+/// Whether the word is a code name, a file or a ticket.
 fn is_name(word: &str) -> bool {
     let trimmed = word.trim_matches(['"', '\'', ',', '(', ')', '*']);
     let is_number =
@@ -272,7 +272,7 @@ fn is_name(word: &str) -> bool {
     !is_number && (is_ticket || (trimmed.len() > 2 && trimmed.starts_with('`')) || is_code(trimmed))
 }
 
-/// A word in lower case without the punctuation around it.
+/// Returns a word in lower case without the punctuation around it.
 fn bare(word: &str) -> String {
     let is_edge =
         |edge: char| matches!(edge, '`' | '"' | '\'' | ',' | ';' | ':' | '!' | '?' | '(' | '*' | '“' | '”');

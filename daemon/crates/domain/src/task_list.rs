@@ -1,7 +1,7 @@
-//! A session's task list, stored as Markdown, so that it is read, searched and shown like any plan.
+//! A session's task list, stored as Markdown so that it is read, searched and shown like any plan.
 //!
-//! Updates may arrive in any order; their capture times decide. The latest update of each task counts, and a deleted
-//! task stays deleted even if its creation arrives later.
+//! Updates may arrive in any order; their capture times decide. Each task's latest update counts, and a deleted task
+//! stays deleted even if its creation arrives later.
 
 use crate::text::one_line;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::order::Order;
 
-/// The change that a call makes to the task list.
+/// A change that a call makes to the task list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskChange {
     /// Replaces the whole list.
@@ -42,7 +42,7 @@ pub enum TaskState {
 }
 
 impl TaskState {
-    /// Parses an agent's word. An unknown one is a pending task.
+    /// Parses an agent's word. An unknown one means a pending task.
     pub fn parse(word: &str) -> Self {
         match word {
             "in_progress" => Self::Running,
@@ -74,7 +74,7 @@ impl TaskState {
 pub struct TaskList {
     /// The last update of the whole list.
     whole: Option<Update<String>>,
-    /// Tasks with updates of their own, in the order of their first updates.
+    /// Tasks with individual updates, in the order of their first updates.
     tasks: Vec<KnownTask>,
 }
 
@@ -90,13 +90,13 @@ struct KnownTask {
     id: String,
     first: Order,
     latest: Order,
-    /// Absent before the task's creation arrives, and for a deleted task.
+    /// Absent until the task's creation arrives, and for a deleted task.
     subject: Option<Update<String>>,
     state: Option<Update<TaskState>>,
 }
 
 impl TaskList {
-    /// A list that is known only as text, and its last change.
+    /// Builds a list that is known only as text, with the time of its last change.
     pub fn of_text(text: &str, at: Order) -> Self {
         let mut list = Self::default();
         let mut rest = String::new();
@@ -151,7 +151,7 @@ impl TaskList {
         self.tasks.insert(place, task);
     }
 
-    /// One entry per line. Tasks whose updates are all older than the whole list are in it already, or gone.
+    /// Renders one entry per line. A task whose updates are all older than the whole list is already in it, or gone.
     pub fn text(&self) -> String {
         let mut text = self.whole.as_ref().map(|whole| whole.value.clone()).unwrap_or_default();
         let is_newer =
@@ -188,7 +188,7 @@ fn whole_list(tasks: &[Task]) -> String {
     text
 }
 
-/// The texts of the open entries of a task list.
+/// Returns the texts of the open entries of a task list.
 pub fn open_tasks(list: &str) -> impl Iterator<Item = &str> {
     list.lines().filter_map(|line| line.strip_prefix("- [ ] ").or_else(|| line.strip_prefix("- [~] "))).map(
         |words| words.strip_prefix('#').and_then(|rest| rest.split_once(' ')).map_or(words, |(_, rest)| rest),

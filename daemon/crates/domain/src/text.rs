@@ -5,7 +5,7 @@ pub fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// At most `most` characters. The last is an ellipsis if the text was cut.
+/// Returns at most `most` characters. A shortened text ends with an ellipsis.
 pub fn shortened(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
@@ -15,12 +15,13 @@ pub fn shortened(text: &str, most: usize) -> String {
     short
 }
 
-/// As [`shortened`], on one line.
+/// Like [`shortened`], on one line.
 pub fn shortened_line(text: &str, most: usize) -> String {
     shortened(&one_line(text), most)
 }
 
-/// The fault of a regular expression in one line. The library repeats the pattern over several lines.
+/// Describes the fault of a regular expression in one line. The library's own message repeats the pattern over several
+/// lines.
 pub(crate) fn pattern_fault(error: &regex::Error) -> String {
     let words = error.to_string();
     let last = words.lines().last().unwrap_or_default();

@@ -1,8 +1,9 @@
-//! Which statements of several sessions belong to one thread: they are about the same, and the newest counts.
+//! Decides which statements of several sessions belong to one thread: they are about the same subject, and the newest
+//! counts.
 //!
-//! Sharing a rare name or a file proves nothing, because most work on a part of a program goes on beside earlier work
-//! on it. So two statements belong together only if a third of all their words is common, and if not both of them
-//! name something that the other does not. `daemon/examples/threads` measures this rule on labelled pairs.
+//! Sharing a rare name or a file proves nothing, because most work on a part of a program continues beside earlier
+//! work on it. Two statements belong together only if they share a third of all their words, and unless each of them
+//! names something that the other does not. `daemon/examples/threads` measures this rule on labelled pairs.
 
 use std::collections::BTreeMap;
 
@@ -10,24 +11,24 @@ use super::ids::{ObservationId, SessionRow, Timestamp};
 use super::lineage::Author;
 use super::sameness::is_code;
 
-/// The words of a statement, as hashes in ascending order. The lowest bit says that the word is part of a name.
+/// The words of a statement, as hashes in ascending order. The lowest bit marks words that are part of a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ThreadWords(Vec<u32>);
 
 /// Shorter words are mostly grammar.
 const SHORTEST: usize = 4;
 
-/// So many characters of a word are compared, so that its endings do not matter.
+/// The number of characters compared per word, so that endings do not matter.
 const STEM: usize = 7;
 
-/// Words of a longer text are not looked at.
+/// The maximum number of words considered per text.
 const MOST: usize = 120;
 
-/// A statement that has so much of another, in percent of its words, may replace it.
+/// The share of another statement's words, in percent, from which a statement may replace it.
 pub const MOST_OF_IT: usize = 50;
 
 impl ThreadWords {
-    /// The words of an observation's title, narrative and facts.
+    /// Hashes the words of an observation's title, narrative and facts.
     pub fn of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
         let mut words: BTreeMap<u32, u32> = BTreeMap::new();
         for written in texts.into_iter().flat_map(str::split_whitespace) {
@@ -42,7 +43,7 @@ impl ThreadWords {
         Self(words.into_iter().map(|(hash, is_name)| hash | is_name).collect())
     }
 
-    /// As it is stored.
+    /// Encodes the words as they are stored.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.0.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
@@ -51,12 +52,12 @@ impl ThreadWords {
         Self(bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect())
     }
 
-    /// How much of this is in the other, in percent.
+    /// The share of these words that the other has, in percent.
     pub fn share_in(&self, other: &Self) -> usize {
         (self.compare(other).common * 100).checked_div(self.0.len()).unwrap_or(0)
     }
 
-    /// What both have, and what only one of them names.
+    /// Compares both: what they share, and what only one of them names.
     fn compare(&self, other: &Self) -> Comparison {
         let mut found = Comparison::default();
         let (mut mine, mut theirs) = (self.0.iter().peekable(), other.0.iter().peekable());
@@ -91,7 +92,7 @@ struct Comparison {
     only_other_names: bool,
 }
 
-/// FNV-1a of the beginning of a word in lower case, without the lowest bit. It is stored, so it must not change.
+/// FNV-1a of the first characters of a lower-case word, without the lowest bit. It is stored, so it must not change.
 fn hash(word: &str) -> u32 {
     let mut hash: u32 = 0x811c_9dc5;
     let mut utf8 = [0; 4];
@@ -103,21 +104,21 @@ fn hash(word: &str) -> u32 {
     hash & !1
 }
 
-/// What two statements have to do with each other.
+/// The relation between two statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kinship {
     Unrelated,
-    /// They are about the same, and the older one names something that the newer one does not.
+    /// Both are about the same, and the older one names something that the newer one does not.
     AddsAFact,
-    /// They are about the same, and the newer one names all that the older one does.
+    /// Both are about the same, and the newer one names everything that the older one does.
     Covered,
 }
 
-/// What an older statement is to a newer one.
+/// Determines how an older statement relates to a newer one.
 pub fn kinship(older: &ThreadWords, newer: &ThreadWords) -> Kinship {
     let found = older.compare(newer);
     let (common, of_both) = (found.common, older.0.len() + newer.0.len());
-    // A third of all words is common; of a short statement half.
+    // A third of all words must be shared; half if the statements are short.
     let is_close = (common >= 5 && 4 * common >= of_both) || (common == 4 && 3 * common >= of_both);
     match (is_close, found.only_self_names, found.only_other_names) {
         (false, ..) | (true, true, true) => Kinship::Unrelated,
@@ -126,20 +127,20 @@ pub fn kinship(older: &ThreadWords, newer: &ThreadWords) -> Kinship {
     }
 }
 
-/// An observation as a part of a thread.
+/// An observation, as part of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Saying {
     pub id: ObservationId,
     pub author: Author,
-    /// `None` if the user wrote it by hand.
+    /// `None` if a person wrote it.
     pub session: Option<SessionRow>,
     pub at: Timestamp,
     pub words: ThreadWords,
 }
 
 impl Saying {
-    /// Whether this makes it needless to tell the older one. A session's own statements stand beside each other. What
-    /// the user wrote is always told.
+    /// Whether the older statement need not be injected because of this one. Statements of the same session are kept
+    /// side by side. What the user wrote is never covered.
     pub fn covers(&self, older: &Self) -> bool {
         let is_later = self.at > older.at;
         let may = older.author == Author::Compressor;

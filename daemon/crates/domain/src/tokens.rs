@@ -1,21 +1,21 @@
 //! Estimates the token count of a text without a tokenizer.
 //!
-//! Tokenizers merge common sequences, so the cost of a character depends mainly on its class: a lower-case letter
-//! shares a token with its neighbours, a digit or bracket seldom does. The weights are a least squares fit to
-//! `o200k_base` and `cl100k_base` (the public encodings of OpenAI; Anthropic's is not published) on context blocks,
-//! observations and notes about coding sessions, all in English with code and paths. The error is below a tenth for
-//! whole blocks, tested on blocks that were not used for the fit. Single lines can be a fifth off, other languages
-//! more. The estimate is a sum over characters, so a growing text need not be counted again.
+//! Tokenizers merge common sequences, so a character's cost depends mainly on its class: a lower-case letter shares a
+//! token with its neighbours, a digit or bracket rarely does. The weights are a least squares fit to `o200k_base` and
+//! `cl100k_base` (the public encodings of OpenAI; Anthropic's is not published) on context blocks, observations and
+//! notes about coding sessions, all in English with code and paths. The error is below a tenth for whole blocks,
+//! tested on blocks that were not used for the fit. Single lines can be off by a fifth, other languages by more. The
+//! estimate is a sum over characters, so a growing text need not be recounted.
 //!
-//! Many programs count a token for each four characters instead. In plain prose that is more than the estimate, in code and
-//! paths less. A budget is kept by both counts: see [`Measure::spent`].
+//! Many programs count one token per four characters instead. That is more than this estimate in plain prose, and less
+//! in code and paths. A budget respects both counts: see [`Measure::spent`].
 
-/// Tokens of a text.
+/// Estimates the tokens of a text.
 pub fn estimate(text: &str) -> u32 {
     Measure::of(text).tokens()
 }
 
-/// The size of a text. Measures add up, so a growing text need not be counted again.
+/// The size of a text. Measures can be added, so a growing text need not be recounted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Measure {
     /// Thousandths of a token.
@@ -31,7 +31,7 @@ impl Measure {
         })
     }
 
-    /// The measure of both texts together.
+    /// Returns the measure of both texts together.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -44,8 +44,8 @@ impl Measure {
         u32::try_from(self.thousandths.div_ceil(1_000)).unwrap_or(u32::MAX)
     }
 
-    /// The cost of a text to a budget: its estimate, or a token for each four characters where that is more. A
-    /// character outside the basic plane counts twice.
+    /// The cost of a text to a budget: the larger of its estimate and one token per four characters. A character
+    /// outside the basic multilingual plane counts twice.
     pub fn spent(self) -> u32 {
         let quarter = u32::try_from(self.utf16_units.div_ceil(4)).unwrap_or(u32::MAX);
         self.tokens().max(quarter)
@@ -56,7 +56,7 @@ impl Measure {
     }
 }
 
-/// The weight of a character, in thousandths of a token.
+/// Returns the weight of a character, in thousandths of a token.
 fn thousandths(character: char) -> u64 {
     match character {
         'a'..='z' => 130,

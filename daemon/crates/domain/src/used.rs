@@ -1,7 +1,6 @@
-//! What became of what a session was told, as far as the session itself shows it, and what that means for telling it
-//! again.
+//! Determines, from the session itself, what became of injected items, and whether to inject them again.
 //!
-//! Nobody is asked. What is seen is conservative: a line that was of use often shows nothing of it.
+//! Nobody is asked. The result is conservative, because a useful line often leaves no trace.
 
 use std::collections::HashMap;
 
@@ -9,18 +8,18 @@ use super::document::DocumentKey;
 use super::ids::Timestamp;
 use super::observation::Importance;
 
-/// What became of an item that was told.
+/// What became of an injected item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Use {
     /// The agent read it in full.
     Opened,
-    /// The agent ran a command that it names.
+    /// The agent ran a command that the item names.
     Followed,
-    /// The agent ran a command that it warns of.
+    /// The agent ran a command that the item warns about.
     Repeated,
-    /// The user's next words speak against it.
+    /// The user's next words contradict it.
     Contradicted,
-    /// A person said that it should not have been told there.
+    /// A person said that the item should not have been injected there.
     Wrong,
 }
 
@@ -41,7 +40,7 @@ impl Use {
         Self::ALL.iter().find(|(_, known)| *known == name).map(|(kind, _)| *kind)
     }
 
-    /// How much it speaks against telling the item again at such a moment.
+    /// How much this speaks against injecting the item again on such an occasion.
     fn strikes(self) -> u32 {
         match self {
             Self::Opened | Self::Followed | Self::Repeated => 0,
@@ -51,17 +50,17 @@ impl Use {
     }
 }
 
-/// An item that a session was told.
+/// An item that was injected into a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToldItem {
     pub key: DocumentKey,
-    /// All that it says.
+    /// The item's whole text.
     pub text: String,
     pub at: Timestamp,
     pub occasion: Occasion,
 }
 
-/// What happened in a session afterwards, in order.
+/// Something that happened in a session afterwards, in chronological order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deed {
     pub at: Timestamp,
@@ -70,15 +69,15 @@ pub struct Deed {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeedKind {
-    /// The agent asked recall for these items.
+    /// The agent requested these items from recall.
     Opened(Vec<DocumentKey>),
-    /// A command, as it was run.
+    /// A command line that was run.
     Ran(String),
     /// A person's prompt.
     Said(String),
 }
 
-/// When something is told, as far as one moment is like another.
+/// The kind of moment at which something is injected. Moments of one kind are comparable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Occasion {
     Start,
@@ -88,7 +87,7 @@ pub enum Occasion {
 }
 
 impl Occasion {
-    /// Of a moment by its stored name.
+    /// Maps the stored name of a moment.
     pub fn of(moment: &str) -> Self {
         match moment {
             "prompt" | "subagent" => Self::Prompt,
@@ -99,7 +98,7 @@ impl Occasion {
     }
 }
 
-/// The uses of an item, each with the moment at which it was first seen.
+/// Returns the uses of an item, each with the time at which it was first seen.
 pub fn uses(told: &ToldItem, deeds: &[Deed]) -> Vec<(Use, Timestamp)> {
     let later = || deeds.iter().filter(|deed| deed.at > told.at);
     let mut uses = Vec::new();
@@ -107,7 +106,7 @@ pub fn uses(told: &ToldItem, deeds: &[Deed]) -> Vec<(Use, Timestamp)> {
         later().find(|deed| matches!(&deed.what, DeedKind::Opened(keys) if keys.contains(&told.key)));
     uses.extend(opened.map(|deed| (Use::Opened, deed.at)));
     for (command, use_of_it) in named_commands(&told.text) {
-        // What is told at a command is told while that command is about to run.
+        // A command's notes are injected before that command runs, so the first command is skipped.
         let skipped = usize::from(told.occasion == Occasion::Command);
         let ran = later()
             .filter(|deed| matches!(&deed.what, DeedKind::Ran(ran) if spaced(ran).contains(&command)))
@@ -116,7 +115,7 @@ pub fn uses(told: &ToldItem, deeds: &[Deed]) -> Vec<(Use, Timestamp)> {
             uses.push((use_of_it, deed.at));
         }
     }
-    // A session's first prompt answers nothing that was told before it.
+    // A session's first prompt cannot refer to what was injected before it.
     if told.occasion != Occasion::Start {
         let next = later().find_map(|deed| match &deed.what {
             DeedKind::Said(prompt) => Some((prompt, deed.at)),
@@ -131,7 +130,7 @@ pub fn uses(told: &ToldItem, deeds: &[Deed]) -> Vec<(Use, Timestamp)> {
 const SHORTEST_COMMAND: usize = 6;
 const LONGEST_COMMAND: usize = 200;
 
-/// The commands between backticks, and what it means to run each.
+/// Returns the commands in backticks, and what it means to run each of them.
 fn named_commands(text: &str) -> Vec<(String, Use)> {
     let mut found = Vec::new();
     let mut before = String::new();
@@ -185,7 +184,7 @@ fn spaced(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Whether a prompt begins by saying that something is not so.
+/// Whether a prompt begins by denying something.
 fn speaks_against(prompt: &str) -> bool {
     const BEGINNINGS: [&str; 22] = [
         "no,",
@@ -215,10 +214,10 @@ fn speaks_against(prompt: &str) -> bool {
     BEGINNINGS.iter().any(|beginning| prompt.starts_with(beginning))
 }
 
-/// Characters of a prompt's beginning, in which it says what is not so.
+/// The number of characters at the beginning of a prompt in which a denial is searched.
 const BEGINNING: usize = 300;
 
-/// Whether the beginning of a prompt is about what was told: two of its longer words, or a name that is no word.
+/// Whether the beginning of a prompt is about the injected text: it shares two longer words, or one name.
 fn shares_subject(prompt: &str, told: &str) -> bool {
     const SHORTEST: usize = 4;
     const COMMON: [&str; 16] = [
@@ -242,28 +241,28 @@ fn shares_subject(prompt: &str, told: &str) -> bool {
     shared.len() >= 2 || shared.iter().any(is_name)
 }
 
-/// From here on an item is not told unasked any more.
+/// From this many strikes an item is no longer injected unasked.
 const MOST_STRIKES: u32 = 2;
-/// A line that was contradicted is worth so much less.
+/// How much a strike lowers an item's importance.
 const LOWERED_BY: i64 = 3;
 
-/// What speaks against telling items again, by the occasion.
+/// The strikes against injecting items again, by occasion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Disfavour {
     strikes: HashMap<(DocumentKey, Occasion), u32>,
-    /// Observations of other machines.
+    /// Observations from other machines.
     from_elsewhere: HashMap<DocumentKey, FromElsewhere>,
 }
 
-/// Whether something of another machine may be told.
+/// Whether an observation from another machine may be injected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FromElsewhere {
     Told,
-    /// It is found by those who search.
+    /// Only a search finds it.
     OnlyFound,
 }
 
-/// At equal importance one's own notes come first.
+/// Lowers others' importance, so that at equal importance one's own notes come first.
 const LOWERED_FROM_ELSEWHERE: i64 = 1;
 
 impl Disfavour {
@@ -280,7 +279,7 @@ impl Disfavour {
         Self { from_elsewhere: rows.into_iter().collect(), ..self }
     }
 
-    /// How much an item is worth on such an occasion. `None`: it is not told.
+    /// The importance of an item on such an occasion, or `None` if it is not to be injected.
     pub fn worth(&self, key: DocumentKey, occasion: Occasion, importance: Importance) -> Option<Importance> {
         let lowered = |importance: Importance, by| Importance::clamped(i64::from(importance.get()) - by);
         let importance = match self.from_elsewhere.get(&key) {

@@ -1,8 +1,8 @@
-//! Whether the wall clock is believed when something is deleted for its age.
+//! Decides whether to trust the wall clock when deleting something for its age.
 //!
-//! A clock may be wrong for a while: an empty battery, a wrong date typed by somebody, a machine that was restored. What
-//! it makes old would be deleted for good. So a clock that jumped, or that nobody has seen before, counts only once the
-//! daemon was started twice with it, or has run with it for a day.
+//! A clock may be wrong for a while: an empty battery, a mistyped date, a restored machine. Whatever it makes look old
+//! would be deleted permanently. So a clock that jumped, or that was never seen before, is trusted only once the
+//! daemon was started twice with it or has run with it for a day.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,48 +10,48 @@ use super::ids::Timestamp;
 use super::order::Order;
 
 const HOUR_MS: i64 = 60 * 60 * 1000;
-/// A larger difference from the time that is expected is a jump. Time zones differ by less.
+/// A larger difference from the expected time is a jump. Time zones differ by less.
 const JUMP_MS: i64 = 36 * HOUR_MS;
 const STARTS: u32 = 2;
 const RAN_MS: i64 = 24 * HOUR_MS;
-/// Boots that have no name, whose times are those of the wall clock.
+/// The id of boots without a name. Their times come from the wall clock.
 const NO_BOOT: [u8; 16] = [0; 16];
 const NS_OF_MS: u64 = 1_000_000;
 
-/// Facts about the clock, kept from one daemon to the next.
+/// Facts about the clock, kept across daemon restarts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockRecord {
-    /// When it was last looked at.
+    /// When the clock was last checked.
     seen: Option<Order>,
-    /// Starts of a daemon since it jumped.
+    /// Daemon starts since the last jump.
     starts: u32,
-    /// How long daemons have run since then.
+    /// How long daemons have run since the last jump.
     ran_ms: i64,
-    /// The last jump, until the clock is believed.
+    /// The last jump, until the clock is trusted.
     jump: Option<Jump>,
 }
 
-/// A step that time alone does not explain.
+/// A step that elapsed time does not explain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Jump {
-    /// The time shown before.
+    /// The time before the jump.
     pub from: Timestamp,
     pub to: Timestamp,
 }
 
-/// Why the clock is looked at.
+/// Why the clock is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// A daemon has started.
+    /// A daemon started.
     Start,
-    /// The daemon has run for so many milliseconds since it last looked.
+    /// The daemon has run for this long since the last check.
     Running { ms: i64 },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
     Believed,
-    /// `None`: the clock has not jumped, but nobody has seen it for long.
+    /// Not trusted yet. `None` if the clock has not jumped but has not been seen for long enough.
     NotYet(Option<Jump>),
 }
 
@@ -87,7 +87,8 @@ impl ClockRecord {
     }
 }
 
-/// `ran_ms`: how much time has surely passed. Within a boot it is known exactly, even through sleep.
+/// Detects a jump. `ran_ms` is the time that has certainly passed. Within a boot it is known exactly, even through
+/// sleep.
 fn jump_since(seen: &Order, now: &Order, ran_ms: i64) -> Option<Jump> {
     let passed = match seen.boot == now.boot && seen.boot != NO_BOOT {
         true => i64::try_from(now.boot_ns.saturating_sub(seen.boot_ns) / NS_OF_MS).unwrap_or(i64::MAX),

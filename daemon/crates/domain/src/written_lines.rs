@@ -1,25 +1,26 @@
 //! The lines that work left in a file, and whether they are still there.
 //!
-//! A file's time says that it was written, not what changed: git sets it when it checks out another commit, and a
-//! formatter when it changes nothing. A statement rests on the lines that its own work wrote.
+//! A file's modification time says that it was written, not what changed: git sets it when it checks out another
+//! commit, and a formatter sets it without changing anything. A statement depends on the lines that its own work
+//! wrote.
 
 use std::collections::HashSet;
 
 use super::material::Action;
 use super::sameness::is_code;
 
-/// Lines of one file.
+/// The maximum number of lines per file.
 const MOST: usize = 400;
-/// A line with fewer letters and digits, for example a brace, stands in every file.
+/// Lines with fewer letters and digits, such as a brace, occur in every file.
 const LEAST_CONTENT: usize = 6;
-/// Characters of a name that finds its lines.
+/// The minimum length of a name by which lines are selected, in characters.
 const SHORTEST_NAME: usize = 4;
 
-/// Lines without the space around them.
+/// Lines without surrounding white space.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WrittenLines(Vec<String>);
 
-/// What a file still has of the lines.
+/// How much of the lines a file still contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
     All,
@@ -28,7 +29,7 @@ pub enum Kept {
 }
 
 impl WrittenLines {
-    /// Adds what a later call left in the file, and removes what that call replaced.
+    /// Adds the lines that a later call left in the file, and removes those that it replaced.
     pub fn add(&mut self, action: &Action) {
         match action {
             Action::Write { content, .. } => {
@@ -51,7 +52,7 @@ impl WrittenLines {
         self.0.extend(lines(text).take(room).map(str::to_owned));
     }
 
-    /// The lines that a statement rests on: those with a name that it names, or all if there are none.
+    /// Keeps the lines that a statement depends on: those that contain a name from it, or all lines if none does.
     pub fn named_in(mut self, statement: &str) -> Self {
         let words = statement.split_whitespace().filter(|word| is_code(word) || word.starts_with('`'));
         let parts = words.flat_map(|word| word.split(|c: char| !c.is_alphanumeric() && c != '_'));
@@ -67,7 +68,7 @@ impl WrittenLines {
         self.0.is_empty()
     }
 
-    /// `None` if no line is known.
+    /// Checks which lines a file still contains. `None` if no line is known.
     pub fn kept_in(&self, content: &str) -> Option<Kept> {
         let there: HashSet<&str> = lines(content).collect();
         let kept = self.0.iter().filter(|line| there.contains(line.as_str())).count();

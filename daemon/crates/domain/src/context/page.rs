@@ -14,17 +14,17 @@ use crate::plain::plain;
 use crate::text::shortened_line;
 use crate::tokens::{Measure, estimate};
 
-/// Characters of a passage that stand for it in the record.
+/// The maximum length of the title recorded for a passage, in characters.
 const LONGEST_TITLE: usize = 100;
-/// Characters of a title where little fits.
+/// Title lengths that are tried when space is short, in characters.
 const SHORTER_TITLES: [usize; 3] = [200, 120, 80];
-/// UTF-16 units that are left free of what the agent passes on.
+/// The number of UTF-16 units left unused of what the agent passes on.
 const RESERVE: u64 = 400;
-/// The share of titles in what the state leaves of a start's budget. The rest goes to details of the most important notes.
+/// The share of a start's remaining budget for titles. The rest goes to details of the most important notes.
 const INDEX_SHARE: f64 = 0.6;
-/// The share of the budget that a summary may fill.
+/// The share of the budget for a summary.
 const SUMMARY_SHARE: f64 = 0.5;
-/// The share of the budget that a session's own state may fill after a compaction: it is what was lost.
+/// The share of the budget for the session's own state after a compaction, which is what was lost.
 const COMPACT_STATE_SHARE: f64 = 0.8;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub(super) enum Detail {
     Whole,
 }
 
-/// Whether a block tells of places in the code.
+/// Whether a block names places in the code.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Code {
     None,
@@ -49,11 +49,11 @@ pub(super) struct Page {
     code: Code,
     pub(super) budget: u32,
     pub(super) most_units: u64,
-    /// What of the budget is spent on what persons wrote or pinned. Shares are those of the rest.
+    /// The budget spent on what persons wrote or pinned. Shares refer to the rest.
     by_hand: u32,
-    /// What was told of sessions and by hand.
+    /// What was said already about sessions and in notes by hand.
     told: Vec<Words>,
-    /// Length of the text before the first item.
+    /// The length of the text before the first item.
     preamble: usize,
     closing: &'static str,
 }
@@ -68,17 +68,17 @@ impl Page {
         Self::framed(limits, &format!("{title} (notes from earlier sessions, not instructions)"), CLOSING)
     }
 
-    /// As [`Self::open`], for one line.
+    /// Like [`Self::open`], for a single line.
     pub(super) fn open_for_one(limits: Limits, title: &str) -> Self {
         Self::framed(limits, &format!("{title} {OF_ONE}"), CLOSING_OF_ONE)
     }
 
-    /// As [`Self::open_for_one`], for a line that interrupts.
+    /// Like [`Self::open_for_one`], for a line that interrupts.
     pub(super) fn open_brief(limits: Limits, title: &str) -> Self {
         Self::framed(limits, &format!("{title} {OF_ONE}"), BRIEF_CLOSING)
     }
 
-    /// As [`Self::open`], for places in the code alone.
+    /// Like [`Self::open`], for places in the code only.
     pub(super) fn open_for_code(limits: Limits, asked: &str) -> Self {
         let title = format!("recall: code of this {asked} (found by names, not instructions)");
         Self::framed(limits, &title, BRIEF_CLOSING)
@@ -101,7 +101,7 @@ impl Page {
         }
     }
 
-    /// A share of the budget, beside what persons wrote or pinned.
+    /// A share of the budget that notes by hand left over.
     fn share(&self, share: f64) -> u32 {
         self.by_hand + (f64::from(self.budget - self.by_hand) * share) as u32
     }
@@ -121,7 +121,8 @@ impl Page {
         Added::Yes
     }
 
-    /// Where the code is, a line for each place. The lines are not items: nothing of them is stored.
+    /// Adds a line for each place in the code. The lines are not recorded as items, because they come from no stored
+    /// document.
     pub(super) fn places(&mut self, places: &[Place]) {
         for place in places {
             let (file, symbol) = (plain(&place.file), plain(&place.symbol()));
@@ -151,7 +152,7 @@ impl Page {
             title: summary.title.clone(),
             reason: reason.to_owned(),
         });
-        // Open items help most, so they come first and are cut last.
+        // Open items are the most useful, so they come first and are cut last.
         self.told.push(Words::of(&summary.title));
         for (label, text) in [
             ("Open", &summary.next_steps),
@@ -168,7 +169,7 @@ impl Page {
         }
     }
 
-    /// What somebody else's session came to: what it did and what it left open, within this share of the budget.
+    /// Adds the result of another person's session: what it did and left open, within this share of the budget.
     pub(super) fn summary_of_others(&mut self, summary: &SummaryNote, now: Timestamp, share: f64) {
         let author = plain(summary.author.as_deref().unwrap_or_default());
         let within = (self.measure.spent() + (f64::from(self.budget) * share) as u32).min(self.budget);
@@ -195,7 +196,7 @@ impl Page {
         }
     }
 
-    /// The current session's state after a compaction.
+    /// Adds the current session's state after a compaction.
     pub(super) fn state(&mut self, state: &Continuity, summary: Option<&SummaryNote>) {
         let id = summary.map_or(String::new(), |summary| format!(" ({})", summary.public_id()));
         let title = summary.map_or(String::new(), |summary| after_colon(&summary.title));
@@ -241,8 +242,8 @@ impl Page {
         }
     }
 
-    /// Adds what persons wrote or pinned, in full where there is room, within the first `share` of the budget. Returns what
-    /// is left.
+    /// Adds notes that persons wrote or pinned, in full where there is room, within the first `share` of the budget.
+    /// Returns the notes that did not fit.
     pub(super) fn by_hand<'a>(&mut self, notes: &[&'a Note], now: Timestamp, share: f64) -> Vec<&'a Note> {
         let heading = "\n## Written or pinned by hand (#id, age, type, title, ~tokens in full)\n";
         let budget = (f64::from(self.budget) * share) as u32;
@@ -269,8 +270,8 @@ impl Page {
         left
     }
 
-    /// The notes in their order, with those last whose titles say nothing beside what stands above them, and without those that
-    /// say nothing at all. What somebody said is no repeat, because the line names who said it.
+    /// Returns the notes in their order. Notes whose titles only repeat what is above move to the end; notes that say
+    /// nothing new at all are removed. A note with a speaker is never a repeat, because its line names who said it.
     fn news_first<'a>(&self, notes: &[&'a Note]) -> Vec<&'a Note> {
         let mut told = self.told.clone();
         let (mut news, mut again) = (Vec::new(), Vec::new());
@@ -289,10 +290,10 @@ impl Page {
         news
     }
 
-    /// Adds at most so many notes, the first ones in full, as far as they fit.
+    /// Adds at most `most` notes that fit, the first ones in full.
     pub(super) fn index(&mut self, notes: &[&Note], most: usize, now: Timestamp) {
         let heading = "\n## Known (#id, age, type, title, ~tokens in full)\n";
-        // Titles are measured first, which leaves the remaining budget to the details.
+        // Titles are measured first, so the details get the remaining budget.
         let left = self.budget.saturating_sub(self.measure.spent());
         let titles_budget = self.measure.spent() + (f64::from(left) * INDEX_SHARE) as u32;
         let mut measure = self.measure.and(Measure::of(heading));
@@ -341,7 +342,7 @@ impl Page {
         }
     }
 
-    /// A note in full, else its title, else the beginning of that.
+    /// Adds a note in full if it fits, or else its title, or else the beginning of the title.
     pub(super) fn entry_or_title(&mut self, note: &Note, now: Timestamp, reason: &str) {
         let before = self.items.len();
         self.entry(note, now, reason, Detail::Whole);
@@ -369,13 +370,13 @@ impl Page {
     }
 }
 
-/// A title behind a heading; nothing if there is none.
+/// A title to put behind a heading, or nothing if there is none.
 fn after_colon(title: &str) -> String {
     let title = plain(title);
     if title.is_empty() { title } else { format!(": {title}") }
 }
 
-/// The sentences of a text that say something that was not told yet.
+/// Returns the sentences of a text that say something new. `told` is what was said before.
 pub(crate) fn without_repeats(text: &str, told: &mut Vec<Words>) -> String {
     let mut kept = Vec::new();
     for sentence in sentences(text) {
@@ -405,7 +406,7 @@ impl Statement {
             let _ = write!(reason, "; {}", changed_since(&self.changed));
         }
         let kind = self.key.document.kind;
-        // An observation is a statement as a whole.
+        // An observation is one statement as a whole.
         let extent = match kind {
             DocumentKind::Observation => Extent::Whole,
             _ => Extent::Passage(self.key.part),
@@ -422,7 +423,7 @@ pub(super) fn statement_line(statement: &Statement, now: Timestamp) -> String {
         _ => statement.key.document.to_string(),
     };
     let (mut heading, text) = (plain(&statement.heading), plain(&statement.text));
-    // A text that begins with its title needs none.
+    // Drops the heading if the text begins with its title.
     let title = heading.rsplit_once(" (").map_or(heading.as_str(), |(title, _)| title);
     if !title.is_empty() && text.starts_with(title) {
         heading.clear();
@@ -472,12 +473,12 @@ fn changed_since(files: &[String]) -> String {
     }
 }
 
-/// The suffix of what may no longer hold, because its files have changed since.
+/// The suffix for notes that may be outdated, because their files have changed since.
 fn mark_of_changed(files: &[String]) -> String {
     if files.is_empty() { String::new() } else { format!(" ({})", plain(&changed_since(files))) }
 }
 
-/// The suffix of a title whose work is not merged here.
+/// The suffix for a title whose work is not merged here.
 fn mark(elsewhere: Option<&Elsewhere>) -> String {
     elsewhere.map(|elsewhere| format!(" ({})", plain(&elsewhere.to_string()))).unwrap_or_default()
 }
@@ -493,7 +494,7 @@ fn detail_line(note: &Note) -> String {
     if injected.is_empty() { injected } else { format!("  {injected}\n") }
 }
 
-/// The reason for a note, with the file of the branch's work that it is about, if any.
+/// Adds to the reason the file that the note warns about, if the branch changes it.
 fn with_warning(mut reason: String, note: &Note) -> String {
     if let Some(file) = &note.warns_of {
         let _ = write!(reason, ", about {file}, which this branch changes");

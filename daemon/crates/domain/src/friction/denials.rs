@@ -1,4 +1,4 @@
-//! Calls that are denied again and again.
+//! Calls that were denied repeatedly.
 
 use super::{Friction, FrictionKind, Groups};
 use crate::command_form::CommandForm;
@@ -8,7 +8,7 @@ use crate::observation::ObservationType;
 use crate::past_work::{PastSession, command_of};
 use crate::text::{one_line, shortened_line};
 
-/// A call that was denied so often is not asked for by chance.
+/// The minimum number of denials of a call; fewer may be chance.
 const LEAST_TIMES: u32 = 2;
 const MOST: usize = 10;
 const CHARS: usize = 160;
@@ -37,7 +37,7 @@ pub(super) fn denials(sessions: &[PastSession]) -> Vec<Friction> {
     let groups = groups.of_sessions(1).into_iter().filter(|group| group.times() >= LEAST_TIMES);
     let told = groups.filter_map(|group| {
         let last = group.occurrences.first()?;
-        // What the user said says more than the name of a rule.
+        // The user's words say more than the name of a rule.
         let said = group.occurrences.iter().find_map(|one| match &one.what.by {
             By::User(said) => said.clone(),
             By::Guard(_) => None,
@@ -70,7 +70,7 @@ pub(super) fn denials(sessions: &[PastSession]) -> Vec<Friction> {
     told.take(MOST).collect()
 }
 
-/// `None` if the call ran.
+/// Who denied the call. `None` if it ran.
 fn denied_by(outcome: &CallOutcome) -> Option<By> {
     match outcome {
         CallOutcome::Rejected { said } => {
@@ -93,7 +93,7 @@ fn call(step: &Step) -> String {
     shortened_line(&call, CHARS)
 }
 
-/// Commands by what they run, other calls by the tool and the file.
+/// Groups commands by their form, and other calls by tool and file.
 fn key(step: &Step) -> String {
     match command_of(step).map(CommandForm::all) {
         Some(forms) if !forms.is_empty() => {

@@ -11,12 +11,12 @@ use crate::past_work::fix::{CureStep, fix};
 use crate::past_work::{PastSession, command_of, printed};
 use crate::text::{one_line, shortened_line};
 
-/// Sessions that make a failure the rule.
+/// The minimum number of sessions with the same failure.
 const LEAST_SESSIONS: usize = 3;
 const MOST: usize = 10;
 const CALL_CHARS: usize = 120;
 const ERROR_CHARS: usize = 200;
-/// More steps fit no sentence.
+/// More steps do not fit into a sentence.
 const MOST_STEPS: usize = 3;
 
 struct Failed {
@@ -39,7 +39,7 @@ pub(super) fn failures(sessions: &[PastSession]) -> Vec<Friction> {
         let Some(last) = group.occurrences.first() else { continue };
         let cure = cure(&last.what.error, sessions);
         let remember = last.what.is_command.then(|| {
-            // What helps, only the user may know: they write it in place of the dots.
+            // Only the user may know what helps, and writes it in place of the ellipsis.
             let helps = cure.as_ref().map_or("…".to_owned(), |cure| format!("{cure}."));
             let text = format!("When `{}` says \"{}\": {helps}", last.what.call, last.what.error);
             (ObservationType::Gotcha, text)
@@ -58,13 +58,13 @@ pub(super) fn failures(sessions: &[PastSession]) -> Vec<Friction> {
             },
         ));
     }
-    // What fails in the project comes before what an agent's own tools refuse. The sort is stable.
+    // Failures of the project's commands come before those of an agent's own tools. The sort is stable.
     found.sort_by_key(|(is_command, _)| !is_command);
     found.into_iter().map(|(_, friction)| friction).take(MOST).collect()
 }
 
 impl Failed {
-    /// A command that takes too long says nothing of another one that does.
+    /// The grouping key. Timeouts of different commands are unrelated, so their key includes the call.
     fn key(&self) -> String {
         match self.error.contains("timed out") {
             true => format!("{}: {}", form(&self.error), self.call),
@@ -73,12 +73,12 @@ impl Failed {
     }
 }
 
-/// A call that failed, or a check whose failure a pipe hides.
+/// Returns the failure of a call, or of a check whose failure a pipe hides.
 fn failed(step: &Step) -> Option<Failed> {
     let command = command_of(step);
     let is_hidden = || command.is_some_and(|line| line.contains('|') && check_in(line).is_some());
     let is_failed = match &step.outcome {
-        // A refusal is told as one.
+        // Refusals by a guard are counted as denials.
         CallOutcome::Failed { error } if refusal_in(error).is_some() => false,
         CallOutcome::Failed { .. } => true,
         CallOutcome::Done => is_hidden(),
@@ -87,7 +87,7 @@ fn failed(step: &Step) -> Option<Failed> {
     if !is_failed {
         return None;
     }
-    // A test that fails is work. That it fails in the same words says only which library compares.
+    // A failing test is ordinary work, and equal words only show which library compares.
     let error = error_line(printed(step)).filter(|line| !line.to_lowercase().contains("assert"))?;
     let error = shortened_line(&error, ERROR_CHARS);
     let call = command.map(name_of).unwrap_or_else(|| match &step.action {
@@ -99,7 +99,7 @@ fn failed(step: &Step) -> Option<Failed> {
     Some(Failed { error, call: shortened_line(&call, CALL_CHARS), is_command: command.is_some() })
 }
 
-/// A command as it is, or what a long script runs.
+/// The command itself, or the commands that a long script runs.
 fn name_of(command: &str) -> String {
     let line = one_line(command);
     let forms = CommandForm::all(command);
@@ -109,8 +109,8 @@ fn name_of(command: &str) -> String {
     }
 }
 
-/// The commands that made it go away, where that is known. A changed file mended one case, so it is no lesson for the next;
-/// another check mends nothing.
+/// Returns the commands that made the error go away, if known. A changed file fixed one case, so it is no lesson for
+/// the next; running another check fixes nothing.
 fn cure(error: &str, sessions: &[PastSession]) -> Option<String> {
     fix(error, sessions).into_iter().find_map(|met| {
         let steps = met.steps.iter().filter(|step| !matches!(step, CureStep::Ran(line) if checks(line)));
@@ -132,7 +132,7 @@ fn checks(line: &str) -> bool {
     names_a_check(&line.split_whitespace().collect::<Vec<_>>())
 }
 
-/// What an error says, without what differs each time: numbers, hashes, and the folders of a path.
+/// Reduces an error to what stays the same each time: without numbers, hashes, and the folders of paths.
 pub(super) fn form(error: &str) -> String {
     let word = |word: &str| {
         let name = word.rsplit(['/', '\\']).next().unwrap_or(word);

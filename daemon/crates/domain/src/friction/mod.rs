@@ -1,5 +1,5 @@
-//! What goes wrong again and again: the same failure in several sessions, turns that the user stopped, workarounds, calls that
-//! are denied. Each with its evidence, and a sentence that may be worth remembering.
+//! Finds problems that keep recurring: the same failure in several sessions, turns that the user stopped, workarounds,
+//! denied calls. Each comes with its evidence, and a sentence that may be worth remembering.
 
 mod denials;
 mod failures;
@@ -12,18 +12,18 @@ use super::ids::{ObservationId, SessionId, Timestamp};
 use super::observation::ObservationType;
 use super::past_work::PastSession;
 
-/// What goes wrong.
+/// The kind of problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FrictionKind {
-    /// The same error was met in several sessions.
+    /// The same error occurred in several sessions.
     Failure,
     /// The user corrected the agent.
     Correction,
     /// The user stopped a turn.
     Stop,
-    /// A call was denied again and again.
+    /// A call was denied repeatedly.
     Denial,
-    /// Something was done in a provisional way.
+    /// The agent used a provisional solution.
     Workaround,
 }
 
@@ -41,31 +41,31 @@ impl FrictionKind {
     }
 }
 
-/// Something that goes wrong, with its evidence.
+/// A recurring problem with its evidence.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Friction {
     pub kind: FrictionKind,
-    /// What goes wrong, in one line.
+    /// The problem, in one line.
     pub what: String,
     pub times: u32,
-    /// One for each session, the latest first.
+    /// One per session, latest first.
     pub met: Vec<Meeting>,
-    /// One occurrence as it was.
+    /// One occurrence, verbatim.
     pub example: Option<String>,
-    /// What to remember, and as what.
+    /// What to remember, and its type.
     pub remember: Option<(ObservationType, String)>,
-    /// The note that says it already.
+    /// The note that already says so.
     pub note: Option<ObservationId>,
 }
 
-/// When it was met last in a session.
+/// The last occurrence in a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meeting {
     pub session: SessionId,
     pub at: Timestamp,
 }
 
-/// All that the calls, prompts and answers of these sessions show; of each kind what was met in most sessions first.
+/// Finds all recurring problems in these sessions. Within each kind, those in the most sessions come first.
 pub fn friction(sessions: &[PastSession]) -> Vec<Friction> {
     let mut found = failures::failures(sessions);
     found.extend(stops::stops(sessions));
@@ -74,7 +74,7 @@ pub fn friction(sessions: &[PastSession]) -> Vec<Friction> {
     found
 }
 
-/// Occurrences of the same, by a key.
+/// Occurrences grouped by a key.
 struct Groups<T> {
     groups: BTreeMap<String, Vec<Occurrence<T>>>,
 }
@@ -94,7 +94,8 @@ impl<T> Groups<T> {
         self.groups.entry(key).or_default().push(Occurrence { session: session.clone(), at, what });
     }
 
-    /// The groups with at least so many sessions, each the latest first; those of most sessions first, then the latest.
+    /// Returns the groups with at least `least` sessions. Those with the most sessions come first, then the latest.
+    /// Within a group the latest occurrence comes first.
     fn of_sessions(self, least: usize) -> Vec<Group<T>> {
         let mut groups: Vec<Group<T>> = (self.groups.into_values())
             .map(|mut occurrences| {
@@ -110,7 +111,7 @@ impl<T> Groups<T> {
 }
 
 struct Group<T> {
-    /// The latest first.
+    /// Latest first.
     occurrences: Vec<Occurrence<T>>,
     met: Vec<Meeting>,
 }

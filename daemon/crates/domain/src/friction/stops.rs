@@ -1,4 +1,4 @@
-//! Turns that the user stopped: the agent worked, gave no answer, and the user said something else.
+//! Turns that the user stopped: the agent worked and gave no answer, and the user said something else.
 
 use super::{Friction, FrictionKind, Groups};
 use crate::material::BatchMaterial;
@@ -38,7 +38,7 @@ pub(super) fn stops(sessions: &[PastSession]) -> Vec<Friction> {
         .collect()
 }
 
-/// When a turn with work and without an answer ended.
+/// When a turn ended that had work and no answer.
 fn stopped_at(batch: &BatchMaterial) -> Option<crate::ids::Timestamp> {
     let is_answered = batch.response.as_ref().is_some_and(|answer| !answer.text.trim().is_empty());
     if is_answered || !batch.source.is_asked_openly() {

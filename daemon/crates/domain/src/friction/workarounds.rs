@@ -1,4 +1,4 @@
-//! What was done in a provisional way: agents say so in their answers, and some options of commands switch a check off.
+//! Provisional solutions: agents mention them in their answers, and some command options switch a check off.
 
 use super::{Friction, FrictionKind, Groups};
 use crate::injection::excerpt::sentences;
@@ -7,7 +7,7 @@ use crate::observation::ObservationType;
 use crate::past_work::{PastSession, command_of};
 use crate::text::{one_line, shortened_line};
 
-/// Words by which an answer says that something is provisional.
+/// Phrases by which an answer calls something provisional.
 const SAID: [&str; 9] = [
     "for now",
     "as a workaround",
@@ -19,7 +19,7 @@ const SAID: [&str; 9] = [
     "quick hack",
     "as a temporary",
 ];
-/// Options that switch off what guards the work.
+/// Options that switch off a safeguard.
 const OPTIONS: [&str; 6] = [
     "--no-verify",
     "--legacy-peer-deps",
@@ -28,7 +28,7 @@ const OPTIONS: [&str; 6] = [
     "--no-gpg-sign",
     "--break-system-packages",
 ];
-/// An option in fewer sessions is an exception.
+/// The minimum number of sessions; an option used in fewer is an exception.
 const LEAST_SESSIONS: usize = 2;
 const MOST: usize = 8;
 const CHARS: usize = 240;
@@ -84,10 +84,10 @@ pub(super) fn workarounds(sessions: &[PastSession]) -> Vec<Friction> {
     of_options.chain(of_answers).take(MOST).collect()
 }
 
-/// The sentences of an answer that call something provisional. Code and quotations are left out.
+/// Returns the sentences of an answer that call something provisional. Code and quotations are ignored.
 fn provisional(batch: &BatchMaterial) -> Vec<String> {
     let is_change = |step: &Step| matches!(step.action, Action::Edit { .. } | Action::Write { .. });
-    // Without a change it is a proposal.
+    // Without a change it is only a proposal.
     let Some(answer) = batch.response.as_ref().filter(|_| batch.steps.iter().any(is_change)) else {
         return Vec::new();
     };

@@ -1,54 +1,54 @@
 //! The files that a shell command names, and whether it would read or change them.
 //!
-//! The words are those of [`shell_words`](crate::redaction). A command counts as a reader of every file that it
-//! names, except for a few programs that show no content, change what they are given, or take a pattern first.
-//! What is put together while the command runs (globs, command substitution, scripts) is not seen.
+//! Words are split by [`shell_words`](crate::redaction). A command counts as a reader of every file that it names,
+//! except for a few programs that show no content, change the files they are given, or take a pattern first. Names
+//! that are composed while the command runs (globs, command substitution, scripts) are not detected.
 
 use super::patterns::ENVIRONMENT;
 use super::{Access, Touched, Where};
 use crate::redaction::shell_words;
 
-/// Programs that show or test names and show no content.
+/// Programs that list or test names without showing content.
 const SHOWS_NAMES: [&str; 18] = [
     "echo", "printf", "ls", "test", "[", "[[", "stat", "mkdir", "which", "type", "cd", "pushd", "popd",
     "basename", "dirname", "realpath", "du", "tree",
 ];
-/// Programs that change every file that they are given.
+/// Programs that change all files they are given.
 const CHANGES: [&str; 10] =
     ["rm", "mv", "tee", "truncate", "shred", "unlink", "touch", "chmod", "chown", "rmdir"];
-/// Programs that change the last file that they are given.
+/// Programs that change only the last file they are given.
 const CHANGES_LAST: [&str; 5] = ["cp", "install", "ln", "rsync", "scp"];
-/// Programs whose first argument is no file.
+/// Programs whose first argument is not a file.
 const TAKES_PATTERN: [&str; 9] = ["grep", "egrep", "fgrep", "rg", "ag", "ack", "sed", "awk", "jq"];
-/// Git's commands that show no content.
+/// Git subcommands that show no content.
 const GIT_SHOWS_NAMES: [&str; 7] = ["add", "status", "commit", "check-ignore", "ls-files", "push", "branch"];
 const GIT_CHANGES: [&str; 5] = ["rm", "mv", "checkout", "restore", "clean"];
-/// Words that are followed by a command.
+/// Words that precede a command.
 pub(super) const PREFIXES: [&str; 17] = [
     "sudo", "env", "time", "command", "builtin", "exec", "nice", "nohup", "timeout", "if", "while", "until",
     "then", "do", "else", "!", "{",
 ];
-/// Options of those that are followed by a value.
+/// Options of these words that take a value.
 const VALUE_FOLLOWS: [(&str, &[&str]); 4] = [
     ("sudo", &["-u", "-g", "-h", "-p", "-C", "-D", "-R", "-T", "-U"]),
     ("env", &["-u", "-C"]),
     ("nice", &["-n"]),
     ("timeout", &["-k", "-s"]),
 ];
-/// Programs that run a quoted argument as a shell does.
+/// Programs that run a quoted argument like a shell.
 const RUNS_SHELL: [&str; 11] =
     ["sh", "bash", "dash", "zsh", "ksh", "ash", "eval", "ssh", "su", "watch", "trap"];
 
-/// What stands between simple commands.
+/// Characters that separate simple commands.
 const SEPARATORS: [char; 7] = [';', '|', '&', '\n', '(', ')', '`'];
 
-/// How deep commands inside of words are looked into.
+/// The maximum nesting depth of commands inside words.
 const MOST_DEPTH: usize = 2;
-/// Longer commands are looked at as far as this, in bytes.
+/// The number of bytes of a command that are examined.
 const MOST_BYTES: usize = 64 << 10;
 const MOST_FOUND: usize = 2_000;
 
-/// Every file that the command names.
+/// Returns every file that the command names.
 pub(super) fn touched(command: &str) -> Vec<Touched> {
     let mut found = Findings { touched: Vec::new(), place: Where::Here };
     let command = command.get(..command.floor_char_boundary(MOST_BYTES)).unwrap_or(command);
@@ -56,7 +56,7 @@ pub(super) fn touched(command: &str) -> Vec<Touched> {
     found.touched
 }
 
-/// What was found so far, and where the part runs that is looked at.
+/// The findings so far, and where the current part runs.
 struct Findings {
     touched: Vec<Touched>,
     place: Where,
@@ -66,11 +66,11 @@ struct Findings {
 #[derive(Default)]
 struct Simple {
     program: Option<String>,
-    /// The word in front of the program, such as `sudo`.
+    /// The word before the program, such as `sudo`.
     prefix: Option<&'static str>,
-    /// Its arguments, each with the names that it may stand for.
+    /// The arguments, each with the names that it may stand for.
     arguments: Vec<Vec<String>>,
-    /// Its text from the program on.
+    /// The command's text from the program on.
     text: String,
 }
 
@@ -95,7 +95,7 @@ fn look(command: &str, depth: usize, found: &mut Findings) {
             }
             simple.text.push_str(gap);
             simple.text.push_str(text);
-            // It stands in its place, and names nothing.
+            // Keeps the argument's position, but names nothing.
             simple.arguments.push(Vec::new());
             continue;
         }
@@ -132,7 +132,7 @@ fn look(command: &str, depth: usize, found: &mut Findings) {
     settle(simple, found);
 }
 
-/// Whether a word belongs to an option of the prefix in front of it.
+/// Whether a word is the value of an option of the preceding prefix.
 fn is_value(prefix: Option<&str>, gap: &str, word: &str) -> bool {
     let Some(prefix) = prefix else { return false };
     let options =
@@ -142,7 +142,7 @@ fn is_value(prefix: Option<&str>, gap: &str, word: &str) -> bool {
         || (prefix == "timeout" && word.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Programs whose quoted arguments are texts for people.
+/// Programs whose quoted arguments are text for people.
 fn takes_words(program: &str) -> bool {
     ["echo", "printf", "git", "gh"].contains(&program) || TAKES_PATTERN.contains(&program)
 }
@@ -151,11 +151,11 @@ fn takes_words(program: &str) -> bool {
 fn prints_environment(simple: &Simple) -> bool {
     let names = || simple.arguments.iter().flatten().map(String::as_str);
     match simple.program.as_deref() {
-        // A prefix, and no command behind it.
+        // A prefix without a command.
         None => simple.text.split_whitespace().rfind(|word| !word.starts_with('-')) == Some("env"),
-        // Without the name of a variable they print all.
+        // Without the name of a variable these print all of them.
         Some("printenv" | "export" | "declare" | "typeset") => names().all(|name| name.starts_with('-')),
-        // A quoted command of several words was looked into; this is one of a single word.
+        // Quoted commands of several words were examined before; this handles a single word.
         Some("sh" | "bash" | "dash" | "zsh") => names().any(|name| ["env", "printenv"].contains(&name)),
         _ => false,
     }
@@ -172,7 +172,7 @@ fn settle(simple: Simple, found: &mut Findings) {
     }
     if program == "rm" && erases_folders(&text) {
         for names in &arguments {
-            // The last one is in the folder that was gone to last.
+            // The last name is relative to the folder changed to last.
             push(Access::Erase, names.last().cloned().into_iter().collect(), found);
         }
     }
@@ -198,7 +198,7 @@ fn settle(simple: Simple, found: &mut Findings) {
         }
     } else if TAKES_PATTERN.contains(&program) {
         if !arguments.is_empty() {
-            // The pattern, or the first of those that options name.
+            // Removes the pattern, or the first of those that options name.
             arguments.remove(0);
         }
         if program == "sed"
@@ -208,7 +208,7 @@ fn settle(simple: Simple, found: &mut Findings) {
         }
     }
     for names in arguments {
-        // `HEAD:.env` and `user@host:.env` name a file behind the colon.
+        // `HEAD:.env` and `user@host:.env` name a file after the colon.
         let behind: Vec<String> =
             names.iter().filter_map(|name| name.rsplit_once(':')).map(|(_, name)| name.to_owned()).collect();
         push(Access::Read, names, found);
@@ -216,7 +216,7 @@ fn settle(simple: Simple, found: &mut Findings) {
     }
 }
 
-/// Whether this `rm` removes folders with everything in them.
+/// Whether this `rm` removes folders recursively.
 fn erases_folders(text: &str) -> bool {
     options(text).any(|option| match option.strip_prefix("--") {
         Some(long) => long.starts_with('r') && "recursive".starts_with(long),
@@ -229,7 +229,7 @@ fn options(text: &str) -> impl Iterator<Item = &str> {
     words.take_while(|word| *word != "--").filter(|word| word.starts_with('-'))
 }
 
-/// The folder that `cp`, `mv` or `install` is told to copy into by an option.
+/// The target folder that an option names for `cp`, `mv` or `install`.
 fn target_option(text: &str) -> Option<String> {
     let mut words = text.split_whitespace().map(|word| word.trim_matches(['\'', '"']));
     while let Some(word) = words.next() {
@@ -243,7 +243,7 @@ fn target_option(text: &str) -> Option<String> {
     None
 }
 
-/// The paths in a program's text, such as `open('.env')`.
+/// Finds paths in a program's text, such as `open('.env')`.
 fn pieces(text: &str, found: &mut Findings) {
     let cuts = |c: char| c.is_whitespace() || "'\"`()[]{}<>=,;|&".contains(c);
     let is_path = |piece: &&str| (piece.starts_with('.') || piece.contains('/')) && !piece.contains("://");
@@ -264,7 +264,7 @@ fn is_assignment(word: &str) -> bool {
     word.split_once('=').is_some_and(|(name, _)| !name.is_empty() && name.chars().all(is_of_name))
 }
 
-/// The command without the lines of here-documents, which are content.
+/// Returns the command without the lines of here-documents, which are content.
 fn without_documents(command: &str) -> String {
     let mut out = String::with_capacity(command.len());
     let mut end: Option<String> = None;
@@ -284,10 +284,10 @@ fn without_documents(command: &str) -> String {
     out
 }
 
-/// The word that ends the here-document that begins on this line.
+/// Returns the word that ends the here-document which begins on this line.
 fn document_end(line: &str) -> Option<String> {
     let (_, rest) = line.split_once("<<")?;
-    // `<<<` is a word, not a document.
+    // `<<<` takes a word, not a document.
     let rest = rest.strip_prefix('-').unwrap_or(rest);
     if rest.starts_with('<') {
         return None;

@@ -1,24 +1,24 @@
-//! Variables that a shell command does not get.
+//! Removes environment variables from shell commands.
 //!
-//! The command is run by the same shell as before, behind an `unset`. So its quotes, here-documents and its `cd` keep
-//! their meaning, and an agent that compares each part of a command with the user's rules still sees all parts. A
-//! second shell around the command would change both.
+//! The same shell runs the command as before, behind an `unset`. So its quotes, here-documents and `cd` keep their
+//! meaning, and an agent that compares each part of a command with the user's rules still sees all parts. Wrapping the
+//! command in a second shell would break both.
 
-/// What is put in front of a command.
+/// The prefix that removes the variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Unset {
     prefix: String,
 }
 
 impl Unset {
-    /// `None` without names.
+    /// Builds the prefix. `None` if there are no names.
     ///
     /// # Errors
-    /// A name is not one of a variable; `*` stands for any letters, digits and `_`.
+    /// A name is not a valid variable name. `*` stands for any letters, digits and `_`.
     pub(super) fn new(names: &[String]) -> Result<Option<Self>, String> {
         if let Some(wrong) = names.iter().find(|name| !is_name(name)) {
             return Err(format!(
-                "`{wrong}` is no name of a variable; it has letters, digits and _, and * for any of them: \
+                "`{wrong}` is not a variable name; use letters, digits and _, and * for any of them: \
                  AWS_*, GITHUB_TOKEN"
             ));
         }
@@ -29,7 +29,7 @@ impl Unset {
             names.iter().partition(|name| name.contains('*'));
         let mut words: Vec<String> = plain.into_iter().cloned().collect();
         if !patterns.is_empty() {
-            // zsh wants at least one name.
+            // zsh requires at least one name.
             if words.is_empty() {
                 words.push("RECALL_UNSET".to_owned());
             }
@@ -45,11 +45,11 @@ impl Unset {
         format!("{}{command}", self.prefix)
     }
 
-    /// The agent's JSON of a call without what was put in front of its command.
+    /// Returns the agent's JSON of a call without the prefix of its command.
     pub(super) fn taken_from(&self, input: &str) -> Option<String> {
         let quoted = serde_json::to_string(&self.prefix).ok()?;
         let begun = quoted.strip_suffix('"')?;
-        // Agents write JSON with and without spaces.
+        // Agents write JSON with or without spaces.
         let at = input.find(begun)?;
         let before = input.get(..=at)?;
         let behind = input.get(at + begun.len()..)?;
@@ -57,7 +57,7 @@ impl Unset {
     }
 }
 
-/// Whether this names a variable, or some. All of them would be `PATH`, too.
+/// Whether this names one or some variables. A bare `*` would include `PATH`.
 fn is_name(name: &str) -> bool {
     let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '*';
     name.len() <= 200

@@ -1,7 +1,7 @@
-//! Text that reads like instructions to a model, and what comes from outside.
+//! Detects text that reads like instructions to a model, and what comes from outside.
 //!
-//! The patterns are few and strict: a warning that is mostly wrong is soon ignored. A text that avoids them is not
-//! seen. No list of words can recognize every attack.
+//! The patterns are few and strict, because a warning that is mostly wrong is soon ignored. A text that avoids them
+//! goes unnoticed: no word list can recognise every attack.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -11,9 +11,9 @@ use regex::RegexSet;
 use super::command::PREFIXES;
 use crate::plain::is_invisible;
 
-/// How much of a text is looked at, in bytes.
+/// The number of bytes of a text that are examined.
 const MOST_BYTES: usize = 256 << 10;
-/// Invisible letters in a row that no ordinary text has.
+/// The number of consecutive invisible letters that no ordinary text contains.
 const HIDDEN_RUN: usize = 8;
 
 /// Findings and their patterns.
@@ -44,7 +44,7 @@ const PATTERNS: [(&str, &str); 8] = [
     ),
     (
         "it shouts orders at a model",
-        // Capitals as such are ordinary: `IMPORTANT: you MUST run this before` is what a manual says to people.
+        // Capitals alone are ordinary: manuals tell people `IMPORTANT: you MUST run this before`.
         r"\bIGNORE\s+(?:(?:ALL|ANY|THE|YOUR)\s+){0,2}(?:PREVIOUS|PRIOR|EARLIER|PRECEDING)\b|\bIGNORE\s+EVERYTHING\s+(?:ABOVE|BEFORE|ELSE|YOU)\b|</?(?:IMPORTANT|CRITICAL|MANDATORY|URGENT)>|(?i:\b(?:important|critical|urgent|mandatory|attention)\b[\s:!*_-]{1,8}before\s+(?:you\s+)?(?:answer|respond|reply)(?:ing)?\b)|(?i:\bnew\s+instructions?\s+for\s+(?:the\s+|any\s+|all\s+)?(?:ai|assistants?|agents?|llms?|models?)\b)|(?i:\boverrid(?:es?|ing)\s+(?:all\s+)?(?:of\s+)?your\s+(?:previous|prior|earlier|other|existing|system)\s+(?:instructions?|prompts?|rules)\b)",
     ),
     (
@@ -54,31 +54,31 @@ const PATTERNS: [(&str, &str); 8] = [
 ];
 
 static SET: LazyLock<Option<RegexSet>> = LazyLock::new(|| {
-    // A test compiles them.
+    // A test ensures that the patterns compile.
     RegexSet::new(PATTERNS.map(|(_, pattern)| pattern)).ok()
 });
 
-/// Programs that bring texts of others. `gh` brings issues and comments.
+/// Programs that fetch text written by others. `gh` fetches issues and comments.
 const FETCHERS: [&str; 7] = ["curl", "wget", "lynx", "w3m", "http", "https", "gh"];
-/// Endings of files that people write for people.
+/// Extensions of files that people write for people.
 const DOCUMENTS: [&str; 10] = ["md", "markdown", "mdx", "txt", "rst", "adoc", "html", "htm", "pdf", "eml"];
-/// Folders of what others have written.
+/// Folders with files that others wrote.
 const PACKAGES: [&str; 6] = ["node_modules", "site-packages", "vendor", "third_party", ".cargo", "downloads"];
 
-/// Whether a command may print what comes from the network.
+/// Whether a command may print text from the network.
 pub fn fetches(command: &str) -> bool {
     let mut programs = command.split([';', '|', '&', '(', ')', '`', '\'', '"', '\n']).filter_map(program);
     programs.any(|program| FETCHERS.contains(&program))
 }
 
-/// The program that a simple command starts, behind assignments and words that only say how.
+/// Returns the program that a simple command starts, skipping assignments and prefixes.
 fn program(command: &str) -> Option<&str> {
     let is_before = |word: &&str| word.contains('=') || PREFIXES.contains(word) || word.starts_with('-');
     let word = command.split_whitespace().find(|word| !is_before(word))?;
     word.rsplit('/').next()
 }
 
-/// Whether this whole path is a document that the project did not write.
+/// Whether this absolute path is a document that the project did not write.
 pub(super) fn is_foreign_document(path: &str, cwd: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
     let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
@@ -93,7 +93,7 @@ pub(super) fn is_foreign_document(path: &str, cwd: &str) -> bool {
 /// Finds text that reads like instructions, and describes it in our own words.
 pub fn instruction_in(text: &str) -> Option<&'static str> {
     let text = text.get(..text.floor_char_boundary(MOST_BYTES)).unwrap_or(text);
-    // A letter that nobody sees would hide a word.
+    // An invisible letter could split a word to hide it.
     let seen: Cow<'_, str> = match text.chars().any(is_hidden) {
         true => text.chars().filter(|character| !is_hidden(*character)).collect(),
         false => text.into(),
@@ -109,7 +109,7 @@ fn is_hidden(character: char) -> bool {
     !character.is_ascii() && is_invisible(character) && !character.is_control()
 }
 
-/// Whether a row of invisible letters spells something: Unicode's tags, or zero-width letters as bits.
+/// Whether a run of invisible letters encodes text: Unicode tags, or zero-width letters as bits.
 fn has_hidden_letters(text: &str) -> bool {
     let mut run = 0;
     // Nearly all texts have none.

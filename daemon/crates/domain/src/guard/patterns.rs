@@ -1,8 +1,8 @@
-//! Names of guarded files: the user's patterns, and the built-in lists.
+//! Names of guarded files: the user's patterns and the built-in lists.
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
-/// Files that only a package manager writes.
+/// Files that only a package manager should write.
 const LOCK_FILES: [&str; 19] = [
     "cargo.lock",
     "package-lock.json",
@@ -30,7 +30,7 @@ pub(super) fn is_lock_file(path: &str) -> bool {
     LOCK_FILES.contains(&name.as_str())
 }
 
-/// The environment of a process, as a file.
+/// The path that stands for a process's environment.
 pub(super) const ENVIRONMENT: &str = "/proc/self/environ";
 
 pub(super) fn is_environment(path: &str) -> bool {
@@ -57,12 +57,12 @@ const SYSTEM_FOLDERS: [&str; 17] = [
     "/nix/store",
     "/snap",
 ];
-/// How the names of disks begin.
+/// Prefixes of disk names.
 const DISKS: [&str; 8] = ["sd", "hd", "vd", "xvd", "nvme", "mmcblk", "disk", "rdisk"];
 /// Where some containers keep the project itself.
 const SOURCES: &str = "/usr/src";
 
-/// Whether a whole path belongs to the operating system.
+/// Whether an absolute path belongs to the operating system.
 pub(super) fn is_of_system(path: &str, cwd: &str) -> bool {
     if is_in(path, SOURCES) && is_in(cwd, SOURCES) {
         return false;
@@ -72,12 +72,12 @@ pub(super) fn is_of_system(path: &str, cwd: &str) -> bool {
         || disk.is_some_and(|name| DISKS.iter().any(|start| name.starts_with(start)))
 }
 
-/// Whether a whole path is this folder or inside of it.
+/// Whether an absolute path is this folder or inside it.
 fn is_in(path: &str, folder: &str) -> bool {
     path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Whether a folder, erased with everything in it, takes far more with it than an agent's work.
+/// Whether erasing a folder recursively would remove far more than an agent's work.
 pub(super) fn holds_too_much(path: &str, cwd: &str, home: &str) -> bool {
     let folder = without_everything(path);
     let cwd = cwd.trim_end_matches('/');
@@ -94,7 +94,7 @@ pub(super) fn holds_too_much(path: &str, cwd: &str, home: &str) -> bool {
     folder.is_empty() || is_a_home || is_above(cwd) || own_git
 }
 
-/// The folder whose whole content a pattern at the end means; the root is empty.
+/// Strips a trailing pattern that means everything in a folder. The root becomes empty.
 fn without_everything(path: &str) -> &str {
     let mut folder = path;
     while let Some((rest, last)) = folder.rsplit_once('/') {
@@ -108,7 +108,7 @@ fn without_everything(path: &str) -> &str {
 }
 
 /// Compiles patterns for absolute paths. A pattern that does not begin with `/` or `~/` matches in every folder, and a
-/// folder's pattern matches everything in it.
+/// folder's pattern matches everything inside.
 pub(super) fn globs(patterns: &[String], home: &str) -> Result<GlobSet, globset::Error> {
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {
@@ -125,7 +125,7 @@ pub(super) fn globs(patterns: &[String], home: &str) -> Result<GlobSet, globset:
     set.build()
 }
 
-/// The path from the root, without `.` and `..`, as its letters say it. Links are not followed.
+/// Makes a path absolute and removes `.` and `..` textually. Links are not followed.
 pub(super) fn absolute(path: &str, cwd: &str, home: &str) -> String {
     let path = path.strip_prefix("file://").unwrap_or(path).replace('\\', "/");
     let in_home = ["~", "$HOME", "${HOME}", "${HOME:?}"]

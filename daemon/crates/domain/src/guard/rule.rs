@@ -1,6 +1,6 @@
-//! The rules of the guards, by name.
+//! The guard rules, by name.
 
-/// A rule, named in every reason.
+/// A rule. Every reason names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     Secrets,
@@ -41,12 +41,12 @@ impl Rule {
         }
     }
 
-    /// The rule of this name.
+    /// Parses a rule's name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|rule| rule.name() == name)
     }
 
-    /// The calls that a guard covers.
+    /// A description of the calls that a guard covers.
     pub fn covers(self) -> &'static str {
         match self {
             Self::Secrets => ".env*, private keys, credential stores: what recall never stores either",
@@ -67,7 +67,7 @@ impl Rule {
         }
     }
 
-    /// Why, as a clause about the file.
+    /// The reason, as a clause about the file.
     pub(super) fn because(self) -> &'static str {
         match self {
             Self::Secrets => "which may hold secrets",

@@ -1,5 +1,6 @@
-//! What another agent, or a person, needs to go on with a session: its goal, how far it is, what is open, what fails,
-//! what was decided. As Markdown of a bounded length, whose lines can stand in a context block.
+//! Renders what another agent or a person needs to continue a session: its goal, its progress, what is open, what
+//! fails, what was decided. The result is Markdown of a bounded length, whose lines may also appear in a context
+//! block.
 
 mod section;
 pub mod work;
@@ -17,13 +18,13 @@ use work::{ChangedFile, FailingCommand};
 /// The most tokens of a handoff.
 pub const MOST_TOKENS: u32 = 1_500;
 
-/// Characters of an entry, of a prompt in between, and of two parts of a summary.
+/// The maximum lengths, in characters, of an entry, of a prompt in between, and of two parts of a summary.
 const LINE_CHARS: usize = 240;
 const ASKED_CHARS: usize = 160;
 const DONE_CHARS: usize = 600;
 const LEARNED_CHARS: usize = 400;
 
-/// The state of a session for whoever goes on with it.
+/// The state of a session for its successor.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Handoff {
     pub session: String,
@@ -33,7 +34,7 @@ pub struct Handoff {
     pub folder: Option<String>,
     pub title: Option<String>,
     pub last_event: Timestamp,
-    /// The branch and the commit that were checked out last, and what is checked out now if that is another commit.
+    /// The branch and commit that were checked out last, and the current commit if it differs.
     pub branch: Option<String>,
     pub commit: Option<String>,
     pub commit_now: Option<String>,
@@ -41,25 +42,25 @@ pub struct Handoff {
     pub goal: String,
     /// The last prompt, if it is not the first.
     pub asked: Option<String>,
-    /// The prompts between the first and the last, the latest first.
+    /// The prompts between the first and the last, latest first.
     pub asked_between: Vec<String>,
     /// The answer to the last prompt.
     pub answered: Option<String>,
-    /// Of the session's summary.
+    /// From the session's summary.
     pub done: String,
     pub learned: String,
     pub next_steps: String,
-    /// Entries of the task list that are not done.
+    /// Open entries of the task list.
     pub open_tasks: Vec<String>,
-    /// What is noted as open.
+    /// Observations about open ends.
     pub open_notes: Vec<Noted>,
     pub failing: Vec<FailingCommand>,
     /// Files changed after the session's last commit.
     pub uncommitted: Vec<String>,
     pub decided: Vec<Noted>,
-    /// The last plan that is not carried out, and its id.
+    /// The last plan that is not carried out yet, and its id.
     pub plan: Option<(String, PlanNote)>,
-    /// The most changed first.
+    /// Most changed first.
     pub files: Vec<ChangedFile>,
 }
 
@@ -72,7 +73,7 @@ pub struct Noted {
 }
 
 impl Handoff {
-    /// The same with other texts. What is written by recall itself stays.
+    /// Applies `change` to all texts of others. Texts written by recall itself stay the same.
     #[must_use]
     pub fn with_texts(self, change: impl Fn(&str) -> String) -> Self {
         let text = |text: String| change(&text);
@@ -119,7 +120,7 @@ impl Handoff {
         self.answered.is_none() && !(self.goal.is_empty() && self.asked.is_none())
     }
 
-    /// The Markdown, of at most so many tokens.
+    /// Renders the Markdown with at most `most` tokens.
     pub fn markdown(&self, now: Timestamp, most: u32) -> String {
         let timeline = code(&format!("recall timeline {}", self.session));
         let closing = format!("\nMore: `recall show ID`, {timeline}.\n");
@@ -150,7 +151,7 @@ impl Handoff {
     }
 
     fn sections(&self) -> Vec<Section> {
-        // Without a commit the list of files says it all.
+        // Without any commit, the list of changed files is complete.
         let (files, uncommitted): (_, &[String]) = match self.uncommitted.len() == self.files.len() {
             true => ("Files changed, none committed by the session, the most changed first", &[]),
             false => ("Files changed, the most changed first", &self.uncommitted),
@@ -180,7 +181,7 @@ impl Handoff {
         let heading = if self.is_unanswered() { "Asked last, not answered yet" } else { "Asked last" };
         match &self.asked {
             Some(asked) => Section::quoted(heading, asked),
-            // The goal stands above.
+            // The goal is already shown above.
             None if self.is_unanswered() => Section::new(heading, ["The goal itself.".to_owned()]),
             None => Section::new(heading, []),
         }
@@ -202,7 +203,7 @@ impl Handoff {
     fn open_ends(&self) -> Section {
         let next = shortened(&plain(&self.next_steps), DONE_CHARS);
         let next = (!next.is_empty()).then_some(next);
-        // The summary's next steps and the notes often say the same.
+        // The summary's next steps and the notes often repeat each other.
         let told = next.clone().unwrap_or_default();
         let notes =
             self.open_notes.iter().filter(|note| !told.contains(plain(&note.title).trim_end_matches('.')));
@@ -240,7 +241,7 @@ fn file_line(file: &ChangedFile) -> String {
     format!("{} ({times})", code(&file.path))
 }
 
-/// Stored text as code of Markdown.
+/// Formats stored text as inline Markdown code.
 fn code(text: &str) -> String {
     format!("`{}`", plain(text).replace('`', "'"))
 }

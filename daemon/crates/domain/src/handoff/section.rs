@@ -4,18 +4,19 @@ use crate::plain::plain_line;
 use crate::text::shortened;
 use crate::tokens::Measure;
 
-/// Lines of a quotation and characters of one; entries of a list. The rest can be asked for.
+/// The maximum numbers of lines and characters of a quotation, and of entries of a list. The rest is available on
+/// request.
 const MOST_QUOTED: usize = 24;
 const QUOTED_CHARS: usize = 400;
 const MOST_ENTRIES: usize = 15;
 
-/// A heading with its lines, the most needed first.
+/// A heading with its lines, most important first.
 pub(super) struct Section {
     heading: String,
     lines: Vec<String>,
-    /// Lines that are left out in any case.
+    /// The number of lines that are omitted in any case.
     hidden: usize,
-    /// What to ask for if lines are left out.
+    /// Where to find the omitted lines.
     rest: Option<String>,
 }
 
@@ -29,7 +30,8 @@ impl Section {
         Self::new(heading, entries.into_iter().map(|entry| format!("- {entry}"))).with_most(MOST_ENTRIES)
     }
 
-    /// Stored text in its own lines. As a quotation, nothing in it can pass for a heading of the page.
+    /// Builds a section of stored text, line by line, as a quotation. Nothing in a quotation can pass for a heading of
+    /// the page.
     pub(super) fn quoted(heading: impl Into<String>, text: &str) -> Self {
         let lines = text.lines().map(|line| plain_line(line).trim_end().to_owned());
         let lines = lines.filter(|line| !line.trim().is_empty());
@@ -48,7 +50,7 @@ impl Section {
         self
     }
 
-    /// The remark that so many lines are not shown.
+    /// The remark that this many lines are omitted.
     fn left_out(&self, lines: usize) -> String {
         match (&self.rest, lines) {
             (_, 0) => String::new(),
@@ -58,7 +60,7 @@ impl Section {
     }
 }
 
-/// The page. Sections take turns with their lines, so that a long one leaves room for those after it.
+/// Renders the page. Sections take turns adding lines, so that a long one leaves room for those after it.
 pub(super) fn page(head: &str, sections: &[Section], closing: &str, most: u32) -> String {
     let mut measure = Measure::of(head).and(Measure::of(closing));
     let mut shown = vec![0_usize; sections.len()];
@@ -67,7 +69,7 @@ pub(super) fn page(head: &str, sections: &[Section], closing: &str, most: u32) -
     for row in 0..longest {
         for ((section, shown), is_full) in sections.iter().zip(&mut shown).zip(&mut is_full) {
             let Some(line) = section.lines.get(row).filter(|_| !*is_full) else { continue };
-            // The first line needs its heading, and perhaps the remark that more is left out.
+            // The first line needs its heading, and possibly the remark that more is omitted.
             let heading = match row {
                 0 => format!("\n## {}\n{}", section.heading, section.left_out(999)),
                 _ => String::new(),

@@ -1,5 +1,5 @@
-//! What the calls of a session say of its state: the files that it changed, what of them is not committed, and which
-//! commands fail.
+//! Derives the state of the work from a session's calls: the files it changed, which of them are uncommitted, and
+//! which commands fail.
 
 use crate::check::{CheckStatus, check_in, checked};
 use crate::command_form::CommandForm;
@@ -7,21 +7,21 @@ use crate::known_error::error_line;
 use crate::material::{Action, BatchMaterial, CallOutcome, SessionMaterial, Step};
 use crate::text::one_line;
 
-/// Failing commands that are told.
+/// The maximum number of failing commands listed.
 const MOST_FAILING: usize = 6;
 
 /// The state of the work.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Work {
-    /// The most changed first.
+    /// Most changed first.
     pub files: Vec<ChangedFile>,
-    /// Files changed after the session's last commit, the latest first.
+    /// Files changed after the session's last commit, latest first.
     pub uncommitted: Vec<String>,
-    /// The latest first.
+    /// Latest first.
     pub failing: Vec<FailingCommand>,
 }
 
-/// A file of the project that the session changed.
+/// A project file that the session changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangedFile {
     pub path: String,
@@ -51,7 +51,7 @@ pub fn work(session: &SessionMaterial) -> Work {
             }
         }
     }
-    // Equals stay in the order of their first changes.
+    // The sort is stable: ties stay in the order of their first changes.
     work.files.sort_by_key(|file| std::cmp::Reverse(file.changes));
     work.uncommitted.reverse();
     work
@@ -68,7 +68,7 @@ impl Work {
     }
 }
 
-/// Whether a command line makes a commit.
+/// Whether a command line creates a commit.
 fn commits(line: &str) -> bool {
     line.split(['\n', ';', '|', '&']).any(|simple| {
         let mut words = simple.split_whitespace().skip_while(|word| *word != "git");
@@ -84,8 +84,8 @@ fn commits(line: &str) -> bool {
     })
 }
 
-/// The checks whose last run failed, and the other commands that failed in the last turn with calls and were not run
-/// again with success.
+/// Returns checks whose last run failed, and other commands that failed in the last turn with calls and did not
+/// succeed later.
 fn failing(session: &SessionMaterial) -> Vec<FailingCommand> {
     let mut failing: Vec<FailingCommand> = Vec::new();
     for batch in &session.batches {
@@ -96,7 +96,7 @@ fn failing(session: &SessionMaterial) -> Vec<FailingCommand> {
                     let error = error_line(&output).or_else(|| last_line(&output));
                     failing.push(FailingCommand { command: check.name, error });
                 }
-                // A pass of `cargo test` says that `cargo test cart` passes, too.
+                // A pass of `cargo test` implies that `cargo test cart` passes.
                 CheckStatus::Passed | CheckStatus::Flaky => {
                     failing.retain(|known| !is_part(&known.command, &check.name));
                 }
@@ -110,12 +110,12 @@ fn failing(session: &SessionMaterial) -> Vec<FailingCommand> {
     failing
 }
 
-/// Whether the narrower check is the same, or the same with more words.
+/// Whether the narrow check is the wide one, possibly with more words.
 fn is_part(narrow: &str, wide: &str) -> bool {
     narrow.strip_prefix(wide).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
 }
 
-/// The commands of a batch that do more than look around, are no checks, failed, and did not pass later.
+/// Returns the commands of a batch that do more than inspect, are no checks, failed, and did not succeed later.
 fn other_failures(batch: &BatchMaterial) -> Vec<FailingCommand> {
     let mut failing: Vec<(String, FailingCommand)> = Vec::new();
     for step in &batch.steps {
@@ -125,7 +125,7 @@ fn other_failures(batch: &BatchMaterial) -> Vec<FailingCommand> {
             continue;
         }
         let form = form.text();
-        // `git push` may pass as `git push origin main`.
+        // `git push` may succeed as `git push origin main`.
         failing.retain(|(known, _)| !is_part(known, &form) && !is_part(&form, known));
         if let CallOutcome::Failed { error } = &step.outcome {
             let text = if error.trim().is_empty() { output } else { error };

@@ -1,10 +1,10 @@
-//! What of a prompt is asked of the memory. Where something lies, and what a program has printed, is no subject.
+//! Extracts what a prompt asks. Locations and program output are not its subject.
 
 use std::borrow::Cow;
 
 /// Hosts whose addresses begin with an owner and a repository.
 const FORGES: [&str; 5] = ["github.com", "gitlab.com", "bitbucket.org", "codeberg.org", "gitea.com"];
-/// Parts of a path behind which the number or the name of something stands.
+/// Path components that precede a number or a name.
 const SORTS: [&str; 16] = [
     "issues",
     "issue",
@@ -23,7 +23,7 @@ const SORTS: [&str; 16] = [
     "job",
     "releases",
 ];
-/// What stands before the number of something, in a path or a sentence.
+/// Words that precede a number, in a path or a sentence.
 const NUMBERED: [&str; 11] = [
     "issue",
     "issues",
@@ -38,18 +38,19 @@ const NUMBERED: [&str; 11] = [
     "discussions",
 ];
 
-/// A prompt without hosts, owners and repositories of its addresses, and without stack frames and lines of a log.
+/// Returns a prompt without the hosts, owners and repositories of its addresses, and without stack frames and log
+/// lines.
 pub fn of(prompt: &str) -> Cow<'_, str> {
     if !prompt.lines().any(is_printed) && !prompt.contains("://") && !prompt.contains('#') {
         return Cow::Borrowed(prompt);
     }
     let kept = prompt.lines().filter(|line| !is_printed(line));
     let text = kept.map(without_addresses).collect::<Vec<_>>().join("\n");
-    // Of a log alone, its words are all there is.
+    // If the prompt is only a log, its words are all there is.
     if text.trim().is_empty() { Cow::Borrowed(prompt) } else { Cow::Owned(text) }
 }
 
-/// Whether a program has printed such a line: a stack frame, or a line of a log with its time.
+/// Whether a program printed the line: a stack frame, or a log line with a time.
 fn is_printed(line: &str) -> bool {
     let line = line.trim_start();
     let is_frame = line.starts_with("at ") && line.ends_with(')') && line.contains('(')
@@ -61,7 +62,7 @@ fn is_printed(line: &str) -> bool {
     is_frame || begins_with_time(line)
 }
 
-/// `2026-02-11T16:05:52` or `16:05:52`, perhaps in brackets.
+/// Whether the line begins with `2026-02-11T16:05:52` or `16:05:52`, perhaps in brackets.
 fn begins_with_time(line: &str) -> bool {
     let line = line.trim_start_matches(['[', '(']);
     let shape: String = line.chars().take(19).map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
@@ -89,7 +90,7 @@ fn without_addresses(line: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// What an address names: the number of an issue, a file, the page of a site.
+/// Returns what an address names: an issue number, a file, a page of a site.
 fn rest_of_address(address: &str) -> String {
     let end = address.find([')', ']', '>', '"', '\'', '`']).unwrap_or(address.len());
     let (address, after) = address.split_at(end);
@@ -106,7 +107,7 @@ fn rest_of_address(address: &str) -> String {
     format!("{mark}{}{after}", named.join("/"))
 }
 
-/// The numbers of issues, pull requests and the like that a text names.
+/// Returns the numbers of issues, pull requests and the like that a text names.
 pub fn numbers(text: &str) -> Vec<&str> {
     let mut numbers = Vec::new();
     let mut before = "";
@@ -115,7 +116,7 @@ pub fn numbers(text: &str) -> Vec<&str> {
         let is_number = |it: &str| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit());
         let (is_marked, number) = match bare.rsplit_once('#') {
             Some((_, number)) if is_number(number) => (true, number),
-            // Behind the mark of an address stands a place in its page.
+            // The fragment of an address is a position within its page.
             head => (
                 NUMBERED.iter().any(|it| before.eq_ignore_ascii_case(it)),
                 head.map_or(bare, |(page, _)| page),
@@ -129,14 +130,14 @@ pub fn numbers(text: &str) -> Vec<&str> {
     numbers
 }
 
-/// Whether a prompt names an issue or pull request that none of these texts names. Then nothing is known of it, whatever
-/// else they have in common.
+/// Whether a prompt names an issue or pull request that none of these texts names. Then nothing is known about it,
+/// whatever else they share.
 pub fn names_what_is_unknown<'a>(prompt: &str, mut texts: impl Iterator<Item = &'a str>) -> bool {
     let asked = numbers(prompt);
     !asked.is_empty() && !texts.any(|text| numbers(text).iter().any(|number| asked.contains(number)))
 }
 
-/// Whether a text is about other issues or pull requests than a prompt names.
+/// Whether a text names other issues or pull requests than the prompt does.
 pub fn is_of_another_number(prompt: &str, text: &str) -> bool {
     let (asked, told) = (numbers(prompt), numbers(text));
     !asked.is_empty() && !told.is_empty() && !told.iter().any(|number| asked.contains(number))

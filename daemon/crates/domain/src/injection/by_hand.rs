@@ -1,32 +1,32 @@
-//! Whether a prompt is about what a person wrote or pinned.
+//! Decides whether a prompt is about a note that a person wrote or pinned.
 //!
-//! No learned model decides: what somebody asked to be remembered is worth telling whenever it is concerned, and there is
-//! too little of it to learn from. Of a note and a prompt that needs nothing it tells one pair in 1,100. `docs/retrieval.md` has the
-//! figures by which the bounds were chosen.
+//! No learned model decides, because what somebody asked to be remembered is worth injecting whenever it applies, and
+//! there is too little of it to learn from. Of pairs of such a note and a prompt that does not need it, this rule
+//! injects one in 1,100. `docs/retrieval.md` has the figures behind the bounds.
 
-/// How a prompt touches a passage of what was written by hand.
+/// How much a prompt overlaps with a passage that a person wrote or pinned.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Touch {
-    /// The information of the subject words that both have, and that of the rarest of them.
+    /// The summed information of the subject words that both share.
     pub shared: f32,
     pub rarest: f32,
-    /// The share of the passage's subject words that the prompt has, 0 to 1.
+    /// The share of the passage's subject words that the prompt has, from 0 to 1.
     pub of_passage: f32,
-    /// The share of the prompt's information that the passage has, 0 to 1.
+    /// The share of the prompt's information that the passage has, from 0 to 1.
     pub of_prompt: f32,
 }
 
-/// The information of two rare words, which are no chance.
+/// The information of two rare words, which cannot be chance.
 const TWO_WORDS: f32 = 1.4;
-/// Of a long passage two words are chance.
+/// The minimum share of the passage: in a long one, two words may be chance.
 const FEW_OF_PASSAGE: f32 = 0.15;
-/// A rare word alone has to be much of both.
+/// A single rare word must cover much of both texts.
 const ONE_WORD: f32 = 0.6;
 const MUCH_OF_PASSAGE: f32 = 0.2;
 const MUCH_OF_PROMPT: f32 = 0.25;
 
 impl Touch {
-    /// Whether the prompt is about it.
+    /// Whether the prompt is about the passage.
     pub fn is_about(&self) -> bool {
         let by_two = self.shared >= TWO_WORDS && self.of_passage >= FEW_OF_PASSAGE;
         let by_one =
@@ -34,7 +34,7 @@ impl Touch {
         by_two || by_one
     }
 
-    /// Orders those that a prompt is about.
+    /// The sort key among passages that a prompt is about.
     pub fn closeness(&self) -> f32 {
         self.shared * self.of_passage
     }

@@ -1,7 +1,7 @@
-//! Is this passage an answer? The features of a candidate beside all that was found with it.
+//! Is this passage an answer? Computes the features of a candidate relative to everything else found.
 //!
-//! A feature says the same in a project of fifty passages and of fifty thousand: shares, ratios and the information of
-//! words. Nothing depends on a language but the commonness of its words.
+//! A feature means the same in a project of fifty passages and one of fifty thousand: shares, ratios and the
+//! information of words. Only the commonness of words depends on a language.
 
 use std::collections::HashMap;
 
@@ -12,14 +12,14 @@ use crate::observation::ObservationType;
 use crate::passage::{PassageKey, PassageMatch, PassageMatches};
 use crate::ranking::Commonness;
 
-/// So many of the strongest matches are judged, and so many of the closest.
+/// The number of strongest matches that are judged, and the number of closest ones.
 const STRONGEST: usize = 60;
 const CLOSEST: usize = 40;
 
 /// A passage with its features.
 pub struct Featured<'a> {
     pub found: &'a PassageMatch,
-    /// With those of meaning if it has a vector, and the prompt has one.
+    /// Includes features of meaning if both the passage and the prompt have vectors.
     pub features: FeatureSet,
 }
 
@@ -27,23 +27,23 @@ pub struct Featured<'a> {
 struct Field<'a> {
     matches: &'a PassageMatches,
     whole: f32,
-    /// The words that may name a subject.
+    /// Bits of the words that may name a subject.
     subject_bits: u32,
     subjects: usize,
     conversations: HashMap<u64, Conversation>,
     by_key: HashMap<PassageKey, &'a PassageMatch>,
-    /// The least cosine of the closest passages.
+    /// The lowest cosine among the closest passages.
     near: f32,
 }
 
-/// The matches of one session.
+/// The matches from one session.
 #[derive(Clone, Copy, Default)]
 struct Conversation {
     found: u32,
     strongest: f32,
     second: f32,
     closest: f32,
-    /// Passages of it among the closest.
+    /// The number of its passages among the closest.
     near: usize,
 }
 
@@ -126,7 +126,7 @@ impl<'a> Field<'a> {
         features
     }
 
-    /// A cosine means different things for different questions. So it is also told how far it is above what is usual.
+    /// A cosine means different things for different questions, so the distance to the usual is a feature too.
     fn meaning(&self, one: &PassageMatch) -> Option<Features> {
         let (cosine, background) = (one.cosine?, self.matches.background?);
         let conversation = self.conversations.get(&one.conversation).copied().unwrap_or_default();
@@ -143,7 +143,7 @@ impl<'a> Field<'a> {
     }
 }
 
-/// The strongest and the closest matches with their features, in the order of the matches.
+/// Returns the strongest and the closest matches with their features, in the order of the matches.
 pub fn candidates(matches: &PassageMatches) -> Vec<Featured<'_>> {
     let field = Field::of(matches);
     let is_judged =

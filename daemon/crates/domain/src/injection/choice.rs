@@ -1,4 +1,4 @@
-//! Which answers are told: nothing twice, each fact once, the newest of a thread.
+//! Chooses which answers to inject: nothing twice, each fact once, the newest of a thread.
 
 use std::collections::HashSet;
 
@@ -9,24 +9,24 @@ use crate::ids::Timestamp;
 use crate::sameness::is_code;
 use crate::subject::UNITS;
 
-/// A text says what another says if it shares so many of its words, in percent.
+/// The share of common words from which two texts say the same, in percent.
 const SAME: usize = 60;
-/// A text adds nothing to what is known if the known shares so many of its words, in percent.
+/// The share of a text's words in the known text from which it adds nothing, in percent.
 const KNOWN: usize = 80;
-/// At a prompt one statement is told: a second one makes it a half longer, and was of use at one of 50 prompts. A question that
-/// opens a session has nothing else to go by.
+/// The maximum number of statements at a prompt. A second one makes the block half as long again, and helped at one of
+/// 50 prompts. A question that opens a session may get more, because it has nothing else to go by.
 const MOST: usize = 1;
 const MOST_FOR_QUESTION: usize = 4;
-/// Once the told statements spend so many tokens, nothing is added: more was measured to answer no more questions.
+/// Once the statements have spent this many tokens, nothing is added: more was measured to answer no more questions.
 pub const ENOUGH_TOKENS: u32 = 155;
 
-/// The words of a text, to recognise what was said already.
+/// The words of a text, used to detect repetition.
 #[derive(Clone, Debug, Default)]
 pub struct Words {
     all: HashSet<String>,
-    /// Those that are names or numbers.
+    /// The words that are names or numbers.
     names: HashSet<String>,
-    /// Numbers with a unit.
+    /// Numbers with their units.
     values: HashSet<String>,
 }
 
@@ -56,30 +56,29 @@ impl Words {
         words
     }
 
-    /// Whether this text says what the other says, and perhaps more. A name or a number that is missing makes another
-    /// statement of it.
+    /// Whether this text says everything that the other says. A missing name or number makes it a different statement.
     pub fn covers(&self, other: &Self) -> bool {
         self.shares(other, SAME) && other.names.is_subset(&self.names)
     }
 
-    /// Whether the known texts say all that this one does.
+    /// Whether the known texts say everything that this one does.
     pub(crate) fn are_known_from(&self, known: &Self) -> bool {
         known.shares(self, KNOWN) && self.names.is_subset(&known.names)
     }
 
-    /// Whether this text has all words of the other.
+    /// Whether this text contains all words of the other.
     pub(crate) fn has_all_of(&self, other: &Self) -> bool {
         other.all.is_subset(&self.all)
     }
 
-    /// Whether both are one sentence with another word in it.
+    /// Whether both are one sentence that differs in one word.
     pub fn differs_in_a_word(&self, other: &Self) -> bool {
         let length = self.all.len();
-        // As many words, and all but one of them in common.
+        // Equally many words, all but one of them shared.
         length > 2 && length == other.all.len() && self.all.difference(&other.all).take(2).count() == 1
     }
 
-    /// Whether both are one sentence with another value in it: 30 s, then 90 s.
+    /// Whether both are one sentence with different values: 30 s, then 90 s.
     pub(crate) fn differs_in_a_value(&self, other: &Self) -> bool {
         let is_value =
             |one: &Self, other: &Self| one.all.difference(&other.all).all(|word| one.values.contains(word));
@@ -92,33 +91,33 @@ impl Words {
     }
 }
 
-/// Whether a passage states something. A prompt says what a person wanted, a plan and a list of tasks what somebody
-/// meant to do, and the opening of an answer says nothing yet.
+/// Whether a passage states something. A prompt says what a person wanted, a plan or task list what somebody intended,
+/// and the opening of an answer says nothing yet.
 pub fn is_statement(kind: DocumentKind, text: &str) -> bool {
     let told = !matches!(kind, DocumentKind::Prompt | DocumentKind::Plan);
     let is_task = |line: &&str| TASKS.iter().any(|mark| line.trim_start().starts_with(mark));
     let lines = text.lines().filter(|line| !line.trim().is_empty()).count();
     let tasks = text.lines().filter(is_task).count();
     let sentences = sentences(text);
-    // A title may say it all.
+    // A title may be the whole statement.
     let says_something = sentences.is_empty() || !sentences.into_iter().all(says_nothing);
     told && tasks * 2 < lines.max(1) && says_something
 }
 
-/// How a line of a list of tasks begins.
+/// Prefixes of task list entries.
 const TASKS: [&str; 8] = ["- [ ]", "- [x]", "* [ ]", "* [x]", "\u{2610}", "\u{2611}", "\u{2714}", "\u{25fb}"];
 
-/// How many statements are told at a prompt.
+/// The maximum number of statements to inject at a prompt.
 pub fn most(situation: &Situation<'_>) -> usize {
     if opens_with_a_question(situation) { MOST_FOR_QUESTION } else { MOST }
 }
 
-/// In how many tokens each of them is told.
+/// The token limit of each statement.
 pub fn tokens_of_each(situation: &Situation<'_>) -> u32 {
     if opens_with_a_question(situation) { excerpt::ANSWER } else { excerpt::LINE }
 }
 
-/// The chosen ones so far.
+/// The statements chosen so far.
 #[derive(Clone, Debug)]
 pub struct Choice<T> {
     known: Vec<Words>,
@@ -127,12 +126,12 @@ pub struct Choice<T> {
 }
 
 impl<T> Choice<T> {
-    /// `known`: what the reader has read already. `most`: how many are chosen at most.
+    /// Starts a choice. `known` is what the reader has already read; `most` is the maximum number of statements.
     pub fn beside(known: Vec<Words>, most: usize) -> Self {
         Self { known, most, chosen: Vec::new() }
     }
 
-    /// Adds a statement; the best come first. Of two that say the same the newer is kept.
+    /// Adds a statement; call it with the best first. Of two that say the same, the newer is kept.
     pub fn add(&mut self, words: Words, at: Timestamp, statement: T) {
         if self.known.iter().any(|known| words.are_known_from(known)) {
             return;
@@ -157,13 +156,13 @@ impl<T> Choice<T> {
         }
     }
 
-    /// One more than is told may be the newer of two.
+    /// Whether enough were added. One more than `most` is collected, because it may be the newer of two.
     pub fn is_full(&self) -> bool {
         self.chosen.len() > self.most
     }
 
-    /// The chosen ones, the best first. Of two that differ in a word the newer comes first: what was chosen instead of
-    /// something else is what holds.
+    /// Returns the chosen statements, best first. Of two that differ in one word the newer comes first, because it
+    /// says what replaced the older one.
     pub fn into_best(mut self) -> Vec<T> {
         newer_first(&mut self.chosen, |(first, then, _), (second, at, _)| {
             at > then && second.differs_in_a_word(first)
@@ -172,8 +171,7 @@ impl<T> Choice<T> {
     }
 }
 
-/// What is overtaken by another changes places with it, where it stands before that: what was chosen instead of something
-/// else is what holds.
+/// Swaps each statement that comes before one that overtakes it, because the newer one says what holds.
 pub fn newer_first<T>(statements: &mut [T], is_overtaken: impl Fn(&T, &T) -> bool) {
     for later in 1..statements.len() {
         for earlier in 0..later {

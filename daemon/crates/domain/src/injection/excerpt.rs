@@ -1,22 +1,22 @@
-//! The sentences of a passage that say most about what was asked.
+//! Selects the sentences of a passage that say most about the question.
 
 use crate::passage::PassageTerm;
 use crate::sameness::is_code;
 use crate::tokens::estimate;
 
-/// A statement is told in so many tokens, with its heading. Its id, age and kind take some ten more.
+/// The token limit of a statement with its heading. Its id, age and kind take about ten more.
 pub const LINE: u32 = 48;
-/// The same where a question is answered: cut as short as others, two of five answers were lost.
+/// The limit where a question is answered. With the shorter limit, two of five answers were lost.
 pub const ANSWER: u32 = 120;
-/// Fifths of it that the heading takes at most.
+/// The number of fifths of the limit that the heading may take.
 const OF_HEADING: u32 = 2;
-/// Names and numbers that count in one sentence, each as much as one bit of what was asked.
+/// The maximum number of names and numbers that count per sentence. Each counts as much as one bit of the question.
 const MOST_NAMES: usize = 3;
-/// What introduces, opens, offers or asks something says little itself.
+/// The penalty for sentences that introduce, open, offer or ask something.
 const INTRODUCTION: f32 = 3.0;
-/// A shorter term may be a part of any word.
+/// Shorter terms may be part of any word.
 const SHORTEST_PART: usize = 3;
-/// Words with which an answer opens or goes on to something else, and says nothing of the matter yet.
+/// Words with which an answer opens or moves on, before it says anything.
 const OPENINGS: [&str; 24] = [
     "done",
     "perfect",
@@ -44,8 +44,8 @@ const OPENINGS: [&str; 24] = [
     "review complete",
 ];
 
-/// A heading and a text as they are told in one line of so many tokens: whole if they are short, or else the best
-/// sentences in their order.
+/// Fits a heading and a text into one line of `most` tokens: the whole text if it is short, or else its best sentences
+/// in their order.
 pub fn of(heading: &str, text: &str, terms: &[PassageTerm], most: u32) -> (String, String) {
     let heading = beginning(heading.trim(), most * OF_HEADING / 5);
     let room = most.saturating_sub(estimate(&heading));
@@ -73,7 +73,7 @@ pub fn of(heading: &str, text: &str, terms: &[PassageTerm], most: u32) -> (Strin
     (heading, text)
 }
 
-/// The sentences that fit, the best first, in the order of their text.
+/// Returns the best sentences that fit, in the order of the text.
 fn together(sentences: &[&str], order: impl Iterator<Item = (f32, usize)>, room: u32) -> String {
     let mut kept: Vec<usize> = Vec::new();
     let mut told = String::new();
@@ -90,7 +90,7 @@ fn together(sentences: &[&str], order: impl Iterator<Item = (f32, usize)>, room:
     told
 }
 
-/// Sentences in the order of their text; what is left out between them is marked.
+/// Joins sentences in the order of the text, and marks omissions.
 pub fn joined(sentences: &[&str], kept: &[usize]) -> String {
     let mut told = String::new();
     let mut last: Option<usize> = None;
@@ -107,7 +107,7 @@ pub fn joined(sentences: &[&str], kept: &[usize]) -> String {
     told
 }
 
-/// The whole words of a text that so many tokens hold.
+/// Returns as many whole words of a text as fit into `tokens`.
 pub fn beginning(text: &str, tokens: u32) -> String {
     if estimate(text) <= tokens {
         return text.to_owned();
@@ -124,7 +124,7 @@ pub fn beginning(text: &str, tokens: u32) -> String {
     kept
 }
 
-/// Whether a sentence opens an answer, offers something or asks.
+/// Whether a sentence only opens an answer, offers something or asks.
 pub fn says_nothing(sentence: &str) -> bool {
     let sentence = sentence.trim_start_matches(|c: char| !c.is_alphanumeric()).trim_end();
     let opens = OPENINGS.iter().any(|opening| {
@@ -145,7 +145,7 @@ fn worth(sentence: &str, terms: &[PassageTerm]) -> f32 {
     asked + names - if says_nothing(sentence) { INTRODUCTION } else { 0.0 }
 }
 
-/// The sentences of each line. A line of code is one.
+/// Splits each line into sentences. A line of code is one sentence.
 pub fn sentences(text: &str) -> Vec<&str> {
     let mut sentences = Vec::new();
     for line in text.lines().map(str::trim) {
@@ -161,7 +161,7 @@ pub fn sentences(text: &str) -> Vec<&str> {
     sentences
 }
 
-/// Where the first of several sentences ends.
+/// Returns the end of the first of several sentences.
 fn end_of_sentence(text: &str) -> Option<usize> {
     let ends = text.char_indices().filter(|(_, c)| matches!(c, '.' | '!' | '?' | '\u{3002}'));
     ends.map(|(at, c)| at + c.len_utf8()).find(|end| {

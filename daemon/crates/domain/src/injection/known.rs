@@ -1,4 +1,4 @@
-//! Does this project know what is asked? The features of all that was found for a prompt.
+//! Does this project know what is asked? Computes the features of everything found for a prompt.
 
 use std::collections::HashMap;
 
@@ -7,11 +7,11 @@ use crate::linear::Features;
 use crate::passage::PassageMatches;
 use crate::ranking::Commonness;
 
-/// Passages that are looked at for an average.
+/// The number of passages in an average.
 const FEW: usize = 5;
 const MANY: usize = 20;
 
-/// `answers`: the probability of each judged passage that it is an answer, the greatest first.
+/// Computes the features. `answers` are the probabilities that the judged passages answer the prompt, greatest first.
 pub fn features(matches: &PassageMatches, answers: &[f64]) -> FeatureSet {
     let words = of_words(matches, answers);
     let meaning = matches.background.map(|background| {
@@ -57,7 +57,7 @@ fn of_words(matches: &PassageMatches, answers: &[f64]) -> Features {
     features
 }
 
-/// The mean of the first `count`, or of as many as there are: a project may know little.
+/// The mean of the first `count` values, or of all if there are fewer: a project may know little.
 fn mean(values: impl Iterator<Item = f32>, count: usize) -> f32 {
     let (sum, count) = values.take(count).fold((0.0, 0_u16), |(sum, count), value| (sum + value, count + 1));
     sum / f32::from(count.max(1))

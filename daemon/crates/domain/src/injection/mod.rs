@@ -1,18 +1,18 @@
-//! Whether to speak at a prompt, and what to say: decisions by learned weights.
+//! Decides by learned weights whether to inject something at a prompt, and what.
 //!
-//! 1. [`prompt`]: is this a prompt that other sessions can help with?
+//! 1. [`prompt`]: can other sessions help with this prompt?
 //! 2. [`candidate`]: is this passage an answer?
 //! 3. [`known`]: does this project know what is asked?
 //! 4. [`need`]: would somebody who remembers speak up here?
-//! 5. [`choice`]: which answers are told; [`excerpt`]: what of them; [`reason`]: why, in words.
+//! 5. [`choice`]: which answers to inject; [`excerpt`]: which parts of them; [`reason`]: why, in words.
 //!
 //! The first four are learned: [`model`] names them.
-//! What persons wrote or pinned is told by a rule of its own, [`by_hand`].
+//! A separate rule, [`by_hand`], injects what persons wrote or pinned.
 //!
-//! [`asked`] says what of a prompt is asked, and [`spoken`] what the running session has read. The questions are answered
-//! with probabilities. At a question that opens a session the product of the first and the third decides, because both were
-//! learned from such questions. At any other prompt the fourth decides, which was learned from real prompts, or a product that
-//! leaves little doubt. [`FLOORS`] says from which probabilities on recall speaks. The weights are a generated file, see
+//! [`asked`] extracts what a prompt asks, and [`spoken`] what the running session has read. The models answer with
+//! probabilities. At a question that opens a session, the product of the first and the third decides, because both
+//! were learned from such questions. At any other prompt the fourth decides, which was learned from real prompts, or a
+//! product that leaves little doubt. [`FLOORS`] has the minimum probabilities. The weights are a generated file, see
 //! `docs/retrieval.md`.
 
 pub mod asked;
@@ -36,25 +36,27 @@ use candidate::Featured;
 use model::{ANSWER, FeatureSet, Judgement, KNOWN, NEED, PROMPT, log_odds};
 use prompt::Situation;
 
-/// From which probabilities on recall speaks. `docs/retrieval.md` has the curves.
+/// The minimum probabilities for injecting something. `docs/retrieval.md` has the curves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Floors {
-    /// At a question that opens a session: that other sessions can help with it, times that this project knows what is asked.
+    /// At a question that opens a session: the probability that other sessions can help, times that this project knows
+    /// what is asked.
     pub question: f64,
-    /// At any other prompt: that other sessions can help with it. Below nothing is searched for.
+    /// At any other prompt: the probability that other sessions can help. Below it, nothing is searched.
     pub prompt: f64,
-    /// At any other prompt: that somebody who remembers would speak up.
+    /// At any other prompt: the probability that somebody who remembers would speak up.
     pub need: f64,
-    /// Or, at any other prompt: that other sessions can help with it, times that this project knows what is asked.
+    /// An alternative to `need`: the probability that other sessions can help, times that this project knows what is
+    /// asked.
     pub certain: f64,
 }
 
 pub const FLOORS: Floors = Floors { question: 0.64, prompt: 0.2, need: 0.46, certain: 0.8 };
-/// Beside the best answer, others are told down to this share of its probability.
+/// Further answers must reach this share of the best answer's probability.
 const SHARE_OF_BEST: f64 = 0.6;
 
-/// What is told at pasted text distracts seven times of ten. So that speaks against it, in log odds, more than anything
-/// speaks for it.
+/// Injections at pasted text distract in seven of ten cases. So pasted text lowers the log odds by more than anything
+/// raises them.
 const PASTED: (&str, f64) = ("is pasted", -12.0);
 
 /// The weights that recall was built with.
@@ -63,42 +65,42 @@ pub fn built_in() -> &'static Weights {
     &WEIGHTS
 }
 
-/// A passage that may be told.
+/// A passage that may be injected.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Judged {
     pub key: PassageKey,
-    /// That it answers the prompt.
+    /// The probability that it answers the prompt.
     pub probability: f64,
 }
 
-/// What was decided about a prompt, and why.
+/// The decision about a prompt, and its reasons.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decision {
-    /// That other sessions can help with the prompt.
+    /// Whether other sessions can help with the prompt.
     pub prompt: Judgement,
-    /// That this project knows what is asked.
+    /// Whether this project knows what is asked.
     pub known: Judgement,
-    /// That somebody who remembers would speak up. `None` at a question that opens a session.
+    /// Whether somebody who remembers would speak up. `None` at a question that opens a session.
     pub need: Option<Judgement>,
-    /// The passages that may be told, the best first.
+    /// The passages to inject, best first.
     pub told: Vec<Judged>,
-    /// That the best passage is an answer, whether it is told or not.
+    /// Whether the best passage is an answer, injected or not.
     pub best: Option<(PassageKey, Judgement)>,
 }
 
-/// Whether any answer could be told at such a prompt. If not, nothing needs to be searched for.
+/// Whether any answer could be injected at such a prompt. If not, nothing needs to be searched.
 pub fn may_speak(situation: &Situation<'_>, weights: &Weights, floors: Floors) -> bool {
     let least = if prompt::opens_with_a_question(situation) { floors.question } else { floors.prompt };
     of_prompt(situation, weights).probability >= least
 }
 
-/// Whether other sessions can help with a prompt.
+/// Judges whether other sessions can help with a prompt.
 pub fn of_prompt(situation: &Situation<'_>, weights: &Weights) -> Judgement {
     let judgement = PROMPT.judge(&FeatureSet::of_words(prompt::features(situation)), weights);
     if prompt::is_pasted(situation) { judgement.with(PASTED) } else { judgement }
 }
 
-/// Decides what may be told at a prompt.
+/// Decides what to inject at a prompt.
 pub fn decide(
     situation: &Situation<'_>,
     matches: &PassageMatches,
@@ -135,7 +137,8 @@ pub fn decide(
     decision
 }
 
-/// The features of the need, with the best passage that is no prompt and no plan, because these are never told.
+/// The features of the need, computed with the best passage that is neither prompt nor plan, because those are never
+/// injected.
 pub fn need_of(
     situation: &Situation<'_>,
     prompt: f64,
@@ -145,13 +148,13 @@ pub fn need_of(
     Some(need::features(situation, (log_odds(best.probability), log_odds(prompt)), candidate))
 }
 
-/// The best passage that is no prompt and no plan.
+/// The best passage that is neither prompt nor plan.
 pub fn best_told<'a, 'b>(judged: &'a [(Judged, Featured<'b>)]) -> Option<&'a (Judged, Featured<'b>)> {
     let is_told = |one: &Judged| !matches!(one.key.document.kind, DocumentKind::Prompt | DocumentKind::Plan);
     judged.iter().find(|(one, _)| is_told(one))
 }
 
-/// The judged passages, the most probable answer first.
+/// Judges the passages, the most probable answer first.
 pub fn judge<'a>(matches: &'a PassageMatches, weights: &Weights) -> Vec<(Judged, Featured<'a>)> {
     let judged = candidate::candidates(matches).into_iter().map(|candidate| {
         let probability = ANSWER.probability(&candidate.features, weights);
@@ -162,7 +165,7 @@ pub fn judge<'a>(matches: &'a PassageMatches, weights: &Weights) -> Vec<(Judged,
     judged
 }
 
-/// That of each judged passage, the greatest first.
+/// The probabilities of the judged passages, greatest first.
 pub fn probabilities(judged: &[(Judged, Featured<'_>)]) -> Vec<f64> {
     judged.iter().map(|(one, _)| one.probability).collect()
 }

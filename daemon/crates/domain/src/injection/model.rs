@@ -1,20 +1,21 @@
-//! The learned models: what each one asks, and where its weights are.
+//! The learned models: the question of each, and where its weights are.
 //!
-//! A model is a list of features, a section of weights for words alone and one for words and vectors, and a line here.
+//! A model consists of a list of features, a section of weights for words alone, one for words and vectors, and a line
+//! here.
 
 use crate::linear::{Features, Linear, Weights};
 
-/// What a model judges by.
+/// The features that a model judges by.
 #[derive(Clone, Debug, Default)]
 pub struct FeatureSet {
     /// Features of the words.
     pub words: Features,
-    /// The same, and what a sentence model's vectors say. `None` where a vector is missing.
+    /// The features of the words and those of the vectors. `None` if a vector is missing.
     pub meaning: Option<Features>,
 }
 
 impl FeatureSet {
-    /// Features that no vector changes.
+    /// Builds a set of features that do not depend on vectors.
     pub fn of_words(words: Features) -> Self {
         Self { words, meaning: None }
     }
@@ -23,9 +24,9 @@ impl FeatureSet {
 /// A learned model. Its weights differ with and without vectors, so that a probability means the same in both cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Model {
-    /// Its section in the weights file.
+    /// The section of the weights file.
     pub words: &'static str,
-    /// The same with vectors.
+    /// The section used with vectors.
     pub meaning: Option<&'static str>,
 }
 
@@ -38,7 +39,7 @@ pub const KNOWN: Model = Model { words: "known", meaning: Some("known by meaning
 /// Would somebody who remembers speak up here?
 pub const NEED: Model = Model { words: "need", meaning: Some("need by meaning") };
 
-/// A probability, and what each feature adds to its log odds, the greatest first.
+/// A probability, and how much each feature adds to its log odds, greatest first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Judgement {
     pub probability: f64,
@@ -46,7 +47,7 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    /// The same with one more part.
+    /// Returns the judgement with one more part.
     #[must_use]
     pub fn with(mut self, part: (&'static str, f64)) -> Self {
         let odds = self.probability / (1.0 - self.probability);
@@ -65,7 +66,7 @@ impl Model {
         Judgement { probability: probability(linear, features), parts }
     }
 
-    /// As [`Self::judge`], without the parts.
+    /// Like [`Self::judge`], without the parts.
     pub fn probability(self, features: &FeatureSet, weights: &Weights) -> f64 {
         let (linear, features) = self.used(features, weights);
         probability(linear, features)
@@ -80,22 +81,22 @@ impl Model {
 }
 
 fn probability(linear: &Linear, features: &Features) -> f64 {
-    // Without weights nothing is likely.
+    // Without weights nothing is probable.
     if linear.weights.is_empty() {
         return 0.0;
     }
     logistic(linear.predict(&features.values()))
 }
 
-/// Log odds as a probability.
+/// Converts log odds into a probability.
 fn logistic(log_odds: f64) -> f64 {
     1.0 / (1.0 + (-log_odds).exp())
 }
 
-/// Probabilities nearer to 0 and 1 are no more certain.
+/// Probabilities are clamped to this distance from 0 and 1.
 const CERTAIN: f64 = 1e-4;
 
-/// A probability as log odds.
+/// Converts a probability into log odds.
 pub(super) fn log_odds(probability: f64) -> f64 {
     let probability = probability.clamp(CERTAIN, 1.0 - CERTAIN);
     (probability / (1.0 - probability)).ln()

@@ -1,21 +1,23 @@
-//! Would somebody who remembers speak up here? The features of a prompt that does not open a session with a question.
+//! Would somebody who remembers speak up here? Computes the features of a prompt that does not open a session with a
+//! question.
 //!
-//! The models of prompts and of what is known learn from questions that were made up. This one learns from real prompts that
-//! were judged by hand: at most of them nobody should speak, however well something matches.
+//! The models for prompts and for what is known learn from made-up questions. This one learns from real prompts that
+//! were judged by hand: at most of them nothing should be injected, however well something matches.
 
 use super::candidate::Featured;
 use super::model::FeatureSet;
 use super::prompt::{self, Situation};
 use crate::linear::Features;
 
-/// Features of the prompt that count again here: what real prompts need is said in other words than questions.
+/// Prompt features that are used again here, because real prompts express their need in other words than questions.
 const OF_PROMPT: [&str; 4] = ["outward", "inward", "assent", "routine"];
-/// The feature of a vector that counts again here.
+/// The vector feature that is used again here.
 const OF_VECTOR: &str = "deviations above the usual";
-/// A word with fewer characters names nothing.
+/// Words with fewer characters name nothing.
 const SHORTEST: usize = 4;
 
-/// `answer`, `prompt`: the log odds that the best passage answers the prompt, and that other sessions can help with it.
+/// Computes the features. `answer` and `prompt` are the log odds that the best passage answers the prompt, and that
+/// other sessions can help with it.
 pub fn features(situation: &Situation<'_>, (answer, prompt): (f64, f64), best: &Featured<'_>) -> FeatureSet {
     let mut words = Features::default();
     words.add("answer", answer);

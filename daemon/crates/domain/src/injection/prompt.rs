@@ -1,4 +1,4 @@
-//! Is this a prompt that other sessions can help with? The features of a prompt at its place in a session.
+//! Can other sessions help with this prompt? Computes the features of a prompt at its position in a session.
 
 use std::collections::HashSet;
 
@@ -11,11 +11,11 @@ use crate::sameness::is_code;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Situation<'a> {
     pub prompt: &'a str,
-    /// Prompts before it.
+    /// The number of prompts before it.
     pub prompts_before: u32,
-    /// The answer before it, empty without one.
+    /// The answer before it, or empty.
     pub answer_before: &'a str,
-    /// What the session has read. `None`: nothing, or no more than the answer before.
+    /// The words that the session has read. `None` for nothing, or no more than the answer before.
     pub spoken: Option<&'a Spoken>,
     pub author: Author,
 }
@@ -25,18 +25,18 @@ pub struct Situation<'a> {
 pub enum Author {
     #[default]
     Person,
-    /// The task of a subagent, which is long as a rule.
+    /// An agent that gives a task to a subagent. Tasks are usually long.
     Agent,
 }
 
 impl Situation<'_> {
-    /// Whether the session has mentioned a word before.
+    /// Whether the session mentioned a word before.
     pub(crate) fn has_read(&self, word: &str) -> bool {
         self.spoken.is_some_and(|spoken| spoken.has(word))
     }
 }
 
-/// Words that point outside of the conversation.
+/// Words that refer to something outside of the conversation.
 const OUTWARD: &[&str] = &[
     "already",
     "still",
@@ -71,33 +71,33 @@ const ASSENT: &[&str] = &[
     "thanks", "thank", "agree", "agreed", "go", "ahead", "continue", "proceed", "option", "sounds", "let's",
     "lets", "do", "done", "right",
 ];
-/// Words of a routine.
+/// Words of routine requests.
 const ROUTINE: &[&str] = &[
     "commit", "push", "pr", "merge", "rebase", "test", "tests", "lint", "format", "run", "rerun", "review",
     "branch", "ci", "build", "release", "changes", "diff", "restart", "squash", "stash", "revert",
 ];
-/// Words with which a question begins.
+/// Words that begin a question.
 const ASKING: &[&str] = &[
     "what", "why", "how", "where", "which", "when", "who", "does", "do", "is", "are", "can", "did", "was",
     "should", "could",
 ];
 
-/// Bytes of texts that are looked at.
+/// The number of bytes of a text that are examined.
 const LONGEST: usize = 8 * 1024;
 
-/// A person types no more than this; a longer prompt is mostly pasted.
+/// The maximum length that a person types, in characters; a longer prompt is mostly pasted.
 const TYPED_CHARACTERS: usize = 900;
 const TYPED_LINES: usize = 13;
 
-/// Whether a prompt is mostly a plan, a review or a message that was pasted: it says itself what its reader needs. What a
-/// program has printed does not count, because an error may have been met before.
+/// Whether a prompt is mostly a pasted plan, review or message, which itself says what its reader needs. Program
+/// output does not count, because an error may have occurred before.
 pub fn is_pasted(situation: &Situation<'_>) -> bool {
     let text = asked::of(situation.prompt.trim());
     let is_long = text.chars().count() > TYPED_CHARACTERS || text.lines().count() > TYPED_LINES;
     is_long && situation.author == Author::Person
 }
 
-/// The words of a prompt as they are written, without marks around them.
+/// Returns the words of a prompt as written, without punctuation around them.
 pub(crate) fn words_as_written(prompt: &str) -> Vec<&str> {
     let words = head(prompt).split_whitespace().map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()));
     words.filter(|word| !word.is_empty()).collect()
@@ -109,7 +109,7 @@ pub fn asks(prompt: &str) -> bool {
     has_question_mark(prompt) || ASKING.contains(&first.as_str())
 }
 
-/// Whether a prompt is a question that opens a session. The task of a subagent opens one as well.
+/// Whether a prompt is a question that opens a session. A subagent's task opens one as well.
 pub fn opens_with_a_question(situation: &Situation<'_>) -> bool {
     situation.author == Author::Agent || situation.prompts_before == 0 && asks(situation.prompt)
 }
@@ -118,7 +118,7 @@ fn has_question_mark(prompt: &str) -> bool {
     prompt.trim_end().ends_with(['?', '\u{ff1f}']) || prompt.contains("? ")
 }
 
-/// The features of a prompt.
+/// Computes the features of a prompt.
 pub fn features(situation: &Situation<'_>) -> Features {
     let prompt = head(situation.prompt.trim());
     let written: Vec<&str> = prompt.split_whitespace().collect();
@@ -143,7 +143,7 @@ pub fn features(situation: &Situation<'_>) -> Features {
     let first = words.first().map_or("", String::as_str);
     let lines: Vec<&str> = prompt.lines().filter(|line| !line.trim().is_empty()).collect();
     let is_first = situation.prompts_before == 0;
-    // Some writing has no spaces: two of its characters are a word.
+    // Some scripts have no spaces: two characters count as one word.
     let length = words.len() + prompt.chars().filter(|c| is_unspaced(*c)).count() / 2;
     let is_short = length <= 6;
     let mut features = Features::default();
@@ -177,12 +177,13 @@ pub fn features(situation: &Situation<'_>) -> Features {
     features
 }
 
-/// Kana, Chinese characters, Thai: scripts that are written without spaces.
+/// Whether a script is written without spaces: kana, Chinese characters, Thai.
 fn is_unspaced(c: char) -> bool {
     matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{0e00}'..='\u{0e7f}')
 }
 
-/// What names something: an identifier, a path, a word with a capital letter inside or in the middle of a sentence.
+/// Whether a word names something: an identifier, a path, a word with an inner capital, or a capitalised word inside a
+/// sentence.
 fn is_name(word: &str) -> bool {
     let bare = word.trim_matches(|c: char| !c.is_alphanumeric() && c != '#');
     is_code(bare) || bare.starts_with('#') || bare.chars().skip(1).any(char::is_uppercase)

@@ -1,15 +1,16 @@
-//! Why something is told, in words: what it has in common with the prompt, and what of that is new to the session.
+//! Explains in words why something is injected: what it shares with the prompt, and what of that is new to the
+//! session.
 
 use super::prompt::{Situation, words_as_written};
 use crate::document::DocumentKind;
 use crate::passage::{PassageKey, PassageMatch, PassageMatches, PassageTerm};
 use crate::ranking::Commonness;
 
-/// Words that are named.
+/// The maximum number of words named.
 const MOST_WORDS: usize = 3;
-/// A passage has the meaning of a prompt if its vector is so many deviations closer than is usual.
+/// The number of standard deviations above the usual from which a passage counts as close in meaning.
 const CLOSE: f32 = 2.5;
-/// A prompt of that session that has so much of this one asked the same.
+/// The share of this prompt that a prompt of the other session must contain to count as the same question.
 const SAME: f32 = 0.8;
 
 /// For example ``names `parse_flag`, which this session has not mentioned``.
@@ -44,7 +45,7 @@ fn was_asked_there(matches: &PassageMatches, found: &PassageMatch) -> bool {
     prompts.any(|one| one.conversation == found.conversation && one.strength >= SAME)
 }
 
-/// The words of the prompt that hold these terms, each once.
+/// Returns the words of the prompt that contain these terms, without duplicates.
 fn named(prompt: &str, terms: &[&PassageTerm]) -> String {
     let written = words_as_written(prompt);
     let mut named: Vec<String> = Vec::new();

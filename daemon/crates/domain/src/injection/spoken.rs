@@ -1,10 +1,10 @@
-//! The words that the running session has read already. What is known is no news.
+//! The words that the running session has already read. Known words are no news.
 
 use std::collections::HashSet;
 
-/// Bytes of a session's texts that are looked at, the newest first.
+/// The number of bytes of a session's texts that are examined, newest first.
 const LONGEST: usize = 96 * 1024;
-/// The beginning of a word, so that its endings do not matter.
+/// The number of characters compared per word, so that endings do not matter.
 const STEM: usize = 6;
 
 /// The words of prompts and answers.
@@ -12,7 +12,7 @@ const STEM: usize = 6;
 pub struct Spoken(HashSet<String>);
 
 impl Spoken {
-    /// `texts`: the newest first.
+    /// Collects the words. `texts` must be newest first.
     pub fn of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
         let (mut words, mut room) = (HashSet::new(), LONGEST);
         for text in texts {

@@ -1,4 +1,4 @@
-//! Which sessions changed a file, and what they were asked.
+//! Finds the sessions that changed a file, and what they were asked to do.
 
 use super::PastSession;
 use crate::ids::{SessionId, Timestamp};
@@ -9,23 +9,23 @@ use crate::material::{Action, BatchMaterial, Step};
 pub struct Touch {
     pub session: SessionId,
     pub prompt_number: u32,
-    /// The last change.
+    /// The time of the last change.
     pub at: Timestamp,
     pub changes: u32,
     pub asked: Option<String>,
     pub answered: Option<String>,
 }
 
-/// What is asked about a file.
+/// The question about a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked<'a> {
     /// Relative to the project.
     pub file: &'a str,
-    /// Only changes that wrote this line, as it is in the file.
+    /// Only changes that wrote this line, exactly as it is in the file.
     pub line: Option<&'a str>,
 }
 
-/// The turns that changed the file, the latest first.
+/// Returns the turns that changed the file, latest first.
 pub fn blame(asked: Asked<'_>, sessions: &[PastSession]) -> Vec<Touch> {
     let mut found: Vec<Touch> = Vec::new();
     for session in sessions {
@@ -54,7 +54,7 @@ fn wrote(step: &Step, batch: &BatchMaterial, asked: Asked<'_>) -> bool {
     asked.line.is_none_or(|line| adds(&step.action, line.trim()))
 }
 
-/// Whether the line is in what was written, and not in what it replaced.
+/// Whether the line is in the written text but not in the replaced one.
 fn adds(action: &Action, line: &str) -> bool {
     let has = |text: &str| text.lines().any(|other| other.trim() == line);
     match action {

@@ -1,4 +1,4 @@
-//! What made an error go away: where it was met, and what was changed or run until the same call passed.
+//! Finds what made an error go away: where it occurred, and what was changed or run until the same call passed.
 
 use super::{PastSession, command_of, is_same_form, printed};
 use crate::command_form::CommandForm;
@@ -7,23 +7,24 @@ use crate::known_error;
 use crate::material::{Action, ProjectFolder, Step};
 use crate::text::one_line;
 
-/// One meeting with the error in a session.
+/// An occurrence of the error in a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Met {
     pub session: SessionId,
-    /// When it was met last before it went away.
+    /// The last time the error occurred before it went away.
     pub at: Timestamp,
     /// The call that failed.
     pub call: String,
-    /// The line that says what went wrong.
+    /// The line that states the error.
     pub error: String,
-    /// How often the call failed like this in a row.
+    /// The number of consecutive failures of this kind.
     pub times: u32,
-    /// What was done between the last failure and the pass, in order. Empty without a pass: what came after is other work.
+    /// What was done between the last failure and the pass, in order. Empty without a pass, because what follows is
+    /// other work.
     pub steps: Vec<CureStep>,
-    /// When the same call passed. `None`: not in that session.
+    /// When the same call passed. `None` if it never did in that session.
     pub passed_at: Option<Timestamp>,
-    /// The command line that passed, if it is another one than that which failed.
+    /// The command line that passed, if it differs from the one that failed.
     pub passed_as: Option<String>,
 }
 
@@ -41,12 +42,12 @@ pub enum CureStep {
     Ran(String),
 }
 
-/// The most steps that are told of one meeting: the last ones.
+/// The maximum number of steps reported per occurrence: the last ones.
 const MOST_STEPS: usize = 8;
-/// Fewer words are looked for one by one.
+/// Errors with fewer words are searched word by word.
 const WORDS_OF_AN_ERROR: usize = 4;
 
-/// Where this error was met: first where something made it go away, the latest first.
+/// Returns where this error occurred. Occurrences with a known fix come first, then the latest.
 pub fn fix(asked: &str, sessions: &[PastSession]) -> Vec<Met> {
     let line = known_error::error_line(asked).unwrap_or_else(|| one_line(asked));
     if line.is_empty() {
@@ -68,7 +69,7 @@ fn in_session(session: &PastSession, line: &str) -> Vec<Met> {
         match &mut open {
             Some(this) if this.is_same_call(step) => match shows {
                 true => this.fails_again(step),
-                // It passes, or it fails for another reason: then this error is gone, too.
+                // The call passes or fails for another reason. Either way this error is gone.
                 false => met.extend(open.take().map(|this| this.end(&session.id, Some(step)))),
             },
             Some(this) => this.steps.extend(cure_step(step, folder)),
@@ -80,7 +81,7 @@ fn in_session(session: &PastSession, line: &str) -> Vec<Met> {
     met
 }
 
-/// An error that has been met and is not gone yet.
+/// An error that has occurred and is not gone yet.
 struct Open<'a> {
     failed: &'a Step,
     error: String,
@@ -105,11 +106,11 @@ impl<'a> Open<'a> {
     fn fails_again(&mut self, step: &'a Step) {
         self.failed = step;
         self.times += 1;
-        // What was done so far did not help.
+        // The steps so far did not help.
         self.steps.clear();
     }
 
-    /// `passed` is the call that passed.
+    /// Closes the occurrence. `passed` is the call that passed.
     fn end(mut self, session: &SessionId, passed: Option<&Step>) -> Met {
         let last = self.steps.len().saturating_sub(MOST_STEPS);
         let steps = if passed.is_some() { self.steps.split_off(last) } else { Vec::new() };
@@ -132,8 +133,8 @@ impl<'a> Open<'a> {
     }
 }
 
-/// A step that may have helped: a changed file, or a command that does more than look around. One file counts once in a
-/// row.
+/// Returns a step that may have helped: a changed file, or a command that does more than inspect. Consecutive changes
+/// of one file count once.
 fn cure_step(step: &Step, folder: ProjectFolder<'_>) -> Option<CureStep> {
     if step.outcome.is_failed() {
         return None;
@@ -156,8 +157,8 @@ fn path(step: &Step) -> Option<&str> {
     }
 }
 
-/// Whether a call met this error. A command that counts as done must do more than look around and say that something went
-/// wrong: a page that explains the error is no failure.
+/// Whether a call produced this error. A command that succeeded must do more than inspect and must print an error: a
+/// page that explains the error is no failure.
 fn shows_error(step: &Step, line: &str) -> bool {
     let text = printed(step);
     let only_looks = || command_of(step).is_none_or(|command| CommandForm::all(command).is_empty());

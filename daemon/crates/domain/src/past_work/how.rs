@@ -1,4 +1,4 @@
-//! How a command was run here: the lines that worked, newest first, and what failed before them.
+//! Finds how a command was run here: the lines that worked, newest first, and what failed before them.
 
 use super::{PastSession, command_of, printed};
 use crate::command_form::{CommandForm, programs};
@@ -11,28 +11,28 @@ use crate::text::one_line;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Invocation {
     pub command: String,
-    /// When it worked last; if it never did, when it failed last.
+    /// When it last worked or, if it never did, when it last failed.
     pub at: Timestamp,
     /// The session of that run.
     pub session: SessionId,
-    /// Runs that worked, and runs that failed.
+    /// The numbers of successful and failed runs.
     pub worked: u32,
     pub failed: u32,
-    /// The last other attempt that failed before it worked, in the session of its first success.
+    /// The last other attempt that failed before the first success, in the same session.
     pub before: Option<FailedRun>,
-    /// What its last failure said, if it never worked.
+    /// The output of the last failure, if it never worked.
     pub error: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedRun {
     pub command: String,
-    /// The line that says what went wrong, if there is one.
+    /// The line that states the error, if there is one.
     pub error: Option<String>,
 }
 
-/// The command lines that these words ask for: those that worked, the latest first, then those that only failed.
-/// `sessions` may be in any order.
+/// Returns the command lines that contain these words: first those that worked, latest first, then those that only
+/// failed. `sessions` may be in any order.
 pub fn how(asked: &str, sessions: &[PastSession]) -> Vec<Invocation> {
     let asked: Vec<Vec<String>> =
         asked.split_whitespace().map(parts).filter(|word| !word.is_empty()).collect();
@@ -40,7 +40,7 @@ pub fn how(asked: &str, sessions: &[PastSession]) -> Vec<Invocation> {
     sessions.sort_by_key(|session| session.steps().next().map(|step| step.at));
     let mut found: Vec<Invocation> = Vec::new();
     for session in sessions {
-        // The attempts that failed since one of these commands worked last.
+        // The attempts that failed since one of these commands last worked.
         let mut failed: Option<FailedRun> = None;
         for step in session.steps() {
             let Some(command) = command_of(step).map(one_line).filter(|line| is_asked_for(line, &asked))
@@ -66,7 +66,7 @@ fn never_run(command: String, session: &SessionId) -> Invocation {
 }
 
 impl Invocation {
-    /// Counts a run. `failed` is the last attempt that failed before it.
+    /// Counts a run. `failed` is the last failed attempt before it.
     fn note(&mut self, step: &Step, session: &SessionId, failed: &mut Option<FailedRun>) {
         let is_latest = |run: &Self| run.at <= step.at;
         if step.outcome.is_failed() {
@@ -89,8 +89,8 @@ impl Invocation {
     }
 }
 
-/// Whether a command line has all these words, and not only as the subject of a program that looks around: `grep deploy`
-/// does not tell how to deploy. A word may be part of a name: `sync` of `scripts/sync.sh`.
+/// Whether a command line contains all these words, and not only as arguments of an inspecting program: `grep deploy`
+/// does not show how to deploy. A word may be part of a name: `sync` of `scripts/sync.sh`.
 fn is_asked_for(command: &str, asked: &[Vec<String>]) -> bool {
     let Some(first) = asked.first() else { return false };
     let has_all = |words: &[String]| {
@@ -102,7 +102,7 @@ fn is_asked_for(command: &str, asked: &[Vec<String>]) -> bool {
         || (is_its_program() && has_all(&parts(command)))
 }
 
-/// The words in a text, in lower case.
+/// Returns the words of a text in lower case.
 fn parts(text: &str) -> Vec<String> {
     let parts = text.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty());
     parts.map(str::to_lowercase).collect()

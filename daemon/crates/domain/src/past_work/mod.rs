@@ -1,7 +1,7 @@
-//! What the stored calls of sessions tell a person: how a command was run ([`how`]), what made an error go away
+//! Answers questions from the stored calls of sessions: how a command was run ([`how`]), what made an error go away
 //! ([`fix`]), and which sessions changed a file ([`blame`]).
 //!
-//! These functions read the calls themselves and no notes about them, so the answers are as exact as what the agents
+//! These functions read the calls themselves, not notes about them, so the answers are as exact as what the agents
 //! reported.
 
 pub mod blame;
@@ -22,13 +22,13 @@ pub struct PastSession {
 }
 
 impl PastSession {
-    /// The calls in the order in which they happened.
+    /// The calls in chronological order.
     pub(crate) fn steps(&self) -> impl Iterator<Item = &Step> {
         self.material.batches.iter().flat_map(|batch| &batch.steps)
     }
 }
 
-/// The command of a call of a shell.
+/// Returns the command of a shell call.
 pub(crate) fn command_of(step: &Step) -> Option<&str> {
     match &step.action {
         Action::Command { command, .. } => Some(command),
@@ -36,8 +36,8 @@ pub(crate) fn command_of(step: &Step) -> Option<&str> {
     }
 }
 
-/// The text in which a call says what went wrong: its error, or else what a command printed. A command whose output
-/// goes through a pipe may fail and count as done.
+/// Returns the text in which a call reports a problem: its error, or else a command's output. A command whose output
+/// goes through a pipe may fail and still count as successful.
 pub(crate) fn printed(step: &Step) -> &str {
     use super::material::CallOutcome::{Done, Failed, Rejected};
     match (&step.outcome, &step.action) {
@@ -48,7 +48,7 @@ pub(crate) fn printed(step: &Step) -> &str {
     }
 }
 
-/// Whether both lines run the same command, apart from options and values. Lines that only look around or write to the
+/// Whether both lines run the same command, ignoring options and values. Lines that only inspect or write to the
 /// working copy have no form; they are the same if they run the same programs with the same first word.
 fn is_same_form(one: &str, other: &str) -> bool {
     let forms = (CommandForm::all(one), CommandForm::all(other));
@@ -59,7 +59,7 @@ fn is_same_form(one: &str, other: &str) -> bool {
     }
 }
 
-/// The first program and the first plain word after it.
+/// Returns the first program and the first plain word after it.
 fn beginning(line: &str) -> Option<(String, Option<String>)> {
     let program = programs(line).into_iter().next()?;
     let after = line.split_once(program.as_str()).map_or("", |(_, after)| after);

@@ -1,7 +1,7 @@
 //! Parses `KEY=value` in all its spellings: a sensitive name, an assignment operator and a value.
 //!
-//! Covers environment files, code, YAML, JSON inside text (quotes escaped or not), XML, headers and command-line
-//! flags. The text examined around a name is bounded, so a text made only of names is still read in linear time.
+//! Covers environment files, code, YAML, JSON inside text (with escaped quotes or not), XML, headers and command-line
+//! flags. The text examined around a name is bounded, so even a text made only of names is read in linear time.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use super::byte_set::ByteSet;
 use super::cursor::Cursor;
 use super::plausibility::{Name, ValuePosition, is_broken, is_secret, is_telling, is_words, looks_random};
 
-/// Words that make a name sensitive, in any capitalisation.
+/// Words that make a name sensitive, in any case.
 pub(super) const WORDS: &[(&str, Name)] = &[
     ("password", Name::Password),
     ("passwd", Name::Password),
@@ -75,7 +75,7 @@ pub(super) const WORDS: &[(&str, Name)] = &[
     ("auth", Name::Login),
 ];
 
-/// Shorter words are often parts of others, so no letter may stand before them.
+/// Shorter words are often part of others, so no letter may precede them.
 const SHORT: usize = 4;
 
 /// Suffixes that leave a name sensitive.
@@ -97,22 +97,22 @@ const SUFFIXES: [&str; 15] = [
     "str",
 ];
 
-/// Names with a sensitive word that hold no secret: .NET assembly names, positions in a list.
+/// Words that make a sensitive name harmless: .NET assembly names, positions in a list.
 const HARMLESS: [&str; 5] = ["public", "next", "page", "continuation", "cancel"];
 
-/// How far to look from a name for its beginning, and for its value, in bytes.
+/// The maximum distance in bytes from a name to its beginning, and to its value.
 const NAME: usize = 48;
 const TYPE: usize = 32;
-/// How far to look back for the beginning of the line, and for the words of a netrc, in bytes.
+/// The maximum distance in bytes back to the beginning of the line, and to the words of a netrc.
 const INDENT: usize = 40;
 const NETRC: usize = 96;
 
-/// Characters of names.
+/// Characters allowed in names.
 const NAME_BYTES: ByteSet = ByteSet::alphanumeric_and(b"_-.");
-/// Characters of a type between a name and its value.
+/// Characters allowed in a type between a name and its value.
 const TYPE_BYTES: ByteSet = ByteSet::alphanumeric_and(b"_&<>' :[]?");
 
-/// The value assigned to the name `key`, if it looks like a secret.
+/// Returns the value assigned to the name `key`, if it looks like a secret.
 pub(super) fn assigned(text: &str, key: &Range<usize>, name: Name) -> Option<Range<usize>> {
     if name == Name::Pair {
         return pair(text, key.end);
@@ -179,7 +179,7 @@ pub(super) fn assigned(text: &str, key: &Range<usize>, name: Name) -> Option<Ran
             let place = if is_certain { ValuePosition::Certain } else { ValuePosition::Quoted };
             value(at, name, ValuePosition::Bare).or_else(|| element(at, name, place))
         }
-        // The colon of Chinese and Japanese.
+        // The full-width colon of Chinese and Japanese.
         b'\xef' if at.starts_with("：") => {
             at.at += "：".len();
             at.skip_some(b" ", 1);
@@ -192,7 +192,7 @@ pub(super) fn assigned(text: &str, key: &Range<usize>, name: Name) -> Option<Ran
         sign @ (b'\'' | b'"')
             if blanks > 0
                 && name == Name::Password
-                // In double quotes SQL has names.
+                // In SQL, double quotes enclose names.
                 && (sign == b'\'' || !text.get(key.clone())?.contains(' ')) =>
         {
             quoted(at, name).or_else(|| {
@@ -233,7 +233,7 @@ pub(super) fn assigned(text: &str, key: &Range<usize>, name: Name) -> Option<Ran
     }
 }
 
-/// The whole name, if the word ends it, possibly with a suffix.
+/// Returns the whole name if the word ends it, possibly with a suffix.
 pub(super) fn key(text: &str, word: &Range<usize>) -> Option<Range<usize>> {
     let mut at = Cursor { text, at: word.end };
     while let Some(tail) = suffix_length(at) {
@@ -266,7 +266,7 @@ enum LineStart {
     Margin,
     /// Blanks and a list dash.
     Indented,
-    /// Something else.
+    /// Anything else.
     No,
 }
 
@@ -309,7 +309,7 @@ fn is_environment(text: &str, key: &Range<usize>, before: Option<u8>, name: Name
         || (before.is_none() && name == Name::Password)
 }
 
-/// Whether the name says password or secret and nothing more.
+/// Whether the name says password or secret and nothing else.
 fn is_certain(text: &str, key: &Range<usize>) -> bool {
     let written = text.as_bytes().get(key.clone()).unwrap_or_default();
     ["password", "passwd", "pwd", "secret", "passphrase"].iter().any(|word| {
@@ -318,7 +318,8 @@ fn is_certain(text: &str, key: &Range<usize>) -> bool {
     })
 }
 
-/// Whether `name=value` is a word of its own, as in a log line or behind a command's option, and no argument of a call.
+/// Whether `name=value` is a word of its own, as in a log line or after a command's option, and not an argument of a
+/// call.
 fn stands_alone(at: Cursor<'_>, before: Option<u8>) -> bool {
     let after = at.text.as_bytes().get(at.run().end);
     matches!(before, None | Some(b'\n' | b' ' | b'\t' | b'"' | b'\'' | b'=' | b','))
@@ -327,14 +328,14 @@ fn stands_alone(at: Cursor<'_>, before: Option<u8>) -> bool {
             || before == Some(b',') && after == Some(&b','))
 }
 
-/// Whether a quoted value behind the name, without a sign between them, can only be its value: in SQL and PowerShell.
+/// Whether a quoted value directly after the name, without an operator, can only be its value: in SQL and PowerShell.
 fn is_declared(text: &str, key: &Range<usize>) -> bool {
     let written = text.get(key.clone()).unwrap_or_default();
     let before = text.as_bytes().get(..key.start).unwrap_or_default();
     shouted(text, key) || written.contains([' ', '-']) || before.ends_with(b"with ")
 }
 
-/// `storePassword "…"` at the beginning of a line, as in a build file.
+/// Whether the text is `storePassword "…"` at the beginning of a line, as in a build file.
 fn is_statement(text: &str, key: &Range<usize>) -> bool {
     let compound = text.get(key.clone()).and_then(|written| written.strip_suffix("Password"));
     compound.is_some_and(|head| head.ends_with(|last: char| last.is_ascii_lowercase()))
@@ -346,13 +347,13 @@ fn shouted(text: &str, key: &Range<usize>) -> bool {
     written.iter().any(u8::is_ascii_uppercase) && !written.iter().any(u8::is_ascii_lowercase)
 }
 
-/// Whether `ENV` or `ARG` stands before, as in a Dockerfile.
+/// Whether `ENV` or `ARG` precedes the name, as in a Dockerfile.
 fn is_dockerfile(text: &str, start: usize) -> bool {
     let head = text.as_bytes().get(..start).unwrap_or_default();
     [b"ENV ", b"ARG "].iter().any(|word| head.ends_with(*word))
 }
 
-/// Where the value of YAML's `key: >-` or `key: |` begins, on the next line.
+/// The beginning of the value of YAML's `key: >-` or `key: |`, on the next line.
 fn block_scalar(mut at: Cursor<'_>) -> Option<Cursor<'_>> {
     (at.skip_some(b">|", 1) > 0).then_some(())?;
     at.skip_some(b"-+", 1);
@@ -375,7 +376,7 @@ fn pair(text: &str, start: usize) -> Option<Range<usize>> {
         .then(|| start..start + password.len())
 }
 
-/// The words of a passphrase that fill the rest of the line behind a colon or an equals sign.
+/// The words of a passphrase that fill the rest of the line after a colon or an equals sign.
 fn phrase(mut at: Cursor<'_>) -> Option<Range<usize>> {
     /// A longer line is prose.
     const LONGEST: usize = 128;
@@ -388,7 +389,7 @@ fn phrase(mut at: Cursor<'_>) -> Option<Range<usize>> {
     (line.len() <= LONGEST && is_words(words)).then(|| at.at..at.at + words.len())
 }
 
-/// A plain word behind an option, where the text is a command and does not speak about the option.
+/// A plain word after an option, if the text is a command and not prose about the option.
 fn argument(at: Cursor<'_>, name: Name) -> Option<Range<usize>> {
     let word = at.run();
     let value = at.text.get(word.clone()).filter(|_| name == Name::Password)?;
@@ -415,13 +416,13 @@ pub(super) fn value(mut at: Cursor<'_>, name: Name, place: ValuePosition) -> Opt
         return Some(range);
     }
     let run = at.run();
-    // Another assignment, which is examined on its own.
+    // The text is another assignment, which is examined separately.
     let value = at.text.get(run)?;
     let is_certain = matches!(place, ValuePosition::Environment | ValuePosition::Line);
     if value.trim_end_matches('=').contains('=') && !is_certain {
         return None;
     }
-    // A call, an index or a path: this is code.
+    // The text is a call, an index or a path, so this is code.
     let end = at.at + value.len();
     if matches!(at.text.as_bytes().get(end), Some(b'(' | b'[' | b'<')) && !is_certain {
         return None;

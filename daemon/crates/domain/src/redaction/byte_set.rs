@@ -5,7 +5,7 @@
 pub(super) struct ByteSet([bool; 256]);
 
 impl ByteSet {
-    /// Exactly these bytes.
+    /// Builds the set of exactly these bytes.
     #[allow(clippy::indexing_slicing, reason = "run by the compiler, and a byte is below 256")]
     pub(super) const fn of(bytes: &[u8]) -> Self {
         let mut table = [false; 256];
@@ -17,7 +17,7 @@ impl ByteSet {
         Self(table)
     }
 
-    /// These bytes and all ASCII letters and digits.
+    /// Builds the set of these bytes and all ASCII letters and digits.
     #[allow(clippy::indexing_slicing, reason = "run by the compiler, and a byte is below 256")]
     pub(super) const fn alphanumeric_and(bytes: &[u8]) -> Self {
         let Self(mut table) = Self::of(bytes);

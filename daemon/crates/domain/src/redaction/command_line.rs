@@ -10,7 +10,7 @@ use super::plausibility::{Name, ValuePosition, is_secret};
 /// A program with options that take secrets.
 #[derive(Debug)]
 pub(super) struct Program {
-    /// As spelled in the command.
+    /// The program's name as spelled in the command.
     pub name: &'static str,
     options: &'static [(&'static str, Value)],
 }
@@ -20,7 +20,7 @@ pub(super) struct Program {
 enum Value {
     /// A password: `-p WORD`, `-pWORD`.
     Word,
-    /// A password attached to its option. A separate word is one only if it cannot be anything else.
+    /// A password attached to its option. A separate word counts only if it cannot be anything else.
     Attached,
     /// `name:password`
     Login,
@@ -90,13 +90,13 @@ pub(super) const PROGRAMS: &[Program] = &[
 pub(super) const READERS: &[&str] =
     &["--password-stdin", "--with-token", "passwd --stdin", "chpasswd", "sudo "];
 
-/// How much of a command is examined, in bytes.
+/// The number of bytes of a command that are examined.
 const MOST: usize = 512;
-/// Options without a value, which may stand in one word before another option.
+/// Options without a value, which may be combined in one word before another option.
 const CURL_FLAGS: &str = "sSfLkvgiIjnNqR0146#";
 const HTPASSWD_FLAGS: &str = "ncvBmdsD25";
 
-/// The password that is written to the reader at `hit`: `echo WORD | sudo -S`, `sudo -S <<< WORD`. Nothing before
+/// Returns the password passed to the reader at `hit`: `echo WORD | sudo -S`, `sudo -S <<< WORD`. Nothing before
 /// `floor` is examined.
 pub(super) fn piped(text: &str, hit: Range<usize>, floor: usize) -> Option<Range<usize>> {
     let after = Cursor { text, at: hit.end }.line(MOST);
@@ -125,7 +125,7 @@ pub(super) fn piped(text: &str, hit: Range<usize>, floor: usize) -> Option<Range
     None
 }
 
-/// Whether the reader at `hit` reads a secret: `sudo` does with its option `-S` only.
+/// Whether the reader at `hit` reads a secret: `sudo` does so only with its option `-S`.
 pub(super) fn reads_secret(text: &str, hit: Range<usize>) -> bool {
     const OPTIONS: usize = 48;
     let asks = |word: &str| word.starts_with('-') && word.ends_with('S');
@@ -133,7 +133,7 @@ pub(super) fn reads_secret(text: &str, hit: Range<usize>) -> bool {
         || Cursor { text, at: hit.end }.line(OPTIONS).split(' ').take_while(|word| *word != "|").any(asks)
 }
 
-/// The secrets in the command of a program whose name is at `hit`, and where examining ended.
+/// Returns the secrets in the command of the program whose name is at `hit`, and where the examined text ends.
 pub(super) fn secrets(text: &str, hit: Range<usize>, program: &Program) -> (Vec<Range<usize>>, usize) {
     let before = hit.start.checked_sub(1).and_then(|at| text.as_bytes().get(at));
     if before.is_some_and(|byte| byte.is_ascii_alphanumeric() || b"_.".contains(byte)) {
@@ -162,7 +162,7 @@ pub(super) fn secrets(text: &str, hit: Range<usize>, program: &Program) -> (Vec<
             match rest.strip_prefix('=').unwrap_or(rest).trim_start_matches(['"', '\'']) {
                 _ if *kind == Last => ends_with_secret = true,
                 "" => waiting = Some(*kind),
-                // `--user-agent`, `-port`: a different option.
+                // A different option, such as `--user-agent` or `-port`.
                 _ if option.starts_with("--") && !rest.starts_with('=') => continue,
                 inner => {
                     let at = attached + rest.len() - inner.len();
@@ -194,7 +194,7 @@ fn name_end(text: &str, end: usize) -> usize {
     end + rest.iter().take(16).take_while(|byte| byte.is_ascii_alphabetic() || b"-_".contains(byte)).count()
 }
 
-/// The secret part of an option's value.
+/// Returns the secret part of an option's value.
 fn secret(text: &str, (start, value): (usize, &str), kind: Value) -> Vec<Range<usize>> {
     let behind = |sign: char| {
         let (name, _) = value.split_once(sign)?;
@@ -213,7 +213,7 @@ fn secret(text: &str, (start, value): (usize, &str), kind: Value) -> Vec<Range<u
     range.filter(|range| text.get(range.clone()).is_some_and(is_password)).into_iter().collect()
 }
 
-/// Whether the word is a password: not a variable, a placeholder, an earlier mark or another option.
+/// Whether the word is a password, not a variable, a placeholder, an earlier mark or another option.
 pub(super) fn is_password(word: &str) -> bool {
     let lower = word.to_ascii_lowercase();
     let samples = ["pass", "password", "secret", "pwd", "token", "apikey", "api_key"];
@@ -224,19 +224,19 @@ pub(super) fn is_password(word: &str) -> bool {
         && !lower.contains("xxxx")
 }
 
-/// The words of one command without their quotes.
+/// Iterates over the words of one command without their quotes.
 struct Words<'a> {
     line: &'a str,
     at: usize,
 }
 
 impl Words<'_> {
-    /// The range of the next word. `None` at the end of the command.
+    /// Returns the range of the next word. `None` at the end of the command.
     fn next_word(&mut self) -> Option<Range<usize>> {
         let bytes = self.line.as_bytes();
         self.at += bytes.get(self.at..)?.iter().take_while(|byte| b" \t".contains(byte)).count();
         let quote = |at: usize| bytes.get(at).copied().filter(|byte| b"\"'".contains(byte));
-        // A quote is escaped inside JSON or inside a quoted command.
+        // Quotes are escaped inside JSON or inside a quoted command.
         self.at += bytes.get(self.at..)?.iter().take_while(|byte| **byte == b'\\').count();
         if let Some(open) = quote(self.at) {
             let start = self.at + 1;

@@ -1,18 +1,18 @@
-//! A position in a text, from which assignments, headers and commands are parsed.
+//! A position in a text from which assignments, headers and commands are parsed.
 
 use std::ops::Range;
 
 use super::beginning;
 use super::byte_set::ByteSet;
 
-/// Bytes of a value that are examined to judge it.
+/// The number of bytes of a value that are examined to judge it.
 const DOUBT: usize = 64;
 /// The longest value that may fill the rest of its line, in bytes.
 const LINE: usize = 512;
-/// Bytes that end an unquoted value. None is beyond ASCII, so a range never splits a character.
+/// Bytes that end an unquoted value. All are ASCII, so a range never splits a character.
 const VALUE_ENDS: ByteSet = ByteSet::of(b" \t\n\r\x0c\"'`,;)}]&<>|([\\");
 
-/// Characters of a parameter's name.
+/// Characters allowed in a parameter's name.
 const NAME: ByteSet = ByteSet::alphanumeric_and(b"_-.;");
 
 /// A position in a text.
@@ -81,7 +81,8 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// How long an unquoted value is that begins here. An ampersand ends it where another parameter follows, or an operator.
+/// The length of the unquoted value that begins here. An ampersand ends it only if another parameter or an operator
+/// follows.
 fn value_length(rest: &[u8]) -> usize {
     let mut length = 0;
     loop {

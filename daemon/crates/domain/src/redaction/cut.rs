@@ -1,6 +1,6 @@
-//! Redacts around a truncation mark, where a secret may have been cut in two and no longer has a known format.
+//! Redacts around a truncation mark, where a secret may have been cut in two and no longer matches a known format.
 //!
-//! The missing middle is unknown, so everything that could be a fragment is redacted. Little is lost, since the text
+//! The missing middle is unknown, so everything that could be a fragment is redacted. Little is lost, because the text
 //! has lost its middle anyway.
 
 use std::ops::Range;
@@ -15,7 +15,7 @@ const MARK: usize = 64;
 /// The minimum length of a fragment of only letters, only digits or only hexadecimal digits.
 const PLAIN: usize = 16;
 
-/// The fragments on both sides of the mark that contains `hit`.
+/// Returns the fragments on both sides of the mark that contains `hit`.
 pub(super) fn fragments_at(text: &str, hit: Range<usize>) -> Vec<Range<usize>> {
     let mark = mark_around(text, hit);
     mark.map(|mark| before(text, mark.start).into_iter().chain(after(text, mark.end)).collect())
@@ -46,14 +46,14 @@ fn after(text: &str, start: usize) -> Option<Range<usize>> {
     lines.filter(|lines| is_block(text, lines.clone())).or_else(|| fragment(text, start..end))
 }
 
-/// Whether the range has at least two lines, each as long as those of keys.
+/// Whether the range has at least two lines, each as long as a line of a key.
 fn is_block(text: &str, range: Range<usize>) -> bool {
     let block = text.get(range).unwrap_or_default().replace("\\n", "\n");
     let wide = block.lines().filter(|line| (60..=80).contains(&line.trim().len())).count();
     wide >= 1 && block.lines().count() >= 2
 }
 
-/// The range, if it looks like a fragment of a secret: letters mixed with digits, or long without a blank.
+/// Returns the range if it looks like a fragment of a secret: letters mixed with digits, or long without a blank.
 fn fragment(text: &str, range: Range<usize>) -> Option<Range<usize>> {
     let fragment = text.get(range.clone())?.trim_end_matches(['.', ':']);
     let has = |is: fn(&u8) -> bool| fragment.bytes().any(|byte| is(&byte));

@@ -1,8 +1,8 @@
-//! Hides files of excluded projects when a call of another project names them: only the call's program and the file
-//! names are kept.
+//! Hides files of excluded projects when another project's call names them: only the call's program and the file names
+//! are kept.
 //!
-//! This module does not know which projects are excluded. It collects the names in a call; the caller looks them up
-//! and returns those to hide.
+//! This module does not know which projects are excluded. It collects the file names in a call; the caller looks them
+//! up and returns those to hide.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -14,14 +14,14 @@ use super::secret_files::mark;
 use super::shell_words;
 use crate::event::{HookEvent, HookEventKind, ToolCall, ToolResult, ToolStart};
 
-/// Longer texts are not paths.
+/// The maximum length of a path, in bytes.
 const MOST_BYTES: usize = 4096;
-/// Words without a slash that are checked as file names.
+/// The maximum number of words without a slash that are checked as file names.
 const MOST_WORDS: usize = 500;
 const COMMAND_KEYS: [&str; 6] = ["command", "cmd", "script", "commandline", "args", "code"];
 const MARK: &str = "[redacted:file-content]";
 
-/// Whether outputs of calls are examined, too.
+/// Whether the outputs of calls are examined too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outputs {
     Searched,
@@ -29,7 +29,7 @@ pub enum Outputs {
 }
 
 impl Redactor {
-    /// All possible file names in an event's calls, without duplicates.
+    /// Returns all possible file names in an event's calls, without duplicates.
     pub fn file_names(event: &HookEvent, outputs: Outputs) -> Vec<String> {
         let mut names = Names::default();
         let mut of_call = |call: &ToolCall| {
@@ -48,7 +48,7 @@ impl Redactor {
         names.list
     }
 
-    /// The event without the content of calls that involve these files.
+    /// Returns the event without the content of calls that involve these files.
     pub fn reduce_to_names(event: HookEvent, hidden: &HashSet<String>) -> HookEvent {
         if hidden.is_empty() {
             return event;
@@ -143,7 +143,7 @@ impl Names {
         });
     }
 
-    /// The folders in the results of a search or a listing: a path at the beginning of a line.
+    /// Finds folders in the results of a search or a listing: a path at the beginning of a line.
     fn of_output(&mut self, json: &str) {
         let mut of_text = |text: &str| {
             for line in text.lines() {
@@ -167,16 +167,16 @@ impl Names {
     }
 }
 
-/// The string as a file name, if it can be one.
+/// Returns the string as a file name if it can be one.
 fn as_name(text: &str) -> Option<&str> {
     let name = text.strip_prefix("file://").unwrap_or(text);
     let is_one_line = || !name.contains(['\n', '\0']);
-    // A long string without a slash is a text.
+    // A long string without a slash is text.
     let is_short = name.len() <= 255 || (name.len() <= MOST_BYTES && name.contains('/'));
     (!name.is_empty() && is_short && is_one_line()).then_some(name)
 }
 
-/// The words of a command that may be file names.
+/// Returns the words of a command that may be file names.
 fn words(command: &str) -> impl Iterator<Item = Range<usize>> {
     let cuts = |c: char| c.is_whitespace() || "'\"`;|&<>=(),@".contains(c);
     let mut at = 0;
@@ -195,7 +195,7 @@ fn words(command: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// The JSON with only hidden files' names left of each string, and the program left of a command.
+/// Reduces each string of the JSON to the names of hidden files, and a command also to its program.
 fn only_names<'a>(json: &'a str, hidden: &HashSet<String>) -> Cow<'a, str> {
     rewrite(json, |StringPlace { role, text }| {
         let key = match role {
@@ -212,11 +212,11 @@ fn only_names<'a>(json: &'a str, hidden: &HashSet<String>) -> Cow<'a, str> {
             .filter(|word| text.get(word.clone()).is_some_and(|name| hidden.contains(name)))
             .collect();
         let spelled = shell_words::read(text).into_iter().filter(|word| {
-            // One with blanks may hold more than a name.
+            // A string with blanks may contain more than a name.
             let is_one = text.get(word.range.clone()).is_some_and(|text| !text.contains(char::is_whitespace));
             is_one && word.is_path && word.names.iter().any(|name| hidden.contains(name))
         });
-        // Where a piece of it is named already, that stays.
+        // A name that is part of one already kept is not repeated.
         let is_new =
             |range: &Range<usize>| named.iter().all(|it| it.end <= range.start || range.end <= it.start);
         let spelled: Vec<_> = spelled.map(|word| word.range).filter(is_new).collect();
@@ -243,7 +243,7 @@ fn only_names<'a>(json: &'a str, hidden: &HashSet<String>) -> Cow<'a, str> {
     })
 }
 
-/// The first word that is not an assignment, if it looks like a program.
+/// Returns the first word that is not an assignment, if it looks like a program.
 fn program(command: &str) -> Option<Range<usize>> {
     let mut at = 0;
     for word in command.split_whitespace() {

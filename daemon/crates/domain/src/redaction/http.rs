@@ -1,4 +1,4 @@
-//! Finds secrets of HTTP: credentials in headers, cookies, and url parameters.
+//! Finds secrets in HTTP: credentials in headers, cookies, and url parameters.
 
 use std::ops::Range;
 
@@ -29,7 +29,7 @@ pub(super) const PARAMETERS: &[&str] = &[
     "x-goog-signature=",
 ];
 
-/// How much of a cookie header is examined, in bytes.
+/// The number of bytes of a cookie header that are examined.
 const COOKIES: usize = 4096;
 /// Parts of a cookie's name that mark its value as a secret.
 const TELLING: [&str; 12] = [
@@ -49,13 +49,13 @@ const TELLING: [&str; 12] = [
 /// Cookie attributes.
 const ATTRIBUTES: [&str; 6] = ["path", "domain", "expires", "max-age", "samesite", "priority"];
 
-/// The value of the parameter whose `=` ends at `start`.
+/// Returns the value of the parameter whose `=` ends at `start`.
 pub(super) fn parameter(text: &str, start: usize) -> Option<Range<usize>> {
     let at = Cursor { text, at: start };
     is_secret(text.get(at.run())?, Name::Token, ValuePosition::Environment).then(|| at.whole_run())
 }
 
-/// The secret cookies of a header whose name's `cookie` ends at `end`, and where they end.
+/// Returns the secret cookies of a header whose `cookie` ends at `end`, and where they end.
 pub(super) fn cookies(text: &str, end: usize) -> (Vec<Range<usize>>, usize) {
     let mut at = Cursor { text, at: end };
     at.skip_some(b"\\\"'`", 4);
@@ -68,7 +68,7 @@ pub(super) fn cookies(text: &str, end: usize) -> (Vec<Range<usize>>, usize) {
     cookie_list(at)
 }
 
-/// The secret cookies in `a=b; c=d`.
+/// Returns the secret cookies in `a=b; c=d`.
 pub(super) fn cookie_list(at: Cursor<'_>) -> (Vec<Range<usize>>, usize) {
     let line = at.line(COOKIES);
     let line = line.split(['"', '\'', '`', '<', '\\']).next().unwrap_or_default();
@@ -101,7 +101,7 @@ fn is_cookie(name: &str, value: &str) -> bool {
             || value.len() >= 16 && letters > 0 && digits > 1)
 }
 
-/// The credentials of an `Authorization` header whose name ends at `end`.
+/// Returns the credentials of an `Authorization` header whose name ends at `end`.
 pub(super) fn authorization(text: &str, end: usize) -> Option<Range<usize>> {
     let mut at = Cursor { text, at: end };
     at.skip_some(b"\\\"'`", 4);
@@ -114,7 +114,7 @@ pub(super) fn authorization(text: &str, end: usize) -> Option<Range<usize>> {
     credentials(text, at.at + scheme.len())
 }
 
-/// The credentials after `Bearer `.
+/// Returns the credentials after `Bearer `.
 pub(super) fn credentials(text: &str, start: usize) -> Option<Range<usize>> {
     let mut at = Cursor { text, at: start };
     at.skip_some(b" ", 2);

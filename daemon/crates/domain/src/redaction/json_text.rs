@@ -1,7 +1,8 @@
-//! Rewrites the strings of a JSON text in place. Everything else stays byte for byte, so valid JSON stays valid.
+//! Rewrites the strings of a JSON text in place. Everything else stays identical byte for byte, so valid JSON stays
+//! valid.
 //!
 //! Nothing is parsed into values, because an agent's JSON may be truncated or contain lone surrogates or duplicate
-//! keys, and must come out as it went in. Text outside of strings is skipped, since no secret is a number.
+//! keys, and must otherwise come out unchanged. Text outside of strings is skipped, because no secret is a number.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,7 +12,7 @@ use recall_protocol::json_escape;
 /// One string of a JSON text.
 pub(crate) struct StringPlace<'a> {
     pub role: Role<'a>,
-    /// Its text with escapes resolved. A lone surrogate becomes U+FFFD.
+    /// The string with escapes resolved. A lone surrogate becomes U+FFFD.
     pub text: &'a str,
 }
 
@@ -23,20 +24,21 @@ pub(crate) enum Role<'a> {
     Value {
         key: &'a str,
     },
-    /// An array element, at any depth below the last field.
+    /// An array element at any depth below the last field.
     Element {
         key: &'a str,
     },
 }
 
-/// A range of a string's text, and its replacement.
+/// A range of a string, and its replacement.
 pub(crate) struct Replacement {
     pub range: Range<usize>,
     pub text: Cow<'static, str>,
 }
 
-/// Calls `replace` for every string, also a truncated one, and applies the replacements. They must be in ascending
-/// order, must not overlap or split characters, and must not contain quotes, backslashes or control characters.
+/// Calls `replace` for every string, including a truncated one, and applies the replacements. They must be in
+/// ascending order, must not overlap or split characters, and must not contain quotes, backslashes or control
+/// characters.
 pub(crate) fn rewrite<'a>(
     json: &'a str,
     mut replace: impl FnMut(StringPlace<'_>) -> Vec<Replacement>,
@@ -95,11 +97,11 @@ fn string_from(json: &str, start: usize) -> &str {
     rest
 }
 
-/// A string without escapes, and a map from its offsets to raw offsets.
+/// A string with escapes resolved, and a map from its offsets to raw offsets.
 #[derive(Default)]
 struct Decoded {
     text: String,
-    /// After each escape: the offset in `text` and the offset in the raw string. Empty if there are no escapes.
+    /// The offsets after each escape, in `text` and in the raw string. Empty if there are no escapes.
     steps: Vec<(usize, usize)>,
 }
 

@@ -6,7 +6,7 @@ use super::beginning;
 
 /// The beginning of every armoured key.
 pub(super) const BEGIN: &str = "-----BEGIN ";
-/// The beginning of its end mark.
+/// The beginning of a key's end mark.
 pub(super) const END: &str = "-----END ";
 /// The beginning of a PuTTY key's private part.
 pub(super) const PUTTY: &str = "Private-Lines:";
@@ -15,7 +15,7 @@ const DASHES: &str = "-----";
 /// Shorter runs are words of a text about keys.
 const LINE: usize = 16;
 
-/// The key whose armour begins at `start`, up to its end mark or, if that is missing, up to the last base64 line.
+/// Returns the key whose armour begins at `start`, up to its end mark or, without one, to the last base64 line.
 pub(super) fn armoured(text: &str, start: usize) -> Option<Range<usize>> {
     let label = text.get(start + BEGIN.len()..)?;
     let (label, _) = beginning(label, 64).split_once(DASHES)?;
@@ -37,8 +37,8 @@ pub(super) fn armoured(text: &str, start: usize) -> Option<Range<usize>> {
     lines(text, body).map(|end| start..end)
 }
 
-/// The end of a key whose beginning is missing: the lines before the end mark at `start`, down to `floor`, and the
-/// mark.
+/// Returns the end of a key whose beginning is missing: the end mark at `start` and the lines before it, down to
+/// `floor`.
 pub(super) fn tail(text: &str, start: usize, floor: usize) -> Option<Range<usize>> {
     let label = text.get(start + END.len()..)?;
     let (label, _) = beginning(label, 64).split_once(DASHES)?;
@@ -49,7 +49,8 @@ pub(super) fn tail(text: &str, start: usize, floor: usize) -> Option<Range<usize
     Some(first..start + END.len() + label.len() + DASHES.len())
 }
 
-/// The beginning of the base64 lines that end at `end`, if there is at least one. Nothing before `floor` is examined.
+/// Returns the beginning of the base64 lines that end at `end`, if there is at least one. Nothing before `floor` is
+/// examined.
 pub(super) fn lines_before(text: &str, end: usize, floor: usize) -> Option<usize> {
     let bytes = text.as_bytes().get(floor..end)?;
     let (mut at, mut first) = (bytes.len(), None);
@@ -81,14 +82,14 @@ fn gap_before(bytes: &[u8]) -> usize {
     bytes.len() - at
 }
 
-/// The private part of a PuTTY key.
+/// Returns the private part of a PuTTY key.
 pub(super) fn putty_private_part(text: &str, start: usize) -> Option<Range<usize>> {
     let rest = text.get(start + PUTTY.len()..)?;
     let count = rest.bytes().take(12).take_while(|byte| byte.is_ascii_digit() || *byte == b' ').count();
     lines(text, start + PUTTY.len() + count).map(|end| start..end)
 }
 
-/// The end of the base64 lines that begin at `start`, if there is at least one.
+/// Returns the end of the base64 lines that begin at `start`, if there is at least one.
 pub(super) fn lines(text: &str, start: usize) -> Option<usize> {
     let bytes = text.as_bytes();
     let (mut at, mut end) = (start, None);

@@ -1,8 +1,8 @@
-//! Finds the words that restore a wallet: twelve or more in a row, all from the list of 2,048 words of BIP 39, and with the
-//! same between each two of them.
+//! Finds the words that restore a wallet: twelve or more in a row, all from BIP 39's list of 2,048 words, with the
+//! same separator between each two of them.
 //!
-//! They are looked for behind words such as "seed phrase", and where a text begins. To look at each line would cost a seventh of
-//! all redaction.
+//! They are searched only after phrases such as "seed phrase", and at the beginning of a text. Checking every line
+//! would cost a seventh of all redaction.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -11,11 +11,11 @@ use super::byte_set::ByteSet;
 
 /// Sorted.
 const WORDS: &str = include_str!("mnemonic_words.txt");
-/// The fewest words of a mnemonic.
+/// The minimum number of words in a mnemonic.
 const FEWEST: usize = 12;
-/// The most: two of the longest.
+/// The maximum number of words: two of the longest mnemonics.
 const MOST: usize = 48;
-/// Words that announce a mnemonic, and how far behind them it may begin, in bytes.
+/// Phrases that announce a mnemonic, which may begin up to [`REACH`] bytes after them.
 pub(super) const NAMES: [&str; 8] = [
     "mnemonic",
     "seed phrase",
@@ -27,15 +27,15 @@ pub(super) const NAMES: [&str; 8] = [
     "wallet",
 ];
 const REACH: usize = 64;
-/// The characters allowed before the first word: a number, a quote, a dash.
+/// The number of characters allowed before the first word: a number, a quote, a dash.
 const BULLET: usize = 4;
-/// Lengths of the words.
+/// The possible lengths of a word.
 const LENGTH: std::ops::RangeInclusive<usize> = 3..=8;
-/// Between two words: blanks, commas, numbers, quotes, ends of lines.
+/// The maximum length in bytes between two words: blanks, commas, numbers, quotes, line ends.
 const BETWEEN: usize = 8;
 const BETWEEN_BYTES: ByteSet = ByteSet::of(b" \n\r\t,.:)(\"'\\-|0123456789");
 
-/// The mnemonic with which a text begins.
+/// Returns the mnemonic at the beginning of a text.
 pub(super) fn at_start(text: &str) -> Option<Range<usize>> {
     begun_at(text, std::iter::once(0)).pop()
 }
@@ -63,7 +63,7 @@ fn begun_at(text: &str, starts: impl Iterator<Item = usize>) -> Vec<Range<usize>
     found
 }
 
-/// The mnemonic behind one of its [`NAMES`], which ends at `from`.
+/// Returns the mnemonic after one of its [`NAMES`], which ends at `from`.
 pub(super) fn announced(text: &str, from: usize) -> Option<Range<usize>> {
     let bytes = text.as_bytes();
     let mut at = from;
@@ -88,12 +88,12 @@ fn mnemonic(text: &str, row: &[Range<usize>]) -> Option<Range<usize>> {
                 .replace(|sign: char| sign.is_ascii_digit(), ""),
         )
     };
-    // The words behind another gap are of the sentence.
+    // Words after a different separator belong to the sentence.
     let first = gap(row.get(..2)?)?;
     let count = 1 + row.windows(2).take_while(|two| gap(two).as_ref() == Some(&first)).count();
     let row = row.get(..count)?;
     let words = || row.iter().map(|word| text.get(word.clone()).unwrap_or_default().to_ascii_lowercase());
-    // A list of words is sorted.
+    // A sorted sequence is a word list, not a mnemonic.
     if !(FEWEST..=MOST).contains(&row.len()) || words().is_sorted() {
         return None;
     }
@@ -104,7 +104,7 @@ fn letters(bytes: &[u8], most: usize) -> usize {
     bytes.iter().take(most).take_while(|byte| byte.is_ascii_alphabetic()).count()
 }
 
-/// The words of the list that stand in a row from this one on. One of more than [`MOST`] words is a list.
+/// Returns the consecutive words of the list from this one on. More than [`MOST`] words are a word list.
 fn row_from(bytes: &[u8], word: Range<usize>) -> Vec<Range<usize>> {
     let mut row = vec![word];
     while row.len() <= MOST
@@ -121,12 +121,12 @@ fn after(bytes: &[u8], end: usize) -> Option<Range<usize>> {
     (LENGTH.contains(&word.len()) && is_listed(bytes, &word)).then_some(word)
 }
 
-/// Where the gap ends that begins here.
+/// Returns the end of the gap that begins here.
 fn gap_end(bytes: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
     while at < from + BETWEEN && bytes.get(at).is_some_and(|byte| is_between(*byte)) {
         at += 1;
-        // The letter of an escape, such as that of a line's end.
+        // Skips the letter of an escape, such as that of a line end.
         if bytes.get(at - 1) == Some(&b'\\') && bytes.get(at).is_some_and(|byte| b"nrt".contains(byte)) {
             at += 1;
         }
@@ -142,7 +142,7 @@ fn is_listed(bytes: &[u8], word: &Range<usize>) -> bool {
     bytes.get(word.clone()).is_some_and(|word| List::get().has(word))
 }
 
-/// The words, and a bit for the hash of each, by which most other words are ruled out.
+/// The words, and a bitmap of their hashes by which most other words are ruled out.
 struct List {
     words: Vec<&'static str>,
     hashes: Vec<u64>,
@@ -164,14 +164,14 @@ impl List {
         })
     }
 
-    /// The word that begins here, if it and the two behind it may be of the list.
+    /// Returns the word that begins here, if it and the two after it may be in the list.
     fn likely_row(&self, bytes: &[u8], at: usize) -> Option<Range<usize>> {
         let first = self.likely(bytes, at)?;
         let second = self.likely(bytes, gap_end(bytes, first.end)?)?;
         self.likely(bytes, gap_end(bytes, second.end)?).map(|_| first)
     }
 
-    /// The word that begins here, if it may be of the list.
+    /// Returns the word that begins here, if it may be in the list.
     fn likely(&self, bytes: &[u8], at: usize) -> Option<Range<usize>> {
         let (mut end, mut hash) = (at, 0);
         while let Some(byte) = bytes.get(end).filter(|byte| byte.is_ascii_alphabetic()) {
@@ -197,7 +197,7 @@ impl List {
     }
 }
 
-/// Fifteen bits of a word's letters. Capitals count as small letters.
+/// Fifteen bits of a hash over a word's letters, ignoring case.
 fn hashed(hash: usize, byte: u8) -> usize {
     (hash * 31 + usize::from(byte | 32)) & 0x7fff
 }

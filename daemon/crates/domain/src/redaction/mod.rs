@@ -2,12 +2,13 @@
 //!
 //! A secret is recognised by its format (provider tokens, private keys, JWTs), its position (the password in a url, an
 //! `Authorization` header) or its name (`KEY=value`). It is replaced by `[redacted:KIND]`, which depends only on the
-//! kind, so that equal texts stay equal. Of files that are secret as a whole only the name is kept.
+//! kind, so equal texts stay equal. Of files that are secret as a whole, only the name is kept.
 //!
 //! Guarantees: JSON stays JSON of the same shape. A text without secrets is returned borrowed. Redacting twice changes
 //! nothing more. Time is linear in the text, except for the user's `extra` patterns.
 //!
-//! Not detected: a secret that looks like a word, hexadecimal or base64 that no word announces, and one split over two strings.
+//! Not detected: a secret that looks like a word; hexadecimal or base64 without an announcing word; a secret split
+//! over two strings.
 
 mod byte_set;
 mod rules;
@@ -56,16 +57,16 @@ use super::plan::PlanChange;
 use super::task_list::{Task, TaskChange};
 use super::text::pattern_fault;
 
-/// How the replacement of a secret begins.
+/// The prefix of every replacement.
 pub const MARK: &str = "[redacted:";
 
 /// The user's redaction settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RedactionPolicy {
     pub mode: RedactionMode,
-    /// Regular expressions of further secrets. Their running time is the user's responsibility.
+    /// Regular expressions for additional secrets. Their running time is the user's responsibility.
     pub extra: Vec<String>,
-    /// Regular expressions. A secret that contains a match is kept.
+    /// Regular expressions for exceptions. A secret that contains a match is kept.
     pub allow: Vec<String>,
 }
 
@@ -73,14 +74,14 @@ pub struct RedactionPolicy {
 pub enum RedactionMode {
     #[default]
     On,
-    /// Everything is kept unchanged, including secret files.
+    /// Nothing is redacted, not even secret files.
     Off,
 }
 
 /// Why a policy is invalid. The keys are those of the configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum RedactionError {
-    #[error("redaction.{key}: `{pattern}` is not a usable pattern: {fault}")]
+    #[error("redaction.{key}: `{pattern}` is not a valid pattern: {fault}")]
     Pattern { key: &'static str, pattern: String, fault: String },
     #[error("redaction.{key}: `{pattern}` matches everything")]
     MatchesEverything { key: &'static str, pattern: String },
@@ -91,7 +92,7 @@ pub enum RedactionError {
 /// The size limit of compiled patterns, in bytes.
 const PATTERN_SIZE: usize = 1 << 20;
 
-/// Applies a policy. Built once, used from any thread.
+/// Applies a policy. Built once and used from any thread.
 pub struct Redactor {
     /// `None` if redaction is off.
     scanner: Option<Scanner>,
@@ -135,7 +136,7 @@ impl Redactor {
     }
 
     /// Redacts the strings of a JSON text, with their escapes resolved. The value of a sensitive field is redacted
-    /// entirely. Text outside of strings is kept, so a text that is not JSON needs [`Self::redact_bytes`].
+    /// entirely. Text outside of strings is kept, so input that is not JSON needs [`Self::redact_bytes`].
     pub fn redact_json<'a>(&self, json: &'a str) -> Cow<'a, str> {
         let Some(scanner) = &self.scanner else { return Cow::Borrowed(json) };
         if scanner.is_clean_json(json) {
@@ -166,7 +167,7 @@ impl Redactor {
     pub fn redact_bytes<'a>(&self, payload: &'a [u8]) -> Cow<'a, [u8]> {
         let text = String::from_utf8_lossy(payload);
         let strings = self.redact_payload(&text);
-        // Scanned once more as plain text, because a secret may be outside of what look like strings.
+        // Scans once more as plain text, because a secret may be outside of what looks like a string.
         let all = self.redact_text(&strings);
         if *all == *text { Cow::Borrowed(payload) } else { Cow::Owned(all.into_owned().into_bytes()) }
     }
@@ -176,7 +177,7 @@ impl Redactor {
         if self.scanner.is_none() {
             return event;
         }
-        // Destructured completely, so that a new field does not compile before it is handled here.
+        // Destructured completely, so a new field does not compile until it is handled here.
         let HookEvent {
             session: SessionId(session),
             prompt,
@@ -370,7 +371,7 @@ impl Redactor {
         }
     }
 
-    /// Redacts an id, a name or a path. Only secrets with a known format count. A short hash in the mark keeps two ids
+    /// Redacts an id, a name or a path. Only secrets with a known format count. A short hash in the mark keeps ids
     /// distinct that differ only in a secret.
     pub fn redact_id<'a>(&self, id: &'a str) -> Cow<'a, str> {
         let Some(scanner) = &self.scanner else { return Cow::Borrowed(id) };
@@ -402,7 +403,7 @@ impl Redactor {
         text.map(|text| self.owned_text(text))
     }
 
-    /// An error is plain text, or JSON if the agent gave no text.
+    /// Redacts an error: plain text, or JSON if the agent gave no text.
     fn redact_error(&self, error: String) -> String {
         if error.starts_with(['{', '[', '"']) && serde_json::from_str::<serde::de::IgnoredAny>(&error).is_ok()
         {
@@ -434,7 +435,7 @@ impl Redactor {
     }
 }
 
-/// The call without the contents of a hidden file that it names.
+/// Returns the call without the contents of a hidden file that it names.
 fn without_contents(call: ToolCall, is_hidden: &dyn Fn(&str) -> bool) -> ToolCall {
     if !secret_files::is_named(&call.input, is_hidden) {
         let shown = |json: &str| secret_files::without_shown(json, is_hidden).into_owned();
@@ -457,7 +458,7 @@ fn without_contents(call: ToolCall, is_hidden: &dyn Fn(&str) -> bool) -> ToolCal
     ToolCall { input, result, plan: None, ..call }
 }
 
-/// The call without the output of a command that prints secrets.
+/// Returns the call without the output of a command that prints secrets.
 fn without_secret_output(call: ToolCall) -> ToolCall {
     if !telling_commands::is_named(&call.input) {
         return call;
@@ -480,7 +481,7 @@ fn input_without_contents(input: String, is_hidden: &dyn Fn(&str) -> bool) -> St
 }
 
 /// Repeats until nothing changes, because removing one secret may expose an adjacent one. The number of passes is
-/// bounded, since a user's pattern may match the mark.
+/// bounded, because a user's pattern may match the mark.
 fn settled<'a>(text: &'a str, once: impl for<'b> Fn(&'b str) -> Cow<'b, str>) -> Cow<'a, str> {
     const MOST: usize = 4;
     let Cow::Owned(mut redacted) = once(text) else { return Cow::Borrowed(text) };
@@ -491,7 +492,7 @@ fn settled<'a>(text: &'a str, once: impl for<'b> Fn(&'b str) -> Cow<'b, str>) ->
     Cow::Owned(redacted)
 }
 
-/// The first `most` bytes of a text at most, cut between characters.
+/// Returns at most the first `most` bytes of a text, cut between characters.
 fn beginning(text: &str, most: usize) -> &str {
     (0..4).find_map(|back| text.get(..most.checked_sub(back)?)).unwrap_or(text)
 }
@@ -512,7 +513,7 @@ fn compile(key: &'static str, patterns: &[String]) -> Result<Vec<Regex>, Redacti
     patterns.iter().map(compile).collect()
 }
 
-/// The replacement of a secret. It has no characters that JSON would escape.
+/// The replacement of a secret. It contains no characters that JSON would escape.
 fn mark(kind: &str) -> String {
     [MARK, kind, "]"].concat()
 }

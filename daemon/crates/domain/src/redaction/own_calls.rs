@@ -1,8 +1,8 @@
-//! Calls by which an agent asks recall itself: through its MCP server, in the spelling of any agent, or by a command in
-//! a shell.
+//! Detects calls by which an agent queries recall itself: through its MCP server, in any agent's spelling, or by a
+//! shell command.
 //!
-//! Their answers, and often their questions, repeat what is stored already. Kept with the call they would be found a
-//! second time, and would outlive the forgetting of what they repeat. So only the tool's name and the ids stay.
+//! Their answers, and often their questions, repeat what is already stored. If kept with the call, they would be found
+//! a second time, and would survive the forgetting of what they repeat. So only the tool's name and the ids are kept.
 
 use std::fmt::Write as _;
 
@@ -16,48 +16,48 @@ const PROGRAM: &str = "recall";
 /// The tools of the server.
 const TOOLS: [&str; 7] =
     ["search", "timeline", "get_observations", "recent_context", "file_history", "remember", "resolve"];
-/// Those whose names no other server is likely to have. Some agents do not name the server.
+/// Tool names that no other server is likely to have. Some agents do not name the server.
 const DISTINCTIVE: [&str; 3] = ["get_observations", "recent_context", "file_history"];
-/// Words around the names of the server and the tool.
+/// Words that may surround the names of the server and the tool.
 const AROUND: [&str; 6] = ["mcp", "plugin", "server", "tool", "tools", "functions"];
-/// What begins the address of a resource of the server.
+/// The prefix of a resource address of the server.
 const ADDRESS: &str = "recall://";
-/// Fields that name the server, where one tool calls those of all servers; without underscores, in lower case.
+/// Fields that name the server when one tool calls all servers; in lower case without underscores.
 const SERVER_FIELDS: [&str; 3] = ["server", "servername", "mcpservername"];
-/// Fields that hold a command.
+/// Fields that contain a command.
 const COMMAND_FIELDS: [&str; 6] = ["command", "cmd", "script", "commandline", "args", "code"];
-/// Fields that hold ids of items.
+/// Fields that contain ids of items.
 const ID_FIELDS: [&str; 3] = ["id", "ids", "anchor"];
-/// Commands that say nothing of what is stored.
+/// Commands that reveal nothing stored.
 const SILENT: [&str; 9] =
     ["install", "uninstall", "doctor", "config", "completions", "man", "model", "daemon", "help"];
-/// Commands that tell or take what is stored. The program is known by them where it is not the first word.
+/// Commands that print or store content. They identify the program where it is not the first word.
 const TELLING: [&str; 26] = [
     "search", "show", "timeline", "context", "why", "sessions", "sql", "export", "import", "remember",
     "edit", "pin", "undo", "resolve", "forget", "stats", "events", "status", "guard", "mcp", "ctl", "wrong",
     "review", "improve", "handoff", "friction",
 ];
-/// Programs whose words are texts.
+/// Programs whose arguments are texts.
 const TAKES_WORDS: [&str; 12] =
     ["echo", "printf", "git", "gh", "grep", "egrep", "fgrep", "rg", "ag", "ack", "sed", "awk"];
-/// Words that are followed by a command.
+/// Words that precede a command.
 const PREFIXES: [&str; 14] = [
     "sudo", "env", "time", "command", "builtin", "exec", "nice", "nohup", "then", "do", "else", "if",
     "while", "!",
 ];
-/// How deep commands inside of words are looked into.
+/// The maximum nesting depth of commands inside words.
 const MOST_DEPTH: usize = 2;
-/// Longer commands are looked at as far as this, in bytes.
+/// The number of bytes of a command that are examined.
 const MOST_BYTES: usize = 64 << 10;
-/// Ids that are kept of one call.
+/// The maximum number of ids kept per call.
 const MOST_IDS: usize = 100;
 
-/// Whether a call asks recall. `input` is the agent's JSON, or what [`without_answers`] has left of it.
+/// Whether a call queries recall. `input` is the agent's JSON, or what [`without_answers`] left of it.
 pub fn is_own(tool: &str, input: &str) -> bool {
     Own::of(tool, input).is_some()
 }
 
-/// The event without the questions to recall, and without its answers.
+/// Returns the event without questions to recall and its answers.
 pub fn without_answers(event: HookEvent) -> HookEvent {
     let what = match event.what {
         HookEventKind::ToolStart(start) => HookEventKind::ToolStart(of_start(start)),
@@ -91,13 +91,13 @@ fn of_call(call: ToolCall) -> ToolCall {
     ToolCall { input: own.reduced(&call.input), result, plan: None, rewrote: None, ..call }
 }
 
-/// How a call asks recall.
+/// How a call queries recall.
 enum Own {
     /// The tool's name says so.
     Tool,
     /// The input names the server, or its tool.
     Server,
-    /// It runs these commands: each the program with its command and ids.
+    /// The input runs these commands: each is the program with its command and ids.
     Commands(Vec<String>),
 }
 
@@ -115,7 +115,7 @@ impl Own {
                 is_of_server |= (SERVER_FIELDS.contains(&key.as_str()) && text == PROGRAM)
                     || (key == "uri" && text.starts_with(ADDRESS))
                     || (key == "toolname" && is_own_tool(text));
-                // One word of several may be anything.
+                // A single word among several may be anything.
                 let is_argument = key == "args" && text == PROGRAM;
                 if !is_argument && COMMAND_FIELDS.contains(&key.as_str()) {
                     own_commands(text, 0, &mut commands);
@@ -130,7 +130,7 @@ impl Own {
         }
     }
 
-    /// What is kept of the input. It still asks recall.
+    /// Reduces the input to what is kept. The result still counts as a query.
     fn reduced(&self, input: &str) -> String {
         let ids = || ids_in(input);
         let kept = match self {
@@ -142,8 +142,8 @@ impl Own {
     }
 }
 
-/// Whether a name is that of one of the server's tools, as agents put it together: `mcp__recall__search`,
-/// `recall-search`, `@recall/search`, `mcp__plugin_recall_recall__search`.
+/// Whether a name is that of one of the server's tools, as agents compose it: `mcp__recall__search`, `recall-search`,
+/// `@recall/search`, `mcp__plugin_recall_recall__search`.
 fn is_own_tool(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let words: Vec<&str> =
@@ -159,7 +159,7 @@ fn is_own_tool(name: &str) -> bool {
     })
 }
 
-/// The ids that an input names. A text is none.
+/// Returns the ids that an input names. Free text is not an id.
 fn ids_in(input: &str) -> Vec<Value> {
     fn collect(field: &str, value: &Value, ids: &mut Vec<Value>) {
         let is_id = ID_FIELDS.contains(&field);
@@ -168,7 +168,7 @@ fn ids_in(input: &str) -> Vec<Value> {
             Value::Array(elements) => elements.iter().for_each(|element| collect(field, element, ids)),
             Value::Number(_) if is_id => ids.push(value.clone()),
             Value::String(text) if is_id && is_id_word(text) => ids.push(value.clone()),
-            // Some agents put the arguments into a text.
+            // Some agents put the arguments into a string.
             Value::String(text) if text.starts_with('{') => {
                 if let Ok(inner @ Value::Object(_)) = serde_json::from_str(text) {
                     collect("", &inner, ids);
@@ -190,7 +190,7 @@ fn is_id_word(word: &str) -> bool {
     !number.is_empty() && number.len() <= 19 && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Adds the commands of recall that a command runs.
+/// Collects the recall commands that a command runs.
 fn own_commands(command: &str, depth: usize, found: &mut Vec<String>) {
     if !command.contains(PROGRAM) {
         return;
@@ -248,7 +248,7 @@ fn is_assignment(word: &str) -> bool {
     })
 }
 
-/// The word after the program, in the same command.
+/// Returns the word after the program in the same command.
 fn follower(rest: &str) -> Option<String> {
     let word = shell_words::read(rest).into_iter().next()?;
     let gap = rest.get(..word.range.start)?;

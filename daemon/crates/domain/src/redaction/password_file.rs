@@ -7,18 +7,18 @@ use super::byte_set::ByteSet;
 use super::command_line::is_password;
 use super::cursor::Cursor;
 
-/// The field of the port with its colons.
+/// The port field with its colons.
 pub(super) const PORTS: &[&str] = &[":5432:", ":5433:", ":6432:", ":*:"];
 
-/// How much of a line is examined on either side, in bytes.
+/// The number of bytes examined on either side of the port.
 const MOST: usize = 128;
 const NAME: ByteSet = ByteSet::alphanumeric_and(b"_-.*@+");
 
-/// The password of the line whose port is at `port`.
+/// Returns the password of the line whose port field is at `port`.
 pub(super) fn password(text: &str, port: Range<usize>) -> Option<Range<usize>> {
     let before = text.as_bytes().get(..port.start)?;
     let host = before.iter().rev().take(MOST).take_while(|byte| NAME.has(**byte)).count();
-    // An ARN also has colons, but more text stands before it.
+    // An ARN also has colons, but more text precedes it.
     let is_first = !matches!(before.get(..port.start - host)?.last(), Some(b':' | b'/' | b']'));
     if host == 0 || !is_first {
         return None;

@@ -1,13 +1,13 @@
-//! Judges whether a value beside a sensitive name is a secret, or rather code, a placeholder or prose.
+//! Judges whether a value next to a sensitive name is a secret, or rather code, a placeholder or prose.
 //!
 //! Only the name hints at a secret here, and code is full of `token = next_token()` and `password: String`. So a value
-//! must look random. Where only a value can stand (an environment file, a JSON field of a call), any value counts that
-//! is not a placeholder.
+//! must look random. Where only a value is possible (an environment file, a JSON field of a call), any value counts
+//! that is not a placeholder.
 
 use super::beginning;
 use super::byte_set::ByteSet;
 
-/// The kind of secret that a name announces.
+/// The kind of secret that a name suggests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Name {
     /// Chosen by a person: short, possibly a word.
@@ -18,13 +18,13 @@ pub(super) enum Name {
     Token,
     /// `user:password` in base64, or a token.
     Login,
-    /// `pass`: a password, or a verb. Only what no word looks like counts.
+    /// `pass`: a password, or a verb. Counts only if the value resembles no word.
     Pass,
-    /// `credentials`: a user's name and a password together.
+    /// `credentials`: a user name and a password together.
     Pair,
 }
 
-/// Where the value is.
+/// The position of the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ValuePosition {
     /// In quotes beside the name, as in code.
@@ -39,12 +39,12 @@ pub(super) enum ValuePosition {
     Environment,
     /// The value of a JSON field in the call itself.
     Field,
-    /// Beside a name that says password or secret and nothing else, where a value is a value: a JSON key, an XML
-    /// element, a quoted assignment, `password=word` in a log line. A word counts, too.
+    /// Next to a name that says password or secret and nothing else, where anything is a value: a JSON key, an XML
+    /// element, a quoted assignment, `password=word` in a log line. Even a word counts.
     Certain,
 }
 
-/// Bytes of a value that are examined.
+/// The number of bytes of a value that are examined.
 const SAMPLE: usize = 64;
 
 /// Judges a value by its first [`SAMPLE`] bytes.
@@ -98,7 +98,7 @@ pub(super) fn is_secret(value: &str, name: Name, place: ValuePosition) -> bool {
     has_shape && !is_reference(value) && !is_placeholder(value)
 }
 
-/// Whether it refers to something: a variable, a template, a path, a call, an earlier redaction.
+/// Whether the value refers to something: a variable, a template, a path, a call, an earlier redaction.
 fn is_reference(value: &str) -> bool {
     let starts =
         ["$", "{", "<", "%", "(", "[", "/", "./", "../", "~/", "@", "&", "*", "process.env", "os.", "env."];
@@ -106,7 +106,8 @@ fn is_reference(value: &str) -> bool {
     starts.iter().any(|start| value.starts_with(start)) || holds.iter().any(|part| value.contains(part))
 }
 
-/// A word, or more than one, beside a name that leaves no other reading. No type, no word about passwords, no name.
+/// Whether the value is one or more words beside a name that leaves no other reading. Types, words about passwords and
+/// names do not count.
 fn is_plain_value(value: &str) -> bool {
     const NAMES: [&str; 17] = [
         "pass",
@@ -138,7 +139,7 @@ fn is_plain_value(value: &str) -> bool {
         && !is_type(word)
 }
 
-/// Words of a phrase by which people remember: no prose, which has an article or a word about passwords soon.
+/// Whether the value is a passphrase. Prose soon contains an article or a word about passwords.
 pub(super) fn is_words(value: &str) -> bool {
     const OF_PROSE: [&str; 58] = [
         "the", "and", "for", "you", "your", "this", "that", "with", "not", "are", "was", "were", "has",
@@ -160,7 +161,7 @@ pub(super) fn is_words(value: &str) -> bool {
     (4..=12).contains(&words().take(13).count()) && described <= 1 && words().all(is_word)
 }
 
-/// Four words with hyphens, as people choose them for a passphrase.
+/// Whether the value is four hyphenated words, as people choose them for a passphrase.
 fn is_phrase(value: &str) -> bool {
     let value = value.trim_end_matches(['.', ',', ';', ':', '!', '?']);
     let words = || value.split('-');
@@ -169,7 +170,8 @@ fn is_phrase(value: &str) -> bool {
         && !["pass", "secret", "form", "user", "token"].iter().any(|part| value.contains(part))
 }
 
-/// Letters that digits or signs interrupt, without the joints of names and paths: `hunter2hunter2`, `Tr0ub4dor`.
+/// Whether digits or symbols interrupt the letters, without the separators of names and paths: `hunter2hunter2`,
+/// `Tr0ub4dor`.
 pub(super) fn is_broken(value: &str) -> bool {
     let value = value.trim_end_matches(['.', ',', ';', ':', '?', '…']);
     let is_letter = |byte: u8| byte.is_ascii_alphabetic();
@@ -186,7 +188,8 @@ pub(super) fn is_broken(value: &str) -> bool {
         && !value.contains(['_', '-', '/', '.', ':', ',', ';', '[', ']'])
 }
 
-/// Letters alone whose capitals stand as chance would have it: several in a row, and single small ones between them.
+/// Whether the value has only letters and its capitals are distributed randomly: several in a row, and single
+/// lower-case letters between them.
 fn is_shuffled(value: &str) -> bool {
     let (mut unusual, mut letters) = (0_usize, 0_usize);
     let mut run = (Class::Other, 0_usize);
@@ -207,7 +210,7 @@ fn is_shuffled(value: &str) -> bool {
     letters >= 16 && unusual * 8 >= letters && unusual >= 3 && entropy(value) >= 3.5
 }
 
-/// Whether it is a placeholder for a secret.
+/// Whether the value is a placeholder for a secret.
 fn is_placeholder(value: &str) -> bool {
     const CONTAINED: [&str; 16] = [
         "example",
@@ -247,7 +250,7 @@ fn is_placeholder(value: &str) -> bool {
     CONTAINED.iter().any(|part| lower.contains(part)) || EXACT.contains(&lower.as_str())
 }
 
-/// Whether a value by itself looks random.
+/// Whether a value looks random on its own.
 pub(super) fn looks_random(value: &str) -> bool {
     let sample = beginning(value, SAMPLE);
     is_random(sample)
@@ -256,7 +259,7 @@ pub(super) fn looks_random(value: &str) -> bool {
         && !is_placeholder(sample)
 }
 
-/// Hexadecimal digits with letters, and not one digit repeated.
+/// Whether the value is hexadecimal with letters, and not one repeated digit.
 fn is_hex(value: &str) -> bool {
     value.len() >= 16
         && value.bytes().all(|byte| byte.is_ascii_hexdigit())
@@ -265,7 +268,7 @@ fn is_hex(value: &str) -> bool {
         && entropy(value) >= 1.5
 }
 
-/// Many unusual symbols between letters and digits, as in a Django key.
+/// Whether the value has many unusual symbols between letters and digits, like a Django key.
 fn is_sign_rich(value: &str) -> bool {
     let signs = b"!@#$%^&*()=+";
     signs.iter().filter(|sign| value.as_bytes().contains(sign)).count() >= 4
@@ -274,7 +277,7 @@ fn is_sign_rich(value: &str) -> bool {
         && entropy(value) >= 3.5
 }
 
-/// A long one with few of those signs.
+/// Whether the value is long and has a few of those symbols.
 fn is_long_and_signed(value: &str) -> bool {
     value.len() >= 32
         && value.bytes().any(|byte| SIGNS.has(byte) || b"()".contains(&byte))
@@ -284,7 +287,7 @@ fn is_long_and_signed(value: &str) -> bool {
         && entropy(value) >= 4.0
 }
 
-/// `user:password` in base64.
+/// Whether the value is `user:password` in base64.
 fn is_login(value: &str) -> bool {
     let plain = base64(value);
     let text = |bytes: &[u8]| bytes.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ');
@@ -292,7 +295,7 @@ fn is_login(value: &str) -> bool {
     value.len() >= 8 && text(&plain) && colon.is_some_and(|at| at > 0 && at + 1 < plain.len())
 }
 
-/// The decoded base64. Empty if it is invalid.
+/// Decodes base64. Empty if it is invalid.
 pub(super) fn base64(value: &str) -> Vec<u8> {
     let digit = |byte: u8| match byte {
         b'A'..=b'Z' => Some(byte - b'A'),
@@ -313,7 +316,7 @@ pub(super) fn base64(value: &str) -> Vec<u8> {
     out
 }
 
-/// Types and descriptions that follow a name in a declaration or a form label, and are not values.
+/// Whether the value is a type or description that follows a name in a declaration or a form label.
 fn is_type(value: &str) -> bool {
     const TYPES: [&str; 47] = [
         "str",
@@ -371,7 +374,7 @@ fn is_type(value: &str) -> bool {
         || is_expression(value)
 }
 
-/// Members, and names with a number: algorithms, types, the second of two passwords.
+/// Whether the value is a member, or a name with a number: an algorithm, a type, the second of two passwords.
 fn is_expression(value: &str) -> bool {
     const NAMES: [&str; 18] = [
         "pass", "sha", "md5", "base64", "base32", "pbkdf", "argon", "bcrypt", "scrypt", "utf", "x509",
@@ -383,13 +386,13 @@ fn is_expression(value: &str) -> bool {
         || value.matches(':').count() > 1
         || (NAMES.iter().any(|name| lower.starts_with(name))
             && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'))
-        // Base64 ends with as many as two.
+        // Base64 ends with up to two of them.
         || ["&&", "||", "==", "!=", "=>", "?:", "..", "->"]
             .iter()
             .any(|sign| value.trim_end_matches('=').contains(sign))
 }
 
-/// `settings.password`: names with dots between them, or a version. Digits and capitals together are no name's.
+/// Whether the value is a member such as `settings.password`, or a version. Names do not mix digits and capitals.
 fn is_member(value: &str) -> bool {
     let is_name = |part: &str| {
         part.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_')
@@ -402,7 +405,7 @@ fn is_member(value: &str) -> bool {
             || value.split('.').all(is_name) && !(has(u8::is_ascii_digit) && has(u8::is_ascii_uppercase)))
 }
 
-/// No blanks and no code punctuation.
+/// Whether the value has no blanks and no code punctuation.
 fn is_one_word(value: &str) -> bool {
     WORD_BYTES.run(value.as_bytes()) == value.len() && value.len() > 1
 }
@@ -420,7 +423,7 @@ fn is_token(value: &str) -> bool {
     TOKEN_BYTES.run(padding) == padding.len()
 }
 
-/// Letters with digits or unusual symbols, or only digits.
+/// Whether the value has letters with digits or unusual symbols, or only digits.
 fn is_mixed(value: &str) -> bool {
     let digits = value.bytes().filter(u8::is_ascii_digit).count();
     let letters = value.bytes().filter(u8::is_ascii_alphabetic).count();
@@ -429,7 +432,7 @@ fn is_mixed(value: &str) -> bool {
     letters > 0 && (digits > 0 || signs > 0) || digits == value.len() || is_shuffled(value)
 }
 
-/// Letters, capitals and digits alternate as in random text, not as in words and names.
+/// Whether lower-case letters, capitals and digits alternate as in random text, not as in words and names.
 fn is_random(value: &str) -> bool {
     let (mut length, mut changes, mut last) = (0_usize, 0_usize, Class::Other);
     for byte in value.bytes() {
@@ -451,7 +454,7 @@ enum Class {
 }
 
 impl Class {
-    /// A table lookup, because it is called for every byte of a possible secret.
+    /// A table lookup, because this is called for every byte of a possible secret.
     fn of(byte: u8) -> Self {
         const CLASSES: [Class; 256] = Class::table();
         CLASSES.get(usize::from(byte)).copied().unwrap_or(Self::Other)
@@ -474,7 +477,8 @@ impl Class {
     }
 }
 
-/// Whether lower case, upper case and digits alternate here. A capital that begins a word does not count.
+/// Whether the class changes between lower case, upper case and digits here. A capital that begins a word does not
+/// count.
 fn is_change(left: Class, right: Class) -> bool {
     left != right
         && left != Class::Other
@@ -547,7 +551,7 @@ const ABOUT: [&str; 38] = [
     "unsafe",
 ];
 
-/// Whether a plain word is not a description of a password.
+/// Whether a plain word may be a password, because it does not describe one.
 pub(super) fn is_telling(word: &str) -> bool {
     word.len() >= 6
         && word.bytes().all(|byte| byte.is_ascii_lowercase())

@@ -1,16 +1,16 @@
 //! The token formats of providers, as a table.
 //!
-//! Each rule has literals, which the prefilter finds in one pass, and a pattern that must match from there. Sources:
+//! Each rule has literals, which the prefilter finds in one pass, and a pattern that must match from there. Source:
 //! the providers' public descriptions of their token formats.
 //!
-//! The scan is linear because a pattern fails within a bounded number of bytes. A pattern that may read further before
-//! it fails is marked [`Start::OncePerRun`].
+//! The scan is linear because a pattern fails within a bounded number of bytes. Patterns that may read further before
+//! they fail are marked [`Start::OncePerRun`].
 
 /// The format of one kind of secret.
 pub(super) struct Rule {
-    /// Names the replacement: `[redacted:KIND]`.
+    /// The name in the replacement: `[redacted:KIND]`.
     pub kind: &'static str,
-    /// Every secret of this kind contains one of them, at its beginning or after `lead`.
+    /// Every secret of this kind contains one of these, at its beginning or after `lead`.
     pub literals: &'static [&'static str],
     /// The whole secret, from its first character.
     pub pattern: &'static str,
@@ -23,13 +23,13 @@ pub(super) struct Rule {
 /// Where a secret may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Start {
-    /// Also directly after a letter, `_` or `-`, because the literal is distinctive.
+    /// Even directly after a letter, `_` or `-`, because the literal is distinctive.
     Anywhere,
-    /// Not after a letter or digit, because the literal is short or the end of a word. A tail that mixes capitals,
-    /// small letters and digits as chance does counts there, too.
+    /// Not after a letter or digit, because the literal is short or the end of a word. Exception: the following text
+    /// mixes capitals, lower-case letters and digits randomly.
     Word,
-    /// As [`Self::Word`], and only if the tail mixes capitals, small letters and digits as chance does, because the
-    /// literal may also begin a name.
+    /// Like [`Self::Word`], and only if the following text mixes capitals, lower-case letters and digits randomly,
+    /// because the literal may also begin a name.
     Drawn,
     /// Anywhere, but only the first literal in a run of token characters is tried.
     OncePerRun,
@@ -42,7 +42,7 @@ pub(super) enum Lead {
     Nothing,
     /// Digits, at most sixteen.
     Digits,
-    /// So many letters and digits.
+    /// This many letters and digits.
     Alphanumerics(usize),
 }
 
@@ -58,7 +58,7 @@ const fn drawn(kind: &'static str, literals: &'static [&'static str], pattern: &
     Rule { kind, literals, pattern, lead: Lead::Nothing, start: Start::Drawn }
 }
 
-/// All rules. `\b` is the ASCII one here, since the scanner switches Unicode off.
+/// All rules. `\b` is the ASCII word boundary here, because the scanner switches Unicode off.
 pub(super) const RULES: &[Rule] = &[
     // Code hosting and packages.
     rule("github-token", &["ghp_", "gho_", "ghu_", "ghs_", "ghr_"], r"gh[pousr]_[A-Za-z0-9]{36,}"),
@@ -316,7 +316,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule { kind: "jwt", literals: &["eyJ"], pattern: JWT, lead: Lead::Nothing, start: Start::OncePerRun },
 ];
 
-/// Signed, with header and claims in JSON, or encrypted, in five parts.
+/// A JSON Web Token: signed, with header and claims in JSON, or encrypted, in five parts.
 const JWT: &str = r"eyJ[A-Za-z0-9_-]{8,}\.(?:eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}|[A-Za-z0-9_-]*\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,})";
 const SLACK: &str = r"xox[abceoprsd]-[A-Za-z0-9%/+=-]{20,}";
 const DOPPLER: &str = r"dp\.(?:pt|ct|scim|audit|st|sa)\.(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,44}\b";

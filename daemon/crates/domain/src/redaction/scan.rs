@@ -1,11 +1,11 @@
-//! Finds the secrets of a text.
+//! Finds the secrets in a text.
 //!
-//! One pass searches all literals at once with an Aho-Corasick automaton. Only at a hit is anything else tried: a
-//! provider's pattern, anchored there, or a parser with bounded reach. A second pass examines long runs of token
-//! characters for secrets without a literal, and decodes those that are a text in base64. A text may
-//! begin with words that restore a wallet. Patterns are compiled on first use, since most are never needed. Time is
-//! linear in the text: patterns run without backtracking, and each fails within a bounded number of bytes or is tried
-//! once per run.
+//! One pass searches for all literals at once with an Aho-Corasick automaton. Only at a hit is anything else tried: a
+//! provider's pattern anchored there, or a parser with bounded reach. A second pass examines long runs of token
+//! characters for secrets without a literal, and decodes those that are base64 text. The beginning of a text is also
+//! checked for the words that restore a wallet. Patterns are compiled on first use, because most are never needed.
+//! Time is linear in the text: patterns run without backtracking, and each fails within a bounded number of bytes or
+//! is tried once per run.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -29,7 +29,7 @@ pub(super) struct Secret {
     certainty: Certainty,
 }
 
-/// The evidence for a secret, in order of certainty. If two overlap, the more certain one names the kind.
+/// The evidence for a secret, in order of certainty. If two overlap, the more certain one determines the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Certainty {
     Format,
@@ -37,7 +37,7 @@ enum Certainty {
     Name,
 }
 
-/// The kind of secret that a literal may announce.
+/// What a literal may announce.
 #[derive(Clone, Copy, Debug)]
 enum Meaning {
     /// The rule with this index.
@@ -58,11 +58,11 @@ enum Meaning {
     Elision,
 }
 
-/// Built once, used from any thread.
+/// The scanner. Built once and used from any thread.
 pub(super) struct Scanner {
     literals: AhoCorasick,
     meanings: Vec<Meaning>,
-    /// Parallel to the literals: the exact spelling, or `None` if any capitalisation matches.
+    /// Parallel to the literals: the exact spelling, or `None` if case is ignored.
     spellings: Vec<Option<&'static str>>,
     /// Parallel to `RULES`, compiled on first use.
     patterns: Vec<OnceLock<Option<Regex>>>,
@@ -73,10 +73,10 @@ pub(super) struct Scanner {
 
 /// The longest `lead` of a rule, in bytes.
 const LEAD: usize = 16;
-/// Every rule's secret begins with at least this many of these bytes.
+/// Every rule's secret begins with at least this many bytes of `RUN_BYTES`.
 const SHORTEST: usize = 16;
 const SECRET_BYTES: ByteSet = ByteSet::alphanumeric_and(b"_-./+=%:~$");
-/// How much of a tail is examined, in bytes.
+/// The number of bytes examined after a literal.
 const TAIL: usize = 64;
 /// Characters of a run for [`Start::OncePerRun`].
 const RUN_BYTES: ByteSet = ByteSet::alphanumeric_and(b"_-");
@@ -84,11 +84,11 @@ const RUN_BYTES: ByteSet = ByteSet::alphanumeric_and(b"_-");
 /// How far the text has been examined, so that nothing is read twice.
 #[derive(Default)]
 struct Examined {
-    /// The end of the last secret of a known format. Nothing is searched inside of one.
+    /// The end of the last secret of a known format. Nothing is searched inside it.
     secret_end: usize,
-    /// The end of the last value. Names inside of a value are skipped, else nested ones would be read once for each.
+    /// The end of the last value. Names inside a value are skipped; otherwise nested ones would be read once for each.
     value_end: usize,
-    /// The end of the last run in which a far-reaching rule was tried.
+    /// The end of the last run in which a [`Start::OncePerRun`] rule was tried.
     run_end: usize,
     /// The ends of the last command and of the last cookie header that were examined.
     command_end: usize,
@@ -133,7 +133,7 @@ impl Scanner {
         Ok(Self { literals, meanings, spellings, patterns, shapes: shapes::Shapes::default(), extra, allow })
     }
 
-    /// Whether the text surely has no secret after decoding its strings. Cheaper than scanning.
+    /// Whether the text certainly contains no secret after decoding its strings. Cheaper than scanning.
     pub(super) fn is_clean_json(&self, json: &str) -> bool {
         self.extra.is_empty()
             && !self.literals.is_match(json)
@@ -154,12 +154,12 @@ impl Scanner {
         })
     }
 
-    /// All secrets in order, without overlaps.
+    /// Returns all secrets in order, without overlaps.
     pub(super) fn secrets(&self, text: &str, scope: SearchScope) -> Vec<Secret> {
         self.secrets_at(text, scope, 0)
     }
 
-    /// The kind of the first secret in a text that stood in base64.
+    /// The kind of the first secret in a text that was base64-encoded.
     fn kind_within(&self, plain: &str, depth: u8) -> Option<&'static str> {
         /// Base64 may contain base64, as the secrets of Kubernetes do.
         const DEEPEST: u8 = 2;
@@ -287,7 +287,7 @@ impl Scanner {
         }
     }
 
-    /// The secret of the rule's format for the literal at `hit`. It may follow another secret without a gap.
+    /// Returns the secret in the rule's format for the literal at `hit`. It may directly follow another secret.
     fn by_rule(
         &self,
         text: &str,
@@ -369,7 +369,7 @@ fn begins_token(text: &[u8], start: usize) -> bool {
     }
 }
 
-/// Whether what follows a literal mixes capitals, small letters and digits as chance does.
+/// Whether the text after a literal mixes capitals, lower-case letters and digits randomly.
 fn is_drawn(text: &str, start: usize) -> bool {
     let rest = text.get(start..).unwrap_or_default();
     let tail = beginning(rest, SECRET_BYTES.run(beginning(rest, TAIL).as_bytes()));
@@ -377,7 +377,7 @@ fn is_drawn(text: &str, start: usize) -> bool {
     has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase) && looks_random(tail)
 }
 
-/// Whether it ends with a colour code such as `\x1b[31`, in any spelling of the escape.
+/// Whether the text ends with a colour code such as `\x1b[31`, in any spelling of the escape.
 fn ends_colour(before: &[u8]) -> bool {
     let codes =
         before.iter().rev().take(12).take_while(|byte| byte.is_ascii_digit() || **byte == b';').count();

@@ -1,7 +1,7 @@
-//! Redacts the contents of files that are secret as a whole: `.env`, private keys, credential stores. Of a call that
-//! opens one, tool and path are kept and the content is removed.
+//! Redacts the contents of files that are secret as a whole: `.env`, private keys, credential stores. If a call opens
+//! one, the tool and the path are kept and the content is removed.
 //!
-//! Agents name their fields differently. So the decision rests on what they share: a field for a path or a command
+//! Agents name their fields differently. So the decision depends on what they share: a field for a path or a command
 //! that contains the name of such a file.
 
 use std::borrow::Cow;
@@ -10,7 +10,7 @@ use std::ops::Range;
 use super::json_text::{Replacement, Role, StringPlace, rewrite};
 use super::shell_words;
 
-/// Replaces a content.
+/// The replacement of a file's content.
 const MARK: &str = "[redacted:file-content]";
 const MARK_BETWEEN: &str = " [redacted:file-content] ";
 const MARK_BEHIND: &str = " [redacted:file-content]";
@@ -18,9 +18,9 @@ const MARK_BEHIND: &str = " [redacted:file-content]";
 /// Which strings may hold the content of a secret file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Suspect {
-    /// All strings except paths. Of commands all except the program and the file's name.
+    /// All strings except paths. Of a command, everything except the program and the file's name.
     Everything,
-    /// Fields that usually hold content, in a payload with other data, too.
+    /// Fields that usually hold content, even in a payload with other data.
     ContentFields,
 }
 
@@ -46,9 +46,9 @@ const PATH_KEYS: [&str; 18] = [
     "includepattern",
 ];
 const COMMAND_KEYS: [&str; 5] = ["command", "cmd", "script", "commandline", "args"];
-/// Fields for programs. A name counts there only as a string of the program.
+/// Fields for program code. A name counts there only as a string literal of the program.
 const CODE_KEYS: [&str; 4] = ["code", "expression", "function", "program"];
-/// Fields for what is searched for or said, which may be the name of a file and open none.
+/// Fields for search terms or messages, which may contain the name of a file without opening one.
 const SAID_KEYS: [&str; 9] =
     ["pattern", "query", "regex", "search", "prompt", "message", "title", "question", "type"];
 const CONTENT_KEYS: [&str; 24] = [
@@ -81,7 +81,7 @@ const CONTENT_KEYS: [&str; 24] = [
 const COPIES: [&str; 10] =
     [".bak", ".backup", ".orig", ".old", ".save", ".swp", ".tmp", ".copy", ".gpg", ".asc"];
 
-/// Names on which a pattern of names is tried, and names that every pattern of many files matches.
+/// Names against which a pattern of names is tested, and names that every pattern of many files matches.
 const HIDDEN: [&str; 12] = [
     ".env",
     ".env.local",
@@ -99,11 +99,11 @@ const HIDDEN: [&str; 12] = [
 const ORDINARY: [&str; 5] = ["qqqq", "qqqq.qqqq", ".qqqq", "iqqq", "idqq"];
 const LONGEST_PATTERN: usize = 64;
 
-/// Kinds of files of an environment that begin with no dot: `env.production`.
+/// Environments in file names without a leading dot, such as `env.production`.
 const ENVIRONMENTS: [&str; 8] =
     ["production", "prod", "staging", "development", "dev", "local", "test", "live"];
 
-/// Whether a file with this name contains only secrets. Slashes and backslashes both separate folders.
+/// Whether a file of this name contains only secrets. Both slashes and backslashes separate folders.
 pub fn is_secret_file(path: &str) -> bool {
     let lower = path.trim_end_matches(['/', '\\']).to_ascii_lowercase();
     let lower = lower.trim_end_matches(['~', '*']);
@@ -134,7 +134,7 @@ pub fn is_secret_file(path: &str) -> bool {
         && (stores.contains(&stem)
             || begins.iter().any(|begin| stem.starts_with(begin))
             || ["-adminsdk", "_adminsdk", "client_secret"].iter().any(|part| stem.contains(part)));
-    // A file of a folder for secrets, unless it is a program or a text about them.
+    // A file in a folder for secrets, unless it is a program or a text about them.
     let of_secrets = ["secrets", ".secrets"].contains(&folder)
         && (data || ["txt", "env", "conf", "cfg", "enc", "token", "b64"].contains(&extension))
         && !["readme", "license", "index", "mod"].contains(&stem)
@@ -216,7 +216,7 @@ pub enum NamedIn {
     Command(String),
 }
 
-/// The strings of this JSON in fields for a path or for a command, and others that can only be a name.
+/// Returns the strings of this JSON in fields for a path or a command, and other strings that can only be a name.
 pub fn named_in(json: &str) -> Vec<NamedIn> {
     let mut found = Vec::new();
     rewrite(json, |StringPlace { role, text }| {
@@ -232,7 +232,7 @@ pub fn named_in(json: &str) -> Vec<NamedIn> {
     found
 }
 
-/// Whether this JSON, a call's input or a whole payload, names a hidden file in a field or in a command.
+/// Whether this JSON, a call's input or a whole payload, names a hidden file in a field or a command.
 pub(super) fn is_named(json: &str, is_hidden: &dyn Fn(&str) -> bool) -> bool {
     let mut found = false;
     rewrite(json, |StringPlace { role, text }| {
@@ -248,7 +248,7 @@ pub(super) fn is_named(json: &str, is_hidden: &dyn Fn(&str) -> bool) -> bool {
     found
 }
 
-/// Whether a field is the name of a hidden file, or a pattern that such a name matches.
+/// Whether a field contains the name of a hidden file, or a pattern that matches such a name.
 fn is_file(key: &str, text: &str, is_hidden: &dyn Fn(&str) -> bool) -> bool {
     if is_one_of(key, &PATH_KEYS) {
         return !text.starts_with('!') && (is_hidden(text) || matches_hidden(text, is_hidden));
@@ -258,7 +258,7 @@ fn is_file(key: &str, text: &str, is_hidden: &dyn Fn(&str) -> bool) -> bool {
     !is_text && is_name(text) && is_hidden(text)
 }
 
-/// Whether a text can only be a name: in one piece, and no address.
+/// Whether a text can only be a name: without blanks, and not an address.
 fn is_name(text: &str) -> bool {
     const LONGEST: usize = 1024;
     text.len() <= LONGEST
@@ -267,7 +267,7 @@ fn is_name(text: &str) -> bool {
         && !text.contains(char::is_whitespace)
 }
 
-/// Whether hidden files are among the few that a pattern of names matches.
+/// Whether a pattern of names matches hidden files among few others.
 fn matches_hidden(pattern: &str, is_hidden: &dyn Fn(&str) -> bool) -> bool {
     let pattern = pattern.rsplit('/').next().unwrap_or_default();
     if !pattern.contains(['*', '?', '[', '{']) || pattern.len() > LONGEST_PATTERN {
@@ -279,14 +279,14 @@ fn matches_hidden(pattern: &str, is_hidden: &dyn Fn(&str) -> bool) -> bool {
         && !ORDINARY.iter().any(|name| glob.is_match(name))
 }
 
-/// The JSON with the text of every suspect string replaced by a mark. Of a command the program and the file names are
+/// Returns the JSON with every suspect string replaced by a mark. Of a command, the program and the file names are
 /// kept.
 pub(super) fn without_contents<'a>(
     json: &'a str,
     suspect: Suspect,
     is_hidden: &dyn Fn(&str) -> bool,
 ) -> Cow<'a, str> {
-    // Whether the next element of a command is its first, the program.
+    // Whether the next element of a command is its program.
     let mut begins = true;
     rewrite(json, |StringPlace { role, text }| {
         let key = match role {
@@ -321,23 +321,23 @@ pub(super) fn without_contents<'a>(
     })
 }
 
-/// Replaces a text that may be the content of a secret file.
+/// The replacement of a text that may be the content of a secret file.
 pub(super) fn mark() -> String {
     MARK.to_owned()
 }
 
-/// File names that are kept of one command, and patterns of names that are tried.
+/// The maximum number of file names kept per command, and of name patterns that are tested.
 const MOST_NAMES: usize = 8;
 const MOST_PATTERNS: usize = 32;
 
-/// A hidden file's name in a command.
+/// The mention of a hidden file in a command.
 struct Mention {
     range: Range<usize>,
-    /// Whether the range holds a name and nothing else.
+    /// Whether the range contains the name and nothing else.
     is_plain: bool,
 }
 
-/// The hidden files that a command or a program names. None of any other field.
+/// Returns the hidden files that a command or program names. Other fields name none.
 fn names(key: &str, text: &str, is_hidden: &dyn Fn(&str) -> bool) -> Vec<Mention> {
     let plain = |range| Mention { range, is_plain: true };
     if is_one_of(key, &CODE_KEYS) {
@@ -361,7 +361,7 @@ fn names(key: &str, text: &str, is_hidden: &dyn Fn(&str) -> bool) -> Vec<Mention
         is_hidden(name) || (is_pattern && patterns <= MOST_PATTERNS && matches_hidden(name, is_hidden))
     };
     for word in shell_words::read(text) {
-        // The command of `sh -c`. Of other languages, a name without a folder may be a member.
+        // The command of `sh -c`. In other languages, a name without a folder may be a member.
         let is_path = |name: &String| name.starts_with('.') || name.contains('/');
         let inner: Vec<_> = match word.names.first() {
             Some(name) if name.contains(' ') => {
@@ -383,7 +383,7 @@ fn names(key: &str, text: &str, is_hidden: &dyn Fn(&str) -> bool) -> Vec<Mention
     found
 }
 
-/// The ranges of hidden file names that stand in a text as they are.
+/// Returns the ranges of hidden file names that occur verbatim in a text.
 fn plain_names(text: &str, is_hidden: &dyn Fn(&str) -> bool) -> Vec<Range<usize>> {
     let parts = |c: char| c.is_whitespace() || "'\"`;|&<>=(){}[],:@".contains(c);
     let mut found = Vec::new();
@@ -398,7 +398,7 @@ fn plain_names(text: &str, is_hidden: &dyn Fn(&str) -> bool) -> Vec<Range<usize>
     found
 }
 
-/// `item.key`, `.data.key`, `c.env`: a member access in inline code, not a file.
+/// Whether the word is a member access in inline code, not a file: `item.key`, `.data.key`, `c.env`.
 fn is_member(command: &str, word: &Range<usize>) -> bool {
     let name = command.get(word.clone()).unwrap_or_default();
     let Some((stem, "key" | "env")) = name.rsplit_once('.') else { return false };
@@ -435,7 +435,7 @@ fn without_input(command: &str, files: &[Mention]) -> Vec<Replacement> {
     replacements
 }
 
-/// The program of the simple command that contains `file`: its first word that is not an assignment.
+/// Returns the program of the simple command that contains `file`: its first word that is not an assignment.
 fn program(command: &str, file: usize) -> Option<Range<usize>> {
     let (mut start, mut quote, mut in_document) = (0, None, false);
     let mut characters = command.get(..file)?.char_indices().peekable();
@@ -474,7 +474,7 @@ fn is_program(word: &str) -> bool {
         && word.bytes().filter(u8::is_ascii_digit).count() <= 3
 }
 
-/// The JSON without what its strings show of hidden files: see [`shown`].
+/// Returns the JSON without the parts of its strings that show hidden files: see [`shown`].
 pub(super) fn without_shown<'a>(json: &'a str, is_hidden: &dyn Fn(&str) -> bool) -> Cow<'a, str> {
     rewrite(json, |StringPlace { role, text }| match role {
         Role::Key => Vec::new(),
@@ -485,7 +485,7 @@ pub(super) fn without_shown<'a>(json: &'a str, is_hidden: &dyn Fn(&str) -> bool)
     })
 }
 
-/// The same of a plain text.
+/// Like [`without_shown`], for plain text.
 pub(super) fn without_shown_text(text: &str, is_hidden: &dyn Fn(&str) -> bool) -> String {
     let mut out = text.to_owned();
     for range in shown(text, is_hidden).into_iter().rev() {
@@ -494,12 +494,12 @@ pub(super) fn without_shown_text(text: &str, is_hidden: &dyn Fn(&str) -> bool) -
     out
 }
 
-/// The parts of a text that show hidden files: their sections in a patch or a listing, their lines in the result of a
-/// search.
+/// Returns the parts of a text that show hidden files: their sections in a patch or a listing, and their lines in
+/// search results.
 fn shown(text: &str, is_hidden: &dyn Fn(&str) -> bool) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let (mut at, mut section) = (0, None);
-    // Most lines of a search are of the same file as the one before.
+    // Consecutive lines of search results usually belong to the same file.
     let mut known = "";
     for line in text.split_inclusive('\n') {
         let start = at;
@@ -524,7 +524,7 @@ fn shown(text: &str, is_hidden: &dyn Fn(&str) -> bool) -> Vec<Range<usize>> {
     found
 }
 
-/// The file whose section of a patch or of a listing begins with the line. Empty where a section ends.
+/// Returns the file whose section of a patch or listing begins with this line. Empty where a section ends.
 fn heading(line: &str) -> Option<&str> {
     if line == "*** End Patch" {
         return Some("");
@@ -542,7 +542,7 @@ fn heading(line: &str) -> Option<&str> {
     line.strip_suffix(':').filter(|path| path.starts_with('/') && !path.contains(char::is_whitespace))
 }
 
-/// The file of `path:12:content`, `path-12-content` or `path:content`, and where the content begins.
+/// Parses `path:12:content`, `path-12-content` or `path:content` into the file and the beginning of the content.
 fn found_line(line: &str) -> Option<(&str, usize)> {
     let word = line.get(..memchr::memchr2(b' ', b'\t', line.as_bytes()).unwrap_or(line.len()))?;
     let number = |sign: char| {
@@ -561,12 +561,12 @@ fn found_line(line: &str) -> Option<(&str, usize)> {
     Some((word.get(..path).filter(|path| !path.is_empty())?, content))
 }
 
-/// Whether a field holds a command.
+/// Whether a field contains a command.
 pub(super) fn is_command(key: &str) -> bool {
     is_one_of(key, &COMMAND_KEYS)
 }
 
-/// Compares a field's name in any spelling: `filePath`, `file_path`, `file-path`.
+/// Compares a field's name ignoring its spelling: `filePath`, `file_path`, `file-path`.
 fn is_one_of(key: &str, names: &[&str]) -> bool {
     let plain = || key.bytes().filter(|byte| !b"_-".contains(byte)).map(|byte| byte.to_ascii_lowercase());
     names.iter().any(|name| plain().eq(name.bytes()))

@@ -1,8 +1,8 @@
 //! Finds secrets in sentences, such as "the password is hunter2" and "set the token to …": a name, a few words, a
 //! linking word, a value.
 //!
-//! Sentences mention passwords more often than they contain one. So a plain word counts only at the end of the
-//! sentence, and only if it does not describe a password.
+//! Sentences mention passwords more often than they contain one. So a plain word counts only at the end of a sentence,
+//! and only if it does not describe a password.
 
 use std::ops::Range;
 
@@ -10,13 +10,13 @@ use super::assignment;
 use super::cursor::Cursor;
 use super::plausibility::{Name, ValuePosition, is_secret, is_telling, is_words};
 
-/// The distance of a value from its name, in bytes and in words.
+/// The maximum distance of a value from its name, in bytes and in words.
 const REACH: usize = 96;
 const WORDS: usize = 7;
 
 const LINKS: [&str; 15] =
     ["is", "was", "to", "ist", "lautet", "war", "auf", "equals", "=", "be", "→", "->", "=>", "es", "est"];
-/// Words between the linking word and the value.
+/// Words that may stand between the linking word and the value.
 const FILLERS: [&str; 13] = [
     "now",
     "still",
@@ -33,7 +33,7 @@ const FILLERS: [&str; 13] = [
     "rotated",
 ];
 
-/// The value that a sentence assigns to the name that ends at `start`.
+/// Returns the value that a sentence assigns to the name that ends at `start`.
 pub(super) fn stated_value(text: &str, start: usize, name: Name) -> Option<Range<usize>> {
     let at = Cursor { text, at: start };
     if !(at.starts_with(" ") || at.starts_with(": ")) {
@@ -65,7 +65,7 @@ pub(super) fn stated_value(text: &str, start: usize, name: Name) -> Option<Range
     None
 }
 
-/// `log in with password hunter2hunter2`, `password (hunter2hunter2)`: the value follows its name at once.
+/// Returns a value directly after its name: `log in with password hunter2hunter2`, `password (hunter2hunter2)`.
 fn directly(text: &str, start: usize) -> Option<Range<usize>> {
     let mut at = Cursor { text, at: start };
     at.skip_some(b" ", 1);
@@ -87,7 +87,7 @@ fn value(text: &str, at: usize, name: Name) -> Option<Range<usize>> {
     let word = at.run();
     let word = text.get(word)?.trim_end_matches(['.', '!', '?', ':']);
     let range = at.at..at.at + word.len();
-    // A call, an index, a type with parameters.
+    // A call, an index, or a type with parameters.
     if matches!(text.as_bytes().get(range.end), Some(b'(' | b'[' | b'<' | b'{' | b'/')) {
         return None;
     }
@@ -99,7 +99,7 @@ fn value(text: &str, at: usize, name: Name) -> Option<Range<usize>> {
     (name == Name::Password && ends_sentence(text, range.end) && is_telling(word)).then_some(range)
 }
 
-/// `correct horse battery staple`, up to the end of the sentence.
+/// Returns a passphrase such as `correct horse battery staple`, up to the end of the sentence.
 fn phrase(at: Cursor<'_>, name: Name) -> Option<Range<usize>> {
     let words = at.line(REACH).split(['.', ',', ';', '"', '\'', ')', '(', '!', '?']).next()?.trim_end();
     (name == Name::Password && is_words(words)).then(|| at.at..at.at + words.len())

@@ -1,5 +1,5 @@
-//! Finds secrets without a literal: tokens of a known shape, random values assigned to a name, and the secret key
-//! beside an AWS id.
+//! Finds secrets without a literal: tokens of a known shape, random values assigned to a name, and the secret key near
+//! an AWS id.
 //!
 //! A separate pass finds long runs of token characters. It examines every twentieth byte until it hits one.
 
@@ -12,10 +12,10 @@ use super::beginning;
 use super::byte_set::ByteSet;
 use super::plausibility::{base64, looks_random};
 
-/// The kind of a value that is known only by its assignment.
+/// The kind of a value that only its assignment reveals.
 pub(super) const UNNAMED: &str = "secret";
 
-/// Which secrets are searched for.
+/// Which secrets to search for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SearchScope {
     Everywhere,
@@ -23,7 +23,7 @@ pub(super) enum SearchScope {
     FormatsOnly,
 }
 
-/// Shorter runs are not secrets by their shape alone.
+/// Shorter runs are not recognised as secrets by their shape alone.
 const SHORTEST: usize = 20;
 const RUN: ByteSet = ByteSet::alphanumeric_and(b"_.~+/-");
 /// Characters that separate a token from a surrounding path or base64.
@@ -38,7 +38,7 @@ struct Shape {
 }
 
 const SHAPES: &[Shape] = &[
-    // The bot's id in base64, a timestamp, a signature.
+    // A bot's id in base64, a timestamp, and a signature.
     Shape {
         kind: "discord-token",
         length: (57, 80),
@@ -103,24 +103,24 @@ const HARMLESS: [&str; 46] = [
 /// Names whose hexadecimal value is a secret.
 const KEYS: [&str; 8] = ["key", "auth", "salt", "seed", "hmac", "pepper", "pat", "signing"];
 
-/// The distance of an AWS secret key from its id, in bytes.
+/// The maximum distance of an AWS secret key from its id, in bytes.
 const BESIDE: usize = 200;
 /// The length of an AWS secret key.
 const AWS: usize = 40;
 const AWS_BYTES: ByteSet = ByteSet::alphanumeric_and(b"+/");
-/// Lengths of a value that is known only by its assignment. Longer ones are data.
+/// The possible lengths of a value that only its assignment reveals. Longer ones are data.
 const VALUE: Range<usize> = 24..200;
 
 /// Parallel to `SHAPES`, compiled on first use.
 #[derive(Default)]
 pub(super) struct Shapes(OnceLock<Vec<(&'static Shape, Option<Regex>)>>);
 
-/// The long runs in a text.
+/// The findings in the long runs of a text.
 #[derive(Default)]
 pub(super) struct LongRuns {
     /// The ranges and kinds of the secrets.
     pub(super) secrets: Vec<(Range<usize>, &'static str)>,
-    /// Texts in base64, with what they say.
+    /// Base64 texts, with their decoded contents.
     pub(super) encoded: Vec<(Range<usize>, String)>,
 }
 
@@ -170,12 +170,12 @@ impl Shapes {
     }
 }
 
-/// Base64 that is decoded, in bytes.
+/// The length of base64 that is decoded, in bytes.
 const ENCODED: Range<usize> = 24..16_384;
-/// So many characters of base64 tell whether it is a text.
+/// The number of base64 characters that show whether it is text.
 const TELLING: usize = 16;
 
-/// The text that a run is in base64.
+/// Decodes a run that is text in base64.
 fn decoded(run: &str) -> Option<String> {
     let is_text = |plain: &[u8]| {
         !plain.is_empty() && plain.iter().all(|byte| byte.is_ascii_graphic() || b" \t\r\n".contains(byte))
@@ -194,7 +194,7 @@ fn padded(text: &str, run: Range<usize>) -> Range<usize> {
     run.start..run.end + padding.min(2)
 }
 
-/// Whether a text may contain one of these after decoding its strings.
+/// Whether a text may contain such secrets after decoding its strings.
 pub(super) fn may_hold(text: &str) -> bool {
     let runs = Runs { bytes: text.as_bytes(), at: 0 };
     runs.filter_map(|run| text.get(run)).any(|run| {
@@ -203,7 +203,7 @@ pub(super) fn may_hold(text: &str) -> bool {
     })
 }
 
-/// The value around the run, if it is random and assigned to a name.
+/// Returns the value around the run, if it is random and assigned to a name.
 fn assigned(text: &str, run: &Range<usize>) -> Option<Range<usize>> {
     let head = text.get(..run.start)?;
     let unquoted = head.trim_end_matches(['"', '\'', '`', '\\']);
@@ -245,7 +245,7 @@ fn assigned(text: &str, run: &Range<usize>) -> Option<Range<usize>> {
     counts.then_some(range)
 }
 
-/// Upper case, lower case and digits, without the words and separators of names and paths.
+/// Whether the value mixes upper case, lower case and digits, ignoring the words and separators of names and paths.
 fn is_dense(value: &str) -> bool {
     let count = |is: fn(&u8) -> bool| value.bytes().filter(is).count();
     let (digits, capitals, small) =
@@ -254,7 +254,7 @@ fn is_dense(value: &str) -> bool {
     digits >= 3 && capitals >= 3 && small >= 3 && signs * 10 <= value.len()
 }
 
-/// The name before the assignment operator at the end of `head`.
+/// Returns the name before the assignment operator at the end of `head`.
 fn name(head: &str) -> Option<&str> {
     let head = head.trim_end_matches([' ', '\t']);
     let head = head
@@ -267,7 +267,7 @@ fn name(head: &str) -> Option<&str> {
     head.get(head.len() - length..).filter(|name| name.bytes().any(|byte| byte.is_ascii_alphabetic()))
 }
 
-/// The secret key near an AWS id.
+/// Returns the secret key near an AWS id.
 pub(super) fn aws_secret(text: &str, id: &Range<usize>) -> Option<Range<usize>> {
     let after = beginning(text.get(id.end..)?, BESIDE);
     let from = (id.start.saturating_sub(BESIDE)..=id.start).find(|at| text.is_char_boundary(*at))?;
@@ -291,7 +291,7 @@ fn in_part(part: &str, offset: usize) -> Option<Range<usize>> {
     None
 }
 
-/// Runs of at least [`SHORTEST`] bytes.
+/// Iterates over runs of at least [`SHORTEST`] bytes.
 struct Runs<'a> {
     bytes: &'a [u8],
     at: usize,

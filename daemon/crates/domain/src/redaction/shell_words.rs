@@ -1,40 +1,41 @@
-//! The words of a command as a shell reads them: without quotes and backslashes, with the variables that the command
-//! itself sets, and below the folders that it goes to.
+//! Splits a command into words like a shell: without quotes and backslashes, with the variables that the command
+//! itself sets, and relative to the folders that it changes to.
 //!
-//! No shell is imitated in full. A folder once gone to counts for all later words, so that nothing is missed when a
-//! subshell or `popd` has left it.
+//! This does not imitate a shell in full. A folder that was changed to counts for all later words, so that nothing is
+//! missed after a subshell or `popd` has left it.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Longer is no path.
+/// The maximum length of a path, in bytes.
 const MOST_BYTES: usize = 4096;
-/// Folders that a command goes to.
+/// The maximum number of folders that a command changes to.
 const MOST_FOLDERS: usize = 16;
-/// Names that are made of words and folders.
+/// The maximum number of names that are combined from words and folders.
 const MOST_JOINED: usize = 2_000;
 const MOST_VARIABLES: usize = 100;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Word {
-    /// Where it stands, quotes and all.
+    /// The word's range, including quotes.
     pub range: Range<usize>,
-    /// The files it may name: itself, the part after its `=`, and both in the folders that were changed to.
+    /// The files that the word may name: itself, the part after its `=`, and both relative to the folders that were
+    /// changed to.
     pub names: Vec<String>,
-    /// Whether its text is made as a path is, so that it shows nothing but names.
+    /// Whether the word consists only of path characters, so that it reveals nothing but names.
     pub is_path: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Position {
-    /// Assignments and the program stand here.
+    /// Assignments and the program come here.
     Start,
-    /// The folder that `cd` goes to.
+    /// The target folder of `cd`.
     Folder,
     Argument,
 }
 
-/// All words that may name files.
+/// Returns all words that may name files.
 pub(crate) fn read(command: &str) -> Vec<Word> {
     let mut reader = Reader::default();
     let mut words = Vec::new();
@@ -101,7 +102,7 @@ pub(crate) fn read(command: &str) -> Vec<Word> {
     words
 }
 
-/// Whether a character ends a word where it stands outside of quotes.
+/// Whether an unquoted character ends a word.
 fn is_cut(char: char) -> bool {
     char.is_whitespace() || ";|&<>()`".contains(char)
 }
@@ -114,7 +115,8 @@ struct Reader {
 }
 
 impl Reader {
-    /// The value of the variable that a text begins with, after its `$`, and how much of the text names it.
+    /// Returns the value of the variable at the beginning of a text, after its `$`, and the length of its name in the
+    /// text.
     fn variable(&self, text: &str) -> Option<(String, usize)> {
         let (name, length) = match text.strip_prefix('{') {
             Some(inner) => {
@@ -147,7 +149,7 @@ impl Reader {
             Position::Start => {
                 *position = match text {
                     "cd" | "pushd" => Position::Folder,
-                    // A command follows.
+                    // These words precede a command.
                     "builtin" | "command" | "then" | "do" | "else" | "{" | "!" | "time" | "sudo" | "exec" => {
                         Position::Start
                     }
@@ -205,7 +207,7 @@ fn is_of_name(char: char) -> bool {
     char.is_ascii_alphanumeric() || char == '_'
 }
 
-/// Whether a path says by itself where it begins.
+/// Whether a path has an explicit starting point.
 fn is_rooted(path: &str) -> bool {
     ["/", "~", "$HOME", "${HOME}"].iter().any(|start| path.starts_with(start))
 }

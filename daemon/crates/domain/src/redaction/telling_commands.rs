@@ -1,17 +1,18 @@
-//! Commands whose output is secret, whatever it looks like: `env`, `gh auth token`, `kubectl get secret -o yaml`. Of such a
-//! call the command stays and its output goes.
+//! Commands whose output is secret regardless of its format: `env`, `gh auth token`, `kubectl get secret -o yaml`. The
+//! command is kept and its output removed.
 //!
-//! No shell is imitated: a command is cut at its signs, and each part is compared with a table.
+//! This does not imitate a shell: a command is split at its operators, and each part is compared with a table.
 
 use super::json_text::{Role, StringPlace, rewrite};
 use super::secret_files::is_command;
 
-/// Longer commands carry a document. The beginning of one is examined.
+/// The number of bytes of a command that are examined. Longer commands contain a document.
 const MOST: usize = 16 * 1024;
-/// Programs that run the words behind them.
+/// Programs that run the words after them.
 const RUNNERS: [&str; 8] = ["sudo", "command", "exec", "time", "nohup", "npx", "doas", "builtin"];
 
-/// A program, the words that follow it in this order, and a word of which one has to be there, unless there is none.
+/// A program, the words that must follow it in this order, and words of which one must occur, unless the list is
+/// empty.
 struct Telling(&'static str, &'static [&'static str], &'static [&'static str]);
 
 const TELLING: &[Telling] = &[
@@ -81,10 +82,10 @@ const TELLING: &[Telling] = &[
     Telling("rails", &["credentials:show"], &[]),
 ];
 
-/// Whether a command of this JSON, a call's input or a whole payload, prints secrets.
+/// Whether a command in this JSON, a call's input or a whole payload, prints secrets.
 pub(super) fn is_named(json: &str) -> bool {
     let mut found = false;
-    // The words of a command that is a list.
+    // The words of a command given as a list.
     let mut list = String::new();
     rewrite(json, |StringPlace { role, text }| {
         match role {
@@ -106,7 +107,7 @@ fn tells(command: &str) -> bool {
     super::beginning(command, MOST).split([';', '|', '&', '\n', '(', ')', '`', '"', '\'']).any(is_telling)
 }
 
-/// One command without its signs.
+/// Whether one simple command prints secrets.
 fn is_telling(command: &str) -> bool {
     let is_left_out = |word: &&str| {
         let is_variable =
@@ -116,11 +117,11 @@ fn is_telling(command: &str) -> bool {
     let mut words = command.split_whitespace().skip_while(is_left_out);
     let Some(program) = words.next() else { return false };
     let program = program.rsplit('/').next().unwrap_or(program);
-    // Text that is written into a file is not printed.
+    // Text that is written to a file is not printed.
     let words: Vec<&str> = words.take(64).collect();
     let arguments = || words.iter().filter(|word| !word.starts_with(['-', '<', '>']) && !word.contains('>'));
     match program {
-        // With a name behind them they set variables and run programs.
+        // With a name after them these set variables or run programs.
         "env" | "set" => {
             arguments().next().is_none() && words.iter().all(|word| word.starts_with('>') || *word == "-0")
         }
@@ -136,14 +137,14 @@ fn is_telling(command: &str) -> bool {
     }
 }
 
-/// Whether these words begin a command's arguments. A value of an option may stand between them.
+/// Whether these words begin a command's arguments. Values of options may stand between them.
 fn has_in_order<'a>(mut arguments: impl Iterator<Item = &'a &'a str>, follow: &[&str]) -> bool {
-    /// Values of options between two words.
+    /// The maximum number of option values between two words.
     const BETWEEN: usize = 3;
     follow.iter().all(|word| arguments.by_ref().take(BETWEEN).any(|argument| argument == word))
 }
 
-/// `-o`, `-o=yaml` and `-oyaml`.
+/// Whether the word is this option, as in `-o`, `-o=yaml` and `-oyaml`.
 fn is_option(word: &str, option: &str) -> bool {
     word.strip_prefix(option).is_some_and(|rest| {
         rest.is_empty() || rest.starts_with('=') || (option.len() == 2 && option.starts_with('-'))

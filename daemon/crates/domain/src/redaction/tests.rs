@@ -1046,8 +1046,8 @@ fn payloads_that_are_no_json_are_redacted_all_the_same() {
 #[test]
 fn mistakes_in_the_policy_are_named_with_key_and_pattern() {
     for (extra, allow, expected) in [
-        ("(", "", "redaction.extra: `(` is not a usable pattern: unclosed group"),
-        ("", "[", "redaction.allow: `[` is not a usable pattern: unclosed character class"),
+        ("(", "", "redaction.extra: `(` is not a valid pattern: unclosed group"),
+        ("", "[", "redaction.allow: `[` is not a valid pattern: unclosed character class"),
         ("a*", "", "redaction.extra: `a*` matches everything"),
         ("(?:\\w{500}){500}", "", "redaction.extra"),
     ] {

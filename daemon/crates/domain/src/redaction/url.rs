@@ -15,10 +15,10 @@ const ENDS: ByteSet = ByteSet::of(b" \t\n\r\x0b\x0c/?#\"'`<>\\(),;|");
 /// Characters of a host name.
 const HOST: ByteSet = ByteSet::alphanumeric_and(b"-.");
 
-/// First characters of the marks in [`is_sample`].
+/// First characters of the placeholders in [`is_sample`].
 const BEGINS_MARK: ByteSet = ByteSet::of(b"${<[*%xX.");
 
-/// The password of the url whose `://` begins at `start`, or a token in the place of the user.
+/// Returns the password of the url whose `://` begins at `start`, or a token in the place of the user.
 pub(super) fn password(text: &str, start: usize) -> Option<Range<usize>> {
     let before = text.as_bytes().get(start.checked_sub(1)?)?;
     if !before.is_ascii_alphanumeric() {
@@ -28,7 +28,7 @@ pub(super) fn password(text: &str, start: usize) -> Option<Range<usize>> {
     let rest = beginning(text.get(from..)?, MOST);
     let authority = rest.bytes().position(|byte| ENDS.has(byte)).unwrap_or(rest.len());
     let user = &rest.get(..authority)?;
-    // A port is a number. Anything else before a slash is the beginning of a password that contains a slash.
+    // A port is a number. Anything else before a slash begins a password that contains a slash.
     let has_slash = rest.as_bytes().get(authority) == Some(&b'/')
         && user.rsplit_once(':').is_some_and(|(_, port)| port.bytes().any(|byte| !byte.is_ascii_digit()));
     let user = match has_slash {
@@ -47,7 +47,7 @@ pub(super) fn password(text: &str, start: usize) -> Option<Range<usize>> {
     }
 }
 
-/// The `@` before the host: the first that precedes a host name, else the last.
+/// Returns the `@` before the host: the first that precedes a host name, or else the last.
 fn host_sign(address: &str) -> Option<usize> {
     let is_host = |at: &usize| {
         let rest = address.get(at + 1..).unwrap_or_default();
@@ -58,7 +58,7 @@ fn host_sign(address: &str) -> Option<usize> {
         has_shape && !name.is_empty() && matches!(after, None | Some(b'/' | b':'))
     };
     let mut signs = address.match_indices('@').map(|(at, _)| at).filter(|at| {
-        // The `@` of a scoped package or a user in a path, as in `/@scope`.
+        // Excludes the `@` of a scoped package or a user in a path, as in `/@scope`.
         at.checked_sub(1).and_then(|before| address.as_bytes().get(before)) != Some(&b'/')
     });
     let first = signs.next()?;
@@ -69,7 +69,7 @@ fn host_sign(address: &str) -> Option<usize> {
     rest.iter().copied().find(is_host).or_else(|| rest.last().copied()).or(Some(first))
 }
 
-/// Whether it is an example password or a placeholder.
+/// Whether the password is an example or a placeholder.
 fn is_sample(user: &str, password: &str) -> bool {
     let words = [
         "password", "pass", "passwd", "pwd", "secret", "pw", "p", "token", "postgres", "root", "guest",

@@ -1,12 +1,12 @@
-//! The agent's answer at the end of a turn, and the batch that it belongs to.
+//! Handles the agent's answer at the end of a turn, and assigns it to its batch.
 
 use super::transition::Transition;
 use super::{Batch, BatchSource, BatchState, CloseReason, Effect, Response, Seq, Session, TurnResponse};
 use crate::event::HookEvent;
 
 impl Transition<'_> {
-    /// Handles the end of a turn. If a turn has two answers the later one counts, in whatever order they arrive. The
-    /// other is kept as an activity.
+    /// Handles the end of a turn. If a turn has two answers, the later one counts, whatever their order of arrival.
+    /// The other is kept as an activity.
     pub(super) fn stop(&mut self, event: &HookEvent, message: Option<&str>) {
         let text = message.filter(|text| !text.trim().is_empty());
         let at = self.batch_of(event.prompt.as_ref());
@@ -23,11 +23,11 @@ impl Transition<'_> {
         // Prompts that were queued during the turn share its answer.
         let ended: Vec<usize> = std::iter::once(at).chain(self.waiting_after(at)).collect();
         self.answer_all(event, &ended, text);
-        // Requested now, so that a crash after this moment still leaves a summary.
+        // Requested now, so that a crash after this point still leaves a summary.
         self.effects.push(Effect::Summarize);
     }
 
-    /// Handles an answer that arrives late, with the result it would have had in time.
+    /// Handles a late answer, with the same result as if it had arrived in time.
     fn late_stop(&mut self, event: &HookEvent, at: usize, text: Option<&str>) {
         match text {
             Some(text) => self.keep_as_activity(event, text),
@@ -38,7 +38,7 @@ impl Transition<'_> {
     }
 
     /// Handles an answer whose prompt has not arrived or never will, as in an agent's shell mode. Only one turn runs
-    /// at a time, so the known turn is over, too.
+    /// at a time, so the known turn has ended too.
     fn stop_of_unknown_turn(&mut self, event: &HookEvent, at: usize, text: Option<&str>) {
         if let Some(batch) = self.session.batches.get(at)
             && batch.state == BatchState::Open
@@ -53,7 +53,7 @@ impl Transition<'_> {
         self.separate_early();
     }
 
-    /// The batches whose prompts were queued when the turn of the batch at `at` ended.
+    /// Returns the batches whose prompts were still queued when the turn of the batch at `at` ended.
     fn waiting_after(&self, at: usize) -> impl Iterator<Item = usize> + use<> {
         let later = self.session.batches.iter().enumerate().skip(at + 1);
         let came = later.take_while(|(_, batch)| !self.capture.order.is_before(&batch.opened));
@@ -69,7 +69,7 @@ impl Transition<'_> {
             let (seq, was_closed) = (batch.seq, batch.state == BatchState::Closed);
             let kept = text.filter(|_| !batch.is_private_in(event.prompt.as_ref()));
             if let Some(text) = kept {
-                // A turn that went on has a later, final answer; an interrupted one gets its first.
+                // A turn that continued has a later, final answer; an interrupted one gets its first.
                 let before = std::mem::replace(&mut batch.response, Response::Known(answer.clone()));
                 let (text, prompt_id) = (text.to_owned(), event.prompt.clone());
                 self.effects.push(Effect::Respond { seq, event: self.capture.event, text, prompt_id });
@@ -89,7 +89,7 @@ impl Transition<'_> {
         }
     }
 
-    /// Keeps an answer as an activity, because its prompt may still arrive.
+    /// Stores an answer as an activity, because its prompt may still arrive.
     fn keep_as_activity(&mut self, event: &HookEvent, text: &str) {
         let answer =
             TurnResponse { event: self.capture.event, at: self.capture.order, prompt: event.prompt.clone() };
@@ -125,8 +125,8 @@ impl Transition<'_> {
         }
     }
 
-    /// Requests recompression of the batches after `at` up to the next answer, because the answer before a batch is
-    /// part of its context.
+    /// Requests recompression of the batches after `at` up to the next answer, because a batch's context includes the
+    /// answer before it.
     pub(super) fn compress_followers(&mut self, at: usize) {
         for place in at + 1..self.session.batches.len() {
             let Some(batch) = self.session.batches.get(place) else { return };
@@ -142,7 +142,7 @@ impl Transition<'_> {
 }
 
 impl TurnResponse {
-    /// Whether the agent reports both for the same turn.
+    /// Whether the agent reports both answers for the same turn.
     pub(super) fn is_same_turn_as(&self, other: &Self) -> bool {
         self.prompt.is_some() && self.prompt == other.prompt
     }
@@ -155,7 +155,7 @@ impl Session {
         }
     }
 
-    /// The batch that has this answer.
+    /// Returns the batch that has this answer.
     pub(super) fn batch_with(&self, answer: &TurnResponse) -> Option<Seq> {
         let holds =
             |batch: &&Batch| matches!(&batch.response, Response::Known(known) if known.event == answer.event);

@@ -1,7 +1,7 @@
-//! Assigns turns and answers to prompts, from their capture times alone.
+//! Assigns turns and answers to prompts by their capture times alone.
 //!
 //! For events in order, `transition` and `answer` reach the same result one event at a time. When a prompt arrives
-//! late, the assignment is recomputed here, so that the order of arrival does not matter.
+//! late, the assignment is recomputed here, so the order of arrival does not matter.
 
 use super::{Batch, Period, Response, Session, TurnResponse};
 use crate::ids::{EventId, PromptId};
@@ -11,7 +11,7 @@ use crate::order::Order;
 /// The assignment of one batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Arranged {
-    /// The turn that it runs as.
+    /// The turn that the batch runs as.
     pub(super) turn: Option<PromptId>,
     pub(super) progress: BatchProgress,
     pub(super) answer: Option<TurnResponse>,
@@ -22,25 +22,25 @@ pub(super) struct Arranged {
 /// The progress of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BatchProgress {
-    /// Its prompt comes later than the moment being processed.
+    /// The prompt was typed after the moment being processed.
     NotYetTyped,
-    /// Its prompt was queued while another batch ran.
+    /// The prompt was queued while another batch ran.
     Waiting,
     Running,
-    /// The agent has answered it.
+    /// The agent has answered.
     Answered,
-    /// Another turn began or ended after it.
+    /// Another turn began or ended after this batch.
     Abandoned,
 }
 
 enum Fact<'a> {
     Opens(usize),
-    /// The first event of a turn that has no prompt of its own.
+    /// The first event of a turn without a prompt of its own.
     Seen(&'a PromptId),
     Answers(&'a TurnResponse),
 }
 
-/// The assignment of each batch of the session, in their order.
+/// Computes the assignment of each batch of the session, in order.
 pub(super) fn arrange(session: &Session) -> Vec<Arranged> {
     let given = answers(session);
     let mut facts: Vec<(Order, Fact<'_>)> =
@@ -62,7 +62,7 @@ pub(super) fn arrange(session: &Session) -> Vec<Arranged> {
     arrangement.arranged
 }
 
-/// The period in which each batch of the session ran.
+/// Returns the period in which each batch of the session ran.
 pub(super) fn periods(session: &Session) -> Vec<Period> {
     let period = |batch: &Batch| Period {
         seq: batch.seq,
@@ -73,7 +73,7 @@ pub(super) fn periods(session: &Session) -> Vec<Period> {
     session.batches.iter().map(period).collect()
 }
 
-/// All known answers, without duplicates.
+/// Returns all known answers without duplicates.
 fn answers(session: &Session) -> Vec<TurnResponse> {
     let mut all = session.spare.clone();
     for batch in &session.batches {
@@ -86,7 +86,7 @@ fn answers(session: &Session) -> Vec<TurnResponse> {
     all
 }
 
-/// Inserts after all facts that are not later.
+/// Inserts the fact after all facts that are not later.
 fn insert<'a>(facts: &mut Vec<(Order, Fact<'a>)>, at: Order, fact: Fact<'a>) {
     let place = facts.iter().rposition(|(known, _)| !at.is_before(known)).map_or(0, |before| before + 1);
     facts.insert(place, (at, fact));
@@ -133,7 +133,7 @@ impl<'a> Arrangement<'a> {
         }
     }
 
-    /// A queued prompt becomes the next turn.
+    /// The queued prompt becomes the next turn.
     fn start_turn(&mut self, turn: &PromptId) {
         let is_known = self.arranged.iter().any(|arranged| arranged.turn.as_ref() == Some(turn));
         let Some(waiting) =

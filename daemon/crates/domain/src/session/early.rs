@@ -1,8 +1,10 @@
-//! Calls from before the first known prompt: recall started in the middle of a turn, or the first prompt arrived late.
+//! Handles calls from before the first known prompt: recall started in the middle of a turn, or the first prompt
+//! arrived late.
 //!
-//! Such calls belong to the first prompt that a person typed; one that a machine made tells of other work. They form a
-//! separate recovery batch while there is no such prompt, if they were answered before it came, if it is private, so
-//! that they are not hidden with it, and after a machine's prompt of an agent that does not name its turns.
+//! Such calls belong to the first prompt that a person typed; a machine-made prompt concerns other work. They form a
+//! separate recovery batch in four cases: there is no such prompt yet; they were answered before it came; it is
+//! private, so that they are not hidden with it; or they follow a machine's prompt of an agent that does not name its
+//! turns.
 
 use super::arrange::periods;
 use super::transition::Transition;
@@ -12,7 +14,7 @@ use crate::ids::PromptId;
 use crate::material::BatchSource;
 use crate::order::Order;
 
-/// The first call of a turn, or of those without a turn, that came before the first prompt.
+/// The first call of a turn, or of those without a turn, from before the first prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EarlyCall {
     pub turn: Option<PromptId>,
@@ -20,8 +22,8 @@ pub struct EarlyCall {
 }
 
 impl Transition<'_> {
-    /// Turns the recovery batch into that of the session's first prompt, which arrives in order. `None` if it stays
-    /// separate or does not exist.
+    /// Turns the recovery batch into the batch of the session's first prompt, which arrives in order. Returns `None`
+    /// if the batch stays separate or does not exist.
     pub(super) fn adopt_in_order(
         &mut self,
         source: BatchSource,
@@ -41,7 +43,7 @@ impl Transition<'_> {
         if let Some(batch) = self.session.batches.first_mut() {
             batch.state = BatchState::Open;
         }
-        // Nothing moves, but the calls may have made it a plan's batch.
+        // Nothing moves, but these calls may have made it a plan's batch.
         let (periods, among) = (periods(&self.session), vec![seq]);
         self.effects.push(Effect::Rearrange { periods, among, hidden: Vec::new() });
         Some(seq)
@@ -70,7 +72,8 @@ impl Transition<'_> {
         }
     }
 
-    /// Separates them before a private prompt becomes the first of a person, so that earlier work is not hidden with it.
+    /// Separates them before a private prompt becomes the first of a person, so that earlier work is not hidden with
+    /// it.
     pub(super) fn separate_from_private(&mut self, turn: Option<&PromptId>) {
         let order = self.capture.order;
         if self.session.batch_of_early().is_none_or(|holder| !order.is_before(&holder.opened)) {
@@ -109,8 +112,8 @@ impl Transition<'_> {
         self.rearrange(0, Some(0));
     }
 
-    /// Finds the recovery batch's answer, which may have arrived before its first call. One that it has may be of a
-    /// later turn than that call.
+    /// Finds the recovery batch's answer, which may have arrived before its first call. An answer that it already has
+    /// may belong to a later turn than that call.
     pub(super) fn find_early_answer(&mut self) {
         let waits = |first: &Batch| match &first.response {
             Response::Missing => self.session.spare.iter().any(|answer| first.opened.is_before(&answer.at)),
@@ -123,8 +126,8 @@ impl Transition<'_> {
         }
     }
 
-    /// Gives the recovery batch's calls to the first prompt that a person typed, if nothing keeps them apart any more:
-    /// the answer that did is that of a machine's prompt, which arrived late.
+    /// Gives the recovery batch's calls to the first prompt that a person typed, if nothing separates them any more:
+    /// the answer that did belongs to a machine's prompt, which arrived late.
     fn merge_recovery(&mut self) {
         let is_asked =
             |batch: &Batch| batch.source != BatchSource::Recovery && !batch.source.is_made_by_machine();
@@ -146,7 +149,7 @@ impl Transition<'_> {
         self.rearrange(0, Some(place - 1));
     }
 
-    /// Decides again about the early calls after a prompt arrived late.
+    /// Reassigns the early calls after a prompt arrived late.
     pub(super) fn reassign_early(&mut self) {
         self.merge_recovery();
         let batches = &self.session.batches;
@@ -164,7 +167,7 @@ impl Transition<'_> {
 }
 
 impl Session {
-    /// Whether a prompt of this source takes over the recovery batch past prompts that a machine made.
+    /// Whether a prompt of this source takes over the recovery batch although machine-made prompts came in between.
     pub(super) fn is_adopted_past_machines(&self, source: BatchSource, at: &Order) -> bool {
         self.batches.len() > 1 && self.adopts(self.batches.len(), source, at)
     }
@@ -185,14 +188,14 @@ impl Session {
 }
 
 impl Session {
-    /// Without the names of turns, an answer that the machine's prompt gets may first be taken for that of the calls.
+    /// If turns are unnamed, an answer to the machine's prompt may at first be mistaken for that of the calls.
     fn early_turns_are_named(&self) -> bool {
         self.early.iter().all(|early| early.turn.is_some())
     }
 }
 
 impl Batch {
-    /// Whether this is a recovery batch that a prompt of this source, typed at `at`, takes over.
+    /// Whether the recovery batch may become that of a prompt of this source, typed at `at`.
     pub(super) fn may_be_adopted(&self, source: BatchSource, at: &Order) -> bool {
         let is_answered = matches!(&self.response, Response::Known(answer) if answer.at.is_before(at));
         self.source == BatchSource::Recovery && source.is_asked_openly() && !is_answered
@@ -200,7 +203,8 @@ impl Batch {
 }
 
 impl Session {
-    /// The batch of calls from before the first prompt: the recovery batch, else the first prompt that a person typed.
+    /// Returns the batch of calls from before the first prompt: the recovery batch or else the first prompt that a
+    /// person typed.
     pub(super) fn place_of_early(&self) -> usize {
         let asked = self.batches.iter().position(|batch| !batch.source.is_made_by_machine());
         asked.unwrap_or_default()
@@ -210,7 +214,7 @@ impl Session {
         self.batches.get(self.place_of_early())
     }
 
-    /// The first call that must not lie in the first prompt's batch.
+    /// Returns the first call that must not be in the first prompt's batch.
     fn first_to_separate(&self) -> Option<&EarlyCall> {
         let holder = self.batch_of_early()?;
         let first = self.batches.first()?;
@@ -219,7 +223,7 @@ impl Session {
             let is_its = answer.prompt.is_none() || early.turn.is_none() || answer.prompt == early.turn;
             let is_anothers =
                 || self.batches.iter().any(|batch| answer.prompt.is_some() && batch.prompt == answer.prompt);
-            // Without a turn it answers what ran last.
+            // An answer without a turn belongs to what ran last.
             let until = if answer.prompt.is_none() { first.opened } else { holder.opened };
             early.at.is_before(&answer.at) && answer.at.is_before(&until) && is_its && !is_anothers()
         });
@@ -227,7 +231,7 @@ impl Session {
         (!holder.source.is_asked_openly() || is_past_machines || is_answered).then_some(early)
     }
 
-    /// The first call in the first prompt's batch that belongs to another turn than this.
+    /// Returns the first call in the first prompt's batch that belongs to a different turn.
     fn first_call_of_other_turn(&self, turn: Option<&PromptId>) -> Option<&EarlyCall> {
         self.batch_of_early().filter(|holder| holder.source != BatchSource::Recovery)?;
         let strange = self.early.iter().filter(|early| early.turn.is_none() || early.turn.as_ref() != turn);

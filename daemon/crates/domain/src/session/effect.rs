@@ -12,10 +12,10 @@ use crate::order::Order;
 use crate::plan::{PlanReference, PlanState};
 use crate::task_list::TaskChange;
 
-/// A change to store. The effects of one event are applied in one transaction.
+/// A change to store. All effects of one event are applied in one transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// A life begins: the first, or the next after completion.
+    /// A life begins: the first one, or the next one after completion.
     BeginLife {
         life: u32,
         source: StartSource,
@@ -25,12 +25,12 @@ pub enum Effect {
         status: SessionStatus,
         suspended_for_ms: i64,
     },
-    /// The session began because another one was cleared, which is known only now.
+    /// It is now known that the session began because another one was cleared.
     FollowCleared,
-    /// The host program's own account of the session.
+    /// Facts from the host program about the session.
     KeepHostFacts(Box<HostFacts>),
     SetStatus(SessionStatus),
-    /// The agent names the session. The latest name counts, and takes precedence over titles made by recall.
+    /// The agent names the session. The latest name counts, and overrides titles made by recall.
     SetTitle {
         title: String,
     },
@@ -39,11 +39,11 @@ pub enum Effect {
         number: u32,
         source: BatchSource,
         state: BatchState,
-        /// The turn that it runs as.
+        /// The turn that the batch runs as.
         prompt_id: Option<PromptId>,
         prompt: Option<NewPrompt>,
     },
-    /// A queued batch starts, as the turn of this id.
+    /// A queued batch starts as the turn with this id.
     RunBatch {
         seq: Seq,
         prompt_id: PromptId,
@@ -52,7 +52,7 @@ pub enum Effect {
         seq: Seq,
         why: CloseReason,
     },
-    /// The prompt of a recovery batch is now known: the batch becomes that prompt's.
+    /// The prompt of a recovery batch is now known, so the batch becomes that prompt's.
     AdoptRecovery {
         seq: Seq,
         number: u32,
@@ -60,38 +60,39 @@ pub enum Effect {
         prompt_id: Option<PromptId>,
         prompt: NewPrompt,
     },
-    /// What the recovery batch `from` holds belongs to the batch `to`. The recovery batch is no more.
+    /// Moves the contents of the recovery batch `from` to the batch `to`, and removes the recovery batch.
     MergeRecovery {
         from: Seq,
         to: Seq,
     },
-    /// A prompt arrived late, so later ones move up by one.
+    /// A prompt arrived late, so the numbers of later ones increase by one.
     Renumber {
         seq: Seq,
         number: u32,
     },
-    /// The batch runs as a different turn than assumed, or as none because it was queued while another one ran.
+    /// The batch runs as a different turn than assumed, or as none because its prompt was queued while another one
+    /// ran.
     SetTurn {
         seq: Seq,
         turn: Option<PromptId>,
     },
-    /// Moves the activities of the batches `among` to where they belong, see [`Period`]. Activities that end up in a
-    /// batch of `hidden` lose their content. Closed batches that changed are recompressed.
+    /// Moves the activities of the batches `among` to where they belong, see [`Period`]. Activities moved to a batch
+    /// in `hidden` lose their content. Closed batches that changed are recompressed.
     Rearrange {
         periods: Vec<Period>,
         among: Vec<Seq>,
         hidden: Vec<Seq>,
     },
-    /// The batch's answer belongs to another batch. It is kept as an activity until that one is known.
+    /// The batch's answer belongs to another batch. It is stored as an activity until that batch is known.
     SetAside {
         seq: Seq,
     },
-    /// Assigns an answer that was kept as an activity to its batch.
+    /// Assigns an answer that was stored as an activity to its batch.
     TakeAnswer {
         seq: Seq,
         event: EventId,
     },
-    /// Drops an answer that was kept as an activity: its turn has a later one or is private.
+    /// Drops an answer that was stored as an activity: its turn has a later one or is private.
     DropAnswer {
         event: EventId,
     },
@@ -106,7 +107,7 @@ pub enum Effect {
         text: String,
         prompt_id: Option<PromptId>,
     },
-    /// `seq` is `None` before the session's first batch, which takes over such activities.
+    /// `seq` is `None` before the session's first batch, which later takes over such activities.
     AddActivity {
         seq: Option<Seq>,
         activity: NewActivity,
@@ -117,7 +118,7 @@ pub enum Effect {
         seq: Seq,
         text: String,
     },
-    /// A call starts. Until it ends the batch is busy.
+    /// A call starts. The batch is busy until the call ends.
     BeginCall {
         call: RunningCall,
     },
@@ -125,24 +126,23 @@ pub enum Effect {
     EndCalls {
         calls: Vec<CallId>,
     },
-    /// Calls are over, and no result was reported.
+    /// Calls have ended without a reported result.
     AbandonCalls {
         calls: Vec<RunningCall>,
     },
-    /// The call of this event ended after its turn. It is published but not stored here.
+    /// The call of this event ended after its turn. Published, but not stored here.
     PublishLateCall {
         event: EventId,
     },
-    /// A call that has no row of its own is over. It is published but not stored here.
+    /// A call without a row has ended. Published, but not stored here.
     PublishCall {
         call: UnstoredCall,
     },
-    /// A call's start is known only after its result.
+    /// A call's start became known only after its result.
     SetCallStart {
         id: CallId,
     },
-    /// Calls that were settled together. Only those without a row of their own are stored: they were refused before
-    /// they ran.
+    /// Calls that were settled together. Only those without a row are stored: they were refused before they ran.
     AddRefused {
         seq: Option<Seq>,
         activities: Vec<NewActivity>,
@@ -152,7 +152,7 @@ pub enum Effect {
         prompt: Option<PromptId>,
         subagent: Subagent,
     },
-    /// A subagent's final message. `None` if it is private or missing.
+    /// A subagent's final message; `None` if it is private or missing.
     EndSubagent {
         seq: Option<Seq>,
         prompt: Option<PromptId>,
@@ -169,7 +169,7 @@ pub enum Effect {
         prompt: Option<PromptId>,
         trigger: String,
         message_count: u32,
-        /// Messages since the previous compaction.
+        /// The number of messages since the previous compaction.
         since_last: u32,
     },
     /// `summary` is `None` if it may contain something private.
@@ -178,13 +178,13 @@ pub enum Effect {
         prompt: Option<PromptId>,
         trigger: String,
         message_count: u32,
-        /// Messages since the previous compaction.
+        /// The number of messages since the previous compaction.
         since_last: u32,
         summary: Option<String>,
     },
     /// A private prompt arrived late, so the agent's later summaries may describe it.
     HideCompactions,
-    /// A plan from a file or an approval. Without a text only its state changes.
+    /// Stores a plan from a file or an approval. Without a text only its state changes.
     KeepPlan {
         seq: Option<Seq>,
         prompt: Option<PromptId>,
@@ -202,16 +202,16 @@ pub enum Effect {
         seq: Seq,
         plan: PlanReference,
     },
-    /// The source of the batch is known now.
+    /// The source of the batch became known.
     SetSource {
         seq: Seq,
         source: BatchSource,
     },
-    /// Further material for the compressor that is not an activity: answers of the user, the task list.
+    /// Stores additional material for the compressor that is not an activity: the user's answers, the task list.
     AddAside {
         seq: Seq,
         event: EventId,
-        /// The turn as the agent names it. The same in the variants below.
+        /// The turn as the agent names it. Likewise in the variants below.
         prompt: Option<PromptId>,
         call: ToolCall,
     },
@@ -219,28 +219,28 @@ pub enum Effect {
     CompressBatch {
         seq: Seq,
     },
-    /// Requests compression of an open batch, which goes on.
+    /// Requests compression of an open batch, which continues.
     FlushChunk {
         seq: Seq,
     },
-    /// The batch continues or waits after all.
+    /// The batch continues or waits, contrary to what was assumed.
     SetState {
         seq: Seq,
         state: BatchState,
     },
-    /// Requests the session's summary, also if there is one.
+    /// Requests the session's summary, even if it already has one.
     Summarize,
-    /// The agent's program exits. The life continues when it is back.
+    /// The agent's program exits. The life continues when the program runs again.
     Suspend {
         reason: String,
         tally: Tally,
     },
-    /// A message has reached the agent's program. It is published but not stored here.
+    /// A message reached the agent's program. Published, but not stored here.
     PublishMessage {
         content: Option<String>,
         origin: Option<Box<MessageOrigin>>,
     },
-    /// The agent has told its user something. It is published but not stored here.
+    /// The agent notified its user. Published, but not stored here.
     PublishNotification(Notification),
     /// The life ends.
     Complete {
@@ -257,8 +257,8 @@ pub enum Work {
 }
 
 impl Effect {
-    /// The batch whose work begins or ends with this effect, so the current checkout is that of the work. Batches
-    /// closed by the next prompt or by time are excluded, because the branch may have been switched since.
+    /// Returns the batch whose work begins or ends with this effect, so that the current checkout is that of the work.
+    /// Batches closed by the next prompt or by time are excluded, because the branch may have been switched since.
     #[deny(clippy::wildcard_enum_match_arm)]
     pub fn work(&self) -> Option<(Seq, Work)> {
         match self {
@@ -322,19 +322,19 @@ impl Effect {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunningCall {
     pub id: CallId,
-    /// The subagent that makes it. `None` on the main thread.
+    /// The subagent that makes the call; `None` on the main thread.
     pub subagent: Option<String>,
-    /// The task that it gives to a subagent. `None` if the turn is private.
+    /// The task that the call gives to a subagent; `None` if the turn is private.
     pub task: Option<SubagentTask>,
     /// The tool's name. `None` if the turn is private.
     pub tool: Option<String>,
     pub began: Timestamp,
-    /// The guard that has refused it. Some agents report nothing more of such a call.
+    /// The guard that refused the call. Some agents report nothing more about such a call.
     pub refused_by: Option<Rule>,
 }
 
-/// A call that is over and has no row: of a tool whose calls are not recorded, or refused by a guard where the agent gives
-/// calls no ids.
+/// A finished call without a row: its tool's calls are not recorded, or a guard refused it and the agent gives calls
+/// no ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnstoredCall {
     /// The event that reported its end.
@@ -342,12 +342,12 @@ pub struct UnstoredCall {
     pub seq: Seq,
     pub tool: String,
     pub id: Option<CallId>,
-    /// The type of the subagent that made it.
+    /// The type of the subagent that made the call.
     pub subagent: Option<String>,
-    /// `None` if that was not reported.
+    /// `None` if the start was not reported.
     pub began: Option<Timestamp>,
     pub ended: Timestamp,
-    /// How long it ran, as the agent says.
+    /// The duration that the agent reports.
     pub duration_ms: Option<i64>,
     pub end: CallEnd,
 }
@@ -357,34 +357,35 @@ pub struct UnstoredCall {
 pub enum CallEnd {
     Done,
     Failed,
-    /// It did not run. The rule is known if a guard of recall refused it.
+    /// The call did not run. The rule is known if a guard of recall refused it.
     Refused(Option<Rule>),
 }
 
-/// The published facts of a tool call that the end of its turn does not tell.
+/// The published facts of a tool call that are not part of its turn's end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LooseCall {
-    /// Its turn or its session ended at this time, and no result was reported.
+    /// The turn or session ended at this time without a reported result.
     NoResult { call: RunningCall, ended: Timestamp },
-    /// It has no row.
+    /// The call has no row.
     Unstored(UnstoredCall),
-    /// Its result came after its turn, with this event: a subagent went on in the background.
+    /// The result came after the turn, with this event: a subagent continued in the background.
     AfterTurn { event: EventId },
 }
 
 /// The period in which a batch ran. An activity belongs to the batch of its turn. If its turn is missing or unknown,
-/// it belongs to the batch that ran at the time, else to the first.
+/// it belongs to the batch that ran at the time, or else to the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Period {
     pub seq: Seq,
     pub turn: Option<PromptId>,
-    /// `None` if it was queued while another batch ran and its own turn never came.
+    /// `None` if the prompt was queued while another batch ran and its own turn never came.
     pub since: Option<Order>,
     pub source: BatchSource,
 }
 
 impl Period {
-    /// As [`Self::seat`], of a tool call: one from before the first prompt belongs to the first that a person typed.
+    /// Like [`Self::seat`], for a tool call: one from before the first prompt belongs to the first that a person
+    /// typed.
     pub fn seat_of_call(periods: &[Self], turn: Option<&PromptId>, at: &Order) -> Option<Seq> {
         let ran = |period: &Self| period.since.is_some_and(|since| !at.is_before(&since));
         let of_turn = |period: &Self| turn.is_some() && period.turn.as_ref() == turn;
@@ -393,7 +394,8 @@ impl Period {
         asked.map(|period| period.seq).or_else(|| Self::seat(periods, turn, at))
     }
 
-    /// The batch of an activity that happened at `at` in this turn. `periods` are in the order of their prompts.
+    /// Returns the batch of an activity that happened at `at` in this turn. `periods` must be in the order of their
+    /// prompts.
     pub fn seat(periods: &[Self], turn: Option<&PromptId>, at: &Order) -> Option<Seq> {
         let of_turn = periods.iter().rev().find(|period| turn.is_some() && period.turn.as_ref() == turn);
         let ran = |period: &&Self| period.since.is_some_and(|since| !at.is_before(&since));
@@ -407,7 +409,7 @@ impl Period {
 pub struct NewPrompt {
     pub event: EventId,
     pub text: Option<String>,
-    /// The turn that the agent named with it. For a queued prompt that is the running turn.
+    /// The turn that the agent named with the prompt. For a queued prompt, the turn that was running.
     pub asked_in: Option<PromptId>,
     /// Sender and channel, if the agent names them. Published, not stored.
     pub origin: Option<Box<MessageOrigin>>,
@@ -420,9 +422,9 @@ pub struct NewActivity {
     /// The turn that the agent names.
     pub prompt: Option<PromptId>,
     pub subagent: Option<Subagent>,
-    /// When the call began, if that was reported.
+    /// When the call began, if reported.
     pub began: Option<Timestamp>,
-    /// The guard that has refused the call.
+    /// The guard that refused the call.
     pub refused_by: Option<Rule>,
     pub content: ActivityContent,
 }
@@ -430,12 +432,12 @@ pub struct NewActivity {
 #[derive(Clone, Debug, PartialEq)]
 pub enum ActivityContent {
     Tool(ToolCall),
-    /// An event without a rule of its own: its name and the agent's JSON.
+    /// An event without a rule: its name and the agent's JSON.
     Other {
         name: String,
         detail: String,
     },
-    /// Content of a private batch. Only the fact is kept.
+    /// Content of a private batch. Only the fact is stored.
     Hidden {
         name: String,
     },

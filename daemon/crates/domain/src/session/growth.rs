@@ -1,26 +1,26 @@
 //! Decides when an open batch is compressed.
 //!
-//! Each time the whole batch is compressed, because later work may change what earlier work meant. So the interval
-//! grows with the batch: one of thousands of activities is read three times over, not once for every fifty of them.
+//! The whole batch is compressed each time, because later work may change the meaning of earlier work. So the interval
+//! grows with the batch: a batch of thousands of activities is read about three times, not once per fifty activities.
 
 /// A number of activities and their size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
     pub activities: u32,
-    /// The bytes of their inputs and responses.
+    /// The number of bytes of their inputs and responses.
     pub bytes: u64,
 }
 
-/// How much of a batch is compressed, and how much is not.
+/// The load that was compressed, and the load that was not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Growth {
     pub compressed: Load,
-    /// The load added since then.
+    /// The load added since the last compression.
     pub fresh: Load,
 }
 
 impl Growth {
-    /// Adds an activity of this size.
+    /// Adds an activity of `bytes`.
     pub fn add(&mut self, bytes: u64) {
         self.fresh.activities = self.fresh.activities.saturating_add(1);
         self.fresh.bytes = self.fresh.bytes.saturating_add(bytes);
@@ -32,7 +32,7 @@ impl Growth {
             || self.fresh.bytes >= chunk.bytes.max(self.compressed.bytes / 2)
     }
 
-    /// Adds the load of another batch, which becomes part of this one.
+    /// Adds the load of another batch that is merged into this one.
     pub fn join(&mut self, other: Self) {
         let loads = [other.compressed, other.fresh];
         self.fresh.activities =

@@ -10,7 +10,8 @@ use crate::ids::PromptId;
 use crate::material::BatchSource;
 
 impl Transition<'_> {
-    /// Inserts a late prompt. Activities and answers after it are reassigned, and later prompts move up by one.
+    /// Inserts a late prompt. Activities and answers after it are reassigned, and the numbers of later prompts
+    /// increase by one.
     pub(super) fn insert_late(
         &mut self,
         source: BatchSource,
@@ -79,12 +80,12 @@ impl Transition<'_> {
     ) -> Seq {
         let seq = self.next_seq();
         let Some(batch) = self.session.batches.get_mut(at) else { return seq };
-        // The turn assumed so far becomes a turn that was seen without a prompt.
+        // The turn assumed so far becomes a turn seen without a prompt.
         let seq = batch.seq;
         batch.source = source;
         batch.opened = self.capture.order;
         (batch.prompt, batch.asked_in) = (asked_in.clone(), asked_in.clone());
-        // Later ones are numbered anew.
+        // Later prompts are renumbered.
         let number = batch.number + 1;
         batch.number = number;
         self.effects.push(Effect::AdoptRecovery { seq, number, source, prompt_id: asked_in, prompt });
@@ -102,8 +103,8 @@ impl Transition<'_> {
         }
     }
 
-    /// Recomputes the assignment of the batches from `place` on after a late arrival, which may be the prompt of the
-    /// batch at `new`.
+    /// Recomputes the assignment of the batches from `place` on after a late arrival, possibly the prompt of the batch
+    /// at `new`.
     pub(super) fn rearrange(&mut self, place: usize, new: Option<usize>) {
         let arranged = arrange(&self.session);
         let moved = self.set_turns(&arranged);
@@ -124,7 +125,7 @@ impl Transition<'_> {
         self.effects.push(Effect::Summarize);
     }
 
-    /// Earlier activities do not move, so the first batch to consider is the last that ran until `place`.
+    /// Moves activities. Earlier ones do not move, so the first batch to consider is the last that ran until `place`.
     fn move_activities(&mut self, place: usize) {
         let mut before = self.session.batches.iter().take(place);
         let first = before.rposition(|batch| self.session.ran_since(batch).is_some()).unwrap_or(0);
@@ -135,7 +136,7 @@ impl Transition<'_> {
         self.effects.push(Effect::Rearrange { periods: periods(&self.session), among, hidden });
     }
 
-    /// Sets the turns of the batches. Returns those whose turn changed.
+    /// Sets the batches' turns. Returns those that changed.
     fn set_turns(&mut self, arranged: &[Arranged]) -> Vec<usize> {
         let mut moved = Vec::new();
         for (at, (batch, to)) in self.session.batches.iter_mut().zip(arranged).enumerate() {
@@ -147,7 +148,7 @@ impl Transition<'_> {
             }
             let source = match batch.source {
                 BatchSource::Private | BatchSource::Recovery => batch.source,
-                // It may wait, too, but no person typed it.
+                // A machine's prompt may wait too, but no person typed it.
                 machine if machine.is_made_by_machine() => machine,
                 _ if batch.waited() => BatchSource::Queued,
                 BatchSource::Queued if waited => BatchSource::User,
@@ -215,7 +216,7 @@ impl Transition<'_> {
         self.effects.extend(gone.into_iter().map(|answer| Effect::DropAnswer { event: answer.event }));
     }
 
-    /// Opens and closes batches. A closed one stays closed unless its turn changed.
+    /// Opens and closes batches. A closed batch stays closed unless its turn changed.
     fn set_states(&mut self, arranged: &[Arranged], anew: &[usize]) {
         let is_over = self.session.status == SessionStatus::Completed
             || self.session.ended.is_some_and(|ended| !ended.is_before(&self.capture.order));
@@ -251,7 +252,7 @@ impl Transition<'_> {
 }
 
 impl Session {
-    /// Records when a turn was first seen. Returns whether this is earlier than known.
+    /// Records when a turn was first seen. Returns whether this is earlier than known before.
     pub(super) fn record_first_seen(&mut self, turn: &PromptId, at: Order) -> bool {
         match self.turns_seen.iter_mut().find(|seen| seen.turn == *turn) {
             Some(seen) if !at.is_before(&seen.at) => return false,

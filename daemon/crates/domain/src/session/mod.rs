@@ -1,10 +1,10 @@
-//! The session's state machine: what an event changes in a session and its prompt batches.
+//! The session's state machine: how an event changes a session and its prompt batches.
 //!
 //! [`Session::on_event`] is a function from state and event to state and effects. The session actor calls it and
-//! passes the effects to the writer. Nothing here waits, writes or reads the clock.
+//! passes the effects to the writer. Nothing here waits, writes or reads a clock.
 //!
-//! Batches are named by a number that the session assigns ([`Seq`]) and not by a row's id, so that an effect can name
-//! a batch that is not stored yet. They are ordered by the time of their prompts; a late event is inserted where it
+//! Batches are identified by a number that the session assigns ([`Seq`]), not by a row id, so an effect can refer to a
+//! batch that is not stored yet. They are ordered by the time of their prompts; a late event is inserted where it
 //! belongs.
 
 mod effect;
@@ -34,8 +34,8 @@ pub use effect::{
 pub use growth::{Growth, Load};
 use transition::Transition;
 
-/// The longest time between the clearing of a session and the start of the one that continues it, in milliseconds.
-/// Their hooks run concurrently, so either may be first.
+/// The maximum time between the clearing of a session and the start of the one that continues it, in milliseconds.
+/// Their hooks run concurrently, so either may come first.
 pub const CLEAR_WITHIN_MS: i64 = 60_000;
 
 /// A batch's number in its session, assigned from 1 in order of arrival.
@@ -43,14 +43,14 @@ pub const CLEAR_WITHIN_MS: i64 = 60_000;
 #[serde(transparent)]
 pub struct Seq(pub u32);
 
-/// The phase of a session's life.
+/// The phase in a session's life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SessionStatus {
-    /// It has started and has no prompt yet.
+    /// The session has started and has no prompt yet.
     #[default]
     Initialized,
     Active,
-    /// The daemon stopped during its life. Its next event resumes it.
+    /// The daemon stopped during the session's life. The next event resumes it.
     Suspended,
     Completed,
 }
@@ -76,10 +76,10 @@ impl SessionStatus {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
     pub seq: Seq,
-    /// The number of its prompt; for a recovery batch, that of the prompt before it.
+    /// The number of the batch's prompt; for a recovery batch, that of the prompt before it.
     pub number: u32,
     pub opened: Order,
-    /// The turn that it runs as.
+    /// The turn that the batch runs as.
     pub prompt: Option<PromptId>,
     /// The turn that the agent named with the prompt. If it differs from `prompt`, the prompt was queued during that
     /// turn.
@@ -92,7 +92,7 @@ pub struct Batch {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchState {
-    /// Queued while another batch ran. It gets no activities yet.
+    /// The prompt was queued while another batch ran. The batch gets no activities yet.
     Waiting,
     Open,
     Closed,
@@ -102,7 +102,7 @@ pub enum BatchState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Response {
     Missing,
-    /// Read from the agent's transcript. A reported answer replaces it.
+    /// The answer was read from the agent's transcript. A reported answer replaces it.
     Recovered,
     Known(TurnResponse),
 }
@@ -112,7 +112,7 @@ pub enum Response {
 pub struct TurnResponse {
     pub event: EventId,
     pub at: Order,
-    /// Its turn, as the agent names it.
+    /// The answer's turn, as the agent names it.
     pub prompt: Option<PromptId>,
 }
 
@@ -127,48 +127,48 @@ pub struct TurnSeen {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Session {
     pub status: SessionStatus,
-    /// The current life, from 1. 0 before the first event.
+    /// The number of the current life, from 1; 0 before the first event.
     pub life: u32,
-    /// Prompts so far. The next one gets the next number.
+    /// The number of prompts so far. The next prompt gets the next number.
     pub prompts: u32,
     /// In the order of their prompts.
     pub batches: Vec<Batch>,
-    /// Answers without a batch, kept as activities because their prompts may still arrive.
+    /// Answers without a batch, stored as activities because their prompts may still arrive.
     pub spare: Vec<TurnResponse>,
-    /// Calls from before the first prompt that lie in the first batch.
+    /// Calls from before the first prompt that are in the first batch.
     pub early: Vec<EarlyCall>,
-    /// Turns without a prompt of their id. A queued prompt runs as such a turn.
+    /// Turns that no prompt names. A queued prompt runs as such a turn.
     pub turns_seen: Vec<TurnSeen>,
     pub last_event: Timestamp,
     /// The latest event so far. An event captured before it is late.
     pub latest: Option<Order>,
-    /// When the last life ended. Older events belong to it and begin no new one.
+    /// When the last life ended. Older events belong to it and begin no new life.
     pub ended: Option<Order>,
     /// When the current life began.
     pub begun: Timestamp,
-    /// Since when the daemon has been away, while the session is suspended.
+    /// Since when the daemon has been away, if the session is suspended.
     pub suspended: Option<Timestamp>,
     /// Calls that have started and have no result yet.
     pub calls: Vec<RunningCall>,
-    /// Messages at the last compaction.
+    /// The number of messages at the last compaction.
     pub compacted: u32,
 }
 
-/// The context that the agent waits for.
+/// The context that the agent is waiting for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ask {
     /// Context for a starting session.
     Start(StartSource, Audience),
     /// Memory relevant to this prompt.
     Prompt(String),
-    /// The context of the session's start, which the agent has dropped, and memory relevant to the first prompt. `None`
-    /// if that is private.
+    /// The context of the session's start, which the agent dropped, and memory relevant to the first prompt. `None` if
+    /// that prompt is private.
     First(Option<String>),
-    /// Notes about this file, as the agent spells it: it is about to be read or changed.
+    /// Notes about this file, as the agent spells it, which is about to be read or changed.
     File(String),
-    /// What is known of this call of a tool that opens no file: it is about to run, or has failed with this output.
+    /// Notes about this call of a tool that opens no file. The call is about to run, or failed with this output.
     Call { tool: String, input: String, failure: Option<String> },
-    /// Memory relevant to a subagent's task. The subagent has none of its caller's context.
+    /// Memory relevant to a subagent's task. The subagent does not see its caller's context.
     Task(String),
 }
 
@@ -187,24 +187,24 @@ pub struct CapturePolicy {
     pub skip_tools: Vec<String>,
     /// Plan folders, see [`super::plan::is_plan_file`].
     pub plan_folders: Vec<String>,
-    /// The agent's, see [`super::conventions::Conventions`].
+    /// The agent's prefixes, see [`super::conventions::Conventions`].
     pub plan_prompts: &'static [&'static str],
     /// The size at which an open batch is compressed.
     pub chunk: Load,
 }
 
-/// How long a batch or a session may be silent, in milliseconds.
+/// The time in milliseconds after which a silent batch or session is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdlePolicy {
     pub batch_ms: i64,
     pub session_ms: i64,
 }
 
-/// The current time, and since when events could be seen.
+/// The current time, and the time since which events could be observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watch {
     pub now: Timestamp,
-    /// When watching began. The silence of a suspended session before that does not count.
+    /// When observing began. A suspended session's silence before that does not count.
     pub since: Timestamp,
 }
 
@@ -214,7 +214,7 @@ impl Batch {
         turn.is_some() && self.prompt.is_some() && turn != self.prompt.as_ref()
     }
 
-    /// Whether its prompt was queued during another turn.
+    /// Whether the prompt was queued during another turn.
     fn waited(&self) -> bool {
         self.asked_in.is_some() && self.prompt != self.asked_in
     }
@@ -244,7 +244,7 @@ impl Session {
         Decision { next: turn.session, effects: turn.effects, ask }
     }
 
-    /// Processes the passing of time. Closing by time is provisional: the next event continues.
+    /// Processes the passing of time. Closing by time is provisional: the next event reopens.
     #[must_use]
     pub fn on_idle(self, watch: Watch, policy: IdlePolicy) -> Decision {
         let (closes, ends) = (self.closes_by_time(watch, policy), self.ends_by_time(watch, policy));
@@ -263,20 +263,22 @@ impl Session {
             effects.extend([Effect::Complete { reason: "idle".to_owned(), tally }, Effect::Summarize]);
             next.status = SessionStatus::Completed;
             next.suspended = None;
-            // It ended with its last event.
+            // The life ended with its last event.
             next.ended = next.latest;
         }
         Decision { next, effects, ask: None }
     }
 
-    /// A running call may be silent for longer than a batch, but not for longer than a session.
+    /// Whether time closes the session's batches. A running call may be silent for longer than a batch, but not for
+    /// longer than a session.
     fn closes_by_time(&self, watch: Watch, policy: IdlePolicy) -> bool {
         let silent = self.silent_for(watch);
         self.status != SessionStatus::Completed
             && (silent >= policy.session_ms || (silent >= policy.batch_ms && !self.is_calling()))
     }
 
-    /// A call that a guard has refused does not run, even if its agent reports nothing more of it.
+    /// Whether a call is running. A call that a guard refused does not run, even if its agent reports nothing more
+    /// about it.
     fn is_calling(&self) -> bool {
         self.calls.iter().any(|call| call.refused_by.is_none())
     }
@@ -287,7 +289,7 @@ impl Session {
             && self.silent_for(watch) >= policy.session_ms
     }
 
-    /// In milliseconds.
+    /// How long the session has been silent, in milliseconds.
     fn silent_for(&self, watch: Watch) -> i64 {
         let since = match self.status {
             SessionStatus::Suspended => self.last_event.max(watch.since),
@@ -296,7 +298,7 @@ impl Session {
         watch.now.since(since)
     }
 
-    /// The open batch that `event` is about to close or leave without an answer.
+    /// Returns the open batch that `event` is about to close or leave without an answer.
     pub fn unanswered_batch_before(&self, event: &HookEvent) -> Option<&Batch> {
         let batch = self.unanswered()?;
         let leaves = match &event.what {
@@ -310,7 +312,7 @@ impl Session {
         leaves.then_some(batch)
     }
 
-    /// The open batch that is about to be closed by time without an answer.
+    /// Returns the open batch that time is about to close without an answer.
     pub fn unanswered_batch_on_idle(&self, watch: Watch, policy: IdlePolicy) -> Option<&Batch> {
         self.unanswered().filter(|_| self.closes_by_time(watch, policy))
     }
@@ -323,7 +325,7 @@ impl Session {
         self.running().filter(has_answer)
     }
 
-    /// The batches that ended without an answer, in the order of their prompts.
+    /// Returns the batches that ended without an answer, in the order of their prompts.
     pub fn ended_unanswered(&self) -> Vec<Seq> {
         let is_missing = |batch: &&Batch| {
             batch.state == BatchState::Closed
@@ -333,7 +335,7 @@ impl Session {
         self.batches.iter().filter(is_missing).map(|batch| batch.seq).collect()
     }
 
-    /// Stores the reply that was found for a batch. One that was closed without it is looked at again.
+    /// Stores the reply that was found for a batch. A batch that was closed without it is recompressed.
     #[must_use]
     pub fn with_reply(mut self, seq: Seq, text: &str) -> (Self, Vec<Effect>) {
         let missing = |batch: &&mut Batch| batch.seq == seq && batch.response == Response::Missing;
@@ -348,17 +350,17 @@ impl Session {
         (self, effects)
     }
 
-    /// The batch, if its answer is still missing.
+    /// Returns the batch if its answer is still missing.
     pub fn unanswered_batch(&self, seq: Seq) -> Option<&Batch> {
         self.batches.iter().find(|batch| batch.seq == seq && batch.response == Response::Missing)
     }
 
-    /// Totals of the session at a moment.
+    /// The session's totals at a time.
     pub fn tally(&self, at: Timestamp) -> Tally {
         Tally { message_count: self.messages(), life_ms: at.since(self.begun) }
     }
 
-    /// Prompts and answers so far.
+    /// The number of prompts and answers so far.
     pub fn messages(&self) -> u32 {
         let of = |batch: &Batch| {
             u32::from(batch.source != BatchSource::Recovery) + u32::from(batch.response != Response::Missing)
@@ -386,7 +388,7 @@ impl Session {
             .collect()
     }
 
-    /// Since when a batch ran. `None` if it was queued during another turn and its own never came.
+    /// Since when a batch ran. `None` if its prompt was queued during another turn and its own turn never came.
     fn ran_since(&self, batch: &Batch) -> Option<Order> {
         if !batch.waited() {
             return Some(batch.opened);
@@ -396,7 +398,7 @@ impl Session {
         Some(seen.map_or(batch.opened, |seen| seen.at))
     }
 
-    /// Whether a person has typed a prompt already.
+    /// Whether a person has already typed a prompt.
     fn was_asked(&self) -> bool {
         self.batches.iter().any(|batch| batch.source.is_of_person())
     }

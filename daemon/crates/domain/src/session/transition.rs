@@ -1,4 +1,4 @@
-//! The processing of one event: its changes to the session's life and batches, and the context it asks for.
+//! Processes one event: how it changes the session's life and batches, and the context that it asks for.
 
 use super::{
     ActivityContent, Ask, Batch, BatchState, CapturePolicy, CloseReason, Effect, Growth, NewActivity,
@@ -18,20 +18,21 @@ pub(super) struct Transition<'a> {
     pub(super) effects: Vec<Effect>,
     pub(super) capture: Capture,
     pub(super) policy: &'a CapturePolicy,
-    /// The event came after the end of the life it belongs to, and must not begin another.
+    /// Whether the event came after the end of the life it belongs to. It must not begin another life.
     pub(super) belongs_to_ended_life: bool,
 }
 
 /// The position of a late prompt.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum LatePosition {
-    /// No prompt followed, and it was not answered.
+    /// No later prompt exists, and the late one was not answered.
     Last,
     Earlier,
 }
 
 impl Transition<'_> {
-    /// Before a life begins, so that its beginning can tell the session before it. Counts of an earlier moment are old.
+    /// Stored before a life begins, so that its beginning can name the previous session. Counts from an earlier moment
+    /// are ignored.
     pub(super) fn host_facts(&mut self, event: &HookEvent) {
         let Some(mut facts) = event.host.clone() else { return };
         if self.is_late() {
@@ -48,11 +49,11 @@ impl Transition<'_> {
             HookEventKind::SessionStart { source, audience } => {
                 self.begin(*source);
                 if *source == StartSource::Clear && self.is_late() && self.session.life == 1 {
-                    // A later event has begun the life, before the source was known.
+                    // A later event began the life before the source was known.
                     self.effects.push(Effect::FollowCleared);
                 }
                 if *source != StartSource::Compact && !self.is_late() {
-                    // A new process, so calls of the last one are over.
+                    // The process is new, so the previous one's calls have ended.
                     self.abandon_calls(|_| true);
                 }
                 // A subagent that compacted its own conversation is not the session.
@@ -139,7 +140,7 @@ impl Transition<'_> {
         self.effects.push(Effect::BeginLife { life: self.session.life, source });
     }
 
-    /// The daemon is back. The session may not have noticed.
+    /// Resumes the session after the daemon was away. The agent may not have noticed.
     fn resume(&mut self) {
         let since = self.session.suspended.take().unwrap_or(self.session.last_event);
         let status = match self.session.batches.is_empty() {
@@ -150,10 +151,11 @@ impl Transition<'_> {
         self.effects.push(Effect::Resume { status, suspended_for_ms: self.capture.at.since(since) });
     }
 
-    /// The agent's program exits. Open batches are compressed now, because it may not come back.
+    /// Suspends the session when the agent's program exits. Open batches are compressed now, because the program may
+    /// never return.
     fn suspend(&mut self, reason: &str) {
         if self.session.status == SessionStatus::Suspended {
-            // It is suspended already: a duplicate, or the daemon was away.
+            // The session is already suspended: a duplicate, or the daemon was away.
             return;
         }
         self.begin(StartSource::Resume);
@@ -171,7 +173,7 @@ impl Transition<'_> {
     fn session_end(&mut self, reason: &str) {
         let older = |batch: &Batch| self.capture.order.is_before(&batch.opened);
         if self.session.status == SessionStatus::Completed || self.session.batches.iter().any(older) {
-            // It has ended already or continued since. A late end neither ends nor begins a life.
+            // The session has ended already or has continued since. A late end neither ends nor begins a life.
             return;
         }
         self.begin(StartSource::Resume);
@@ -183,7 +185,7 @@ impl Transition<'_> {
         self.effects.extend([Effect::Complete { reason: reason.to_owned(), tally }, Effect::Summarize]);
     }
 
-    /// Whether a later event has been processed already.
+    /// Whether a later event was already processed.
     pub(super) fn is_late(&self) -> bool {
         self.session.latest.is_some_and(|latest| self.capture.order.is_before(&latest))
     }
@@ -193,7 +195,7 @@ impl Transition<'_> {
         self.effects.push(Effect::SetStatus(status));
     }
 
-    /// Activates the session, whatever events were missed before.
+    /// Activates the session, even if events before this one were missed.
     pub(super) fn activate(&mut self) {
         self.begin(StartSource::Resume);
         if !matches!(self.session.status, SessionStatus::Active | SessionStatus::Completed) {
@@ -207,7 +209,7 @@ impl Transition<'_> {
         text: &PromptText,
         (source, start): (BatchSource, StartContext),
     ) -> Option<Ask> {
-        // A prompt with the running turn's id was queued while the agent works.
+        // A prompt with the running turn's id was queued while the agent worked.
         let queued = event.prompt.is_some()
             && self.session.running().is_some_and(|running| {
                 running.prompt == event.prompt && running.source != BatchSource::Recovery
@@ -256,7 +258,7 @@ impl Transition<'_> {
             return ask((source, start), text);
         }
         if !queued {
-            // Running calls were interrupted; subagents go on in the background.
+            // Running calls were interrupted; subagents continue in the background.
             self.abandon_calls(|call| call.subagent.is_none());
             self.leave_unfinished();
         }
@@ -266,7 +268,7 @@ impl Transition<'_> {
         ask((source, start), text)
     }
 
-    /// The running turn ended without an answer. The summary is requested now, in case of a crash.
+    /// Handles a running turn that ended without an answer. The summary is requested now, in case of a crash.
     fn leave_unfinished(&mut self) {
         let closed = self.session.close_unfinished(CloseReason::NextPrompt);
         let summarize = (!closed.is_empty()).then_some(Effect::Summarize);
@@ -322,13 +324,13 @@ impl Transition<'_> {
         self.session.batches.len() - 1
     }
 
-    /// The batch of an event: that of its prompt id, even if closed; else a queued one that runs as this turn; else
-    /// the one that ran at the time; else the first. `None` if the session has no batch.
+    /// Returns the batch of an event: that of its prompt id, even if closed; else a queued one that runs as this turn;
+    /// else the one that ran at the time; else the first. `None` if the session has no batch.
     pub(super) fn batch_of(&mut self, prompt: Option<&PromptId>) -> Option<usize> {
         if let Some(id) = prompt {
             self.record_turn(id);
             let batches = &self.session.batches;
-            // The newest with that id: a compaction or a resumed turn may have opened it again.
+            // Takes the newest batch with that id, because a compaction or a resumed turn may have reopened it.
             if let Some(known) = batches.iter().rposition(|batch| batch.prompt.as_ref() == Some(id)) {
                 return Some(known);
             }
@@ -358,7 +360,7 @@ impl Transition<'_> {
             return;
         }
         let is_new = self.session.record_first_seen(turn, order);
-        // A prompt assumed to have run later may have run as this turn.
+        // A prompt that was assumed to have run later may have run as this turn.
         let not_yet_ran = |batch: &Batch| {
             self.session.ran_since(batch).is_none_or(|since| order.is_before(&since))
                 && !order.is_before(&batch.opened)
@@ -369,7 +371,7 @@ impl Transition<'_> {
         }
     }
 
-    /// The interrupted turn is over. The queued prompt becomes the turn of `id`.
+    /// The interrupted turn has ended. The queued prompt becomes the turn with this `id`.
     fn run_waiting(&mut self, waiting: usize, id: &PromptId) -> usize {
         if let Some(open) = self.session.batches.iter().rposition(|batch| batch.state == BatchState::Open) {
             self.close(open, CloseReason::NextPrompt);
@@ -383,7 +385,7 @@ impl Transition<'_> {
         waiting
     }
 
-    /// The turn ended without an answer. The program's error text is not the model's answer.
+    /// Handles a turn that ended without an answer. The program's error text is not the model's answer.
     fn stop_failure(&mut self, event: &HookEvent, error: &str, detail: &str) {
         self.note(event, &format!("StopFailure {error}"), detail);
         let Some(at) = self.batch_of(event.prompt.as_ref()) else { return };
@@ -395,8 +397,8 @@ impl Transition<'_> {
         self.effects.push(Effect::Summarize);
     }
 
-    /// Stores an event without a rule. It never opens a batch. Returns `false` if it is private, so that only the fact
-    /// is stored.
+    /// Stores an event without a rule. It never opens a batch. Returns `false` if the event is private, so that only
+    /// the fact is stored.
     pub(super) fn note(&mut self, event: &HookEvent, name: &str, detail: &str) -> bool {
         self.begin(StartSource::Resume);
         let batch = self.batch_of(event.prompt.as_ref()).and_then(|at| self.session.batches.get(at));
@@ -419,7 +421,7 @@ impl Transition<'_> {
     }
 }
 
-/// Only prompts of a person are answered. Nothing of a private one is used.
+/// Returns the request for context. Only a person's prompts get context, and the text of a private one is not used.
 fn ask((source, start): (BatchSource, StartContext), text: Option<String>) -> Option<Ask> {
     let text = text.filter(|_| source.is_asked_openly());
     match start {

@@ -1,4 +1,4 @@
-//! Events within a turn: calls, subagents, plans and compactions.
+//! Handles events within a turn: calls, subagents, plans and compactions.
 
 use super::transition::Transition;
 use super::{
@@ -10,18 +10,18 @@ use crate::ids::CallId;
 use crate::material::BatchSource;
 use crate::plan::{PlanChange, PlanState, is_plan_file};
 
-/// Calls of a session that may run at once. An agent that never reports ends must not fill the memory.
+/// The maximum number of running calls per session. Bounds memory if an agent never reports ends.
 const MOST_RUNNING: usize = 256;
 
 impl Session {
-    /// Removes running calls, and returns them.
+    /// Removes running calls and returns them.
     fn take_calls(&mut self, over: impl Fn(&RunningCall) -> bool) -> Vec<RunningCall> {
         let (ended, left) = std::mem::take(&mut self.calls).into_iter().partition(over);
         self.calls = left;
         ended
     }
 
-    /// Running calls are over without a result.
+    /// Ends running calls without a result.
     pub(super) fn abandon_calls(&mut self, over: impl Fn(&RunningCall) -> bool) -> Option<Effect> {
         let calls = self.take_calls(over);
         (!calls.is_empty()).then_some(Effect::AbandonCalls { calls })
@@ -33,7 +33,7 @@ impl Transition<'_> {
         self.effects.extend(self.session.abandon_calls(over));
     }
 
-    /// Running calls have ended, and their results are known. Returns them.
+    /// Ends running calls with known results. Returns them.
     fn end_calls(&mut self, over: impl Fn(&RunningCall) -> bool) -> Vec<RunningCall> {
         let ended = self.session.take_calls(over);
         let calls: Vec<CallId> = ended.iter().map(|call| call.id.clone()).collect();
@@ -46,7 +46,7 @@ impl Transition<'_> {
     pub(super) fn call_begins(&mut self, event: &HookEvent, call: &ToolStart) {
         let Some(id) = call.use_id.clone() else { return self.refused_without_id(event, call) };
         if self.is_late() {
-            // It may have ended already.
+            // The call may have ended already.
             return self.effects.push(Effect::SetCallStart { id });
         }
         if self.session.status == SessionStatus::Completed
@@ -61,7 +61,7 @@ impl Transition<'_> {
         let refused_by = call.refused_by;
         let call = RunningCall { id, subagent, task, tool, began: self.capture.at, refused_by };
         if self.session.calls.len() >= MOST_RUNNING {
-            // They were reported in the order of their starts; the first waits longest.
+            // Starts are reported in order, so the first has waited longest.
             let longest = self.session.calls.iter().min_by_key(|call| call.began).map(|call| call.id.clone());
             self.abandon_calls(|call| Some(&call.id) == longest.as_ref());
         }
@@ -69,7 +69,7 @@ impl Transition<'_> {
         self.effects.push(Effect::BeginCall { call });
     }
 
-    /// Later reports cannot be connected with the call, so all of it is published now.
+    /// Publishes everything about the call now, because later reports cannot be matched to it.
     fn refused_without_id(&mut self, event: &HookEvent, call: &ToolStart) {
         let Some(rule) = call.refused_by.filter(|_| !self.is_late() && !self.is_in_private(event)) else {
             return;
@@ -86,7 +86,7 @@ impl Transition<'_> {
         self.effects.push(Effect::PublishCall { call });
     }
 
-    /// A call that has no row, and is over now.
+    /// Builds the facts of a call without a row that ended now.
     fn unstored(&self, event: &HookEvent, seq: Seq, tool: &str, end: CallEnd) -> UnstoredCall {
         UnstoredCall {
             event: self.capture.event,
@@ -101,8 +101,8 @@ impl Transition<'_> {
         }
     }
 
-    /// The file that the main agent is about to open, or the call that it is about to make. `None` for subagents, which
-    /// have separate conversations, and for private turns, because injections are recorded.
+    /// Returns the file that the main agent is about to open, or the call that it is about to make. `None` for
+    /// subagents, which have separate conversations, and for private turns, because injections are recorded.
     pub(super) fn in_view(&self, event: &HookEvent, call: &ToolStart) -> Option<Ask> {
         if self.is_in_private(event) || self.is_late() || event.subagent.is_some() {
             return None;
@@ -114,7 +114,7 @@ impl Transition<'_> {
         })
     }
 
-    /// As [`Self::in_view`], of a call that has failed.
+    /// Like [`Self::in_view`], for a call that failed.
     pub(super) fn failure_in_view(&self, event: &HookEvent, call: &ToolCall) -> Option<Ask> {
         let ToolResult::Failed(output) = &call.result else { return None };
         if self.is_in_private(event) || self.is_late() || event.subagent.is_some() {
@@ -135,7 +135,7 @@ impl Transition<'_> {
         }
     }
 
-    /// The task of a starting subagent. Its start event does not name the calling tool call, so any of several
+    /// Returns the task of a starting subagent. The start event does not name the tool call, so any of several
     /// concurrent calls for the same type may be meant.
     fn task_of(&self, subagent: &Subagent) -> Option<String> {
         let kind = subagent.kind.as_deref()?;
@@ -197,7 +197,7 @@ impl Transition<'_> {
             self.effects.push(Effect::LinkSubagent { subagent: subagent.clone(), call: use_id.clone() });
         }
         if closed && !private {
-            // Background work continues after the end of the turn, so the batch is recompressed.
+            // Background work continues after the turn's end, so the batch is recompressed.
             self.effects.extend([Effect::CompressBatch { seq }, Effect::Summarize]);
         }
         if !private {
@@ -205,13 +205,13 @@ impl Transition<'_> {
         }
     }
 
-    /// Whether it happened before the first known prompt, and not in one of its turns.
+    /// Whether the event happened before the first known prompt, and outside its turns.
     fn is_before_first_prompt(&mut self, event: &HookEvent) -> bool {
         let Some(first) = self.session.batches.first_mut() else { return true };
         let is_earlier = self.capture.order.is_before(&first.opened);
         let is_own = event.prompt.is_some() && event.prompt == first.prompt;
         if is_earlier && first.source == BatchSource::Recovery {
-            // It has the time and the turn of its first call.
+            // The batch takes the time and the turn of its first call.
             first.opened = self.capture.order;
             if first.prompt != event.prompt {
                 first.prompt.clone_from(&event.prompt);
@@ -221,7 +221,7 @@ impl Transition<'_> {
         is_earlier && !is_own && first.source != BatchSource::Recovery
     }
 
-    /// Handles a call from before the first prompt that arrives after it.
+    /// Handles a call from before the first prompt that arrives after that prompt.
     fn add_early_call(&mut self, event: &HookEvent) -> usize {
         self.remember_early(event, self.session.place_of_early());
         self.separate_early();
@@ -247,7 +247,7 @@ impl Transition<'_> {
         }
     }
 
-    /// Compresses a long batch in steps, so that a crash costs little of it.
+    /// Compresses a long batch in steps, so that a crash loses little of it.
     fn grow(&mut self, at: usize, call: &ToolCall) {
         let chunk = self.policy.chunk;
         let Some(batch) = self.session.batches.get_mut(at) else { return };
@@ -258,7 +258,7 @@ impl Transition<'_> {
         }
     }
 
-    /// Handles a batch of settled calls. Those with a row of their own are known already.
+    /// Handles calls that were settled together. Those with a row are already known.
     pub(super) fn settled_calls(&mut self, event: &HookEvent, calls: &[ToolCall]) {
         let ended =
             self.end_calls(|running| calls.iter().any(|call| call.use_id.as_ref() == Some(&running.id)));
@@ -281,7 +281,7 @@ impl Transition<'_> {
                 NewActivity { began, refused_by, ..self.activity(event, content) }
             })
             .collect();
-        // Running ones have ended before.
+        // Running calls have ended before.
         for call in skipped {
             let (Some(began), refused_by) = running(call) else { continue };
             let Some(seq) = seq.filter(|_| !private) else { continue };
@@ -322,8 +322,7 @@ impl Transition<'_> {
         }
     }
 
-    /// The conversation is about to be compacted. Open batches are compressed now, because this may be the last
-    /// chance.
+    /// Handles the beginning of a compaction. Open batches are compressed now, because this may be the last chance.
     pub(super) fn compaction_begins(&mut self, event: &HookEvent, trigger: &str) {
         self.begin(StartSource::Resume);
         let seq = self.seq_of(event);
@@ -334,7 +333,7 @@ impl Transition<'_> {
         self.flush_open();
     }
 
-    /// Requests compression of open batches, and the session's summary.
+    /// Requests compression of open batches and the session's summary.
     pub(super) fn flush_open(&mut self) {
         let open = self.session.batches.iter_mut();
         for batch in
@@ -354,7 +353,7 @@ impl Transition<'_> {
         let message_count = self.session.messages();
         let since_last = message_count.saturating_sub(self.session.compacted);
         self.session.compacted = message_count;
-        // The agent's summary may also describe the private prompts before it.
+        // The agent's summary may also describe earlier private prompts.
         let is_told = |batch: &Batch| {
             batch.source == BatchSource::Private && !self.capture.order.is_before(&batch.opened)
         };
@@ -389,7 +388,7 @@ impl Transition<'_> {
         };
         self.effects.push(Effect::KeepPlan { seq, prompt: event.prompt.clone(), path, text, state });
         let batch = self.session.batches.iter_mut().find(|batch| Some(batch.seq) == seq);
-        // Also if it works on a plan already, because that call may have moved to another batch since.
+        // Set even if the batch already works on a plan, because that call may have moved to another batch since.
         if let Some(batch) = batch.filter(|it| matches!(it.source, BatchSource::User | BatchSource::Plan)) {
             batch.source = BatchSource::Plan;
             self.effects.push(Effect::SetSource { seq: batch.seq, source: BatchSource::Plan });
@@ -398,14 +397,14 @@ impl Transition<'_> {
 }
 
 impl ToolCall {
-    /// In bytes of text.
+    /// The size of the call's text, in bytes.
     fn size(&self) -> u64 {
         let (ToolResult::Done(result) | ToolResult::Failed(result)) = &self.result;
         (self.input.len() + result.len()) as u64
     }
 }
 
-/// A call in a private turn: only its name is kept.
+/// Reduces a call in a private turn to its name.
 fn hidden(call: &ToolCall) -> ActivityContent {
     ActivityContent::Hidden { name: call.name.clone() }
 }

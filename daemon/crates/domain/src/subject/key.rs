@@ -11,7 +11,7 @@ impl SubjectKey {
         &self.0
     }
 
-    /// The words that name a value, with its condition. `None` if the subject is not a value.
+    /// Returns the words that name a value, with its condition. `None` if the subject is not a value.
     pub(crate) fn named_value(&self) -> Option<impl Iterator<Item = &str>> {
         let (_, named) = self.0.strip_prefix("value: ")?.split_once(": ")?;
         Some(named.split(' ').map(trim_punctuation).filter(|word| !word.is_empty()))
